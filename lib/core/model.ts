@@ -1,0 +1,198 @@
+/**
+ * The words of an export as types: what a run is, what a page is, what is remembered of them.
+ * Everything here is a value: plain, JSON-safe and read-only, so that every store can keep it whole.
+ */
+
+declare const brand: unique symbol;
+type Branded<Name extends string> = string & { readonly [brand]: Name };
+
+/**
+ * The service's continuation value, exactly as it came in the response header. Opaque: never parsed, never built here
+ * (contract, section 2.2). Only the service client turns a header into one, and stores read theirs back.
+ */
+export type Cursor = Branded<'Cursor'>;
+export const asCursor = (value: string): Cursor => value as Cursor;
+
+/** A moment in UTC, ISO 8601, in its canonical form: `2026-11-20T02:00:00Z`, with `.mmm` only where not zero. */
+export type Instant = Branded<'Instant'>;
+
+/** `20261120T020000Z-1f3a5c`: when the run began, and six random hexadecimal digits. Sorts by time. */
+export type RunId = Branded<'RunId'>;
+export const asRunId = (value: string): RunId => value as RunId;
+
+export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
+export type JsonObject = { readonly [key: string]: JsonValue };
+
+/** What a run asks the service for; the same on each of its pages (contract, section 4.1, rule 6). */
+export interface ExportRequest {
+  /** Which service this is for: its base URL, or `simulator`. Cursors and watermarks of one mean nothing to another. */
+  readonly source: string;
+  /** Filter fields beside `date.gte`; the run's `since` is merged in when the request is sent. */
+  readonly filter: JsonObject;
+  readonly format: string;
+  readonly container: string;
+  /** Reports per page, 1 to 10; absent: the service's own page size, at most 100 (contract, section 4.1, rules 4 and 5). */
+  readonly size?: number | undefined;
+}
+
+/** How a run's `since` is chosen when the start input does not name one. */
+export type SincePolicy =
+  | {
+      readonly from: 'watermark';
+      /** Where the first run starts; absent: everything, or wherever a first explicit `since` starts. */
+      readonly initial?: Instant | undefined;
+      /** How far a run reaches back behind the watermark, in milliseconds. */
+      readonly overlapMs: number;
+    }
+  | {
+      readonly from: 'look-back';
+      /** How far before its scheduled time a run starts, in milliseconds. */
+      readonly lookBackMs: number;
+    };
+
+/** A named export and the limits its runs keep. */
+export interface ExportDefinition {
+  readonly name: string;
+  readonly request: ExportRequest;
+  readonly since: SincePolicy;
+  readonly limits: RunLimits;
+}
+
+export interface RunLimits {
+  /** A run with more pages than this fails; absent: no limit. */
+  readonly maxPages?: number | undefined;
+  /** Turns (pages and waits) after which the run continues in a new execution. */
+  readonly turnsPerExecution: number;
+  /** How often one run may start afresh because the service dropped its cursor. */
+  readonly cursorRestarts: number;
+  /** A Retry-After up to this many seconds is waited out inside the invocation; a longer one in the Wait state. */
+  readonly shortWaitSeconds: number;
+  /** A Retry-After over this many seconds fails the run. */
+  readonly longestWaitSeconds: number;
+  /** Long waits in a row, without a page between them, after which the run fails. */
+  readonly waitsInARow: number;
+}
+
+/** One walk of an export from its first page to its last, as the head item remembers it while it is active. */
+export interface Run {
+  readonly export: string;
+  readonly run: RunId;
+  /** Counts an export's runs from 1; the newest manifest is the one with the highest. */
+  readonly sequence: number;
+  readonly since: Instant;
+  readonly request: ExportRequest;
+  /** By our own clock; its day is the run's `date=` partition. */
+  readonly startedAt: Instant;
+  /** The execution that owns the run; any other is superseded. */
+  readonly execution: string;
+  /** Counts the executions of the run from 1. */
+  readonly segment: number;
+  readonly scheduledTime?: string | undefined;
+  /** How often this walk was started afresh because the service dropped its cursor. */
+  readonly cursorRestarts: number;
+  /** Set once, before the manifest is written, so that a manifest written twice has the same bytes. */
+  readonly completedAt?: Instant | undefined;
+  /** Why the run's last execution failed, for the person who looks. */
+  readonly lastFailure?: RunFailure | undefined;
+}
+
+export interface RunFailure {
+  readonly error: string;
+  readonly message: string;
+  readonly at: Instant;
+}
+
+/** The lower bound that completed runs have moved forward, and the service it was measured at. */
+export interface Watermark {
+  readonly instant: Instant;
+  readonly source: string;
+}
+
+/** What a completed run amounts to. */
+export interface RunResult {
+  readonly export: string;
+  readonly run: RunId;
+  readonly since: Instant;
+  /** Where the next scheduled run starts, before its overlap. */
+  readonly watermark: Instant | null;
+  readonly pages: number;
+  /** null where the format is not XML: then reports cannot be counted. */
+  readonly reports: number | null;
+  readonly bytes: number;
+  /** The manifest's key, relative to the store's root. */
+  readonly manifest: string;
+}
+
+/** The one item that says where an export stands. Replaced as a whole, by compare-and-set on `version`. */
+export interface Head {
+  readonly export: string;
+  /** 1 for the first head ever written; each replacement adds one. */
+  readonly version: number;
+  /** The sequence of the newest run begun. */
+  readonly sequence: number;
+  readonly active?: Run | undefined;
+  readonly watermark?: Watermark | undefined;
+  /** The scheduled time of the newest run that had one: the scheduler delivers at least once. */
+  readonly lastScheduledTime?: string | undefined;
+  /** The newest completed run, and the execution that completed it. */
+  readonly lastCompleted?: { readonly execution: string; readonly result: RunResult } | undefined;
+}
+
+/** Constant state of Brent's cycle search over the cursors of a run. */
+export interface CycleState {
+  readonly tortoise: Cursor;
+  readonly power: number;
+  readonly steps: number;
+}
+
+/** What the page store knows of a page it holds: the page's own facts and where the run goes from it. */
+export interface StoredPage {
+  readonly key: string;
+  readonly run: RunId;
+  readonly page: number;
+  readonly bytes: number;
+  /** Lower-case hexadecimal. */
+  readonly sha256: string;
+  /** Child elements of the document's root; null where the format is not XML. */
+  readonly reports: number | null;
+  /** The cursor the page was asked for with; null for page 1. */
+  readonly cursor: Continuation;
+  /** Where the run goes from here; null: this was the last page. */
+  readonly nextCursor: Continuation;
+  /** The service's clock when the page was asked for; null where it sent no Date. */
+  readonly serviceTime: Instant | null;
+}
+
+/** A cursor as a store holds it: whole, or, where the store cannot hold it whole, as its lower-case hexadecimal SHA-256. */
+export type Continuation = Cursor | { readonly sha256: string } | null;
+
+/** One line of the page log. A page counts as exported once it stands here. */
+export interface PageEntry {
+  readonly export: string;
+  readonly run: RunId;
+  /** From 1, without gaps. */
+  readonly page: number;
+  readonly key: string;
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly reports: number | null;
+  readonly cursor: Cursor | null;
+  readonly nextCursor: Cursor | null;
+  readonly serviceTime: Instant | null;
+  readonly loggedAt: Instant;
+  /** Totals of the run up to and with this page, so that the last entry knows the run. */
+  readonly totals: { readonly reports: number | null; readonly bytes: number };
+  readonly cycle: CycleState | null;
+  /** True where `nextCursor` was met before: the walk goes in circles and the run must never be published. */
+  readonly repeats: boolean;
+}
+
+/** `latest.json`: which manifest is the newest. */
+export interface Latest {
+  readonly export: string;
+  readonly run: RunId;
+  readonly sequence: number;
+  readonly completedAt: Instant;
+  /** The manifest's key, relative to the store's root. */
+  readonly manifest: string;
+}

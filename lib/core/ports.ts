@@ -1,0 +1,132 @@
+/**
+ * What the steps need from the world, each as small as it can be. Adapters are made by factory functions and pass the
+ * suites in `test/contracts`; nothing here knows AWS, HTTP or a disk.
+ */
+
+import type {
+  Cursor,
+  ExportRequest,
+  Head,
+  Instant,
+  JsonValue,
+  Latest,
+  PageEntry,
+  Run,
+  RunId,
+  StoredPage,
+} from './model.ts';
+
+/** Asks the Report Export Service for one page (contract, section 4.1). */
+export interface ReportService {
+  /**
+   * Sends one request. Resolves once the response's status and headers are known to be good; the body is still to come.
+   * Never retries, but for one refresh of the key after a 401 or 403.
+   *
+   * @throws ExportError by the design's table: ConfigurationError, ServiceUnavailableError, ServiceThrottledError,
+   *   RequestRejectedError, CursorRejectedError, ContractError
+   */
+  fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage>;
+}
+
+export interface PageRequest {
+  readonly request: ExportRequest;
+  readonly since: Instant;
+  /** null asks for the first page. */
+  readonly cursor: Cursor | null;
+  /** For error messages only: `page 7 of run 20261120T020000Z-1f3a5c`. */
+  readonly label: string;
+}
+
+export interface FetchedPage {
+  /** null: the service names no further page. Trust it only when the body has been read to its end without an error. */
+  readonly nextCursor: Cursor | null;
+  /** The service's Date less the whole seconds it took to answer; null where it sent none. */
+  readonly serviceTime: Instant | null;
+  /** As sent, or `application/octet-stream` where the service names none. */
+  readonly contentType: string;
+  /**
+   * The page's bytes, to be read once. Ends normally only if the response is complete and, for XML, one whole
+   * well-formed UTF-8 document; otherwise the iteration throws an ExportError and the page must not be kept.
+   */
+  readonly body: AsyncIterable<Uint8Array>;
+  /** Child elements of the root, null where the format is not XML. Only valid once `body` has ended normally. */
+  reports(): number | null;
+}
+
+/** Keeps pages, manifests and the pointer to the newest one. A key once written never changes, but for `latest`. */
+export interface PageStore {
+  /** The page at `key` as a former attempt left it, or undefined. @throws PageConflictError where its facts cannot be read. */
+  find(key: string): Promise<StoredPage | undefined>;
+  /**
+   * Stores the page whole, or not at all: body and facts become visible in one step, and an existing page is never
+   * overwritten but returned (`stored: false`), whoever wrote it. When it resolves, the page survives a power cut.
+   * If the body throws, nothing is visible and the error passes through unchanged.
+   */
+  put(identity: PageIdentity, page: FetchedPage): Promise<{ readonly stored: boolean; readonly page: StoredPage }>;
+  /**
+   * Writes the manifest whole, or not at all, streaming. Writing the same bytes again changes nothing.
+   * @throws PageConflictError where other bytes already stand there.
+   */
+  putManifest(key: string, chunks: AsyncIterable<string>): Promise<void>;
+  /** Points `key` at the newest manifest; a pointer with a higher sequence is left as it is. */
+  putLatest(key: string, latest: Latest): Promise<void>;
+  /** Where a person finds `key`: a path or an `s3://` address. */
+  locate(key: string): string;
+}
+
+export interface PageIdentity {
+  readonly key: string;
+  readonly run: RunId;
+  readonly page: number;
+  readonly cursor: Cursor | null;
+}
+
+/** Remembers where exports stand and how far runs have come. Every read sees every write that has resolved. */
+export interface PageLog {
+  head(exportName: string): Promise<Head | undefined>;
+  /**
+   * Compare-and-set: writes `head` only if the stored one has version `head.version - 1` (none, for version 1).
+   * Resolves to whether it was written.
+   */
+  replaceHead(head: Head): Promise<boolean>;
+  /** Appends `entry`, or, where the run's page is already logged, leaves it and returns what stands there. */
+  append(entry: PageEntry): Promise<PageEntry>;
+  /** The run's entry with the highest page. */
+  last(run: RunRef): Promise<PageEntry | undefined>;
+  /** The run's entries in page order, without holding them all in memory. */
+  entries(run: RunRef): AsyncIterable<PageEntry>;
+}
+
+export type RunRef = Pick<Run, 'export' | 'run'>;
+
+/** Whether an execution, ours or another's, is still at work. */
+export interface Executions {
+  isRunning(execution: string): Promise<boolean>;
+}
+
+/** Time and chance, from outside, so that hours of waiting take a test milliseconds. */
+export interface Surroundings {
+  /** Milliseconds since the epoch. */
+  now(): number;
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** `length` random lower-case hexadecimal digits. */
+  randomHex(length: number): string;
+}
+
+/** One fact about a run, for logs and progress. The same words stand in alarms and in the README. */
+export interface ExportEvent {
+  readonly event:
+    | 'run-started'
+    | 'run-resumed'
+    | 'run-restarted'
+    | 'run-skipped'
+    | 'page-exported'
+    | 'page-adopted'
+    | 'service-asked-to-wait'
+    | 'run-completed'
+    | 'run-failed';
+  readonly export: string;
+  readonly run?: RunId | undefined;
+  readonly [field: string]: JsonValue | undefined;
+}
+export type EventSink = (event: ExportEvent) => void;
