@@ -1,0 +1,211 @@
+/**
+ * Decides what an execution is for: a new run, the rest of an unfinished one, or nothing.
+ *
+ * One run of an export is active at a time, held in its head. Whoever starts while that run is alive is skipped; whoever
+ * starts after its execution died takes it over where its page log ends.
+ */
+
+import { isDeepStrictEqual } from 'node:util';
+import { z } from 'zod';
+import { ExportError } from './errors.ts';
+import { changeHead } from './head.ts';
+import { epochMsOf, instantOf, instantSchema } from './instants.ts';
+import { runIdOf } from './layout.ts';
+import type { ExportDefinition, ExportRequest, Head, Instant, PageEntry, Run } from './model.ts';
+import type { EventSink, Executions, PageLog, Surroundings } from './ports.ts';
+import { describeProblems } from './problems.ts';
+
+export interface BeginRunNeeds {
+  readonly definition: ExportDefinition;
+  readonly log: PageLog;
+  readonly executions: Executions;
+  readonly surroundings: Surroundings;
+  readonly emit: EventSink;
+}
+
+/** Identity and small counters: what travels from state to state. The page log is the truth about everything else. */
+export interface Turn {
+  readonly export: string;
+  readonly run: string;
+  readonly segment: number;
+  /** The page to fetch next. */
+  readonly page: number;
+  /** Turns this execution has made. */
+  readonly turns: number;
+  /** Long waits in a row before this turn. */
+  readonly waits: number;
+}
+
+export type BeginRunOutcome =
+  | ({ readonly next: 'export' | 'finish' } & Turn)
+  | { readonly next: 'skip'; readonly export: string; readonly reason: string };
+
+/** What may be given to an execution when it is started; anything else is refused. */
+const startInputSchema = z
+  .strictObject({
+    /** From the scheduler: stable across its repeated deliveries. */
+    scheduledTime: z.string().min(1),
+    since: instantSchema,
+    restart: z.boolean(),
+    /** From the segment before: the execution this one takes over from. */
+    continues: z.string().min(1),
+  })
+  .partial();
+type StartInput = z.infer<typeof startInputSchema>;
+
+/**
+ * Makes `execution` the owner of the run it is to work on, and says with which page to go on. Repeating it in the same
+ * execution finds the run already its own and answers the same.
+ *
+ * @throws ConfigurationError for a start input it cannot read, or one that contradicts an unfinished run.
+ */
+export async function beginRun(
+  needs: BeginRunNeeds,
+  command: { readonly input: unknown; readonly execution: string },
+): Promise<BeginRunOutcome> {
+  const { definition, log, emit } = needs;
+  const input = parseStartInput(command.input);
+  const decision = await changeHead(log, definition.name, (head) => decide(needs, head, input, command.execution));
+  if (decision.act === 'skip') {
+    emit({ event: 'run-skipped', export: definition.name, reason: decision.reason });
+    return { next: 'skip', export: definition.name, reason: decision.reason };
+  }
+  const { act, run, last } = decision;
+  const page = (last?.page ?? 0) + 1;
+  emit({
+    event: act === 'start' ? 'run-started' : 'run-resumed',
+    export: run.export,
+    run: run.run,
+    since: run.since,
+    segment: run.segment,
+    page,
+    pages: last?.page ?? 0,
+    reports: last === undefined ? 0 : last.totals.reports,
+    bytes: last?.totals.bytes ?? 0,
+  });
+  const next = last !== undefined && last.nextCursor === null ? 'finish' : 'export';
+  return { next, export: run.export, run: run.run, segment: run.segment, page, turns: 0, waits: 0 };
+}
+
+function parseStartInput(input: unknown): StartInput {
+  const parsed = startInputSchema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  throw new ExportError(
+    'ConfigurationError',
+    `The start input cannot be used. Give {}, {"since": "2026-11-20T02:00:00Z"} or {"restart": true}. ` +
+      describeProblems('start input', parsed.error),
+  );
+}
+
+type Decision =
+  | { readonly act: 'skip'; readonly reason: string }
+  | { readonly act: 'start' | 'resume'; readonly run: Run; readonly last: PageEntry | undefined };
+
+async function decide(needs: BeginRunNeeds, head: Head, input: StartInput, execution: string) {
+  const { active } = head;
+  if (active === undefined) {
+    if (input.continues !== undefined) return skip(`the run that ${input.continues} worked on is over`);
+    if (input.scheduledTime !== undefined && input.scheduledTime === head.lastScheduledTime) {
+      return skip(`the run scheduled for ${input.scheduledTime} has been made already`);
+    }
+    return start(needs, head, input, execution);
+  }
+  if (active.execution === execution) return resume(needs, head, active);
+  if (input.continues !== undefined) {
+    return input.continues === active.execution
+      ? resume(needs, head, takenOver(active, execution))
+      : skip(`run ${active.run} belongs to execution ${active.execution} now`);
+  }
+  if (input.restart === true) return start(needs, head, input, execution);
+  if (await needs.executions.isRunning(active.execution)) {
+    return skip(`run ${active.run} is still being worked on by ${active.execution}`);
+  }
+  const last = await needs.log.last(active);
+  // Nothing worth keeping: a run that never logged a page, or one whose walk went in circles.
+  const worthless = last === undefined || last.repeats;
+  const contradictions = contradictionsOf(active, needs.definition.request, input.since);
+  if (last?.repeats || (worthless && contradictions.length > 0)) return start(needs, head, input, execution);
+  if (contradictions.length > 0) throw contradictionError(active, contradictions);
+  return resume(needs, head, takenOver(active, execution, input.scheduledTime));
+}
+
+const skip = (reason: string) => ({ result: { act: 'skip', reason } satisfies Decision as Decision });
+
+function takenOver(run: Run, execution: string, scheduledTime = run.scheduledTime): Run {
+  return { ...run, execution, segment: run.segment + 1, scheduledTime };
+}
+
+async function resume(needs: BeginRunNeeds, head: Head, run: Run) {
+  const result: Decision = { act: 'resume', run, last: await needs.log.last(run) };
+  if (run === head.active) return { result };
+  return { change: { ...head, active: run, lastScheduledTime: run.scheduledTime ?? head.lastScheduledTime }, result };
+}
+
+function start(needs: BeginRunNeeds, head: Head, input: StartInput, execution: string) {
+  const { definition, surroundings } = needs;
+  const now = surroundings.now();
+  const run: Run = {
+    export: definition.name,
+    run: runIdOf(now, surroundings.randomHex(6)),
+    sequence: head.sequence + 1,
+    since: input.since ?? sinceByPolicy(definition, head, input.scheduledTime, now),
+    request: definition.request,
+    startedAt: instantOf(now),
+    execution,
+    segment: 1,
+    scheduledTime: input.scheduledTime,
+    cursorRestarts: 0,
+  };
+  const change: Head = {
+    ...head,
+    sequence: run.sequence,
+    active: run,
+    lastScheduledTime: input.scheduledTime ?? head.lastScheduledTime,
+  };
+  return { change, result: { act: 'start', run, last: undefined } satisfies Decision as Decision };
+}
+
+/** Everything the service has: the contract needs a `gte`, and nothing is dated before this. */
+const beginning = instantOf(0);
+
+function sinceByPolicy(
+  { name, since, request }: ExportDefinition,
+  head: Head,
+  scheduled: string | undefined,
+  now: number,
+): Instant {
+  if (since.from === 'look-back') {
+    const scheduledMs = scheduled === undefined ? Number.NaN : Date.parse(scheduled);
+    return instantOf((Number.isNaN(scheduledMs) ? now : scheduledMs) - since.lookBackMs);
+  }
+  const { watermark } = head;
+  if (watermark === undefined) return since.initial ?? beginning;
+  if (watermark.source !== request.source) {
+    throw new ExportError(
+      'ConfigurationError',
+      `The watermark of export ${name} was measured at ${watermark.source}, and means nothing to ${request.source}. ` +
+        'Use another export name or another place to store, or say with `since` where to start',
+    );
+  }
+  return instantOf(Math.max(0, epochMsOf(watermark.instant) - since.overlapMs));
+}
+
+function contradictionsOf(run: Run, request: ExportRequest, since: Instant | undefined): string[] {
+  const contradictions = (['source', 'filter', 'format', 'container', 'size'] as const)
+    .filter((field) => !isDeepStrictEqual(run.request[field], request[field]))
+    .map(
+      (field) =>
+        `${field} ${JSON.stringify(run.request[field] ?? null)}, now ${JSON.stringify(request[field] ?? null)}`,
+    );
+  if (since !== undefined && since !== run.since) contradictions.push(`since ${run.since}, now ${since}`);
+  return contradictions;
+}
+
+function contradictionError(run: Run, contradictions: readonly string[]): ExportError {
+  return new ExportError(
+    'ConfigurationError',
+    `Run ${run.run} of export ${run.export} is unfinished and was begun with ${contradictions.join('; ')}. ` +
+      'A cursor only goes with the request it was given for: start again with what the run began with to finish it, ' +
+      'or with restart to abandon it',
+  );
+}

@@ -1,0 +1,70 @@
+/**
+ * Leaves a failed run in a state from which the next start goes on.
+ *
+ * A run stays active, so that it is resumed from its last logged page, unless going on can never succeed: its cursor is
+ * refused for good, or its pages go in circles. Then it is given up, and the next start begins a new run.
+ */
+
+import { z } from 'zod';
+import { changeHead } from './head.ts';
+import { instantOf } from './instants.ts';
+import type { ExportDefinition, Instant, RunId } from './model.ts';
+import type { EventSink, PageLog, Surroundings } from './ports.ts';
+
+export interface FailRunNeeds {
+  readonly definition: ExportDefinition;
+  readonly log: PageLog;
+  readonly surroundings: Surroundings;
+  readonly emit: EventSink;
+}
+
+/** For the event and the person it wakes. `run` is null where the execution failed before it owned one. */
+export interface FailedRun {
+  readonly export: string;
+  readonly run: RunId | null;
+  readonly since: Instant | null;
+  readonly pages: number;
+  readonly error: string;
+  readonly message: string;
+  /** Whether the next start goes on with this run. */
+  readonly resumable: boolean;
+}
+
+/** As the state machine catches it; the cause of a Lambda's error is JSON text. */
+const failureSchema = z.object({ Error: z.string().default('States.Unknown'), Cause: z.string().default('') });
+const lambdaCauseSchema = z.object({ errorMessage: z.string() });
+const longestMessage = 1_000;
+
+/** Records why the run that `execution` owns has failed. Touches nothing where it owns none. Never undoes a page. */
+export async function failRun(
+  { definition, log, surroundings, emit }: FailRunNeeds,
+  command: { readonly failure: unknown; readonly execution: string },
+): Promise<FailedRun> {
+  const parsed = failureSchema.safeParse(command.failure);
+  const failure = parsed.success ? parsed.data : { Error: 'States.Unknown', Cause: '' };
+  const message = messageOf(failure.Cause).slice(0, longestMessage);
+  const failed = await changeHead<FailedRun>(log, definition.name, async (head) => {
+    const about = { export: definition.name, error: failure.Error, message };
+    const { active, ...idle } = head;
+    if (active?.execution !== command.execution) {
+      return { result: { ...about, run: null, since: null, pages: 0, resumable: active !== undefined } };
+    }
+    const last = await log.last(active);
+    const resumable = failure.Error !== 'CursorRejectedError' && last?.repeats !== true;
+    const lastFailure = { error: failure.Error, message, at: instantOf(surroundings.now()) };
+    return {
+      change: resumable ? { ...head, active: { ...active, lastFailure } } : idle,
+      result: { ...about, run: active.run, since: active.since, pages: last?.page ?? 0, resumable },
+    };
+  });
+  emit({ event: 'run-failed', ...failed, run: failed.run ?? undefined });
+  return failed;
+}
+
+function messageOf(cause: string): string {
+  try {
+    return lambdaCauseSchema.parse(JSON.parse(cause)).errorMessage;
+  } catch {
+    return cause;
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * Where things lie in the store (design, "What lies in S3"), and how runs are named.
+ * Readers downstream build on these keys, so a change here is a breaking change.
+ */
+
+import { instantOf } from './instants.ts';
+import { asRunId, type ExportRequest, type Run, type RunId } from './model.ts';
+
+/** `reports/date=2026-11-20/run=20261120T020000Z-1f3a5c`: the day is that of the run's start. */
+function runFolder(run: Pick<Run, 'export' | 'run' | 'startedAt'>): string {
+  return `${run.export}/date=${run.startedAt.slice(0, 10)}/run=${run.run}`;
+}
+
+/** `…/page-000001.xml`. Six digits keep keys in page order up to a million pages; the manifest keeps it beyond. */
+export function pageKey(run: Pick<Run, 'export' | 'run' | 'startedAt' | 'request'>, page: number): string {
+  return `${runFolder(run)}/page-${String(page).padStart(6, '0')}.${extensionOf(run.request)}`;
+}
+
+export function manifestKey(run: Pick<Run, 'export' | 'run' | 'startedAt'>): string {
+  return `${runFolder(run)}/manifest.json`;
+}
+
+export function latestKey(exportName: string): string {
+  return `${exportName}/latest.json`;
+}
+
+/** XML in NONE is `xml`; otherwise the container names the file, or the format where there is none. */
+function extensionOf({ format, container }: ExportRequest): string {
+  const name = container === 'NONE' ? format : container;
+  return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '') || 'bin';
+}
+
+export function runIdOf(epochMs: number, randomHex: string): RunId {
+  const compact = instantOf(epochMs)
+    .replace(/\.\d+Z$/, 'Z')
+    .replaceAll(/[-:]/g, '');
+  return asRunId(`${compact}-${randomHex}`);
+}

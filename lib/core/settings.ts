@@ -1,0 +1,148 @@
+/**
+ * What a person may set, checked whole: every mistake is named at once, each with its place.
+ * The command line and the deployment read their settings through these same schemas.
+ */
+
+import { z } from 'zod';
+import { ExportError } from './errors.ts';
+import { durationSchema, instantSchema } from './instants.ts';
+import type { ExportDefinition, JsonObject } from './model.ts';
+import { describeProblems } from './problems.ts';
+
+const mebibyte = 1024 * 1024;
+
+const duration = (standard: string) => durationSchema.prefault(standard);
+const count = (standard: number) => z.int('must be a whole number').min(1, 'must be at least 1').default(standard);
+
+/** https, or http where the request never leaves the machine; no user, query or fragment that a log could leak. */
+const baseUrlSchema = z.string().superRefine((text, context) => {
+  const problem = problemOfBaseUrl(text);
+  if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+});
+
+function problemOfBaseUrl(text: string): string | undefined {
+  const url = URL.parse(text);
+  if (url === null) return 'must be a URL, such as https://reports.example.com';
+  if (url.username !== '' || url.password !== '')
+    return 'must not hold a user or password; the API key has its own setting';
+  if (url.search !== '' || url.hash !== '') return 'must not hold a query or fragment';
+  if (url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname))) return undefined;
+  return 'must be https (http only to 127.0.0.1, [::1] or localhost): the API key would travel in the clear';
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+/** Where the service is and how patient its client is. */
+export const serviceSettingsSchema = z.strictObject({
+  baseUrl: baseUrlSchema,
+  /** The vendor's part of the header names X-…-API-KEY and X-…-CURSOR. */
+  vendor: z
+    .string()
+    .regex(
+      /^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$/,
+      'must be letters, digits and single hyphens, as it stands in the header names',
+    )
+    .default('SERVICE'),
+  /** The route by which the cursor goes back (contract, section 4.1, rule 1). */
+  cursorIn: z.enum(['query', 'body'], 'must be query or body').default('query'),
+  connectTimeout: duration('PT10S'),
+  headersTimeout: duration('PT1M'),
+  /** Between two chunks of a body. */
+  bodyTimeout: duration('PT30S'),
+  /** For one whole request, however steadily its answer drips in. */
+  totalTimeout: duration('PT4M'),
+  maxPageBytes: count(256 * mebibyte),
+});
+export type ServiceSettings = z.infer<typeof serviceSettingsSchema>;
+
+const filterSchema = z.record(z.string(), z.json(), 'must be a JSON object').superRefine((filter, context) => {
+  const { date } = filter;
+  if (date === undefined) return;
+  if (typeof date !== 'object' || date === null || Array.isArray(date)) {
+    context.addIssue({ code: 'custom', path: ['date'], message: 'must be an object of date conditions' });
+  } else if ('gte' in date) {
+    context.addIssue({
+      code: 'custom',
+      path: ['date', 'gte'],
+      message: 'is set by every run; say with since where to start',
+    });
+  }
+});
+
+const sinceSchema = z
+  .strictObject({
+    /** Where the first run starts; left out: everything the service has. */
+    initial: instantSchema.optional(),
+    /** How far a run reaches back behind the watermark. */
+    overlap: durationSchema.optional(),
+    /** Instead of a watermark: how far before its scheduled time every run starts. */
+    lookBack: durationSchema.optional(),
+  })
+  .refine(({ lookBack }) => lookBack !== 0, { path: ['lookBack'], error: 'must be longer than nothing' })
+  .refine(
+    ({ initial, overlap, lookBack }) => lookBack === undefined || (initial === undefined && overlap === undefined),
+    {
+      error: 'lookBack takes the place of the watermark, so initial and overlap do not go with it',
+    },
+  );
+
+/** One export: what it asks for, where its runs start, and the limits they keep. */
+export const exportSettingsSchema = z.strictObject({
+  name: z
+    .string()
+    .regex(
+      /^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/,
+      'must be 1 to 40 letters, digits, hyphens and underscores, beginning with a letter or digit',
+    ),
+  since: sinceSchema.prefault({}),
+  filter: filterSchema.default({}),
+  format: z.string().min(1, 'must not be empty').default('XML'),
+  container: z.string().min(1, 'must not be empty').default('NONE'),
+  size: z.int('must be a whole number from 1 to 10').min(1, 'must be 1 to 10').max(10, 'must be 1 to 10').optional(),
+  maxPages: z.int('must be a whole number').min(1, 'must be at least 1').optional(),
+  turnsPerExecution: count(2_000).refine(
+    (turns) => turns <= 3_000,
+    'must be at most 3000: an execution holds 25,000 events',
+  ),
+  cursorRestarts: z.int('must be a whole number').min(0, 'must not be negative').default(1),
+  shortWait: duration('PT20S'),
+  longestWait: duration('PT6H'),
+  waitsInARow: count(20),
+});
+export type ExportSettings = z.infer<typeof exportSettingsSchema>;
+
+/** `value` as `schema` has it. @throws ConfigurationError that names every problem, each with its place in `what`. */
+export function parseSettings<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.infer<Schema> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new ExportError('ConfigurationError', describeProblems(what, parsed.error), { cause: parsed.error });
+}
+
+/** The definition the steps work with. `source` names the service: its base URL, or `simulator`. */
+export function exportDefinition(settings: ExportSettings, source: string): ExportDefinition {
+  const { since } = settings;
+  return {
+    name: settings.name,
+    request: {
+      source,
+      filter: settings.filter as JsonObject,
+      format: settings.format,
+      container: settings.container,
+      ...(settings.size === undefined ? {} : { size: settings.size }),
+    },
+    since:
+      since.lookBack === undefined
+        ? { from: 'watermark', initial: since.initial, overlapMs: since.overlap ?? 0 }
+        : { from: 'look-back', lookBackMs: since.lookBack },
+    limits: {
+      maxPages: settings.maxPages,
+      turnsPerExecution: settings.turnsPerExecution,
+      cursorRestarts: settings.cursorRestarts,
+      shortWaitSeconds: settings.shortWait / 1_000,
+      longestWaitSeconds: settings.longestWait / 1_000,
+      waitsInARow: settings.waitsInARow,
+    },
+  };
+}

@@ -1,0 +1,7 @@
+declare module 'asl-validator' {
+  /** Validates an Amazon States Language definition. Writes its defaults into `definition`. */
+  export default function validate(
+    definition: object,
+    options?: { readonly checkPaths?: boolean; readonly checkArn?: boolean },
+  ): { readonly isValid: boolean; readonly errors: readonly object[] };
+}

@@ -1,0 +1,108 @@
+/**
+ * A page store and a page log in memory, held to the shared contract suites, for tests that make thousands of runs.
+ * `crash` lets a test cut an adapter off before or after any of its effects.
+ */
+
+import { createHash } from 'node:crypto';
+import { ExportError } from '../../lib/core/errors.ts';
+import type { Head, Latest, PageEntry, StoredPage } from '../../lib/core/model.ts';
+import type { PageLog, PageStore } from '../../lib/core/ports.ts';
+
+/** Called around every effect; what it throws is a crash at that point. */
+export type CrashPoint = (moment: string) => void;
+
+export interface MemoryStore extends PageStore {
+  /** What a reader sees, by key. */
+  readonly objects: ReadonlyMap<string, string>;
+}
+
+export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
+  const objects = new Map<string, string>();
+  const facts = new Map<string, StoredPage>();
+  return {
+    objects,
+    async find(key) {
+      return facts.get(key);
+    },
+    async put({ key, run, page, cursor }, fetched) {
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of fetched.body) chunks.push(chunk);
+      const body = Buffer.concat(chunks);
+      const existing = facts.get(key);
+      if (existing !== undefined) return { stored: false, page: existing };
+      const sha256 = createHash('sha256').update(body).digest('hex');
+      const stored: StoredPage = {
+        key,
+        run,
+        page,
+        bytes: body.length,
+        sha256,
+        reports: fetched.reports(),
+        cursor,
+        nextCursor: fetched.nextCursor,
+        serviceTime: fetched.serviceTime,
+      };
+      crash('before the page is stored');
+      facts.set(key, stored);
+      objects.set(key, body.toString('latin1'));
+      crash('after the page is stored');
+      return { stored: true, page: stored };
+    },
+    async putManifest(key, chunks) {
+      let text = '';
+      for await (const chunk of chunks) text += chunk;
+      crash('before the manifest is written');
+      const existing = objects.get(key);
+      if (existing !== undefined && existing !== text)
+        throw new ExportError('PageConflictError', `${key} holds other bytes`);
+      objects.set(key, text);
+      crash('after the manifest is written');
+    },
+    async putLatest(key, latest) {
+      const existing = objects.get(key);
+      crash('before latest is written');
+      if (existing === undefined || (JSON.parse(existing) as Latest).sequence <= latest.sequence) {
+        objects.set(key, JSON.stringify(latest));
+      }
+      crash('after latest is written');
+    },
+    locate: (key) => `memory:${key}`,
+  };
+}
+
+export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
+  const heads = new Map<string, Head>();
+  const runs = new Map<string, PageEntry[]>();
+  const entriesOf = ({ export: name, run }: { export: string; run: string }) =>
+    runs.get(JSON.stringify([name, run])) ?? [];
+  return {
+    async head(exportName) {
+      return structuredClone(heads.get(exportName));
+    },
+    async replaceHead(head) {
+      crash('before the head is replaced');
+      if ((heads.get(head.export)?.version ?? 0) !== head.version - 1) return false;
+      heads.set(head.export, structuredClone(head));
+      crash('after the head is replaced');
+      return true;
+    },
+    async append(entry) {
+      crash('before the page is logged');
+      const entries = entriesOf(entry);
+      const existing = entries.find(({ page }) => page === entry.page);
+      if (existing !== undefined) return existing;
+      runs.set(
+        JSON.stringify([entry.export, entry.run]),
+        [...entries, entry].sort((a, b) => a.page - b.page),
+      );
+      crash('after the page is logged');
+      return entry;
+    },
+    async last(run) {
+      return entriesOf(run).at(-1);
+    },
+    async *entries(run) {
+      yield* entriesOf(run);
+    },
+  };
+}

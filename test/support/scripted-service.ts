@@ -1,0 +1,54 @@
+/** A report service without a wire: pages over a list of reports, and whatever a test wants to happen instead. */
+
+import { asCursor, type Cursor } from '../../lib/core/model.ts';
+import type { FetchedPage, PageRequest, ReportService } from '../../lib/core/ports.ts';
+import { aFetchedPage, at } from './builders.ts';
+
+export interface ScriptedReport {
+  readonly id: string;
+  readonly date: string;
+}
+
+export interface ScriptedService extends ReportService {
+  /** What was asked, in order. */
+  readonly requests: readonly PageRequest[];
+}
+
+/** What to do at the nth request (from 1) instead of answering; undefined answers. May throw. */
+export type Script = (request: PageRequest, nth: number) => FetchedPage | undefined;
+
+/** The cursor behind the first `position` matching reports, of the contract's form. */
+export const cursorAt = (position: number): Cursor =>
+  asCursor(`1588888888888,00000000-0000-4000-8000-${position.toString(16).padStart(12, '0')}`);
+
+export const pageXml = (reports: readonly ScriptedReport[]): string =>
+  `<reports>${reports.map(({ id }) => `<report id="${id}"/>`).join('')}</reports>`;
+
+/** Reports `r1` to `rN`, a minute apart. */
+export const someReports = (count: number): ScriptedReport[] =>
+  Array.from({ length: count }, (_, index) => ({
+    id: `r${index + 1}`,
+    date: new Date(Date.UTC(2026, 10, 1) + index * 60_000).toISOString(),
+  }));
+
+export function scriptedService(reports: readonly ScriptedReport[], script: Script = () => undefined): ScriptedService {
+  const requests: PageRequest[] = [];
+  return {
+    requests,
+    async fetchPage(request) {
+      requests.push(request);
+      const instead = script(request, requests.length);
+      if (instead !== undefined) return instead;
+      const matching = reports.filter(({ date }) => Date.parse(date) >= Date.parse(request.since));
+      const position = request.cursor === null ? 0 : Number.parseInt(request.cursor.split('-').at(-1) ?? '', 16);
+      const end = position + (request.request.size ?? 100);
+      const page = matching.slice(position, end);
+      return aFetchedPage({
+        body: pageXml(page),
+        reports: page.length,
+        nextCursor: end < matching.length ? cursorAt(end) : null,
+        serviceTime: at('2026-11-20T02:00:01Z'),
+      });
+    },
+  };
+}
