@@ -12,7 +12,7 @@ import type { PageLog, PageStore } from '../../lib/core/ports.ts';
 export type CrashPoint = (moment: string) => void;
 
 export interface MemoryStore extends PageStore {
-  /** What a reader sees, by key. */
+  /** What a reader sees, by key: a character for each byte. */
   readonly objects: ReadonlyMap<string, string>;
 }
 
@@ -50,7 +50,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
     },
     async putManifest(key, chunks) {
       let text = '';
-      for await (const chunk of chunks) text += chunk;
+      for await (const chunk of chunks) text += Buffer.from(chunk).toString('latin1');
       crash('before the manifest is written');
       const existing = objects.get(key);
       if (existing !== undefined && existing !== text)

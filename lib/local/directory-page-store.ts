@@ -1,0 +1,128 @@
+/**
+ * Keeps pages as plain files in a directory, with the promise the S3 store gives: whole or not at all, never overwritten.
+ *
+ * A page's facts lie beside it, in `.facts/<file name of the page>.<sha256 of the page>.json`: the page's own bytes say
+ * which facts are its, so the one link that shows the page shows its facts too. The order of writes, and what a crash
+ * behind each leaves:
+ *
+ *  1. the body into `.incoming/`, synced: a leftover there, swept away after a day
+ *  2. its facts, synced, linked into `.facts/`, and that directory synced: facts of a page that nobody sees
+ *  3. the page linked to its name, refused if that is taken: page and facts; only a power cut could still undo the name
+ *  4. the page's directory synced: page and facts, for good
+ *
+ * Writers of different bytes each leave facts, and the page that won picks its own. Writers of the same bytes share the
+ * facts linked first, and the page counts as stored by whoever linked them. Hidden names keep all this out of the way
+ * of readers. The tree can be copied or moved: nothing rests on inodes or times.
+ */
+
+import { basename, dirname, join, resolve } from 'node:path';
+import { ExportError } from '../core/errors.ts';
+import type { StoredPage } from '../core/model.ts';
+import type { PageStore } from '../core/ports.ts';
+import { codeOf, type Digest, digestOf, linkOnce, makeDirectory, syncDirectory } from './durable-files.ts';
+import { replaceLatest } from './latest-pointer.ts';
+import { pageConflict, readFacts } from './page-facts.ts';
+import { inBlocks, sweepSpool, withSpooled } from './spool.ts';
+
+/**
+ * A page store in `root`, which is made on the first write. Any number of processes may write to it at once.
+ * `find` reads the page to its end, so it also tells of a page whose bytes were changed since (PageConflictError).
+ *
+ * @throws ExportError ConfigurationError, on use, where the disk refuses or a key names no visible file in `root`
+ */
+export function createDirectoryPageStore(root: string): PageStore {
+  const base = resolve(root);
+  const incoming = join(base, '.incoming');
+  const made = new Set<string>();
+
+  const ready = async (directory: string): Promise<string> => {
+    if (!made.has(directory)) makeDirectory(base, directory);
+    // Once a process is enough: leftovers are no hurry.
+    if (directory === incoming && !made.has(incoming)) await sweepSpool(incoming);
+    made.add(directory);
+    return directory;
+  };
+  const spool = () => ready(incoming);
+  const pathOf = (key: string): string => join(base, ...visibleSegments(key));
+
+  return {
+    async find(key) {
+      const path = pathOf(key);
+      const page = await readPage(path, key);
+      // Its writer may have been killed between 3 and 4, and whoever finds it will build on it.
+      if (page !== undefined) syncDirectory(dirname(path));
+      return page;
+    },
+
+    async put({ key, run, page, cursor }, fetched) {
+      const path = pathOf(key);
+      return await withSpooled(spool, fetched.body, async (body) => {
+        const { bytes, sha256 } = body;
+        const { nextCursor, serviceTime } = fetched;
+        const reports = fetched.reports();
+        const facts: StoredPage = { key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime };
+
+        const factsFolder = await ready(factsFolderOf(path));
+        const factsAreOurs = await withSpooled(spool, [`${JSON.stringify(facts)}\n`], (file) =>
+          linkOnce(file.path, factsFileOf(path, sha256)),
+        );
+        syncDirectory(factsFolder);
+        const pageIsOurs = await linkOnce(body.path, path);
+        syncDirectory(dirname(path));
+
+        const visible = factsAreOurs && pageIsOurs ? facts : await readPage(path, key);
+        if (visible === undefined) throw pageConflict(key, 'its name is taken, but there is no file behind it');
+        return { stored: factsAreOurs && visible.sha256 === sha256, page: visible };
+      });
+    },
+
+    async putManifest(key, chunks) {
+      const path = pathOf(key);
+      await withSpooled(spool, inBlocks(chunks), async (manifest) => {
+        const folder = await ready(dirname(path));
+        if (!(await linkOnce(manifest.path, path))) {
+          const visible = await observe(path, key);
+          if (visible?.sha256 !== manifest.sha256)
+            throw pageConflict(key, 'its bytes are others than those of this manifest');
+        }
+        syncDirectory(folder);
+      });
+    },
+
+    async putLatest(key, latest) {
+      const path = pathOf(key);
+      await withSpooled(spool, [`${JSON.stringify(latest, null, 2)}\n`], async (pointer) => {
+        const folder = await ready(dirname(path));
+        replaceLatest(path, latest, pointer.path, join(incoming, 'latest.lock'));
+        syncDirectory(folder);
+      });
+    },
+
+    locate: (key) => join(root, key),
+  };
+}
+
+const factsFolderOf = (path: string) => join(dirname(path), '.facts');
+const factsFileOf = (path: string, sha256: string) => join(factsFolderOf(path), `${basename(path)}.${sha256}.json`);
+
+/** Keys are the core's, so a strange one is a mistake in the settings; hidden names are the store's own. */
+function visibleSegments(key: string): readonly string[] {
+  const segments = key.split('/');
+  if (segments.every((segment) => /^[^.\\][^\\]*$/.test(segment) && !segment.includes('\0'))) return segments;
+  throw new ExportError('ConfigurationError', `${JSON.stringify(key)} names no visible file in the export's directory`);
+}
+
+async function readPage(path: string, key: string): Promise<StoredPage | undefined> {
+  const digest = await observe(path, key);
+  return digest && (await readFacts(factsFileOf(path, digest.sha256), { key, ...digest }));
+}
+
+/** Length and hash of what stands at `path`, or undefined where nothing does. */
+async function observe(path: string, key: string): Promise<Digest | undefined> {
+  try {
+    return await digestOf(path);
+  } catch (cause) {
+    if (codeOf(cause) === 'ENOENT' || codeOf(cause) === 'ENOTDIR') return undefined;
+    throw pageConflict(key, 'it cannot be read', cause);
+  }
+}

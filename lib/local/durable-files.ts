@@ -1,0 +1,120 @@
+/**
+ * The file operations that the directory page store's promises rest on: a name is given only once, and a name given
+ * outlives a power cut. Errors of the disk come out as ConfigurationError: trying again finds the same disk, so a
+ * person must act.
+ */
+
+import { createHash } from 'node:crypto';
+import { closeSync, createReadStream, fsyncSync, mkdirSync, openSync } from 'node:fs';
+import { link } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { ExportError } from '../core/errors.ts';
+
+export interface Digest {
+  readonly bytes: number;
+  /** Lower-case hexadecimal. */
+  readonly sha256: string;
+}
+
+/** Length and hash of the file as it stands, read as a stream. Errors are the disk's own. */
+export async function digestOf(path: string): Promise<Digest> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+    hash.update(chunk);
+    bytes += chunk.byteLength;
+  }
+  return { bytes, sha256: hash.digest('hex') };
+}
+
+const withoutHardLinks = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
+
+/**
+ * Gives `file` the name `name`, unless something has it already; resolves to whether it did. A hard link is the one
+ * way to do both in one step: rename overwrites, and an exclusive copy shows itself half-written. So a file system
+ * without links (exFAT, FAT, some network shares) is refused, not worked around.
+ */
+export async function linkOnce(file: string, name: string): Promise<boolean> {
+  try {
+    await link(file, name);
+    return true;
+  } catch (cause) {
+    if (codeOf(cause) === 'EEXIST') return false;
+    if (!withoutHardLinks.includes(codeOf(cause))) throw diskError('create', name, cause);
+    throw new ExportError(
+      'ConfigurationError',
+      `The file system of ${dirname(name)} refuses hard links (${codeOf(cause)}), without which a page could be ` +
+        'overwritten or seen half-written; choose a directory on a local disk, such as ext4, XFS, Btrfs or APFS',
+      { cause },
+    );
+  }
+}
+
+/**
+ * Makes `directory`, which lies in `root` or is it, with its parents, and syncs all that hold it, so that it outlives
+ * a power cut. Syncs also those that were there: a writer killed in this very function may have made them and no more.
+ */
+export function makeDirectory(root: string, directory: string): void {
+  let made: string | undefined;
+  try {
+    made = mkdirSync(directory, { recursive: true });
+  } catch (cause) {
+    throw diskError('create', directory, cause);
+  }
+  const top = dirname(made !== undefined && made.length < root.length ? made : root);
+  for (let path = directory; path !== top && path !== dirname(path); ) {
+    path = dirname(path);
+    syncDirectory(path);
+  }
+}
+
+// The first four: this file system, or Windows, does not sync directories. The last: one above the root that we may
+// pass through but not read. None of them tells of a name that was lost.
+const notSyncable = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
+
+/**
+ * When it returns, the names that `directory` holds outlive a power cut. Synchronous, as the page log's commit is that
+ * comes next: both take the disk's own time, and nobody has anything else to do meanwhile.
+ */
+export function syncDirectory(directory: string): void {
+  let descriptor: number | undefined;
+  try {
+    descriptor = openSync(directory, 'r');
+    fsyncSync(descriptor);
+  } catch (cause) {
+    if (!notSyncable.includes(codeOf(cause))) throw diskError('sync', directory, cause);
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor);
+  }
+}
+
+export async function onDisk<T>(act: string, path: string, operation: () => Promise<T>): Promise<T> {
+  try {
+    return await operation();
+  } catch (cause) {
+    throw diskError(act, path, cause);
+  }
+}
+
+const advice: { readonly [code: string]: string } = {
+  ENOSPC: 'the disk is full: make room',
+  EDQUOT: 'the disk quota is used up: make room',
+  EACCES: 'permission denied: make it writable',
+  EPERM: 'operation not permitted: make it writable',
+  EROFS: 'the file system is read-only: make it writable',
+  ENOTDIR: 'something on the way there is not a directory: choose another',
+};
+
+export function diskError(act: string, path: string, cause: unknown): ExportError {
+  const why = advice[codeOf(cause)] ?? (cause instanceof Error ? cause.message : String(cause));
+  return new ExportError(
+    'ConfigurationError',
+    `Could not ${act} ${path}: ${why}. Pages stored so far are kept; start the export again and it goes on from there`,
+    { cause },
+  );
+}
+
+/** The operating system's name of an error, such as `ENOENT`, or ''. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}

@@ -1,0 +1,108 @@
+/**
+ * Puts one page, its manifest and the pointer into the directory `argv[2]`, looks for the page, and says each step it takes on the disk.
+ * Kills itself just before step `argv[3]`; without that it goes on to the end, and exits with 0.
+ */
+
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { asCursor, asRunId } from '../../../lib/core/model.ts';
+import type { PageStore } from '../../../lib/core/ports.ts';
+import { createDirectoryPageStore } from '../../../lib/local/directory-page-store.ts';
+import { aFetchedPage, aLatest, aPageIdentity } from '../../support/builders.ts';
+
+const run = asRunId('20261120T020000Z-1f3a5c');
+const folder = `reports/run=${run}`;
+export const identity = aPageIdentity({ folder, run, page: 1 });
+export const body = '<reports><report/></reports>';
+export const manifestKey = `${folder}/manifest.json`;
+export const manifest = '{"pages":[1]}';
+export const latestKey = 'reports/latest.json';
+export const latest = aLatest({ export: 'reports', run, manifest: manifestKey });
+
+export async function publish(store: PageStore) {
+  const { stored, page } = await store.put(identity, aFetchedPage({ body, nextCursor: asCursor('next') }));
+  await store.putManifest(manifestKey, chunksOf(manifest));
+  await store.putLatest(latestKey, latest);
+  return { stored, page };
+}
+
+async function* chunksOf(text: string) {
+  yield text.slice(0, 5);
+  yield text.slice(5);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [, , root = '', dieBefore = 'nothing'] = process.argv;
+  sayEachStep(root, Number(dieBefore));
+  const store = createDirectoryPageStore(root);
+  await publish(store);
+  await store.find(identity.key);
+}
+
+/** Puts itself before every file operation that changes something. */
+function sayEachStep(root: string, dieBefore: number): void {
+  let steps = 0;
+  const spools: string[] = [];
+  const nameOf = (path: unknown) => {
+    const name = relative(root, String(path)) || '.';
+    if (!name.endsWith('.spool')) return name.replace(/[0-9a-f]{64}/, '<sha256>');
+    if (!spools.includes(name)) spools.push(name);
+    return `spool ${spools.indexOf(name) + 1}`;
+  };
+  const say = (step: string, ...paths: readonly unknown[]) => {
+    steps++;
+    if (steps === dieBefore) process.kill(process.pid, 'SIGKILL');
+    process.stdout.write(`${step} ${paths.map(nameOf).join(' to ')}\n`);
+  };
+
+  const { openSync, fsyncSync, mkdirSync, renameSync } = fs;
+  const { open, link, rm } = fs.promises;
+  const opened = new Map<number, unknown>();
+  Object.assign(fs, {
+    openSync(...[path, flags]: Parameters<typeof openSync>) {
+      const descriptor = openSync(path, flags);
+      opened.set(descriptor, path);
+      return descriptor;
+    },
+    fsyncSync(descriptor: number) {
+      say('sync', opened.get(descriptor));
+      fsyncSync(descriptor);
+    },
+    mkdirSync(path: string, options: fs.MakeDirectoryOptions) {
+      say('make', path);
+      return mkdirSync(path, options);
+    },
+    renameSync(from: string, to: string) {
+      say('rename', from, to);
+      renameSync(from, to);
+    },
+  });
+  Object.assign(fs.promises, {
+    async open(...[path, flags]: Parameters<typeof open>) {
+      say('create', path);
+      const handle = await open(path, flags);
+      const writeFile = handle.writeFile.bind(handle);
+      const sync = handle.sync.bind(handle);
+      handle.writeFile = (...data) => {
+        say('write', path);
+        return writeFile(...data);
+      };
+      handle.sync = () => {
+        say('sync', path);
+        return sync();
+      };
+      return handle;
+    },
+    link(from: string, to: string) {
+      say('link', from, to);
+      return link(from, to);
+    },
+    rm(path: string, options: fs.RmOptions) {
+      say('remove', path);
+      return rm(path, options);
+    },
+  });
+  syncBuiltinESMExports();
+}

@@ -1,0 +1,29 @@
+/**
+ * Puts page after page of the run folder `argv[3]` into the directory `argv[2]` as the writer `argv[4]`, and says each with
+ * its hash once it is stored, until it is killed. What a writer puts follows from its name and the page, so that whoever
+ * looks at a page later can tell whose it is, and whether its facts are of the same hand.
+ */
+
+import { fileURLToPath } from 'node:url';
+import { asCursor, asRunId } from '../../../lib/core/model.ts';
+import { createDirectoryPageStore } from '../../../lib/local/directory-page-store.ts';
+import { aFetchedPage, aPageIdentity, inRandomChunks } from '../../support/builders.ts';
+
+export const identityOf = (folder: string, page: number) =>
+  aPageIdentity({ folder, page, run: asRunId('20261120T020000Z-1f3a5c'), cursor: null });
+
+/** Up to some 40 kB; every fifth page is the same from all writers. */
+export const bodyOf = (writer: string, page: number) =>
+  Buffer.from(`${page % 5 === 0 ? 'all' : writer} ${page};`.repeat((page * 997) % 4_096));
+
+export const cursorOf = (writer: string, page: number) => asCursor(`${writer},${page}`);
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const [, , root = '', folder = '', writer = ''] = process.argv;
+  const store = createDirectoryPageStore(root);
+  for (let page = 1; ; page++) {
+    const body = inRandomChunks(bodyOf(writer, page), 8_192);
+    const put = await store.put(identityOf(folder, page), aFetchedPage({ body, nextCursor: cursorOf(writer, page) }));
+    process.stdout.write(`${page} ${put.page.sha256}\n`);
+  }
+}

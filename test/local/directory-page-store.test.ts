@@ -1,0 +1,274 @@
+import fs from 'node:fs';
+import { cp, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { createDirectoryPageStore } from '../../lib/local/directory-page-store.ts';
+import { holdFileLock } from '../../lib/local/file-lock.ts';
+import { pageStoreContract } from '../contracts/page-store-contract.ts';
+import { aCursor, aFetchedPage, aLatest, aPageIdentity, sha256Of } from '../support/builders.ts';
+import { startScript } from '../support/child-script.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const publisher = new URL('children/publish.ts', import.meta.url);
+
+pageStoreContract('The directory page store', async () => {
+  const directory = await temporaryDirectory();
+  return {
+    store: createDirectoryPageStore(directory.path),
+    another: createDirectoryPageStore(directory.path),
+    read: (key) => readFile(join(directory.path, key)).catch(() => undefined),
+    list: (prefix) => visibleFiles(directory.path, prefix),
+    cleanup: directory.remove,
+  };
+});
+
+/** As a reader lists them who leaves out hidden names, like a shell's `**`. */
+async function visibleFiles(root: string, prefix = ''): Promise<string[]> {
+  const entries = await readdir(root, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(root.length + 1))
+    .filter((key) => key.startsWith(prefix) && !key.split('/').some((segment) => segment.startsWith('.')));
+}
+
+const conflict = expect.objectContaining({ name: 'PageConflictError' });
+const misconfigured = expect.objectContaining({ name: 'ConfigurationError' });
+
+describe('the directory page store', () => {
+  it('touches nothing until it is written to', async () => {
+    await using directory = await temporaryDirectory();
+    const root = join(directory.path, 'exports');
+    const store = createDirectoryPageStore(root);
+    expect(await store.find(aPageIdentity().key)).toBeUndefined();
+    expect(await readdir(directory.path)).toEqual([]);
+
+    await store.put(aPageIdentity(), aFetchedPage());
+    expect(await readdir(directory.path)).toEqual(['exports']);
+  });
+
+  it('a tree that was copied elsewhere is as good as the first', async () => {
+    await using directory = await temporaryDirectory();
+    const [here, there] = [join(directory.path, 'here'), join(directory.path, 'there')];
+    const identity = aPageIdentity();
+    const { page } = await createDirectoryPageStore(here).put(identity, aFetchedPage());
+
+    await cp(here, there, { recursive: true });
+
+    expect(await createDirectoryPageStore(there).find(identity.key)).toEqual(page);
+  });
+
+  it('names the place as a person gave it', () => {
+    expect(createDirectoryPageStore('./exports').locate('reports/latest.json')).toBe('exports/reports/latest.json');
+  });
+
+  it('is readable by whoever the umask lets read', async () => {
+    await using directory = await temporaryDirectory();
+    const store = createDirectoryPageStore(directory.path);
+    const { key } = aPageIdentity();
+    await store.put(aPageIdentity({ key }), aFetchedPage());
+    const { mode } = await fs.promises.stat(join(directory.path, key));
+    expect(mode & 0o777).toBe(0o666 & ~process.umask());
+  });
+
+  describe('what an attempt left that was killed before its page showed', () => {
+    const factsOf = (key: string, body: string) =>
+      join(dirname(key), '.facts', `page-000001.xml.${sha256Of(body)}.json`);
+
+    /** A store in which an attempt died after the facts of `body` and before the page: the page is taken away again. */
+    async function storeWithFactsOnly(root: string, body: string) {
+      const identity = aPageIdentity();
+      const store = createDirectoryPageStore(root);
+      const { page } = await store.put(identity, aFetchedPage({ body }));
+      await rm(join(root, identity.key));
+      expect(await readdir(join(root, dirname(identity.key), '.facts'))).toHaveLength(1);
+      return { identity, store, page };
+    }
+
+    it('is not taken for the facts of other bytes', async () => {
+      await using directory = await temporaryDirectory();
+      const { identity, store } = await storeWithFactsOnly(directory.path, 'the killed one');
+      const nextCursor = aCursor();
+
+      const put = await store.put(identity, aFetchedPage({ body: 'the next one', nextCursor }));
+
+      expect(put).toMatchObject({ stored: true, page: { nextCursor, sha256: sha256Of('the next one') } });
+      expect(await store.find(identity.key)).toEqual(put.page);
+    });
+
+    it('is adopted where the bytes are the same: they showed together, so who asks is told how it went on', async () => {
+      await using directory = await temporaryDirectory();
+      const { identity, store, page } = await storeWithFactsOnly(directory.path, 'the same');
+
+      const put = await store.put(identity, aFetchedPage({ body: 'the same', nextCursor: aCursor() }));
+
+      expect(put).toEqual({ stored: false, page });
+      expect(await store.find(identity.key)).toEqual(page);
+    });
+
+    it('is swept from the spool after a day, and not before', async () => {
+      await using directory = await temporaryDirectory();
+      const incoming = join(directory.path, '.incoming');
+      await mkdir(incoming);
+      for (const name of ['old.spool', 'young.spool', 'old.other']) await writeFile(join(incoming, name), '<rep');
+      const dayAgo = new Date(Date.now() - 86_401_000);
+      for (const name of ['old.spool', 'old.other']) await utimes(join(incoming, name), dayAgo, dayAgo);
+
+      await createDirectoryPageStore(directory.path).put(aPageIdentity(), aFetchedPage());
+
+      expect((await readdir(incoming)).sort()).toEqual(['old.other', 'young.spool']);
+    });
+
+    it('counts for nothing where it cannot be read', async () => {
+      await using directory = await temporaryDirectory();
+      const { identity, store } = await storeWithFactsOnly(directory.path, 'the same');
+      await writeFile(join(directory.path, factsOf(identity.key, 'the same')), '{');
+      await expect(store.put(identity, aFetchedPage({ body: 'the same' }))).rejects.toEqual(conflict);
+    });
+  });
+
+  describe('a page that is not as this exporter left it', () => {
+    async function storeWithPage(root: string) {
+      const identity = aPageIdentity();
+      const store = createDirectoryPageStore(root);
+      await store.put(identity, aFetchedPage({ body: 'as it came' }));
+      const folder = join(root, dirname(identity.key));
+      const [facts = ''] = await readdir(join(folder, '.facts'));
+      return { identity, store, page: join(root, identity.key), facts: join(folder, '.facts', facts) };
+    }
+
+    it.each<[string, (files: { page: string; facts: string }) => Promise<unknown>]>([
+      ['its bytes were changed', ({ page }) => writeFile(page, 'as it goes')],
+      ['it was cut short', ({ page }) => writeFile(page, '')],
+      ['its facts are gone', ({ facts }) => rm(facts)],
+      ['its facts are no JSON', ({ facts }) => writeFile(facts, '{"key":')],
+      ['its facts are those of another page', ({ facts }) => replaceIn(facts, 'page-000001', 'page-000002')],
+      ['its facts do not say how it goes on', ({ facts }) => replaceIn(facts, '"nextCursor"', '"next"')],
+      ['its facts tell of another length', ({ facts }) => replaceIn(facts, '"bytes":', '"bytes":1')],
+      ['a directory stands in its place', ({ page }) => rm(page).then(() => mkdir(page))],
+    ])('is a conflict, and is left alone: %s', async (_, change) => {
+      await using directory = await temporaryDirectory();
+      const { identity, store, ...files } = await storeWithPage(directory.path);
+      await change(files);
+
+      await expect(store.find(identity.key)).rejects.toEqual(conflict);
+      await expect(store.find(identity.key)).rejects.toThrow(identity.key);
+      await expect(store.put(identity, aFetchedPage({ body: 'another' }))).rejects.toEqual(conflict);
+    });
+
+    it('is a conflict where a link leads nowhere', async () => {
+      await using directory = await temporaryDirectory();
+      const { identity, store, page } = await storeWithPage(directory.path);
+      await rm(page);
+      await symlink('nowhere', page);
+      await expect(store.put(identity, aFetchedPage())).rejects.toEqual(conflict);
+    });
+
+    const replaceIn = async (file: string, from: string, to: string) =>
+      writeFile(file, (await readFile(file, 'utf8')).replace(from, to));
+  });
+
+  it('moves the pointer only while no other process does', async () => {
+    await using directory = await temporaryDirectory();
+    const lock = holdFileLock(join(directory.path, '.incoming', 'latest.lock'), 1_000);
+    await using other = startScript(publisher, directory.path);
+    await other.said(/^make reports$/);
+    // Time enough for a process that does not wait to be found out.
+    await sleep(100);
+    const moved = [...other.lines].some((line) => line.startsWith('rename'));
+    lock?.release();
+
+    expect(moved).toBe(false);
+    expect(await other.ended).toBe(0);
+    expect(await readdir(join(directory.path, 'reports'))).toContain('latest.json');
+  }, 60_000);
+
+  it('a pointer that cannot be read gives way', async () => {
+    await using directory = await temporaryDirectory();
+    const store = createDirectoryPageStore(directory.path);
+    const latest = aLatest();
+    const key = `${latest.export}/latest.json`;
+    for (const spoilt of ['', '{"seque', 'null', '[]', '{"sequence":"9"}']) {
+      await mkdir(join(directory.path, latest.export), { recursive: true });
+      await writeFile(join(directory.path, key), spoilt);
+      await store.putLatest(key, latest);
+      expect(JSON.parse(await readFile(join(directory.path, key), 'utf8'))).toEqual(latest);
+    }
+  });
+
+  it.each([
+    '../page.xml',
+    '/page.xml',
+    'a/../../page.xml',
+    'a/./page.xml',
+    'a//page.xml',
+    'a/',
+    '',
+    '.',
+    'a\\b',
+    'a\0b',
+  ])('refuses the key %j, which leads elsewhere', async (key) => {
+    await using directory = await temporaryDirectory();
+    const store = createDirectoryPageStore(join(directory.path, 'exports'));
+    await expect(store.find(key)).rejects.toEqual(misconfigured);
+    await expect(store.put(aPageIdentity({ key }), aFetchedPage())).rejects.toEqual(misconfigured);
+    expect(await readdir(directory.path)).toEqual([]);
+  });
+
+  it.each(['.facts/page.xml', 'reports/.incoming/page.xml'])('refuses the hidden key %s', async (key) => {
+    const store = createDirectoryPageStore('exports');
+    await expect(store.find(key)).rejects.toEqual(misconfigured);
+  });
+
+  describe('a disk that refuses', () => {
+    it('is named with what it said, and lets go of the page that was coming', async () => {
+      await using directory = await temporaryDirectory();
+      const root = join(directory.path, 'a file', 'exports');
+      await writeFile(join(directory.path, 'a file'), '');
+      let letGo = false;
+      function* body() {
+        try {
+          yield Buffer.from('<reports/>');
+        } finally {
+          letGo = true;
+        }
+      }
+
+      const failure = createDirectoryPageStore(root).put(aPageIdentity(), aFetchedPage({ body: body() }));
+
+      await expect(failure).rejects.toEqual(misconfigured);
+      await expect(failure).rejects.toMatchObject({
+        message: expect.stringContaining(root),
+        cause: expect.objectContaining({ code: 'ENOTDIR' }),
+      });
+      expect(letGo).toBe(true);
+    });
+
+    it.each(['EPERM', 'ENOTSUP'])('is not worked around where it knows no hard links (%s)', async (code) => {
+      await using directory = await temporaryDirectory();
+      const { link } = fs.promises;
+      const identity = aPageIdentity();
+      const store = createDirectoryPageStore(directory.path);
+      const failure = async () => {
+        throw Object.assign(new Error(`${code}: link`), { code });
+      };
+      try {
+        // No file system at hand refuses links, so this one is made to.
+        fs.promises.link = failure;
+        syncBuiltinESMExports();
+        await expect(store.put(identity, aFetchedPage())).rejects.toMatchObject({
+          name: 'ConfigurationError',
+          message: expect.stringMatching(/refuses hard links.*local disk/),
+          cause: { code },
+        });
+      } finally {
+        fs.promises.link = link;
+        syncBuiltinESMExports();
+      }
+      expect(await visibleFiles(directory.path)).toEqual([]);
+      expect(await readdir(join(directory.path, '.incoming'))).toEqual([]);
+      expect((await store.put(identity, aFetchedPage())).stored).toBe(true);
+    });
+  });
+});

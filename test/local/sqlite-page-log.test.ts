@@ -1,0 +1,194 @@
+import { spawnSync } from 'node:child_process';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, it } from 'vitest';
+import { createSqlitePageLog } from '../../lib/local/sqlite-page-log.ts';
+import { pageLogContract } from '../contracts/page-log-contract.ts';
+import { aHead, anExportName, aPageEntry, aRun, collect } from '../support/builders.ts';
+import { startScript } from '../support/child-script.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+// Batches hold 500 entries; each append waits for the disk.
+const enoughForThreeBatches = { manyEntries: 1_200 };
+
+pageLogContract(
+  'The SQLite page log',
+  async () => {
+    const directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    const log = createSqlitePageLog(file);
+    const another = createSqlitePageLog(file);
+    return {
+      log,
+      another,
+      async cleanup() {
+        log.close();
+        another.close();
+        await directory.remove();
+      },
+    };
+  },
+  enoughForThreeBatches,
+);
+
+describe('the SQLite page log', { timeout: 60_000 }, () => {
+  const counter = new URL('children/count-in-page-log.ts', import.meta.url);
+  const pageLogReader = new URL('children/read-page-log.ts', import.meta.url);
+  const pageLogger = new URL('children/log-pages.ts', import.meta.url);
+
+  it('makes its file and the directories on the way, remembers, and leaves one file when closed', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'new', 'directory', 'state.sqlite');
+    const head = aHead();
+    const first = createSqlitePageLog(file);
+    await first.replaceHead(head);
+    first.close();
+    first.close();
+
+    const second = createSqlitePageLog(file);
+    expect(await second.head(head.export)).toEqual(head);
+    second.close();
+    expect(await readdir(join(directory.path, 'new', 'directory'))).toEqual(['state.sqlite']);
+  });
+
+  it('loses no update of two processes that change the same head', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    const exportName = anExportName();
+    const counters = [1, 2].map(() => startScript(counter, file, exportName, '100'));
+    expect(await Promise.all(counters.map(({ ended }) => ended))).toEqual([0, 0]);
+
+    const log = createSqlitePageLog(file);
+    expect(await log.head(exportName)).toEqual({ export: exportName, version: 200, sequence: 200 });
+    log.close();
+  });
+
+  it('can be opened for the first time while another process looks into it, which SQLite alone would refuse', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    createSqlitePageLog(file).close();
+    // As the file is for a moment when it is new: two processes that make it together meet in it so.
+    const database = new DatabaseSync(file);
+    database.exec('PRAGMA journal_mode = DELETE');
+    database.close();
+    await using reader = startScript(pageLogReader, file);
+    await reader.said(/^reading$/);
+
+    const log = createSqlitePageLog(file);
+    const head = aHead();
+    expect(await log.replaceHead(head)).toBe(true);
+    log.close();
+    expect(await reader.ended).toBe(0);
+  });
+
+  it('is written to while another connection is in the midst of reading', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    const log = createSqlitePageLog(file);
+    const reader = new DatabaseSync(file);
+    reader.exec('BEGIN');
+    reader.prepare('SELECT count(*) FROM pages').get();
+
+    const entry = aPageEntry();
+    expect(await log.append(entry)).toEqual(entry);
+    reader.close();
+    log.close();
+  });
+
+  it('has every page that a killed process knew to be logged', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    const run = aRun();
+    const parameters = [file, run.export, run.run];
+    await using writer = startScript(pageLogger, ...parameters);
+    await writer.said(/^20$/);
+    await writer.kill();
+
+    const log = createSqlitePageLog(file);
+    const pages = (await collect(log.entries(run))).map(({ page }) => page);
+    expect(pages.length).toBeGreaterThanOrEqual(writer.lines.length);
+    expect(pages).toEqual(Array.from(pages, (_, index) => index + 1));
+    log.close();
+  });
+
+  it('holds nothing open between two pages that a slow reader takes, so that writers can clear up', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    const log = createSqlitePageLog(file);
+    const { export: exportName, run } = aRun();
+    for (const page of [1, 2, 3]) await log.append(aPageEntry({ export: exportName, run, page }));
+
+    const other = new DatabaseSync(file);
+    for await (const _ of log.entries({ export: exportName, run })) {
+      expect(other.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()).toMatchObject({ busy: 0 });
+    }
+    other.close();
+    log.close();
+  });
+
+  it('prints nothing of its own, no warning of an experiment either', () => {
+    const script = `await import(${JSON.stringify(import.meta.resolve('../../lib/local/sqlite-page-log.ts'))})`;
+    const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '--eval', script]);
+    expect({ stdout: String(stdout), stderr: String(stderr), status }).toEqual({ stdout: '', stderr: '', status: 0 });
+  });
+});
+
+describe('a file that is no page log is named, with what to do', () => {
+  const opening = (file: string) => () => createSqlitePageLog(file).close();
+  const refused = (message: RegExp) =>
+    expect.objectContaining({ name: 'ConfigurationError', message: matching(message) });
+  const matching = (message: RegExp) => expect.stringMatching(message) as unknown as string;
+
+  it('not a database at all', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    await writeFile(file, 'a letter to the editor\n'.repeat(500));
+    expect(opening(file)).toThrow(refused(/state\.sqlite: .*not a database.*move it away/));
+  });
+
+  it("another program's database", async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    const theirs = new DatabaseSync(file);
+    theirs.exec('CREATE TABLE bookmarks (address TEXT)');
+    theirs.close();
+    expect(opening(file)).toThrow(refused(/state\.sqlite is another program's SQLite file/));
+  });
+
+  it('one of a newer version', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    opening(file)();
+    const newer = new DatabaseSync(file);
+    newer.exec('PRAGMA user_version = 2');
+    newer.close();
+    expect(opening(file)).toThrow(refused(/state\.sqlite was written by a newer report-exporter \(schema 2, .* 1\)/));
+  });
+
+  it('a directory', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    await mkdir(file);
+    expect(opening(file)).toThrow(refused(/state\.sqlite: unable to open/));
+  });
+
+  it('one that is damaged further in', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    const run = aRun();
+    const log = createSqlitePageLog(file);
+    for (let page = 1; page <= 50; page++) await log.append(aPageEntry({ export: run.export, run: run.run, page }));
+    log.close();
+    const pageSize = 4_096;
+    const whole = await readFile(file);
+    await writeFile(
+      file,
+      Buffer.concat([whole.subarray(0, 3 * pageSize), Buffer.alloc(whole.length - 3 * pageSize, 7)]),
+    );
+
+    const damaged = createSqlitePageLog(file);
+    await expect(collect(damaged.entries(run))).rejects.toEqual(refused(/state\.sqlite: .*malformed.*damaged/));
+    damaged.close();
+  });
+});

@@ -1,0 +1,240 @@
+/**
+ * Values for tests, whole and plausible by default, so that a test shows only what matters to it.
+ * Names and keys are new on each call: tests that share a bucket, a table or a directory do not meet.
+ */
+
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  asCursor,
+  asRunId,
+  type Cursor,
+  type ExportDefinition,
+  type ExportRequest,
+  type Head,
+  type Instant,
+  type Latest,
+  type PageEntry,
+  type Run,
+  type RunId,
+  type RunLimits,
+  type RunResult,
+} from '../../lib/core/model.ts';
+import type { FetchedPage, PageIdentity } from '../../lib/core/ports.ts';
+
+/** `2026-11-20T02:00:00Z` as an Instant; it must already be in canonical form. */
+export const at = (text: string): Instant => text as Instant;
+
+export const sha256Of = (bytes: string | Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+
+/** `reports-1f3a5c`, another on each call. */
+export const anExportName = (prefix = 'reports'): string => `${prefix}-${randomBytes(6).toString('hex')}`;
+
+export const aRunId = (): RunId => asRunId(`20261120T020000Z-${randomBytes(3).toString('hex')}`);
+
+/** A cursor of the contract's form (section 2.2): 13 digits, a comma, hyphenated hexadecimal groups. */
+export function aCursor(): Cursor {
+  const hex = randomBytes(16).toString('hex');
+  const groups = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)];
+  return asCursor(`1588888888888,${groups.join('-')}`);
+}
+
+export function anExportRequest(overrides: Partial<ExportRequest> = {}): ExportRequest {
+  return { source: 'simulator', filter: {}, format: 'XML', container: 'NONE', ...overrides };
+}
+
+export function someLimits(overrides: Partial<RunLimits> = {}): RunLimits {
+  return {
+    turnsPerExecution: 2_000,
+    cursorRestarts: 1,
+    shortWaitSeconds: 10,
+    longestWaitSeconds: 86_400,
+    waitsInARow: 5,
+    ...overrides,
+  };
+}
+
+export function anExportDefinition(overrides: Partial<ExportDefinition> = {}): ExportDefinition {
+  return {
+    name: anExportName(),
+    request: anExportRequest(),
+    since: { from: 'watermark', overlapMs: 0 },
+    limits: someLimits(),
+    ...overrides,
+  };
+}
+
+export function aRun(overrides: Partial<Run> = {}): Run {
+  return {
+    export: anExportName(),
+    run: aRunId(),
+    sequence: 1,
+    since: at('2026-11-01T00:00:00Z'),
+    request: anExportRequest(),
+    startedAt: at('2026-11-20T02:00:00Z'),
+    execution: `execution-${randomBytes(6).toString('hex')}`,
+    segment: 1,
+    cursorRestarts: 0,
+    ...overrides,
+  };
+}
+
+/** A run with each of its optional fields, and a request with awkward ones, to see whether a store keeps it whole. */
+export function aFullRun(overrides: Partial<Run> = {}): Run {
+  return aRun({
+    request: anExportRequest({
+      source: 'https://service.example/api',
+      filter: {
+        region: 'Zürich "北" \u2028 🜁',
+        nested: { list: [1, 2.5, -0.25, true, null, '', { '': 'empty name' }], none: {}, nothing: [] },
+      },
+      size: 10,
+    }),
+    scheduledTime: '2026-11-20T02:00:00Z',
+    cursorRestarts: 1,
+    completedAt: at('2026-11-20T03:00:00.123Z'),
+    lastFailure: {
+      error: 'ServiceUnavailableError',
+      message: 'Report service answered 503\nfor page 7',
+      at: at('2026-11-20T02:30:00Z'),
+    },
+    ...overrides,
+  });
+}
+
+/** A head of version 1 with nothing active; name the export to tie it to a run. */
+export function aHead(overrides: Partial<Head> = {}): Head {
+  return { export: anExportName(), version: 1, sequence: 0, ...overrides };
+}
+
+export function aRunResult(overrides: Partial<RunResult> = {}): RunResult {
+  const exportName = overrides.export ?? anExportName();
+  const run = overrides.run ?? aRunId();
+  return {
+    export: exportName,
+    run,
+    since: at('2026-11-01T00:00:00Z'),
+    watermark: at('2026-11-20T02:00:01Z'),
+    pages: 3,
+    reports: 250,
+    bytes: 123_456,
+    manifest: `${aRunFolder(exportName, run)}/manifest.json`,
+    ...overrides,
+  };
+}
+
+/** Where a run's objects lie, as the design lays them out. */
+export const aRunFolder = (exportName = anExportName(), run = aRunId()): string =>
+  `${exportName}/date=2026-11-20/run=${run}`;
+
+/** `page-000001.xml` in the folder of a run of its own, unless told otherwise. */
+export function aPageIdentity(overrides: Partial<PageIdentity> & { readonly folder?: string } = {}): PageIdentity {
+  const { folder, ...given } = overrides;
+  const run = given.run ?? aRunId();
+  const page = given.page ?? 1;
+  return {
+    key: `${folder ?? aRunFolder(anExportName(), run)}/page-${String(page).padStart(6, '0')}.xml`,
+    run,
+    page,
+    cursor: page === 1 ? null : aCursor(),
+    ...given,
+  };
+}
+
+/** The log's line for page 1 of a run of its own that goes on, unless told otherwise. */
+export function aPageEntry(overrides: Partial<PageEntry> = {}): PageEntry {
+  const exportName = overrides.export ?? anExportName();
+  const identity = aPageIdentity({
+    run: overrides.run ?? aRunId(),
+    page: overrides.page ?? 1,
+  });
+  const bytes = overrides.bytes ?? 4_096;
+  const reports = overrides.reports === undefined ? 100 : overrides.reports;
+  return {
+    export: exportName,
+    run: identity.run,
+    page: identity.page,
+    key: `${aRunFolder(exportName, identity.run)}/page-${String(identity.page).padStart(6, '0')}.xml`,
+    bytes,
+    sha256: sha256Of(`${identity.run}/${identity.page}`),
+    reports,
+    cursor: identity.cursor,
+    nextCursor: aCursor(),
+    serviceTime: at('2026-11-20T02:00:01Z'),
+    loggedAt: at('2026-11-20T02:00:02.345Z'),
+    totals: { reports: reports === null ? null : reports * identity.page, bytes: bytes * identity.page },
+    cycle: null,
+    repeats: false,
+    ...overrides,
+  };
+}
+
+export function aLatest(overrides: Partial<Latest> = {}): Latest {
+  const exportName = overrides.export ?? anExportName();
+  const run = overrides.run ?? aRunId();
+  return {
+    export: exportName,
+    run,
+    sequence: 1,
+    completedAt: at('2026-11-20T03:00:00Z'),
+    manifest: `${aRunFolder(exportName, run)}/manifest.json`,
+    ...overrides,
+  };
+}
+
+export interface FetchedPageParts {
+  /** Text and bytes come as one chunk (none, if empty); an iterable comes as it is, errors included. */
+  readonly body?: string | Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+  readonly nextCursor?: Cursor | null;
+  readonly serviceTime?: Instant | null;
+  readonly contentType?: string;
+  readonly reports?: number | null;
+}
+
+/**
+ * A response of the service, good unless its body throws. It holds its reader to the port: the body may be read
+ * once, and `reports()` be asked only after the body has ended.
+ */
+export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
+  const { body = '<reports><report/></reports>', reports = 1 } = parts;
+  let state: 'unread' | 'reading' | 'ended' = 'unread';
+
+  async function* read(): AsyncGenerator<Uint8Array> {
+    if (state !== 'unread') throw new Error('the body of a fetched page was read twice');
+    state = 'reading';
+    if (typeof body === 'string' || body instanceof Uint8Array) {
+      if (body.length > 0) yield Buffer.from(body);
+    } else {
+      yield* body;
+    }
+    state = 'ended';
+  }
+
+  return {
+    nextCursor: parts.nextCursor === undefined ? aCursor() : parts.nextCursor,
+    serviceTime: parts.serviceTime === undefined ? at('2026-11-20T02:00:01Z') : parts.serviceTime,
+    contentType: parts.contentType ?? 'application/xml;charset=UTF-8',
+    body: { [Symbol.asyncIterator]: read },
+    reports() {
+      if (state !== 'ended') throw new Error('reports() was asked before the body had ended');
+      return reports;
+    },
+  };
+}
+
+/** Bytes of any value, so that nothing survives a store that takes them for text. */
+export const randomBody = (length: number): Uint8Array => new Uint8Array(randomBytes(length));
+
+/** `bytes` in chunks of up to `most` bytes each, cut at random. */
+export function* inRandomChunks(bytes: Uint8Array, most = 65_536): Generator<Uint8Array> {
+  for (let start = 0; start < bytes.length; ) {
+    const end = start + 1 + Math.floor(Math.random() * most);
+    yield bytes.subarray(start, end);
+    start = end;
+  }
+}
+
+export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}

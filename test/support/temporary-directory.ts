@@ -1,0 +1,17 @@
+/** A directory for one test or suite, gone when it is over. */
+
+import { mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export interface TemporaryDirectory extends AsyncDisposable {
+  readonly path: string;
+  readonly remove: () => Promise<void>;
+}
+
+/** @example await using directory = await temporaryDirectory(); */
+export async function temporaryDirectory(): Promise<TemporaryDirectory> {
+  const path = await realpath(await mkdtemp(join(tmpdir(), 'report-exporter-')));
+  const remove = () => rm(path, { recursive: true, force: true });
+  return { path, remove, [Symbol.asyncDispose]: remove };
+}
