@@ -5,6 +5,9 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     // Two cores are what a small CI machine has; more workers only queue.
     maxWorkers: 2,
-    testTimeout: 20_000,
+    // Generous, for busy machines: nothing is judged by how long it takes.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 20_000 } },
   },
 });

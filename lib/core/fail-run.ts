@@ -8,7 +8,7 @@
 import { z } from 'zod';
 import { changeHead } from './head.ts';
 import { instantOf } from './instants.ts';
-import type { ExportDefinition, Instant, RunId } from './model.ts';
+import type { ExportDefinition, FailedRun } from './model.ts';
 import type { EventSink, PageLog, Surroundings } from './ports.ts';
 
 export interface FailRunNeeds {
@@ -16,18 +16,6 @@ export interface FailRunNeeds {
   readonly log: PageLog;
   readonly surroundings: Surroundings;
   readonly emit: EventSink;
-}
-
-/** For the event and the person it wakes. `run` is null where the execution failed before it owned one. */
-export interface FailedRun {
-  readonly export: string;
-  readonly run: RunId | null;
-  readonly since: Instant | null;
-  readonly pages: number;
-  readonly error: string;
-  readonly message: string;
-  /** Whether the next start goes on with this run. */
-  readonly resumable: boolean;
 }
 
 /** As the state machine catches it; the cause of a Lambda's error is JSON text. */
@@ -57,7 +45,7 @@ export async function failRun(
       result: { ...about, run: active.run, since: active.since, pages: last?.page ?? 0, resumable },
     };
   });
-  emit({ event: 'run-failed', ...failed, run: failed.run ?? undefined });
+  emit({ event: 'run-failed', ...failed });
   return failed;
 }
 

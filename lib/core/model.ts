@@ -123,6 +123,18 @@ export interface RunResult {
   readonly manifest: string;
 }
 
+/** For the event and the person it wakes. `run` is null where the execution failed before it owned one. */
+export interface FailedRun {
+  readonly export: string;
+  readonly run: RunId | null;
+  readonly since: Instant | null;
+  readonly pages: number;
+  readonly error: string;
+  readonly message: string;
+  /** Whether the next start goes on with this run. */
+  readonly resumable: boolean;
+}
+
 /** The one item that says where an export stands. Replaced as a whole, by compare-and-set on `version`. */
 export interface Head {
   readonly export: string;

@@ -6,13 +6,14 @@
 import type {
   Cursor,
   ExportRequest,
+  FailedRun,
   Head,
   Instant,
-  JsonValue,
   Latest,
   PageEntry,
   Run,
   RunId,
+  RunResult,
   StoredPage,
 } from './model.ts';
 
@@ -107,26 +108,51 @@ export interface Executions {
 /** Time and chance, from outside, so that hours of waiting take a test milliseconds. */
 export interface Surroundings {
   /** Milliseconds since the epoch. */
-  now(): number;
+  readonly now: () => number;
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** `length` random lower-case hexadecimal digits. */
   randomHex(length: number): string;
 }
 
 /** One fact about a run, for logs and progress. The same words stand in alarms and in the README. */
-export interface ExportEvent {
-  readonly event:
-    | 'run-started'
-    | 'run-resumed'
-    | 'run-restarted'
-    | 'run-skipped'
-    | 'page-exported'
-    | 'page-adopted'
-    | 'service-asked-to-wait'
-    | 'run-completed'
-    | 'run-failed';
+export type ExportEvent =
+  | ({ readonly event: 'run-started' | 'run-resumed' } & RunProgress)
+  | (OfRun & { readonly event: 'run-restarted'; readonly abandoned: RunId; readonly reason: string })
+  | { readonly event: 'run-skipped'; readonly export: string; readonly reason: string }
+  | ({ readonly event: 'page-exported' | 'page-adopted' } & PageProgress)
+  | (OfRun & {
+      readonly event: 'service-asked-to-wait';
+      readonly page: number;
+      readonly seconds: number;
+      /** Whether the wait is sat out in the invocation; otherwise in the Wait state. */
+      readonly inside: boolean;
+    })
+  | ({ readonly event: 'run-completed' } & RunResult)
+  | ({ readonly event: 'run-failed' } & FailedRun);
+
+interface OfRun {
   readonly export: string;
-  readonly run?: RunId | undefined;
-  readonly [field: string]: JsonValue | undefined;
+  readonly run: RunId;
 }
+
+interface RunProgress extends OfRun {
+  readonly since: Instant;
+  readonly segment: number;
+  /** The page to fetch next. */
+  readonly page: number;
+  /** What is logged already. */
+  readonly pages: number;
+  readonly reports: number | null;
+  readonly bytes: number;
+}
+
+interface PageProgress extends OfRun {
+  readonly page: number;
+  readonly bytes: number;
+  readonly reports: number | null;
+  /** Of the run, this page included. */
+  readonly totalReports: number | null;
+  readonly totalBytes: number;
+}
+
 export type EventSink = (event: ExportEvent) => void;

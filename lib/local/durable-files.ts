@@ -68,13 +68,13 @@ export function makeDirectory(root: string, directory: string): void {
   }
 }
 
-// The first four: this file system, or Windows, does not sync directories. The last: one above the root that we may
-// pass through but not read. None of them tells of a name that was lost.
+// The first four: this file system, or Windows, does not sync directories. The last: a directory above the root that we
+// may pass through but not read. None of them tells of a name that was lost.
 const notSyncable = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
 
 /**
- * When it returns, the names that `directory` holds outlive a power cut. Synchronous, as the page log's commit is that
- * comes next: both take the disk's own time, and nobody has anything else to do meanwhile.
+ * When it returns, the names that `directory` holds outlive a power cut. Synchronous, like the page log's commit that
+ * comes next: a run has one page in hand at a time, and waits for the disk either way.
  */
 export function syncDirectory(directory: string): void {
   let descriptor: number | undefined;

@@ -71,7 +71,7 @@ const dayMs = 86_400_000;
 
 /**
  * Removes what killed writers left. A page takes minutes, so a file untouched for a day has no writer; and if one should
- * wake up after all, in a laptop opened again, its link finds no file and its page is fetched again.
+ * wake up after all, in a laptop opened again, its link finds no file: that attempt fails, and nothing of it shows.
  */
 export async function sweepSpool(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []);

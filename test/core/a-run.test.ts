@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import type { RunResult } from '../../lib/core/model.ts';
+import type { RunId, RunResult } from '../../lib/core/model.ts';
 import type { ExecutionEnd } from '../../lib/local/interpret-execution.ts';
 import { aFetchedPage, at, sha256Of } from '../support/builders.ts';
-import { anExportBench, executionId, reportIdsOf } from '../support/export-bench.ts';
+import { anExportBench, type Bench, executionId, reportIdsOf } from '../support/export-bench.ts';
 import { cursorAt, someReports } from '../support/scripted-service.ts';
 
 function completed(end: ExecutionEnd): RunResult {
@@ -14,6 +14,12 @@ function completed(end: ExecutionEnd): RunResult {
 function failed(end: ExecutionEnd) {
   if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
   return end.failed;
+}
+
+function startedRun({ events }: Bench): RunId {
+  const started = events.find(({ event }) => event === 'run-started');
+  if (started?.event !== 'run-started') throw new Error('no run was started');
+  return started.run;
 }
 
 const unavailable = () => {
@@ -309,7 +315,7 @@ describe('patience', () => {
     const bench = anExportBench({ script: (_, nth) => (nth >= 2 && nth < 10 ? throttled(9)() : undefined) });
     expect(completed(await bench.start()).reports).toBe(5);
     expect(bench.slept).toEqual(Array(7).fill(9_000));
-    expect(bench.events.filter(({ inside }) => inside === false)).toHaveLength(1);
+    expect(bench.events.filter((event) => event.event === 'service-asked-to-wait' && !event.inside)).toHaveLength(1);
   });
 
   it('never turns a Retry-After of nought into a tight loop', async () => {
@@ -384,7 +390,7 @@ describe('a cursor that goes wrong', () => {
     expect(reportIdsOf(bench, result.manifest)).toEqual(['r2', 'r3', 'r4', 'r5']);
     expect(result.since).toBe('2026-11-01T00:01:00Z');
     expect(bench.manifest(result.manifest)).toMatchObject({ sequence: 2 });
-    const started = bench.events.find(({ event }) => event === 'run-started')?.run;
+    const started = startedRun(bench);
     expect(started).not.toBe(result.run);
     expect([...bench.store.objects.keys()].filter((key) => key.endsWith('manifest.json'))).toEqual([result.manifest]);
   });
@@ -416,14 +422,14 @@ describe('a cursor that goes wrong', () => {
     const bench = anExportBench({ script: () => aFetchedPage({ nextCursor: cursorAt(1) }) });
     await bench.start();
     const head = await bench.head();
-    const poisoned = bench.events.find(({ event }) => event === 'run-started')?.run;
+    const poisoned = startedRun(bench);
     // As if FailRun had never run: the head still names the run.
     await bench.log.replaceHead({
       ...head,
       version: head.version + 1,
       active: {
         export: head.export,
-        run: poisoned ?? ('' as never),
+        run: poisoned,
         sequence: 1,
         since: at('1970-01-01T00:00:00Z'),
         request: bench.needs.definition.request,

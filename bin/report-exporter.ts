@@ -1,0 +1,99 @@
+#!/usr/bin/env node
+/** The command line: reads the words, hands them to the command, turns signals into an interruption. */
+
+import { Command, CommanderError } from 'commander';
+import { localCommand } from '../lib/local/local-command.ts';
+import type { LocalOptions } from '../lib/local/local-settings.ts';
+import { type ServiceOptions, serviceCommand } from '../lib/local/service-command.ts';
+import { exitStatuses } from '../lib/local/summary.ts';
+
+const interruption = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(signal, () => {
+    // The second time, whoever asks does not want to wait: a run survives being cut off anywhere.
+    if (interruption.signal.aborted) process.exit(exitStatuses.interrupted);
+    interruption.abort();
+  });
+}
+const world = { env: process.env, stdout: process.stdout, stderr: process.stderr, signal: interruption.signal };
+
+const program = new Command('report-exporter')
+  .description(
+    'Pulls every report that matches a filter out of a paged export service, page by page, each exactly once.',
+  )
+  .exitOverride();
+
+program
+  .command('local', { isDefault: true })
+  .description('make one run on this machine: pages and state go to a directory')
+  .option('--base-url <url>', 'the service, https (http to loopback only); left out: a simulator of it on loopback')
+  .option('--vendor <name>', "the vendor's part of the header names X-<name>-API-KEY and X-<name>-CURSOR", 'SERVICE')
+  .option('--api-key-env <variable>', 'environment variable that holds the API key', 'REPORT_EXPORT_API_KEY')
+  .option('--export <name>', "the export's name; its pages and state stand under it", 'reports')
+  .option('--since <instant>', 'ISO 8601 UTC; where to start, instead of at the watermark')
+  .option('--overlap <duration>', 'how far to reach back behind the watermark, ISO 8601', 'PT0S')
+  .option('--size <n>', "reports per page, 1 to 10; left out: the service's own page size, up to 100")
+  .option('--filter <json>', 'further filter fields, merged beside date.gte')
+  .option('--format <format>', 'output format; XML is checked, others pass through', 'XML')
+  .option('--container <container>', 'packaging; only XML in NONE is checked', 'NONE')
+  .option('--cursor-in <route>', 'how the cursor goes back: query or body', 'query')
+  .option('--out <directory>', 'where pages and state live', './exports')
+  .option('--restart', 'abandon an unfinished run and start afresh')
+  .option('--max-pages <n>', 'stop with an error past so many pages')
+  .option('--json', 'one JSON object on the last line of stdout')
+  .addHelpText(
+    'after',
+    `
+Run it again, and it exports what is new since the last run. Interrupt it, and the next run goes on where it stopped.
+
+Examples:
+  $ npm start                                                    a first run, against the simulator
+  $ npm start -- --size 3 --since 2026-11-20T00:00:00Z
+  $ REPORT_EXPORT_API_KEY=… npm start -- --base-url https://reports.example.com --vendor ACME --out /data/acme
+
+Exit status: 0 completed or skipped, 1 the run failed, 2 wrong usage or settings, 130 interrupted.`,
+  )
+  .allowUnknownOption()
+  .allowExcessArguments()
+  .action(async (options: LocalOptions, command: Command) => {
+    process.exitCode = await localCommand(options, leftovers(command), world);
+  });
+
+program
+  .command('service')
+  .description('run the simulator of the service by itself, until interrupted')
+  .option('--port <port>', 'port on 127.0.0.1; 0: any free one', '0')
+  .option('--vendor <name>', "the vendor's part of the header names", 'SERVICE')
+  .option('--api-key-env <variable>', 'environment variable that holds the key it accepts', 'REPORT_EXPORT_API_KEY')
+  .option('--reports <n>', 'how many generated reports it starts with (250)')
+  .option(
+    '--from <directory>',
+    'serve the XML files below this directory, one report each, dated by their modification',
+  )
+  .addHelpText(
+    'after',
+    `
+Examples:
+  $ export REPORT_EXPORT_API_KEY=only-for-trying
+  $ npx report-exporter service --port 8080 --from /usr/share/xml &
+  $ npm start -- --base-url http://127.0.0.1:8080 --out /tmp/out`,
+  )
+  .allowUnknownOption()
+  .allowExcessArguments()
+  .action(async (options: ServiceOptions, command: Command) => {
+    process.exitCode = await serviceCommand(options, leftovers(command), world);
+  });
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (!(error instanceof CommanderError)) throw error;
+  process.exitCode = error.exitCode === 0 ? exitStatuses.ok : exitStatuses.usage;
+}
+
+/** Words the parser could not place; named together with every other problem. */
+function leftovers({ args }: Command): string[] {
+  return args.map((word) =>
+    word.startsWith('-') ? `${word.split('=')[0]}: no such option` : `${word}: unexpected argument`,
+  );
+}

@@ -1,0 +1,41 @@
+/**
+ * What the functions count, by name: the one place where those who write a metric and those who watch it agree.
+ * Every metric stands in `metricNamespace` and carries one dimension, the export's name.
+ */
+
+export const metricNamespace = 'ReportExporter';
+export const metricDimension = 'export';
+
+/** By metric: its unit, as CloudWatch spells it. */
+export const metricUnits = {
+  /** Executions that began a new run. */
+  RunsStarted: 'Count',
+  /** Executions that went on with an unfinished run: its next segment, or after a failure. */
+  RunsResumed: 'Count',
+  /** Executions that found nothing to do. */
+  RunsSkipped: 'Count',
+  /** Runs whose manifest is published. */
+  RunsCompleted: 'Count',
+  /** Executions that failed. */
+  RunsFailed: 'Count',
+  /** Walks begun again from their `since`, because the service dropped its cursor. */
+  CursorRestarts: 'Count',
+  /** Pages fetched, stored and logged. */
+  PagesExported: 'Count',
+  /** Pages found in the store, left there by a former attempt, and logged. */
+  PagesAdopted: 'Count',
+  /** Reports in exported and adopted pages; only where the format is XML. */
+  ReportsExported: 'Count',
+  /** Bytes of exported and adopted pages. */
+  BytesExported: 'Bytes',
+  /** Of each request that was answered: from sending to the answer's headers. */
+  ServiceLatency: 'Milliseconds',
+  /** Times the service asked for patience and got it, inside an invocation or in the Wait state. */
+  Waits: 'Count',
+  /** How long it asked for, each time. */
+  WaitSeconds: 'Seconds',
+  /** Invocations of a function that ended in an error, whatever the state machine makes of it; the log line names it. */
+  FailedAttempts: 'Count',
+} as const;
+
+export type MetricName = keyof typeof metricUnits;

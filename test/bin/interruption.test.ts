@@ -1,0 +1,175 @@
+/** Cut off anywhere, a run is resumed and published whole: seen from outside, over real processes, files and sockets. */
+
+import { createHash } from 'node:crypto';
+import { existsSync, globSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import { aDirectory, jsonOf, readManifest, run, start } from '../support/command-line.ts';
+import type { Manifest } from '../support/export-bench.ts';
+
+const apiKey = 'a-key-that-must-never-show-9f8e7d';
+const env = { REPORT_EXPORT_API_KEY: apiKey };
+const count = 60;
+const reports = Array.from({ length: count }, (_, index) => ({
+  id: `r${index}`,
+  date: Date.UTC(2026, 10, 1) + index * 60_000,
+  xml: `<report id="r${index}">${'Zürich '.repeat(index)}</report>`,
+}));
+
+async function simulator(options: Partial<SimulatorOptions> = {}): Promise<Simulator> {
+  const started = await startSimulator({ vendor: 'SERVICE', apiKey, reports: givenReports(reports), ...options });
+  onTestFinished(() => started.close());
+  return started;
+}
+
+const local = (service: Simulator, out: string, ...more: string[]) => [
+  'local',
+  `--base-url=${service.baseUrl}`,
+  `--out=${out}`,
+  '--size=3',
+  '--json',
+  ...more,
+];
+
+/** The manifests a reader finds, oldest first. */
+function manifestsIn(out: string): Promise<Manifest[]> {
+  const paths = globSync('reports/*/*/manifest.json', { cwd: out });
+  return Promise.all(paths.toSorted().map((path) => readManifest(join(out, path)))).then((manifests) =>
+    manifests.toSorted((a, b) => Number(a.sequence) - Number(b.sequence)),
+  );
+}
+
+async function reportsOf(manifest: Manifest, out: string): Promise<string[]> {
+  const bodies = await Promise.all(
+    manifest.pages.map(async ({ key, sha256 }) => {
+      const body = await readFile(join(out, key));
+      expect(createHash('sha256').update(body).digest('hex')).toBe(sha256);
+      return body.toString();
+    }),
+  );
+  return [...bodies.join('').matchAll(/<report id="([^"]+)"/g)].map(([, id]) => id ?? '');
+}
+
+describe('a run that is cut off', () => {
+  it.each([1, 2, 3])('by kill -9 at random moments (round %i) is published whole in the end', async () => {
+    const out = await aDirectory();
+    // Slow enough for a kill to land in the middle, now and then in the middle of a body.
+    const service = await simulator({
+      faults: ({ request }) => (request % 3 === 0 ? { drip: { bytes: 200, everyMs: 3 } } : { delayMs: 5 }),
+    });
+    const all = reports.map(({ id }) => id);
+    const seenByReaders: string[][] = [];
+    let kills = 0;
+    let ended: Awaited<ReturnType<typeof run>>;
+    for (;;) {
+      const seen = service.exchanges.length;
+      const exporter = start(local(service, out), env);
+      const killAfter = 1 + Math.floor(Math.random() * 6);
+      const killing = (async () => {
+        while (service.exchanges.length < seen + killAfter && exporter.process.exitCode === null) await sleep(1);
+        await sleep(Math.random() * 15);
+        if (kills < 6) exporter.process.kill('SIGKILL');
+      })();
+      ended = await exporter.ended;
+      await killing;
+      // Killed between publishing and leaving, it may have published: then whole.
+      for (const manifest of await manifestsIn(out)) seenByReaders.push(await reportsOf(manifest, out));
+      if (ended.signal !== 'SIGKILL') break;
+      kills += 1;
+    }
+    expect(ended.status).toBe(0);
+    // A kill after publishing makes the last start a run of its own, which finds nothing new.
+    expect(seenByReaders.filter((ids) => ids.length > 0)).toEqual(
+      seenByReaders.filter((ids) => ids.length > 0).map(() => all),
+    );
+    const manifests = await manifestsIn(out);
+    const [published] = manifests;
+    expect(published?.totals).toMatchObject({ pages: count / 3, reports: count });
+    // A kill costs at most the one page that was on its way.
+    expect(service.exchanges.length).toBeLessThanOrEqual(count / 3 + kills + manifests.length - 1);
+    expect(Date.parse(jsonOf(ended).watermark ?? '')).toBe(Date.parse(manifests.at(-1)?.serviceStartedAt as string));
+    expect(ended.stdout + ended.stderr).not.toContain(apiKey);
+  });
+
+  it('by Ctrl-C exits with 130, publishes nothing, and is resumed without fetching a logged page again', async () => {
+    const out = await aDirectory();
+    const service = await simulator({ faults: () => ({ delayMs: 20 }) });
+    const exporter = start(local(service, out), env);
+    await expect.poll(() => service.exchanges.length).toBeGreaterThan(4);
+    exporter.process.kill('SIGINT');
+    const interrupted = await exporter.ended;
+    expect(interrupted.status).toBe(130);
+    expect(jsonOf(interrupted)).toMatchObject({ status: 'failed', error: { name: 'Interrupted' } });
+    expect(interrupted.stderr).toContain('goes on from its last logged page');
+    expect(existsSync(join(out, 'reports/latest.json'))).toBe(false);
+
+    const before = service.exchanges.length;
+    const resumed = jsonOf(await run(local(service, out), env));
+    expect(resumed).toMatchObject({ status: 'completed', run: jsonOf(interrupted).run, reports: count });
+    const cursors = service.exchanges.map(({ cursor }) => cursor);
+    // The one request under way when the signal came may have been made in vain; no other is repeated.
+    expect(cursors.length - new Set(cursors).size).toBeLessThanOrEqual(1);
+    expect(service.exchanges.length - before).toBeLessThan(count / 3);
+    expect(await reportsOf(await readManifest(resumed.manifest ?? ''), out)).toEqual(reports.map(({ id }) => id));
+  });
+
+  it('while the service keeps it waiting ends at once on Ctrl-C', async () => {
+    const service = await simulator({
+      faults: ({ request }) => (request > 2 ? { status: 429, headers: { 'retry-after': '3000' } } : {}),
+    });
+    const out = await aDirectory();
+    const exporter = start(local(service, out), env);
+    await expect.poll(() => service.exchanges.length).toBe(3);
+    exporter.process.kill('SIGINT');
+    expect((await exporter.ended).status).toBe(130);
+  });
+});
+
+describe('two processes on one directory', () => {
+  it('the second ends as skipped, and the first is not disturbed', async () => {
+    const out = await aDirectory();
+    const service = await simulator({ faults: () => ({ delayMs: 60 }) });
+    const first = start(local(service, out), env);
+    await expect.poll(() => service.exchanges.length).toBeGreaterThan(1);
+    const second = await run(local(service, out, '--restart'), env);
+    expect(second.status).toBe(0);
+    expect(jsonOf(second)).toMatchObject({ status: 'skipped', run: null });
+    const ended = await first.ended;
+    expect(jsonOf(ended)).toMatchObject({ status: 'completed', reports: count });
+    expect(service.exchanges).toHaveLength(count / 3);
+  });
+});
+
+describe('a run that fails', () => {
+  it('exits with 1, says why, publishes nothing, and is resumed by the next', async () => {
+    const out = await aDirectory();
+    const refusing = await simulator({ faults: ({ request }) => (request > 3 ? { status: 403 } : {}) });
+    const failed = await run(local(refusing, out), env);
+    expect(failed.status).toBe(1);
+    expect(jsonOf(failed)).toMatchObject({ status: 'failed', pages: 3, error: { name: 'ConfigurationError' } });
+    expect(failed.stderr).toContain('403');
+    expect(existsSync(join(out, 'reports/latest.json'))).toBe(false);
+    await refusing.close();
+
+    const again = await simulator({ port: refusing.port });
+    const resumed = jsonOf(await run(local(again, out), env));
+    expect(resumed).toMatchObject({ status: 'completed', run: jsonOf(failed).run, reports: count });
+    expect(again.exchanges).toHaveLength(count / 3 - 3);
+  });
+
+  it('never shows the key, whatever the service answers with it', async () => {
+    const echo = await simulator({
+      faults: () => ({ status: 400, body: () => `you sent ${apiKey}, and ${encodeURIComponent(apiKey)}` }),
+    });
+    const out = await aDirectory();
+    const ended = await run(local(echo, out), env);
+    expect(ended.status).toBe(1);
+    expect(ended.stdout + ended.stderr).not.toContain(apiKey);
+    expect(ended.stdout).toContain('[redacted]');
+    expect((await readFile(join(out, 'state.sqlite'))).includes(apiKey)).toBe(false);
+  });
+});
