@@ -38,7 +38,7 @@ export function createProgress(stream: Terminal, now: () => number): Progress {
     if (now() - shownAt < pace) return;
     shownAt = now();
     if (!isTerminal) return line(text);
-    stream.write(`\r\x1b[K${text.slice(0, (stream.columns ?? 80) - 1)}`);
+    stream.write(`\r\x1b[K${text.slice(0, (stream.columns || 80) - 1)}`);
     moving = true;
   };
   return {
