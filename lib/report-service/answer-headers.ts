@@ -1,0 +1,141 @@
+/**
+ * What a good answer's headers must say before its body is worth reading (contract, section 2.3).
+ * undici gives names in lower case, values as Latin-1 text, and a header that came twice as an array.
+ */
+
+import { MIMEType } from 'node:util';
+import type { Dispatcher } from 'undici';
+import type { ExportError } from '../core/errors.ts';
+import { epochMsOf, instantOf, instantOfHttpDate } from '../core/instants.ts';
+import { asCursor, type Cursor, type Instant } from '../core/model.ts';
+import { failure, type Subject } from './failure.ts';
+import { redact } from './redaction.ts';
+
+type Headers = Dispatcher.ResponseData['headers'];
+type Header = Headers[string];
+
+/** The value of a header that came exactly once, without the blanks around it, which HTTP does not count as part of it. */
+export function single(header: Header): string | undefined {
+  return typeof header === 'string' ? header.replace(/^[ \t]+|[ \t]+$/g, '') : undefined;
+}
+
+/** The moment of an HTTP date; null where it is absent or none. Other forms than HTTP's would be read in local time. */
+export function httpDate(value: string | undefined): Instant | null {
+  return value?.endsWith(' GMT') === true ? instantOfHttpDate(value) : null;
+}
+
+/**
+ * The continuation, or null where the header is absent: there are no more pages (contract, section 3). Opaque, unchanged.
+ * @throws ContractError where it came empty, more than once, or with anything but printable ASCII
+ */
+export function cursorOf(subject: Subject, header: Header): Cursor | null {
+  if (header === undefined) return null;
+  const cursor = single(header);
+  if (cursor === undefined) throw broken(subject, 'with the cursor header more than once');
+  if (cursor === '') throw broken(subject, 'with an empty cursor header');
+  if (!isPrintable(cursor)) throw broken(subject, 'with a cursor that is not printable ASCII');
+  return asCursor(cursor);
+}
+
+/**
+ * The content type as sent, or `application/octet-stream`.
+ * @throws ContractError for an XML page that does not call itself UTF-8 XML, and for an encoding nobody asked for
+ */
+export function contentTypeOf(subject: Subject, headers: Headers, isXml: boolean): string {
+  const encoding = named(headers['content-encoding']);
+  if (!/^(identity)?$/i.test(encoding)) {
+    throw broken(subject, `encoded as ${quoted(subject, encoding)}, though nothing but identity is accepted`);
+  }
+  const type = named(headers['content-type']);
+  if (isXml && !isUtf8Xml(type))
+    throw broken(subject, `as ${quoted(subject, type)} instead of application/xml in UTF-8`);
+  if (type === '') return 'application/octet-stream';
+  if (!isPrintable(type)) throw broken(subject, 'with a content type that is not printable ASCII');
+  return type;
+}
+
+/**
+ * Makes sure that a body's end can be told from a lost connection. A body that merely stops where the connection closes
+ * may have been cut off unnoticed; XML is let through, because its own last tag tells.
+ * @throws ContractError
+ */
+export function checkFraming(subject: Subject, headers: Headers, isXml: boolean, maxPageBytes: number): void {
+  const coding = named(headers['transfer-encoding']);
+  if (!/^(chunked)?$/i.test(coding)) throw broken(subject, `in transfer encoding ${quoted(subject, coding)}`);
+  const length = single(headers['content-length']);
+  if (Number(length) > maxPageBytes) throw tooLarge(subject, maxPageBytes);
+  if (!isXml && length === undefined && coding === '') {
+    throw broken(subject, 'with neither content-length nor chunks, so a cut-off body would pass for a whole one');
+  }
+}
+
+export function tooLarge(subject: Subject, maxPageBytes: number): ExportError {
+  return broken(subject, `with more than the ${maxPageBytes} bytes a page may have (maxPageBytes)`);
+}
+
+/**
+ * The service's clock when the page was asked for, or null where it sent no date. A Date is stamped when the answer goes
+ * out: one that took 30 seconds to find shows the reports of 30 seconds before, so the whole seconds spent are taken off.
+ */
+export function serviceTimeOf(header: Header, elapsedMs: number): Instant | null {
+  const answeredAt = httpDate(single(header));
+  return answeredAt && instantOf(epochMsOf(answeredAt) - Math.max(0, Math.floor(elapsedMs / 1_000)) * 1_000);
+}
+
+/** The contract speaks of a request identifier from the gateway without its name; these are the usual ones. */
+const requestIdNames = [
+  'x-request-id',
+  'x-amzn-requestid',
+  'x-amzn-request-id',
+  'x-amz-request-id',
+  'x-amz-apigw-id',
+  'x-correlation-id',
+  'request-id',
+  'x-amz-cf-id',
+  'x-amzn-trace-id',
+  'traceparent',
+];
+
+/** The subject with the answer's request id, where it has one: what the service's people will ask for. */
+export function withRequestId(subject: Subject, headers: Headers): Subject {
+  const ids = requestIdNames.map((name) => single(headers[name]));
+  const id = ids.find((value) => value !== undefined && isPrintable(value));
+  if (id === undefined) return subject;
+  return { ...subject, label: `${subject.label} (request id ${redact(id, subject.keys).slice(0, 100)})` };
+}
+
+function isUtf8Xml(type: string): boolean {
+  const parsed = parseType(type);
+  if (parsed?.essence !== 'application/xml') return false;
+  return /^utf-8$/i.test(parsed.params.get('charset') ?? 'utf-8');
+}
+
+export function parseType(type: string): MIMEType | undefined {
+  try {
+    return new MIMEType(type);
+  } catch {
+    return undefined;
+  }
+}
+
+function isPrintable(value: string): boolean {
+  return /^[\x20-\x7e]+$/.test(value);
+}
+
+/** All a header says, for an error that must name what came. */
+function named(header: Header): string {
+  return [header ?? ''].flat().join(', ').trim();
+}
+
+/** Redacted before it is cut, as half a key would no longer be known for one. */
+function quoted({ keys }: Subject, value: string): string {
+  return value === '' ? 'nothing' : JSON.stringify(redact(value, keys).slice(0, 100));
+}
+
+function broken(subject: Subject, how: string): ExportError {
+  return failure(
+    subject,
+    'ContractError',
+    `Report service answered ${subject.label} ${how}: it will be retried, in case it was a glitch`,
+  );
+}

@@ -1,0 +1,178 @@
+/**
+ * The client of the Report Export Service (contract, section 4.1): sends one request a page, refuses every answer that is
+ * not plainly a whole page, and leaves all retrying, but for a renewed key, to the state machine.
+ */
+
+import { type Dispatcher, Pool } from 'undici';
+import { ExportError } from '../core/errors.ts';
+import type { FetchedPage, PageRequest, ReportService } from '../core/ports.ts';
+import { answerError, isGood, refusesKey } from './answer-errors.ts';
+import { checkFraming, contentTypeOf, cursorOf, serviceTimeOf, withRequestId } from './answer-headers.ts';
+import { type ApiKeySource, usableApiKey } from './api-key.ts';
+import { type Deadline, startDeadline } from './deadline.ts';
+import { excerptOf } from './error-excerpt.ts';
+import { type CursorRoute, headerNames, requestBody, requestPath } from './export-request.ts';
+import type { Subject } from './failure.ts';
+import { pageBody } from './page-body.ts';
+import { type Limits, maxHeaderBytes, transportError } from './transport-errors.ts';
+import { createXmlCheck } from './xml-check.ts';
+
+export interface ReportServiceClientOptions {
+  /** Up to where `/v1/report/export` begins; may have a path of its own. */
+  readonly baseUrl: string;
+  /** The vendor's part of the header names. */
+  readonly vendor: string;
+  readonly cursorIn: CursorRoute;
+  readonly apiKey: ApiKeySource;
+  readonly limits: Limits;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+export type ReportServiceClient = ReportService & {
+  /** Closes every connection at once; a body still being read fails. */
+  close(): Promise<void>;
+};
+
+/** One call of `fetchPage`: what is asked, with which keys so far, and how long it may take. */
+interface Exchange {
+  readonly request: PageRequest;
+  readonly subject: Subject;
+  readonly keys: Set<string>;
+  readonly deadline: Deadline;
+  /** The error to throw for one of the connection's. */
+  readonly translate: (error: unknown, subject: Subject, bytesRead?: number) => unknown;
+}
+
+interface Answer extends Dispatcher.ResponseData {
+  /** From sending to headers. */
+  readonly elapsedMs: number;
+}
+
+/**
+ * A page's `body` must be read or returned from, or its connection stays open until the total time is up.
+ * An error of `apiKey` passes through unchanged; so does the reason of a signal that interrupts.
+ *
+ * @example
+ * const service = createReportServiceClient({ baseUrl: 'https://reports.example.com', vendor: 'SERVICE', … });
+ * const page = await service.fetchPage({ request, since, cursor: null, label: 'page 1' });
+ * for await (const chunk of page.body) await file.write(chunk);
+ */
+export function createReportServiceClient(options: ReportServiceClientOptions): ReportServiceClient {
+  const { apiKey, cursorIn, limits, now } = options;
+  const base = baseOf(options.baseUrl);
+  const names = headerNames(options.vendor);
+  const pool = new Pool(base.origin, {
+    connect: { timeout: limits.connectTimeoutMs },
+    headersTimeout: limits.headersTimeoutMs,
+    bodyTimeout: limits.bodyTimeoutMs,
+    maxHeaderSize: maxHeaderBytes,
+    pipelining: 1,
+    allowH2: false,
+  });
+
+  async function answerTo(exchange: Exchange): Promise<Answer> {
+    const answer = await send(exchange, await currentKey(exchange, () => apiKey.get()));
+    if (!refusesKey(answer.statusCode)) return answer;
+    const renewed = await currentKey(exchange, () => apiKey.refresh()).catch((error: unknown) => {
+      answer.body.destroy();
+      throw error;
+    });
+    if (exchange.keys.has(renewed)) return answer;
+    answer.body.destroy();
+    return send(exchange, renewed);
+  }
+
+  /** `fetchKey`, but no longer than the exchange may take. */
+  async function currentKey({ deadline, translate, subject }: Exchange, fetchKey: () => Promise<string>) {
+    const key = await deadline.race(fetchKey()).catch((error: unknown) => {
+      throw deadline.endedBy === undefined ? error : translate(error, subject);
+    });
+    return usableApiKey(key);
+  }
+
+  async function send({ request, subject, keys, deadline, translate }: Exchange, key: string): Promise<Answer> {
+    keys.add(key);
+    const sentAt = now();
+    try {
+      const response = await deadline.race(
+        pool.request({
+          method: 'POST',
+          path: requestPath(base, request, cursorIn),
+          headers: {
+            'content-type': 'application/json',
+            'accept-encoding': 'identity',
+            'user-agent': 'report-exporter',
+            [names.apiKey]: key,
+          },
+          body: requestBody(request, cursorIn),
+          signal: deadline.signal,
+        }),
+      );
+      // A body destroyed before it was read emits an error, which without a listener would end the process.
+      response.body.on('error', () => {});
+      return { ...response, elapsedMs: now() - sentAt };
+    } catch (error) {
+      throw translate(error, subject);
+    }
+  }
+
+  /** @throws ContractError where the headers do not promise a whole page */
+  function pageOf({ request, deadline, translate }: Exchange, subject: Subject, answer: Answer): FetchedPage {
+    const { headers, body, elapsedMs } = answer;
+    const isXml = request.request.format === 'XML' && request.request.container === 'NONE';
+    const contentType = contentTypeOf(subject, headers, isXml);
+    checkFraming(subject, headers, isXml, limits.maxPageBytes);
+    const nextCursor = cursorOf(subject, headers[names.cursor]);
+    const xmlCheck = isXml ? createXmlCheck() : undefined;
+    const passage = pageBody(body, {
+      subject,
+      maxPageBytes: limits.maxPageBytes,
+      xmlCheck,
+      translate: (error, bytesRead) => translate(error, subject, bytesRead),
+    });
+    body.once('close', deadline.release);
+    return {
+      nextCursor,
+      serviceTime: serviceTimeOf(headers.date, elapsedMs),
+      contentType,
+      body: passage.body,
+      reports() {
+        if (xmlCheck === undefined) return null;
+        if (!passage.hasEnded()) throw new Error(`The reports of ${subject.label} are known once its body has ended`);
+        return xmlCheck.reports;
+      },
+    };
+  }
+
+  return {
+    async fetchPage(request, signal) {
+      signal?.throwIfAborted();
+      const keys = new Set<string>();
+      const deadline = startDeadline(limits.totalTimeoutMs, signal);
+      const translate: Exchange['translate'] = (error, subject, bytesRead) =>
+        transportError(subject, error, { caller: signal, deadline, limits, bytesRead });
+      const exchange: Exchange = { request, subject: { label: request.label, keys }, keys, deadline, translate };
+      let answer: Answer | undefined;
+      try {
+        answer = await answerTo(exchange);
+        const subject = withRequestId(exchange.subject, answer.headers);
+        if (isGood(answer.statusCode)) return pageOf(exchange, subject, answer);
+        const excerpt = await excerptOf(answer, keys);
+        signal?.throwIfAborted();
+        throw answerError(subject, answer, { sentCursor: request.cursor !== null, now: now(), base, excerpt });
+      } catch (error) {
+        answer?.body.destroy();
+        deadline.release();
+        throw error;
+      }
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+function baseOf(baseUrl: string): URL {
+  const base = URL.parse(baseUrl);
+  if (base !== null && /^https?:$/.test(base.protocol)) return base;
+  throw new ExportError('ConfigurationError', 'baseUrl: must be a URL, such as https://reports.example.com');
+}

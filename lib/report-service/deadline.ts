@@ -1,0 +1,49 @@
+/**
+ * Ends a request when its time is up or its caller has lost interest, whichever comes first. undici's own timeouts
+ * each watch one phase; a body that drips in steadily defeats them all, so one clock must run over the whole request.
+ */
+
+/** setTimeout takes no more: a longer time would be none at all. */
+const longestTimerMs = 2 ** 31 - 1;
+
+export interface Deadline {
+  readonly signal: AbortSignal;
+  /** What ended the request; undefined while nothing has. */
+  readonly endedBy: 'time' | 'caller' | undefined;
+  /** Settles as `promise` does, or rejects as soon as the request is ended: undici waits until it is connected. */
+  readonly race: <Value>(promise: Promise<Value>) => Promise<Value>;
+  /** To be called once the request is over, or its timer and listener would outlive it. Repeating it does nothing. */
+  readonly release: () => void;
+}
+
+export function startDeadline(totalMs: number, caller: AbortSignal | undefined): Deadline {
+  const controller = new AbortController();
+  let endedBy: Deadline['endedBy'];
+  const end = (by: 'time' | 'caller') => {
+    endedBy ??= by;
+    // Always an Error, whatever the caller's reason is: streams choke on others.
+    controller.abort(new Error(by === 'time' ? 'the total time is up' : 'the caller ended the request'));
+  };
+  const onAbort = () => end('caller');
+  const timer = setTimeout(() => end('time'), Math.min(totalMs, longestTimerMs));
+  if (caller?.aborted === true) onAbort();
+  caller?.addEventListener('abort', onAbort, { once: true });
+
+  return {
+    signal: controller.signal,
+    get endedBy() {
+      return endedBy;
+    },
+    race(promise) {
+      const { promise: ended, reject } = Promise.withResolvers<never>();
+      const onEnd = () => reject(controller.signal.reason);
+      if (controller.signal.aborted) onEnd();
+      controller.signal.addEventListener('abort', onEnd, { once: true });
+      return Promise.race([promise, ended]).finally(() => controller.signal.removeEventListener('abort', onEnd));
+    },
+    release() {
+      clearTimeout(timer);
+      caller?.removeEventListener('abort', onAbort);
+    },
+  };
+}

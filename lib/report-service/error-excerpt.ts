@@ -1,0 +1,53 @@
+/** Reads what an error answer has to say, for the person who must find out; only a little of it, and not for long. */
+
+import type { Dispatcher } from 'undici';
+import { parseType, single } from './answer-headers.ts';
+import { longestTrace, redact } from './redaction.ts';
+
+const mostBytes = 4 * 1024;
+const mostMilliseconds = 2_000;
+const mostCharacters = 200;
+
+/**
+ * Up to 200 characters of a body that calls itself text, on one line and without the API key; otherwise the empty string.
+ * Never throws. Afterwards the body is read to its end, or destroyed and its connection with it.
+ */
+export async function excerptOf(
+  { headers, body }: Pick<Dispatcher.ResponseData, 'headers' | 'body'>,
+  keys: ReadonlySet<string>,
+): Promise<string> {
+  const { bytes, whole } = await firstBytes(body);
+  const isCoded = !/^(identity)?$/i.test(String(headers['content-encoding'] ?? ''));
+  if (isCoded || !isText(single(headers['content-type']) ?? '')) return '';
+  const decoded = new TextDecoder().decode(bytes);
+  // Control characters may hide a key, and so may their removal: hence once before and once after.
+  const plain = redact(redact(decoded, keys).replace(/\s+/g, ' ').replace(/\p{C}/gu, ''), keys);
+  // A key cut off by our own limit is not known for one any more, so nothing of that length is kept before the limit.
+  const known = whole ? plain : plain.slice(0, Math.max(0, plain.length - longestTrace(keys)));
+  return known.trim().slice(0, mostCharacters);
+}
+
+async function firstBytes(body: Dispatcher.ResponseData['body']): Promise<{ bytes: Buffer; whole: boolean }> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  const timer = setTimeout(() => body.destroy(), mostMilliseconds);
+  try {
+    // Leaving the loop early destroys the body.
+    for await (const chunk of body) {
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length > mostBytes) break;
+    }
+    return { bytes: Buffer.concat(chunks).subarray(0, mostBytes), whole: length <= mostBytes };
+  } catch {
+    // The status is known; that its explanation broke off is not worth another error.
+    return { bytes: Buffer.concat(chunks), whole: false };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function isText(type: string): boolean {
+  const essence = parseType(type)?.essence ?? '';
+  return /^text\/|^application\/(.+\+)?(json|xml)$/.test(essence);
+}

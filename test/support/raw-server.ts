@@ -1,0 +1,120 @@
+/**
+ * An HTTP server written by hand: every byte of its answers, and the moment it breaks off, is the test's to choose.
+ * `node:http` would refuse to send most of what a client must survive.
+ */
+
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+
+interface RawRequest {
+  readonly method: string;
+  readonly target: string;
+  /** Names as they were sent. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** Which connection it came by, counted from 1. */
+  readonly connection: number;
+}
+
+/** The bytes to answer with, or an act for whoever needs more than bytes. */
+export type RawAnswer = string | Buffer | ((socket: Socket, request: RawRequest) => void | Promise<void>);
+
+export interface RawServer extends AsyncDisposable {
+  readonly url: string;
+  readonly requests: readonly RawRequest[];
+  /** How many connections are open now. */
+  readonly open: number;
+}
+
+/** Answers the n-th request with the n-th answer, and all further ones with the last. Does not close connections. */
+export async function startRawServer(...answers: readonly [RawAnswer, ...RawAnswer[]]): Promise<RawServer> {
+  const requests: RawRequest[] = [];
+  const open = new Set<Socket>();
+  let connections = 0;
+  const server = createServer((socket) => {
+    connections += 1;
+    const connection = connections;
+    open.add(socket);
+    socket.on('close', () => open.delete(socket)).on('error', () => {});
+    let received = Buffer.alloc(0);
+    socket.on('data', (chunk: Buffer) => {
+      received = Buffer.concat([received, chunk]);
+      const request = parse(received, connection);
+      if (request === undefined) return;
+      received = Buffer.alloc(0);
+      requests.push(request);
+      const answer = answers[Math.min(requests.length, answers.length) - 1] as RawAnswer;
+      if (typeof answer === 'function') void answer(socket, request);
+      else socket.write(answer);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests,
+    get open() {
+      return open.size;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const socket of open) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+/** One request a connection at a time, with a content-length: all that the client under test sends. */
+function parse(received: Buffer, connection: number): RawRequest | undefined {
+  const text = received.toString('latin1');
+  const end = text.indexOf('\r\n\r\n');
+  if (end === -1) return undefined;
+  const [requestLine = '', ...lines] = text.slice(0, end).split('\r\n');
+  const [method = '', target = ''] = requestLine.split(' ');
+  const headers = Object.fromEntries(lines.map((line) => line.split(/: (.*)/s) as [string, string]));
+  const length = Number(headers['content-length'] ?? 0);
+  const body = received.subarray(end + 4);
+  return body.length < length ? undefined : { method, target, headers, body: body.toString(), connection };
+}
+
+interface AnswerParts {
+  readonly status?: number | string;
+  /** In order, and as they are: a list can hold one header twice. */
+  readonly headers?: Readonly<Record<string, string>> | readonly (readonly [string, string])[];
+  readonly body?: string | Buffer;
+  /** How the end of the body is told; `close` leaves closing to the test. */
+  readonly framing?: 'length' | 'chunked' | 'close';
+}
+
+/** The bytes of an answer; by default a page of two reports in XML, as the contract shows it (section 2.3). */
+export function rawAnswer({
+  status = 200,
+  headers = {},
+  body = twoReports,
+  framing = 'length',
+}: AnswerParts = {}): Buffer {
+  const bytes = Buffer.from(body);
+  const given: readonly (readonly [string, string])[] = Array.isArray(headers) ? headers : Object.entries(headers);
+  const isGiven = (name: string) => given.some(([one]) => one.toLowerCase() === name);
+  const lines = [
+    `HTTP/1.1 ${status} Whatever`,
+    ...(isGiven('content-type') ? [] : ['content-type: application/xml;charset=UTF-8']),
+    ...given.map(([name, value]) => `${name}: ${value}`),
+    ...{
+      length: [`content-length: ${bytes.length}`],
+      chunked: ['transfer-encoding: chunked'],
+      close: ['connection: close'],
+    }[framing],
+  ];
+  const head = Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
+  return Buffer.concat([head, framing === 'chunked' ? Buffer.concat([chunk(bytes), chunk('')]) : bytes]);
+}
+
+/** One chunk of a chunked body; an empty one ends it. */
+export function chunk(body: string | Buffer): Buffer {
+  const bytes = Buffer.from(body);
+  return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
+}
+
+export const twoReports =
+  '<?xml version="1.0" encoding="UTF-8"?>\n<reports><report id="1">Grüße</report><report id="2"/></reports>\n';

@@ -1,0 +1,88 @@
+/** The client under test, with a key that is hard to hide and with limits that a test need not name. */
+
+import { inspect } from 'node:util';
+import { expect } from 'vitest';
+import { ExportError } from '../../lib/core/errors.ts';
+import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../lib/core/model.ts';
+import type { FetchedPage, PageRequest } from '../../lib/core/ports.ts';
+import { fixedApiKey } from '../../lib/report-service/api-key.ts';
+import { createReportServiceClient, type ReportServiceClient } from '../../lib/report-service/client.ts';
+
+type Options = Parameters<typeof createReportServiceClient>[0];
+
+/** Every character in it is written differently in JSON, in URLs, in HTML or in inspect's quotes. */
+export const trickyApiKey = 'S3cr3t/key+with="odd"&<chars>  \\%42';
+
+export function clientFor(
+  service: { readonly url: string },
+  { limits, ...options }: Partial<Omit<Options, 'limits'>> & { readonly limits?: Partial<Options['limits']> } = {},
+): ReportServiceClient & AsyncDisposable {
+  const client = createReportServiceClient({
+    baseUrl: service.url,
+    vendor: 'SERVICE',
+    cursorIn: 'query',
+    apiKey: fixedApiKey(trickyApiKey),
+    limits: {
+      connectTimeoutMs: 10_000,
+      headersTimeoutMs: 10_000,
+      bodyTimeoutMs: 10_000,
+      totalTimeoutMs: 15_000,
+      maxPageBytes: 1024 * 1024,
+      ...limits,
+    },
+    now: Date.now,
+    ...options,
+  });
+  return { ...client, [Symbol.asyncDispose]: () => client.close() };
+}
+
+export const aCursor = asCursor('1588888888888,550e8400-e29b-41d4-a716-446655440000');
+
+export function pageRequest({
+  cursor = null,
+  ...request
+}: Partial<ExportRequest> & { readonly cursor?: Cursor | null } = {}): PageRequest {
+  return {
+    request: { source: 'test', filter: {}, format: 'XML', container: 'NONE', ...request },
+    since: '2026-11-20T02:00:00Z' as Instant,
+    cursor,
+    label: cursor === null ? 'page 1 of run R' : 'page 2 of run R',
+  };
+}
+
+export async function readPage(page: FetchedPage | Promise<FetchedPage>): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of (await page).body) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+/** The ExportError that `act` fails with; it holds the key nowhere, in no writing we know of. */
+export async function failureOf(act: Promise<unknown>): Promise<ExportError> {
+  const error: unknown = await act.then(
+    () => expect.fail('it did not fail'),
+    (reason: unknown) => reason,
+  );
+  expectNoKey(error);
+  if (error instanceof ExportError) return error;
+  throw error;
+}
+
+export function expectNoKey(error: unknown, key = trickyApiKey): void {
+  const shown = [
+    inspect(error, { depth: null, showHidden: true }),
+    JSON.stringify(error, Object.getOwnPropertyNames(error)),
+    String(error),
+    ...stringsIn(error),
+  ].map((text) => text.toLowerCase());
+  const base64 = Buffer.from(key).toString('base64').replace(/.=*$/, '');
+  const writings = [key, JSON.stringify(key).slice(1, -1), encodeURIComponent(key), inspect(key).slice(1, -1), base64];
+  for (const writing of writings) {
+    expect(shown.filter((text) => text.includes(writing.toLowerCase()))).toEqual([]);
+  }
+}
+
+function stringsIn(value: unknown, depth = 0): string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value !== 'object' || value === null || depth > 8) return [];
+  return Reflect.ownKeys(value).flatMap((name) => stringsIn(Reflect.get(value, name), depth + 1));
+}
