@@ -6,52 +6,20 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { z } from 'zod';
 import { ExportError } from './errors.ts';
 import { changeHead } from './head.ts';
-import { epochMsOf, instantOf, instantSchema } from './instants.ts';
+import { epochMsOf, instantOf } from './instants.ts';
 import { runIdOf } from './layout.ts';
 import type { ExportDefinition, ExportRequest, Head, Instant, PageEntry, Run } from './model.ts';
-import type { EventSink, Executions, PageLog, Surroundings } from './ports.ts';
-import { describeProblems } from './problems.ts';
+import type { StepNeeds } from './ports.ts';
+import { parseStartInput, type StartInput } from './start-input.ts';
+import type { Turn } from './turn.ts';
 
-export interface BeginRunNeeds {
-  readonly definition: ExportDefinition;
-  readonly log: PageLog;
-  readonly executions: Executions;
-  readonly surroundings: Surroundings;
-  readonly emit: EventSink;
-}
-
-/** Identity and small counters: what travels from state to state. The page log is the truth about everything else. */
-export interface Turn {
-  readonly export: string;
-  readonly run: string;
-  readonly segment: number;
-  /** The page to fetch next. */
-  readonly page: number;
-  /** Turns this execution has made. */
-  readonly turns: number;
-  /** Long waits in a row before this turn. */
-  readonly waits: number;
-}
+export type BeginRunNeeds = Pick<StepNeeds, 'definition' | 'log' | 'executions' | 'surroundings' | 'emit'>;
 
 export type BeginRunOutcome =
   | ({ readonly next: 'export' | 'finish' } & Turn)
   | { readonly next: 'skip'; readonly export: string; readonly reason: string };
-
-/** What may be given to an execution when it is started; anything else is refused. */
-const startInputSchema = z
-  .strictObject({
-    /** From the scheduler: stable across its repeated deliveries. */
-    scheduledTime: z.string().min(1),
-    since: instantSchema,
-    restart: z.boolean(),
-    /** From the segment before: the execution this one takes over from. */
-    continues: z.string().min(1),
-  })
-  .partial();
-type StartInput = z.infer<typeof startInputSchema>;
 
 /**
  * Makes `execution` the owner of the run it is to work on, and says with which page to go on. Repeating it in the same
@@ -85,16 +53,6 @@ export async function beginRun(
   });
   const next = last !== undefined && last.nextCursor === null ? 'finish' : 'export';
   return { next, export: run.export, run: run.run, segment: run.segment, page, turns: 0, waits: 0 };
-}
-
-function parseStartInput(input: unknown): StartInput {
-  const parsed = startInputSchema.safeParse(input);
-  if (parsed.success) return parsed.data;
-  throw new ExportError(
-    'ConfigurationError',
-    `The start input cannot be used. Give {}, {"since": "2026-11-20T02:00:00Z"} or {"restart": true}. ` +
-      describeProblems('start input', parsed.error),
-  );
 }
 
 type Decision =

@@ -8,15 +8,10 @@
 import { z } from 'zod';
 import { changeHead } from './head.ts';
 import { instantOf } from './instants.ts';
-import type { ExportDefinition, FailedRun } from './model.ts';
-import type { EventSink, PageLog, Surroundings } from './ports.ts';
+import type { FailedRun } from './model.ts';
+import type { StepNeeds } from './ports.ts';
 
-export interface FailRunNeeds {
-  readonly definition: ExportDefinition;
-  readonly log: PageLog;
-  readonly surroundings: Surroundings;
-  readonly emit: EventSink;
-}
+export type FailRunNeeds = Pick<StepNeeds, 'definition' | 'log' | 'surroundings' | 'emit'>;
 
 /** As the state machine catches it; the cause of a Lambda's error is JSON text. */
 const failureSchema = z.object({ Error: z.string().default('States.Unknown'), Cause: z.string().default('') });

@@ -12,15 +12,9 @@ import { epochMsOf, instantOf } from './instants.ts';
 import { latestKey, manifestKey } from './layout.ts';
 import { manifestChunks, type SealedRun } from './manifest.ts';
 import type { ExportDefinition, Head, PageEntry, Run, RunResult, Watermark } from './model.ts';
-import type { EventSink, PageLog, PageStore, Surroundings } from './ports.ts';
+import type { PageLog, StepNeeds } from './ports.ts';
 
-export interface FinishRunNeeds {
-  readonly definition: ExportDefinition;
-  readonly store: PageStore;
-  readonly log: PageLog;
-  readonly surroundings: Surroundings;
-  readonly emit: EventSink;
-}
+export type FinishRunNeeds = Pick<StepNeeds, 'definition' | 'store' | 'log' | 'surroundings' | 'emit'>;
 
 /**
  * Completes the run that `execution` owns; repeated in the same execution, it answers the same.

@@ -1,6 +1,6 @@
 /**
  * What the functions count, by name: the one place where those who write a metric and those who watch it agree.
- * Every metric stands in `metricNamespace` and carries one dimension, the export's name.
+ * Every metric stands in `metricNamespace` and has one dimension, `metricDimension`: the export's name.
  */
 
 export const metricNamespace = 'ReportExporter';
@@ -28,13 +28,13 @@ export const metricUnits = {
   ReportsExported: 'Count',
   /** Bytes of exported and adopted pages. */
   BytesExported: 'Bytes',
-  /** Of each request that was answered: from sending to the answer's headers. */
+  /** Of each page asked for and promised: until the answer's headers. What fails counts as a failed attempt instead. */
   ServiceLatency: 'Milliseconds',
   /** Times the service asked for patience and got it, inside an invocation or in the Wait state. */
   Waits: 'Count',
   /** How long it asked for, each time. */
   WaitSeconds: 'Seconds',
-  /** Invocations of a function that ended in an error, whatever the state machine makes of it; the log line names it. */
+  /** Invocations that ended in an error, whatever the state machine makes of it; the log line beside it names it. */
   FailedAttempts: 'Count',
 } as const;
 

@@ -5,6 +5,7 @@
 
 import type {
   Cursor,
+  ExportDefinition,
   ExportRequest,
   FailedRun,
   Head,
@@ -156,3 +157,14 @@ interface PageProgress extends OfRun {
 }
 
 export type EventSink = (event: ExportEvent) => void;
+
+/** All that the steps need; each takes its part. */
+export interface StepNeeds {
+  readonly definition: ExportDefinition;
+  readonly service: ReportService;
+  readonly store: PageStore;
+  readonly log: PageLog;
+  readonly executions: Executions;
+  readonly surroundings: Surroundings;
+  readonly emit: EventSink;
+}

@@ -17,58 +17,8 @@
  */
 
 import type { ErrorName } from './errors.ts';
-
-export interface Retrier {
-  readonly ErrorEquals: readonly string[];
-  readonly IntervalSeconds?: number;
-  readonly MaxAttempts: number;
-  readonly BackoffRate?: number;
-  readonly MaxDelaySeconds?: number;
-  readonly JitterStrategy?: 'FULL';
-}
-
-export interface Catcher {
-  readonly ErrorEquals: readonly string[];
-  /** Left out: the error takes the place of the whole input. The interpreter takes a spelled-out `$` for a field's name. */
-  readonly ResultPath?: string;
-  readonly Next: string;
-}
-
-type Template = { readonly [key: string]: string | Template | readonly Template[] };
-
-export interface TaskState {
-  readonly Type: 'Task';
-  readonly Comment: string;
-  readonly Resource: string;
-  readonly Parameters: Template;
-  readonly ResultSelector?: Template;
-  readonly ResultPath?: string | null;
-  readonly OutputPath?: string;
-  readonly TimeoutSeconds: number;
-  readonly Retry: readonly Retrier[];
-  readonly Catch: readonly Catcher[];
-  readonly Next: string;
-}
-
-interface ChoiceRule {
-  readonly Variable: string;
-  readonly StringEquals: string;
-  readonly Next: string;
-}
-
-export type State =
-  | TaskState
-  | { readonly Type: 'Choice'; readonly Choices: readonly ChoiceRule[] }
-  | { readonly Type: 'Wait'; readonly Comment: string; readonly SecondsPath: string; readonly Next: string }
-  | { readonly Type: 'Succeed'; readonly Comment: string }
-  | { readonly Type: 'Fail'; readonly Comment: string; readonly ErrorPath: string; readonly CausePath: string };
-
-export interface StateMachine {
-  readonly Comment: string;
-  readonly StartAt: string;
-  readonly TimeoutSeconds: number;
-  readonly States: Readonly<Record<StateName, State>>;
-}
+import { retryAnything, stepRetries } from './retry-policy.ts';
+import type { Catcher, State, StateMachine, TaskState, Template } from './states-language.ts';
 
 export const stepNames = ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'] as const;
 export type StepName = (typeof stepNames)[number];
@@ -101,7 +51,7 @@ export const eventSource = 'report-exporter';
 export const completedDetailType = 'Report Export Run Completed';
 export const failedDetailType = 'Report Export Run Failed';
 
-export function stateMachine(binding: StateMachineBinding): StateMachine {
+export function stateMachine(binding: StateMachineBinding): StateMachine<StateName> {
   return {
     Comment: `Exports ${binding.exportName}: one page a turn, while the service returns a cursor`,
     StartAt: 'BeginRun',
@@ -170,59 +120,8 @@ export function stateMachine(binding: StateMachineBinding): StateMachine {
   };
 }
 
-/** Lambda's and the interpreter's own failures: the code may not have run, or may still be running. Repeating is safe. */
-const platformErrors = [
-  'Lambda.ServiceException',
-  'Lambda.AWSLambdaException',
-  'Lambda.SdkClientException',
-  'Lambda.ClientExecutionTimeoutException',
-  'Lambda.TooManyRequestsException',
-  'Lambda.Unknown',
-  'Sandbox.Timedout',
-  'Runtime.ExitError',
-  'States.Timeout',
-] as const;
-
-const worthWaitingFor: readonly ErrorName[] = ['ServiceUnavailableError', 'ServiceThrottledError'];
-const perhapsAGlitch: readonly ErrorName[] = ['ContractError'];
-const final: readonly ErrorName[] = [
-  'ConfigurationError',
-  'RequestRejectedError',
-  'CursorRejectedError',
-  'PageConflictError',
-  'RunSupersededError',
-];
-
 /** The name is this segment's own, so only an earlier attempt of this very state can have started it. */
 const alreadyStarted = 'StepFunctions.ExecutionAlreadyExistsException';
-
-/**
- * 2 + 4 + 8 + … + 256 s for eight attempts, then 300 s for twelve: up to 68 minutes in all, half of it on average under
- * full jitter. A nightly export outlives an hour of outage; beyond that a person should know.
- */
-const patiently = {
-  IntervalSeconds: 2,
-  BackoffRate: 2,
-  MaxDelaySeconds: 300,
-  MaxAttempts: 20,
-  JitterStrategy: 'FULL',
-} as const;
-
-/** 2 + 4 + 8 s: for storage and bugs, whose clients have retried already. */
-const retryAnything: Retrier = {
-  ErrorEquals: ['States.ALL'],
-  IntervalSeconds: 2,
-  BackoffRate: 2,
-  MaxAttempts: 3,
-  JitterStrategy: 'FULL',
-};
-
-const retries: readonly Retrier[] = [
-  { ErrorEquals: final, MaxAttempts: 0 },
-  { ErrorEquals: [...worthWaitingFor, ...platformErrors], ...patiently },
-  { ErrorEquals: perhapsAGlitch, IntervalSeconds: 5, BackoffRate: 3, MaxAttempts: 2, JitterStrategy: 'FULL' },
-  retryAnything,
-];
 
 /** The error takes the place of the input: a start input that is no object could not hold it beside itself. */
 const failRun: Catcher = { ErrorEquals: ['States.ALL'], Next: 'FailRun' };
@@ -242,7 +141,7 @@ function step(binding: StateMachineBinding, name: StepName, comment: string, nex
     },
     OutputPath: '$.Payload',
     TimeoutSeconds: binding.stepTimeoutSeconds,
-    Retry: retries,
+    Retry: stepRetries,
     Catch: [endQuietly, failRun],
     Next: next,
   };

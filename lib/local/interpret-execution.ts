@@ -12,24 +12,14 @@ import {
   type RunOptions,
   type StateMachineDefinition,
 } from 'aws-local-stepfunctions';
-import { beginRun, type Turn } from '../core/begin-run.ts';
+import { beginRun } from '../core/begin-run.ts';
 import { exportPage } from '../core/export-page.ts';
 import { failRun } from '../core/fail-run.ts';
 import { finishRun } from '../core/finish-run.ts';
-import type { ExportDefinition, FailedRun, RunResult } from '../core/model.ts';
-import type { EventSink, Executions, PageLog, PageStore, ReportService, Surroundings } from '../core/ports.ts';
+import type { FailedRun, RunResult } from '../core/model.ts';
+import type { StepNeeds } from '../core/ports.ts';
 import { type StateName, stateMachine, stepNames } from '../core/state-machine.ts';
-
-/** All that the steps need, in one. */
-export interface ExportNeeds {
-  readonly definition: ExportDefinition;
-  readonly service: ReportService;
-  readonly store: PageStore;
-  readonly log: PageLog;
-  readonly executions: Executions;
-  readonly surroundings: Surroundings;
-  readonly emit: EventSink;
-}
+import type { Turn } from '../core/turn.ts';
 
 export interface ExecutionStart {
   readonly name: string;
@@ -74,7 +64,7 @@ const timeouts = { stepTimeoutSeconds: 900, executionTimeoutSeconds: 20 * 86_400
  * @throws only where the interpreter itself is at fault.
  */
 export async function interpretExecution(
-  needs: ExportNeeds,
+  needs: StepNeeds,
   start: ExecutionStart,
   { signal, onRetry, pauseSeconds }: InterpretOptions = {},
 ): Promise<ExecutionEnd> {
@@ -119,7 +109,7 @@ export async function interpretExecution(
 type Handler = (parameters: unknown) => Promise<unknown>;
 type Handlers = NonNullable<NonNullable<RunOptions['overrides']>['taskResourceLocalHandlers']>;
 
-function bindSteps(needs: ExportNeeds, signal: AbortSignal | undefined) {
+function bindSteps(needs: StepNeeds, signal: AbortSignal | undefined) {
   const inFlight = new Set<Promise<unknown>>();
   let end: ExecutionEnd | undefined;
 

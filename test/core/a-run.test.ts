@@ -449,6 +449,9 @@ describe('a cursor that goes wrong', () => {
     const end = failed(await bench.start());
     expect(end).toMatchObject({ error: 'ConfigurationError', pages: 2, resumable: true });
     expect(end.message).toContain('at most 2 are allowed');
+    const unchanged = bench.with({});
+    expect(failed(await unchanged.start())).toMatchObject({ error: 'ConfigurationError', pages: 2 });
+    expect(unchanged.service.requests).toEqual([]);
     const more = bench.with({ limits: { maxPages: 3 } });
     expect(completed(await more.start()).pages).toBe(3);
     expect(more.service.requests).toHaveLength(1);

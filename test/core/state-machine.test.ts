@@ -1,7 +1,8 @@
 import aslValidator from 'asl-validator';
 import { describe, expect, it } from 'vitest';
 import { errorNames } from '../../lib/core/errors.ts';
-import { type State, stateMachine, stepNames, type TaskState } from '../../lib/core/state-machine.ts';
+import { stateMachine, stepNames } from '../../lib/core/state-machine.ts';
+import type { State, TaskState } from '../../lib/core/states-language.ts';
 
 const machine = stateMachine({
   exportName: 'reports',

@@ -4,11 +4,10 @@
  */
 
 import type { ExportDefinition, Head, RunLimits } from '../../lib/core/model.ts';
-import type { ExportEvent, PageLog, Surroundings } from '../../lib/core/ports.ts';
+import type { ExportEvent, PageLog, StepNeeds, Surroundings } from '../../lib/core/ports.ts';
 import {
   type ExecutionEnd,
   type ExecutionStart,
-  type ExportNeeds,
   executionId,
   interpretExecution,
 } from '../../lib/local/interpret-execution.ts';
@@ -32,7 +31,7 @@ export interface BenchOptions {
 }
 
 export interface Bench {
-  readonly needs: ExportNeeds;
+  readonly needs: StepNeeds;
   readonly store: MemoryStore;
   readonly log: PageLog;
   readonly service: ScriptedService;
@@ -103,7 +102,7 @@ export function anExportBench(options: BenchOptions = {}, kept?: Kept): Bench {
     limits: someLimits(options.limits),
     ...options.definition,
   });
-  const needs: ExportNeeds = {
+  const needs: StepNeeds = {
     definition,
     service,
     store,

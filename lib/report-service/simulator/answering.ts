@@ -14,7 +14,7 @@ import { withFault } from './faults.ts';
 import { admit, receive, shownBody } from './intake.ts';
 import { choosePage } from './page.ts';
 import { Refusal } from './refusal.ts';
-import type { SimulatorOptions } from './simulator.ts';
+import type { SimulatorOptions } from './simulator-options.ts';
 
 /**
  * The function that answers requests. Each is judged as of the moment it has arrived whole. `note` hears of each exchange

@@ -1,0 +1,38 @@
+/** Starts a walk afresh whose cursor the service dropped. */
+
+import type { ExportError } from './errors.ts';
+import { changeHead, ownedRun } from './head.ts';
+import { instantOf } from './instants.ts';
+import { runIdOf } from './layout.ts';
+import type { Run } from './model.ts';
+import type { StepNeeds } from './ports.ts';
+import type { Turn } from './turn.ts';
+
+/**
+ * Gives up a walk that cannot be finished, because of `error`, and begins a new one from the same `since` under a new
+ * run id, in the same execution; the pages of the old one stay where they are and are never published.
+ * @throws `error` where the run has used up its restarts
+ */
+export async function restartRun(
+  { definition, log, surroundings, emit }: Pick<StepNeeds, 'definition' | 'log' | 'surroundings' | 'emit'>,
+  run: Run,
+  turn: Turn,
+  execution: string,
+  error: ExportError,
+): Promise<{ readonly next: 'page' } & Turn> {
+  if (run.cursorRestarts >= definition.limits.cursorRestarts) throw error;
+  const now = surroundings.now();
+  const fresh = await changeHead(log, definition.name, (head) => {
+    const active = ownedRun(head, execution, definition.name);
+    const result: Run = {
+      ...active,
+      run: runIdOf(now, surroundings.randomHex(6)),
+      sequence: head.sequence + 1,
+      startedAt: instantOf(now),
+      cursorRestarts: active.cursorRestarts + 1,
+    };
+    return { change: { ...head, sequence: result.sequence, active: result }, result };
+  });
+  emit({ event: 'run-restarted', export: run.export, run: fresh.run, abandoned: run.run, reason: error.message });
+  return { next: 'page', ...turn, run: fresh.run, page: 1, turns: turn.turns + 1, waits: 0 };
+}

@@ -1,0 +1,29 @@
+/** What an execution may be started with: by the scheduler, by an operator, or by the segment before. */
+
+import { z } from 'zod';
+import { ExportError } from './errors.ts';
+import { instantSchema } from './instants.ts';
+import { describeProblems } from './problems.ts';
+
+const startInputSchema = z
+  .strictObject({
+    /** From the scheduler: stable across its repeated deliveries. */
+    scheduledTime: z.string().min(1),
+    since: instantSchema,
+    restart: z.boolean(),
+    /** From the segment before: the execution this one takes over from. */
+    continues: z.string().min(1),
+  })
+  .partial();
+export type StartInput = z.infer<typeof startInputSchema>;
+
+/** @throws ConfigurationError that names everything that cannot be used. */
+export function parseStartInput(input: unknown): StartInput {
+  const parsed = startInputSchema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  throw new ExportError(
+    'ConfigurationError',
+    `The start input cannot be used. Give {}, {"since": "2026-11-20T02:00:00Z"} or {"restart": true}. ` +
+      describeProblems('start input', parsed.error),
+  );
+}

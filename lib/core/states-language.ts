@@ -1,0 +1,53 @@
+/** The part of the Amazon States Language that the state machine uses: JSONPath, no variables (states-language.net). */
+
+export interface Retrier {
+  readonly ErrorEquals: readonly string[];
+  readonly IntervalSeconds?: number;
+  readonly MaxAttempts: number;
+  readonly BackoffRate?: number;
+  readonly MaxDelaySeconds?: number;
+  readonly JitterStrategy?: 'FULL';
+}
+
+export interface Catcher {
+  readonly ErrorEquals: readonly string[];
+  /** Left out: the error takes the place of the whole input. The interpreter takes a spelled-out `$` for a field's name. */
+  readonly ResultPath?: string;
+  readonly Next: string;
+}
+
+export type Template = { readonly [key: string]: string | Template | readonly Template[] };
+
+export interface TaskState {
+  readonly Type: 'Task';
+  readonly Comment: string;
+  readonly Resource: string;
+  readonly Parameters: Template;
+  readonly ResultSelector?: Template;
+  readonly ResultPath?: string | null;
+  readonly OutputPath?: string;
+  readonly TimeoutSeconds: number;
+  readonly Retry: readonly Retrier[];
+  readonly Catch: readonly Catcher[];
+  readonly Next: string;
+}
+
+interface ChoiceRule {
+  readonly Variable: string;
+  readonly StringEquals: string;
+  readonly Next: string;
+}
+
+export type State =
+  | TaskState
+  | { readonly Type: 'Choice'; readonly Choices: readonly ChoiceRule[] }
+  | { readonly Type: 'Wait'; readonly Comment: string; readonly SecondsPath: string; readonly Next: string }
+  | { readonly Type: 'Succeed'; readonly Comment: string }
+  | { readonly Type: 'Fail'; readonly Comment: string; readonly ErrorPath: string; readonly CausePath: string };
+
+export interface StateMachine<Name extends string> {
+  readonly Comment: string;
+  readonly StartAt: string;
+  readonly TimeoutSeconds: number;
+  readonly States: Readonly<Record<Name, State>>;
+}

@@ -1,0 +1,72 @@
+/**
+ * The first of the two writes that commit a page: its body and its continuation, in one atomic step.
+ *
+ * What already lies under the page's key is the truth, whoever wrote it, as long as it belongs to this run: it is
+ * adopted, and not fetched again.
+ */
+
+import { createHash } from 'node:crypto';
+import { ExportError } from './errors.ts';
+import type { Continuation, Cursor, Run, StoredPage } from './model.ts';
+import { fetchPatiently } from './patience.ts';
+import type { PageIdentity, StepNeeds } from './ports.ts';
+import type { Invocation } from './turn.ts';
+
+type StorePageNeeds = Pick<StepNeeds, 'definition' | 'service' | 'store' | 'surroundings' | 'emit'>;
+
+/** A page that lies in the store, whoever put it there, and the cursor that follows it. */
+export interface CommittedPage {
+  readonly stored: StoredPage;
+  readonly nextCursor: Cursor | null;
+  /** Whether a former or another attempt put it there. */
+  readonly adopted: boolean;
+}
+
+/**
+ * Sees to it that the page lies in the store: as a former attempt left it, or fetched and put there now.
+ * @throws PageConflictError where what lies there is not this page; whatever fetching and storing throw
+ */
+export async function storePage(
+  needs: StorePageNeeds,
+  run: Run,
+  identity: PageIdentity,
+  command: Invocation,
+): Promise<CommittedPage> {
+  const found = await needs.store.find(identity.key);
+  if (found !== undefined) {
+    mustBelong(found, identity);
+    const { nextCursor } = found;
+    if (nextCursor === null || typeof nextCursor === 'string') return { stored: found, nextCursor, adopted: true };
+    // The store holds only the hash of a long cursor: asking again tells the cursor, and the hash tells if it is the one.
+  }
+  const fetched = await fetchPatiently(needs, run, identity, command);
+  const { stored, page } = await needs.store.put(identity, fetched);
+  if (stored) return { stored: page, nextCursor: fetched.nextCursor, adopted: false };
+  mustBelong(page, identity);
+  if (page.nextCursor === null || typeof page.nextCursor === 'string') {
+    return { stored: page, nextCursor: page.nextCursor, adopted: true };
+  }
+  if (!sameCursor(page.nextCursor, fetched.nextCursor)) {
+    throw conflict(identity, 'it goes on with another cursor than the service gives now');
+  }
+  return { stored: page, nextCursor: fetched.nextCursor, adopted: true };
+}
+
+function mustBelong(found: StoredPage, identity: PageIdentity): void {
+  if (found.run !== identity.run || found.page !== identity.page) {
+    throw conflict(identity, `it says it is page ${found.page} of run ${found.run}`);
+  }
+  if (!sameCursor(found.cursor, identity.cursor)) throw conflict(identity, 'it was asked for with another cursor');
+}
+
+function sameCursor(held: Continuation, cursor: Cursor | null): boolean {
+  if (held === null || typeof held === 'string') return held === cursor;
+  return cursor !== null && held.sha256 === createHash('sha256').update(cursor).digest('hex');
+}
+
+export function conflict({ key, page, run }: PageIdentity, why: string): ExportError {
+  return new ExportError(
+    'PageConflictError',
+    `What is stored at ${key} is not page ${page} of run ${run}: ${why}. Nothing was changed; find out who wrote it`,
+  );
+}

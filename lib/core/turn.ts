@@ -1,0 +1,22 @@
+/** What travels from state to state, and what bounds one turn of the loop. */
+
+/** Identity and small counters. The page log is the truth about everything else. */
+export interface Turn {
+  readonly export: string;
+  readonly run: string;
+  readonly segment: number;
+  /** The page to fetch next. */
+  readonly page: number;
+  /** Turns this execution has made. */
+  readonly turns: number;
+  /** Long waits in a row before this turn. */
+  readonly waits: number;
+}
+
+/** The bounds of one invocation. */
+export interface Invocation {
+  /** Interrupts the fetch and any waiting; the page is then not exported. */
+  readonly signal?: AbortSignal | undefined;
+  /** How long short Retry-Afters may be sat out here; what would outlast it is left to the Wait state. */
+  readonly patienceMs?: number | undefined;
+}
