@@ -71,15 +71,20 @@ async function endsOf(log: PageLog, run: Run): Promise<{ first: PageEntry; last:
   );
 }
 
+/** A service's clock further ahead of ours than this is not believed: the watermark could never come back from there. */
+const believableLeadMs = 86_400_000;
+
 /**
- * Where the next run starts: the service's clock at the run's first response, ours where it sent none. It never moves
- * back, and stays where the run began after it: moving it would leave out what lies between.
+ * Where the next run starts: the service's clock at the run's first response, ours where it sent none or one that cannot
+ * be. It never moves back, and stays where the run began after it: moving it would leave out what lies between.
  */
 function watermarkAfter(head: Head, { since }: ExportDefinition, run: Run, first: PageEntry): Watermark | undefined {
   const { source } = run.request;
   const known = head.watermark?.source === source ? head.watermark.instant : undefined;
   const bound = known ?? (since.from === 'watermark' ? since.initial : undefined);
-  const reached = first.serviceTime ?? run.startedAt;
+  const { serviceTime, loggedAt } = first;
+  const believed = serviceTime !== null && epochMsOf(serviceTime) - epochMsOf(loggedAt) <= believableLeadMs;
+  const reached = believed ? serviceTime : run.startedAt;
   if (bound !== undefined && (epochMsOf(run.since) > epochMsOf(bound) || epochMsOf(reached) <= epochMsOf(bound))) {
     return known === undefined ? head.watermark : { instant: known, source };
   }

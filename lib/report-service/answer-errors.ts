@@ -17,8 +17,8 @@
 import type { Dispatcher } from 'undici';
 import type { ErrorName, ExportError } from '../core/errors.ts';
 import { epochMsOf } from '../core/instants.ts';
-import { httpDate, single } from './answer-headers.ts';
 import { failure, type Subject } from './failure.ts';
+import { httpDate, single } from './header-values.ts';
 
 type Answer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers'>;
 
@@ -84,9 +84,9 @@ function retryAfterOf(headers: Answer['headers'], now: number): number | undefin
   const value = single(headers['retry-after']);
   if (value === undefined) return undefined;
   if (/^\d+$/.test(value)) return Math.min(Number(value), Number.MAX_SAFE_INTEGER);
-  const until = httpDate(value);
+  const until = httpDate(headers['retry-after']);
   if (until === null) return undefined;
-  const answeredAt = httpDate(single(headers.date));
+  const answeredAt = httpDate(headers.date);
   const from = answeredAt === null ? now : epochMsOf(answeredAt);
   return Math.max(0, Math.ceil((epochMsOf(until) - from) / 1_000));
 }

@@ -1,28 +1,20 @@
-/**
- * What a good answer's headers must say before its body is worth reading (contract, section 2.3).
- * undici gives names in lower case, values as Latin-1 text, and a header that came twice as an array.
- */
+/** What a good answer's headers must say before its body is worth reading (contract, section 2.3). */
 
-import { MIMEType } from 'node:util';
-import type { Dispatcher } from 'undici';
 import type { ExportError } from '../core/errors.ts';
-import { epochMsOf, instantOf, instantOfHttpDate } from '../core/instants.ts';
+import { epochMsOf, instantOf } from '../core/instants.ts';
 import { asCursor, type Cursor, type Instant } from '../core/model.ts';
 import { failure, type Subject } from './failure.ts';
+import {
+  type Header,
+  type Headers,
+  httpDate,
+  isIdentity,
+  isPrintable,
+  joined,
+  mediaType,
+  single,
+} from './header-values.ts';
 import { redact } from './redaction.ts';
-
-type Headers = Dispatcher.ResponseData['headers'];
-type Header = Headers[string];
-
-/** The value of a header that came exactly once, without the blanks around it, which HTTP does not count as part of it. */
-export function single(header: Header): string | undefined {
-  return typeof header === 'string' ? header.replace(/^[ \t]+|[ \t]+$/g, '') : undefined;
-}
-
-/** The moment of an HTTP date; null where it is absent or none. Other forms than HTTP's would be read in local time. */
-export function httpDate(value: string | undefined): Instant | null {
-  return value?.endsWith(' GMT') === true ? instantOfHttpDate(value) : null;
-}
 
 /**
  * The continuation, or null where the header is absent: there are no more pages (contract, section 3). Opaque, unchanged.
@@ -42,16 +34,22 @@ export function cursorOf(subject: Subject, header: Header): Cursor | null {
  * @throws ContractError for an XML page that does not call itself UTF-8 XML, and for an encoding nobody asked for
  */
 export function contentTypeOf(subject: Subject, headers: Headers, isXml: boolean): string {
-  const encoding = named(headers['content-encoding']);
-  if (!/^(identity)?$/i.test(encoding)) {
-    throw broken(subject, `encoded as ${quoted(subject, encoding)}, though nothing but identity is accepted`);
+  if (!isIdentity(headers['content-encoding'])) {
+    const encoding = quoted(subject, joined(headers['content-encoding']));
+    throw broken(subject, `encoded as ${encoding}, though nothing but identity is accepted`);
   }
-  const type = named(headers['content-type']);
-  if (isXml && !isUtf8Xml(type))
+  const type = joined(headers['content-type']);
+  if (isXml && !isUtf8Xml(headers['content-type'])) {
     throw broken(subject, `as ${quoted(subject, type)} instead of application/xml in UTF-8`);
+  }
   if (type === '') return 'application/octet-stream';
   if (!isPrintable(type)) throw broken(subject, 'with a content type that is not printable ASCII');
   return type;
+}
+
+function isUtf8Xml(contentType: Header): boolean {
+  const type = mediaType(contentType);
+  return type?.essence === 'application/xml' && /^utf-8$/i.test(type.params.get('charset') ?? 'utf-8');
 }
 
 /**
@@ -60,7 +58,7 @@ export function contentTypeOf(subject: Subject, headers: Headers, isXml: boolean
  * @throws ContractError
  */
 export function checkFraming(subject: Subject, headers: Headers, isXml: boolean, maxPageBytes: number): void {
-  const coding = named(headers['transfer-encoding']);
+  const coding = joined(headers['transfer-encoding']);
   if (!/^(chunked)?$/i.test(coding)) throw broken(subject, `in transfer encoding ${quoted(subject, coding)}`);
   const length = single(headers['content-length']);
   if (Number(length) > maxPageBytes) throw tooLarge(subject, maxPageBytes);
@@ -78,7 +76,7 @@ export function tooLarge(subject: Subject, maxPageBytes: number): ExportError {
  * out: one that took 30 seconds to find shows the reports of 30 seconds before, so the whole seconds spent are taken off.
  */
 export function serviceTimeOf(header: Header, elapsedMs: number): Instant | null {
-  const answeredAt = httpDate(single(header));
+  const answeredAt = httpDate(header);
   return answeredAt && instantOf(epochMsOf(answeredAt) - Math.max(0, Math.floor(elapsedMs / 1_000)) * 1_000);
 }
 
@@ -102,29 +100,6 @@ export function withRequestId(subject: Subject, headers: Headers): Subject {
   const id = ids.find((value) => value !== undefined && isPrintable(value));
   if (id === undefined) return subject;
   return { ...subject, label: `${subject.label} (request id ${redact(id, subject.keys).slice(0, 100)})` };
-}
-
-function isUtf8Xml(type: string): boolean {
-  const parsed = parseType(type);
-  if (parsed?.essence !== 'application/xml') return false;
-  return /^utf-8$/i.test(parsed.params.get('charset') ?? 'utf-8');
-}
-
-export function parseType(type: string): MIMEType | undefined {
-  try {
-    return new MIMEType(type);
-  } catch {
-    return undefined;
-  }
-}
-
-function isPrintable(value: string): boolean {
-  return /^[\x20-\x7e]+$/.test(value);
-}
-
-/** All a header says, for an error that must name what came. */
-function named(header: Header): string {
-  return [header ?? ''].flat().join(', ').trim();
 }
 
 /** Redacted before it is cut, as half a key would no longer be known for one. */

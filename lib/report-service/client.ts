@@ -11,7 +11,7 @@ import { checkFraming, contentTypeOf, cursorOf, serviceTimeOf, withRequestId } f
 import { type ApiKeySource, usableApiKey } from './api-key.ts';
 import { type Deadline, startDeadline } from './deadline.ts';
 import { excerptOf } from './error-excerpt.ts';
-import { type CursorRoute, headerNames, requestBody, requestPath } from './export-request.ts';
+import { type CursorRoute, headerNames, httpRequest } from './export-request.ts';
 import type { Subject } from './failure.ts';
 import { pageBody } from './page-body.ts';
 import { type Limits, maxHeaderBytes, transportError } from './transport-errors.ts';
@@ -71,6 +71,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     allowH2: false,
   });
 
+  /** The answer to the request, sent again once where its key is refused and a newer one is there. */
   async function answerTo(exchange: Exchange): Promise<Answer> {
     const answer = await send(exchange, await currentKey(exchange, () => apiKey.get()));
     if (!refusesKey(answer.statusCode)) return answer;
@@ -95,20 +96,8 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     keys.add(key);
     const sentAt = now();
     try {
-      const response = await deadline.race(
-        pool.request({
-          method: 'POST',
-          path: requestPath(base, request, cursorIn),
-          headers: {
-            'content-type': 'application/json',
-            'accept-encoding': 'identity',
-            'user-agent': 'report-exporter',
-            [names.apiKey]: key,
-          },
-          body: requestBody(request, cursorIn),
-          signal: deadline.signal,
-        }),
-      );
+      const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key });
+      const response = await deadline.race(pool.request({ ...parts, signal: deadline.signal }));
       // A body destroyed before it was read emits an error, which without a listener would end the process.
       response.body.on('error', () => {});
       return { ...response, elapsedMs: now() - sentAt };

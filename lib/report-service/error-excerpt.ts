@@ -1,7 +1,7 @@
 /** Reads what an error answer has to say, for the person who must find out; only a little of it, and not for long. */
 
 import type { Dispatcher } from 'undici';
-import { parseType, single } from './answer-headers.ts';
+import { type Header, isIdentity, mediaType } from './header-values.ts';
 import { longestTrace, redact } from './redaction.ts';
 
 const mostBytes = 4 * 1024;
@@ -17,8 +17,7 @@ export async function excerptOf(
   keys: ReadonlySet<string>,
 ): Promise<string> {
   const { bytes, whole } = await firstBytes(body);
-  const isCoded = !/^(identity)?$/i.test(String(headers['content-encoding'] ?? ''));
-  if (isCoded || !isText(single(headers['content-type']) ?? '')) return '';
+  if (!isIdentity(headers['content-encoding']) || !isText(headers['content-type'])) return '';
   const decoded = new TextDecoder().decode(bytes);
   // Control characters may hide a key, and so may their removal: hence once before and once after.
   const plain = redact(redact(decoded, keys).replace(/\s+/g, ' ').replace(/\p{C}/gu, ''), keys);
@@ -47,7 +46,6 @@ async function firstBytes(body: Dispatcher.ResponseData['body']): Promise<{ byte
   }
 }
 
-function isText(type: string): boolean {
-  const essence = parseType(type)?.essence ?? '';
-  return /^text\/|^application\/(.+\+)?(json|xml)$/.test(essence);
+function isText(contentType: Header): boolean {
+  return /^(text\/.+|application\/(.+\+)?(json|xml))$/.test(mediaType(contentType)?.essence ?? '');
 }

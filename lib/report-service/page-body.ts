@@ -49,7 +49,7 @@ async function* checked(
   onEnd: () => void,
 ): AsyncGenerator<Uint8Array, void, void> {
   let bytes = 0;
-  const received = response[Symbol.asyncIterator]();
+  const received: AsyncIterator<Uint8Array> = response[Symbol.asyncIterator]();
   try {
     for (;;) {
       const { done, value: chunk } = await received.next().catch((error: unknown) => {

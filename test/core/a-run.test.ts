@@ -130,6 +130,13 @@ describe('the watermark', () => {
     expect(completed(await bench.start()).watermark).toBe('2026-11-20T02:00:00Z');
   });
 
+  it('is our own clock where the service’s runs absurdly ahead, for it could never come back from there', async () => {
+    const ahead = (serviceTime: string) =>
+      anExportBench({ script: () => aFetchedPage({ nextCursor: null, serviceTime: at(serviceTime) }) });
+    expect(completed(await ahead('2036-11-20T02:00:00Z').start()).watermark).toBe('2026-11-20T02:00:00Z');
+    expect(completed(await ahead('2026-11-20T02:05:00Z').start()).watermark).toBe('2026-11-20T02:05:00Z');
+  });
+
   it('is reached back behind by the overlap', async () => {
     const bench = anExportBench({ definition: { since: { from: 'watermark', overlapMs: 3_600_000 } } });
     await bench.start();

@@ -4,7 +4,15 @@ import { once } from 'node:events';
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { chunk, rawAnswer, startRawServer } from '../support/raw-server.ts';
-import { aCursor, clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../support/service-client.ts';
+import {
+  aCursor,
+  clientFor,
+  failureOf,
+  pageRequest,
+  patiently,
+  readPage,
+  trickyApiKey,
+} from '../support/service-client.ts';
 
 type Parts = NonNullable<Parameters<typeof rawAnswer>[0]>;
 
@@ -179,7 +187,7 @@ describe('an answer in a form nobody asked for', () => {
     await using client = clientFor(server, { limits: { maxPageBytes: 100 } });
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('100 bytes') });
-    await expect.poll(() => server.open).toBe(0);
+    await expect.poll(() => server.open, patiently).toBe(0);
   });
 });
 
@@ -301,7 +309,7 @@ describe('an error message', () => {
     await using client = clientFor(server);
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error.message).toContain('answered 500');
-    await expect.poll(() => server.open).toBe(0);
+    await expect.poll(() => server.open, patiently).toBe(0);
   });
 });
 
@@ -397,7 +405,7 @@ describe('after an error', () => {
     await using server = await startRawServer(start);
     await using client = clientFor(server);
     await failureOf(client.fetchPage(pageRequest()));
-    await expect.poll(() => server.open).toBe(0);
+    await expect.poll(() => server.open, patiently).toBe(0);
   });
 
   it('with a good status but wrong headers its connection is closed', async () => {
@@ -406,6 +414,6 @@ describe('after an error', () => {
     );
     await using client = clientFor(server);
     await failureOf(client.fetchPage(pageRequest()));
-    await expect.poll(() => server.open).toBe(0);
+    await expect.poll(() => server.open, patiently).toBe(0);
   });
 });

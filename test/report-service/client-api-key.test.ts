@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { type ApiKeySource, fixedApiKey } from '../../lib/report-service/api-key.ts';
 import { rawAnswer, startRawServer, twoReports } from '../support/raw-server.ts';
-import { clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../support/service-client.ts';
+import { clientFor, expectNoKey, failureOf, pageRequest, patiently, readPage } from '../support/service-client.ts';
 
 /** A key that was renewed at its origin after we had looked: `old` until somebody asks again. */
 function renewedKey(old: string, renewed: string): ApiKeySource & { refreshed: number } {
@@ -68,7 +68,7 @@ describe('a key the service refuses', () => {
     await using server = await startRawServer(unfinishedRefusal, rawAnswer({ headers: { connection: 'close' } }));
     await using client = clientFor(server, { apiKey: renewedKey('a', 'b') });
     await readPage(client.fetchPage(pageRequest()));
-    await expect.poll(() => server.open).toBe(0);
+    await expect.poll(() => server.open, patiently).toBe(0);
   });
 });
 
@@ -81,7 +81,7 @@ describe('a source of keys', () => {
     await expect(first.fetchPage(pageRequest())).rejects.toBe(mishap);
     await using second = clientFor(server, { apiKey: { get, refresh: () => Promise.reject(mishap) } });
     await expect(second.fetchPage(pageRequest())).rejects.toBe(mishap);
-    await expect.poll(() => server.open).toBe(0);
+    await expect.poll(() => server.open, patiently).toBe(0);
   });
 
   it('that never answers is waited for no longer than the total time', async () => {
