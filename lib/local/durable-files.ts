@@ -5,7 +5,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { closeSync, createReadStream, fsyncSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, createReadStream, existsSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
 import { link } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ExportError } from '../core/errors.ts';
@@ -55,17 +55,30 @@ export async function linkOnce(file: string, name: string): Promise<boolean> {
  * a power cut. Syncs also those that were there: a writer killed in this very function may have made them and no more.
  */
 export function makeDirectory(root: string, directory: string): void {
-  let made: string | undefined;
-  try {
-    made = mkdirSync(directory, { recursive: true });
-  } catch (cause) {
-    throw diskError('create', directory, cause);
-  }
+  const made = makePath(directory);
   const top = dirname(made !== undefined && made.length < root.length ? made : root);
   for (let path = directory; path !== top && path !== dirname(path); ) {
     path = dirname(path);
     syncDirectory(path);
   }
+}
+
+/**
+ * Makes `directory` and its parents; returns the topmost that was made. Step by step, because Node's own recursive
+ * mkdir never comes back where a file system, such as /proc, lets nothing be made in a directory that is there.
+ */
+export function makePath(directory: string): string | undefined {
+  const missing: string[] = [];
+  for (let path = directory; !existsSync(path) && path !== dirname(path); path = dirname(path)) missing.unshift(path);
+  for (const path of missing) {
+    try {
+      mkdirSync(path);
+    } catch (cause) {
+      // Another process may have come first.
+      if (codeOf(cause) !== 'EEXIST') throw diskError('create', path, cause);
+    }
+  }
+  return missing[0];
 }
 
 // The first four: this file system, or Windows, does not sync directories. The last: a directory above the root that we

@@ -4,9 +4,10 @@
  * The file stays when the lock is released: removing it would let two processes lock two files of one name.
  */
 
-import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { isExportError } from '../core/errors.ts';
+import { makePath } from './durable-files.ts';
 import { isBusy, sqliteError } from './sqlite-errors.ts';
 
 export interface FileLock {
@@ -29,14 +30,14 @@ const held = new Set<DatabaseSync>();
 export function holdFileLock(file: string, patienceMs: number): FileLock | undefined {
   let database: DatabaseSync | undefined;
   try {
-    mkdirSync(dirname(file), { recursive: true });
+    makePath(dirname(file));
     database = new DatabaseSync(file, { timeout: patienceMs });
     // Nothing is ever written, so there is nothing to roll back, and no journal for a killed holder to leave behind.
     database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();
     if (isBusy(error)) return undefined;
-    throw sqliteError(file, error);
+    throw isExportError(error) ? error : sqliteError(file, error);
   }
   const connection = database;
   held.add(connection);

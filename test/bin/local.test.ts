@@ -139,6 +139,12 @@ describe('report-exporter local', () => {
     expect(ended.stdout).not.toContain('    at ');
   });
 
+  it.skipIf(process.platform !== 'linux')('ends where a file system lets nothing be made in it', async () => {
+    const ended = await run(['local', '--out', '/proc/report-exporter']);
+    expect(ended.status).toBe(2);
+    expect(ended.stdout).toContain('/proc/report-exporter');
+  });
+
   it('keeps exports of other names apart in one directory', async () => {
     const out = await aDirectory();
     const [one, two] = await Promise.all(
