@@ -5,7 +5,7 @@
  * refused for good, or its pages go in circles. Then it is given up, and the next start begins a new run.
  */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import { changeHead } from './head.ts';
 import { instantOf } from './instants.ts';
 import type { FailedRun } from './model.ts';

@@ -3,7 +3,7 @@
  * The deployment writes the environment, the functions read it; settings travel in the form a person wrote them.
  */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import { exportSettingsSchema, parseSettings, serviceSettingsSchema } from './settings.ts';
 
 const json = <Schema extends z.ZodType>(schema: Schema) =>

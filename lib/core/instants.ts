@@ -3,7 +3,7 @@
  * The service's contract shows `YYYY-MM-DDThh:mm:ssZ` (section 2.1), so that is the canonical form here.
  */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Instant } from './model.ts';
 
 /** The canonical form of a moment given in milliseconds since the epoch. */

@@ -3,7 +3,7 @@
  * The command line and the deployment read their settings through these same schemas.
  */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import { ExportError } from './errors.ts';
 import { durationSchema, instantSchema } from './instants.ts';
 import type { ExportDefinition, JsonObject } from './model.ts';

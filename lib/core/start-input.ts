@@ -1,6 +1,6 @@
 /** What an execution may be started with: by the scheduler, by an operator, or by the segment before. */
 
-import { z } from 'zod';
+import * as z from 'zod';
 import { ExportError } from './errors.ts';
 import { instantSchema } from './instants.ts';
 import { describeProblems } from './problems.ts';

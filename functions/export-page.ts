@@ -1,0 +1,5 @@
+/** Lambda's door to ExportPage. */
+
+import { exportPageHandler } from '../lib/aws/export-page-handler.ts';
+
+export const handler = exportPageHandler(process.env);

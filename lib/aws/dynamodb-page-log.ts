@@ -1,0 +1,128 @@
+/**
+ * Remembers where exports stand and how far runs have come, in one DynamoDB table.
+ * A page counts as exported once it stands here, so every write carries its own condition and every read is consistent.
+ *
+ * The SDK repeats a write whose answer was lost, and the repetition then meets what the first has written. An entry in
+ * the way is adopted whoever wrote it; a head in the way counts as written where it bears this write's own token.
+ */
+
+import { randomUUID } from 'node:crypto';
+import {
+  ConditionalCheckFailedException,
+  type DynamoDBClient,
+  GetItemCommand,
+  PutItemCommand,
+  type PutItemCommandInput,
+  QueryCommand,
+  type QueryCommandInput,
+} from '@aws-sdk/client-dynamodb';
+import type { PageLog, RunRef } from '../core/ports.ts';
+import {
+  headItem,
+  headKey,
+  headOf,
+  type Item,
+  type ItemKey,
+  keyItem,
+  pageEntryOf,
+  pageItem,
+  pageItemKey,
+  pagesPrefix,
+  writeTokenOf,
+} from './page-log-items.ts';
+
+export interface DynamoPageLogOptions {
+  readonly client: DynamoDBClient;
+  /** Keys `pk` and `sk`, both strings; time to live on `expiresAt`. */
+  readonly table: string;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  /** How long page entries are kept; the manifest outlives them. Heads stay. */
+  readonly retentionDays?: number;
+}
+
+/** Entries read at a time, so that memory stays flat. */
+const batchSize = 500;
+
+/** A page log in `table`, which must be there. Needs GetItem, PutItem and Query on it. */
+export function createDynamoPageLog({ client, table, now, retentionDays = 400 }: DynamoPageLogOptions): PageLog {
+  const get = async (key: ItemKey): Promise<Item | undefined> => {
+    const command = new GetItemCommand({ TableName: table, Key: keyItem(key), ConsistentRead: true });
+    return (await client.send(command)).Item;
+  };
+
+  /** Whether `Item` was written; if its condition did not hold, what stands in its way. */
+  const putIf = async (
+    key: ItemKey,
+    put: Pick<PutItemCommandInput, 'Item' | 'ConditionExpression' | 'ExpressionAttributeValues'>,
+  ): Promise<{ readonly written: boolean; readonly standing?: Item | undefined }> => {
+    try {
+      await client.send(
+        new PutItemCommand({ TableName: table, ReturnValuesOnConditionCheckFailure: 'ALL_OLD', ...put }),
+      );
+      return { written: true };
+    } catch (error) {
+      if (!(error instanceof ConditionalCheckFailedException)) throw error;
+      // Not every endpoint returns the item that it is asked for.
+      return { written: false, standing: error.Item ?? (await get(key)) };
+    }
+  };
+
+  const query = ({ export: exportName, run }: RunRef, options: Partial<QueryCommandInput>) =>
+    client.send(
+      new QueryCommand({
+        TableName: table,
+        ConsistentRead: true,
+        KeyConditionExpression: 'pk = :pk AND begins_with(sk, :pages)',
+        ExpressionAttributeValues: { ':pk': { S: exportName }, ':pages': { S: pagesPrefix({ run }) } },
+        ...options,
+      }),
+    );
+
+  return {
+    async head(exportName) {
+      const item = await get(headKey(exportName));
+      return item && headOf(item);
+    },
+
+    async replaceHead(head) {
+      const token = randomUUID();
+      const condition =
+        head.version === 1
+          ? { ConditionExpression: 'attribute_not_exists(pk)' }
+          : {
+              ConditionExpression: 'version = :before',
+              ExpressionAttributeValues: { ':before': { N: String(head.version - 1) } },
+            };
+      const { written, standing } = await putIf(headKey(head.export), { Item: headItem(head, token), ...condition });
+      return written || (standing !== undefined && writeTokenOf(standing) === token);
+    },
+
+    async append(entry) {
+      const expiresAt = Math.floor(now() / 1_000) + retentionDays * 86_400;
+      const { written, standing } = await putIf(pageItemKey(entry), {
+        Item: pageItem(entry, expiresAt),
+        ConditionExpression: 'attribute_not_exists(pk)',
+      });
+      if (written) return entry;
+      if (standing !== undefined) return pageEntryOf(standing);
+      throw new Error(
+        `Page ${entry.page} of run ${entry.run} was in the page log ${table} and is gone; it will be retried`,
+      );
+    },
+
+    async last(run) {
+      const { Items: [item] = [] } = await query(run, { ScanIndexForward: false, Limit: 1 });
+      return item && pageEntryOf(item);
+    },
+
+    async *entries(run) {
+      let next: QueryCommandInput['ExclusiveStartKey'];
+      do {
+        const batch = await query(run, { Limit: batchSize, ExclusiveStartKey: next });
+        for (const item of batch.Items ?? []) yield pageEntryOf(item);
+        next = batch.LastEvaluatedKey;
+      } while (next !== undefined);
+    },
+  };
+}

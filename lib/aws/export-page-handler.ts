@@ -1,0 +1,77 @@
+/** ExportPage as a function: fetches, stores and logs one page within the time the invocation has. */
+
+import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { type ExportPageOutcome, exportPage } from '../core/export-page.ts';
+import { readFunctionEnvironment } from '../core/function-environment.ts';
+import type { ReportService } from '../core/ports.ts';
+import type { Turn } from '../core/turn.ts';
+import { createReportServiceClient } from '../report-service/client.ts';
+import { fetchTime } from './invocation-time.ts';
+import { createS3Client } from './s3-client.ts';
+import { createS3PageStore } from './s3-page-store.ts';
+import { sdkSettings } from './sdk-settings.ts';
+import { createSecretApiKey } from './secret-api-key.ts';
+import { type Environment, type StepHandler, stepHandler } from './step-handler.ts';
+import { stepNeeds, stepVariables } from './step-needs.ts';
+
+const variables = [...stepVariables, 'BUCKET_NAME', 'KEY_PREFIX', 'API_KEY_SECRET_ID', 'API_KEY_SECRET_FIELD'] as const;
+
+export function exportPageHandler(env: Environment): StepHandler<ExportPageOutcome> {
+  return stepHandler((telemetry) => {
+    const settings = readFunctionEnvironment(env, variables);
+    const { BUCKET_NAME: bucket, KEY_PREFIX: prefix } = settings;
+    const common = stepNeeds(settings, telemetry);
+    const { now } = common.surroundings;
+    const needs = {
+      ...common,
+      service: measured(serviceClient(settings, now), now, (ms) => telemetry.count('ServiceLatency', ms)),
+      store: createS3PageStore({ client: createS3Client(env), bucket, prefix }),
+    };
+    return async ({ input, execution }, context) => {
+      const turn = input as Turn;
+      using time = fetchTime(
+        context.getRemainingTimeInMillis(),
+        settings.SERVICE_SETTINGS,
+        `page ${turn.page} of run ${turn.run}`,
+      );
+      return await exportPage(needs, { turn, execution, signal: time.signal, patienceMs: time.patienceMs });
+    };
+  });
+}
+
+type Settings = ReturnType<typeof readFunctionEnvironment<(typeof variables)[number]>>;
+
+function serviceClient(settings: Settings, now: () => number): ReportService {
+  const { baseUrl, vendor, cursorIn, ...limits } = settings.SERVICE_SETTINGS;
+  return createReportServiceClient({
+    baseUrl,
+    vendor,
+    cursorIn,
+    apiKey: createSecretApiKey({
+      client: new SecretsManagerClient(sdkSettings),
+      secretId: settings.API_KEY_SECRET_ID,
+      field: settings.API_KEY_SECRET_FIELD,
+      now,
+    }),
+    limits: {
+      connectTimeoutMs: limits.connectTimeout,
+      headersTimeoutMs: limits.headersTimeout,
+      bodyTimeoutMs: limits.bodyTimeout,
+      totalTimeoutMs: limits.totalTimeout,
+      maxPageBytes: limits.maxPageBytes,
+    },
+    now,
+  });
+}
+
+/** The same service, telling how long its answers take to begin. */
+function measured(service: ReportService, now: () => number, tell: (ms: number) => void): ReportService {
+  return {
+    async fetchPage(request, signal) {
+      const askedAt = now();
+      const page = await service.fetchPage(request, signal);
+      tell(now() - askedAt);
+      return page;
+    },
+  };
+}

@@ -1,0 +1,119 @@
+/**
+ * The two things the page store asks of S3 beyond the SDK: to look at an object that may not be there, and to create one
+ * that nobody else has created, in one step that is seen whole or not at all.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HeadObjectCommand, type HeadObjectCommandOutput, type S3Client } from '@aws-sdk/client-s3';
+import { Upload } from '@aws-sdk/lib-storage';
+import { ExportError } from '../core/errors.ts';
+import type { Metadata } from './page-metadata.ts';
+import type { Spooled } from './spool.ts';
+
+export interface S3Object {
+  readonly client: S3Client;
+  readonly Bucket: string;
+  readonly Key: string;
+}
+
+/** What is known of an object without its bytes. */
+export type Standing = Pick<HeadObjectCommandOutput, 'Metadata' | 'ContentLength'>;
+
+/** Up to this size one PutObject; larger ones in parts of it. (lanes + 1) × part size is the memory they take. */
+const partBytes = 8 * 1024 * 1024;
+const lanes = 4;
+const mostParts = 10_000;
+
+/**
+ * Taken (412), or another is just taking it (409): for either, look who it was. NoSuchUpload is what a completion meets
+ * that the SDK repeats because the answer to the first was lost.
+ */
+const contended: ReadonlySet<string> = new Set(['PreconditionFailed', 'ConditionalRequestConflict', 'NoSuchUpload']);
+const attempts = 6;
+const firstPauseMs = 50;
+
+/**
+ * Creates the object, unless it is there already, and resolves to what stands there: `ours`, or another's. An upload
+ * that fails leaves nothing visible; its parts are thrown away.
+ *
+ * Each call leaves a token of its own in the metadata. The SDK repeats a request whose answer was lost, and so may meet
+ * its own object as one already taken: by the token it is known to be ours.
+ */
+export async function createObject(
+  { client, ...place }: S3Object,
+  body: Spooled,
+  { contentType, metadata }: { readonly contentType: string; readonly metadata: Metadata },
+): Promise<Standing & { readonly ours: boolean }> {
+  const attempt = randomUUID();
+  const Metadata = { ...metadata, attempt };
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await new Upload({
+        client,
+        queueSize: lanes,
+        partSize: Math.max(partBytes, Math.ceil(body.bytes / mostParts)),
+        leavePartsOnError: false,
+        params: {
+          ...place,
+          Body: body.read(),
+          ContentLength: body.bytes,
+          ContentType: contentType,
+          Metadata,
+          IfNoneMatch: '*',
+          ChecksumAlgorithm: 'SHA256',
+          // Of the whole, so only where the whole goes at once; parts have checksums of their own.
+          ...(body.bytes <= partBytes ? { ChecksumSHA256: Buffer.from(body.sha256, 'hex').toString('base64') } : {}),
+        },
+      }).done();
+      return { ours: true, Metadata, ContentLength: body.bytes };
+    } catch (error) {
+      if (!nameIn(error, contended)) throw error;
+      const standing = await headObject({ client, ...place });
+      if (standing !== undefined) return { ...standing, ours: standing.Metadata?.attempt === attempt };
+      if (tries === attempts) throw error;
+      await pause(tries);
+    }
+  }
+}
+
+const missing: ReadonlySet<string> = new Set(['NotFound', 'NoSuchKey']);
+
+/** @throws ConfigurationError where S3 does not let us look */
+export async function headObject({ client, ...place }: S3Object): Promise<Standing | undefined> {
+  try {
+    return await client.send(new HeadObjectCommand(place));
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw refusedLook(error, place) ?? error;
+  }
+}
+
+export function isMissing(error: unknown): boolean {
+  return nameIn(error, missing);
+}
+
+export function isContended(error: unknown): boolean {
+  return nameIn(error, contended);
+}
+
+/** The error for a 403 to a look, whose answer says nothing by itself; undefined for any other. */
+export function refusedLook(cause: unknown, { Bucket, Key }: Omit<S3Object, 'client'>): ExportError | undefined {
+  const { $metadata: answer } = cause as { $metadata?: { httpStatusCode?: number } };
+  if (answer?.httpStatusCode !== 403) return undefined;
+  return new ExportError(
+    'ConfigurationError',
+    `S3 refuses a look at s3://${Bucket}/${Key} (403). Allow s3:GetObject on it and s3:ListBucket on the bucket: ` +
+      'without the latter S3 says 403 where it means that nothing is there. Then start again',
+    { cause },
+  );
+}
+
+/** Longer after each failure, and never the same for two. */
+export async function pause(failures: number): Promise<void> {
+  await sleep(firstPauseMs * 2 ** Math.min(failures - 1, 5) * (0.5 + Math.random()));
+}
+
+function nameIn(error: unknown, names: ReadonlySet<string>): boolean {
+  return error instanceof Error && names.has(error.name);
+}

@@ -1,0 +1,39 @@
+/** What every step needs, made from the function's environment. Nothing of S3 or the service: most have no use for them. */
+
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { readFunctionEnvironment } from '../core/function-environment.ts';
+import type { ExportDefinition } from '../core/model.ts';
+import type { EventSink, PageLog, Surroundings } from '../core/ports.ts';
+import { exportDefinition } from '../core/settings.ts';
+import { createDynamoPageLog } from './dynamodb-page-log.ts';
+import { lambdaSurroundings } from './lambda-surroundings.ts';
+import { sdkSettings } from './sdk-settings.ts';
+import type { Telemetry } from './telemetry.ts';
+
+/** The variables that {@link stepNeeds} is made from. */
+export const stepVariables = ['EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
+
+export interface StepNeeds {
+  readonly definition: ExportDefinition;
+  readonly log: PageLog;
+  readonly surroundings: Surroundings;
+  readonly emit: EventSink;
+}
+
+type StepSettings = ReturnType<typeof readFunctionEnvironment<(typeof stepVariables)[number]>>;
+
+/** From here on, `telemetry` is about the export. */
+export function stepNeeds(settings: StepSettings, telemetry: Telemetry): StepNeeds {
+  const definition = exportDefinition(settings.EXPORT_SETTINGS, settings.SERVICE_SETTINGS.baseUrl);
+  telemetry.about(definition.name);
+  return {
+    definition,
+    log: createDynamoPageLog({
+      client: new DynamoDBClient(sdkSettings),
+      table: settings.TABLE_NAME,
+      now: lambdaSurroundings.now,
+    }),
+    surroundings: lambdaSurroundings,
+    emit: telemetry.emit,
+  };
+}

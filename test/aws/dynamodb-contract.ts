@@ -1,0 +1,47 @@
+/** The DynamoDB page log against any DynamoDB endpoint, for the suite in `test/contracts/page-log-contract.ts`. */
+
+import { randomBytes } from 'node:crypto';
+import { CreateTableCommand, DeleteTableCommand, DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
+import { createDynamoPageLog } from '../../lib/aws/dynamodb-page-log.ts';
+import type { PageLogHarness } from '../contracts/page-log-contract.ts';
+import type { Endpoint } from './endpoint.ts';
+
+export interface DynamoHarness extends PageLogHarness {
+  readonly endpoint: string;
+  readonly client: DynamoDBClient;
+  readonly table: string;
+}
+
+/** Two page logs on a table of their own, which goes with them. */
+export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> {
+  const client = new DynamoDBClient({ ...endpoint });
+  const other = new DynamoDBClient({ ...endpoint });
+  const table = `page-log-${randomBytes(6).toString('hex')}`;
+  await client.send(
+    new CreateTableCommand({
+      TableName: table,
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: [
+        { AttributeName: 'pk', AttributeType: 'S' },
+        { AttributeName: 'sk', AttributeType: 'S' },
+      ],
+      KeySchema: [
+        { AttributeName: 'pk', KeyType: 'HASH' },
+        { AttributeName: 'sk', KeyType: 'RANGE' },
+      ],
+    }),
+  );
+  await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 0.05, maxDelay: 1 }, { TableName: table });
+  return {
+    endpoint: endpoint.endpoint,
+    client,
+    table,
+    log: createDynamoPageLog({ client, table, now: Date.now }),
+    another: createDynamoPageLog({ client: other, table, now: Date.now }),
+    async cleanup() {
+      await client.send(new DeleteTableCommand({ TableName: table }));
+      client.destroy();
+      other.destroy();
+    },
+  };
+}

@@ -1,0 +1,361 @@
+/** The four functions together, as they are deployed: the real state machine, a real simulator, AWS behind real HTTP. */
+
+import { DeleteItemCommand, DynamoDBClient, QueryCommand } from '@aws-sdk/client-dynamodb';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beginRunHandler } from '../../lib/aws/begin-run-handler.ts';
+import { exportPageHandler } from '../../lib/aws/export-page-handler.ts';
+import { failRunHandler } from '../../lib/aws/fail-run-handler.ts';
+import { finishRunHandler } from '../../lib/aws/finish-run-handler.ts';
+import {
+  dripping,
+  type FaultScript,
+  onPage,
+  onRequest,
+  refusing,
+  throttled,
+  together,
+  truncated,
+} from '../../lib/report-service/simulator/fault-scripts.ts';
+import { combined } from '../../lib/report-service/simulator/faults.ts';
+import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import { type Simulator, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import { someReports } from '../support/asking-the-simulator.ts';
+import { execute, executionArn, type Functions } from '../support/function-machine.ts';
+import { type LocalAws, startLocalAws } from '../support/local-aws.ts';
+
+const theKey = 'the-key-that-nobody-may-read-7f3a';
+
+interface Deployment extends AsyncDisposable {
+  readonly aws: LocalAws;
+  readonly service: Simulator;
+  readonly env: Readonly<Record<string, string>>;
+  readonly functions: Functions;
+}
+
+interface DeploymentOptions {
+  readonly reports?: number;
+  readonly faults?: FaultScript;
+  /** Settings of the export, beside its name and size. */
+  readonly settings?: Readonly<Record<string, unknown>>;
+  readonly serviceSettings?: Readonly<Record<string, unknown>>;
+  readonly secret?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
+  const { reports = 5, faults, settings, serviceSettings, secret = JSON.stringify({ apiKey: theKey }) } = options;
+  const aws = await startLocalAws();
+  const source = givenReports(someReports(reports));
+  const service = await startSimulator({ vendor: 'SERVICE', apiKey: theKey, reports: source, faults });
+  aws.secrets.set('reports/api-key', secret);
+  const env = {
+    ...aws.env,
+    EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 2, ...settings }),
+    SERVICE_SETTINGS: JSON.stringify({ baseUrl: service.baseUrl, ...serviceSettings }),
+    TABLE_NAME: aws.table,
+    BUCKET_NAME: 'bucket',
+    KEY_PREFIX: 'all/',
+    API_KEY_SECRET_ID: 'reports/api-key',
+    API_KEY_SECRET_FIELD: 'apiKey',
+    ...options.env,
+  };
+  // The SDK finds its endpoint, region and credentials by itself.
+  for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
+  const functions: Functions = {
+    BeginRun: beginRunHandler(env),
+    ExportPage: exportPageHandler(env),
+    FinishRun: finishRunHandler(env),
+    FailRun: failRunHandler(env),
+  };
+  const dispose = async () => {
+    await service.close();
+    await aws[Symbol.asyncDispose]();
+  };
+  return { aws, service, env, functions, [Symbol.asyncDispose]: dispose };
+}
+
+const objectAt = ({ aws }: Deployment, key: string) => aws.objects.get(`bucket/all/${key}`)?.body.toString() ?? '';
+const jsonAt = (deployment: Deployment, key: string) =>
+  JSON.parse(objectAt(deployment, key)) as Record<string, unknown>;
+
+/** The ids of every report that a reader finds by way of `latest.json`, in order. */
+function publishedIds(deployment: Deployment): string[] {
+  const latest = jsonAt(deployment, 'reports/latest.json') as { manifest: string };
+  const { pages } = jsonAt(deployment, latest.manifest) as unknown as { pages: readonly { key: string }[] };
+  return pages.flatMap(({ key }) =>
+    Array.from(objectAt(deployment, key).matchAll(/<r id="([^"]*)"/g), ([, id = '']) => id),
+  );
+}
+
+/** As if the function had died before it could log the page. */
+async function forgetPage(aws: LocalAws, exportName: string, page: number): Promise<void> {
+  const client = new DynamoDBClient({});
+  const { Items = [] } = await client.send(
+    new QueryCommand({
+      TableName: aws.table,
+      KeyConditionExpression: 'pk = :pk',
+      FilterExpression: 'page = :page',
+      ExpressionAttributeValues: { ':pk': { S: exportName }, ':page': { N: String(page) } },
+    }),
+  );
+  for (const { pk, sk } of Items) {
+    if (pk && sk) await client.send(new DeleteItemCommand({ TableName: aws.table, Key: { pk, sk } }));
+  }
+  client.destroy();
+  expect(Items).toHaveLength(1);
+}
+
+/** Everything the functions say, on stdout and stderr, while the test runs. */
+let said: string[] = [];
+const lines = () =>
+  said
+    .join('')
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+const events = (name?: string) =>
+  lines().filter(({ message }) => message !== undefined && (name ?? message) === message);
+const totalOf = (metric: string) =>
+  lines()
+    .filter((line) => '_aws' in line && metric in line)
+    .flatMap((line) => line[metric] as number | number[])
+    .reduce((sum, value) => sum + value, 0);
+
+beforeEach(() => {
+  said = [];
+  const listen = (chunk: unknown) => {
+    said.push(String(chunk));
+    return true;
+  };
+  vi.spyOn(process.stdout, 'write').mockImplementation(listen);
+  vi.spyOn(process.stderr, 'write').mockImplementation(listen);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
+
+describe('the functions', () => {
+  it('export every report, publish them, and announce it', async () => {
+    await using deployment = await deploy({ reports: 5 });
+    const told = await execute(deployment.functions, { name: 'first' });
+
+    expect(told).toMatchObject({ status: 'succeeded', output: { pages: 3, reports: 5 } });
+    expect(told.states.at(-1)).toBe('Completed');
+    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(told.events).toMatchObject([{ export: 'reports', execution: executionArn('first'), result: { pages: 3 } }]);
+    expect(deployment.service.exchanges).toHaveLength(3);
+  });
+
+  it('tell of it in lines of JSON, and in metrics by export', async () => {
+    await using deployment = await deploy({ reports: 5 });
+    const told = await execute(deployment.functions, { name: 'first' });
+    const { run, bytes } = told.output as { run: string; bytes: number };
+
+    expect(events().map(({ message }) => message)).toEqual([
+      'run-started',
+      'page-exported',
+      'page-exported',
+      'page-exported',
+      'run-completed',
+    ]);
+    const known = {
+      level: 'INFO',
+      export: 'reports',
+      run,
+      execution: executionArn('first'),
+      request: 'request-of-first',
+    };
+    expect(events('page-exported')).toMatchObject([1, 2, 3].map((page) => ({ ...known, page })));
+    expect(events('run-completed')).toMatchObject([{ ...known, pages: 3, reports: 5, bytes }]);
+
+    const counted = { RunsStarted: 1, PagesExported: 3, ReportsExported: 5, BytesExported: bytes, RunsCompleted: 1 };
+    for (const [metric, total] of Object.entries(counted)) expect([metric, totalOf(metric)]).toEqual([metric, total]);
+    expect(totalOf('ServiceLatency')).toBeGreaterThanOrEqual(0);
+    const metrics = lines().filter((line) => '_aws' in line);
+    for (const line of metrics) {
+      expect(line).toMatchObject({
+        export: 'reports',
+        _aws: { CloudWatchMetrics: [{ Namespace: 'ReportExporter', Dimensions: [['export']] }] },
+      });
+      expect(line).not.toHaveProperty('service');
+    }
+    expect(metrics).toHaveLength(5);
+  });
+
+  it('get over what passes: each failed attempt is told by name, and no report is lost or doubled', async () => {
+    await using deployment = await deploy({
+      reports: 5,
+      faults: together(onRequest(1, refusing(503)), onPage(2, truncated(20))),
+    });
+    expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ status: 'succeeded' });
+
+    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(totalOf('FailedAttempts')).toBe(2);
+    expect(events('attempt-failed')).toMatchObject(
+      [1, 2].map((page) => ({
+        level: 'ERROR',
+        export: 'reports',
+        page,
+        error: { name: 'ServiceUnavailableError', stack: expect.stringContaining('at ') as unknown as string },
+      })),
+    );
+    expect(lines().filter((line) => 'FailedAttempts' in line)).toMatchObject(
+      Array(2).fill({ error: 'ServiceUnavailableError' }),
+    );
+  });
+
+  it('wait as long as the service asks: in the state machine where it is long', async () => {
+    await using deployment = await deploy({ reports: 3, faults: onPage(2, throttled('3600')) });
+    const told = await execute(deployment.functions, { name: 'first' });
+    expect(told.states).toContain('WaitForService');
+    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3']);
+    expect([totalOf('Waits'), totalOf('WaitSeconds')]).toEqual([1, 3_600]);
+  });
+
+  it('go on in a new execution where one is full, and begin the next run where this one ended', async () => {
+    await using deployment = await deploy({ reports: 5, settings: { turnsPerExecution: 2 } });
+    const first = await execute(deployment.functions, { name: 'first' });
+    expect(first.states.at(-1)).toBe('Continued');
+    expect(first.next).toMatchObject({ input: { continues: executionArn('first') } });
+
+    const second = await execute(deployment.functions, first.next ?? { name: '' });
+    expect(second.states.at(-1)).toBe('Completed');
+    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(totalOf('RunsResumed')).toBe(1);
+
+    const third = await execute(deployment.functions, { name: 'third' });
+    expect(third.output).toMatchObject({ since: (second.output as { watermark: string }).watermark });
+  });
+
+  it('leave a run to the execution that is at work on it, and take it over once that one is dead', async () => {
+    await using deployment = await deploy({ reports: 3, faults: onPage(2, refusing(403)) });
+    const { functions, aws } = deployment;
+    expect(await execute(functions, { name: 'first' })).toMatchObject({ status: 'failed' });
+
+    aws.executions.set(executionArn('first'), 'RUNNING');
+    const skipped = await execute(functions, { name: 'second' });
+    expect(skipped.states).toEqual(['BeginRun', 'HasWork', 'Skipped']);
+    expect(totalOf('RunsSkipped')).toBe(1);
+
+    aws.executions.set(executionArn('first'), 'ABORTED');
+    expect(await execute(functions, { name: 'third' })).toMatchObject({ output: { pages: 2, reports: 3 } });
+    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3']);
+    expect(events('run-resumed')).toHaveLength(1);
+  });
+
+  it('adopt the page of an attempt that died between storing and logging it, without asking the service again', async () => {
+    await using deployment = await deploy({ reports: 2 });
+    const { functions, aws, service } = deployment;
+    const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 60_000 };
+    const execution = executionArn('first');
+    const turn = await functions.BeginRun({ input: {}, execution }, context);
+    const exported = await functions.ExportPage({ input: turn, execution }, context);
+    await forgetPage(aws, 'reports', 1);
+
+    expect(await functions.ExportPage({ input: turn, execution }, context)).toEqual(exported);
+    await functions.FinishRun({ input: exported, execution }, context);
+
+    expect(publishedIds(deployment)).toEqual(['r1', 'r2']);
+    expect(service.exchanges).toHaveLength(1);
+    expect([totalOf('PagesExported'), totalOf('PagesAdopted'), totalOf('ReportsExported')]).toEqual([1, 1, 4]);
+  });
+});
+
+describe('a function that cannot do its work', () => {
+  it('fails its invocation with every mistake in its environment, not its start', async () => {
+    await using deployment = await deploy({
+      env: { EXPORT_SETTINGS: '{"name":"","size":11}', TABLE_NAME: '', SERVICE_SETTINGS: 'no JSON' },
+    });
+    const { BeginRun } = deployment.functions;
+    const invoking = BeginRun({ input: {}, execution: 'e' }, { awsRequestId: '1', getRemainingTimeInMillis: () => 1 });
+    await expect(invoking).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(
+        /EXPORT_SETTINGS.*name.*EXPORT_SETTINGS.*size.*SERVICE_SETTINGS.*TABLE_NAME/,
+      ) as unknown as string,
+    });
+    expect(events('attempt-failed')).toMatchObject([{ error: { name: 'ConfigurationError' }, execution: 'e' }]);
+  });
+
+  it.each([undefined, null, {}, { input: {} }, { execution: 7 }])(
+    'refuses what the state machine does not send: %j',
+    async (event) => {
+      await using deployment = await deploy();
+      const invoking = deployment.functions.ExportPage(event as never, {
+        awsRequestId: '1',
+        getRemainingTimeInMillis: () => 1,
+      });
+      await expect(invoking).rejects.toMatchObject({ name: 'ConfigurationError' });
+    },
+  );
+
+  it.each([
+    ['without an answer', { delayMs: 60_000 }],
+    ['that drips in', dripping(1, 50)],
+  ])('gives up a fetch %s in time to say so, by a name that is tried again, and stores nothing', async (_, fault) => {
+    await using deployment = await deploy({ faults: onRequest(1, fault) });
+    const { functions, aws } = deployment;
+    const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 400 };
+    const turn = (await functions.BeginRun({ input: {}, execution: executionArn('first') }, context)) as object;
+
+    const exporting = functions.ExportPage({ input: turn, execution: executionArn('first') }, context);
+    await expect(exporting).rejects.toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringMatching(/page 1 of run .*200 ms/) as unknown as string,
+    });
+    expect(aws.objects.size).toBe(0);
+  });
+
+  it('shows the code of a connection that fails as its name, where Node has none', async () => {
+    await using deployment = await deploy();
+    vi.stubEnv('AWS_ENDPOINT_URL_DYNAMODB', 'http://127.0.0.1:1');
+    const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 1_000 };
+    const invoking = deployment.functions.BeginRun({ input: {}, execution: 'e' }, context);
+    await expect(invoking).rejects.toMatchObject({ name: 'ECONNREFUSED' });
+  });
+
+  it('says quietly that its run belongs to another', async () => {
+    await using deployment = await deploy();
+    const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 1_000 };
+    const invoking = deployment.functions.ExportPage(
+      { input: { turns: 0, waits: 0, page: 1, run: 'r' }, execution: 'e' },
+      context,
+    );
+    await expect(invoking).rejects.toMatchObject({ name: 'RunSupersededError' });
+    expect(events().map(({ level, message }) => [level, message])).toEqual([['INFO', 'run-superseded']]);
+    expect(totalOf('FailedAttempts')).toBe(0);
+  });
+});
+
+describe('the API key', () => {
+  const echo = (status: number) =>
+    combined(refusing(status, `You sent ${theKey}`), { headers: { 'x-request-id': theKey, 'x-echo': theKey } });
+
+  it.each([
+    [
+      'a key that the service refuses, and repeats',
+      { secret: JSON.stringify({ apiKey: theKey }), faults: onPage(1, echo(401), { times: 9 }) },
+      'ConfigurationError',
+    ],
+    ['a request that the service refuses', { faults: onPage(1, echo(400)) }, 'RequestRejectedError'],
+    [
+      'an answer that is no page',
+      { faults: onPage(1, { body: () => `<reports>${theKey}` }, { times: 9 }) },
+      'ContractError',
+    ],
+    ['a secret that is no JSON', { secret: `"${theKey}` }, 'ConfigurationError'],
+  ] as const)('is told nowhere, in no line, metric, event or error: %s', async (_, options, error) => {
+    await using deployment = await deploy(options);
+    const told = await execute(deployment.functions, { name: 'first' });
+
+    expect(told).toMatchObject({ status: 'failed', error });
+    expect(events('run-failed')).toMatchObject([{ level: 'ERROR', error, resumable: true }]);
+    expect(totalOf('RunsFailed')).toBe(1);
+    const everything = [said.join(''), JSON.stringify(told)];
+    for (const text of everything) {
+      expect(text).toContain(error);
+      expect(text).not.toContain(theKey);
+    }
+  });
+});

@@ -1,0 +1,127 @@
+/** What is deployed: each function's one file runs by itself, and holds what it needs and no more. */
+
+import { execFile } from 'node:child_process';
+import { isBuiltin } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import { someReports, theKey } from '../support/asking-the-simulator.ts';
+import {
+  type BundledFunction,
+  bundleFunction,
+  type FunctionName,
+  functionNames,
+} from '../support/bundled-functions.ts';
+import { executionArn } from '../support/function-machine.ts';
+import { startLocalAws } from '../support/local-aws.ts';
+import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
+
+let directory: TemporaryDirectory;
+let bundles: Readonly<Record<FunctionName, BundledFunction>>;
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  const made = await Promise.all(functionNames.map(async (name) => [name, await bundleFunction(name, directory.path)]));
+  bundles = Object.fromEntries(made) as typeof bundles;
+}, 60_000);
+afterAll(async () => await directory.remove());
+
+/** Runs a built function as a process of its own, with this environment and no other. */
+async function invoke(name: FunctionName, event: unknown, env: Readonly<Record<string, string>>) {
+  const script = fileURLToPath(new URL('children/invoke.ts', import.meta.url));
+  const { stdout, stderr } = await promisify(execFile)(
+    process.execPath,
+    [script, bundles[name].file, JSON.stringify(event)],
+    { env },
+  );
+  const lines = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  const { told } = lines.at(-1) as { told: { outcome?: Record<string, unknown>; error?: string; message?: string } };
+  return { ...told, lines, stderr };
+}
+
+describe('a built function', () => {
+  it('runs: the four of them make an export, each in a process of its own', async () => {
+    await using aws = await startLocalAws();
+    await using service = await startSimulator({
+      vendor: 'SERVICE',
+      apiKey: theKey,
+      reports: givenReports(someReports(3)),
+    });
+    aws.secrets.set('reports/api-key', theKey);
+    const env = {
+      ...aws.env,
+      EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 2 }),
+      SERVICE_SETTINGS: JSON.stringify({ baseUrl: service.baseUrl }),
+      TABLE_NAME: aws.table,
+      BUCKET_NAME: 'bucket',
+      KEY_PREFIX: '',
+      API_KEY_SECRET_ID: 'reports/api-key',
+      API_KEY_SECRET_FIELD: '',
+    };
+    const execution = executionArn('first');
+
+    const begun = await invoke('begin-run', { input: {}, execution }, env);
+    expect(begun.outcome).toMatchObject({ next: 'export', page: 1 });
+    const first = await invoke('export-page', { input: begun.outcome, execution }, env);
+    expect(first.outcome).toMatchObject({ next: 'page', page: 2 });
+    const failed = await invoke('fail-run', { input: { Error: 'States.Timeout', Cause: '' }, execution }, env);
+    expect(failed.outcome).toMatchObject({ pages: 1, error: 'States.Timeout', resumable: true });
+    const second = await invoke('export-page', { input: first.outcome, execution }, env);
+    expect(second.outcome).toMatchObject({ next: 'finish' });
+    const finished = await invoke('finish-run', { input: second.outcome, execution }, env);
+    expect(finished.outcome).toMatchObject({ pages: 2, reports: 3 });
+
+    const { manifest } = finished.outcome as { manifest: string };
+    expect(JSON.parse(String(aws.objects.get(`bucket/${manifest}`)?.body))).toMatchObject({
+      totals: { pages: 2, reports: 3 },
+    });
+    expect(first.lines[0]).toMatchObject({ message: 'page-exported', export: 'reports', page: 1 });
+    // A warning of Node's own would stand in every cold start's log.
+    for (const { stderr } of [begun, first, second, finished]) expect(stderr).toBe('');
+  });
+
+  it.each(functionNames)('%s comes up without its environment, and then says what is missing', async (name) => {
+    const { error, message } = await invoke(name, { input: {}, execution: 'e' }, { AWS_REGION: 'us-east-1' });
+    expect(error).toBe('ConfigurationError');
+    expect(message).toMatch(/EXPORT_SETTINGS.*SERVICE_SETTINGS.*TABLE_NAME/);
+  });
+});
+
+describe('a built function holds what it needs', () => {
+  const sdk = [
+    '@aws-sdk/client-dynamodb',
+    '@aws-sdk/client-s3',
+    '@aws-sdk/client-secrets-manager',
+    '@aws-sdk/client-sfn',
+  ];
+  const needs: Readonly<Record<FunctionName, readonly string[]>> = {
+    'begin-run': ['@aws-sdk/client-dynamodb', '@aws-sdk/client-sfn'],
+    'export-page': [
+      '@aws-sdk/client-dynamodb',
+      '@aws-sdk/client-s3',
+      '@aws-sdk/client-secrets-manager',
+      'undici',
+      'saxes',
+    ],
+    'finish-run': ['@aws-sdk/client-dynamodb', '@aws-sdk/client-s3'],
+    'fail-run': ['@aws-sdk/client-dynamodb'],
+  };
+  const strangers = ['aws-cdk-lib', 'constructs', 'aws-local-stepfunctions', 'commander', 'node:sqlite', 'esbuild'];
+
+  it.each(functionNames)('%s, and no more', (name) => {
+    const looked = [...sdk, 'undici', 'saxes', ...strangers];
+    expect(looked.filter((each) => bundles[name].holds.has(each)).sort()).toEqual([...needs[name]].sort());
+  });
+
+  it.each(functionNames)('%s, so that nothing is left to be found at its destination but Node', (name) => {
+    expect([...bundles[name].imports].filter((each) => !isBuiltin(each))).toEqual([]);
+  });
+
+  it.each(functionNames)('%s, small enough to come up quickly', (name) => {
+    expect(bundles[name].bytes).toBeLessThan(2 * 1024 * 1024);
+  });
+});

@@ -1,0 +1,55 @@
+/** The functions as they are deployed: each one file, made by esbuild with the options that CDK is given. */
+
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+import { bundling } from '../../lib/cdk/bundling.ts';
+
+export const functionNames = ['begin-run', 'export-page', 'finish-run', 'fail-run'] as const;
+export type FunctionName = (typeof functionNames)[number];
+
+export interface BundledFunction {
+  readonly file: string;
+  readonly bytes: number;
+  /** The packages that went in, and the built-ins that our own modules import. */
+  readonly holds: ReadonlySet<string>;
+  /** What it imports when it runs, or would if it ever came to that. */
+  readonly imports: ReadonlySet<string>;
+}
+
+/** Bundles `name` into a folder of its own in `directory`, where no package is to be found. */
+export async function bundleFunction(name: FunctionName, directory: string): Promise<BundledFunction> {
+  const file = join(directory, name, 'index.mjs');
+  const { banner, ...options } = bundling;
+  const { metafile } = await build({
+    ...options,
+    mainFields: [...options.mainFields],
+    banner: { js: banner },
+    bundle: true,
+    platform: 'node',
+    entryPoints: [join(import.meta.dirname, `../../functions/${name}.ts`)],
+    outfile: file,
+    metafile: true,
+    logLevel: 'error',
+  });
+  const inputs = Object.entries(metafile.inputs).map(([path, { imports }]) => ({
+    owner: packageOf(path),
+    imports: imports.filter(({ external }) => external === true).map((each) => each.path),
+  }));
+  return {
+    file,
+    bytes: (await stat(file)).size,
+    holds: new Set(inputs.flatMap(({ owner, imports }) => (owner === undefined ? imports : [owner]))),
+    imports: new Set(Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path))),
+  };
+}
+
+/** `node_modules/a/node_modules/@b/c/index.js` is of `@b/c`. */
+function packageOf(path: string): string | undefined {
+  const inside = path.split('node_modules/').at(-1) ?? '';
+  if (inside === path) return undefined;
+  return inside
+    .split('/')
+    .slice(0, inside.startsWith('@') ? 2 : 1)
+    .join('/');
+}

@@ -1,0 +1,94 @@
+/** Runs the deployed state machine over functions, as Step Functions does: payload in, `{ Payload }` or an error out. */
+
+import {
+  ExecutionError,
+  StateMachine as Interpreter,
+  type RunOptions,
+  type StateMachineDefinition,
+} from 'aws-local-stepfunctions';
+import type { StepHandler } from '../../lib/aws/step-handler.ts';
+import { type StepName, stateMachine, stepNames } from '../../lib/core/state-machine.ts';
+
+export interface ExecutionTold {
+  readonly status: 'succeeded' | 'failed';
+  /** The states entered, in order. */
+  readonly states: readonly string[];
+  readonly output?: unknown;
+  /** Where it failed: as it stands in the execution's history. */
+  readonly error?: string | undefined;
+  readonly cause?: unknown;
+  /** Details of the events put on the bus. */
+  readonly events: readonly unknown[];
+  /** The execution this one continues in. */
+  readonly next?: { readonly name: string; readonly input: unknown };
+}
+
+export type Functions = Readonly<Record<StepName, StepHandler<unknown>>>;
+
+/** The ARN of the execution with this name. */
+export const executionArn = (name: string): string => `arn:aws:states:us-east-1:123456789012:execution:reports:${name}`;
+
+/** One execution, with no pause between attempts nor in Wait states. */
+export async function execute(
+  functions: Functions,
+  { name, input = {}, remainingMs = 60_000 }: { name: string; input?: unknown; remainingMs?: number },
+): Promise<ExecutionTold> {
+  const machine = stateMachine({
+    exportName: 'reports',
+    functions: { BeginRun: 'BeginRun', ExportPage: 'ExportPage', FinishRun: 'FinishRun', FailRun: 'FailRun' },
+    eventBus: 'default',
+    stepTimeoutSeconds: 900,
+    executionTimeoutSeconds: 3_600,
+  });
+  const events: unknown[] = [];
+  let next: ExecutionTold['next'];
+  const context = { awsRequestId: `request-of-${name}`, getRemainingTimeInMillis: () => remainingMs };
+  const invoke = (step: StepName) => async (parameters: unknown) => {
+    const { Payload } = JSON.parse(JSON.stringify(parameters)) as { Payload: Parameters<StepHandler<unknown>>[0] };
+    return { Payload: JSON.parse(JSON.stringify(await functions[step](Payload, context))) as unknown };
+  };
+  const announce = async (parameters: unknown) => {
+    const { Entries } = parameters as { Entries: readonly { readonly Detail: unknown }[] };
+    events.push(...Entries.map(({ Detail }) => Detail));
+    return {};
+  };
+  const handlers = {
+    ...Object.fromEntries(stepNames.map((step) => [step, invoke(step)])),
+    AnnounceCompleted: announce,
+    AnnounceFailed: announce,
+    ContinueInNewExecution: async (parameters: unknown) => {
+      const { Name, Input } = parameters as { Name: string; Input: unknown };
+      next = { name: Name, input: Input };
+      return {};
+    },
+  };
+  const execution = new Interpreter(machine as unknown as StateMachineDefinition, {
+    validationOptions: { noValidate: true },
+  }).run(input as Parameters<Interpreter['run']>[0], {
+    overrides: {
+      taskResourceLocalHandlers: handlers as unknown as NonNullable<
+        NonNullable<RunOptions['overrides']>['taskResourceLocalHandlers']
+      >,
+      retryIntervalOverrides: Object.fromEntries(stepNames.map((step) => [step, 0])),
+      waitTimeOverrides: { WaitForService: 0 },
+    },
+    context: { Execution: { Id: executionArn(name), Name: name }, StateMachine: { Id: 'reports' } },
+  });
+  const states: string[] = [];
+  const failure: Pick<ExecutionTold, 'error' | 'cause'>[] = [];
+  const following = (async () => {
+    for await (const event of execution.eventLogs) {
+      if (event.type === 'StateEntered') states.push(event.state.name);
+      if (event.type === 'ExecutionFailed') failure.push({ error: event.Error, cause: event.Cause });
+    }
+  })();
+  const ended = await execution.result.then(
+    (output: unknown) => ({ status: 'succeeded' as const, output }),
+    (error: unknown) => {
+      if (error instanceof ExecutionError) return { status: 'failed' as const };
+      throw error;
+    },
+  );
+  await following;
+  return { ...ended, ...failure[0], states, events, ...(next && { next }) };
+}

@@ -1,0 +1,141 @@
+/**
+ * As much of AWS as the functions need, behind real HTTP: DynamoDB (dynalite), and in one small server of our own S3 for
+ * objects sent whole, Secrets Manager and Step Functions for one question each. Enough to run a deployment's code, not to
+ * judge the adapters by: that is what the suites in `test/contracts` and the independent servers are for.
+ */
+
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { startDynamoDb } from './local-dynamodb.ts';
+
+interface StoredObject {
+  readonly body: Buffer;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface LocalAws extends AsyncDisposable {
+  /** What leads the SDK here, as a function finds it in its environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly table: string;
+  /** By `bucket/key`. */
+  readonly objects: Map<string, StoredObject>;
+  /** By name. */
+  readonly secrets: Map<string, string>;
+  /** Status by ARN. */
+  readonly executions: Map<string, string>;
+}
+
+export async function startLocalAws(): Promise<LocalAws> {
+  const dynamoDb = await startDynamoDb();
+  const objects: LocalAws['objects'] = new Map();
+  const secrets: LocalAws['secrets'] = new Map();
+  const executions: LocalAws['executions'] = new Map();
+  const server = createServer((request, response) => {
+    void answer(request, response, { objects, secrets, executions });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const env = {
+    AWS_REGION: 'us-east-1',
+    AWS_ACCESS_KEY_ID: 'anyone',
+    AWS_SECRET_ACCESS_KEY: 'anything',
+    AWS_ENDPOINT_URL: `http://127.0.0.1:${port}`,
+    AWS_ENDPOINT_URL_DYNAMODB: dynamoDb.endpoint,
+  };
+  const table = await createTable(dynamoDb.endpoint);
+  return {
+    env,
+    table,
+    objects,
+    secrets,
+    executions,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await dynamoDb.close();
+    },
+  };
+}
+
+async function createTable(endpoint: string): Promise<string> {
+  const credentials = { accessKeyId: 'anyone', secretAccessKey: 'anything' };
+  const client = new DynamoDBClient({ endpoint, region: 'us-east-1', credentials });
+  await client.send(
+    new CreateTableCommand({
+      TableName: 'page-log',
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: ['pk', 'sk'].map((AttributeName) => ({ AttributeName, AttributeType: 'S' as const })),
+      KeySchema: [
+        { AttributeName: 'pk', KeyType: 'HASH' },
+        { AttributeName: 'sk', KeyType: 'RANGE' },
+      ],
+    }),
+  );
+  client.destroy();
+  return 'page-log';
+}
+
+type Kept = Pick<LocalAws, 'objects' | 'secrets' | 'executions'>;
+
+async function answer(request: IncomingMessage, response: ServerResponse, kept: Kept): Promise<void> {
+  const body = await buffer(request);
+  const target = String(request.headers['x-amz-target'] ?? '');
+  if (target === '') {
+    answerAsS3(request, response, body, kept.objects);
+    return;
+  }
+  const asked = JSON.parse(body.toString()) as { SecretId?: string; executionArn?: string };
+  const known = target.endsWith('.GetSecretValue')
+    ? { SecretString: kept.secrets.get(asked.SecretId ?? '') }
+    : { status: kept.executions.get(asked.executionArn ?? ''), executionArn: asked.executionArn };
+  const missing = target.endsWith('.GetSecretValue') ? 'ResourceNotFoundException' : 'ExecutionDoesNotExist';
+  const found = Object.values(known).every((value) => value !== undefined);
+  response.writeHead(found ? 200 : 400, { 'content-type': 'application/x-amz-json-1.1' });
+  response.end(JSON.stringify(found ? known : { __type: missing, message: missing }));
+}
+
+function answerAsS3(
+  { method, url = '', headers }: IncomingMessage,
+  response: ServerResponse,
+  body: Buffer,
+  objects: LocalAws['objects'],
+): void {
+  const path = decodeURIComponent(url.slice(1).split('?')[0] ?? '');
+  const standing = objects.get(path);
+  const etag = (object: StoredObject) => `"${createHash('md5').update(object.body).digest('hex')}"`;
+  const refuse = (status: number, code: string) => {
+    response.writeHead(status, { 'content-type': 'application/xml' });
+    response.end(method === 'HEAD' ? undefined : `<Error><Code>${code}</Code><Message>${code}</Message></Error>`);
+  };
+  if (method === 'PUT') {
+    const mayWrite =
+      headers['if-none-match'] === '*'
+        ? standing === undefined
+        : headers['if-match'] === undefined || (standing !== undefined && etag(standing) === headers['if-match']);
+    if (!mayWrite) {
+      refuse(412, 'PreconditionFailed');
+      return;
+    }
+    const said = Object.entries(headers).filter(([name]) => name.startsWith('x-amz-meta-') || name === 'content-type');
+    const object = { body, headers: Object.fromEntries(said) as Record<string, string> };
+    objects.set(path, object);
+    response.writeHead(200, { etag: etag(object) });
+    response.end();
+    return;
+  }
+  if (standing === undefined) {
+    refuse(404, 'NoSuchKey');
+    return;
+  }
+  response.writeHead(200, {
+    ...standing.headers,
+    etag: etag(standing),
+    'content-length': standing.body.length,
+  });
+  response.end(method === 'HEAD' ? undefined : standing.body);
+}
