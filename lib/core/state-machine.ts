@@ -22,6 +22,17 @@ import type { Catcher, State, StateMachine, TaskState, Template } from './states
 
 export const stepNames = ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'] as const;
 export type StepName = (typeof stepNames)[number];
+
+/** A value for each step. */
+export function byStep<Value>(make: (step: StepName) => Value): Readonly<Record<StepName, Value>> {
+  return {
+    BeginRun: make('BeginRun'),
+    ExportPage: make('ExportPage'),
+    FinishRun: make('FinishRun'),
+    FailRun: make('FailRun'),
+  };
+}
+
 export type StateName =
   | StepName
   | 'HasWork'
@@ -41,8 +52,10 @@ export interface StateMachineBinding {
   /** The functions, by step. */
   readonly functions: Readonly<Record<StepName, string>>;
   readonly eventBus: string;
-  /** Seconds one step may take: more than its function's own timeout, which is more than the service's deadline. */
-  readonly stepTimeoutSeconds: number;
+  /** `aws`, or another partition's name; of every ARN of an integration. */
+  readonly partition: string;
+  /** Seconds a step may take: more than its function's own timeout, which is more than the service's deadline. */
+  readonly stepTimeoutSeconds: Readonly<Record<StepName, number>>;
   /** Seconds one execution may take, waits included. */
   readonly executionTimeoutSeconds: number;
 }
@@ -76,7 +89,7 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
         Type: 'Task',
         Comment:
           'An execution holds 25,000 events, so a long run goes on in the next; repeated, it starts the same one',
-        Resource: 'arn:aws:states:::states:startExecution',
+        Resource: integration(binding, 'states:startExecution'),
         Parameters: {
           'StateMachineArn.$': '$$.StateMachine.Id',
           // The name this segment gives the next: unique to it, so that a repetition finds it started.
@@ -134,17 +147,21 @@ function step(binding: StateMachineBinding, name: StepName, comment: string, nex
   return {
     Type: 'Task',
     Comment: comment,
-    Resource: 'arn:aws:states:::lambda:invoke',
+    Resource: integration(binding, 'lambda:invoke'),
     Parameters: {
       FunctionName: binding.functions[name],
       Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id' },
     },
     OutputPath: '$.Payload',
-    TimeoutSeconds: binding.stepTimeoutSeconds,
+    TimeoutSeconds: binding.stepTimeoutSeconds[name],
     Retry: stepRetries,
     Catch: [endQuietly, failRun],
     Next: next,
   };
+}
+
+function integration({ partition }: StateMachineBinding, name: string): string {
+  return `arn:${partition}:states:::${name}`;
 }
 
 function choice(next: Readonly<Record<string, StateName>>): State {
@@ -159,7 +176,7 @@ function choice(next: Readonly<Record<string, StateName>>): State {
 }
 
 function announcement(
-  { exportName, eventBus }: StateMachineBinding,
+  binding: StateMachineBinding,
   detailType: string,
   detail: Template,
   catchers: readonly Catcher[],
@@ -168,14 +185,14 @@ function announcement(
   return {
     Type: 'Task',
     Comment: `Tells the event bus: ${detailType}`,
-    Resource: 'arn:aws:states:::events:putEvents',
+    Resource: integration(binding, 'events:putEvents'),
     Parameters: {
       Entries: [
         {
-          EventBusName: eventBus,
+          EventBusName: binding.eventBus,
           Source: eventSource,
           DetailType: detailType,
-          Detail: { export: exportName, 'execution.$': '$$.Execution.Id', ...detail },
+          Detail: { export: binding.exportName, 'execution.$': '$$.Execution.Id', ...detail },
         },
       ],
     },

@@ -18,7 +18,7 @@ import { failRun } from '../core/fail-run.ts';
 import { finishRun } from '../core/finish-run.ts';
 import type { FailedRun, RunResult } from '../core/model.ts';
 import type { StepNeeds } from '../core/ports.ts';
-import { type StateName, stateMachine, stepNames } from '../core/state-machine.ts';
+import { byStep, type StateName, stateMachine, stepNames } from '../core/state-machine.ts';
 import type { Turn } from '../core/turn.ts';
 
 export interface ExecutionStart {
@@ -57,7 +57,7 @@ export const executionId = (name: string): string => `local:${name}`;
 const patienceMs = 60_000;
 
 /** Beyond what the service's deadline and a local disk can take, and within what a timer can hold (24 days). */
-const timeouts = { stepTimeoutSeconds: 900, executionTimeoutSeconds: 20 * 86_400 };
+const timeouts = { stepTimeoutSeconds: byStep(() => 900), executionTimeoutSeconds: 20 * 86_400 };
 
 /**
  * Runs the machine from `start` to its end. A failed run is an end, not an exception.
@@ -71,8 +71,9 @@ export async function interpretExecution(
   const steps = bindSteps(needs, signal);
   const machine = stateMachine({
     exportName: needs.definition.name,
-    functions: Object.fromEntries(stepNames.map((name) => [name, name])) as Record<(typeof stepNames)[number], string>,
+    functions: byStep((step) => step),
     eventBus: 'local',
+    partition: 'aws',
     ...timeouts,
   });
   const execution = new Interpreter(machine as unknown as StateMachineDefinition, {

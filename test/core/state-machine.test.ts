@@ -1,14 +1,15 @@
 import aslValidator from 'asl-validator';
 import { describe, expect, it } from 'vitest';
 import { errorNames } from '../../lib/core/errors.ts';
-import { stateMachine, stepNames } from '../../lib/core/state-machine.ts';
+import { byStep, stateMachine, stepNames } from '../../lib/core/state-machine.ts';
 import type { State, TaskState } from '../../lib/core/states-language.ts';
 
 const machine = stateMachine({
   exportName: 'reports',
   functions: { BeginRun: 'begin', ExportPage: 'page', FinishRun: 'finish', FailRun: 'fail' },
   eventBus: 'default',
-  stepTimeoutSeconds: 330,
+  partition: 'aws',
+  stepTimeoutSeconds: byStep(() => 330),
   executionTimeoutSeconds: 86_400,
 });
 const states = Object.entries<State>(machine.States);

@@ -23,7 +23,16 @@ const plan: Readonly<Record<string, Room>> = {
     packages: ['aws-local-stepfunctions', 'zod'],
     builtins: ['node:sqlite'],
   },
-  bin: { rooms: ['lib/local'], packages: ['commander'] },
+  'lib/aws': {
+    rooms: ['lib/core', 'lib/report-service'],
+    packages: ['@aws-sdk/', '@aws-lambda-powertools/', 'aws-lambda'],
+  },
+  functions: { rooms: ['lib/aws'], packages: [] },
+  'lib/cdk': { rooms: ['lib/core'], packages: ['aws-cdk-lib', 'constructs', 'zod'] },
+  bin: {
+    rooms: ['lib/local', 'lib/cdk'],
+    packages: ['commander', 'aws-cdk-lib', 'constructs', 'cdk-nag'],
+  },
 };
 
 const guarded = new Set(Object.values(plan).flatMap(({ builtins = [] }) => builtins));

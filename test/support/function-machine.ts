@@ -7,7 +7,7 @@ import {
   type StateMachineDefinition,
 } from 'aws-local-stepfunctions';
 import type { StepHandler } from '../../lib/aws/step-handler.ts';
-import { type StepName, stateMachine, stepNames } from '../../lib/core/state-machine.ts';
+import { byStep, type StepName, stateMachine, stepNames } from '../../lib/core/state-machine.ts';
 
 export interface ExecutionTold {
   readonly status: 'succeeded' | 'failed';
@@ -37,7 +37,8 @@ export async function execute(
     exportName: 'reports',
     functions: { BeginRun: 'BeginRun', ExportPage: 'ExportPage', FinishRun: 'FinishRun', FailRun: 'FailRun' },
     eventBus: 'default',
-    stepTimeoutSeconds: 900,
+    partition: 'aws',
+    stepTimeoutSeconds: byStep(() => 900),
     executionTimeoutSeconds: 3_600,
   });
   const events: unknown[] = [];

@@ -1,0 +1,122 @@
+/**
+ * The alarms that matter: each says what has happened, and where the README says what to do about it.
+ */
+
+import { Duration } from 'aws-cdk-lib';
+import { Alarm, type AlarmProps, ComparisonOperator, type IMetric, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
+import type { Queue } from 'aws-cdk-lib/aws-sqs';
+import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
+import type { Construct } from 'constructs';
+import type { ExportFunctions } from './export-functions.ts';
+import { exportMetric } from './export-metrics.ts';
+import { type RunbookSection, whatToDo } from './runbook.ts';
+
+export interface ExportAlarmsProps {
+  readonly exportName: string;
+  readonly functions: ExportFunctions;
+  readonly stateMachine: StateMachine;
+  readonly deadLetters: Queue | undefined;
+  /** How old the newest completed run may get, in milliseconds; absent: as old as it likes. */
+  readonly freshnessMs: number | undefined;
+  readonly topic: ITopic | undefined;
+}
+
+const fiveMinutes = Duration.minutes(5);
+const sixHours = Duration.hours(6);
+const forAQuarterOfAnHour = 'in each of three spans of five minutes';
+
+/** Asked for within six hours, in seconds: from here on an export waits more than it works. */
+const muchWaiting = 3 * 3_600;
+
+export function exportAlarms(scope: Construct, props: ExportAlarmsProps): void {
+  const { exportName, stateMachine, functions, deadLetters, freshnessMs, topic } = props;
+  const raise = (id: string, section: RunbookSection, what: string, alarm: AlarmCondition) =>
+    raiseAlarm(scope, id, section, `Export ${exportName}: ${what}`, alarm, topic);
+
+  // An execution that a person stopped is no failure, and has no alarm.
+  raise('RunFailed', 'runFailed', 'a run failed.', { metric: stateMachine.metricFailed({ period: fiveMinutes }) });
+  raise('RunTimedOut', 'runFailed', 'an execution took more time than any run should.', {
+    metric: stateMachine.metricTimedOut({ period: fiveMinutes }),
+  });
+  if (freshnessMs !== undefined) {
+    const { period, evaluationPeriods } = freshnessWindow(freshnessMs);
+    raise('NotFresh', 'notFresh', `no run has completed for ${inWords(period, evaluationPeriods)}.`, {
+      metric: exportMetric(exportName, 'RunsCompleted', { statistic: 'Sum', period }),
+      comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
+      evaluationPeriods,
+      treatMissingData: TreatMissingData.BREACHING,
+    });
+  }
+  if (deadLetters !== undefined) {
+    raise('MissedStart', 'missedStart', 'the scheduler could not start a run for an hour and gave up.', {
+      metric: deadLetters.metricApproximateNumberOfMessagesVisible({ period: fiveMinutes, statistic: 'Maximum' }),
+    });
+  }
+  // The busiest of the four functions; where one is throttled for want of concurrency, it is.
+  raise('FunctionThrottled', 'throttled', `Lambda turned it away ${forAQuarterOfAnHour}.`, {
+    metric: functions.ExportPage.metricThrottles({ period: fiveMinutes }),
+    evaluationPeriods: 3,
+  });
+  raise('StateMachineThrottled', 'throttled', `Step Functions held it up ${forAQuarterOfAnHour}.`, {
+    metric: stateMachine.metricThrottled({ period: fiveMinutes }),
+    evaluationPeriods: 3,
+  });
+  raise('Waiting', 'waiting', 'in six hours the service asked for three hours or more of waiting.', {
+    metric: exportMetric(exportName, 'WaitSeconds', { statistic: 'Sum', period: sixHours }),
+    threshold: muchWaiting,
+  });
+}
+
+/** The table is shared by all exports, so its alarms are too. */
+export function tableAlarms(scope: Construct, table: ITable, topic: ITopic | undefined): void {
+  for (const [id, metricName, what] of [
+    ['TableReadsThrottled', 'ReadThrottleEvents', 'reads of'],
+    ['TableWritesThrottled', 'WriteThrottleEvents', 'writes to'],
+  ] as const) {
+    const metric = table.metric(metricName, {
+      dimensionsMap: { TableName: table.tableName },
+      statistic: 'Sum',
+      period: fiveMinutes,
+    });
+    const said = `All exports: DynamoDB turned ${what} the page log away ${forAQuarterOfAnHour}.`;
+    raiseAlarm(scope, id, 'throttled', said, { metric, evaluationPeriods: 3 }, topic);
+  }
+}
+
+/** Goes off at the first sign, unless it says otherwise. */
+type AlarmCondition = { readonly metric: IMetric } & Partial<AlarmProps>;
+
+function raiseAlarm(
+  scope: Construct,
+  id: string,
+  section: RunbookSection,
+  what: string,
+  condition: AlarmCondition,
+  topic: ITopic | undefined,
+): void {
+  const alarm = new Alarm(scope, id, {
+    alarmDescription: `${what} ${whatToDo(section)}`,
+    threshold: 1,
+    evaluationPeriods: 1,
+    comparisonOperator: ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+    treatMissingData: TreatMissingData.NOT_BREACHING,
+    ...condition,
+  });
+  if (topic !== undefined) alarm.addAlarmAction(new SnsAction(topic));
+}
+
+const day = 86_400_000;
+
+/** An alarm looks back a day at most in periods under an hour, and seven days in hours. */
+function freshnessWindow(freshnessMs: number): { period: Duration; evaluationPeriods: number } {
+  const period = freshnessMs <= day ? fiveMinutes : Duration.hours(1);
+  return { period, evaluationPeriods: Math.ceil(freshnessMs / period.toMilliseconds()) };
+}
+
+function inWords(period: Duration, periods: number): string {
+  const minutes = period.toMinutes() * periods;
+  return minutes % 60 === 0 ? `${minutes / 60} h` : `${minutes} min`;
+}

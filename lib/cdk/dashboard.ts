@@ -1,0 +1,52 @@
+/** One dashboard for all exports of a stack: what runs, what arrives, how the service answers, what goes wrong. */
+
+import { Duration } from 'aws-cdk-lib';
+import { Dashboard, GraphWidget, type IWidget, TextWidget } from 'aws-cdk-lib/aws-cloudwatch';
+import type { Construct } from 'constructs';
+import { type MetricName, metricUnits } from '../core/metric-names.ts';
+import { exportMetric } from './export-metrics.ts';
+
+export function exportDashboard(scope: Construct, exportNames: readonly string[]): Dashboard {
+  return new Dashboard(scope, 'Dashboard', {
+    defaultInterval: Duration.days(7),
+    widgets: exportNames.map(rowsOf),
+  });
+}
+
+const hour = Duration.hours(1);
+const width = 8;
+
+function rowsOf(exportName: string): IWidget[] {
+  const sums = (title: string, ...names: MetricName[]) =>
+    new GraphWidget({
+      title,
+      width,
+      left: names.map((name) => exportMetric(exportName, name, { statistic: 'Sum', period: hour, label: name })),
+      leftYAxis: { min: 0, showUnits: false },
+    });
+  return [
+    new TextWidget({ markdown: `## Export ${exportName}`, width: 3 * width, height: 1 }),
+    sums('Runs', 'RunsStarted', 'RunsResumed', 'RunsCompleted', 'RunsFailed', 'RunsSkipped'),
+    sums('Pages', 'PagesExported', 'PagesAdopted'),
+    sums('Reports', 'ReportsExported'),
+    sums('Bytes', 'BytesExported'),
+    new GraphWidget({
+      title: `Service latency (${metricUnits.ServiceLatency.toLowerCase()})`,
+      width,
+      left: ['p50', 'p90', 'Maximum'].map((statistic) =>
+        exportMetric(exportName, 'ServiceLatency', { statistic, period: hour, label: statistic }),
+      ),
+      leftYAxis: { min: 0, showUnits: false },
+    }),
+    new GraphWidget({
+      title: 'Failed attempts, restarts and waits',
+      width,
+      left: (['FailedAttempts', 'CursorRestarts', 'Waits'] as const).map((name) =>
+        exportMetric(exportName, name, { statistic: 'Sum', period: hour, label: name }),
+      ),
+      right: [exportMetric(exportName, 'WaitSeconds', { statistic: 'Sum', period: hour, label: 'WaitSeconds' })],
+      leftYAxis: { min: 0, showUnits: false },
+      rightYAxis: { min: 0, label: 'Seconds', showUnits: false },
+    }),
+  ];
+}

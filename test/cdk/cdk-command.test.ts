@@ -1,0 +1,72 @@
+import { execFile } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+interface Outcome {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The CDK command line as a person without an AWS account has it: no credentials, and nowhere to find any. */
+function cdk(...words: string[]): Promise<Outcome> {
+  const own = Object.entries(process.env).filter(([name]) => !name.startsWith('AWS_'));
+  const env = {
+    ...Object.fromEntries(own),
+    AWS_EC2_METADATA_DISABLED: 'true',
+    AWS_CONFIG_FILE: '/dev/null',
+    AWS_SHARED_CREDENTIALS_FILE: '/dev/null',
+    CI: 'true',
+  };
+  const command = createRequire(import.meta.url).resolve('aws-cdk/bin/cdk');
+  return new Promise((resolve) => {
+    execFile(process.execPath, [command, ...words, '--no-notices'], { cwd: root, env }, (error, stdout, stderr) => {
+      resolve({ status: error === null ? 0 : Number(error.code), stdout, stderr });
+    });
+  });
+}
+
+describe('the CDK command line, offline', () => {
+  it('synthesizes the example as it stands, and tells what a change would do', { timeout: 120_000 }, async () => {
+    await using directory = await temporaryDirectory();
+    const before = directory.path;
+    const synth = await cdk('synth', '--quiet', '--output', before);
+    expect(synth).toMatchObject({ status: 0 });
+    const template = join(before, 'ReportExporter.template.json');
+    const { Resources, Outputs } = JSON.parse(readFileSync(template, 'utf8'));
+    expect(Object.keys(Outputs)).toContain('NightlyStateMachineArn');
+
+    const changed = structuredClone(Resources);
+    for (const resource of Object.values<{ Type: string; Properties: { State?: string } }>(changed)) {
+      if (resource.Type === 'AWS::Scheduler::Schedule') resource.Properties.State = 'ENABLED';
+    }
+    const deployed = join(before, 'deployed.json');
+    writeFileSync(deployed, JSON.stringify({ Resources: changed, Outputs }));
+    // From the assembly just made, so that nothing is bundled twice.
+    const same = await cdk('diff', '--app', before, '--template', template);
+    expect(same.stdout + same.stderr).toContain('There were no differences');
+    const diff = await cdk('diff', '--app', before, '--template', deployed);
+    expect(diff.stdout + diff.stderr).toMatch(/Schedule[\s\S]*ENABLED[\s\S]*DISABLED/);
+  });
+
+  it('says what is wrong with the settings, line by line, and nothing else', { timeout: 60_000 }, async () => {
+    await using directory = await temporaryDirectory();
+    const wrong = JSON.stringify({
+      service: { baseUrl: 'https://a.example' },
+      exports: [{ name: 'a b' }, { name: 'c', size: 0 }],
+    });
+    const { status, stderr, stdout } = await cdk('synth', '--output', directory.path, '-c', `reportExporter=${wrong}`);
+    expect(status).toBe(1);
+    const lines = (stdout + stderr).trim().split('\n');
+    expect(lines).toEqual([
+      expect.stringMatching(/^cdk\.json reportExporter\.exports\[0\]\.name: /),
+      expect.stringMatching(/^cdk\.json reportExporter\.exports\[1\]\.size: /),
+      expect.stringMatching(/^node bin\/app\.ts: Subprocess exited with error 1/),
+    ]);
+  });
+});

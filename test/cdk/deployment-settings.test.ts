@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest';
+import { deploymentSettings } from '../../lib/cdk/deployment-settings.ts';
+import { isExportError } from '../../lib/core/errors.ts';
+import { aSchedule, someSettings } from '../support/deployment.ts';
+
+/** What a person is told, line by line; any other error is not a person's. */
+function problemsOf(settings: unknown): string[] {
+  try {
+    deploymentSettings(settings);
+    return [];
+  } catch (error) {
+    if (isExportError(error, 'ConfigurationError')) return error.message.split('\n');
+    throw error;
+  }
+}
+
+describe('the settings of a deployment', () => {
+  it('name every mistake at once, a line each, with its place', () => {
+    const lines = problemsOf({
+      stackName: '1st',
+      service: { baseUrl: 'http://reports.example.com', pageSize: 4 },
+      bucket: { existing: 'Not_A_Bucket', prefix: 'a/*/' },
+      kmsKeyArn: 'alias/mine',
+      alarms: { email: 'me' },
+      logRetentionDays: 4,
+      exports: [
+        { name: 'nightly', schedule: { expression: 'cron(0 25 * * ? *)', timeZone: 'Mars/Phobos' } },
+        { name: 'Nightly', size: 11, schedule: { expression: 'daily', freshness: 'P9D', flexibleWindow: 'PT30S' } },
+      ],
+    });
+    const places = lines.map((line) => /^cdk\.json (\S+): ./.exec(line)?.[1]);
+    expect(new Set(places)).toEqual(
+      new Set([
+        'reportExporter.stackName',
+        'reportExporter.service.baseUrl',
+        'reportExporter.service',
+        'reportExporter.bucket.existing',
+        'reportExporter.bucket.prefix',
+        'reportExporter.kmsKeyArn',
+        'reportExporter.alarms.email',
+        'reportExporter.logRetentionDays',
+        'reportExporter.exports[0].schedule.expression',
+        'reportExporter.exports[0].schedule.timeZone',
+        'reportExporter.exports[0].schedule.freshness',
+        'reportExporter.exports[1].name',
+        'reportExporter.exports[1].size',
+        'reportExporter.exports[1].schedule.expression',
+        'reportExporter.exports[1].schedule.freshness',
+        'reportExporter.exports[1].schedule.flexibleWindow',
+      ]),
+    );
+    expect(lines).toHaveLength(16);
+  });
+
+  it.each([undefined, null, [], 'not JSON', 7])('say so where there are none: %j', (value) => {
+    expect(problemsOf(value)).toEqual([expect.stringMatching(/^cdk\.json reportExporter: must be the settings/)]);
+  });
+
+  it('may come as JSON text, as the CDK command line hands them on', () => {
+    expect(deploymentSettings(JSON.stringify(someSettings())).exports).toHaveLength(1);
+  });
+
+  it('need little: the rest stands for what an unset one means', () => {
+    expect(deploymentSettings({ service: { baseUrl: 'https://a.example' }, exports: [{ name: 'a' }] })).toEqual({
+      stackName: 'ReportExporter',
+      service: { baseUrl: 'https://a.example' },
+      apiKeySecret: {},
+      bucket: { prefix: '' },
+      alarms: {},
+      logRetentionDays: 90,
+      exports: [{ name: 'a' }],
+    });
+  });
+
+  it('reach the functions as a person wrote them', () => {
+    const written = { name: 'nightly', since: { overlap: 'PT15M' }, shortWait: 'PT5S', schedule: aSchedule() };
+    expect(deploymentSettings(someSettings({ exports: [written] })).exports).toEqual([written]);
+  });
+
+  it.each([
+    ['nightly', 'nightly'],
+    ['nightly', 'NIGHTLY'],
+    ['daily-reports', 'daily_reports'],
+    ['ab', 'a-b'],
+  ])('refuse exports %s and %s side by side', (one, other) => {
+    expect(problemsOf(someSettings({ exports: [{ name: one }, { name: other }] }))).toEqual([
+      'cdk.json reportExporter.exports[1].name: is too like exports[0].name',
+    ]);
+  });
+
+  it('name two alike also where other things are wrong with them', () => {
+    const lines = problemsOf(someSettings({ exports: [{ name: 'a', size: 0 }, { name: 'a' }] }));
+    expect(lines).toHaveLength(2);
+    expect(lines).toContain('cdk.json reportExporter.exports[1].name: is too like exports[0].name');
+  });
+
+  it('refuse what would not fit a function’s environment, and say what it takes', () => {
+    const filter = { type: 'x'.repeat(4_000) };
+    expect(problemsOf(someSettings({ exports: [{ name: 'small' }, { name: 'large', filter }] }))).toEqual([
+      expect.stringMatching(/^cdk\.json reportExporter\.exports\[1\]: needs about \d+ bytes .* holds 4096/),
+    ]);
+  });
+
+  it('count a quote in a filter twice, as Lambda does', () => {
+    const quotes = (count: number) => someSettings({ exports: [{ name: 'a', filter: { type: '"'.repeat(count) } }] });
+    expect(problemsOf(quotes(400))).toEqual([]);
+    // 1,000 quotes are 2,000 characters of JSON, and 4,000 in the JSON of the environment.
+    expect(problemsOf(quotes(1_000))).toHaveLength(1);
+  });
+
+  it('refuse a page that takes longer than a function may run, or more room than it has', () => {
+    expect(problemsOf(someSettings({ service: { baseUrl: 'https://a.example', totalTimeout: 'PT14M' } }))).toEqual([
+      expect.stringContaining('but a function may run for 900 s'),
+    ]);
+    const maxPageBytes = 10 * 1024 ** 3;
+    expect(
+      problemsOf(someSettings({ service: { baseUrl: 'https://a.example', totalTimeout: 'PT1M', maxPageBytes } })),
+    ).toEqual([expect.stringContaining('but a function has at most 10240 MiB')]);
+  });
+
+  it('do not subscribe an address to a topic that is not theirs', () => {
+    const alarms = { email: 'a@example.com', existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:alarms' };
+    expect(problemsOf(someSettings({ alarms }))).toEqual([expect.stringContaining('reportExporter.alarms.email: ')]);
+  });
+});

@@ -1,0 +1,336 @@
+import { Duration, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import { AttributeType, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Secret } from 'aws-cdk-lib/aws-secretsmanager';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { describe, expect, it } from 'vitest';
+import { exportDefinition } from '../../lib/cdk/export-state-machine.ts';
+import { functionLimits } from '../../lib/cdk/function-limits.ts';
+import { ReportExport } from '../../lib/cdk/report-export.ts';
+import { readFunctionEnvironment } from '../../lib/core/function-environment.ts';
+import { anApp, aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
+
+const deployment = deploy({
+  service: { baseUrl: 'https://reports.example.com', vendor: 'ACME', totalTimeout: 'PT2M' },
+  exports: [{ name: 'nightly', filter: { type: 'daily' }, schedule: aSchedule({ flexibleWindow: 'PT15M' }) }],
+});
+const { template, stack } = deployment;
+const functionOf = (step: string) => resource(template, 'AWS::Lambda::Function', `Exportsnightly${step}`).Properties;
+const machine = resource(template, 'AWS::StepFunctions::StateMachine').Properties;
+
+describe('the functions', () => {
+  it.each(['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'])(
+    '%s runs on Node 24 on arm64, logs JSON, is traced',
+    (step) => {
+      expect(functionOf(step)).toMatchObject({
+        Runtime: 'nodejs24.x',
+        Architectures: ['arm64'],
+        Handler: 'index.handler',
+        TracingConfig: { Mode: 'Active' },
+        LoggingConfig: { LogFormat: 'JSON', LogGroup: { Ref: expect.stringContaining(`${step}Logs`) } },
+      });
+      expect(functionOf(step).ReservedConcurrentExecutions).toBeUndefined();
+    },
+  );
+
+  it('are told what they read, each what it needs, and by them it reads back', () => {
+    const common = ['EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
+    const store = ['BUCKET_NAME', 'KEY_PREFIX'] as const;
+    const key = ['API_KEY_SECRET_ID', 'API_KEY_SECRET_FIELD'] as const;
+    for (const [step, variables] of [
+      ['BeginRun', common],
+      ['ExportPage', [...common, ...store, ...key]],
+      ['FinishRun', [...common, ...store]],
+      ['FailRun', common],
+    ] as const) {
+      const environment = functionOf(step).Environment.Variables;
+      expect(Object.keys(environment).sort()).toEqual([...variables].sort());
+      const known = Object.fromEntries(
+        Object.entries(environment).map(([name, value]) => [name, typeof value === 'string' ? value : 'a-reference']),
+      );
+      const read = readFunctionEnvironment(known, variables);
+      expect(read.EXPORT_SETTINGS).toMatchObject({ name: 'nightly', filter: { type: 'daily' } });
+      expect(read.SERVICE_SETTINGS).toMatchObject({ vendor: 'ACME', totalTimeout: 120_000 });
+    }
+  });
+
+  it('stop before the state machine does, and their requests before them', () => {
+    const definition = JSON.parse(machine.DefinitionString);
+    for (const step of ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun']) {
+      expect(definition.States[step].TimeoutSeconds).toBeGreaterThan(functionOf(step).Timeout);
+      expect(functionOf(step).Timeout).toBeLessThanOrEqual(900);
+    }
+    // Two minutes for the request, 20 s of Retry-After before it, and at least half a minute to store the page.
+    expect(functionOf('ExportPage').Timeout).toBeGreaterThanOrEqual(120 + 20 + 30);
+  });
+
+  it('have room for the largest page in /tmp', () => {
+    expect(functionOf('ExportPage').EphemeralStorage.Size).toBe(512);
+    const mebibyte = 1024 * 1024;
+    const limits = (maxPageBytes: number) =>
+      functionLimits({ service: { totalTimeout: 60_000, maxPageBytes }, settings: { shortWait: 0, longestWait: 0 } });
+    expect(limits(mebibyte).temporaryMebibytes).toBe(512);
+    expect(limits(2_000 * mebibyte).temporaryMebibytes).toBeGreaterThan(2_000);
+  });
+});
+
+describe('the state machine', () => {
+  it('is the one of the core, with a placeholder for each function', () => {
+    const limits = functionLimits({
+      service: { totalTimeout: 120_000, maxPageBytes: 256 * 1024 * 1024 },
+      settings: { shortWait: 20_000, longestWait: 21_600_000 },
+    });
+    const expected = exportDefinition({ exportName: 'nightly', limits });
+    expect(JSON.parse(machine.DefinitionString)).toEqual(JSON.parse(JSON.stringify(expected)));
+    for (const step of ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun']) {
+      expect(machine.DefinitionString).toContain(`"FunctionName":"\${${step}Arn}"`);
+      const { id } = resource(template, 'AWS::Lambda::Function', `Exportsnightly${step}`);
+      expect(machine.DefinitionSubstitutions[`${step}Arn`]).toEqual({ 'Fn::GetAtt': [id, 'Arn'] });
+    }
+  });
+
+  it('is a standard one that logs its failures and is traced', () => {
+    expect(machine).toMatchObject({
+      StateMachineType: 'STANDARD',
+      TracingConfiguration: { Enabled: true },
+      LoggingConfiguration: { Level: 'ERROR', IncludeExecutionData: true },
+    });
+  });
+
+  it('outlasts the longest wait it may be asked for', () => {
+    const patient = deploy({ exports: [{ name: 'a', longestWait: 'P10D' }] }).template;
+    const { DefinitionString } = resource(patient, 'AWS::StepFunctions::StateMachine').Properties;
+    expect(JSON.parse(DefinitionString).TimeoutSeconds).toBeGreaterThan(10 * 86_400);
+  });
+});
+
+describe('the schedule', () => {
+  const schedule = resource(template, 'AWS::Scheduler::Schedule');
+
+  it('starts the machine with the scheduled time, when it is told to', () => {
+    expect(schedule.Properties).toMatchObject({
+      ScheduleExpression: 'cron(0 2 * * ? *)',
+      ScheduleExpressionTimezone: 'Europe/Berlin',
+      State: 'ENABLED',
+      FlexibleTimeWindow: { Mode: 'FLEXIBLE', MaximumWindowInMinutes: 15 },
+    });
+    expect(JSON.parse(schedule.Properties.Target.Input)).toEqual({ scheduledTime: '<aws.scheduler.scheduled-time>' });
+    expect(schedule.Properties.Target.Arn).toEqual({ Ref: resource(template, 'AWS::StepFunctions::StateMachine').id });
+  });
+
+  it('tries for an hour, and then leaves what it could not deliver in a queue', () => {
+    expect(schedule.Properties.Target.RetryPolicy).toEqual({
+      MaximumEventAgeInSeconds: 3_600,
+      MaximumRetryAttempts: 185,
+    });
+    const queue = resource(template, 'AWS::SQS::Queue');
+    expect(schedule.Properties.Target.DeadLetterConfig.Arn).toEqual({ 'Fn::GetAtt': [queue.id, 'Arn'] });
+    expect(queue.Properties).toMatchObject({ SqsManagedSseEnabled: true, MessageRetentionPeriod: 1_209_600 });
+  });
+
+  it('waits until the machine may continue itself and begin-run may ask about executions', () => {
+    expect(schedule.DependsOn).toEqual([
+      expect.stringContaining('AskAboutExecutions'),
+      expect.stringContaining('ContinueItself'),
+    ]);
+  });
+
+  it('can be switched off, or left out', () => {
+    const off = deploy({ exports: [{ name: 'a', schedule: aSchedule({ enabled: false }) }] }).template;
+    expect(resource(off, 'AWS::Scheduler::Schedule').Properties.State).toBe('DISABLED');
+    const manual = deploy({ exports: [{ name: 'a' }] }).template;
+    manual.resourceCountIs('AWS::Scheduler::Schedule', 0);
+    manual.resourceCountIs('AWS::SQS::Queue', 0);
+  });
+});
+
+describe('what all exports share', () => {
+  it('is a bucket that is encrypted, versioned, private, kept, and tells EventBridge of new objects', () => {
+    const bucket = resource(template, 'AWS::S3::Bucket');
+    expect(bucket.DeletionPolicy).toBe('Retain');
+    expect(bucket.Properties).toMatchObject({
+      BucketEncryption: {
+        ServerSideEncryptionConfiguration: [{ ServerSideEncryptionByDefault: { SSEAlgorithm: 'AES256' } }],
+      },
+      VersioningConfiguration: { Status: 'Enabled' },
+      PublicAccessBlockConfiguration: {
+        BlockPublicAcls: true,
+        BlockPublicPolicy: true,
+        IgnorePublicAcls: true,
+        RestrictPublicBuckets: true,
+      },
+      LifecycleConfiguration: {
+        Rules: [{ AbortIncompleteMultipartUpload: { DaysAfterInitiation: 2 }, Status: 'Enabled' }],
+      },
+      NotificationConfiguration: { EventBridgeConfiguration: { EventBridgeEnabled: true } },
+    });
+    const policy = JSON.stringify(resource(template, 'AWS::S3::BucketPolicy').Properties);
+    expect(policy).toContain('"aws:SecureTransport":"false"');
+    expect(policy).not.toContain('"Effect":"Allow"');
+    // No function of CDK's own is needed for any of it.
+    expect(Object.keys(resourcesOf(template, 'AWS::Lambda::Function'))).toHaveLength(4);
+  });
+
+  it('is a table on demand that can be restored, drops old entries, and is not deleted', () => {
+    const table = resource(template, 'AWS::DynamoDB::Table');
+    expect(table.DeletionPolicy).toBe('Retain');
+    expect(table.Properties).toMatchObject({
+      BillingMode: 'PAY_PER_REQUEST',
+      KeySchema: [
+        { AttributeName: 'pk', KeyType: 'HASH' },
+        { AttributeName: 'sk', KeyType: 'RANGE' },
+      ],
+      TimeToLiveSpecification: { AttributeName: 'expiresAt', Enabled: true },
+      DeletionProtectionEnabled: true,
+      PointInTimeRecoverySpecification: { PointInTimeRecoveryEnabled: true },
+    });
+  });
+
+  it('is a secret that stays empty until a person fills it', () => {
+    const { Properties, DeletionPolicy } = resource(template, 'AWS::SecretsManager::Secret');
+    expect(DeletionPolicy).toBe('Retain');
+    expect(Object.keys(Properties)).toEqual(['Description']);
+  });
+
+  it('is one of each for two exports, which keep apart in it', () => {
+    const two = deploy({ exports: [{ name: 'daily', schedule: aSchedule() }, { name: 'by-hand' }] });
+    for (const type of [
+      'AWS::S3::Bucket',
+      'AWS::DynamoDB::Table',
+      'AWS::SecretsManager::Secret',
+      'AWS::SNS::Topic',
+      'AWS::CloudWatch::Dashboard',
+    ]) {
+      two.template.resourceCountIs(type, 1);
+    }
+    two.template.resourceCountIs('AWS::StepFunctions::StateMachine', 2);
+    two.template.resourceCountIs('AWS::Scheduler::Schedule', 1);
+    expect(Object.keys((two.template.toJSON() as { Outputs: object }).Outputs)).toEqual(
+      expect.arrayContaining([
+        'DailyStateMachineArn',
+        'ByHandStateMachineArn',
+        'ByHandStartCommand',
+        'BucketName',
+        'ApiKeySecretId',
+      ]),
+    );
+  });
+
+  it('keeps logs as long as it is told', () => {
+    const groups = Object.values(resourcesOf(deploy({ logRetentionDays: 14 }).template, 'AWS::Logs::LogGroup'));
+    expect(groups).toHaveLength(5);
+    for (const { Properties } of groups) expect(Properties.RetentionInDays).toBe(14);
+  });
+});
+
+describe('what a team brings along', () => {
+  const key = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
+
+  it('may be a bucket, a topic and a secret: then none is made', () => {
+    const own = deploy({
+      bucket: { existing: 'our-bucket', prefix: 'reports/' },
+      alarms: { existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:our-alarms' },
+      apiKeySecret: { existing: 'our/key', field: 'apiKey' },
+    }).template;
+    for (const type of ['AWS::S3::Bucket', 'AWS::SNS::Topic', 'AWS::KMS::Key', 'AWS::SecretsManager::Secret']) {
+      own.resourceCountIs(type, 0);
+    }
+    expect(
+      resource(own, 'AWS::Lambda::Function', 'ExportsnightlyExportPage').Properties.Environment.Variables,
+    ).toMatchObject({
+      BUCKET_NAME: 'our-bucket',
+      KEY_PREFIX: 'reports/',
+      API_KEY_SECRET_ID: 'our/key',
+      API_KEY_SECRET_FIELD: 'apiKey',
+    });
+  });
+
+  it('may be a key for all that is stored', () => {
+    const guarded = deploy({ kmsKeyArn: key }).template;
+    expect(JSON.stringify(resource(guarded, 'AWS::S3::Bucket').Properties.BucketEncryption)).toContain(key);
+    expect(resource(guarded, 'AWS::DynamoDB::Table').Properties.SSESpecification.KMSMasterKeyId).toBe(key);
+    expect(resource(guarded, 'AWS::SecretsManager::Secret').Properties.KmsKeyId).toBe(key);
+  });
+});
+
+describe('cdk-nag', () => {
+  it.each([
+    ['as it is', {}],
+    [
+      'with everything brought along',
+      {
+        bucket: { existing: 'our-bucket' },
+        kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555',
+        alarms: { existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:our-alarms' },
+        apiKeySecret: { existing: 'our/key' },
+        exports: [{ name: 'one', schedule: aSchedule() }, { name: 'two' }],
+      },
+    ],
+  ])('finds nothing that is not acknowledged, %s', (_, overrides) => {
+    const { app } = deploy(overrides);
+    expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
+  });
+
+  it('would find what is wrong', () => {
+    const app = anApp();
+    new Bucket(new Stack(app, 'Wrong'), 'Bucket');
+    expect(new AwsSolutionsChecks(app).validateScope(app).violations).not.toEqual([]);
+  });
+});
+
+describe('an export in somebody else’s stack', () => {
+  const anotherStack = () => {
+    const another = new Stack(anApp(), 'Another');
+    return {
+      another,
+      stores: {
+        bucket: new Bucket(another, 'Bucket'),
+        // A table of the newer kind does as well.
+        table: new TableV2(another, 'Table', {
+          partitionKey: { name: 'pk', type: AttributeType.STRING },
+          sortKey: { name: 'sk', type: AttributeType.STRING },
+        }),
+        secret: new Secret(another, 'Secret'),
+      } as Pick<ConstructorParameters<typeof ReportExport>[2], 'bucket' | 'table' | 'secret'>,
+    };
+  };
+  const service = { baseUrl: 'https://reports.example.com' };
+
+  it('needs plain values and its stores', () => {
+    const { another, stores } = anotherStack();
+    const nightly = new ReportExport(another, 'Nightly', { service, settings: { name: 'nightly' }, ...stores });
+    expect(nightly.schedule).toBeUndefined();
+    expect(nightly.stateMachine.metricFailed({ period: Duration.hours(1) }).metricName).toBe('ExecutionsFailed');
+    Template.fromStack(another).resourceCountIs('AWS::StepFunctions::StateMachine', 1);
+  });
+
+  it('refuses settings that are wrong, all at once', () => {
+    const { another, stores } = anotherStack();
+    const wrong = { name: 'a b', size: 11 };
+    expect(() => new ReportExport(another, 'Wrong', { service, settings: wrong, ...stores })).toThrow(
+      /settings name: .*settings size: /,
+    );
+    const settings = { name: 'slow' };
+    expect(
+      () => new ReportExport(another, 'Slow', { service: { ...service, totalTimeout: 'PT15M' }, settings, ...stores }),
+    ).toThrow(/Export slow: one page may take/);
+  });
+});
+
+it('has no cycle, which a template can only be seen to have when it is deployed', () => {
+  const after = new Map<string, Set<string>>();
+  for (const [id, { DependsOn = [], Properties }] of Object.entries(resourcesOf(template))) {
+    const text = JSON.stringify(Properties);
+    const named = [...text.matchAll(/"Ref":"(\w+)"|"Fn::GetAtt":\["(\w+)"/g)].map(([, ref, got]) => ref ?? got ?? '');
+    after.set(id, new Set([...named, ...[DependsOn].flat()]));
+  }
+  const settled = new Set<string>();
+  for (let before = -1; before < settled.size; ) {
+    before = settled.size;
+    for (const [id, others] of after)
+      if ([...others].every((other) => settled.has(other) || !after.has(other))) settled.add(id);
+  }
+  expect([...after.keys()].filter((id) => !settled.has(id))).toEqual([]);
+  expect(stack.exports).toHaveLength(1);
+});
