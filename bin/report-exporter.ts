@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The command line: reads the words, hands them to the command, turns signals into an interruption. */
 
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import { localCommand } from '../lib/local/local-command.ts';
 import type { LocalOptions } from '../lib/local/local-settings.ts';
 import { type ServiceOptions, serviceCommand } from '../lib/local/service-command.ts';
@@ -15,6 +15,12 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     interruption.abort();
   });
 }
+for (const stream of [process.stdout, process.stderr]) {
+  // A reader that leaves, as `head` does, is no reason to stop exporting.
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+}
 const world = { env: process.env, stdout: process.stdout, stderr: process.stderr, signal: interruption.signal };
 
 const program = new Command('report-exporter')
@@ -26,20 +32,33 @@ const program = new Command('report-exporter')
 program
   .command('local', { isDefault: true })
   .description('make one run on this machine: pages and state go to a directory')
-  .option('--base-url <url>', 'the service, https (http to loopback only); left out: a simulator of it on loopback')
-  .option('--vendor <name>', "the vendor's part of the header names X-<name>-API-KEY and X-<name>-CURSOR", 'SERVICE')
-  .option('--api-key-env <variable>', 'environment variable that holds the API key', 'REPORT_EXPORT_API_KEY')
-  .option('--export <name>', "the export's name; its pages and state stand under it", 'reports')
-  .option('--since <instant>', 'ISO 8601 UTC; where to start, instead of at the watermark')
-  .option('--overlap <duration>', 'how far to reach back behind the watermark, ISO 8601', 'PT0S')
-  .option('--size <n>', "reports per page, 1 to 10; left out: the service's own page size, up to 100")
-  .option('--filter <json>', 'further filter fields, merged beside date.gte')
-  .option('--format <format>', 'output format; XML is checked, others pass through', 'XML')
-  .option('--container <container>', 'packaging; only XML in NONE is checked', 'NONE')
-  .option('--cursor-in <route>', 'how the cursor goes back: query or body', 'query')
-  .option('--out <directory>', 'where pages and state live', './exports')
+  .addOption(
+    withValue(
+      '--base-url <url>',
+      'the service, https (http to loopback only); left out: a simulator of it on loopback',
+    ),
+  )
+  .addOption(
+    withValue(
+      '--vendor <name>',
+      "the vendor's part of the header names X-<name>-API-KEY and X-<name>-CURSOR",
+      'SERVICE',
+    ),
+  )
+  .addOption(
+    withValue('--api-key-env <variable>', 'environment variable that holds the API key', 'REPORT_EXPORT_API_KEY'),
+  )
+  .addOption(withValue('--export <name>', "the export's name; its pages and state stand under it", 'reports'))
+  .addOption(withValue('--since <instant>', 'ISO 8601 UTC; where to start, instead of at the watermark'))
+  .addOption(withValue('--overlap <duration>', 'how far to reach back behind the watermark, ISO 8601', 'PT0S'))
+  .addOption(withValue('--size <n>', "reports per page, 1 to 10; left out: the service's own page size, up to 100"))
+  .addOption(withValue('--filter <json>', 'further filter fields, merged beside date.gte'))
+  .addOption(withValue('--format <format>', 'output format; XML is checked, others pass through', 'XML'))
+  .addOption(withValue('--container <container>', 'packaging; only XML in NONE is checked', 'NONE'))
+  .addOption(withValue('--cursor-in <route>', 'how the cursor goes back: query or body', 'query'))
+  .addOption(withValue('--out <directory>', 'where pages and state live', './exports'))
   .option('--restart', 'abandon an unfinished run and start afresh')
-  .option('--max-pages <n>', 'stop with an error past so many pages')
+  .addOption(withValue('--max-pages <n>', 'stop with an error past so many pages'))
   .option('--json', 'one JSON object on the last line of stdout')
   .addHelpText(
     'after',
@@ -55,20 +74,29 @@ Exit status: 0 completed or skipped, 1 the run failed, 2 wrong usage or settings
   )
   .allowUnknownOption()
   .allowExcessArguments()
-  .action(async (options: LocalOptions, command: Command) => {
-    process.exitCode = await localCommand(options, leftovers(command), world);
+  .action(async (_: unknown, command: Command) => {
+    const problems = problemsIn(command);
+    process.exitCode = await localCommand(command.opts<LocalOptions>(), problems, world);
   });
 
 program
   .command('service')
   .description('run the simulator of the service by itself, until interrupted')
-  .option('--port <port>', 'port on 127.0.0.1; 0: any free one', '0')
-  .option('--vendor <name>', "the vendor's part of the header names", 'SERVICE')
-  .option('--api-key-env <variable>', 'environment variable that holds the key it accepts', 'REPORT_EXPORT_API_KEY')
-  .option('--reports <n>', 'how many generated reports it starts with (250)')
-  .option(
-    '--from <directory>',
-    'serve the XML files below this directory, one report each, dated by their modification',
+  .addOption(withValue('--port <port>', 'port on 127.0.0.1; 0: any free one', '0'))
+  .addOption(withValue('--vendor <name>', "the vendor's part of the header names", 'SERVICE'))
+  .addOption(
+    withValue(
+      '--api-key-env <variable>',
+      'environment variable that holds the key it accepts',
+      'REPORT_EXPORT_API_KEY',
+    ),
+  )
+  .addOption(withValue('--reports <n>', 'how many generated reports it starts with (250)'))
+  .addOption(
+    withValue(
+      '--from <directory>',
+      'serve the XML files below this directory, one report each, dated by their modification',
+    ),
   )
   .addHelpText(
     'after',
@@ -80,8 +108,9 @@ Examples:
   )
   .allowUnknownOption()
   .allowExcessArguments()
-  .action(async (options: ServiceOptions, command: Command) => {
-    process.exitCode = await serviceCommand(options, leftovers(command), world);
+  .action(async (_: unknown, command: Command) => {
+    const problems = problemsIn(command);
+    process.exitCode = await serviceCommand(command.opts<ServiceOptions>(), problems, world);
   });
 
 try {
@@ -91,9 +120,24 @@ try {
   process.exitCode = error.exitCode === 0 ? exitStatuses.ok : exitStatuses.usage;
 }
 
-/** Words the parser could not place; named together with every other problem. */
-function leftovers({ args }: Command): string[] {
-  return args.map((word) =>
+/**
+ * An option that takes a value. To the parser the value may be left out, so that this mistake too is named together with
+ * every other; the help shows that it may not.
+ */
+function withValue(flags: string, description: string, standard?: string): Option {
+  const option = new Option(flags.replace('<', '[').replace('>', ']'), description);
+  option.flags = flags;
+  return standard === undefined ? option : option.default(standard);
+}
+
+/** What the parser could not place or complete. Options without their value are set back to what they stand for. */
+function problemsIn(command: Command): string[] {
+  const strangers = command.args.map((word) =>
     word.startsWith('-') ? `${word.split('=')[0]}: no such option` : `${word}: unexpected argument`,
   );
+  const incomplete = command.options.filter(
+    (option) => option.optional && command.getOptionValue(option.attributeName()) === true,
+  );
+  for (const option of incomplete) command.setOptionValue(option.attributeName(), option.defaultValue);
+  return [...strangers, ...incomplete.map(({ long }) => `${long}: needs a value`)];
 }

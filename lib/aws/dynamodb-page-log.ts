@@ -107,7 +107,7 @@ export function createDynamoPageLog({ client, table, now, retentionDays = 400 }:
       if (written) return entry;
       if (standing !== undefined) return pageEntryOf(standing);
       throw new Error(
-        `Page ${entry.page} of run ${entry.run} was in the page log ${table} and is gone; it will be retried`,
+        `Page ${entry.page} of run ${entry.run} was in the page log ${table} and is gone; it is tried again for a while`,
       );
     },
 

@@ -30,7 +30,7 @@ export function fetchTime(
       new ExportError(
         'ServiceUnavailableError',
         `Report service took so long for ${label} that the function's own time was nearly up (${Math.round(fetchingMs)} ms): ` +
-          'it will be retried',
+          'it is tried again for a while',
       ),
     );
   }, fetchingMs);

@@ -8,7 +8,7 @@
 
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
-import type { Head, PageEntry, Run } from '../core/model.ts';
+import type { Head, JsonObject, PageEntry } from '../core/model.ts';
 import type { RunRef } from '../core/ports.ts';
 
 export type Item = Record<string, AttributeValue>;
@@ -32,9 +32,14 @@ export const pageItemKey = ({ export: pk, run, page }: Pick<PageEntry, 'export' 
 
 /** `writeToken` is this write's own: by it a repetition recognises what it has written itself. */
 export function headItem(head: Head, writeToken: string): Item {
-  const { active } = head;
-  const flat = active && { ...active, request: { ...active.request, filter: JSON.stringify(active.request.filter) } };
-  return itemOf({ ...headKey(head.export), ...head, active: flat, writeToken });
+  const { active, watermark } = head;
+  return itemOf({
+    ...headKey(head.export),
+    ...head,
+    active: active && { ...active, request: flat(active.request) },
+    watermark: watermark && flat(watermark),
+    writeToken,
+  });
 }
 
 /** `expiresAt` in seconds since the epoch: when the table may drop the item. */
@@ -48,10 +53,20 @@ export function keyItem(key: ItemKey): Item {
 
 export function headOf(item: Item): Head {
   const { pk: _pk, sk: _sk, writeToken: _token, ...head } = unmarshall(item);
-  const { active } = head;
-  if (active === undefined) return head as Head;
-  const { request } = active as FlatRun;
-  return { ...head, active: { ...active, request: { ...request, filter: JSON.parse(request.filter) } } } as Head;
+  const { active, watermark } = head;
+  return {
+    ...head,
+    ...(active && { active: { ...active, request: whole(active.request) } }),
+    ...(watermark && { watermark: whole(watermark) }),
+  } as Head;
+}
+
+function flat<Filtered extends { readonly filter: JsonObject }>(value: Filtered) {
+  return { ...value, filter: JSON.stringify(value.filter) };
+}
+
+function whole(value: { readonly filter: string }) {
+  return { ...value, filter: JSON.parse(value.filter) as JsonObject };
 }
 
 export function writeTokenOf(item: Item): string | undefined {
@@ -62,10 +77,6 @@ export function pageEntryOf(item: Item): PageEntry {
   const { pk: _pk, sk: _sk, expiresAt: _expires, ...entry } = unmarshall(item);
   return entry as PageEntry;
 }
-
-type FlatRun = Omit<Run, 'request'> & {
-  readonly request: Omit<Run['request'], 'filter'> & { readonly filter: string };
-};
 
 function itemOf(values: Readonly<Record<string, unknown>>): Item {
   return marshall(values, { removeUndefinedValues: true });

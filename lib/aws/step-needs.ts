@@ -4,7 +4,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { readFunctionEnvironment } from '../core/function-environment.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import type { EventSink, PageLog, Surroundings } from '../core/ports.ts';
-import { exportDefinition } from '../core/settings.ts';
+import { exportDefinition, sourceOf } from '../core/settings.ts';
 import { createDynamoPageLog } from './dynamodb-page-log.ts';
 import { lambdaSurroundings } from './lambda-surroundings.ts';
 import { sdkSettings } from './sdk-settings.ts';
@@ -24,7 +24,7 @@ type StepSettings = ReturnType<typeof readFunctionEnvironment<(typeof stepVariab
 
 /** From here on, `telemetry` is about the export. */
 export function stepNeeds(settings: StepSettings, telemetry: Telemetry): StepNeeds {
-  const definition = exportDefinition(settings.EXPORT_SETTINGS, settings.SERVICE_SETTINGS.baseUrl);
+  const definition = exportDefinition(settings.EXPORT_SETTINGS, sourceOf(settings.SERVICE_SETTINGS.baseUrl));
   telemetry.about(definition.name);
   return {
     definition,

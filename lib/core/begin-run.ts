@@ -10,10 +10,11 @@ import { ExportError } from './errors.ts';
 import { changeHead } from './head.ts';
 import { epochMsOf, instantOf } from './instants.ts';
 import { runIdOf } from './layout.ts';
-import type { ExportDefinition, ExportRequest, Head, Instant, PageEntry, Run } from './model.ts';
+import type { ExportDefinition, ExportRequest, Head, Instant, PageEntry, Run, Watermark } from './model.ts';
 import type { StepNeeds } from './ports.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
 import type { Turn } from './turn.ts';
+import { isFor } from './watermark.ts';
 
 export type BeginRunNeeds = Pick<StepNeeds, 'definition' | 'log' | 'executions' | 'surroundings' | 'emit'>;
 
@@ -105,7 +106,8 @@ function start(needs: BeginRunNeeds, head: Head, input: StartInput, execution: s
   const run: Run = {
     export: definition.name,
     run: runIdOf(now, surroundings.randomHex(6)),
-    sequence: head.sequence + 1,
+    // The first counts from the clock, so that a state begun anew never counts below manifests that are there.
+    sequence: head.sequence === 0 ? Math.floor(now / 1_000) : head.sequence + 1,
     since: input.since ?? sinceByPolicy(definition, head, input.scheduledTime, now),
     request: definition.request,
     startedAt: instantOf(now),
@@ -138,11 +140,13 @@ function sinceByPolicy(
   }
   const { watermark } = head;
   if (watermark === undefined) return since.initial ?? beginning;
-  if (watermark.source !== request.source) {
+  if (!isFor(watermark, request)) {
+    const told = (bound: Pick<Watermark, 'source' | 'filter'>) =>
+      `${bound.source} with filter ${JSON.stringify(bound.filter)}`;
     throw new ExportError(
       'ConfigurationError',
-      `The watermark of export ${name} was measured at ${watermark.source}, and means nothing to ${request.source}. ` +
-        'Use another export name or another place to store, or say with `since` where to start',
+      `The watermark of export ${name} was measured at ${told(watermark)}, and means nothing to ${told(request)}: ` +
+        'what only the new one selects would be left out. Use another export name, or say with since where to start',
     );
   }
   return instantOf(Math.max(0, epochMsOf(watermark.instant) - since.overlapMs));

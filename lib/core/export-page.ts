@@ -129,7 +129,7 @@ function afterPage({ limits }: ExportDefinition, turn: Turn, entry: PageEntry): 
   if (limits.maxPages !== undefined && entry.page >= limits.maxPages) {
     throw new ExportError(
       'ConfigurationError',
-      `Run ${entry.run} has ${entry.page} pages and the service offers more, but at most ${limits.maxPages} are allowed ` +
+      `Run ${entry.run} has come to page ${entry.page} and the service offers more, but no more than ${limits.maxPages} are allowed ` +
         '(maxPages). Allow more and start again: the run goes on where it stopped',
     );
   }

@@ -8,7 +8,7 @@
 import * as z from 'zod';
 import { changeHead } from './head.ts';
 import { instantOf } from './instants.ts';
-import type { FailedRun } from './model.ts';
+import type { FailedRun, PageEntry } from './model.ts';
 import type { StepNeeds } from './ports.ts';
 
 export type FailRunNeeds = Pick<StepNeeds, 'definition' | 'log' | 'surroundings' | 'emit'>;
@@ -30,18 +30,24 @@ export async function failRun(
     const about = { export: definition.name, error: failure.Error, message };
     const { active, ...idle } = head;
     if (active?.execution !== command.execution) {
-      return { result: { ...about, run: null, since: null, pages: 0, resumable: active !== undefined } };
+      return { result: { ...about, run: null, since: null, ...nothing, resumable: active !== undefined } };
     }
     const last = await log.last(active);
     const resumable = failure.Error !== 'CursorRejectedError' && last?.repeats !== true;
     const lastFailure = { error: failure.Error, message, at: instantOf(surroundings.now()) };
     return {
       change: resumable ? { ...head, active: { ...active, lastFailure } } : idle,
-      result: { ...about, run: active.run, since: active.since, pages: last?.page ?? 0, resumable },
+      result: { ...about, run: active.run, since: active.since, ...amountOf(last), resumable },
     };
   });
   emit({ event: 'run-failed', ...failed });
   return failed;
+}
+
+const nothing = { pages: 0, reports: 0, bytes: 0 };
+
+function amountOf(last: PageEntry | undefined) {
+  return last === undefined ? nothing : { pages: last.page, ...last.totals };
 }
 
 function messageOf(cause: string): string {

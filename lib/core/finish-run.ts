@@ -8,11 +8,12 @@
 
 import { ExportError } from './errors.ts';
 import { changeHead, ownedRun } from './head.ts';
-import { epochMsOf, instantOf } from './instants.ts';
+import { instantOf } from './instants.ts';
 import { latestKey, manifestKey } from './layout.ts';
 import { manifestChunks, type SealedRun } from './manifest.ts';
-import type { ExportDefinition, Head, PageEntry, Run, RunResult, Watermark } from './model.ts';
+import type { PageEntry, Run, RunResult } from './model.ts';
 import type { PageLog, StepNeeds } from './ports.ts';
+import { watermarkAfter } from './watermark.ts';
 
 export type FinishRunNeeds = Pick<StepNeeds, 'definition' | 'store' | 'log' | 'surroundings' | 'emit'>;
 
@@ -69,24 +70,4 @@ async function endsOf(log: PageLog, run: Run): Promise<{ first: PageEntry; last:
     'PageConflictError',
     `Run ${run.run} of export ${run.export} has no page in its log; it is not published`,
   );
-}
-
-/** A service's clock further ahead of ours than this is not believed: the watermark could never come back from there. */
-const believableLeadMs = 86_400_000;
-
-/**
- * Where the next run starts: the service's clock at the run's first response, ours where it sent none or one that cannot
- * be. It never moves back, and stays where the run began after it: moving it would leave out what lies between.
- */
-function watermarkAfter(head: Head, { since }: ExportDefinition, run: Run, first: PageEntry): Watermark | undefined {
-  const { source } = run.request;
-  const known = head.watermark?.source === source ? head.watermark.instant : undefined;
-  const bound = known ?? (since.from === 'watermark' ? since.initial : undefined);
-  const { serviceTime, loggedAt } = first;
-  const believed = serviceTime !== null && epochMsOf(serviceTime) - epochMsOf(loggedAt) <= believableLeadMs;
-  const reached = believed ? serviceTime : run.startedAt;
-  if (bound !== undefined && (epochMsOf(run.since) > epochMsOf(bound) || epochMsOf(reached) <= epochMsOf(bound))) {
-    return known === undefined ? head.watermark : { instant: known, source };
-  }
-  return { instant: reached, source };
 }

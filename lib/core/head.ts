@@ -28,7 +28,7 @@ export async function changeHead<Result>(
   }
   throw new ExportError(
     'ServiceUnavailableError',
-    `The head of export ${exportName} changed ${attempts} times while it was being changed; it will be retried`,
+    `The head of export ${exportName} changed ${attempts} times while it was being changed; it is tried again for a while`,
   );
 }
 

@@ -77,7 +77,7 @@ export interface RunLimits {
 export interface Run {
   readonly export: string;
   readonly run: RunId;
-  /** Counts an export's runs from 1; the newest manifest is the one with the highest. */
+  /** Grows with every run of an export; the newest manifest is the one with the highest. */
   readonly sequence: number;
   readonly since: Instant;
   readonly request: ExportRequest;
@@ -102,10 +102,11 @@ export interface RunFailure {
   readonly at: Instant;
 }
 
-/** The lower bound that completed runs have moved forward, and the service it was measured at. */
+/** The lower bound that completed runs have moved forward, and for what: another service or filter is not bound by it. */
 export interface Watermark {
   readonly instant: Instant;
   readonly source: string;
+  readonly filter: JsonObject;
 }
 
 /** What a completed run amounts to. */
@@ -129,6 +130,8 @@ export interface FailedRun {
   readonly run: RunId | null;
   readonly since: Instant | null;
   readonly pages: number;
+  readonly reports: number | null;
+  readonly bytes: number;
   readonly error: string;
   readonly message: string;
   /** Whether the next start goes on with this run. */

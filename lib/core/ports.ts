@@ -42,7 +42,7 @@ export interface PageRequest {
 export interface FetchedPage {
   /** null: the service names no further page. Trust it only when the body has been read to its end without an error. */
   readonly nextCursor: Cursor | null;
-  /** The service's Date less the whole seconds it took to answer; null where it sent none. */
+  /** The service's Date less the time it took to answer, in whole seconds, rounded up; null where it sent none. */
   readonly serviceTime: Instant | null;
   /** As sent, or `application/octet-stream` where the service names none. */
   readonly contentType: string;

@@ -24,6 +24,8 @@ export async function restartRun(
   const now = surroundings.now();
   const fresh = await changeHead(log, definition.name, (head) => {
     const active = ownedRun(head, execution, definition.name);
+    // An invocation that overlaps this one was here first: its new run is not to be given up for another.
+    if (active.run !== run.run) return { result: active };
     const result: Run = {
       ...active,
       run: runIdOf(now, surroundings.randomHex(6)),

@@ -120,7 +120,13 @@ export function parseSettings<Schema extends z.ZodType>(schema: Schema, value: u
   throw new ExportError('ConfigurationError', describeProblems(what, parsed.error), { cause: parsed.error });
 }
 
-/** The definition the steps work with. `source` names the service: its base URL, or `simulator`. */
+/** What names the service at `baseUrl` in all that is remembered of it, however the address is spelled. */
+export function sourceOf(baseUrl: string): string {
+  const { origin, pathname } = new URL(baseUrl);
+  return `${origin}${pathname.replace(/\/+$/, '')}`;
+}
+
+/** The definition the steps work with. `source` is that of its service, or `simulator`. */
 export function exportDefinition(settings: ExportSettings, source: string): ExportDefinition {
   const { since } = settings;
   return {

@@ -111,6 +111,8 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
           'run.$': '$.Payload.run',
           'since.$': '$.Payload.since',
           'pages.$': '$.Payload.pages',
+          'reports.$': '$.Payload.reports',
+          'bytes.$': '$.Payload.bytes',
           'message.$': '$.Payload.message',
           'resumable.$': '$.Payload.resumable',
         },

@@ -103,7 +103,7 @@ export async function interpretExecution(
   if (end !== undefined) return end;
   if (reached === 'Skipped') return { status: 'skipped', reason: failure.message };
   // Not even FailRun could be done: the error that led there is what a person must see.
-  const unknown = { run: null, since: null, pages: 0, resumable: true };
+  const unknown = { run: null, since: null, pages: 0, reports: 0, bytes: 0, resumable: true };
   return { status: 'failed', failed: { export: needs.definition.name, ...unknown, ...failure } };
 }
 
@@ -121,6 +121,10 @@ function bindSteps(needs: StepNeeds, signal: AbortSignal | undefined) {
       inFlight.add(acting);
       try {
         return { Payload: await acting };
+      } catch (error) {
+        // As from Lambda, name and message are all that comes through; of a cause, the interpreter would show nothing else.
+        const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
+        throw Object.assign(new Error(message), { name });
       } finally {
         inFlight.delete(acting);
       }

@@ -3,9 +3,8 @@
  * Exit status: 0 completed or skipped, 1 the run failed, 2 wrong usage or settings, 130 interrupted.
  */
 
-import type { RunId } from '../core/model.ts';
-import type { ReportService } from '../core/ports.ts';
-import { exportDefinition } from '../core/settings.ts';
+import type { EventSink, ExportEvent, ReportService } from '../core/ports.ts';
+import { exportDefinition, sourceOf } from '../core/settings.ts';
 import { fixedApiKey } from '../report-service/api-key.ts';
 import { createReportServiceClient } from '../report-service/client.ts';
 import { generatedReports } from '../report-service/simulator/generated-reports.ts';
@@ -13,7 +12,7 @@ import { startSimulator } from '../report-service/simulator/simulator.ts';
 import { type LocalOptions, type LocalSettings, readLocalSettings } from './local-settings.ts';
 import { createProgress, type Terminal } from './progress.ts';
 import { type LocalOutcome, realSurroundings, runLocally } from './run-locally.ts';
-import { type Report, reportOf, summaryOf } from './summary.ts';
+import { type Report, reportOf, type Seen, seenNothing, summaryOf } from './summary.ts';
 
 export interface CommandWorld {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -34,16 +33,16 @@ export async function localCommand(
   const { surroundings, stdout, stderr } = { surroundings: realSurroundings, ...world };
   const progress = createProgress(stderr, surroundings.now);
   const startedAt = surroundings.now();
-  let run: RunId | undefined;
+  let seen = seenNothing(String(options.export));
   let report: Report;
   try {
     const settings = readLocalSettings(options, problems, world.env);
-    const outcome = await runWith(settings, world, progress, (id) => {
-      run = id;
+    const outcome = await runWith(settings, world, progress, (event) => {
+      seen = seenWith(seen, event);
     });
-    report = reportOf(outcome, settings.export.name, run);
+    report = reportOf(outcome, seen);
   } catch (error) {
-    report = reportOf({ status: 'error', error }, options.export, run);
+    report = reportOf({ status: 'error', error }, seen);
   }
   progress.end();
   const summary = summaryOf(report, surroundings.now() - startedAt);
@@ -56,7 +55,7 @@ async function runWith(
   settings: LocalSettings,
   { signal }: CommandWorld,
   progress: ReturnType<typeof createProgress>,
-  onRun: (run: RunId) => void,
+  onEvent: EventSink,
 ): Promise<LocalOutcome> {
   await using open = await openService(settings);
   if (open.simulator !== undefined) progress.say(`No --base-url: a simulated service answers on ${open.simulator}`);
@@ -67,12 +66,33 @@ async function runWith(
     startInput: settings.startInput,
     surroundings: realSurroundings,
     emit: (event) => {
-      if ('run' in event && event.run !== null) onRun(event.run);
+      onEvent(event);
       progress.onEvent(event);
     },
     onRetry: progress.onRetry,
     signal,
   });
+}
+
+/** What is known of the run after `event`. */
+function seenWith(seen: Seen, event: ExportEvent): Seen {
+  switch (event.event) {
+    case 'run-started':
+    case 'run-resumed': {
+      const { run, since, pages, reports, bytes } = event;
+      return { ...seen, run, since, pages, reports, bytes };
+    }
+    case 'run-restarted':
+      return { ...seen, run: event.run, pages: 0, reports: 0, bytes: 0 };
+    case 'page-exported':
+    case 'page-adopted':
+      return { ...seen, pages: event.page, reports: event.totalReports, bytes: event.totalBytes };
+    case 'service-asked-to-wait':
+    case 'run-completed':
+    case 'run-failed':
+    case 'run-skipped':
+      return seen;
+  }
 }
 
 interface OpenService extends AsyncDisposable {
@@ -104,7 +124,7 @@ async function openService({
     });
   if (baseUrl !== undefined && apiKey !== undefined) {
     const client = connect(baseUrl, apiKey);
-    return { service: client, source: baseUrl, [Symbol.asyncDispose]: () => client.close() };
+    return { service: client, source: sourceOf(baseUrl), [Symbol.asyncDispose]: () => client.close() };
   }
   const key = realSurroundings.randomHex(32);
   const reports = generatedReports({ ...simulated, now: realSurroundings.now });

@@ -68,12 +68,12 @@ function describeEvent(event: ExportEvent): string {
     case 'run-started':
       return `Run ${event.run}: every ${event.export} report since ${event.since}`;
     case 'run-resumed':
-      return `Run ${event.run} goes on: ${event.pages} pages are stored already, since ${event.since}`;
+      return `Run ${event.run} goes on behind ${plural(event.pages, 'page')} stored already, since ${event.since}`;
     case 'run-restarted':
       return `The service dropped its cursor; run ${event.run} starts afresh (${event.reason})`;
     case 'page-exported':
     case 'page-adopted': {
-      const reports = event.totalReports === null ? '' : ` · ${event.totalReports} reports`;
+      const reports = event.totalReports === null ? '' : ` · ${plural(event.totalReports, 'report')}`;
       return `Page ${event.page}${reports} · ${bytes(event.totalBytes)}`;
     }
     case 'service-asked-to-wait':
@@ -84,6 +84,11 @@ function describeEvent(event: ExportEvent): string {
     case 'run-skipped':
       return '';
   }
+}
+
+/** `1 page`, `1,234 pages`. */
+export function plural(count: number, noun: string): string {
+  return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 const scales = ['kilobyte', 'megabyte', 'gigabyte', 'terabyte'] as const;

@@ -1,11 +1,10 @@
 /** Tells how a run ended: to a person in a few lines, to a program as one JSON object, to a shell as an exit status. */
 
 import { isExportError } from '../core/errors.ts';
-import type { RunId } from '../core/model.ts';
-import { bytes } from './progress.ts';
+import { bytes, plural } from './progress.ts';
 import type { LocalOutcome } from './run-locally.ts';
 
-/** The object of `--json`. What does not apply is null; `error` is there on failure only, `reason` on a skip only. */
+/** The object of `--json`. What is not known is null; `error` is there on failure only, `reason` on a skip only. */
 export interface JsonReport {
   readonly status: 'completed' | 'skipped' | 'failed';
   readonly export: string;
@@ -21,105 +20,103 @@ export interface JsonReport {
   readonly error?: { readonly name: string; readonly message: string };
 }
 
+/** What was seen of a run while it went on, for when it cannot tell itself. */
+export type Seen = Pick<JsonReport, 'export' | 'run' | 'since' | 'pages' | 'reports' | 'bytes'>;
+
+export const seenNothing = (exportName: string): Seen => ({
+  export: exportName,
+  run: null,
+  since: null,
+  pages: 0,
+  reports: 0,
+  bytes: 0,
+});
+
 export interface Report {
   readonly exitStatus: number;
   readonly json: JsonReport;
-  /** Whether the next start goes on with the run. */
-  readonly resumable: boolean;
+  /** What a person is to know or do next; empty where there is nothing to say. */
+  readonly next: string;
 }
 
 export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
 
+const goesOn = 'Nothing of it is published. The next start goes on behind its last logged page';
+const beginsAnew = 'Nothing of it is published. It is given up, and the next start begins a new run';
+const readHelp = 'See report-exporter local --help';
+
 /** What `outcome`, or an error that kept a run from having one, amounts to. */
 export function reportOf(
   outcome: LocalOutcome | { readonly status: 'error'; readonly error: unknown },
-  exportName: string,
-  run: RunId | undefined,
+  seen: Seen,
 ): Report {
-  const nothing = {
-    export: exportName,
-    run: run ?? null,
-    since: null,
+  const failed = (json: Partial<JsonReport>): JsonReport => ({
+    status: 'failed',
+    ...seen,
     watermark: null,
-    pages: 0,
-    reports: 0,
-    bytes: 0,
     manifest: null,
-  };
+    ...json,
+  });
+  const unfinished = seen.run === null ? '' : goesOn;
   switch (outcome.status) {
-    case 'completed':
-      return {
-        exitStatus: exitStatuses.ok,
-        resumable: false,
-        json: { status: 'completed', ...outcome.result, manifest: outcome.manifest },
-      };
+    case 'completed': {
+      const json = { status: 'completed', ...outcome.result, manifest: outcome.manifest } as const;
+      return { exitStatus: exitStatuses.ok, json, next: '' };
+    }
     case 'skipped':
       return {
         exitStatus: exitStatuses.ok,
-        resumable: false,
-        json: { status: 'skipped', ...nothing, reason: outcome.reason },
+        json: { ...failed({}), status: 'skipped', reason: outcome.reason },
+        next: '',
       };
-    case 'interrupted':
-      return {
-        exitStatus: exitStatuses.interrupted,
-        resumable: run !== undefined,
-        json: { status: 'failed', ...nothing, error: { name: 'Interrupted', message: 'The run was interrupted' } },
-      };
+    case 'interrupted': {
+      const error = { name: 'Interrupted', message: 'The run was interrupted' };
+      return { exitStatus: exitStatuses.interrupted, json: failed({ error }), next: unfinished };
+    }
     case 'failed': {
-      const { error: name, message, since, pages, resumable } = outcome.failed;
+      const { run, since, pages, reports, resumable, error: name, message } = outcome.failed;
+      const json = failed({ run, since, pages, reports, bytes: outcome.failed.bytes, error: { name, message } });
       // Refused before any run was owned: what was asked for contradicts what is there, so the usage is wrong.
-      const refused = outcome.failed.run === null && name === 'ConfigurationError';
-      return {
-        exitStatus: refused ? exitStatuses.usage : exitStatuses.failed,
-        resumable,
-        json: { status: 'failed', ...nothing, run: outcome.failed.run, since, pages, error: { name, message } },
-      };
+      if (run === null && name === 'ConfigurationError')
+        return { exitStatus: exitStatuses.usage, json, next: readHelp };
+      return { exitStatus: exitStatuses.failed, json, next: resumable ? goesOn : beginsAnew };
     }
     case 'error': {
-      const { error } = outcome;
-      const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
-      return {
-        exitStatus: isExportError(error, 'ConfigurationError') ? exitStatuses.usage : exitStatuses.failed,
-        resumable: run !== undefined,
-        json: { status: 'failed', ...nothing, error: { name, message } },
-      };
+      const { name, message } = outcome.error instanceof Error ? outcome.error : new Error(String(outcome.error));
+      const json = failed({ error: { name, message } });
+      return isExportError(outcome.error, 'ConfigurationError')
+        ? { exitStatus: exitStatuses.usage, json, next: readHelp }
+        : { exitStatus: exitStatuses.failed, json, next: unfinished };
     }
   }
 }
 
 /** The lines a person reads at the end. */
-export function summaryOf({ json, exitStatus, resumable }: Report, elapsedMs: number): string {
-  const lines = (() => {
-    switch (json.status) {
-      case 'completed':
-        return [
-          `Completed: ${amount(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`,
-          `  run        ${json.run}`,
-          `  since      ${json.since}`,
-          `  watermark  ${json.watermark}  (the next run starts here)`,
-          `  manifest   ${json.manifest}`,
-        ];
-      case 'skipped':
-        return [`Skipped: ${json.reason}`];
-      case 'failed':
-        return [
-          ...(exitStatus === exitStatuses.usage
-            ? ['This cannot be run:']
-            : [json.run === null ? 'Failed:' : `Run ${json.run} failed:`]),
-          ...(json.error?.message ?? '').split('\n').map((line) => `  ${line}`),
-          ...(exitStatus === exitStatuses.usage ? ['See report-exporter local --help'] : []),
-          ...(resumable ? ['Nothing of it is published. The next start goes on from its last logged page'] : []),
-        ];
-    }
-  })();
+export function summaryOf({ json, exitStatus, next }: Report, elapsedMs: number): string {
+  const lines = [...linesOf(json, exitStatus, elapsedMs), next].filter((line) => line !== '');
   return `${lines.join('\n')}\n`;
 }
 
-function amount({ pages, reports, bytes: size }: JsonReport): string {
-  const counted = reports === null ? [] : [plural(reports, 'report')];
-  return [plural(pages, 'page'), ...counted, bytes(size)].join(', ');
+function linesOf(json: JsonReport, exitStatus: number, elapsedMs: number): string[] {
+  switch (json.status) {
+    case 'completed':
+      return [
+        `Completed: ${amountOf(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`,
+        `  run        ${json.run}`,
+        `  since      ${json.since}`,
+        `  watermark  ${json.watermark ?? 'none, as the run began after the initial one'}  (the next run starts here)`,
+        `  manifest   ${json.manifest}`,
+      ];
+    case 'skipped':
+      return [`Skipped: ${json.reason}`];
+    case 'failed': {
+      const about = json.run === null ? 'Failed' : `Run ${json.run} failed, ${amountOf(json)} into it`;
+      const what = (json.error?.message ?? '').split('\n').map((line) => `  ${line}`);
+      return [exitStatus === exitStatuses.usage ? 'This cannot be run:' : `${about}:`, ...what];
+    }
+  }
 }
 
-function plural(count: number, noun: string): string {
-  return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
+function amountOf({ pages, reports, bytes: size }: JsonReport): string {
+  return [plural(pages, 'page'), ...(reports === null ? [] : [plural(reports, 'report')]), bytes(size)].join(', ');
 }

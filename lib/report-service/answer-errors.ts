@@ -54,9 +54,10 @@ function meaningOf(
   }
   if (status === 429 || (status === 503 && retryAfterSeconds !== undefined)) {
     const patience = retryAfterSeconds === undefined ? 'later' : `after ${retryAfterSeconds} s, as it asks`;
-    return ['ServiceThrottledError', `it will be retried ${patience}`];
+    return ['ServiceThrottledError', `it is tried again for a while ${patience}`];
   }
-  if (status === 408 || (status >= 500 && status < 600)) return ['ServiceUnavailableError', 'it will be retried'];
+  if (status === 408 || (status >= 500 && status < 600))
+    return ['ServiceUnavailableError', 'it is tried again for a while'];
   if (status >= 400 && status < 500) {
     return sentCursor
       ? ['CursorRejectedError', 'it no longer accepts the cursor it gave out; the run starts afresh, if it still may']
@@ -67,7 +68,7 @@ function meaningOf(
     return ['RequestRejectedError', `${why}${redirectOf(headers.location, base)}`];
   }
   const what = status === 206 ? 'a part was sent where the whole was asked for' : 'HTTP knows no such status';
-  return ['ContractError', `${what}; it will be retried, in case it was a glitch`];
+  return ['ContractError', `${what}; it is tried again a little, in case it was a glitch`];
 }
 
 /** Only the origin: the rest of an address may carry secrets. */

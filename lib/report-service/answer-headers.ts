@@ -73,11 +73,12 @@ export function tooLarge(subject: Subject, maxPageBytes: number): ExportError {
 
 /**
  * The service's clock when the page was asked for, or null where it sent no date. A Date is stamped when the answer goes
- * out: one that took 30 seconds to find shows the reports of 30 seconds before, so the whole seconds spent are taken off.
+ * out: one that took 30 seconds to find shows the reports of 30 seconds before, so the time it took is taken off. Rounded up to whole seconds, the form the contract shows (section
+ * 2.1): what was seen then and is asked for again comes twice, what was not seen must not be left out.
  */
 export function serviceTimeOf(header: Header, elapsedMs: number): Instant | null {
   const answeredAt = httpDate(header);
-  return answeredAt && instantOf(epochMsOf(answeredAt) - Math.max(0, Math.floor(elapsedMs / 1_000)) * 1_000);
+  return answeredAt && instantOf(epochMsOf(answeredAt) - Math.max(0, Math.ceil(elapsedMs / 1_000)) * 1_000);
 }
 
 /** The contract speaks of a request identifier from the gateway without its name; these are the usual ones. */
@@ -111,6 +112,6 @@ function broken(subject: Subject, how: string): ExportError {
   return failure(
     subject,
     'ContractError',
-    `Report service answered ${subject.label} ${how}: it will be retried, in case it was a glitch`,
+    `Report service answered ${subject.label} ${how}: it is tried again a little, in case it was a glitch`,
   );
 }

@@ -74,6 +74,6 @@ function refuse(subject: Subject, problem: string | undefined): void {
     subject,
     'ContractError',
     `Report service answered ${subject.label} with no whole well-formed XML document (${problem}): ` +
-      'it will be retried, in case it was a glitch',
+      'it is tried again a little, in case it was a glitch',
   );
 }

@@ -45,7 +45,7 @@ export function transportError(
       ? unavailable(`took longer than ${limits.totalTimeoutMs} ms in all`)
       : meaningOf(code, limits, bytesRead);
   const where = bytesRead === undefined ? `for ${subject.label}` : `after ${bytesRead} bytes of ${subject.label}`;
-  return failure(subject, name, `Report service ${what} ${where}: it will be retried`, { cause: error });
+  return failure(subject, name, `Report service ${what} ${where}: it is tried again for a while`, { cause: error });
 }
 
 /** Not the service's doing, and not cured by trying again: the client was closed, or handed undici nonsense. */

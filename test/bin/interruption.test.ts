@@ -92,7 +92,7 @@ describe('a run that is cut off', () => {
     expect(published?.totals).toMatchObject({ pages: count / 3, reports: count });
     // A kill costs at most the one page that was on its way.
     expect(service.exchanges.length).toBeLessThanOrEqual(count / 3 + kills + manifests.length - 1);
-    expect(Date.parse(jsonOf(ended).watermark ?? '')).toBe(Date.parse(manifests.at(-1)?.serviceStartedAt as string));
+    expect(jsonOf(ended).watermark).toBe(manifests.at(-1)?.serviceStartedAt);
     expect(ended.stdout + ended.stderr).not.toContain(apiKey);
   });
 
@@ -104,8 +104,13 @@ describe('a run that is cut off', () => {
     exporter.process.kill('SIGINT');
     const interrupted = await exporter.ended;
     expect(interrupted.status).toBe(130);
-    expect(jsonOf(interrupted)).toMatchObject({ status: 'failed', error: { name: 'Interrupted' } });
-    expect(interrupted.stderr).toContain('goes on from its last logged page');
+    expect(jsonOf(interrupted)).toMatchObject({
+      status: 'failed',
+      error: { name: 'Interrupted' },
+      since: '1970-01-01T00:00:00Z',
+    });
+    expect(jsonOf(interrupted)).toMatchObject({ pages: expect.any(Number), reports: 3 * jsonOf(interrupted).pages });
+    expect(interrupted.stderr).toContain('goes on behind its last logged page');
     expect(existsSync(join(out, 'reports/latest.json'))).toBe(false);
 
     const before = service.exchanges.length;

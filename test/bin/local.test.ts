@@ -100,8 +100,33 @@ describe('report-exporter local', () => {
     expect(jsonOf(ended).error?.message).toMatch(/--filter: must be JSON[\s\S]*--size: must be 1 to 10/);
   });
 
-  it('exits with 2 where an option lacks its value, and with 0 for help', async () => {
-    expect((await run(['local', '--size'])).status).toBe(2);
+  it('names an option that lacks its value together with every other mistake', async () => {
+    const ended = await run(['local', '--json', '--overlap=1h', '--size']);
+    expect(ended.status).toBe(2);
+    expect(jsonOf(ended).error?.message).toMatch(/--size: needs a value\n--overlap: must be/);
+  });
+
+  it('goes on when nobody reads what it says', async () => {
+    const out = await aDirectory();
+    const running = start(['local', '--out', out, '--size', '1']);
+    running.process.stdout?.destroy();
+    running.process.stderr?.destroy();
+    expect((await running.ended).status).toBe(0);
+    expect(JSON.parse(await readFile(join(out, 'reports/latest.json'), 'utf8'))).toHaveProperty('manifest');
+  });
+
+  it('says what failed and what for while it tries again', async () => {
+    const running = start(['local', '--out', await aDirectory(), '--base-url', 'http://127.0.0.1:1'], {
+      REPORT_EXPORT_API_KEY: 'a-key-for-nobody',
+    });
+    await expect.poll(() => running.stderr()).toContain('attempt 1 of 20');
+    running.process.kill('SIGINT');
+    expect((await running.ended).stderr).toMatch(
+      /! ExportPage failed \(ServiceUnavailableError: Report service gave no answer \(ECONNREFUSED\) for page 1 of run /,
+    );
+  });
+
+  it('exits with 0 for help', async () => {
     const help = await run(['local', '--help']);
     expect(help.status).toBe(0);
     expect(help.stdout).toContain('--cursor-in <route>');

@@ -76,7 +76,11 @@ export function pageLogContract(
           version: 1,
           sequence: 7,
           active: aFullRun({ export: exportName, sequence: 7 }),
-          watermark: { instant: at('2026-11-19T02:00:00.500Z'), source: 'https://service.example/api' },
+          watermark: {
+            instant: at('2026-11-19T02:00:00.500Z'),
+            source: 'https://service.example/api',
+            filter: { 'z before a': [1.5, null], a: { '': '' } },
+          },
           lastScheduledTime: '2026-11-20T02:00:00Z',
           lastCompleted: { execution: 'execution-6', result: aRunResult({ export: exportName }) },
         };

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
+import { exportPage } from '../../lib/core/export-page.ts';
 import type { RunId, RunResult } from '../../lib/core/model.ts';
 import type { ExecutionEnd } from '../../lib/local/interpret-execution.ts';
 import { aFetchedPage, at, sha256Of } from '../support/builders.ts';
 import { anExportBench, type Bench, executionId, reportIdsOf } from '../support/export-bench.ts';
+import { createMemoryLog } from '../support/memory-adapters.ts';
 import { cursorAt, someReports } from '../support/scripted-service.ts';
 
 function completed(end: ExecutionEnd): RunResult {
@@ -64,7 +66,7 @@ describe('a run from its first page to its manifest', () => {
     expect(JSON.parse(bench.store.objects.get(`${name}/latest.json`) ?? '')).toMatchObject({
       run,
       manifest,
-      sequence: 1,
+      sequence: (await bench.head()).sequence,
     });
   });
 
@@ -196,9 +198,32 @@ describe('the watermark', () => {
     });
     const refused = failed(await elsewhere.start());
     expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
-    expect(refused.message).toContain('was measured at simulator, and means nothing to https://reports.example.com');
+    expect(refused.message).toContain(
+      'was measured at simulator with filter {}, and means nothing to https://reports.example.com with filter {}',
+    );
     expect(completed(await elsewhere.start({ since: '2026-11-01T00:00:00Z' })).watermark).toBe('2026-11-20T02:00:01Z');
     expect((await bench.head()).watermark?.source).toBe('https://reports.example.com');
+  });
+
+  it('of one filter is not taken for another’s: what only the new one selects may lie before it', async () => {
+    const bench = anExportBench();
+    await bench.start();
+    const { request } = bench.needs.definition;
+    const other = bench.with({ definition: { request: { ...request, filter: { type: 'invoice' } } } });
+    expect(failed(await other.start())).toMatchObject({ error: 'ConfigurationError', run: null });
+    expect(completed(await other.start({ since: '2026-11-01T00:00:00Z' })).watermark).toBe('2026-11-20T02:00:01Z');
+    expect(completed(await other.start()).since).toBe('2026-11-20T02:00:01Z');
+    expect(failed(await bench.start()).message).toContain('with filter {"type":"invoice"}, and means nothing to');
+  });
+
+  it('of another filter gives way also where the configured initial value lies before the new start', async () => {
+    const since = { from: 'watermark', initial: at('2026-11-01T00:00:00Z'), overlapMs: 0 } as const;
+    const bench = anExportBench({ definition: { since } });
+    await bench.start();
+    const request = { ...bench.needs.definition.request, filter: { type: 'invoice' } };
+    const other = bench.with({ definition: { since, request } });
+    completed(await other.start({ since: '2026-11-10T00:00:00Z' }));
+    expect(completed(await other.start()).since).toBe('2026-11-20T02:00:01Z');
   });
 
   it('plays no part in an export that looks back a fixed time from its schedule', async () => {
@@ -219,6 +244,22 @@ describe('a run that is started again', () => {
     expect(again.service.requests.map(({ cursor }) => cursor)).toEqual([cursorAt(4), cursorAt(6)]);
     expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5', 'r6', 'r7']);
     expect(bench.manifest(result.manifest).startedAt).toBe('2026-11-20T02:00:00Z');
+  });
+
+  it('takes latest.json over also where the state was lost and begun anew', async () => {
+    const bench = anExportBench();
+    for (let runs = 0; runs < 5; runs += 1) await bench.start();
+    bench.pass(60_000);
+    const anew = bench.with({ log: createMemoryLog() });
+    const { manifest } = completed(await anew.start());
+    expect(JSON.parse(bench.store.objects.get(`${bench.needs.definition.name}/latest.json`) ?? '')).toMatchObject({
+      manifest,
+    });
+  });
+
+  it('says how far it had come when it failed', async () => {
+    const bench = anExportBench({ reports: someReports(7), size: 2, script: dead(2) });
+    expect(failed(await bench.start())).toMatchObject({ pages: 2, reports: 4, bytes: expect.any(Number) });
   });
 
   it('shows nothing to readers before it is complete', async () => {
@@ -396,10 +437,36 @@ describe('a cursor that goes wrong', () => {
     const result = completed(await bench.start({ since: '2026-11-01T00:01:00Z' }));
     expect(reportIdsOf(bench, result.manifest)).toEqual(['r2', 'r3', 'r4', 'r5']);
     expect(result.since).toBe('2026-11-01T00:01:00Z');
-    expect(bench.manifest(result.manifest)).toMatchObject({ sequence: 2 });
+    expect(bench.manifest(result.manifest).sequence).toBe((await bench.head()).sequence);
     const started = startedRun(bench);
     expect(started).not.toBe(result.run);
     expect([...bench.store.objects.keys()].filter((key) => key.endsWith('manifest.json'))).toEqual([result.manifest]);
+  });
+
+  it('is restarted from once, though an invocation that overlaps this one meets the same refusal', async () => {
+    const bench = anExportBench({ limits: { turnsPerExecution: 1 } });
+    await bench.execute({ name: 'one', input: {} });
+    const head = await bench.head();
+    const execution = head.active?.execution ?? '';
+    const turn = { export: head.export, run: head.active?.run ?? '', segment: 1, page: 2, turns: 0, waits: 0 };
+    let asked = 0;
+    let release = () => {};
+    const bothAsked = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const service: typeof bench.service = {
+      requests: [],
+      async fetchPage() {
+        asked += 1;
+        if (asked === 2) release();
+        await bothAsked;
+        return rejected();
+      },
+    };
+    const again = () => exportPage({ ...bench.needs, service }, { turn, execution });
+    const [zombie, retry] = await Promise.all([again(), again()]);
+    expect(retry).toEqual(zombie);
+    expect((await bench.head()).active).toMatchObject({ run: retry.run, cursorRestarts: 1 });
   });
 
   it('fails the run once the restarts are used up, and the next start begins anew', async () => {
@@ -455,7 +522,7 @@ describe('a cursor that goes wrong', () => {
     const bench = anExportBench({ limits: { maxPages: 2 } });
     const end = failed(await bench.start());
     expect(end).toMatchObject({ error: 'ConfigurationError', pages: 2, resumable: true });
-    expect(end.message).toContain('at most 2 are allowed');
+    expect(end.message).toContain('no more than 2 are allowed');
     const unchanged = bench.with({});
     expect(failed(await unchanged.start())).toMatchObject({ error: 'ConfigurationError', pages: 2 });
     expect(unchanged.service.requests).toEqual([]);

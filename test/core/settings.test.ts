@@ -6,6 +6,7 @@ import {
   exportSettingsSchema,
   parseSettings,
   serviceSettingsSchema,
+  sourceOf,
 } from '../../lib/core/settings.ts';
 
 const service = (settings: object) => parseSettings(serviceSettingsSchema, settings, 'service');
@@ -67,6 +68,12 @@ describe('settings', () => {
   it.each(['', 'A B', 'A_B\r\nX: y', '-A', 'A--B', 'Ä'])('refuse %j as a vendor', (vendor) =>
     expect(() => service({ baseUrl: 'https://a.example', vendor })).toThrow('vendor'),
   );
+
+  it('know a service by its address, however that is spelled', () => {
+    const spellings = ['https://A.example', 'https://a.example/', 'HTTPS://a.example:443//'];
+    expect(new Set(spellings.map(sourceOf))).toEqual(new Set(['https://a.example']));
+    expect(sourceOf('https://a.example/eu/')).toBe('https://a.example/eu');
+  });
 
   it('do not let a look-back and a watermark stand side by side', () => {
     expect(() => anExport({ since: { lookBack: 'P1D', overlap: 'PT1H' } })).toThrow('lookBack');

@@ -32,7 +32,11 @@ const json = pageRequest({ format: 'JSON' });
 describe('a good page', () => {
   it('comes byte for byte, with its reports, its type and the service’s time', async () => {
     const body = '\uFEFF<r>\r\n<a>1</a>\t<b/><c><d/></c></r>\n';
-    const { page, text } = await fetchAnswered({ body, headers: { date: 'Fri, 20 Nov 2026 02:00:07 GMT' } });
+    const { page, text } = await fetchAnswered(
+      { body, headers: { date: 'Fri, 20 Nov 2026 02:00:07 GMT' } },
+      pageRequest(),
+      { now: () => 0 },
+    );
     expect(text).toBe(body);
     expect(page.reports()).toBe(3);
     expect(page).toMatchObject({
@@ -74,8 +78,9 @@ describe('a good page', () => {
 describe('the service’s time', () => {
   const date = 'Fri, 20 Nov 2026 02:00:40 GMT';
   it.each([
-    ['is taken back by the whole seconds the answer took', date, 30_999, '2026-11-20T02:00:10Z'],
-    ['stays where the answer took less than a second', date, 999, '2026-11-20T02:00:40Z'],
+    ['is taken back by the time the answer took, in whole seconds', date, 30_000, '2026-11-20T02:00:10Z'],
+    ['is rounded down, or what arrived in between would be left out', date, 30_001, '2026-11-20T02:00:09Z'],
+    ['is taken back by a second where the answer took a moment', date, 1, '2026-11-20T02:00:39Z'],
     ['is not moved forward by a clock of ours that was set back', date, -60_000, '2026-11-20T02:00:40Z'],
     ['is unknown where the date is none', 'yesterday', 0, null],
     ['is unknown where the date is not in HTTP’s form, which would be read in local time', '2026-11-20 02:00', 0, null],
@@ -276,7 +281,7 @@ describe('an error message', () => {
       body: '{"message":\n\t"down\u0007\u202e for\r\nrepair"}',
     });
     expect(error.message).toBe(
-      'Report service answered 503 for page 1 of run R (request id abc-123): it will be retried. ' +
+      'Report service answered 503 for page 1 of run R (request id abc-123): it is tried again for a while. ' +
         'It said: {"message": "down for repair"}',
     );
   });

@@ -89,7 +89,7 @@ describe('a body that is cut off', () => {
       const error = await failureOf(readPage(client.fetchPage(pageRequest())));
       expect(error).toMatchObject({
         name: 'ServiceUnavailableError',
-        message: expect.stringMatching(/broke off after \d+ bytes of page 1 of run R: it will be retried/),
+        message: expect.stringMatching(/broke off after \d+ bytes of page 1 of run R: it is tried again for a while/),
         cause: expect.any(Error),
       });
     }
@@ -183,7 +183,7 @@ describe('a service that is slow', () => {
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: 'Report service sent no answer within 50 ms for page 1 of run R: it will be retried',
+      message: 'Report service sent no answer within 50 ms for page 1 of run R: it is tried again for a while',
     });
     await expect.poll(() => server.open, patiently).toBe(0);
   });
@@ -194,7 +194,7 @@ describe('a service that is slow', () => {
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: 'Report service fell silent for 50 ms after 3 bytes of page 1 of run R: it will be retried',
+      message: 'Report service fell silent for 50 ms after 3 bytes of page 1 of run R: it is tried again for a while',
     });
   });
 
@@ -222,7 +222,7 @@ describe('a service that is slow', () => {
     await using first = clientFor(https, { limits: { connectTimeoutMs: 60 } });
     expect(await failureOf(first.fetchPage(pageRequest()))).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: 'Report service accepted no connection within 60 ms for page 1 of run R: it will be retried',
+      message: 'Report service accepted no connection within 60 ms for page 1 of run R: it is tried again for a while',
     });
     await using second = clientFor(https, { limits: { totalTimeoutMs: 60 } });
     expect(await failureOf(second.fetchPage(pageRequest()))).toMatchObject({
@@ -241,7 +241,7 @@ describe('a service that is not there', () => {
     await using client = clientFor({ url: `http://127.0.0.1:${port}` });
     expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: 'Report service gave no answer (ECONNREFUSED) for page 1 of run R: it will be retried',
+      message: 'Report service gave no answer (ECONNREFUSED) for page 1 of run R: it is tried again for a while',
       cause: { code: 'ECONNREFUSED' },
     });
   });

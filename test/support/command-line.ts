@@ -22,6 +22,7 @@ export interface Running {
   readonly ended: Promise<Ended>;
   /** What has been written to stdout so far. */
   stdout(): string;
+  stderr(): string;
 }
 
 /** Only what is given is in its environment, and what a process needs to live. */
@@ -45,7 +46,7 @@ export function start(args: readonly string[], env: Readonly<Record<string, stri
     child.on('error', reject);
     child.on('close', (status, signal) => resolve({ status, signal, stdout, stderr }));
   });
-  return { process: child, ended, stdout: () => stdout };
+  return { process: child, ended, stdout: () => stdout, stderr: () => stderr };
 }
 
 export const run = (args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Ended> =>

@@ -28,6 +28,7 @@ export interface BenchOptions {
   readonly limits?: Partial<RunLimits>;
   readonly definition?: Partial<ExportDefinition>;
   readonly crash?: CrashPoint;
+  readonly log?: PageLog;
 }
 
 export interface Bench {
@@ -130,7 +131,8 @@ export function anExportBench(options: BenchOptions = {}, kept?: Kept): Bench {
       return end;
     },
     execute,
-    with: (changed) => anExportBench({ ...options, ...changed }, { store, log, clock, name: definition.name }),
+    with: (changed) =>
+      anExportBench({ ...options, ...changed }, { store, log: changed.log ?? log, clock, name: definition.name }),
     async head() {
       const head = await log.head(definition.name);
       if (head === undefined) throw new Error('no head was written');

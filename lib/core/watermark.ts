@@ -1,0 +1,37 @@
+/** How far an export has come across its runs: where the next one starts. */
+
+import { isDeepStrictEqual } from 'node:util';
+import { epochMsOf } from './instants.ts';
+import type { ExportDefinition, ExportRequest, Head, PageEntry, Run, Watermark } from './model.ts';
+
+/** Whether `watermark` bounds what `request` selects: reports of another service or filter may lie before it, unseen. */
+export function isFor(watermark: Watermark, { source, filter }: ExportRequest): boolean {
+  return watermark.source === source && isDeepStrictEqual(watermark.filter, filter);
+}
+
+/** A service's clock further ahead of ours than this is not believed: the watermark could never come back from there. */
+const believableLeadMs = 86_400_000;
+
+/**
+ * Where the next run starts: the service's clock at the run's first response, ours where it sent none or one that cannot
+ * be. It never moves back, and stays where the run began after it: moving it would leave out what lies between.
+ */
+export function watermarkAfter(
+  head: Head,
+  { since }: ExportDefinition,
+  run: Run,
+  first: PageEntry,
+): Watermark | undefined {
+  const { source, filter } = run.request;
+  const known = head.watermark !== undefined && isFor(head.watermark, run.request) ? head.watermark.instant : undefined;
+  // Behind another request's watermark it was the start input that said where to start: that is where this bound begins.
+  const initial = since.from === 'watermark' && head.watermark === undefined ? since.initial : undefined;
+  const bound = known ?? initial;
+  const { serviceTime, loggedAt } = first;
+  const believed = serviceTime !== null && epochMsOf(serviceTime) - epochMsOf(loggedAt) <= believableLeadMs;
+  const reached = believed ? serviceTime : run.startedAt;
+  if (bound !== undefined && (epochMsOf(run.since) > epochMsOf(bound) || epochMsOf(reached) <= epochMsOf(bound))) {
+    return head.watermark;
+  }
+  return { instant: reached, source, filter };
+}
