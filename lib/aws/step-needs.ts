@@ -11,7 +11,7 @@ import { sdkSettings } from './sdk-settings.ts';
 import type { Telemetry } from './telemetry.ts';
 
 /** The variables that {@link stepNeeds} is made from. */
-export const stepVariables = ['EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
+export const stepVariables = ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
 
 export interface StepNeeds {
   readonly definition: ExportDefinition;
@@ -25,7 +25,7 @@ type StepSettings = ReturnType<typeof readFunctionEnvironment<(typeof stepVariab
 /** From here on, `telemetry` is about the export. */
 export function stepNeeds(settings: StepSettings, telemetry: Telemetry): StepNeeds {
   const definition = exportDefinition(settings.EXPORT_SETTINGS, sourceOf(settings.SERVICE_SETTINGS.baseUrl));
-  telemetry.about(definition.name);
+  telemetry.about(settings.DEPLOYMENT_NAME, definition.name);
   return {
     definition,
     log: createDynamoPageLog({

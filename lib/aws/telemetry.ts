@@ -6,12 +6,12 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { isExportError } from '../core/errors.ts';
-import { type MetricName, metricDimension, metricNamespace, metricUnits } from '../core/metric-names.ts';
+import { type MetricName, metricDimensions, metricNamespace, metricUnits } from '../core/metric-names.ts';
 import type { EventSink, ExportEvent } from '../core/ports.ts';
 
 export interface Telemetry {
   /** Names the export, once it is known: every line and metric from here on is about it. */
-  about(exportName: string): void;
+  about(deployment: string, exportName: string): void;
   /** Begins an invocation; what is known of it stands in each of its lines. */
   begin(known: { readonly execution: unknown; readonly request: string }): void;
   readonly emit: EventSink;
@@ -30,12 +30,12 @@ export function createTelemetry(): Telemetry {
     metrics?.addMetric(metric, metricUnits[metric], value);
   };
   return {
-    about(exportName) {
+    about(deployment, exportName) {
       logger.appendPersistentKeys({ export: exportName });
       metrics ??= new Metrics({ namespace: metricNamespace });
       // Powertools adds a dimension of its own, under which nobody would find the metric.
       metrics.clearDefaultDimensions();
-      metrics.setDefaultDimensions({ [metricDimension]: exportName });
+      metrics.setDefaultDimensions(metricDimensions(deployment, exportName));
     },
     begin(known) {
       logger.resetKeys();

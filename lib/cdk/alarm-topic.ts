@@ -44,6 +44,7 @@ function alarmKey(scope: Construct): Key {
       actions: ['kms:Decrypt', 'kms:GenerateDataKey*'],
       principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
       resources: ['*'],
+      conditions: { StringEquals: { 'aws:SourceAccount': Stack.of(scope).account } },
     }),
   );
   return key;

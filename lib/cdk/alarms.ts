@@ -3,7 +3,15 @@
  */
 
 import { Duration } from 'aws-cdk-lib';
-import { Alarm, type AlarmProps, ComparisonOperator, type IMetric, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import {
+  Alarm,
+  type AlarmProps,
+  ComparisonOperator,
+  type IMetric,
+  MathExpression,
+  type Metric,
+  TreatMissingData,
+} from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
@@ -11,7 +19,7 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import type { ExportFunctions } from './export-functions.ts';
-import { exportMetric } from './export-metrics.ts';
+import { metricsOf } from './export-metrics.ts';
 import { type RunbookSection, whatToDo } from './runbook.ts';
 
 export interface ExportAlarmsProps {
@@ -33,6 +41,7 @@ const muchWaiting = 3 * 3_600;
 
 export function exportAlarms(scope: Construct, props: ExportAlarmsProps): void {
   const { exportName, stateMachine, functions, deadLetters, freshnessMs, topic } = props;
+  const metric = metricsOf(scope, exportName);
   const raise = (id: string, section: RunbookSection, what: string, alarm: AlarmCondition) =>
     raiseAlarm(scope, id, section, `Export ${exportName}: ${what}`, alarm, topic);
 
@@ -44,7 +53,7 @@ export function exportAlarms(scope: Construct, props: ExportAlarmsProps): void {
   if (freshnessMs !== undefined) {
     const { period, evaluationPeriods } = freshnessWindow(freshnessMs);
     raise('NotFresh', 'notFresh', `no run has completed for ${inWords(period, evaluationPeriods)}.`, {
-      metric: exportMetric(exportName, 'RunsCompleted', { statistic: 'Sum', period }),
+      metric: filled(metric('RunsCompleted', { statistic: 'Sum', period }), period),
       comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
       evaluationPeriods,
       treatMissingData: TreatMissingData.BREACHING,
@@ -65,7 +74,7 @@ export function exportAlarms(scope: Construct, props: ExportAlarmsProps): void {
     evaluationPeriods: 3,
   });
   raise('Waiting', 'waiting', 'in six hours the service asked for three hours or more of waiting.', {
-    metric: exportMetric(exportName, 'WaitSeconds', { statistic: 'Sum', period: sixHours }),
+    metric: metric('WaitSeconds', { statistic: 'Sum', period: sixHours }),
     threshold: muchWaiting,
   });
 }
@@ -82,7 +91,7 @@ export function tableAlarms(scope: Construct, table: ITable, topic: ITopic | und
       period: fiveMinutes,
     });
     const said = `All exports: DynamoDB turned ${what} the page log away ${forAQuarterOfAnHour}.`;
-    raiseAlarm(scope, id, 'throttled', said, { metric, evaluationPeriods: 3 }, topic);
+    raiseAlarm(scope, id, 'throttled', said, { metric: filled(metric, fiveMinutes), evaluationPeriods: 3 }, topic);
   }
 }
 
@@ -106,6 +115,14 @@ function raiseAlarm(
     ...condition,
   });
   if (topic !== undefined) alarm.addAlarmAction(new SnsAction(topic));
+}
+
+/**
+ * The metric with nought where there is nothing. Without it an alarm looks further back than it was told for points that
+ * are missing, and one on DynamoDB's metrics, which ignores what is missing, would never rest again.
+ */
+function filled(metric: Metric, period: Duration): MathExpression {
+  return new MathExpression({ expression: 'FILL(metric, 0)', usingMetrics: { metric }, period });
 }
 
 const day = 86_400_000;

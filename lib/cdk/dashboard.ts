@@ -4,24 +4,25 @@ import { Duration } from 'aws-cdk-lib';
 import { Dashboard, GraphWidget, type IWidget, TextWidget } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Construct } from 'constructs';
 import { type MetricName, metricUnits } from '../core/metric-names.ts';
-import { exportMetric } from './export-metrics.ts';
+import { metricsOf } from './export-metrics.ts';
 
 export function exportDashboard(scope: Construct, exportNames: readonly string[]): Dashboard {
   return new Dashboard(scope, 'Dashboard', {
     defaultInterval: Duration.days(7),
-    widgets: exportNames.map(rowsOf),
+    widgets: exportNames.map((exportName) => rowsOf(scope, exportName)),
   });
 }
 
 const hour = Duration.hours(1);
 const width = 8;
 
-function rowsOf(exportName: string): IWidget[] {
+function rowsOf(scope: Construct, exportName: string): IWidget[] {
+  const metric = metricsOf(scope, exportName);
   const sums = (title: string, ...names: MetricName[]) =>
     new GraphWidget({
       title,
       width,
-      left: names.map((name) => exportMetric(exportName, name, { statistic: 'Sum', period: hour, label: name })),
+      left: names.map((name) => metric(name, { statistic: 'Sum', period: hour, label: name })),
       leftYAxis: { min: 0, showUnits: false },
     });
   return [
@@ -34,7 +35,7 @@ function rowsOf(exportName: string): IWidget[] {
       title: `Service latency (${metricUnits.ServiceLatency.toLowerCase()})`,
       width,
       left: ['p50', 'p90', 'Maximum'].map((statistic) =>
-        exportMetric(exportName, 'ServiceLatency', { statistic, period: hour, label: statistic }),
+        metric('ServiceLatency', { statistic, period: hour, label: statistic }),
       ),
       leftYAxis: { min: 0, showUnits: false },
     }),
@@ -42,9 +43,9 @@ function rowsOf(exportName: string): IWidget[] {
       title: 'Failed attempts, restarts and waits',
       width,
       left: (['FailedAttempts', 'CursorRestarts', 'Waits'] as const).map((name) =>
-        exportMetric(exportName, name, { statistic: 'Sum', period: hour, label: name }),
+        metric(name, { statistic: 'Sum', period: hour, label: name }),
       ),
-      right: [exportMetric(exportName, 'WaitSeconds', { statistic: 'Sum', period: hour, label: 'WaitSeconds' })],
+      right: [metric('WaitSeconds', { statistic: 'Sum', period: hour, label: 'WaitSeconds' })],
       leftYAxis: { min: 0, showUnits: false },
       rightYAxis: { min: 0, label: 'Seconds', showUnits: false },
     }),

@@ -6,7 +6,11 @@ import { exportSettingsSchema, type serviceSettingsSchema } from '../core/settin
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 
 /** One export, and when it starts by itself; without a schedule, it is started by hand. */
-export const deployedExportSchema = exportSettingsSchema.extend({ schedule: scheduleSettingsSchema.optional() });
+export const deployedExportSchema = exportSettingsSchema.extend({
+  // CDK finds its constructs by name in a plain object, which has names of its own.
+  name: exportSettingsSchema.shape.name.refine((name) => !(name in {}), 'is a name that CDK keeps to itself'),
+  schedule: scheduleSettingsSchema.optional(),
+});
 /** As a person writes it. */
 export type DeployedExport = z.input<typeof deployedExportSchema>;
 export type ServiceInput = z.input<typeof serviceSettingsSchema>;

@@ -13,6 +13,9 @@ import { serviceSettingsSchema } from '../core/settings.ts';
 import { contradictionsIn } from './contradictions.ts';
 import { type DeployedExport, deployedExportSchema, keyPrefixSchema, type ServiceInput } from './deployed-export.ts';
 
+/** A scheduled one has some 34 resources; a test counts them. */
+const mostExports = 14;
+
 const retentions = Object.values(RetentionDays).filter((value) => typeof value === 'number');
 
 const deploymentSettingsSchema = z.strictObject(
@@ -25,7 +28,13 @@ const deploymentSettingsSchema = z.strictObject(
     apiKeySecret: z
       .strictObject({
         /** The name or the whole ARN of a secret that exists; left out: one is created, and stays empty until you fill it. */
-        existing: z.string().min(1, 'must not be empty').optional(),
+        existing: z
+          .string()
+          .regex(
+            /^(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,512}$/,
+            'must be the name or the whole ARN of a secret',
+          )
+          .optional(),
         /** The field of the secret's JSON that holds the key; left out: the secret is the key. */
         field: z.string().min(1, 'must not be empty').optional(),
       })
@@ -63,7 +72,10 @@ const deploymentSettingsSchema = z.strictObject(
     logRetentionDays: z
       .literal(retentions, `must be one of ${retentions.join(', ')} (9999: for ever)`)
       .default(RetentionDays.THREE_MONTHS),
-    exports: z.array(deployedExportSchema, 'must be a list of exports').min(1, 'must hold at least one export'),
+    exports: z
+      .array(deployedExportSchema, 'must be a list of exports')
+      .min(1, 'must hold at least one export')
+      .max(mostExports, `must hold at most ${mostExports} exports, as a stack takes 500 resources: use several stacks`),
   },
   { error: ({ code }) => (code === 'invalid_type' ? 'must be the settings of the deployment, an object' : undefined) },
 );

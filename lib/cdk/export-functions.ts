@@ -36,7 +36,7 @@ interface Recipe {
 }
 
 /** Every step reads which export it works for, and at which service; the page log lies in the table. */
-const common = ['EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
+const common = ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
 
 function recipes({ exportName, grants, limits }: ExportFunctionsProps): Readonly<Record<StepName, Recipe>> {
   return {

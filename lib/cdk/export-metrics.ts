@@ -1,8 +1,9 @@
 /** The metrics that the functions of one export write, for alarms and the dashboard. */
 
-import type { Duration } from 'aws-cdk-lib';
+import { type Duration, Stack } from 'aws-cdk-lib';
 import { Metric } from 'aws-cdk-lib/aws-cloudwatch';
-import { type MetricName, metricDimension, metricNamespace } from '../core/metric-names.ts';
+import type { IConstruct } from 'constructs';
+import { type MetricName, metricDimensions, metricNamespace } from '../core/metric-names.ts';
 
 export interface MetricView {
   /** `Sum`, `p90`, … as CloudWatch spells it. */
@@ -11,11 +12,8 @@ export interface MetricView {
   readonly label?: string;
 }
 
-export function exportMetric(exportName: string, name: MetricName, view: MetricView): Metric {
-  return new Metric({
-    namespace: metricNamespace,
-    metricName: name,
-    dimensionsMap: { [metricDimension]: exportName },
-    ...view,
-  });
+/** The metrics of an export that is deployed in the stack of `scope`. */
+export function metricsOf(scope: IConstruct, exportName: string): (name: MetricName, view: MetricView) => Metric {
+  const dimensionsMap = metricDimensions(Stack.of(scope).stackName, exportName);
+  return (name, view) => new Metric({ namespace: metricNamespace, metricName: name, dimensionsMap, ...view });
 }

@@ -12,6 +12,7 @@
  * });
  */
 
+import { Stack } from 'aws-cdk-lib';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
@@ -82,6 +83,7 @@ export class ReportExport extends Construct {
       exportName: settings.name,
       environment: {
         ...travelling,
+        DEPLOYMENT_NAME: Stack.of(this).stackName,
         TABLE_NAME: table.tableName,
         BUCKET_NAME: bucket.bucketName,
         KEY_PREFIX: prefix,

@@ -96,7 +96,9 @@ const cronFields = [
 /** Known to Intl, and spelled as the scheduler wants it: a name, not an offset, and not all in lower case. */
 function isTimeZone(text: string): boolean {
   try {
-    return /^[A-Z]/.test(text) && new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions() !== undefined;
+    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions();
+    // Another name for the same zone is as good, but one that differs in its case alone is not.
+    return /^[A-Z]/.test(text) && (timeZone === text || timeZone.toLowerCase() !== text.toLowerCase());
   } catch {
     return false;
   }

@@ -134,11 +134,14 @@ function sinceByPolicy(
   scheduled: string | undefined,
   now: number,
 ): Instant {
+  const { watermark } = head;
   if (since.from === 'look-back') {
     const scheduledMs = scheduled === undefined ? Number.NaN : Date.parse(scheduled);
-    return instantOf((Number.isNaN(scheduledMs) ? now : scheduledMs) - since.lookBackMs);
+    const fixed = Math.max(0, (Number.isNaN(scheduledMs) ? now : scheduledMs) - since.lookBackMs);
+    // A start that was skipped, or spent on finishing an older run, left a stretch that no fixed look-back reaches.
+    const reached = watermark !== undefined && isFor(watermark, request) ? epochMsOf(watermark.instant) : fixed;
+    return instantOf(Math.min(fixed, reached));
   }
-  const { watermark } = head;
   if (watermark === undefined) return since.initial ?? beginning;
   if (!isFor(watermark, request)) {
     const told = (bound: Pick<Watermark, 'source' | 'filter'>) =>

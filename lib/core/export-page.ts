@@ -37,6 +37,7 @@ export async function exportPage(
 ): Promise<ExportPageOutcome> {
   const { definition, log } = needs;
   const run = ownedRun(await log.head(definition.name), command.execution, definition.name);
+  mustBeItsService(run, definition);
   const last = await log.last(run);
   const { turns, waits } = command.turn;
   const page = (last?.page ?? 0) + 1;
@@ -56,6 +57,16 @@ export async function exportPage(
     if (isExportError(error, 'CursorRejectedError')) return restartRun(needs, run, turn, command.execution, error);
     throw error;
   }
+}
+
+/** A deployment may have moved the export while the run was under way; another service's pages do not continue it. */
+function mustBeItsService({ run, request }: Run, definition: ExportDefinition): void {
+  if (request.source === definition.request.source) return;
+  throw new ExportError(
+    'ConfigurationError',
+    `Run ${run} was begun at ${request.source}, and the export is at ${definition.request.source} now. Its cursors mean ` +
+      'nothing there: put the address back to finish the run, or start with restart to abandon it',
+  );
 }
 
 async function exportNext(

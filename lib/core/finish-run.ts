@@ -25,7 +25,11 @@ export async function finishRun(needs: FinishRunNeeds, command: { readonly execu
   const { definition, store, log, emit } = needs;
   const { execution } = command;
   const completed = (await log.head(definition.name))?.lastCompleted;
-  if (completed?.execution === execution) return completed.result;
+  if (completed?.execution === execution) {
+    // Told again: whoever completed it may have been cut off before it was heard.
+    emit({ event: 'run-completed', ...completed.result });
+    return completed.result;
+  }
 
   const run = await seal(needs, execution);
   const { first, last } = await endsOf(log, run);

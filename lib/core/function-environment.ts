@@ -23,6 +23,8 @@ const name = z.string().min(1, 'must not be empty');
 
 /** By variable: what it holds. Every function is given those it needs. */
 export const functionEnvironmentSchema = z.object({
+  /** Tells this deployment's metrics from another's: the stack's name. */
+  DEPLOYMENT_NAME: name,
   EXPORT_SETTINGS: json(exportSettingsSchema),
   SERVICE_SETTINGS: json(serviceSettingsSchema),
   TABLE_NAME: name,

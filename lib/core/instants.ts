@@ -26,6 +26,9 @@ export const instantSchema = z.iso
   .datetime({ error: 'must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z' })
   .transform((text) => instantOf(Date.parse(text)));
 
+/** Longer ones are slips of the pen, and reach back before any calendar. */
+const longestSpanMs = 3_650 * 86_400_000;
+
 const units = { W: 604_800, D: 86_400, H: 3_600, M: 60, S: 1 } as const;
 
 /** Accepts an ISO 8601 duration of weeks, days, hours, minutes and seconds, and yields milliseconds. */
@@ -39,4 +42,5 @@ export const durationSchema = z
       (ms, [, amount, unit]) => ms + Number(amount) * units[unit as keyof typeof units] * 1_000,
       0,
     ),
-  );
+  )
+  .refine((ms) => ms <= longestSpanMs, { error: 'must be at most ten years, P3650D' });

@@ -1,10 +1,14 @@
 /**
  * What the functions count, by name: the one place where those who write a metric and those who watch it agree.
- * Every metric stands in `metricNamespace` and has one dimension, `metricDimension`: the export's name.
+ * Every metric stands in `metricNamespace` and has the dimensions of `metricDimensions`.
  */
 
 export const metricNamespace = 'ReportExporter';
-export const metricDimension = 'export';
+
+/** Two deployments in one account may each have an export of the same name; their metrics must not add up. */
+export function metricDimensions(deployment: string, exportName: string) {
+  return { deployment, export: exportName };
+}
 
 /** By metric: its unit, as CloudWatch spells it. */
 export const metricUnits = {

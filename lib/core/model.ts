@@ -46,7 +46,7 @@ export type SincePolicy =
     }
   | {
       readonly from: 'look-back';
-      /** How far before its scheduled time a run starts, in milliseconds. */
+      /** How far before its scheduled time a run starts, in milliseconds; at the watermark, where that lies further back. */
       readonly lookBackMs: number;
     };
 

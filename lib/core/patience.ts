@@ -63,5 +63,6 @@ export function waitOrGiveUp(
     seconds: waitSeconds,
     inside: false,
   });
-  return { next: 'wait', ...turn, turns: turn.turns + 1, waits: turn.waits + 1, waitSeconds };
+  // Two turns: the Wait state takes two events more, and a history must never overflow.
+  return { next: 'wait', ...turn, turns: turn.turns + 2, waits: turn.waits + 1, waitSeconds };
 }

@@ -41,12 +41,19 @@ const patiently = {
   JitterStrategy: 'FULL',
 } as const;
 
-/** 2 + 4 + 8 s: for storage and bugs, whose clients have retried already. */
+/** As patiently, whatever the error: for telling the world what has been done and cannot be told later. */
+export const retryPatiently: Retrier = { ErrorEquals: ['States.ALL'], ...patiently };
+
+/**
+ * 2 + 4 + 8 + 16 + 32 + 64 + 120 + 120 s: up to 6 minutes. Outlives a bad moment of S3 or DynamoDB, whose clients have
+ * retried already, and does not hide a mistake of ours for an hour.
+ */
 export const retryAnything: Retrier = {
   ErrorEquals: ['States.ALL'],
   IntervalSeconds: 2,
   BackoffRate: 2,
-  MaxAttempts: 3,
+  MaxDelaySeconds: 120,
+  MaxAttempts: 8,
   JitterStrategy: 'FULL',
 };
 

@@ -12,6 +12,7 @@ import { describeProblems } from './problems.ts';
 const mebibyte = 1024 * 1024;
 
 const duration = (standard: string) => durationSchema.prefault(standard);
+const timeout = (standard: string) => duration(standard).refine((ms) => ms > 0, 'must be longer than nothing');
 const count = (standard: number) => z.int('must be a whole number').min(1, 'must be at least 1').default(standard);
 
 /** https, or http where the request never leaves the machine; no user, query or fragment that a log could leak. */
@@ -47,12 +48,12 @@ export const serviceSettingsSchema = z.strictObject({
     .default('SERVICE'),
   /** The route by which the cursor goes back (contract, section 4.1, rule 1). */
   cursorIn: z.enum(['query', 'body'], 'must be query or body').default('query'),
-  connectTimeout: duration('PT10S'),
-  headersTimeout: duration('PT1M'),
+  connectTimeout: timeout('PT10S'),
+  headersTimeout: timeout('PT1M'),
   /** Between two chunks of a body. */
-  bodyTimeout: duration('PT30S'),
+  bodyTimeout: timeout('PT30S'),
   /** For one whole request, however steadily its answer drips in. */
-  totalTimeout: duration('PT4M'),
+  totalTimeout: timeout('PT4M'),
   maxPageBytes: count(256 * mebibyte),
 });
 export type ServiceSettings = z.infer<typeof serviceSettingsSchema>;
@@ -88,6 +89,8 @@ const sinceSchema = z
     },
   );
 
+const wordSchema = z.string().regex(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable characters without blanks');
+
 /** One export: what it asks for, where its runs start, and the limits they keep. */
 export const exportSettingsSchema = z.strictObject({
   name: z
@@ -98,18 +101,18 @@ export const exportSettingsSchema = z.strictObject({
     ),
   since: sinceSchema.prefault({}),
   filter: filterSchema.default({}),
-  format: z.string().min(1, 'must not be empty').default('XML'),
-  container: z.string().min(1, 'must not be empty').default('NONE'),
+  format: wordSchema.default('XML'),
+  container: wordSchema.default('NONE'),
   size: z.int('must be a whole number from 1 to 10').min(1, 'must be 1 to 10').max(10, 'must be 1 to 10').optional(),
   maxPages: z.int('must be a whole number').min(1, 'must be at least 1').optional(),
   turnsPerExecution: count(2_000).refine(
-    (turns) => turns <= 3_000,
-    'must be at most 3000: an execution holds 25,000 events',
+    (turns) => turns <= 2_400,
+    'must be at most 2400: an execution holds 25,000 events, 7 a turn, and failed attempts take 3 each',
   ),
   cursorRestarts: z.int('must be a whole number').min(0, 'must not be negative').default(1),
   shortWait: duration('PT20S'),
-  longestWait: duration('PT6H'),
-  waitsInARow: count(20),
+  longestWait: duration('PT6H').refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D'),
+  waitsInARow: count(20).refine((waits) => waits <= 100, 'must be at most 100'),
 });
 export type ExportSettings = z.infer<typeof exportSettingsSchema>;
 

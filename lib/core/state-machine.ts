@@ -17,7 +17,7 @@
  */
 
 import type { ErrorName } from './errors.ts';
-import { retryAnything, stepRetries } from './retry-policy.ts';
+import { retryAnything, retryPatiently, stepRetries } from './retry-policy.ts';
 import type { Catcher, State, StateMachine, TaskState, Template } from './states-language.ts';
 
 export const stepNames = ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'] as const;
@@ -200,7 +200,7 @@ function announcement(
     },
     ResultPath: null,
     TimeoutSeconds: 60,
-    Retry: [retryAnything],
+    Retry: [retryPatiently],
     Catch: catchers,
     Next: next,
   };

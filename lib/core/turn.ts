@@ -7,7 +7,7 @@ export interface Turn {
   readonly segment: number;
   /** The page to fetch next. */
   readonly page: number;
-  /** Turns this execution has made. */
+  /** Turns this execution has made; one with a wait counts twice. */
   readonly turns: number;
   /** Long waits in a row before this turn. */
   readonly waits: number;

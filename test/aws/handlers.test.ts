@@ -52,6 +52,7 @@ async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
     ...aws.env,
     EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 2, ...settings }),
     SERVICE_SETTINGS: JSON.stringify({ baseUrl: service.baseUrl, ...serviceSettings }),
+    DEPLOYMENT_NAME: 'ReportExporter',
     TABLE_NAME: aws.table,
     BUCKET_NAME: 'bucket',
     KEY_PREFIX: 'all/',
@@ -176,7 +177,7 @@ describe('the functions', () => {
     for (const line of metrics) {
       expect(line).toMatchObject({
         export: 'reports',
-        _aws: { CloudWatchMetrics: [{ Namespace: 'ReportExporter', Dimensions: [['export']] }] },
+        _aws: { CloudWatchMetrics: [{ Namespace: 'ReportExporter', Dimensions: [['deployment', 'export']] }] },
       });
       expect(line).not.toHaveProperty('service');
     }

@@ -8,22 +8,32 @@ const alarm = (idBegins: string, of = template) => resource(of, 'AWS::CloudWatch
 const freshnessAlarm = (freshness: string) =>
   alarm('ExportsaNotFresh', deploy({ exports: [{ name: 'a', schedule: aSchedule({ freshness }) }] }).template);
 
+/** What an alarm watches, by itself or with noughts where there is nothing. */
+function watchedBy(on: Record<string, unknown>) {
+  const metrics = on.Metrics as { Expression?: string; MetricStat?: { Metric: object; Period: number } }[] | undefined;
+  if (metrics === undefined) return { ...on, filled: '' } as Record<string, unknown>;
+  const stat = metrics.find(({ MetricStat }) => MetricStat !== undefined)?.MetricStat;
+  const expression = metrics.find(({ Expression }) => Expression !== undefined)?.Expression;
+  return { ...stat?.Metric, Period: stat?.Period, filled: expression === 'FILL(metric, 0)' ? ' or 0' : expression };
+}
+
 describe('the alarms', () => {
   it('watch these metrics, and no other', () => {
     const watched = Object.entries(resourcesOf(template, 'AWS::CloudWatch::Alarm')).map(([id, { Properties: on }]) => {
       const name = id.replace('Exportsnightly', '').replace(/[0-9A-F]{8}$/, '');
-      return `${name}: ${on.Namespace} ${on.MetricName} ${on.Threshold} in ${on.EvaluationPeriods} × ${on.Period} s`;
+      const { Namespace, MetricName, Period, filled } = watchedBy(on);
+      return `${name}: ${Namespace} ${MetricName}${filled} ${on.Threshold} in ${on.EvaluationPeriods} × ${Period} s`;
     });
     expect(`\n${watched.sort().join('\n')}\n`).toMatchInlineSnapshot(`
       "
       FunctionThrottled: AWS/Lambda Throttles 1 in 3 × 300 s
       MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible 1 in 1 × 300 s
-      NotFresh: ReportExporter RunsCompleted 1 in 26 × 3600 s
+      NotFresh: ReportExporter RunsCompleted or 0 1 in 26 × 3600 s
       RunFailed: AWS/States ExecutionsFailed 1 in 1 × 300 s
       RunTimedOut: AWS/States ExecutionsTimedOut 1 in 1 × 300 s
       StateMachineThrottled: AWS/States ExecutionThrottled 1 in 3 × 300 s
-      TableReadsThrottled: AWS/DynamoDB ReadThrottleEvents 1 in 3 × 300 s
-      TableWritesThrottled: AWS/DynamoDB WriteThrottleEvents 1 in 3 × 300 s
+      TableReadsThrottled: AWS/DynamoDB ReadThrottleEvents or 0 1 in 3 × 300 s
+      TableWritesThrottled: AWS/DynamoDB WriteThrottleEvents or 0 1 in 3 × 300 s
       Waiting: ReportExporter WaitSeconds 10800 in 1 × 21600 s
       "
     `);
@@ -81,13 +91,19 @@ describe('the alarms', () => {
   ])(
     'watch a freshness of %s in periods of %i s, %i of them, as far back as CloudWatch can look',
     (freshness, period, count) => {
-      const { Period, EvaluationPeriods, ...rest } = freshnessAlarm(freshness);
+      const { EvaluationPeriods, ...rest } = freshnessAlarm(freshness);
+      const { Period, ...metric } = watchedBy(rest);
       expect([Period, EvaluationPeriods]).toEqual([period, count]);
-      expect(Period * EvaluationPeriods).toBeLessThanOrEqual(Period < 3_600 ? 86_400 : 604_800);
-      expect(rest).toMatchObject({
+      expect(period * EvaluationPeriods).toBeLessThanOrEqual(period < 3_600 ? 86_400 : 604_800);
+      expect(metric).toMatchObject({
         Namespace: metricNamespace,
         MetricName: 'RunsCompleted',
-        Dimensions: [{ Name: 'export', Value: 'a' }],
+        Dimensions: [
+          { Name: 'deployment', Value: 'ReportExporter' },
+          { Name: 'export', Value: 'a' },
+        ],
+      });
+      expect(rest).toMatchObject({
         ComparisonOperator: 'LessThanThreshold',
         Threshold: 1,
         TreatMissingData: 'breaching',
@@ -114,7 +130,7 @@ describe('the dashboard', () => {
   it('shows every metric that the functions write, of every export', () => {
     for (const name of ['one', 'two']) {
       for (const metric of Object.keys(metricUnits)) {
-        expect(text).toContain(`\\"${metricNamespace}\\",\\"${metric}\\",\\"export\\",\\"${name}\\"`);
+        expect(text).toContain(`\\"${metric}\\",\\"deployment\\",\\"ReportExporter\\",\\"export\\",\\"${name}\\"`);
       }
     }
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../lib/cdk/deployment-settings.ts';
 import { isExportError } from '../../lib/core/errors.ts';
-import { aSchedule, someSettings } from '../support/deployment.ts';
+import { aSchedule, deploy, someSettings } from '../support/deployment.ts';
 
 /** What a person is told, line by line; any other error is not a person's. */
 function problemsOf(settings: unknown): string[] {
@@ -121,5 +121,21 @@ describe('the settings of a deployment', () => {
   it('do not subscribe an address to a topic that is not theirs', () => {
     const alarms = { email: 'a@example.com', existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:alarms' };
     expect(problemsOf(someSettings({ alarms }))).toEqual([expect.stringContaining('reportExporter.alarms.email: ')]);
+  });
+});
+
+describe('a stack', () => {
+  it('holds as many exports as are allowed, all of them scheduled', () => {
+    const exports = Array.from({ length: 14 }, (_, place) => ({ name: `export-${place}`, schedule: aSchedule() }));
+    const resources = deploy({ exports }).template.toJSON().Resources as object;
+    expect(Object.keys(resources).length).toBeLessThanOrEqual(500);
+    const more = [...exports, { name: 'one-more' }];
+    expect(() => deploymentSettings(someSettings({ exports: more }))).toThrow('must hold at most 14 exports');
+  });
+
+  it('takes no export by a name that every object has', () => {
+    expect(() => deploymentSettings(someSettings({ exports: [{ name: 'constructor' }] }))).toThrow(
+      'exports[0].name: is a name that CDK keeps to itself',
+    );
   });
 });

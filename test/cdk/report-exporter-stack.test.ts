@@ -35,7 +35,7 @@ describe('the functions', () => {
   );
 
   it('are told what they read, each what it needs, and by them it reads back', () => {
-    const common = ['EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
+    const common = ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
     const store = ['BUCKET_NAME', 'KEY_PREFIX'] as const;
     const key = ['API_KEY_SECRET_ID', 'API_KEY_SECRET_FIELD'] as const;
     for (const [step, variables] of [

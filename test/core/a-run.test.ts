@@ -226,10 +226,17 @@ describe('the watermark', () => {
     expect(completed(await other.start()).since).toBe('2026-11-20T02:00:01Z');
   });
 
-  it('plays no part in an export that looks back a fixed time from its schedule', async () => {
+  it('plays no part in an export that looks back a fixed time from its schedule, while that reaches it', async () => {
     const bench = anExportBench({ definition: { since: { from: 'look-back', lookBackMs: 86_400_000 } } });
     expect(completed(await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' })).since).toBe('2026-11-19T01:00:00Z');
     expect(completed(await bench.start()).since).toBe('2026-11-19T02:00:00Z');
+  });
+
+  it('closes the gap behind a look-back whose start was missed, or spent on finishing an older run', async () => {
+    const bench = anExportBench({ definition: { since: { from: 'look-back', lookBackMs: 86_400_000 } } });
+    await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' });
+    bench.pass(3 * 86_400_000);
+    expect(completed(await bench.start({ scheduledTime: '2026-11-23T01:00:00Z' })).since).toBe('2026-11-20T02:00:01Z');
   });
 });
 
@@ -316,6 +323,18 @@ describe('a run that is started again', () => {
     expect(refused).toMatchObject({ error: 'ConfigurationError', resumable: true });
     expect(refused.message).toContain('size 2, now 3');
     completed(await bench.with({ size: 3, script: () => undefined }).start({ restart: true }));
+  });
+
+  it('stops where a deployment moved the export elsewhere in the middle of a walk', async () => {
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { turnsPerExecution: 1 } });
+    const first = await bench.execute({ name: 'first', input: {} });
+    if (first.status !== 'continued') throw new Error('expected the run to continue');
+    const request = { ...bench.needs.definition.request, source: 'https://other.example.com' };
+    const moved = bench.with({ definition: { request } });
+    const end = failed(await moved.execute(first.next));
+    expect(end).toMatchObject({ error: 'ConfigurationError', resumable: true, pages: 1 });
+    expect(moved.service.requests).toEqual([]);
+    completed(await bench.start());
   });
 
   it('begins anew with what the export asks now, where the unfinished run has no page to lose', async () => {

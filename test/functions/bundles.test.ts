@@ -56,6 +56,7 @@ describe('a built function', () => {
       ...aws.env,
       EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 2 }),
       SERVICE_SETTINGS: JSON.stringify({ baseUrl: service.baseUrl }),
+      DEPLOYMENT_NAME: 'ReportExporter',
       TABLE_NAME: aws.table,
       BUCKET_NAME: 'bucket',
       KEY_PREFIX: '',
