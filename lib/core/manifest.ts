@@ -10,7 +10,7 @@ import { filterSince } from './filter.ts';
 import type { Instant, PageEntry, Run } from './model.ts';
 
 /** Readers check this before they trust the rest; a change they could trip over gets a new number. */
-export const manifestVersion = 1;
+const manifestVersion = 1;
 
 export type SealedRun = Run & { readonly completedAt: Instant };
 

@@ -36,7 +36,7 @@ export interface ExportRequest {
 }
 
 /** How a run's `since` is chosen when the start input does not name one. */
-export type SincePolicy =
+type SincePolicy =
   | {
       readonly from: 'watermark';
       /** Where the first run starts; absent: everything, or wherever a first explicit `since` starts. */
@@ -96,7 +96,7 @@ export interface Run {
   readonly lastFailure?: RunFailure | undefined;
 }
 
-export interface RunFailure {
+interface RunFailure {
   readonly error: string;
   readonly message: string;
   readonly at: Instant;

@@ -61,8 +61,8 @@ export interface StateMachineBinding {
 }
 
 export const eventSource = 'report-exporter';
-export const completedDetailType = 'Report Export Run Completed';
-export const failedDetailType = 'Report Export Run Failed';
+const completedDetailType = 'Report Export Run Completed';
+const failedDetailType = 'Report Export Run Failed';
 
 export function stateMachine(binding: StateMachineBinding): StateMachine<StateName> {
   return {

@@ -30,9 +30,10 @@ export async function localCommand(
   problems: readonly string[],
   world: CommandWorld,
 ): Promise<number> {
-  const { surroundings, stdout, stderr } = { surroundings: realSurroundings, ...world };
-  const progress = createProgress(stderr, surroundings.now);
-  const startedAt = surroundings.now();
+  const { stdout, stderr } = world;
+  const { now } = realSurroundings;
+  const progress = createProgress(stderr, now);
+  const startedAt = now();
   let seen = seenNothing(String(options.export));
   let report: Report;
   try {
@@ -45,7 +46,7 @@ export async function localCommand(
     report = reportOf({ status: 'error', error }, seen);
   }
   progress.end();
-  const summary = summaryOf(report, surroundings.now() - startedAt);
+  const summary = summaryOf(report, now() - startedAt);
   (options.json === true ? stderr : stdout).write(summary);
   if (options.json === true) stdout.write(`${JSON.stringify(report.json)}\n`);
   return report.exitStatus;

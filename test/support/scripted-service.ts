@@ -21,7 +21,7 @@ export type Script = (request: PageRequest, nth: number) => FetchedPage | undefi
 export const cursorAt = (position: number): Cursor =>
   asCursor(`1588888888888,00000000-0000-4000-8000-${position.toString(16).padStart(12, '0')}`);
 
-export const pageXml = (reports: readonly ScriptedReport[]): string =>
+const pageXml = (reports: readonly ScriptedReport[]): string =>
   `<reports>${reports.map(({ id }) => `<report id="${id}"/>`).join('')}</reports>`;
 
 /** Reports `r1` to `rN`, a minute apart. */
