@@ -8,13 +8,26 @@ const alarm = (idBegins: string, of = template) => resource(of, 'AWS::CloudWatch
 const freshnessAlarm = (freshness: string) =>
   alarm('ExportsaNotFresh', deploy({ exports: [{ name: 'a', schedule: aSchedule({ freshness }) }] }).template);
 
+interface Watched {
+  readonly Namespace: string;
+  readonly MetricName: string;
+  readonly Period: number;
+}
+type Watching = Partial<Watched> & {
+  readonly Metrics?: readonly {
+    readonly Expression?: string;
+    readonly MetricStat?: { readonly Metric: Omit<Watched, 'Period'>; readonly Period: number };
+  }[];
+};
+
 /** What an alarm watches, by itself or with noughts where there is nothing. */
-function watchedBy(on: Record<string, unknown>) {
-  const metrics = on.Metrics as { Expression?: string; MetricStat?: { Metric: object; Period: number } }[] | undefined;
-  if (metrics === undefined) return { ...on, filled: '' } as Record<string, unknown>;
+function watchedBy(on: Watching): Partial<Watched> & { filled: string | undefined } {
+  const { Metrics: metrics } = on;
+  if (metrics === undefined) return { ...on, filled: '' };
   const stat = metrics.find(({ MetricStat }) => MetricStat !== undefined)?.MetricStat;
   const expression = metrics.find(({ Expression }) => Expression !== undefined)?.Expression;
-  return { ...stat?.Metric, Period: stat?.Period, filled: expression === 'FILL(metric, 0)' ? ' or 0' : expression };
+  const period = stat === undefined ? {} : { Period: stat.Period };
+  return { ...stat?.Metric, ...period, filled: expression === 'FILL(metric, 0)' ? ' or 0' : expression };
 }
 
 describe('the alarms', () => {
