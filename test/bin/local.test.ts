@@ -108,7 +108,7 @@ describe('report-exporter local', () => {
 
   it('goes on when nobody reads what it says', async () => {
     const out = await aDirectory();
-    const running = start(['local', '--out', out, '--size', '1']);
+    const running = start(['local', '--out', out, '--size', '10']);
     running.process.stdout?.destroy();
     running.process.stderr?.destroy();
     expect((await running.ended).status).toBe(0);
