@@ -6,6 +6,7 @@ import { readFunctionEnvironment } from '../core/function-environment.ts';
 import type { ReportService } from '../core/ports.ts';
 import type { Turn } from '../core/turn.ts';
 import { createReportServiceClient } from '../report-service/client.ts';
+import { limitsOf } from '../report-service/limits.ts';
 import { fetchTime } from './invocation-time.ts';
 import { createS3Client } from './s3-client.ts';
 import { createS3PageStore } from './s3-page-store.ts';
@@ -53,13 +54,7 @@ function serviceClient(settings: Settings, now: () => number): ReportService {
       field: settings.API_KEY_SECRET_FIELD,
       now,
     }),
-    limits: {
-      connectTimeoutMs: limits.connectTimeout,
-      headersTimeoutMs: limits.headersTimeout,
-      bodyTimeoutMs: limits.bodyTimeout,
-      totalTimeoutMs: limits.totalTimeout,
-      maxPageBytes: limits.maxPageBytes,
-    },
+    limits: limitsOf(limits),
     now,
   });
 }

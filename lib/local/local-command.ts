@@ -7,6 +7,7 @@ import type { EventSink, ExportEvent, ReportService } from '../core/ports.ts';
 import { exportDefinition, sourceOf } from '../core/settings.ts';
 import { fixedApiKey } from '../report-service/api-key.ts';
 import { createReportServiceClient } from '../report-service/client.ts';
+import { limitsOf } from '../report-service/limits.ts';
 import { generatedReports } from '../report-service/simulator/generated-reports.ts';
 import { startSimulator } from '../report-service/simulator/simulator.ts';
 import { type LocalOptions, type LocalSettings, readLocalSettings } from './local-settings.ts';
@@ -114,13 +115,7 @@ async function openService({
       vendor,
       cursorIn,
       apiKey: fixedApiKey(key),
-      limits: {
-        connectTimeoutMs: limits.connectTimeout,
-        headersTimeoutMs: limits.headersTimeout,
-        bodyTimeoutMs: limits.bodyTimeout,
-        totalTimeoutMs: limits.totalTimeout,
-        maxPageBytes: limits.maxPageBytes,
-      },
+      limits: limitsOf(limits),
       now: realSurroundings.now,
     });
   if (baseUrl !== undefined && apiKey !== undefined) {

@@ -13,8 +13,9 @@ import { type Deadline, startDeadline } from './deadline.ts';
 import { excerptOf } from './error-excerpt.ts';
 import { type CursorRoute, headerNames, httpRequest } from './export-request.ts';
 import type { Subject } from './failure.ts';
+import type { Limits } from './limits.ts';
 import { pageBody } from './page-body.ts';
-import { type Limits, maxHeaderBytes, transportError } from './transport-errors.ts';
+import { maxHeaderBytes, transportError } from './transport-errors.ts';
 import { createXmlCheck } from './xml-check.ts';
 
 export interface ReportServiceClientOptions {

@@ -6,17 +6,7 @@
 import type { ErrorName } from '../core/errors.ts';
 import type { Deadline } from './deadline.ts';
 import { failure, type Subject } from './failure.ts';
-
-export interface Limits {
-  readonly connectTimeoutMs: number;
-  /** From the request sent to the answer's headers. */
-  readonly headersTimeoutMs: number;
-  /** Between two chunks of the body. */
-  readonly bodyTimeoutMs: number;
-  /** Over the whole request, body included. */
-  readonly totalTimeoutMs: number;
-  readonly maxPageBytes: number;
-}
+import type { Limits } from './limits.ts';
 
 export const maxHeaderBytes = 16 * 1024;
 
