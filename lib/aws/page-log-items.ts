@@ -65,8 +65,8 @@ function flat<Filtered extends { readonly filter: JsonObject }>(value: Filtered)
   return { ...value, filter: JSON.stringify(value.filter) };
 }
 
-function whole(value: { readonly filter: string }) {
-  return { ...value, filter: JSON.parse(value.filter) as JsonObject };
+function whole(value: { readonly filter?: string }) {
+  return value.filter === undefined ? value : { ...value, filter: JSON.parse(value.filter) as JsonObject };
 }
 
 export function writeTokenOf(item: Item): string | undefined {

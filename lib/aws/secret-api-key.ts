@@ -61,8 +61,10 @@ async function secretText(client: SecretsManagerClient, secretId: string): Promi
 }
 
 function keyIn(text: string | undefined, secretId: string, field: string): string {
-  const key = field === '' ? text : fieldOf(text, field);
-  if (typeof key === 'string' && key.trim() !== '') return key;
+  const found = field === '' ? text : fieldOf(text, field);
+  // The line break that editors and shells put at the end belongs to no key.
+  const key = typeof found === 'string' ? found.replace(/\r?\n$/, '') : undefined;
+  if (key !== undefined && key.trim() !== '') return key;
   const where = field === '' ? 'as plain text' : `as JSON, in its field ${JSON.stringify(field)}`;
   throw new ExportError(
     'ConfigurationError',

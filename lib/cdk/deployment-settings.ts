@@ -90,7 +90,7 @@ export const contextKey = 'reportExporter';
 
 /**
  * The settings in `value`, which stands under that key: an object, or its JSON where the CDK command line was given one
- * (`-c reportExporter="$(cat production.json)"`). @throws ConfigurationError with a line for every problem.
+ * (`-c reportExporter="$(jq -c . production.json)"`: it takes one line). @throws ConfigurationError with a line for every problem.
  */
 export function deploymentSettings(value: unknown): DeploymentSettings {
   const context = typeof value === 'string' ? parsedOrText(value) : value;

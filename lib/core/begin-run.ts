@@ -149,7 +149,8 @@ function sinceByPolicy(
     throw new ExportError(
       'ConfigurationError',
       `The watermark of export ${name} was measured at ${told(watermark)}, and means nothing to ${told(request)}: ` +
-        'what only the new one selects would be left out. Use another export name, or say with since where to start',
+        'what only the new one selects would be left out. Use another export name, or say with since where to start ' +
+        '(and restart, where a run is unfinished)',
     );
   }
   return instantOf(Math.max(0, epochMsOf(watermark.instant) - since.overlapMs));
@@ -171,6 +172,6 @@ function contradictionError(run: Run, contradictions: readonly string[]): Export
     'ConfigurationError',
     `Run ${run.run} of export ${run.export} is unfinished and was begun with ${contradictions.join('; ')}. ` +
       'A cursor only goes with the request it was given for: start again with what the run began with to finish it, ' +
-      'or with restart to abandon it',
+      'or with restart to abandon it (and since, where the filter or the service is another than that of the last run)',
   );
 }

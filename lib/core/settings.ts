@@ -58,19 +58,23 @@ export const serviceSettingsSchema = z.strictObject({
 });
 export type ServiceSettings = z.infer<typeof serviceSettingsSchema>;
 
-const filterSchema = z.record(z.string(), z.json(), 'must be a JSON object').superRefine((filter, context) => {
-  const { date } = filter;
-  if (date === undefined) return;
-  if (typeof date !== 'object' || date === null || Array.isArray(date)) {
-    context.addIssue({ code: 'custom', path: ['date'], message: 'must be an object of date conditions' });
-  } else if ('gte' in date) {
-    context.addIssue({
-      code: 'custom',
-      path: ['date', 'gte'],
-      message: 'is set by every run; say with since where to start',
-    });
-  }
-});
+const filterSchema = z
+  .record(z.string(), z.json(), 'must be a JSON object')
+  .superRefine((filter, context) => {
+    const { date } = filter;
+    if (date === undefined) return;
+    if (typeof date !== 'object' || date === null || Array.isArray(date)) {
+      context.addIssue({ code: 'custom', path: ['date'], message: 'must be an object of date conditions' });
+    } else if ('gte' in date) {
+      context.addIssue({
+        code: 'custom',
+        path: ['date', 'gte'],
+        message: 'is set by every run; say with since where to start',
+      });
+    }
+  })
+  // As it comes back from every store, or it would not be known for the same: -0 is 0 there.
+  .transform((filter) => JSON.parse(JSON.stringify(filter)) as JsonObject);
 
 const sinceSchema = z
   .strictObject({
@@ -105,7 +109,7 @@ export const exportSettingsSchema = z.strictObject({
   container: wordSchema.default('NONE'),
   size: z.int('must be a whole number from 1 to 10').min(1, 'must be 1 to 10').max(10, 'must be 1 to 10').optional(),
   maxPages: z.int('must be a whole number').min(1, 'must be at least 1').optional(),
-  turnsPerExecution: count(2_000).refine(
+  turnsPerExecution: count(1_000).refine(
     (turns) => turns <= 2_400,
     'must be at most 2400: an execution holds 25,000 events, 7 a turn, and failed attempts take 3 each',
   ),
@@ -136,7 +140,7 @@ export function exportDefinition(settings: ExportSettings, source: string): Expo
     name: settings.name,
     request: {
       source,
-      filter: settings.filter as JsonObject,
+      filter: settings.filter,
       format: settings.format,
       container: settings.container,
       ...(settings.size === undefined ? {} : { size: settings.size }),

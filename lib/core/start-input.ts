@@ -23,7 +23,7 @@ export function parseStartInput(input: unknown): StartInput {
   if (parsed.success) return parsed.data;
   throw new ExportError(
     'ConfigurationError',
-    `The start input cannot be used. Give {}, {"since": "2026-11-20T02:00:00Z"} or {"restart": true}. ` +
+    `The start input cannot be used. Give {}, {"since": "2026-11-20T02:00:00Z"}, {"restart": true} or both. ` +
       describeProblems('start input', parsed.error),
   );
 }

@@ -41,7 +41,7 @@ export interface Report {
 
 export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
 
-const goesOn = 'Nothing of it is published. The next start goes on behind its last logged page';
+const goesOn = 'Nothing of it is published. The next start goes on where it stopped';
 const beginsAnew = 'Nothing of it is published. It is given up, and the next start begins a new run';
 const readHelp = 'See report-exporter local --help';
 

@@ -54,7 +54,7 @@ function meaningOf(
   }
   if (status === 429 || (status === 503 && retryAfterSeconds !== undefined)) {
     const patience = retryAfterSeconds === undefined ? 'later' : `after ${retryAfterSeconds} s, as it asks`;
-    return ['ServiceThrottledError', `it is tried again for a while ${patience}`];
+    return ['ServiceThrottledError', `it is tried again ${patience}`];
   }
   if (status === 408 || (status >= 500 && status < 600))
     return ['ServiceUnavailableError', 'it is tried again for a while'];

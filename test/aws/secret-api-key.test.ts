@@ -28,6 +28,14 @@ describe('the API key in Secrets Manager', () => {
     expect(await plain.key.get()).toBe(trickyApiKey);
   });
 
+  it('is known without the line break that editors and shells put behind it', async () => {
+    for (const end of ['\n', '\r\n']) {
+      const plain = aSecret({ field: '' });
+      plain.holds(trickyApiKey + end);
+      expect(await plain.key.get()).toBe(trickyApiKey);
+    }
+  });
+
   it('is looked up once in five minutes', async () => {
     const { key, secrets, holds, clock } = aSecret();
     holds(json('first'));

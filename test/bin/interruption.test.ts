@@ -110,7 +110,7 @@ describe('a run that is cut off', () => {
       since: '1970-01-01T00:00:00Z',
     });
     expect(jsonOf(interrupted)).toMatchObject({ pages: expect.any(Number), reports: 3 * jsonOf(interrupted).pages });
-    expect(interrupted.stderr).toContain('goes on behind its last logged page');
+    expect(interrupted.stderr).toContain('goes on where it stopped');
     expect(existsSync(join(out, 'reports/latest.json'))).toBe(false);
 
     const before = service.exchanges.length;

@@ -33,7 +33,7 @@ describe('settings', () => {
       since: { from: 'watermark', initial: undefined, overlapMs: 0 },
       limits: {
         maxPages: undefined,
-        turnsPerExecution: 2_000,
+        turnsPerExecution: 1_000,
         cursorRestarts: 1,
         shortWaitSeconds: 20,
         longestWaitSeconds: 21_600,
@@ -82,6 +82,11 @@ describe('settings', () => {
       from: 'look-back',
       lookBackMs: 86_400_000,
     });
+  });
+
+  it('keep a filter as it comes back from every store, or an unfinished run would not know it again', () => {
+    const { filter } = anExport({ filter: { offset: -0 } });
+    expect(Object.is(filter.offset, 0)).toBe(true);
   });
 
   it('keep further date conditions of a filter', () => {
