@@ -2,8 +2,7 @@
 
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { readFunctionEnvironment } from '../core/function-environment.ts';
-import type { ExportDefinition } from '../core/model.ts';
-import type { EventSink, PageLog, Surroundings } from '../core/ports.ts';
+import type { StepNeeds } from '../core/ports.ts';
 import { exportDefinition, sourceOf } from '../core/settings.ts';
 import { createDynamoPageLog } from './dynamodb-page-log.ts';
 import { lambdaSurroundings } from './lambda-surroundings.ts';
@@ -13,17 +12,13 @@ import type { Telemetry } from './telemetry.ts';
 /** The variables that {@link stepNeeds} is made from. */
 export const stepVariables = ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
 
-export interface StepNeeds {
-  readonly definition: ExportDefinition;
-  readonly log: PageLog;
-  readonly surroundings: Surroundings;
-  readonly emit: EventSink;
-}
+/** What every step needs; S3 and the service are for those who use them. */
+type CommonNeeds = Pick<StepNeeds, 'definition' | 'log' | 'surroundings' | 'emit'>;
 
 type StepSettings = ReturnType<typeof readFunctionEnvironment<(typeof stepVariables)[number]>>;
 
 /** From here on, `telemetry` is about the export. */
-export function stepNeeds(settings: StepSettings, telemetry: Telemetry): StepNeeds {
+export function stepNeeds(settings: StepSettings, telemetry: Telemetry): CommonNeeds {
   const definition = exportDefinition(settings.EXPORT_SETTINGS, sourceOf(settings.SERVICE_SETTINGS.baseUrl));
   telemetry.about(settings.DEPLOYMENT_NAME, definition.name);
   return {
