@@ -14,7 +14,7 @@ export interface FetchTime extends Disposable {
   readonly patienceMs: number;
 }
 
-/** S3 takes more than 20 MiB a second from a function; half a minute on top, also where the SDK has to repeat some of it. */
+/** Allows for S3 taking no more than 20 MiB a second; half a minute on top, also where the SDK has to repeat some of it. */
 const storingMs = (bytes: number): number => 30_000 + (bytes / (20 * 1024 * 1024)) * 1_000;
 
 /** To be disposed of when the page is fetched and stored, or its timer would outlive it. */

@@ -80,11 +80,14 @@ async function decide(needs: BeginRunNeeds, head: Head, input: StartInput, execu
     return skip(`run ${active.run} is still being worked on by ${active.execution}`);
   }
   const last = await needs.log.last(active);
-  // Nothing worth keeping: a run that never logged a page, or one whose walk went in circles.
-  const worthless = last === undefined || last.repeats;
+  // A walk in circles must never be published.
+  if (last?.repeats) return start(needs, head, input, execution);
   const contradictions = contradictionsOf(active, needs.definition.request, input.since);
-  if (last?.repeats || (worthless && contradictions.length > 0)) return start(needs, head, input, execution);
-  if (contradictions.length > 0) throw contradictionError(active, contradictions);
+  if (contradictions.length > 0) {
+    // No page is lost with a run that never logged one.
+    if (last === undefined) return start(needs, head, input, execution);
+    throw contradictionError(active, contradictions);
+  }
   return resume(needs, head, takenOver(active, execution, input.scheduledTime));
 }
 

@@ -22,19 +22,21 @@ export async function restartRun(
 ): Promise<{ readonly next: 'page' } & Turn> {
   if (run.cursorRestarts >= definition.limits.cursorRestarts) throw error;
   const now = surroundings.now();
-  const fresh = await changeHead(log, definition.name, (head) => {
+  const { fresh, abandoned } = await changeHead(log, definition.name, (head) => {
     const active = ownedRun(head, execution, definition.name);
     // An invocation that overlaps this one was here first: its new run is not to be given up for another.
-    if (active.run !== run.run) return { result: active };
-    const result: Run = {
+    if (active.run !== run.run) return { result: { fresh: active, abandoned: false } };
+    const next: Run = {
       ...active,
       run: runIdOf(now, surroundings.randomHex(6)),
       sequence: head.sequence + 1,
       startedAt: instantOf(now),
       cursorRestarts: active.cursorRestarts + 1,
     };
-    return { change: { ...head, sequence: result.sequence, active: result }, result };
+    return { change: { ...head, sequence: next.sequence, active: next }, result: { fresh: next, abandoned: true } };
   });
-  emit({ event: 'run-restarted', export: run.export, run: fresh.run, abandoned: run.run, reason: error.message });
+  if (abandoned) {
+    emit({ event: 'run-restarted', export: run.export, run: fresh.run, abandoned: run.run, reason: error.message });
+  }
   return { next: 'page', ...turn, run: fresh.run, page: 1, turns: turn.turns + 1, waits: 0 };
 }

@@ -486,6 +486,7 @@ describe('a cursor that goes wrong', () => {
     const [zombie, retry] = await Promise.all([again(), again()]);
     expect(retry).toEqual(zombie);
     expect((await bench.head()).active).toMatchObject({ run: retry.run, cursorRestarts: 1 });
+    expect(bench.events.filter(({ event }) => event === 'run-restarted')).toHaveLength(1);
   });
 
   it('fails the run once the restarts are used up, and the next start begins anew', async () => {

@@ -1,0 +1,101 @@
+/** The moment between a page's two writes: what lies in the store is the truth, if it belongs to the run. */
+
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import type { Continuation, StoredPage } from '../../lib/core/model.ts';
+import type { PageStore } from '../../lib/core/ports.ts';
+import { interpretExecution } from '../../lib/local/interpret-execution.ts';
+import { aFetchedPage, aRunId } from '../support/builders.ts';
+import { anExportBench, type Bench, reportIdsOf } from '../support/export-bench.ts';
+import { cursorAt } from '../support/scripted-service.ts';
+
+/** Cuts the invocation off once, when the second page is stored but not yet logged. */
+function offBehindPage2() {
+  let stored = 0;
+  return (moment: string) => {
+    if (moment !== 'after the page is stored') return;
+    stored += 1;
+    if (stored === 2) throw new Error('cut off');
+  };
+}
+
+const run = (bench: Bench, store: PageStore = bench.store) =>
+  interpretExecution({ ...bench.needs, store }, { name: 'execution', input: {} }, { pauseSeconds: 0 });
+
+/** The store as it would be if it could hold no cursor whole. */
+function hashing(store: PageStore): PageStore {
+  const hashed = (cursor: Continuation): Continuation =>
+    typeof cursor === 'string' ? { sha256: createHash('sha256').update(cursor).digest('hex') } : cursor;
+  const facts = (page: StoredPage): StoredPage => ({
+    ...page,
+    cursor: hashed(page.cursor),
+    nextCursor: hashed(page.nextCursor),
+  });
+  return {
+    ...store,
+    async find(key) {
+      const page = await store.find(key);
+      return page && facts(page);
+    },
+    async put(identity, fetched) {
+      const { stored, page } = await store.put(identity, fetched);
+      return { stored, page: facts(page) };
+    },
+  };
+}
+
+describe('a page stored but not logged', () => {
+  it('is adopted, not fetched again', async () => {
+    const bench = anExportBench({ size: 2, crash: offBehindPage2() });
+    const end = await run(bench);
+    if (end.status !== 'completed') throw new Error(JSON.stringify(end));
+    expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(4)]);
+    expect(bench.events).toContainEqual(expect.objectContaining({ event: 'page-adopted', page: 2, totalReports: 4 }));
+  });
+
+  it('whose cursor the store holds as a hash is asked for again, and the run goes on with that cursor', async () => {
+    const bench = anExportBench({ size: 2, crash: offBehindPage2() });
+    const end = await run(bench, hashing(bench.store));
+    if (end.status !== 'completed') throw new Error(JSON.stringify(end));
+    expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(2), cursorAt(4)]);
+    expect(bench.manifest(end.result.manifest).pages.map(({ cursor }) => cursor)).toEqual([
+      null,
+      cursorAt(2),
+      cursorAt(4),
+    ]);
+  });
+
+  it('whose hash fits no cursor the service gives now is a conflict, and nothing is published', async () => {
+    const bench = anExportBench({
+      size: 2,
+      crash: offBehindPage2(),
+      script: (_, nth) => (nth === 3 ? aFetchedPage({ nextCursor: cursorAt(77) }) : undefined),
+    });
+    const end = await run(bench, hashing(bench.store));
+    expect(end).toMatchObject({ status: 'failed', failed: { error: 'PageConflictError', pages: 1 } });
+    expect([...bench.store.objects.keys()].some((key) => key.endsWith('manifest.json'))).toBe(false);
+  });
+});
+
+describe('what lies under a page’s key', () => {
+  it.each([
+    ['another run', { run: aRunId() }, 'it says it is page 2 of run'],
+    ['another page', { page: 9 }, 'it says it is page 9'],
+    ['another cursor', { cursor: cursorAt(77) }, 'it was asked for with another cursor'],
+  ] as const)('but belongs to %s is a conflict, and stays as it is', async (_, changed, says) => {
+    const bench = anExportBench({ size: 2, crash: offBehindPage2() });
+    const store: PageStore = {
+      ...bench.store,
+      async find(key) {
+        const page = await bench.store.find(key);
+        return page && { ...page, ...changed };
+      },
+    };
+    const end = await run(bench, store);
+    expect(end).toMatchObject({ status: 'failed', failed: { error: 'PageConflictError', resumable: true } });
+    expect(end.status === 'failed' && end.failed.message).toContain(says);
+    expect(bench.service.requests).toHaveLength(2);
+  });
+});
