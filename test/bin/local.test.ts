@@ -192,7 +192,12 @@ describe('report-exporter service', () => {
     const ended = await run(['local', '--base-url', baseUrl, '--size', '5', '--json', '--out', await aDirectory()], {
       REPORT_EXPORT_API_KEY: key,
     });
-    expect(jsonOf(ended)).toMatchObject({ status: 'completed', pages: 3, reports: 12 });
+    const { status: outcome, pages, reports } = jsonOf(ended);
+    expect(outcome).toBe('completed');
+    // 12 to begin with; another one comes every 10 s, whenever that is.
+    expect(reports).toBeGreaterThanOrEqual(12);
+    expect(reports).toBeLessThan(30);
+    expect(pages).toBe(Math.ceil((reports ?? 0) / 5));
     service.process.kill('SIGINT');
     const { status, stdout, stderr } = await service.ended;
     expect(status).toBe(130);
