@@ -6,7 +6,6 @@
  * the way is adopted whoever wrote it; a head in the way counts as written where it bears this write's own token.
  */
 
-import { randomUUID } from 'node:crypto';
 import {
   ConditionalCheckFailedException,
   type DynamoDBClient,
@@ -16,7 +15,7 @@ import {
   QueryCommand,
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
-import type { PageLog, RunRef } from '../core/ports.ts';
+import type { PageLog, RunRef, Surroundings } from '../core/ports.ts';
 import {
   headItem,
   headKey,
@@ -35,8 +34,7 @@ export interface DynamoPageLogOptions {
   readonly client: DynamoDBClient;
   /** Keys `pk` and `sk`, both strings; time to live on `expiresAt`. */
   readonly table: string;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
+  readonly surroundings: Pick<Surroundings, 'now' | 'randomHex'>;
   /** How long page entries are kept; the manifest outlives them. Heads stay. */
   readonly retentionDays?: number;
 }
@@ -45,7 +43,8 @@ export interface DynamoPageLogOptions {
 const batchSize = 500;
 
 /** A page log in `table`, which must be there. Needs GetItem, PutItem and Query on it. */
-export function createDynamoPageLog({ client, table, now, retentionDays = 400 }: DynamoPageLogOptions): PageLog {
+export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
+  const { client, table, surroundings, retentionDays = 400 } = options;
   const get = async (key: ItemKey): Promise<Item | undefined> => {
     const command = new GetItemCommand({ TableName: table, Key: keyItem(key), ConsistentRead: true });
     return (await client.send(command)).Item;
@@ -86,7 +85,7 @@ export function createDynamoPageLog({ client, table, now, retentionDays = 400 }:
     },
 
     async replaceHead(head) {
-      const token = randomUUID();
+      const token = surroundings.randomHex(32);
       const condition =
         head.version === 1
           ? { ConditionExpression: 'attribute_not_exists(pk)' }
@@ -99,7 +98,7 @@ export function createDynamoPageLog({ client, table, now, retentionDays = 400 }:
     },
 
     async append(entry) {
-      const expiresAt = Math.floor(now() / 1_000) + retentionDays * 86_400;
+      const expiresAt = Math.floor(surroundings.now() / 1_000) + retentionDays * 86_400;
       const { written, standing } = await putIf(pageItemKey(entry), {
         Item: pageItem(entry, expiresAt),
         ConditionExpression: 'attribute_not_exists(pk)',

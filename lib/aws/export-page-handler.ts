@@ -3,7 +3,7 @@
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { type ExportPageOutcome, exportPage } from '../core/export-page.ts';
 import { readFunctionEnvironment } from '../core/function-environment.ts';
-import type { ReportService } from '../core/ports.ts';
+import type { Clock, ReportService } from '../core/ports.ts';
 import type { Turn } from '../core/turn.ts';
 import { createReportServiceClient } from '../report-service/client.ts';
 import { limitsOf } from '../report-service/limits.ts';
@@ -22,11 +22,12 @@ export function exportPageHandler(env: Environment): StepHandler<ExportPageOutco
     const settings = readFunctionEnvironment(env, variables);
     const { BUCKET_NAME: bucket, KEY_PREFIX: prefix } = settings;
     const common = stepNeeds(settings, telemetry);
-    const { now } = common.surroundings;
+    const { surroundings } = common;
+    const { now } = surroundings;
     const needs = {
       ...common,
-      service: measured(serviceClient(settings, now), now, (ms) => telemetry.count('ServiceLatency', ms)),
-      store: createS3PageStore({ client: createS3Client(env), bucket, prefix }),
+      service: measured(serviceClient(settings, surroundings), now, (ms) => telemetry.count('ServiceLatency', ms)),
+      store: createS3PageStore({ client: createS3Client(env), bucket, prefix, surroundings }),
     };
     return async ({ input, execution }, context) => {
       const turn = input as Turn;
@@ -34,6 +35,7 @@ export function exportPageHandler(env: Environment): StepHandler<ExportPageOutco
         context.getRemainingTimeInMillis(),
         settings.SERVICE_SETTINGS,
         `page ${turn.page} of run ${turn.run}`,
+        surroundings,
       );
       return await exportPage(needs, { turn, execution, signal: time.signal, patienceMs: time.patienceMs });
     };
@@ -42,7 +44,7 @@ export function exportPageHandler(env: Environment): StepHandler<ExportPageOutco
 
 type Settings = ReturnType<typeof readFunctionEnvironment<(typeof variables)[number]>>;
 
-function serviceClient(settings: Settings, now: () => number): ReportService {
+function serviceClient(settings: Settings, clock: Clock): ReportService {
   const { baseUrl, vendor, cursorIn, ...limits } = settings.SERVICE_SETTINGS;
   return createReportServiceClient({
     baseUrl,
@@ -52,10 +54,10 @@ function serviceClient(settings: Settings, now: () => number): ReportService {
       client: new SecretsManagerClient(sdkSettings),
       secretId: settings.API_KEY_SECRET_ID,
       field: settings.API_KEY_SECRET_FIELD,
-      now,
+      now: clock.now,
     }),
     limits: limitsOf(limits),
-    now,
+    clock,
   });
 }
 

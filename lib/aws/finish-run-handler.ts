@@ -12,9 +12,11 @@ export function finishRunHandler(env: Environment): StepHandler<RunResult> {
   return stepHandler((telemetry) => {
     const settings = readFunctionEnvironment(env, [...stepVariables, 'BUCKET_NAME', 'KEY_PREFIX']);
     const { BUCKET_NAME: bucket, KEY_PREFIX: prefix } = settings;
+    const common = stepNeeds(settings, telemetry);
+    const { surroundings } = common;
     const needs = {
-      ...stepNeeds(settings, telemetry),
-      store: createS3PageStore({ client: createS3Client(env), bucket, prefix }),
+      ...common,
+      store: createS3PageStore({ client: createS3Client(env), bucket, prefix, surroundings }),
     };
     return ({ execution }) => finishRun(needs, { execution });
   });

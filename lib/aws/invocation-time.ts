@@ -5,6 +5,7 @@
  */
 
 import { ExportError } from '../core/errors.ts';
+import type { Clock } from '../core/ports.ts';
 import type { ServiceSettings } from '../core/settings.ts';
 
 export interface FetchTime extends Disposable {
@@ -22,10 +23,12 @@ export function fetchTime(
   remainingMs: number,
   { totalTimeout, maxPageBytes }: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>,
   label: string,
+  { sleep }: Pick<Clock, 'sleep'>,
 ): FetchTime {
   const fetchingMs = remainingMs - Math.min(storingMs(maxPageBytes), remainingMs / 2);
   const controller = new AbortController();
-  const timer = setTimeout(() => {
+  const done = new AbortController();
+  const runOut = () =>
     controller.abort(
       new ExportError(
         'ServiceUnavailableError',
@@ -33,10 +36,10 @@ export function fetchTime(
           'it is tried again for a while',
       ),
     );
-  }, fetchingMs);
+  sleep(fetchingMs, done.signal).then(runOut, () => {});
   return {
     signal: controller.signal,
     patienceMs: Math.max(0, fetchingMs - totalTimeout),
-    [Symbol.dispose]: () => clearTimeout(timer),
+    [Symbol.dispose]: () => done.abort(),
   };
 }

@@ -2,7 +2,7 @@
 
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import type { Latest } from '../core/model.ts';
-import { isContended, isMissing, pause, refusedLook, type S3Object } from './s3-objects.ts';
+import { type Chance, isContended, isMissing, pause, refusedLook, type S3Object } from './s3-objects.ts';
 
 /** Finishing runs of one export are few; losing more races than this means that something else is wrong. */
 const attempts = 30;
@@ -11,7 +11,7 @@ const attempts = 30;
  * Writes `latest`, unless a pointer with a higher sequence stands there. Replaces only the very pointer that was read
  * (If-Match), so that the slower of two writers decides anew instead of putting the older over the newer.
  */
-export async function replaceLatest(object: S3Object, latest: Latest): Promise<void> {
+export async function replaceLatest(object: S3Object, latest: Latest, surroundings: Chance): Promise<void> {
   const { client, ...place } = object;
   for (let tries = 1; ; tries += 1) {
     const standing = await readPointer(object);
@@ -30,7 +30,7 @@ export async function replaceLatest(object: S3Object, latest: Latest): Promise<v
     } catch (error) {
       // Changed since it was read, or gone.
       if (!(isContended(error) || isMissing(error)) || tries === attempts) throw error;
-      await pause(tries);
+      await pause(tries, surroundings);
     }
   }
 }

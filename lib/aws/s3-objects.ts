@@ -3,11 +3,10 @@
  * that nobody else has created, in one step that is seen whole or not at all.
  */
 
-import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { HeadObjectCommand, type HeadObjectCommandOutput, type S3Client } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../core/errors.ts';
+import type { Surroundings } from '../core/ports.ts';
 import type { Metadata } from './page-metadata.ts';
 import type { Spooled } from './spool.ts';
 
@@ -16,6 +15,9 @@ export interface S3Object {
   readonly Bucket: string;
   readonly Key: string;
 }
+
+/** For tokens that no other attempt has, and for pauses. */
+export type Chance = Pick<Surroundings, 'sleep' | 'randomHex'>;
 
 /** What is known of an object without its bytes. */
 export type Standing = Pick<HeadObjectCommandOutput, 'Metadata' | 'ContentLength'>;
@@ -44,8 +46,9 @@ export async function createObject(
   { client, ...place }: S3Object,
   body: Spooled,
   { contentType, metadata }: { readonly contentType: string; readonly metadata: Metadata },
+  surroundings: Chance,
 ): Promise<Standing & { readonly ours: boolean }> {
-  const attempt = randomUUID();
+  const attempt = surroundings.randomHex(32);
   const Metadata = { ...metadata, attempt };
   for (let tries = 1; ; tries += 1) {
     try {
@@ -72,7 +75,7 @@ export async function createObject(
       const standing = await headObject({ client, ...place });
       if (standing !== undefined) return { ...standing, ours: standing.Metadata?.attempt === attempt };
       if (tries === attempts) throw error;
-      await pause(tries);
+      await pause(tries, surroundings);
     }
   }
 }
@@ -110,8 +113,9 @@ export function refusedLook(cause: unknown, { Bucket, Key }: Omit<S3Object, 'cli
 }
 
 /** Longer after each failure, and never the same for two. */
-export async function pause(failures: number): Promise<void> {
-  await sleep(firstPauseMs * 2 ** Math.min(failures - 1, 5) * (0.5 + Math.random()));
+export async function pause(failures: number, { sleep, randomHex }: Chance): Promise<void> {
+  const random = Number.parseInt(randomHex(6), 16) / 0x1000000;
+  await sleep(firstPauseMs * 2 ** Math.min(failures - 1, 5) * (0.5 + random));
 }
 
 function nameIn(error: unknown, names: ReadonlySet<string>): boolean {

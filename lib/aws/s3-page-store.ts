@@ -12,21 +12,22 @@ import type { StoredPage } from '../core/model.ts';
 import type { PageStore } from '../core/ports.ts';
 import { metadataOf, pageOf } from './page-metadata.ts';
 import { replaceLatest } from './s3-latest-pointer.ts';
-import { createObject, headObject, type S3Object, type Standing } from './s3-objects.ts';
-import { withSpooled } from './spool.ts';
+import { type Chance, createObject, headObject, type S3Object, type Standing } from './s3-objects.ts';
+import { fileSpool, type Spool } from './spool.ts';
 
 export interface S3PageStoreOptions {
   readonly client: S3Client;
   readonly bucket: string;
   /** What every key in the bucket begins with: empty, or with a slash at its end. Keys in the model come without it. */
   readonly prefix: string;
-  /** Where bodies wait for their upload; the system's temporary directory by default. */
-  readonly spoolDirectory?: string;
+  readonly surroundings: Chance;
+  /** Where bodies wait for their upload; files in the system's temporary directory by default. */
+  readonly spool?: Spool;
 }
 
 /** Needs GetObject, PutObject and AbortMultipartUpload on the keys, and ListBucket: without it S3 hides what is missing. */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore {
-  const { client, bucket, prefix, spoolDirectory = tmpdir() } = options;
+  const { client, bucket, prefix, surroundings, spool = fileSpool(tmpdir()) } = options;
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
 
@@ -43,40 +44,50 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore {
     },
 
     async put({ key, run, page, cursor }, fetched) {
-      return await withSpooled(spoolDirectory, fetched.body, async (body) => {
+      return await spool(fetched.body, async (body) => {
         const { bytes, sha256 } = body;
         const { nextCursor, serviceTime } = fetched;
-        const { ours, ...standing } = await createObject(objectAt(key), body, {
-          contentType: asHeader(fetched.contentType),
-          metadata: metadataOf({
-            run,
-            page,
-            bytes,
-            sha256,
-            reports: fetched.reports(),
-            cursor,
-            nextCursor,
-            serviceTime,
-          }),
-        });
+        const { ours, ...standing } = await createObject(
+          objectAt(key),
+          body,
+          {
+            contentType: asHeader(fetched.contentType),
+            metadata: metadataOf({
+              run,
+              page,
+              bytes,
+              sha256,
+              reports: fetched.reports(),
+              cursor,
+              nextCursor,
+              serviceTime,
+            }),
+          },
+          surroundings,
+        );
         // Read from the metadata in either case: whoever comes later must be told the same.
         return { stored: ours, page: readPage(key, standing) };
       });
     },
 
     async putManifest(key, chunks) {
-      await withSpooled(spoolDirectory, chunks, async (body) => {
-        const { ours, Metadata } = await createObject(objectAt(key), body, {
-          contentType: 'application/json',
-          metadata: { sha256: body.sha256 },
-        });
+      await spool(chunks, async (body) => {
+        const { ours, Metadata } = await createObject(
+          objectAt(key),
+          body,
+          {
+            contentType: 'application/json',
+            metadata: { sha256: body.sha256 },
+          },
+          surroundings,
+        );
         if (!ours && Metadata?.sha256 !== body.sha256) {
           throw conflict(locate(key), 'its bytes are others than those of this manifest');
         }
       });
     },
 
-    putLatest: (key, latest) => replaceLatest(objectAt(key), latest),
+    putLatest: (key, latest) => replaceLatest(objectAt(key), latest, surroundings),
 
     locate,
   };

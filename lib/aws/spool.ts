@@ -18,16 +18,27 @@ export interface Spooled {
   read(): Readable;
 }
 
-/** A manifest comes line by line, and a million lines are not worth a write each. */
-const blockBytes = 1024 * 1024;
-
 /**
  * Takes `chunks` in, lends the result to `use`, and lets go of it. An error that `chunks` throws passes through
  * unchanged. Whatever fails, `chunks` are ended: behind them may stand a connection.
- *
- * @throws ConfigurationError where `directory` cannot take it
  */
-export async function withSpooled<Outcome>(
+export type Spool = <Outcome>(
+  chunks: AsyncIterable<string | Uint8Array>,
+  use: (body: Spooled) => Promise<Outcome>,
+) => Promise<Outcome>;
+
+/**
+ * Spools to files in `directory`.
+ * @throws ConfigurationError where it cannot take what comes
+ */
+export function fileSpool(directory: string): Spool {
+  return (chunks, use) => withSpooled(directory, chunks, use);
+}
+
+/** A manifest comes line by line, and a million lines are not worth a write each. */
+const blockBytes = 1024 * 1024;
+
+async function withSpooled<Outcome>(
   directory: string,
   chunks: AsyncIterable<string | Uint8Array>,
   use: (body: Spooled) => Promise<Outcome>,

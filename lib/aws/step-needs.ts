@@ -26,7 +26,7 @@ export function stepNeeds(settings: StepSettings, telemetry: Telemetry): CommonN
     log: createDynamoPageLog({
       client: new DynamoDBClient(sdkSettings),
       table: settings.TABLE_NAME,
-      now: lambdaSurroundings.now,
+      surroundings: lambdaSurroundings,
     }),
     surroundings: lambdaSurroundings,
     emit: telemetry.emit,

@@ -115,6 +115,8 @@ export interface Surroundings {
   randomHex(length: number): string;
 }
 
+export type Clock = Pick<Surroundings, 'now' | 'sleep'>;
+
 /** One fact about a run, for logs and progress. The same words stand in alarms and in the README. */
 export type ExportEvent =
   | ({ readonly event: 'run-started' | 'run-resumed' } & RunProgress)

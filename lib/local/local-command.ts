@@ -116,7 +116,7 @@ async function openService({
       cursorIn,
       apiKey: fixedApiKey(key),
       limits: limitsOf(limits),
-      now: realSurroundings.now,
+      clock: realSurroundings,
     });
   if (baseUrl !== undefined && apiKey !== undefined) {
     const client = connect(baseUrl, apiKey);

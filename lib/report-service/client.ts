@@ -5,7 +5,7 @@
 
 import { type Dispatcher, Pool } from 'undici';
 import { ExportError } from '../core/errors.ts';
-import type { FetchedPage, PageRequest, ReportService } from '../core/ports.ts';
+import type { Clock, FetchedPage, PageRequest, ReportService } from '../core/ports.ts';
 import { answerError, isGood, refusesKey } from './answer-errors.ts';
 import { checkFraming, contentTypeOf, cursorOf, serviceTimeOf, withRequestId } from './answer-headers.ts';
 import { type ApiKeySource, usableApiKey } from './api-key.ts';
@@ -26,8 +26,9 @@ export interface ReportServiceClientOptions {
   readonly cursorIn: CursorRoute;
   readonly apiKey: ApiKeySource;
   readonly limits: Limits;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
+  readonly clock: Clock;
+  /** What carries the requests; by default a pool of connections of the client's own. */
+  readonly dispatcher?: Dispatcher | undefined;
 }
 
 export type ReportServiceClient = ReportService & {
@@ -60,17 +61,11 @@ interface Answer extends Dispatcher.ResponseData {
  * for await (const chunk of page.body) await file.write(chunk);
  */
 export function createReportServiceClient(options: ReportServiceClientOptions): ReportServiceClient {
-  const { apiKey, cursorIn, limits, now } = options;
+  const { apiKey, clock, cursorIn, limits } = options;
+  const { now } = clock;
   const base = baseOf(options.baseUrl);
   const names = headerNames(options.vendor);
-  const pool = new Pool(base.origin, {
-    connect: { timeout: limits.connectTimeoutMs },
-    headersTimeout: limits.headersTimeoutMs,
-    bodyTimeout: limits.bodyTimeoutMs,
-    maxHeaderSize: maxHeaderBytes,
-    pipelining: 1,
-    allowH2: false,
-  });
+  const dispatcher = options.dispatcher ?? poolTo(base, limits);
 
   /** The answer to the request, sent again once where its key is refused and a newer one is there. */
   async function answerTo(exchange: Exchange): Promise<Answer> {
@@ -98,7 +93,9 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     const sentAt = now();
     try {
       const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key });
-      const response = await deadline.race(pool.request({ ...parts, signal: deadline.signal }));
+      const response = await deadline.race(
+        dispatcher.request({ ...parts, origin: base.origin, signal: deadline.signal }),
+      );
       // A body destroyed before it was read emits an error, which without a listener would end the process.
       response.body.on('error', () => {});
       return { ...response, elapsedMs: now() - sentAt };
@@ -139,7 +136,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     async fetchPage(request, signal) {
       signal?.throwIfAborted();
       const keys = new Set<string>();
-      const deadline = startDeadline(limits.totalTimeoutMs, signal);
+      const deadline = startDeadline(limits.totalTimeoutMs, signal, clock);
       const translate: Exchange['translate'] = (error, subject, bytesRead) =>
         transportError(subject, error, { caller: signal, deadline, limits, bytesRead });
       const exchange: Exchange = { request, subject: { label: request.label, keys }, keys, deadline, translate };
@@ -157,8 +154,19 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
         throw error;
       }
     },
-    close: () => pool.destroy(),
+    close: () => dispatcher.destroy(),
   };
+}
+
+function poolTo(base: URL, limits: Limits): Pool {
+  return new Pool(base.origin, {
+    connect: { timeout: limits.connectTimeoutMs },
+    headersTimeout: limits.headersTimeoutMs,
+    bodyTimeout: limits.bodyTimeoutMs,
+    maxHeaderSize: maxHeaderBytes,
+    pipelining: 1,
+    allowH2: false,
+  });
 }
 
 function baseOf(baseUrl: string): URL {

@@ -3,7 +3,9 @@
  * each watch one phase; a body that drips in steadily defeats them all, so one clock must run over the whole request.
  */
 
-/** setTimeout takes no more: a longer time would be none at all. */
+import type { Clock } from '../core/ports.ts';
+
+/** Timers take no more: a longer time would be none at all. */
 const longestTimerMs = 2 ** 31 - 1;
 
 export interface Deadline {
@@ -16,8 +18,13 @@ export interface Deadline {
   readonly release: () => void;
 }
 
-export function startDeadline(totalMs: number, caller: AbortSignal | undefined): Deadline {
+export function startDeadline(
+  totalMs: number,
+  caller: AbortSignal | undefined,
+  { sleep }: Pick<Clock, 'sleep'>,
+): Deadline {
   const controller = new AbortController();
+  const released = new AbortController();
   let endedBy: Deadline['endedBy'];
   const end = (by: 'time' | 'caller') => {
     endedBy ??= by;
@@ -25,7 +32,10 @@ export function startDeadline(totalMs: number, caller: AbortSignal | undefined):
     controller.abort(new Error(by === 'time' ? 'the total time is up' : 'the caller ended the request'));
   };
   const onAbort = () => end('caller');
-  const timer = setTimeout(() => end('time'), Math.min(totalMs, longestTimerMs));
+  sleep(Math.min(totalMs, longestTimerMs), released.signal).then(
+    () => end('time'),
+    () => {},
+  );
   if (caller?.aborted === true) onAbort();
   caller?.addEventListener('abort', onAbort, { once: true });
 
@@ -42,7 +52,7 @@ export function startDeadline(totalMs: number, caller: AbortSignal | undefined):
       return Promise.race([promise, ended]).finally(() => controller.signal.removeEventListener('abort', onEnd));
     },
     release() {
-      clearTimeout(timer);
+      released.abort();
       caller?.removeEventListener('abort', onAbort);
     },
   };

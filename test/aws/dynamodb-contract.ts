@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { CreateTableCommand, DeleteTableCommand, DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb-page-log.ts';
+import { lambdaSurroundings } from '../../lib/aws/lambda-surroundings.ts';
 import type { PageLogHarness } from '../contracts/page-log-contract.ts';
 import type { Endpoint } from './endpoint.ts';
 
@@ -36,8 +37,8 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
     endpoint: endpoint.endpoint,
     client,
     table,
-    log: createDynamoPageLog({ client, table, now: Date.now }),
-    another: createDynamoPageLog({ client: other, table, now: Date.now }),
+    log: createDynamoPageLog({ client, table, surroundings: lambdaSurroundings }),
+    another: createDynamoPageLog({ client: other, table, surroundings: lambdaSurroundings }),
     async cleanup() {
       await client.send(new DeleteTableCommand({ TableName: table }));
       client.destroy();

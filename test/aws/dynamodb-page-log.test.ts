@@ -11,12 +11,15 @@ import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { mockClient } from 'aws-sdk-client-mock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb-page-log.ts';
+import { lambdaSurroundings } from '../../lib/aws/lambda-surroundings.ts';
 import type { PageLog } from '../../lib/core/ports.ts';
 import { pageLogContract } from '../contracts/page-log-contract.ts';
 import { aFullRun, aHead, anExportName, anExportRequest, aPageEntry, aRun, collect } from '../support/builders.ts';
 import { startDynamoDb } from '../support/local-dynamodb.ts';
 import { type DynamoHarness, dynamoHarness } from './dynamodb-contract.ts';
 import { anyone } from './endpoint.ts';
+
+const at = (now: number) => ({ ...lambdaSurroundings, now: () => now });
 
 // Entries of the long run fill more than one answer, which holds 1 MB.
 pageLogContract('The DynamoDB page log', aHarness, { manyEntries: 800 });
@@ -55,7 +58,7 @@ describe('the DynamoDB page log', () => {
       const now = Date.UTC(2026, 10, 20, 2);
       const { client, table } = harness;
       const entry = aPageEntry({ page: 7 });
-      await createDynamoPageLog({ client, table, now: () => now, retentionDays: 30 }).append(entry);
+      await createDynamoPageLog({ client, table, surroundings: at(now), retentionDays: 30 }).append(entry);
 
       expect(await itemAt(entry.export, `run#${entry.run}#page#000000000007`)).toEqual({
         pk: entry.export,
@@ -68,7 +71,7 @@ describe('the DynamoDB page log', () => {
     it('pages are kept for 400 days where nothing else is said', async () => {
       const { client, table } = harness;
       const entry = aPageEntry({ page: 1 });
-      await createDynamoPageLog({ client, table, now: () => 0 }).append(entry);
+      await createDynamoPageLog({ client, table, surroundings: at(0) }).append(entry);
       const { expiresAt } = await itemAt(entry.export, `run#${entry.run}#page#000000000001`);
       expect(expiresAt).toBe(400 * 24 * 3_600);
     });
@@ -130,7 +133,7 @@ describe('the DynamoDB page log', () => {
         },
         { step: 'finalizeRequest', priority: 'low' },
       );
-      return createDynamoPageLog({ client, table, now: Date.now });
+      return createDynamoPageLog({ client, table, surroundings: lambdaSurroundings });
     }
 
     it.each([1, 2])('a head of version %i that meets itself was written', async (version) => {
@@ -157,7 +160,7 @@ describe('the DynamoDB page log', () => {
 describe('what the DynamoDB page log asks of the table', () => {
   function aMockedLog() {
     const client = new DynamoDBClient({ region: 'us-east-1' });
-    return { table: mockClient(client), log: createDynamoPageLog({ client, table: 'page-log', now: () => 0 }) };
+    return { table: mockClient(client), log: createDynamoPageLog({ client, table: 'page-log', surroundings: at(0) }) };
   }
   const taken = (item?: Record<string, unknown>) =>
     new ConditionalCheckFailedException({

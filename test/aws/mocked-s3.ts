@@ -2,12 +2,23 @@
 
 import { PutObjectCommand, type PutObjectCommandInput, S3Client, S3ServiceException } from '@aws-sdk/client-s3';
 import { mockClient } from 'aws-sdk-client-mock';
+import { lambdaSurroundings } from '../../lib/aws/lambda-surroundings.ts';
 import { createS3PageStore } from '../../lib/aws/s3-page-store.ts';
+import type { Spool } from '../../lib/aws/spool.ts';
 
-export function aMockedStore(options: { readonly spoolDirectory?: string } = {}) {
+export function aMockedStore(options: { readonly spool?: Spool } = {}) {
   const client = new S3Client({ region: 'us-east-1' });
   const s3 = mockClient(client);
-  return { s3, store: createS3PageStore({ client, bucket: 'bucket', prefix: 'all/reports/', ...options }) };
+  return {
+    s3,
+    store: createS3PageStore({
+      client,
+      bucket: 'bucket',
+      prefix: 'all/reports/',
+      surroundings: lambdaSurroundings,
+      ...options,
+    }),
+  };
 }
 
 type MockedS3 = ReturnType<typeof aMockedStore>['s3'];

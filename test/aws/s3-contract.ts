@@ -8,6 +8,7 @@ import {
   ListObjectsV2Command,
   S3Client,
 } from '@aws-sdk/client-s3';
+import { lambdaSurroundings } from '../../lib/aws/lambda-surroundings.ts';
 import { createS3PageStore } from '../../lib/aws/s3-page-store.ts';
 import type { PageStoreHarness } from '../contracts/page-store-contract.ts';
 import { collect } from '../support/builders.ts';
@@ -21,7 +22,9 @@ export async function s3Harness({ bucket, ...endpoint }: Endpoint & { bucket: st
   await client
     .send(new HeadBucketCommand({ Bucket: bucket }))
     .catch(() => client.send(new CreateBucketCommand({ Bucket: bucket })));
-  const [store, another] = clients.map((each) => createS3PageStore({ client: each, bucket, prefix }));
+  const [store, another] = clients.map((each) =>
+    createS3PageStore({ client: each, bucket, prefix, surroundings: lambdaSurroundings }),
+  );
   if (store === undefined || another === undefined) throw new Error('two clients make two stores');
 
   async function* keysUnder(begin: string): AsyncGenerator<string> {

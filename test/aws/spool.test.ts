@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import { withSpooled } from '../../lib/aws/spool.ts';
+import { fileSpool } from '../../lib/aws/spool.ts';
 import { inRandomChunks, randomBody, sha256Of } from '../support/builders.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -13,7 +13,7 @@ describe('a spooled body', () => {
     async function* chunks() {
       yield* inRandomChunks(body);
     }
-    await withSpooled(directory.path, chunks(), async (spooled) => {
+    await fileSpool(directory.path)(chunks(), async (spooled) => {
       expect(spooled).toMatchObject({ bytes: body.length, sha256: sha256Of(body) });
       const readings = [
         ...(await Promise.all([spooled.read(), spooled.read()].map(buffer))),
@@ -26,7 +26,7 @@ describe('a spooled body', () => {
   it('may be empty', async () => {
     await using directory = await temporaryDirectory();
     async function* nothing() {}
-    await withSpooled(directory.path, nothing(), async (spooled) => {
+    await fileSpool(directory.path)(nothing(), async (spooled) => {
       expect(spooled).toMatchObject({ bytes: 0, sha256: sha256Of('') });
       expect(await buffer(spooled.read())).toHaveLength(0);
     });
@@ -38,7 +38,7 @@ describe('a spooled body', () => {
       yield randomBody(3_000_000);
       expect(await readdir(directory.path)).toEqual([]);
     }
-    await withSpooled(directory.path, chunks(), async ({ bytes }) => {
+    await fileSpool(directory.path)(chunks(), async ({ bytes }) => {
       expect(bytes).toBe(3_000_000);
       expect(await readdir(directory.path)).toEqual([]);
     });
@@ -54,7 +54,7 @@ describe('a spooled body', () => {
         ended = true;
       }
     }
-    const spooling = withSpooled(join(directory.path, 'missing'), endless(), async () => 'used');
+    const spooling = fileSpool(join(directory.path, 'missing'))(endless(), async () => 'used');
     await expect(spooling).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringMatching(/missing cannot take .*ENOENT.*temporary storage/) as unknown as string,

@@ -1,59 +1,55 @@
 /** One clock over the whole of a request, and nothing left of it afterwards. */
 
 import { getEventListeners } from 'node:events';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { startDeadline } from '../../lib/report-service/deadline.ts';
+import { aVirtualClock, type VirtualClock } from '../support/virtual-clock.ts';
 
+let clock: VirtualClock;
 beforeEach(() => {
-  vi.useFakeTimers();
-});
-afterEach(() => {
-  vi.useRealTimers();
+  clock = aVirtualClock();
 });
 
 describe('a deadline', () => {
-  it('ends the request when its time is up, and says so', () => {
-    const deadline = startDeadline(1_000, undefined);
-    vi.advanceTimersByTime(999);
+  it('ends the request when its time is up, and says so', async () => {
+    const deadline = startDeadline(1_000, undefined, clock);
+    await clock.pass(999);
     expect(deadline.endedBy).toBeUndefined();
-    vi.advanceTimersByTime(1);
+    await clock.pass(1);
     expect(deadline.endedBy).toBe('time');
     expect(deadline.signal.aborted).toBe(true);
   });
 
-  it('remembers what came first', () => {
+  it('remembers what came first', async () => {
     const caller = new AbortController();
-    const deadline = startDeadline(1_000, caller.signal);
+    const deadline = startDeadline(1_000, caller.signal, clock);
     caller.abort();
-    vi.advanceTimersByTime(1_000);
+    await clock.pass(1_000);
     expect(deadline.endedBy).toBe('caller');
   });
 
-  it('released, leaves neither timer nor listener behind', () => {
+  it('released, leaves neither timer nor listener behind', async () => {
     const { signal } = new AbortController();
-    const deadline = startDeadline(1_000, signal);
+    const deadline = startDeadline(1_000, signal, clock);
     deadline.release();
     deadline.release();
-    expect(vi.getTimerCount()).toBe(0);
+    expect(clock.sleepers()).toBe(0);
     expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
-  it('longer than a timer can be is a long one, not none', () => {
-    const deadline = startDeadline(2 ** 40, undefined);
-    vi.advanceTimersByTime(1_000_000);
+  it('longer than a timer can be is a long one, not none', async () => {
+    const deadline = startDeadline(2 ** 40, undefined, clock);
+    await clock.pass(1_000_000);
     expect(deadline.endedBy).toBeUndefined();
     deadline.release();
   });
 
   it('lets a race go to whoever is first, and then listens no more', async () => {
-    const deadline = startDeadline(1_000, undefined);
+    const deadline = startDeadline(1_000, undefined, clock);
     await expect(deadline.race(Promise.resolve('page'))).resolves.toBe('page');
     await expect(deadline.race(Promise.reject(new Error('no page')))).rejects.toThrow('no page');
     expect(getEventListeners(deadline.signal, 'abort')).toEqual([]);
-    const [outcome] = await Promise.allSettled([
-      deadline.race(new Promise(() => {})),
-      Promise.try(() => vi.advanceTimersByTime(1_000)),
-    ]);
+    const [outcome] = await Promise.allSettled([deadline.race(new Promise(() => {})), clock.pass(1_000)]);
     expect(outcome).toMatchObject({ reason: { message: 'the total time is up' } });
   });
 });

@@ -5,17 +5,23 @@ import { expect } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../lib/core/model.ts';
 import type { FetchedPage, PageRequest } from '../../lib/core/ports.ts';
+import { realSurroundings } from '../../lib/local/run-locally.ts';
 import { fixedApiKey } from '../../lib/report-service/api-key.ts';
 import { createReportServiceClient, type ReportServiceClient } from '../../lib/report-service/client.ts';
 
 type Options = Parameters<typeof createReportServiceClient>[0];
+
+type ClientParts = Partial<Omit<Options, 'limits'>> & {
+  readonly limits?: Partial<Options['limits']>;
+  readonly now?: () => number;
+};
 
 /** Every character in it is written differently in JSON, in URLs, in HTML or in inspect's quotes. */
 export const trickyApiKey = 'S3cr3t/key+with="odd"&<chars>  \\%42';
 
 export function clientFor(
   service: { readonly url: string },
-  { limits, ...options }: Partial<Omit<Options, 'limits'>> & { readonly limits?: Partial<Options['limits']> } = {},
+  { limits, now, ...options }: ClientParts = {},
 ): ReportServiceClient & AsyncDisposable {
   const client = createReportServiceClient({
     baseUrl: service.url,
@@ -30,7 +36,7 @@ export function clientFor(
       maxPageBytes: 1024 * 1024,
       ...limits,
     },
-    now: Date.now,
+    clock: { ...realSurroundings, ...(now && { now }) },
     ...options,
   });
   return { ...client, [Symbol.asyncDispose]: () => client.close() };
