@@ -16,14 +16,16 @@ import {
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
 import type { PageLog, RunRef, Surroundings } from '../core/ports.ts';
+import { openEntry, openHead, type Place } from '../core/stored-values.ts';
 import {
+  entryIn,
+  headIn,
   headItem,
   headKey,
-  headOf,
   type Item,
   type ItemKey,
   keyItem,
-  pageEntryOf,
+  pageInKey,
   pageItem,
   pageItemKey,
   pagesPrefix,
@@ -78,10 +80,19 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
       }),
     );
 
+  const place: Place = {
+    name: `table ${table}`,
+    mendHead: (exportName) =>
+      `put the item back (pk ${exportName}, sk ${headKey(exportName).sk}), as point-in-time recovery has it, or delete it ` +
+      'and set since.initial to where the next run is to start',
+  };
+  const entryAt = ({ export: exportName, run }: RunRef, item: Item) =>
+    openEntry({ export: exportName, run, page: pageInKey({ run }, item.sk?.S) }, place, () => entryIn(item));
+
   return {
     async head(exportName) {
       const item = await get(headKey(exportName));
-      return item && headOf(item);
+      return item && openHead(exportName, place, () => headIn(item));
     },
 
     async replaceHead(head) {
@@ -104,7 +115,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
         ConditionExpression: 'attribute_not_exists(pk)',
       });
       if (written) return entry;
-      if (standing !== undefined) return pageEntryOf(standing);
+      if (standing !== undefined) return entryAt(entry, standing);
       throw new Error(
         `Page ${entry.page} of run ${entry.run} was in the page log ${table} and is gone; it is tried again for a while`,
       );
@@ -112,14 +123,14 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
 
     async last(run) {
       const { Items: [item] = [] } = await query(run, { ScanIndexForward: false, Limit: 1 });
-      return item && pageEntryOf(item);
+      return item && entryAt(run, item);
     },
 
     async *entries(run) {
       let next: QueryCommandInput['ExclusiveStartKey'];
       do {
         const batch = await query(run, { Limit: batchSize, ExclusiveStartKey: next });
-        for (const item of batch.Items ?? []) yield pageEntryOf(item);
+        for (const item of batch.Items ?? []) yield entryAt(run, item);
         next = batch.LastEvaluatedKey;
       } while (next !== undefined);
     },

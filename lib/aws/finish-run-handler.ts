@@ -2,7 +2,8 @@
 
 import { finishRun } from '../core/finish-run.ts';
 import { readFunctionEnvironment } from '../core/function-environment.ts';
-import type { RunResult } from '../core/model.ts';
+import { asRunId, type RunResult } from '../core/model.ts';
+import type { Turn } from '../core/turn.ts';
 import { createS3Client } from './s3-client.ts';
 import { createS3PageStore } from './s3-page-store.ts';
 import { type Environment, type StepHandler, stepHandler } from './step-handler.ts';
@@ -18,6 +19,6 @@ export function finishRunHandler(env: Environment): StepHandler<RunResult> {
       ...common,
       store: createS3PageStore({ client: createS3Client(env), bucket, prefix, surroundings }),
     };
-    return ({ execution }) => finishRun(needs, { execution });
+    return ({ input, execution }) => finishRun(needs, { run: asRunId((input as Turn).run), execution });
   });
 }

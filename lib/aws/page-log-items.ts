@@ -3,13 +3,16 @@
  * each of its facts, and the partition key is the export's name, by which permissions can be drawn.
  *
  * The one exception is the filter of a request. It is any JSON at all, and a table keeps neither the order of its names
- * nor an empty one nor every number; so it is kept as text.
+ * nor an empty one nor every number; so it is kept as text. Beside it all stands the seal of the value as the core knows
+ * it, which does not mind in which order a table gives attributes back.
  */
 
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import type { Head, JsonObject, PageEntry } from '../core/model.ts';
 import type { RunRef } from '../core/ports.ts';
+import { sealOf } from '../core/seal.ts';
+import type { Sealed } from '../core/stored-values.ts';
 
 export type Item = Record<string, AttributeValue>;
 
@@ -30,6 +33,14 @@ export const pageItemKey = ({ export: pk, run, page }: Pick<PageEntry, 'export' 
   sk: `${pagesPrefix({ run })}${String(page).padStart(12, '0')}`,
 });
 
+/** The page that an item with this `sk` is about; NaN where it can be about none. */
+export function pageInKey(run: Pick<RunRef, 'run'>, sk: string | undefined): number {
+  const prefix = pagesPrefix(run);
+  return sk?.startsWith(prefix) && /^\d{12}$/.test(sk.slice(prefix.length))
+    ? Number(sk.slice(prefix.length))
+    : Number.NaN;
+}
+
 /** `writeToken` is this write's own: by it a repetition recognises what it has written itself. */
 export function headItem(head: Head, writeToken: string): Item {
   const { active, watermark } = head;
@@ -38,44 +49,49 @@ export function headItem(head: Head, writeToken: string): Item {
     ...head,
     active: active && { ...active, request: flat(active.request) },
     watermark: watermark && flat(watermark),
+    seal: sealOf(head),
     writeToken,
   });
 }
 
 /** `expiresAt` in seconds since the epoch: when the table may drop the item. */
 export function pageItem(entry: PageEntry, expiresAt: number): Item {
-  return itemOf({ ...pageItemKey(entry), ...entry, expiresAt });
+  return itemOf({ ...pageItemKey(entry), ...entry, seal: sealOf(entry), expiresAt });
 }
 
 export function keyItem(key: ItemKey): Item {
   return itemOf({ ...key });
 }
 
-export function headOf(item: Item): Head {
-  const { pk: _pk, sk: _sk, writeToken: _token, ...head } = unmarshall(item);
+/** What the item says is a head, to be looked at. @throws where it cannot be one */
+export function headIn(item: Item): Sealed {
+  const { pk: _pk, sk: _sk, writeToken: _token, seal, ...head } = unmarshall(item);
   const { active, watermark } = head;
-  return {
+  const value = {
     ...head,
     ...(active && { active: { ...active, request: whole(active.request) } }),
     ...(watermark && { watermark: whole(watermark) }),
-  } as Head;
+  };
+  return { value, seal };
 }
 
 function flat<Filtered extends { readonly filter: JsonObject }>(value: Filtered) {
   return { ...value, filter: JSON.stringify(value.filter) };
 }
 
-function whole(value: { readonly filter?: string }) {
-  return value.filter === undefined ? value : { ...value, filter: JSON.parse(value.filter) as JsonObject };
+function whole(value: { readonly filter?: unknown } | undefined) {
+  if (typeof value?.filter !== 'string') throw new Error('its filter is missing');
+  return { ...value, filter: JSON.parse(value.filter) as unknown };
 }
 
 export function writeTokenOf(item: Item): string | undefined {
   return item.writeToken?.S;
 }
 
-export function pageEntryOf(item: Item): PageEntry {
-  const { pk: _pk, sk: _sk, expiresAt: _expires, ...entry } = unmarshall(item);
-  return entry as PageEntry;
+/** What the item says is a page's entry, to be looked at. @throws where it cannot be one */
+export function entryIn(item: Item): Sealed {
+  const { pk: _pk, sk: _sk, expiresAt: _expires, seal, ...value } = unmarshall(item);
+  return { value, seal };
 }
 
 function itemOf(values: Readonly<Record<string, unknown>>): Item {

@@ -6,8 +6,9 @@
  */
 
 import { createHash } from 'node:crypto';
-import type { HeadObjectCommandOutput } from '@aws-sdk/client-s3';
-import { asCursor, asRunId, type Continuation, type Instant, type StoredPage } from '../core/model.ts';
+import { asCursor, asRunId, type Continuation, type Instant, type PageFacts } from '../core/model.ts';
+import { sealOf } from '../core/seal.ts';
+import { openFacts } from '../core/stored-values.ts';
 
 export type Metadata = Readonly<Record<string, string>>;
 
@@ -18,52 +19,53 @@ const longestCursor = 800;
 const travelsUnchanged = (value: string): boolean =>
   value.length <= longestCursor && /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(value) && !value.includes('=?');
 
-export function metadataOf(page: Omit<StoredPage, 'key'>): Metadata {
+export function metadataOf(page: PageFacts): Metadata {
+  const facts = { ...page, cursor: asCarried(page.cursor), nextCursor: asCarried(page.nextCursor) };
   return {
-    run: page.run,
-    page: String(page.page),
-    bytes: String(page.bytes),
-    sha256: page.sha256,
-    ...(page.reports === null ? {} : { reports: String(page.reports) }),
-    ...cursorAs('cursor', page.cursor),
-    ...cursorAs('next-cursor', page.nextCursor),
+    run: facts.run,
+    page: String(facts.page),
+    bytes: String(facts.bytes),
+    sha256: facts.sha256,
+    ...(facts.reports === null ? {} : { reports: String(facts.reports) }),
+    ...cursorAs('cursor', facts.cursor),
+    ...cursorAs('next-cursor', facts.nextCursor),
     // Said outright: metadata that lost its cursor on the way must not make this the last page.
-    'last-page': String(page.nextCursor === null),
-    ...(page.serviceTime === null ? {} : { 'service-time': page.serviceTime }),
+    'last-page': String(facts.nextCursor === null),
+    ...(facts.serviceTime === null ? {} : { 'service-time': facts.serviceTime }),
+    seal: sealOf(facts),
   };
 }
 
-/** The page that `metadata` tells of, or undefined where it does not fit the object or is not all there. */
-export function pageOf(
-  key: string,
-  { Metadata: metadata = {}, ContentLength: length }: Pick<HeadObjectCommandOutput, 'Metadata' | 'ContentLength'>,
-): StoredPage | undefined {
-  const page = numberIn(metadata.page);
-  const bytes = numberIn(metadata.bytes);
-  const reports = metadata.reports === undefined ? null : numberIn(metadata.reports);
-  const { run, sha256, 'service-time': serviceTime = null } = metadata;
+/** The facts of the page at `key` that `metadata` tells. @throws Error that says why they are not what was written there */
+export function factsOf(key: string, metadata: Metadata): PageFacts {
+  const { run = '', page, bytes, sha256 = '', reports, 'service-time': serviceTime = null } = metadata;
   const nextCursor = cursorIn(metadata, 'next-cursor');
-  if (run === undefined || page === undefined || bytes === undefined || reports === undefined) return undefined;
-  if (bytes !== length || !/^[0-9a-f]{64}$/.test(sha256 ?? '')) return undefined;
-  if (metadata['last-page'] !== String(nextCursor === null)) return undefined;
-  return {
+  if (metadata['last-page'] !== String(nextCursor === null)) {
+    throw new Error('it does not say in one way whether a page follows');
+  }
+  const value = {
     key,
     run: asRunId(run),
-    page,
-    bytes,
-    sha256: sha256 as string,
-    reports,
+    page: Number(page),
+    bytes: Number(bytes),
+    sha256,
+    reports: reports === undefined ? null : Number(reports),
     cursor: cursorIn(metadata, 'cursor'),
     nextCursor,
     serviceTime: serviceTime as Instant | null,
-  };
+  } satisfies PageFacts;
+  return openFacts(() => ({ value, seal: metadata.seal }));
+}
+
+/** Whole where it comes back as it was, otherwise as its hash. */
+function asCarried(cursor: Continuation): Continuation {
+  if (typeof cursor !== 'string' || travelsUnchanged(cursor)) return cursor;
+  return { sha256: createHash('sha256').update(cursor).digest('hex') };
 }
 
 function cursorAs(name: string, cursor: Continuation): Metadata {
   if (cursor === null) return {};
-  if (typeof cursor !== 'string') return { [`${name}-sha256`]: cursor.sha256 };
-  if (travelsUnchanged(cursor)) return { [name]: cursor };
-  return { [`${name}-sha256`]: createHash('sha256').update(cursor).digest('hex') };
+  return typeof cursor === 'string' ? { [name]: cursor } : { [`${name}-sha256`]: cursor.sha256 };
 }
 
 function cursorIn(metadata: Metadata, name: string): Continuation {
@@ -71,8 +73,4 @@ function cursorIn(metadata: Metadata, name: string): Continuation {
   if (whole !== undefined) return asCursor(whole);
   const sha256 = metadata[`${name}-sha256`];
   return sha256 === undefined ? null : { sha256 };
-}
-
-function numberIn(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
 }

@@ -20,7 +20,10 @@ export interface S3Object {
 export type Chance = Pick<Surroundings, 'sleep' | 'randomHex'>;
 
 /** What is known of an object without its bytes. */
-export type Standing = Pick<HeadObjectCommandOutput, 'Metadata' | 'ContentLength'>;
+export type Standing = Pick<
+  HeadObjectCommandOutput,
+  'Metadata' | 'ContentLength' | 'ETag' | 'ChecksumSHA256' | 'ChecksumType'
+>;
 
 /** Up to this size one PutObject; larger ones in parts of it. (lanes + 1) × part size is the memory they take. */
 const partBytes = 8 * 1024 * 1024;
@@ -52,7 +55,7 @@ export async function createObject(
   const Metadata = { ...metadata, attempt };
   for (let tries = 1; ; tries += 1) {
     try {
-      await new Upload({
+      const { ETag } = await new Upload({
         client,
         queueSize: lanes,
         partSize: Math.max(partBytes, Math.ceil(body.bytes / mostParts)),
@@ -66,10 +69,10 @@ export async function createObject(
           IfNoneMatch: '*',
           ChecksumAlgorithm: 'SHA256',
           // Of the whole, so only where the whole goes at once; parts have checksums of their own.
-          ...(body.bytes <= partBytes ? { ChecksumSHA256: Buffer.from(body.sha256, 'hex').toString('base64') } : {}),
+          ...(body.bytes <= partBytes ? { ChecksumSHA256: base64(body.sha256) } : {}),
         },
       }).done();
-      return { ours: true, Metadata, ContentLength: body.bytes };
+      return { ours: true, Metadata, ContentLength: body.bytes, ETag };
     } catch (error) {
       if (!nameIn(error, contended)) throw error;
       const standing = await headObject({ client, ...place });
@@ -85,12 +88,27 @@ const missing: ReadonlySet<string> = new Set(['NotFound', 'NoSuchKey']);
 /** @throws ConfigurationError where S3 does not let us look */
 export async function headObject({ client, ...place }: S3Object): Promise<Standing | undefined> {
   try {
-    return await client.send(new HeadObjectCommand(place));
+    return await client.send(new HeadObjectCommand({ ...place, ChecksumMode: 'ENABLED' }));
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw refusedLook(error, place) ?? error;
   }
 }
+
+/**
+ * Whether the bytes of `standing` are known to be others than those with this hash: of what was sent whole with a SHA-256
+ * S3 has checked and kept it. Of what came in parts it has none of the whole; not every server says so by the type.
+ */
+export function hasOtherBytes(
+  { ChecksumSHA256: checksum, ChecksumType: type }: Standing,
+  { bytes, sha256 }: Pick<Spooled, 'bytes' | 'sha256'>,
+): boolean {
+  if (checksum === undefined || checksum.includes('-')) return false;
+  const ofTheWhole = type === undefined ? bytes <= partBytes : type === 'FULL_OBJECT';
+  return ofTheWhole && checksum !== base64(sha256);
+}
+
+const base64 = (hexadecimal: string): string => Buffer.from(hexadecimal, 'hex').toString('base64');
 
 export function isMissing(error: unknown): boolean {
   return nameIn(error, missing);
@@ -107,7 +125,8 @@ export function refusedLook(cause: unknown, { Bucket, Key }: Omit<S3Object, 'cli
   return new ExportError(
     'ConfigurationError',
     `S3 refuses a look at s3://${Bucket}/${Key} (403). Allow s3:GetObject on it and s3:ListBucket on the bucket: ` +
-      'without the latter S3 says 403 where it means that nothing is there. Then start again',
+      'without the latter S3 says 403 where it means that nothing is there; and kms:Decrypt, where a key of yours ' +
+      'encrypts it. Then start again',
     { cause },
   );
 }

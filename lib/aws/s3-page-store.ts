@@ -8,11 +8,12 @@
 import { tmpdir } from 'node:os';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { ExportError } from '../core/errors.ts';
-import type { StoredPage } from '../core/model.ts';
+import type { PageFacts, StoredPage } from '../core/model.ts';
 import type { PageStore } from '../core/ports.ts';
-import { metadataOf, pageOf } from './page-metadata.ts';
+import { factsOf, metadataOf } from './page-metadata.ts';
 import { replaceLatest } from './s3-latest-pointer.ts';
-import { type Chance, createObject, headObject, type S3Object, type Standing } from './s3-objects.ts';
+import { listObjects, revisionOf } from './s3-listing.ts';
+import { type Chance, createObject, hasOtherBytes, headObject, type S3Object, type Standing } from './s3-objects.ts';
 import { fileSpool, type Spool } from './spool.ts';
 
 export interface S3PageStoreOptions {
@@ -32,9 +33,19 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore {
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
 
   const readPage = (key: string, standing: Standing): StoredPage => {
-    const page = pageOf(key, standing);
-    if (page !== undefined) return page;
-    throw conflict(locate(key), 'its metadata is not that of a page of its size');
+    const facts = readFacts(key, standing);
+    const { ContentLength: bytes } = standing;
+    if (bytes !== facts.bytes) throw conflict(locate(key), `it has ${bytes} bytes, its metadata says ${facts.bytes}`);
+    if (hasOtherBytes(standing, facts)) throw conflict(locate(key), 'its bytes are not those its metadata tells of');
+    return { ...facts, revision: revisionOf(standing.ETag) };
+  };
+  const readFacts = (key: string, { Metadata = {} }: Standing): PageFacts => {
+    try {
+      return factsOf(key, Metadata);
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw conflict(locate(key), `its metadata is not what was written with it: ${why}`, cause);
+    }
   };
 
   return {
@@ -53,6 +64,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore {
           {
             contentType: asHeader(fetched.contentType),
             metadata: metadataOf({
+              key,
               run,
               page,
               bytes,
@@ -72,7 +84,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore {
 
     async putManifest(key, chunks) {
       await spool(chunks, async (body) => {
-        const { ours, Metadata } = await createObject(
+        const { ours, ...standing } = await createObject(
           objectAt(key),
           body,
           {
@@ -81,13 +93,21 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore {
           },
           surroundings,
         );
-        if (!ours && Metadata?.sha256 !== body.sha256) {
-          throw conflict(locate(key), 'its bytes are others than those of this manifest');
-        }
+        const { Metadata, ContentLength } = standing;
+        const isThisOne =
+          Metadata?.sha256 === body.sha256 && ContentLength === body.bytes && !hasOtherBytes(standing, body);
+        if (!ours && !isThisOne) throw conflict(locate(key), 'its bytes are others than those of this manifest');
       });
     },
 
-    putLatest: (key, latest) => replaceLatest(objectAt(key), latest, surroundings),
+    putLatest: (key, latest, hasBegun) => replaceLatest(objectAt(key), latest, hasBegun, surroundings),
+
+    async *list(folder) {
+      for await (const object of listObjects({ client, Bucket: bucket }, `${prefix}${folder}/`)) {
+        const key = object.key.slice(prefix.length);
+        if (key.lastIndexOf('/') === folder.length) yield { ...object, key };
+      }
+    },
 
     locate,
   };
@@ -97,10 +117,11 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore {
 const asHeader = (contentType: string): string =>
   /^[\x20-\x7e]+$/.test(contentType) ? contentType : 'application/octet-stream';
 
-function conflict(where: string, why: string): ExportError {
+function conflict(where: string, why: string, cause?: unknown): ExportError {
   return new ExportError(
     'PageConflictError',
     `${where} is there already, but not as this exporter left it: ${why}. Nothing was touched; ` +
       'if it was changed by mistake, move it away and start again',
+    cause === undefined ? {} : { cause },
   );
 }

@@ -38,24 +38,27 @@ export function fileSpool(directory: string): Spool {
 /** A manifest comes line by line, and a million lines are not worth a write each. */
 const blockBytes = 1024 * 1024;
 
+/** What is read is the upload's, which makes parts of it: what does not fit into one is held together with it. */
+const readBytes = 256 * 1024;
+
 async function withSpooled<Outcome>(
   directory: string,
   chunks: AsyncIterable<string | Uint8Array>,
   use: (body: Spooled) => Promise<Outcome>,
 ): Promise<Outcome> {
   const hash = createHash('sha256');
+  // One for the whole body: a new one for each block would be garbage faster than it is collected.
+  const block = Buffer.allocUnsafeSlow(blockBytes);
+  let inBlock = 0;
   let bytes = 0;
   let file: FileHandle | undefined;
-  let block: Uint8Array[] = [];
-  let inBlock = 0;
   const write = async () => {
     try {
       file ??= await openNameless(directory);
-      await file.writeFile(Buffer.concat(block));
+      await file.writeFile(block.subarray(0, inBlock));
     } catch (cause) {
       throw refused(directory, cause);
     }
-    block = [];
     inBlock = 0;
   };
   try {
@@ -63,12 +66,18 @@ async function withSpooled<Outcome>(
       const data = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
       hash.update(data);
       bytes += data.byteLength;
-      block.push(data);
-      inBlock += data.byteLength;
-      if (inBlock >= blockBytes) await write();
+      for (let taken = 0; taken < data.byteLength; ) {
+        const fitting = data.subarray(taken, taken + blockBytes - inBlock);
+        block.set(fitting, inBlock);
+        taken += fitting.byteLength;
+        inBlock += fitting.byteLength;
+        if (inBlock === blockBytes) await write();
+      }
     }
     await write();
-    return await use({ bytes, sha256: hash.digest('hex'), read: () => Readable.from(blocksOf(file, bytes)) });
+    // Bytes, not objects, of which a stream would read a dozen ahead.
+    const read = () => Readable.from(blocksOf(file, bytes), { objectMode: false });
+    return await use({ bytes, sha256: hash.digest('hex'), read });
   } finally {
     await file?.close().catch(() => undefined);
   }
@@ -84,10 +93,9 @@ async function openNameless(directory: string): Promise<FileHandle> {
 /** By position, so that two readers at once do not disturb each other. */
 async function* blocksOf(file: FileHandle | undefined, bytes: number): AsyncGenerator<Buffer> {
   for (let position = 0; position < bytes; ) {
-    const { buffer, bytesRead } = (await file?.read({ buffer: Buffer.alloc(blockBytes), position })) ?? {};
-    if (buffer === undefined || bytesRead === undefined || bytesRead === 0) {
-      throw new Error(`A spooled body of ${bytes} bytes ends after ${position}`);
-    }
+    const buffer = Buffer.allocUnsafeSlow(Math.min(readBytes, bytes - position));
+    const { bytesRead } = (await file?.read({ buffer, position })) ?? { bytesRead: 0 };
+    if (bytesRead === 0) throw new Error(`A spooled body of ${bytes} bytes ends after ${position}`);
     yield buffer.subarray(0, bytesRead);
     position += bytesRead;
   }

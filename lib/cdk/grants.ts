@@ -61,8 +61,9 @@ export function grantsOf({ exportName, bucket, prefix, table, secret, encryption
         objects,
         "These are the export's own objects; nothing else in the bucket is within reach",
       );
-      // Without it S3 answers 403, not 404, for a page that is not there yet. A condition on s3:prefix would spoil that:
-      // a HEAD carries no prefix. It shows the names of keys, never what they hold.
+      // By it FinishRun sees whether every page is still there, and without it S3 answers 403, not 404, for a page that is
+      // not there yet. A condition on s3:prefix would spoil that: a HEAD carries no prefix. It shows the names, sizes and
+      // ETags of objects, never what they hold.
       allow(role, ['s3:ListBucket'], bucket.bucketArn);
       const key = bucket.encryptionKey ?? encryptionKey;
       if (key !== undefined) allowKey(role, key, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);

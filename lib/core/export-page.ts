@@ -104,7 +104,7 @@ function entryOf(
 ): PageEntry {
   const before = last?.totals ?? { reports: 0, bytes: 0 };
   const followed = nextCursor === null ? undefined : followCursor(last?.cycle ?? null, nextCursor);
-  const { key, bytes, sha256, reports, serviceTime } = stored;
+  const { key, bytes, sha256, revision, reports, serviceTime } = stored;
   return {
     export: run.export,
     run: run.run,
@@ -112,6 +112,7 @@ function entryOf(
     key,
     bytes,
     sha256,
+    revision,
     reports,
     cursor: identity.cursor,
     nextCursor,

@@ -25,7 +25,8 @@ export async function failRun(
 ): Promise<FailedRun> {
   const parsed = failureSchema.safeParse(command.failure);
   const failure = parsed.success ? parsed.data : { Error: 'States.Unknown', Cause: '' };
-  const message = messageOf(failure.Cause).slice(0, longestMessage);
+  // Not every store keeps the half of a character that is left where a message is cut.
+  const message = messageOf(failure.Cause).slice(0, longestMessage).toWellFormed();
   const failed = await changeHead<FailedRun>(log, definition.name, async (head) => {
     const about = { export: definition.name, error: failure.Error, message };
     const { active, ...idle } = head;

@@ -1,45 +1,53 @@
 /**
  * Publishes a finished walk and moves the watermark.
  *
- * The order of writes is the promise to readers: seal (so that the manifest's bytes are settled), manifest (publishes),
- * latest (points at it), head (watermark, and the export is free again). A crash between any two leaves a run that is
- * still active; finishing it again writes the same bytes and goes on.
+ * The order of writes is the promise to readers: settle (so that the manifest's bytes are), manifest (publishes, once
+ * every page was found in the store as it was logged), latest (points at it), head (watermark, and the export is free
+ * again). A crash between any two leaves a run that is still active; finishing it again writes the same bytes and goes on.
  */
 
 import { ExportError } from './errors.ts';
 import { changeHead, ownedRun } from './head.ts';
 import { instantOf } from './instants.ts';
 import { latestKey, manifestKey } from './layout.ts';
-import { manifestChunks, type SealedRun } from './manifest.ts';
-import type { PageEntry, Run, RunResult } from './model.ts';
+import { manifestChunks, type SettledRun } from './manifest.ts';
+import type { PageEntry, Run, RunId, RunResult } from './model.ts';
 import type { PageLog, StepNeeds } from './ports.ts';
+import { storedEntries } from './stocktaking.ts';
 import { watermarkAfter } from './watermark.ts';
 
 export type FinishRunNeeds = Pick<StepNeeds, 'definition' | 'store' | 'log' | 'surroundings' | 'emit'>;
 
 /**
- * Completes the run that `execution` owns; repeated in the same execution, it answers the same.
- * @throws PageConflictError where the log is no unbroken chain, RunSupersededError where the execution owns no run.
+ * Completes `run`, which `execution` must own; repeated, it answers the same.
+ * @throws PageConflictError where the log is no unbroken chain, or the store does not hold what it names;
+ *   RunSupersededError where the execution does not own the run.
  */
-export async function finishRun(needs: FinishRunNeeds, command: { readonly execution: string }): Promise<RunResult> {
+export async function finishRun(
+  needs: FinishRunNeeds,
+  command: { readonly run: RunId; readonly execution: string },
+): Promise<RunResult> {
   const { definition, store, log, emit } = needs;
   const { execution } = command;
   const completed = (await log.head(definition.name))?.lastCompleted;
-  if (completed?.execution === execution) {
+  if (completed?.execution === execution && completed.result.run === command.run) {
     // Told again: whoever completed it may have been cut off before it was heard.
     emit({ event: 'run-completed', ...completed.result });
     return completed.result;
   }
 
-  const run = await seal(needs, execution);
+  const run = await settle(needs, command);
   const { first, last } = await endsOf(log, run);
   const manifest = manifestKey(run);
-  await store.putManifest(manifest, manifestChunks(run, { first, last }, log.entries(run)));
+  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));
   const { export: name, sequence, completedAt } = run;
-  await store.putLatest(latestKey(name), { export: name, run: run.run, sequence, completedAt, manifest });
+  const latest = { export: name, run: run.run, sequence, completedAt, manifest };
+  // Only a run that has begun can have published anything, and the head knows the newest that has.
+  await store.putLatest(latestKey(name), latest, async (other) => other <= ((await log.head(name))?.sequence ?? 0));
 
   const result = await changeHead(log, name, (head) => {
-    ownedRun(head, execution, name);
+    // An invocation that lived on unheard may have begun another run for this very execution.
+    ownedRun(head, execution, name, run.run);
     const watermark = watermarkAfter(head, definition, run, first);
     const { active: _, ...idle } = head;
     const done: RunResult = {
@@ -58,12 +66,15 @@ export async function finishRun(needs: FinishRunNeeds, command: { readonly execu
   return result;
 }
 
-function seal({ definition, log, surroundings }: FinishRunNeeds, execution: string): Promise<SealedRun> {
+function settle(
+  { definition, log, surroundings }: FinishRunNeeds,
+  { run: id, execution }: { readonly run: RunId; readonly execution: string },
+): Promise<SettledRun> {
   return changeHead(log, definition.name, (head) => {
-    const run = ownedRun(head, execution, definition.name);
+    const run = ownedRun(head, execution, definition.name, id);
     if (run.completedAt !== undefined) return { result: { ...run, completedAt: run.completedAt } };
-    const sealed = { ...run, completedAt: instantOf(surroundings.now()) };
-    return { change: { ...head, active: sealed }, result: sealed };
+    const settled = { ...run, completedAt: instantOf(surroundings.now()) };
+    return { change: { ...head, active: settled }, result: settled };
   });
 }
 

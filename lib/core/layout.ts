@@ -7,13 +7,19 @@ import { instantOf } from './instants.ts';
 import { asRunId, type ExportRequest, type Run, type RunId } from './model.ts';
 
 /** `reports/date=2026-11-20/run=20261120T020000Z-1f3a5c`: the day is that of the run's start. */
-function runFolder(run: Pick<Run, 'export' | 'run' | 'startedAt'>): string {
+export function runFolder(run: Pick<Run, 'export' | 'run' | 'startedAt'>): string {
   return `${run.export}/date=${run.startedAt.slice(0, 10)}/run=${run.run}`;
 }
 
 /** `…/page-000001.xml`. Six digits keep keys in page order up to a million pages; the manifest keeps it beyond. */
 export function pageKey(run: Pick<Run, 'export' | 'run' | 'startedAt' | 'request'>, page: number): string {
   return `${runFolder(run)}/page-${String(page).padStart(6, '0')}.${extensionOf(run.request)}`;
+}
+
+/** Which page of `run` lies at `key`; undefined where none can, as at a manifest. */
+export function pageAt(run: Parameters<typeof pageKey>[0], key: string): number | undefined {
+  const page = Number(/\/page-(\d{6,15})\.[^/]*$/.exec(key)?.[1]);
+  return page > 0 && key === pageKey(run, page) ? page : undefined;
 }
 
 export function manifestKey(run: Pick<Run, 'export' | 'run' | 'startedAt'>): string {

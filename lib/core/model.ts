@@ -83,6 +83,8 @@ export interface Run {
   readonly request: ExportRequest;
   /** By our own clock; its day is the run's `date=` partition. */
   readonly startedAt: Instant;
+  /** The execution that began the run. */
+  readonly startedBy: string;
   /** The execution that owns the run; any other is superseded. */
   readonly execution: string;
   /** Counts the executions of the run from 1. */
@@ -160,8 +162,8 @@ export interface CycleState {
   readonly steps: number;
 }
 
-/** What the page store knows of a page it holds: the page's own facts and where the run goes from it. */
-export interface StoredPage {
+/** What is kept with a page's bytes: the page's own facts and where the run goes from it. */
+export interface PageFacts {
   readonly key: string;
   readonly run: RunId;
   readonly page: number;
@@ -178,6 +180,12 @@ export interface StoredPage {
   readonly serviceTime: Instant | null;
 }
 
+/** A page as the page store holds it. */
+export interface StoredPage extends PageFacts {
+  /** What the store calls this very object, never given to one with other bytes; null where it gives no such name. */
+  readonly revision: string | null;
+}
+
 /** A cursor as a store holds it: whole, or, where the store cannot hold it whole, as its lower-case hexadecimal SHA-256. */
 export type Continuation = Cursor | { readonly sha256: string } | null;
 
@@ -190,6 +198,8 @@ export interface PageEntry {
   readonly key: string;
   readonly bytes: number;
   readonly sha256: string;
+  /** Of the object that was committed: one that takes its place later has another. */
+  readonly revision: string | null;
   readonly reports: number | null;
   readonly cursor: Cursor | null;
   readonly nextCursor: Cursor | null;

@@ -57,7 +57,10 @@ export interface FetchedPage {
 
 /** Keeps pages, manifests and the pointer to the newest one. A key once written never changes, but for `latest`. */
 export interface PageStore {
-  /** The page at `key` as a former attempt left it, or undefined. @throws PageConflictError where its facts cannot be read. */
+  /**
+   * The page at `key` as a former attempt left it, or undefined.
+   * @throws PageConflictError where its facts are not what was written with it, or not those of its bytes.
+   */
   find(key: string): Promise<StoredPage | undefined>;
   /**
    * Stores the page whole, or not at all: body and facts become visible in one step, and an existing page is never
@@ -70,10 +73,23 @@ export interface PageStore {
    * @throws PageConflictError where other bytes already stand there.
    */
   putManifest(key: string, chunks: AsyncIterable<string>): Promise<void>;
-  /** Points `key` at the newest manifest; a pointer with a higher sequence is left as it is. */
-  putLatest(key: string, latest: Latest): Promise<void>;
+  /**
+   * Points `key` at the newest manifest; a pointer with a higher sequence is left as it is. One that cannot be read, or
+   * that claims a sequence which `hasBegun` denies, leads nobody anywhere and gives way.
+   */
+  putLatest(key: string, latest: Latest, hasBegun: (sequence: number) => Promise<boolean>): Promise<void>;
+  /**
+   * What a reader sees who lists `folder`: the objects that lie directly in it, in any order, without holding them all
+   * in memory. Shows every write that has resolved.
+   */
+  list(folder: string): AsyncIterable<ListedObject>;
   /** Where a person finds `key`: a path or an `s3://` address. */
   locate(key: string): string;
+}
+
+/** An object as a listing shows it; page or not. */
+export interface ListedObject extends Pick<StoredPage, 'bytes' | 'revision'> {
+  readonly key: string;
 }
 
 export interface PageIdentity {
@@ -83,7 +99,10 @@ export interface PageIdentity {
   readonly cursor: Cursor | null;
 }
 
-/** Remembers where exports stand and how far runs have come. Every read sees every write that has resolved. */
+/**
+ * Remembers where exports stand and how far runs have come. Every read sees every write that has resolved.
+ * @throws PageConflictError from every read that meets a value which is not as it was written.
+ */
 export interface PageLog {
   head(exportName: string): Promise<Head | undefined>;
   /**

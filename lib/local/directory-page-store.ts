@@ -21,7 +21,8 @@ import type { StoredPage } from '../core/model.ts';
 import type { PageStore } from '../core/ports.ts';
 import { codeOf, type Digest, digestOf, linkOnce, makeDirectory, syncDirectory } from './durable-files.ts';
 import { replaceLatest } from './latest-pointer.ts';
-import { pageConflict, readFacts } from './page-facts.ts';
+import { filesIn } from './listing.ts';
+import { factsText, pageConflict, readFacts } from './page-facts.ts';
 import { inBlocks, sweepSpool, withSpooled } from './spool.ts';
 
 /**
@@ -60,17 +61,17 @@ export function createDirectoryPageStore(root: string): PageStore {
         const { bytes, sha256 } = body;
         const { nextCursor, serviceTime } = fetched;
         const reports = fetched.reports();
-        const facts: StoredPage = { key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime };
+        const facts = { key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime };
 
         const factsFolder = await ready(factsFolderOf(path));
-        const factsAreOurs = await withSpooled(spool, [`${JSON.stringify(facts)}\n`], (file) =>
+        const factsAreOurs = await withSpooled(spool, [factsText(facts)], (file) =>
           linkOnce(file.path, factsFileOf(path, sha256)),
         );
         syncDirectory(factsFolder);
         const pageIsOurs = await linkOnce(body.path, path);
         syncDirectory(dirname(path));
 
-        const visible = factsAreOurs && pageIsOurs ? facts : await readPage(path, key);
+        const visible = factsAreOurs && pageIsOurs ? { ...facts, revision } : await readPage(path, key);
         if (visible === undefined) throw pageConflict(key, 'its name is taken, but there is no file behind it');
         return { stored: factsAreOurs && visible.sha256 === sha256, page: visible };
       });
@@ -89,18 +90,26 @@ export function createDirectoryPageStore(root: string): PageStore {
       });
     },
 
-    async putLatest(key, latest) {
+    async putLatest(key, latest, hasBegun) {
       const path = pathOf(key);
       await withSpooled(spool, [`${JSON.stringify(latest, null, 2)}\n`], async (pointer) => {
         const folder = await ready(dirname(path));
-        replaceLatest(path, latest, pointer.path, join(incoming, 'latest.lock'));
+        const files = { path, replacement: pointer.path, lock: join(incoming, 'latest.lock') };
+        await replaceLatest(files, latest, hasBegun);
         syncDirectory(folder);
       });
+    },
+
+    async *list(folder) {
+      for await (const { name, bytes } of filesIn(pathOf(folder))) yield { key: `${folder}/${name}`, bytes, revision };
     },
 
     locate: (key) => join(root, key),
   };
 }
+
+/** A file system has no name for a file's very content. */
+const revision = null;
 
 const factsFolderOf = (path: string) => join(dirname(path), '.facts');
 const factsFileOf = (path: string, sha256: string) => join(factsFolderOf(path), `${basename(path)}.${sha256}.json`);
@@ -114,7 +123,7 @@ function visibleSegments(key: string): readonly string[] {
 
 async function readPage(path: string, key: string): Promise<StoredPage | undefined> {
   const digest = await observe(path, key);
-  return digest && (await readFacts(factsFileOf(path, digest.sha256), { key, ...digest }));
+  return digest && { ...(await readFacts(factsFileOf(path, digest.sha256), { key, ...digest })), revision };
 }
 
 /** Length and hash of what stands at `path`, or undefined where nothing does. */

@@ -6,7 +6,7 @@
 
 import { createHash } from 'node:crypto';
 import { closeSync, createReadStream, existsSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
-import { link } from 'node:fs/promises';
+import { link, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 
@@ -16,8 +16,10 @@ export interface Digest {
   readonly sha256: string;
 }
 
-/** Length and hash of the file as it stands, read as a stream. Errors are the disk's own. */
+/** Length and hash of the file as it stands, read as a stream. Errors are the disk's own, or that it is no file. */
 export async function digestOf(path: string): Promise<Digest> {
+  // A pipe or a device may never come to an end.
+  if (!(await stat(path)).isFile()) throw new Error(`${path} is not a file`);
   const hash = createHash('sha256');
   let bytes = 0;
   for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {

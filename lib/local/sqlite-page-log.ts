@@ -2,14 +2,16 @@
  * Remembers where exports stand and how far runs have come, in one SQLite file.
  * A page counts as exported once it stands here, so every write is on the disk before it resolves.
  *
- * Heads and entries are kept whole, as JSON, beside the few columns that are searched. Each write is one statement that
- * carries its own condition, so processes that have the file open together need no lock beyond SQLite's own.
+ * Heads and entries are kept whole, as JSON, beside their seals and the few columns that are searched. Each write is one
+ * statement that carries its own condition, so processes that have the file open together need no lock beyond SQLite's
+ * own.
  */
 
 import type { StatementSync } from 'node:sqlite';
 import { ExportError } from '../core/errors.ts';
-import type { Head, PageEntry } from '../core/model.ts';
-import type { PageLog } from '../core/ports.ts';
+import type { PageLog, RunRef } from '../core/ports.ts';
+import { sealOf } from '../core/seal.ts';
+import { openEntry, openHead, type Place, type Sealed } from '../core/stored-values.ts';
 import { sqliteError } from './sqlite-errors.ts';
 import { openPageLogFile } from './sqlite-schema.ts';
 
@@ -24,56 +26,77 @@ const batchSize = 500;
  */
 export function createSqlitePageLog(file: string): PageLog & { close(): void } {
   const database = openPageLogFile(file);
+  const columns = 'page AS number, entry AS json, seal';
   const sql = {
-    head: database.prepare('SELECT head AS json FROM heads WHERE export = ?'),
-    firstHead: database.prepare('INSERT INTO heads (export, version, head) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING'),
-    nextHead: database.prepare('UPDATE heads SET version = ?2, head = ?3 WHERE export = ?1 AND version = ?2 - 1'),
-    append: database.prepare('INSERT INTO pages (export, run, page, entry) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING'),
-    entry: database.prepare('SELECT entry AS json FROM pages WHERE export = ? AND run = ? AND page = ?'),
-    last: database.prepare('SELECT entry AS json FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1'),
+    head: database.prepare('SELECT version AS number, head AS json, seal FROM heads WHERE export = ?'),
+    firstHead: database.prepare(
+      'INSERT INTO heads (export, version, head, seal) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING',
+    ),
+    nextHead: database.prepare(
+      'UPDATE heads SET version = ?2, head = ?3, seal = ?4 WHERE export = ?1 AND version = ?2 - 1',
+    ),
+    append: database.prepare(
+      'INSERT INTO pages (export, run, page, entry, seal) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
+    ),
+    entry: database.prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page = ?`),
+    last: database.prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1`),
     batch: database.prepare(
-      `SELECT entry AS json FROM pages WHERE export = ? AND run = ? AND page > ? ORDER BY page LIMIT ${batchSize}`,
+      `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page > ? ORDER BY page LIMIT ${batchSize}`,
     ),
   };
-
-  const read = <T>(statement: StatementSync, ...values: readonly (string | number)[]): T[] => {
-    const rows = execute(file, () => statement.all(...values)) as unknown as readonly { readonly json: string }[];
-    return rows.map(({ json }) => parse<T>(file, json));
+  const place: Place = {
+    name: file,
+    mendHead: (exportName) =>
+      `restore the file from a backup, or delete the row of ${exportName} from its table heads and start with --since`,
   };
+
+  const read = (statement: StatementSync, ...values: readonly (string | number)[]): Row[] =>
+    execute(file, () => statement.all(...values)) as unknown as Row[];
   /** Whether the statement's condition held, so that it changed something. */
   const write = (statement: StatementSync, ...values: readonly (string | number)[]): boolean =>
     execute(file, () => statement.run(...values)).changes === 1;
 
+  const entryIn = ({ export: exportName, run }: RunRef, row: Row) =>
+    openEntry({ export: exportName, run, page: row.number }, place, () => sealedIn(row));
+
   return {
     async head(exportName) {
-      return read<Head>(sql.head, exportName)[0];
+      const [row] = read(sql.head, exportName);
+      if (row === undefined) return undefined;
+      return openHead(exportName, place, () => {
+        const { value, seal } = sealedIn(row);
+        // Heads are replaced by what the column says, so it must not say otherwise.
+        if ((value as { version?: unknown } | null)?.version !== row.number) throw new Error('it has two versions');
+        return { value, seal };
+      });
     },
 
     async replaceHead(head) {
       const statement = head.version === 1 ? sql.firstHead : sql.nextHead;
-      return write(statement, head.export, head.version, JSON.stringify(head));
+      return write(statement, head.export, head.version, JSON.stringify(head), sealOf(head));
     },
 
     async append(entry) {
       const { export: exportName, run, page } = entry;
-      if (write(sql.append, exportName, run, page, JSON.stringify(entry))) return entry;
-      const [logged] = read<PageEntry>(sql.entry, exportName, run, page);
+      if (write(sql.append, exportName, run, page, JSON.stringify(entry), sealOf(entry))) return entry;
+      const [logged] = read(sql.entry, exportName, run, page);
       // Entries are never removed, so one that was in the way a moment ago is still there.
       if (logged === undefined) throw damaged(file, `page ${page} of run ${run} is both there and not`);
-      return logged;
+      return entryIn(entry, logged);
     },
 
-    async last({ export: exportName, run }) {
-      return read<PageEntry>(sql.last, exportName, run)[0];
+    async last(run) {
+      const [row] = read(sql.last, run.export, run.run);
+      return row && entryIn(run, row);
     },
 
-    async *entries({ export: exportName, run }) {
+    async *entries(run) {
       for (let page = 0; ; ) {
-        const batch = read<PageEntry>(sql.batch, exportName, run, page);
-        yield* batch;
+        const batch = read(sql.batch, run.export, run.run, page);
+        for (const row of batch) yield entryIn(run, row);
         const last = batch.at(-1);
         if (last === undefined || batch.length < batchSize) return;
-        page = last.page;
+        page = last.number;
       }
     },
 
@@ -81,6 +104,17 @@ export function createSqlitePageLog(file: string): PageLog & { close(): void } {
       if (database.isOpen) database.close();
     },
   };
+}
+
+/** A head with its version, or an entry with its page. */
+interface Row {
+  readonly number: number;
+  readonly json: string;
+  readonly seal: string;
+}
+
+function sealedIn({ json, seal }: Row): Sealed {
+  return { value: JSON.parse(json), seal };
 }
 
 function execute<T>(file: string, act: () => T): T {
@@ -91,15 +125,9 @@ function execute<T>(file: string, act: () => T): T {
   }
 }
 
-function parse<T>(file: string, json: string): T {
-  try {
-    return JSON.parse(json) as T;
-  } catch (cause) {
-    throw damaged(file, 'what it remembers is not JSON', cause);
-  }
-}
-
-function damaged(file: string, what: string, cause?: unknown): ExportError {
-  const message = `${file} is damaged: ${what}; restore it from a backup, or move it away to begin with an empty one`;
-  return new ExportError('ConfigurationError', message, cause === undefined ? {} : { cause });
+function damaged(file: string, what: string): ExportError {
+  return new ExportError(
+    'ConfigurationError',
+    `${file} is damaged: ${what}; restore it from a backup, or move it away to begin with an empty one`,
+  );
 }

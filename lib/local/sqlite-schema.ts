@@ -3,11 +3,12 @@
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { ExportError, isExportError } from '../core/errors.ts';
+import { sealOf } from '../core/seal.ts';
 import { makeDirectory } from './durable-files.ts';
 import { isBusy, sqliteError } from './sqlite-errors.ts';
 
 /** Raised with every change of the schema; a file of a higher version was written by a newer exporter. */
-const schemaVersion = 1;
+const schemaVersion = 2;
 
 /** "REXP": tells a page log from another program's SQLite file (sqlite.org/pragma.html#pragma_application_id). */
 const applicationId = 0x52455850;
@@ -16,16 +17,28 @@ const schema = `
   CREATE TABLE heads (
     export  TEXT NOT NULL PRIMARY KEY,
     version INTEGER NOT NULL,
-    head    TEXT NOT NULL CHECK (json_valid(head))
+    head    TEXT NOT NULL CHECK (json_valid(head)),
+    seal    TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE pages (
     export TEXT NOT NULL,
     run    TEXT NOT NULL,
     page   INTEGER NOT NULL,
     entry  TEXT NOT NULL CHECK (json_valid(entry)),
+    seal   TEXT NOT NULL,
     PRIMARY KEY (export, run, page)
   ) STRICT, WITHOUT ROWID;
   PRAGMA application_id = ${applicationId};
+  PRAGMA user_version = ${schemaVersion};
+`;
+
+/** Schema 1 had no seals, and pages no revision. What stands there is taken for what was written, and sealed now. */
+const fromSchema1 = `
+  ALTER TABLE heads ADD COLUMN seal TEXT NOT NULL DEFAULT '';
+  ALTER TABLE pages ADD COLUMN seal TEXT NOT NULL DEFAULT '';
+  UPDATE pages SET entry = json_insert(entry, '$.revision', NULL);
+  UPDATE heads SET seal = seal_of(head);
+  UPDATE pages SET seal = seal_of(entry);
   PRAGMA user_version = ${schemaVersion};
 `;
 
@@ -50,7 +63,10 @@ export function openPageLogFile(file: string): DatabaseSync {
   }
 }
 
-/** Makes the tables in an empty file; of any other, makes sure that they are there. Of two that come first, one does it. */
+/**
+ * Makes the tables in an empty file, and brings those of an older version up to date; of any other file, makes sure that
+ * they are there. Of two that come first, one does it.
+ */
 function claim(database: DatabaseSync, file: string): void {
   database.exec('BEGIN IMMEDIATE');
   const version = pragma(database, 'user_version');
@@ -64,6 +80,9 @@ function claim(database: DatabaseSync, file: string): void {
       file,
       `was written by a newer report-exporter (schema ${version}, this one knows up to ${schemaVersion}); use that one`,
     );
+  } else if (version < schemaVersion) {
+    database.function('seal_of', (json) => sealOf(JSON.parse(String(json))));
+    database.exec(fromSchema1);
   }
   database.exec('COMMIT');
 }

@@ -1,5 +1,6 @@
 import { inject } from 'vitest';
 import { dynamoHarness } from '../aws/dynamodb-contract.ts';
+import { editedPageLogContract } from '../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../contracts/page-log-contract.ts';
 import { credentials, region } from './emulators/ministack.ts';
 
@@ -8,5 +9,8 @@ for (const { name, endpoint } of inject('dynamoDbServers')) {
     timeoutMs: 60_000,
     // More than a megabyte, at which a query's answer ends, and more than two of the log's own batches.
     manyEntries: 1_200,
+  });
+  editedPageLogContract(`The DynamoDB page log on ${name}`, () => dynamoHarness({ endpoint, region, credentials }), {
+    timeoutMs: 60_000,
   });
 }

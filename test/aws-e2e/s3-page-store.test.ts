@@ -9,6 +9,9 @@ import { credentials, region } from './emulators/ministack.ts';
  */
 const looksBeforeItWrites = new Set(['S3Mock', 'versitygw']);
 
+/** S3 answers each part with its checksum, which completing the upload needs again. S3Mock 5.2.0 keeps it to itself. */
+const takesNoParts = new Set(['S3Mock']);
+
 for (const { name, endpoint } of inject('s3Servers')) {
   pageStoreContract(
     `The S3 page store on ${name}`,
@@ -16,6 +19,7 @@ for (const { name, endpoint } of inject('s3Servers')) {
     {
       timeoutMs: 60_000,
       ...(looksBeforeItWrites.has(name) ? { writers: 1 } : {}),
+      ...(takesNoParts.has(name) ? { largest: 8 * 1_024 * 1_024 } : {}),
     },
   );
 }

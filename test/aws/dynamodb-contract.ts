@@ -1,13 +1,23 @@
 /** The DynamoDB page log against any DynamoDB endpoint, for the suite in `test/contracts/page-log-contract.ts`. */
 
 import { randomBytes } from 'node:crypto';
-import { CreateTableCommand, DeleteTableCommand, DynamoDBClient, waitUntilTableExists } from '@aws-sdk/client-dynamodb';
+import {
+  CreateTableCommand,
+  DeleteTableCommand,
+  DynamoDBClient,
+  GetItemCommand,
+  PutItemCommand,
+  waitUntilTableExists,
+} from '@aws-sdk/client-dynamodb';
+import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb-page-log.ts';
 import { lambdaSurroundings } from '../../lib/aws/lambda-surroundings.ts';
+import { headKey, type ItemKey, pageItemKey } from '../../lib/aws/page-log-items.ts';
+import type { EditedPageLogHarness, Kept } from '../contracts/edited-page-log-contract.ts';
 import type { PageLogHarness } from '../contracts/page-log-contract.ts';
 import type { Endpoint } from './endpoint.ts';
 
-export interface DynamoHarness extends PageLogHarness {
+export interface DynamoHarness extends PageLogHarness, EditedPageLogHarness {
   readonly endpoint: string;
   readonly client: DynamoDBClient;
   readonly table: string;
@@ -33,10 +43,19 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
     }),
   );
   await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 0.05, maxDelay: 1 }, { TableName: table });
+  const edit = async (key: ItemKey, change: (kept: Kept) => Kept) => {
+    const Key = marshall({ ...key });
+    const { Item = {} } = await client.send(new GetItemCommand({ TableName: table, Key, ConsistentRead: true }));
+    const { pk: _pk, sk: _sk, ...kept } = unmarshall(Item);
+    await client.send(new PutItemCommand({ TableName: table, Item: marshall({ ...change(kept), ...key }) }));
+  };
   return {
     endpoint: endpoint.endpoint,
     client,
     table,
+    name: `table ${table}`,
+    editHead: (exportName, change) => edit(headKey(exportName), change),
+    editPage: (page, change) => edit(pageItemKey(page), change),
     log: createDynamoPageLog({ client, table, surroundings: lambdaSurroundings }),
     another: createDynamoPageLog({ client: other, table, surroundings: lambdaSurroundings }),
     async cleanup() {

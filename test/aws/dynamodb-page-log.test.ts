@@ -1,4 +1,5 @@
 import {
+  type AttributeValue,
   ConditionalCheckFailedException,
   DynamoDBClient,
   GetItemCommand,
@@ -7,12 +8,16 @@ import {
   QueryCommand,
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
-import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import { unmarshall } from '@aws-sdk/util-dynamodb';
 import { mockClient } from 'aws-sdk-client-mock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb-page-log.ts';
 import { lambdaSurroundings } from '../../lib/aws/lambda-surroundings.ts';
+import { headItem, type Item, pageItem } from '../../lib/aws/page-log-items.ts';
+import { asRunId } from '../../lib/core/model.ts';
 import type { PageLog } from '../../lib/core/ports.ts';
+import { sealOf } from '../../lib/core/seal.ts';
+import { editedPageLogContract } from '../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../contracts/page-log-contract.ts';
 import { aFullRun, aHead, anExportName, anExportRequest, aPageEntry, aRun, collect } from '../support/builders.ts';
 import { startDynamoDb } from '../support/local-dynamodb.ts';
@@ -23,6 +28,8 @@ const at = (now: number) => ({ ...lambdaSurroundings, now: () => now });
 
 // Entries of the long run fill more than one answer, which holds 1 MB.
 pageLogContract('The DynamoDB page log', aHarness, { manyEntries: 800 });
+
+editedPageLogContract('The DynamoDB page log', aHarness);
 
 async function aHarness(): Promise<DynamoHarness> {
   const server = await startDynamoDb();
@@ -64,6 +71,7 @@ describe('the DynamoDB page log', () => {
         pk: entry.export,
         sk: `run#${entry.run}#page#000000000007`,
         ...entry,
+        seal: sealOf(entry),
         expiresAt: Date.UTC(2026, 11, 20, 2) / 1_000,
       });
     });
@@ -162,11 +170,11 @@ describe('what the DynamoDB page log asks of the table', () => {
     const client = new DynamoDBClient({ region: 'us-east-1' });
     return { table: mockClient(client), log: createDynamoPageLog({ client, table: 'page-log', surroundings: at(0) }) };
   }
-  const taken = (item?: Record<string, unknown>) =>
+  const taken = (item?: Item) =>
     new ConditionalCheckFailedException({
       message: 'The conditional request failed',
       $metadata: {},
-      ...(item && { Item: marshall(item) }),
+      ...(item && { Item: item }),
     });
 
   it('every read is consistent', async () => {
@@ -184,7 +192,7 @@ describe('what the DynamoDB page log asks of the table', () => {
   it('the last page is one item, not a walk through all', async () => {
     const { table, log } = aMockedLog();
     const entry = aPageEntry({ page: 12 });
-    table.on(QueryCommand).resolves({ Items: [marshall({ pk: 'pk', sk: 'sk', expiresAt: 1, ...entry })] });
+    table.on(QueryCommand).resolves({ Items: [pageItem(entry, 1)] });
     expect(await log.last(entry)).toEqual(entry);
     expect(table.commandCalls(QueryCommand)[0]?.args[0].input).toMatchObject({ ScanIndexForward: false, Limit: 1 });
   });
@@ -192,13 +200,13 @@ describe('what the DynamoDB page log asks of the table', () => {
   it('entries are asked for as they are read, batch after batch', async () => {
     const { table, log } = aMockedLog();
     const run = aRun();
-    const [first, second] = [1, 2].map((page) => aPageEntry({ export: run.export, run: run.run, page }));
+    const [first, second] = [1, 2].map((page) => pageItem(aPageEntry({ export: run.export, run: run.run, page }), 1));
     const from = { pk: { S: 'pk' }, sk: { S: 'sk' } };
     table
       .on(QueryCommand)
-      .resolvesOnce({ Items: [marshall({ ...first })], LastEvaluatedKey: from })
+      .resolvesOnce({ Items: first ? [first] : [], LastEvaluatedKey: from })
       .resolvesOnce({ Items: [], LastEvaluatedKey: from })
-      .resolves({ Items: [marshall({ ...second })] });
+      .resolves({ Items: second ? [second] : [] });
 
     const asked: number[] = [];
     for await (const { page } of log.entries(run)) asked.push(page, table.calls().length);
@@ -211,12 +219,78 @@ describe('what the DynamoDB page log asks of the table', () => {
   it('an entry in the way comes with the refusal, and needs no second look', async () => {
     const { table, log } = aMockedLog();
     const standing = aPageEntry({ page: 3 });
-    table.on(PutItemCommand).rejects(taken({ pk: 'pk', sk: 'sk', expiresAt: 1, ...standing }));
+    table.on(PutItemCommand).rejects(taken(pageItem(standing, 1)));
     expect(await log.append({ ...standing, bytes: 1 })).toEqual(standing);
     expect(table.calls()).toHaveLength(1);
     expect(table.commandCalls(PutItemCommand)[0]?.args[0].input).toMatchObject({
       ConditionExpression: 'attribute_not_exists(pk)',
       ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
+    });
+  });
+
+  const odd: [string, Item[string]][] = [
+    ['a number beyond all numbers', { N: '1E+125' }],
+    ['a number that JavaScript cannot hold', { N: '9007199254740993' }],
+    ['a number that is none', { N: 'many' }],
+    ['bytes', { B: Buffer.from('4096') }],
+    ['a set of texts', { SS: ['4096'] }],
+    ['a set of numbers', { NS: ['4096'] }],
+    ['a list', { L: [{ N: '4096' }] }],
+    ['a map', { M: { N: { N: '4096' } } }],
+    ['text', { S: '4096' }],
+    ['nothing, said outright', { NULL: true }],
+    ['no value of any type', {} as Item[string]],
+  ];
+
+  it.each(odd)('what only DynamoDB can hold is no number of bytes: %s', async (_, attribute) => {
+    const { table, log } = aMockedLog();
+    const entry = aPageEntry({ page: 3 });
+    table.on(QueryCommand).resolves({ Items: [{ ...pageItem(entry, 1), bytes: attribute }] });
+    const conflict = {
+      name: 'PageConflictError',
+      message: expect.stringContaining('page 3 of run') as unknown as string,
+    };
+    await expect(log.last(entry)).rejects.toMatchObject(conflict);
+    await expect(collect(log.entries(entry))).rejects.toMatchObject(conflict);
+  });
+
+  it.each(odd)('nor an active run, a request or a filter: %s', async (_, attribute) => {
+    const head = aHead({ active: aRun(), watermark: { instant: aRun().since, source: 'simulator', filter: {} } });
+    const item = headItem(head, 'token');
+    const request = { M: { ...item.active?.M?.request?.M, filter: attribute } };
+    const changed = [
+      { ...item, active: attribute },
+      { ...item, active: { M: { ...item.active?.M, request: attribute } } },
+      { ...item, active: { M: { ...item.active?.M, request } } },
+      { ...item, watermark: attribute },
+    ];
+    for (const Item of changed) {
+      const { table, log } = aMockedLog();
+      table.on(GetItemCommand).resolves({ Item: Item as Record<string, AttributeValue> });
+      await expect(log.head(head.export)).rejects.toMatchObject({
+        name: 'PageConflictError',
+        message: expect.stringMatching(
+          /in table page-log .*point-in-time recovery.*since\.initial/,
+        ) as unknown as string,
+      });
+    }
+  });
+
+  it.each([
+    'run#20261120T020000Z-1f3a5c#page#3',
+    'run#20261120T020000Z-1f3a5c#page#000000000004',
+    'run#20261120T020000Z-1f3a5c#page#',
+    'run#20261120T020000Z-1f3a5c#page#00000000000x',
+    'head',
+    undefined,
+  ])('an entry under the key %s is not that of page 3', async (sk) => {
+    const { table, log } = aMockedLog();
+    const entry = aPageEntry({ run: asRunId('20261120T020000Z-1f3a5c'), page: 3 });
+    const { sk: _, ...item } = pageItem(entry, 1);
+    table.on(QueryCommand).resolves({ Items: [{ ...item, ...(sk && { sk: { S: sk } }) }] });
+    await expect(log.last(entry)).rejects.toMatchObject({
+      name: 'PageConflictError',
+      message: expect.stringContaining('it tells of page 3 of run 20261120T020000Z-1f3a5c') as unknown as string,
     });
   });
 

@@ -5,34 +5,42 @@ import {
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
   HeadObjectCommand,
+  type HeadObjectCommandOutput,
+  ListObjectsV2Command,
   PutObjectCommand,
   type PutObjectCommandInput,
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
-import { asCursor, type StoredPage } from '../../lib/core/model.ts';
-import { aCursor, aFetchedPage, aPageIdentity, at, randomBody, sha256Of } from '../support/builders.ts';
+import { metadataOf } from '../../lib/aws/page-metadata.ts';
+import { asCursor, type PageFacts, type StoredPage } from '../../lib/core/model.ts';
+import { aCursor, aFetchedPage, aPageIdentity, at, collect, randomBody, sha256Of } from '../support/builders.ts';
 import { aMockedStore, commandsSent, inputsSent, s3Error, theOnlyPut } from './mocked-s3.ts';
 
 const base64Sha256 = (body: string | Uint8Array) => Buffer.from(sha256Of(body), 'hex').toString('base64');
 const megabytes = (count: number) => randomBody(count * 1024 * 1024);
 const matching = (message: RegExp) => expect.stringMatching(message) as unknown as string;
 
-/** Metadata as a page of `bytes` bytes has it. */
+const facts: PageFacts = {
+  key: aPageIdentity({ page: 3 }).key,
+  run: '20261120T020000Z-1f3a5c' as StoredPage['run'],
+  page: 3,
+  bytes: 5,
+  sha256: sha256Of('first'),
+  reports: 1,
+  cursor: asCursor('1588888888888,aaaa'),
+  nextCursor: asCursor('1588888888888,bbbb'),
+  serviceTime: at('2026-11-20T02:00:01Z'),
+};
+const first: StoredPage = { ...facts, revision: '8b04d5e3775d298e78455efc5ca404d5' };
+
+/** The metadata of that page, as this exporter wrote it or as somebody changed it. */
 const someMetadata = (changes: Record<string, string | undefined> = {}): Record<string, string> => {
-  const whole = {
-    run: '20261120T020000Z-1f3a5c',
-    page: '3',
-    bytes: '5',
-    sha256: sha256Of('first'),
-    reports: '1',
-    cursor: '1588888888888,aaaa',
-    'next-cursor': '1588888888888,bbbb',
-    'last-page': 'false',
-    'service-time': '2026-11-20T02:00:01Z',
-    ...changes,
-  };
-  return Object.fromEntries(Object.entries(whole).filter(([, value]) => value !== undefined)) as Record<string, string>;
+  const changed = { ...metadataOf(facts), attempt: 'another', ...changes };
+  return Object.fromEntries(Object.entries(changed).filter(([, value]) => value !== undefined)) as Record<
+    string,
+    string
+  >;
 };
 
 describe('a page that is stored', () => {
@@ -66,6 +74,7 @@ describe('a page that is stored', () => {
         'next-cursor': nextCursor,
         'last-page': 'false',
         'service-time': '2026-11-20T02:00:01Z',
+        seal: matching(/^[0-9a-f]{64}$/),
         attempt: matching(/^[0-9a-f]{32}$/),
       },
     });
@@ -75,7 +84,7 @@ describe('a page that is stored', () => {
     const { s3, store } = aMockedStore();
     await store.put(aPageIdentity(), aFetchedPage({ nextCursor: null, serviceTime: null, reports: null }));
     const { Metadata = {} } = theOnlyPut(s3);
-    expect(Object.keys(Metadata).sort()).toEqual(['attempt', 'bytes', 'last-page', 'page', 'run', 'sha256']);
+    expect(Object.keys(Metadata).sort()).toEqual(['attempt', 'bytes', 'last-page', 'page', 'run', 'seal', 'sha256']);
     expect(Metadata['last-page']).toBe('true');
   });
 
@@ -191,19 +200,8 @@ describe('an upload that fails', () => {
 });
 
 describe('a page that is there already', () => {
-  const first: StoredPage = {
-    key: aPageIdentity({ page: 3 }).key,
-    run: '20261120T020000Z-1f3a5c' as StoredPage['run'],
-    page: 3,
-    bytes: 5,
-    sha256: sha256Of('first'),
-    reports: 1,
-    cursor: asCursor('1588888888888,aaaa'),
-    nextCursor: asCursor('1588888888888,bbbb'),
-    serviceTime: at('2026-11-20T02:00:01Z'),
-  };
   const identity = aPageIdentity({ key: first.key, run: first.run, page: 3 });
-  const standing = { ContentLength: 5, Metadata: someMetadata({ attempt: 'another' }) };
+  const standing = { ContentLength: 5, Metadata: someMetadata(), ETag: `"${first.revision}"` };
 
   it('is adopted: what its metadata says is the truth', async () => {
     const { s3, store } = aMockedStore();
@@ -289,6 +287,14 @@ describe('a page that is there already', () => {
     ['reports that are no number', someMetadata({ reports: '-1' })],
     ['a next cursor that got lost', someMetadata({ 'next-cursor': undefined })],
     ['a next cursor behind the last page', someMetadata({ 'last-page': 'true' })],
+    ['no seal', someMetadata({ seal: undefined })],
+    ['another number of reports', someMetadata({ reports: '2' })],
+    ['reports that cannot be counted', someMetadata({ reports: '99999999999999999999' })],
+    ['another next cursor', someMetadata({ 'next-cursor': '1588888888888,cccc' })],
+    ['the last page, said in every way', someMetadata({ 'next-cursor': undefined, 'last-page': 'true' })],
+    ['another clock', someMetadata({ 'service-time': '2026-11-21T02:00:01Z' })],
+    ['no clock at all', someMetadata({ 'service-time': 'noon' })],
+    ['those of another page, whole', metadataOf({ ...facts, page: 4, key: facts.key.replace('3.xml', '4.xml') })],
   ])('is not built on where its metadata cannot be trusted: %s', async (_, Metadata) => {
     const { s3, store } = aMockedStore();
     s3.on(HeadObjectCommand).resolves({ ContentLength: 5, ...(Metadata && { Metadata }) });
@@ -299,6 +305,91 @@ describe('a page that is there already', () => {
     await expect(store.find(first.key)).rejects.toMatchObject(refusal);
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
     await expect(store.put(identity, aFetchedPage())).rejects.toMatchObject(refusal);
+  });
+});
+
+describe('the bytes of a page that is there already', () => {
+  const asked = async (standing: Partial<HeadObjectCommandOutput>) => {
+    const { s3, store } = aMockedStore();
+    s3.on(HeadObjectCommand).resolves({ ContentLength: 5, Metadata: someMetadata(), ETag: '"etag"', ...standing });
+    const found = await store.find(first.key);
+    expect(inputsSent(s3)).toEqual([{ Bucket: 'bucket', Key: `all/reports/${first.key}`, ChecksumMode: 'ENABLED' }]);
+    return found;
+  };
+
+  it('are known to be its own by the checksum that S3 has of them', async () => {
+    const found = await asked({ ChecksumSHA256: base64Sha256('first'), ChecksumType: 'FULL_OBJECT' });
+    expect(found).toEqual({ ...first, revision: 'etag' });
+  });
+
+  it.each(['FULL_OBJECT', undefined] as const)('are refused where that is of others: type %s', async (ChecksumType) => {
+    const others = asked({ ChecksumSHA256: base64Sha256('fi-st'), ...(ChecksumType && { ChecksumType }) });
+    await expect(others).rejects.toMatchObject({
+      name: 'PageConflictError',
+      message: matching(/its bytes are not those its metadata tells of/),
+    });
+  });
+
+  it.each<[string, Partial<HeadObjectCommandOutput>]>([
+    ['has none', {}],
+    ['has one of parts', { ChecksumSHA256: base64Sha256('of their hashes'), ChecksumType: 'COMPOSITE' }],
+    ['has one of parts, and says so in its own way', { ChecksumSHA256: `${base64Sha256('of their hashes')}-3` }],
+    ['has one of another kind', { ChecksumCRC64NVME: 'AAAAAAAAAAA=', ChecksumType: 'FULL_OBJECT' }],
+  ])('are taken on trust where S3 %s', async (_, standing) => {
+    expect(await asked(standing)).toEqual({ ...first, revision: 'etag' });
+  });
+});
+
+describe('a listing', () => {
+  const folder = 'reports/date=2026-11-20/run=20261120T020000Z-1f3a5c';
+  const object = (name: string, Size = 5) => ({ Key: `all/reports/${folder}/${name}`, Size, ETag: `"${name}"` });
+
+  it('is asked for a thousand objects at a time, as it is read', async () => {
+    const { s3, store } = aMockedStore();
+    s3.on(ListObjectsV2Command)
+      .resolvesOnce({ Contents: [object('page-000001.xml')], IsTruncated: true, NextContinuationToken: 'next' })
+      .resolves({ Contents: [object('page-000002.xml', 7)], IsTruncated: false });
+
+    const listed: [unknown, number][] = [];
+    for await (const each of store.list(folder)) listed.push([each, s3.calls().length]);
+
+    expect(listed).toEqual([
+      [{ key: `${folder}/page-000001.xml`, bytes: 5, revision: 'page-000001.xml' }, 1],
+      [{ key: `${folder}/page-000002.xml`, bytes: 7, revision: 'page-000002.xml' }, 2],
+    ]);
+    expect(inputsSent(s3)).toEqual([
+      { Bucket: 'bucket', Prefix: `all/reports/${folder}/` },
+      { Bucket: 'bucket', Prefix: `all/reports/${folder}/`, ContinuationToken: 'next' },
+    ]);
+  });
+
+  it('leaves out what lies deeper', async () => {
+    const { s3, store } = aMockedStore();
+    s3.on(ListObjectsV2Command).resolves({ Contents: [object('old/page-000001.xml'), object('page-000002.xml')] });
+    expect((await collect(store.list(folder))).map(({ key }) => key)).toEqual([`${folder}/page-000002.xml`]);
+  });
+
+  it('has no revisions where the server gives none', async () => {
+    const { s3, store } = aMockedStore();
+    s3.on(ListObjectsV2Command).resolves({ Contents: [{ Key: `all/reports/${folder}/page-000001.xml` }] });
+    const [only] = await collect(store.list(folder));
+    expect(only).toEqual({ key: `${folder}/page-000001.xml`, bytes: 0, revision: null });
+  });
+
+  it('tells a person which permission is missing', async () => {
+    const { s3, store } = aMockedStore();
+    s3.on(ListObjectsV2Command).rejects(s3Error('AccessDenied', 403));
+    await expect(collect(store.list(folder))).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: matching(/s3:ListBucket/),
+    });
+  });
+
+  it('lets every other error through as it was', async () => {
+    const { s3, store } = aMockedStore();
+    const slowDown = s3Error('SlowDown', 503);
+    s3.on(ListObjectsV2Command).rejects(slowDown);
+    await expect(collect(store.list(folder))).rejects.toBe(slowDown);
   });
 });
 

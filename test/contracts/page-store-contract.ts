@@ -14,10 +14,12 @@ import {
   aPageIdentity,
   aRunFolder,
   at,
+  collect,
   inRandomChunks,
   randomBody,
   sha256Of,
 } from '../support/builders.ts';
+import { inLanes } from '../support/in-lanes.ts';
 
 export interface PageStoreHarness {
   readonly store: PageStore;
@@ -33,6 +35,10 @@ export interface PageStoreHarness {
 export interface PageStoreContractOptions {
   /** How many put the same page at once. */
   readonly writers?: number;
+  /** Bytes of a page that the storage takes in parts, if it does. */
+  readonly largest?: number;
+  /** Objects in the folder that is listed; more than the storage shows at once. */
+  readonly listed?: number;
   /** For each test; storages behind a network need more. */
   readonly timeoutMs?: number;
 }
@@ -42,7 +48,7 @@ export function pageStoreContract(
   makeHarness: () => Promise<PageStoreHarness> | PageStoreHarness,
   options: PageStoreContractOptions = {},
 ): void {
-  const { writers = 8, timeoutMs = 20_000 } = options;
+  const { writers = 8, largest = 9 * 1_024 * 1_024, listed = 1_100, timeoutMs = 20_000 } = options;
 
   describe(`${name} keeps the page store's promises`, { timeout: timeoutMs }, () => {
     let harness: PageStoreHarness;
@@ -74,7 +80,8 @@ export function pageStoreContract(
         const put = await store.put(identity, aFetchedPage({ body, nextCursor, serviceTime, reports: 2 }));
 
         const facts = { bytes: body.length, sha256: sha256Of(body), reports: 2, nextCursor, serviceTime };
-        expect(put).toEqual({ stored: true, page: { ...identity, ...facts } });
+        const { revision } = put.page;
+        expect(put).toEqual({ stored: true, page: { ...identity, ...facts, revision } });
         expect(await store.find(identity.key)).toEqual(put.page);
         expect(await text(identity.key)).toBe(body);
       });
@@ -96,6 +103,7 @@ export function pageStoreContract(
           reports: null,
           nextCursor: null,
           serviceTime: null,
+          revision: put.page.revision,
         });
         expect(await store.find(identity.key)).toEqual(put.page);
       });
@@ -325,6 +333,7 @@ export function pageStoreContract(
 
     describe('the pointer to the newest manifest', () => {
       const pointer = async (key: string) => JSON.parse((await text(key)) ?? 'null') as Latest | null;
+      const hasBegun = async () => true;
 
       it('names the newest manifest, and moves on with the next one', async () => {
         const exportName = anExportName();
@@ -332,9 +341,9 @@ export function pageStoreContract(
         const first = aLatest({ export: exportName, sequence: 1 });
         const second = aLatest({ export: exportName, sequence: 2 });
 
-        await store.putLatest(key, first);
+        await store.putLatest(key, first, hasBegun);
         expect(await pointer(key)).toEqual(first);
-        await writer(1).putLatest(key, second);
+        await writer(1).putLatest(key, second, hasBegun);
         expect(await pointer(key)).toEqual(second);
       });
 
@@ -343,10 +352,10 @@ export function pageStoreContract(
         const key = `${exportName}/latest.json`;
         const tenth = aLatest({ export: exportName, sequence: 10 });
 
-        await store.putLatest(key, aLatest({ export: exportName, sequence: 9 }));
-        await store.putLatest(key, tenth);
-        await writer(1).putLatest(key, aLatest({ export: exportName, sequence: 9 }));
-        await store.putLatest(key, aLatest({ export: exportName, sequence: 1 }));
+        await store.putLatest(key, aLatest({ export: exportName, sequence: 9 }), hasBegun);
+        await store.putLatest(key, tenth, hasBegun);
+        await writer(1).putLatest(key, aLatest({ export: exportName, sequence: 9 }), hasBegun);
+        await store.putLatest(key, aLatest({ export: exportName, sequence: 1 }), hasBegun);
 
         expect(await pointer(key)).toEqual(tenth);
       });
@@ -354,9 +363,32 @@ export function pageStoreContract(
       it('can be written again for the same run', async () => {
         const latest = aLatest();
         const key = `${latest.export}/latest.json`;
-        await store.putLatest(key, latest);
-        await writer(1).putLatest(key, latest);
+        await store.putLatest(key, latest, hasBegun);
+        await writer(1).putLatest(key, latest, hasBegun);
         expect(await pointer(key)).toEqual(latest);
+      });
+
+      it('gives way where it claims a run that has never begun, however often it is asked', async () => {
+        const latest = aLatest({ sequence: 8 });
+        const key = `${latest.export}/latest.json`;
+        await store.putLatest(key, aLatest({ export: latest.export, sequence: Number.MAX_SAFE_INTEGER }), hasBegun);
+        const asked: number[] = [];
+        await writer(1).putLatest(key, latest, async (sequence) => {
+          asked.push(sequence);
+          return sequence <= 8;
+        });
+        expect(await pointer(key)).toEqual(latest);
+        expect(asked).toEqual([Number.MAX_SAFE_INTEGER]);
+      });
+
+      it('asks about no other run while it moves forward', async () => {
+        const exportName = anExportName();
+        const key = `${exportName}/latest.json`;
+        const asked = async () => {
+          throw new Error('there was nothing to ask');
+        };
+        for (const sequence of [7, 8, 8]) await store.putLatest(key, aLatest({ export: exportName, sequence }), asked);
+        expect(await pointer(key)).toMatchObject({ sequence: 8 });
       });
 
       it('ends at the newest of many written at once', async () => {
@@ -367,9 +399,66 @@ export function pageStoreContract(
         );
         const newestInTheMiddle = [...pointers.filter(isOdd), ...pointers.filter((latest) => !isOdd(latest)).reverse()];
 
-        await Promise.all(newestInTheMiddle.map((latest, index) => writer(index).putLatest(key, latest)));
+        await Promise.all(newestInTheMiddle.map((latest, index) => writer(index).putLatest(key, latest, hasBegun)));
 
         expect(await pointer(key)).toEqual(pointers.at(-1));
+      });
+    });
+
+    describe('a listing', () => {
+      it('shows the pages of a folder as they were committed, and its manifest', async () => {
+        const folder = aRunFolder();
+        const pages = [];
+        for (const [index, body] of ['', 'one', randomBody(largest)].entries()) {
+          const put = await store.put(aPageIdentity({ folder, page: index + 1 }), aFetchedPage({ body }));
+          pages.push({ key: put.page.key, bytes: body.length, revision: put.page.revision });
+        }
+        await store.putManifest(`${folder}/manifest.json`, stream('{}'));
+
+        const listed = (await collect(store.list(folder))).sort((a, b) => (a.key < b.key ? -1 : 1));
+
+        const manifest = { key: `${folder}/manifest.json`, bytes: 2, revision: listed[0]?.revision };
+        expect(listed).toEqual([manifest, ...pages]);
+      });
+
+      it('names another revision for other bytes of the same length, or none at all', async () => {
+        const folder = aRunFolder();
+        for (const page of [1, 2, 3]) {
+          await store.put(aPageIdentity({ folder, page }), aFetchedPage({ body: `page ${page}` }));
+        }
+        const revisions = (await collect(store.list(folder))).map(({ revision }) => revision);
+        expect(new Set(revisions).size).toBe(revisions.includes(null) ? 1 : 3);
+      });
+
+      it('of a folder that is not there is empty', async () => {
+        expect(await collect(store.list(aRunFolder()))).toEqual([]);
+      });
+
+      it('keeps to its folder: not what lies deeper, nor in one whose name begins the same', async () => {
+        const folder = aRunFolder();
+        const keys = ['page.xml', 'deeper/page.xml'].map((name) => `${folder}/${name}`);
+        for (const key of [...keys, `${folder}0/page.xml`]) await store.put(aPageIdentity({ key }), aFetchedPage());
+        expect((await collect(store.list(folder))).map(({ key }) => key)).toEqual([keys[0]]);
+      });
+
+      it(`shows all of ${listed} objects, each once`, async () => {
+        const folder = aRunFolder();
+        const keys = Array.from({ length: listed }, (_, index) => `${folder}/${String(index).padStart(4, '0')}.json`);
+        await inLanes(16, keys, (key) => store.putManifest(key, stream('{}')));
+        expect((await collect(store.list(folder))).map(({ key }) => key).sort()).toEqual(keys);
+      });
+
+      it('shows a page as soon as it is stored, and may be left early', async () => {
+        const folder = aRunFolder();
+        for (const page of [1, 2, 3]) {
+          await store.put(aPageIdentity({ folder, page }), aFetchedPage());
+          const seen = await collect(writer(page).list(folder));
+          expect(seen).toHaveLength(page);
+        }
+        for await (const { bytes } of store.list(folder)) {
+          expect(bytes).toBeGreaterThan(0);
+          break;
+        }
       });
     });
 

@@ -1,13 +1,14 @@
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { cp, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { createDirectoryPageStore } from '../../lib/local/directory-page-store.ts';
 import { holdFileLock } from '../../lib/local/file-lock.ts';
 import { pageStoreContract } from '../contracts/page-store-contract.ts';
-import { aCursor, aFetchedPage, aLatest, aPageIdentity, sha256Of } from '../support/builders.ts';
+import { aCursor, aFetchedPage, aLatest, aPageIdentity, aRunFolder, collect, sha256Of } from '../support/builders.ts';
 import { startScript } from '../support/child-script.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -147,6 +148,20 @@ describe('the directory page store', () => {
       ['its facts do not say how it goes on', ({ facts }) => replaceIn(facts, '"nextCursor"', '"next"')],
       ['its facts tell of another length', ({ facts }) => replaceIn(facts, '"bytes":', '"bytes":1')],
       ['a directory stands in its place', ({ page }) => rm(page).then(() => mkdir(page))],
+      ['a pipe that nobody writes to stands in its place', ({ page }) => pipeAt(page)],
+      ['its facts bear no seal', ({ facts }) => replaceIn(facts, '"seal"', '"sael"')],
+      ['its facts bear another', ({ facts }) => replaceIn(facts, '"seal":"', '"seal":"0')],
+      ['its facts tell of more reports', ({ facts }) => replaceIn(facts, '"reports":1', '"reports":2')],
+      ['its facts tell of another run', ({ facts }) => replaceIn(facts, '"run":"2026', '"run":"2027')],
+      ['its facts tell of another page number', ({ facts }) => replaceIn(facts, '"page":1', '"page":2')],
+      ['its facts go on with another cursor', ({ facts }) => replaceIn(facts, '"nextCursor":"1', '"nextCursor":"2')],
+      ['its facts go on no more', ({ facts }) => replaceIn(facts, /"nextCursor":"[^"]*"/, '"nextCursor":null')],
+      ['its facts tell of another clock', ({ facts }) => replaceIn(facts, 'T02:00:01Z', 'T02:00:02Z')],
+      ['its facts are not about anything', ({ facts }) => writeFile(facts, 'null')],
+      ['its facts are a list', ({ facts }) => writeFile(facts, '[]')],
+      ['its facts are larger than any', ({ facts }) => writeFile(facts, `{"key":"${'x'.repeat(2 ** 20)}"}`)],
+      ['its facts are a directory', ({ facts }) => rm(facts).then(() => mkdir(facts))],
+      ['its facts are a pipe that nobody writes to', ({ facts }) => pipeAt(facts)],
     ])('is a conflict, and is left alone: %s', async (_, change) => {
       await using directory = await temporaryDirectory();
       const { identity, store, ...files } = await storeWithPage(directory.path);
@@ -157,6 +172,25 @@ describe('the directory page store', () => {
       await expect(store.put(identity, aFetchedPage({ body: 'another' }))).rejects.toEqual(conflict);
     });
 
+    it('is a conflict where its facts are another page’s, whole and with their own seal', async () => {
+      await using directory = await temporaryDirectory();
+      const { identity, store, facts } = await storeWithPage(directory.path);
+      const other = await storeWithPage(directory.path);
+      await cp(other.facts, facts);
+      await expect(store.find(identity.key)).rejects.toThrow(`it tells of the 10 bytes of ${other.identity.key}`);
+    });
+
+    it('is not published over: a manifest that is a pipe is no manifest', async () => {
+      await using directory = await temporaryDirectory();
+      const { identity, store } = await storeWithPage(directory.path);
+      const key = identity.key.replace('page-000001.xml', 'manifest.json');
+      await pipeAt(join(directory.path, key));
+      async function* chunks() {
+        yield '{}';
+      }
+      await expect(store.putManifest(key, chunks())).rejects.toEqual(conflict);
+    });
+
     it('is a conflict where a link leads nowhere', async () => {
       await using directory = await temporaryDirectory();
       const { identity, store, page } = await storeWithPage(directory.path);
@@ -165,9 +199,14 @@ describe('the directory page store', () => {
       await expect(store.put(identity, aFetchedPage())).rejects.toEqual(conflict);
     });
 
-    const replaceIn = async (file: string, from: string, to: string) =>
+    const replaceIn = async (file: string, from: string | RegExp, to: string) =>
       writeFile(file, (await readFile(file, 'utf8')).replace(from, to));
   });
+
+  const pipeAt = async (path: string) => {
+    await rm(path, { force: true });
+    execFileSync('sh', ['-c', 'mkfifo "$0"', path]);
+  };
 
   it('moves the pointer only while no other process does', async () => {
     await using directory = await temporaryDirectory();
@@ -184,6 +223,75 @@ describe('the directory page store', () => {
     expect(await readdir(join(directory.path, 'reports'))).toContain('latest.json');
   }, 60_000);
 
+  describe('a listing', () => {
+    it('shows files only, and a page that is a link to one', async () => {
+      await using directory = await temporaryDirectory();
+      const store = createDirectoryPageStore(directory.path);
+      const folder = aRunFolder();
+      const at = (name: string) => join(directory.path, folder, name);
+      await store.put(aPageIdentity({ folder, page: 1 }), aFetchedPage({ body: 'one' }));
+      await writeFile(join(directory.path, 'elsewhere'), 'elsewhere');
+      await mkdir(at('page-000002.xml'));
+      await pipeAt(at('page-000003.xml'));
+      await symlink('nowhere', at('page-000004.xml'));
+      await symlink(join(directory.path, 'elsewhere'), at('page-000005.xml'));
+      await writeFile(at('.DS_Store'), '');
+
+      expect((await collect(store.list(folder))).sort((a, b) => (a.key < b.key ? -1 : 1))).toEqual([
+        { key: `${folder}/page-000001.xml`, bytes: 3, revision: null },
+        { key: `${folder}/page-000005.xml`, bytes: 9, revision: null },
+      ]);
+    });
+
+    it('says what the disk said, where it refuses', async () => {
+      await using directory = await temporaryDirectory();
+      const store = createDirectoryPageStore(directory.path);
+      const folder = aRunFolder();
+      await mkdir(join(directory.path, dirname(folder)), { recursive: true });
+      await symlink(basename(folder), join(directory.path, folder));
+      await expect(collect(store.list(folder))).rejects.toMatchObject({
+        name: 'ConfigurationError',
+        message: expect.stringContaining(`Could not list ${join(directory.path, folder)}`),
+      });
+    });
+
+    it('of a file is empty, and of a hidden folder refused', async () => {
+      await using directory = await temporaryDirectory();
+      const store = createDirectoryPageStore(directory.path);
+      await writeFile(join(directory.path, 'file'), '');
+      expect(await collect(store.list('file'))).toEqual([]);
+      await expect(collect(store.list('.incoming'))).rejects.toEqual(misconfigured);
+    });
+  });
+
+  it.each<[string, (path: string) => Promise<unknown>]>([
+    ['a pipe that nobody writes to', (path) => pipeAt(path)],
+    ['a link to itself', (path) => symlink('latest.json', path)],
+    ['a link that leads nowhere', (path) => symlink('nowhere', path)],
+    ['a file that is no pointer for its size', (path) => writeFile(path, `{"sequence":9}${' '.repeat(2 ** 20)}`)],
+  ])('a pointer that is none gives way: %s', async (_, put) => {
+    await using directory = await temporaryDirectory();
+    const store = createDirectoryPageStore(directory.path);
+    const latest = aLatest({ sequence: 8 });
+    const key = `${latest.export}/latest.json`;
+    await mkdir(join(directory.path, latest.export));
+    await put(join(directory.path, key));
+    await store.putLatest(key, latest, async () => true);
+    expect(JSON.parse(await readFile(join(directory.path, key), 'utf8'))).toEqual(latest);
+  });
+
+  it('a directory in the place of the pointer is named', async () => {
+    await using directory = await temporaryDirectory();
+    const store = createDirectoryPageStore(directory.path);
+    const latest = aLatest();
+    const key = `${latest.export}/latest.json`;
+    await mkdir(join(directory.path, key), { recursive: true });
+    await expect(store.putLatest(key, latest, async () => true)).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringContaining(`Could not replace ${join(directory.path, key)}`),
+    });
+  });
+
   it('a pointer that cannot be read gives way', async () => {
     await using directory = await temporaryDirectory();
     const store = createDirectoryPageStore(directory.path);
@@ -192,7 +300,7 @@ describe('the directory page store', () => {
     for (const spoilt of ['', '{"seque', 'null', '[]', '{"sequence":"9"}']) {
       await mkdir(join(directory.path, latest.export), { recursive: true });
       await writeFile(join(directory.path, key), spoilt);
-      await store.putLatest(key, latest);
+      await store.putLatest(key, latest, async () => true);
       expect(JSON.parse(await readFile(join(directory.path, key), 'utf8'))).toEqual(latest);
     }
   });

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { createSqlitePageLog } from '../../lib/local/sqlite-page-log.ts';
+import { editedPageLogContract, type Kept } from '../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../contracts/page-log-contract.ts';
-import { aHead, anExportName, aPageEntry, aRun, collect } from '../support/builders.ts';
+import { aFullRun, aHead, anExportName, aPageEntry, aRun, collect } from '../support/builders.ts';
 import { startScript } from '../support/child-script.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -31,6 +32,32 @@ pageLogContract(
   },
   enoughForThreeBatches,
 );
+
+editedPageLogContract('The SQLite page log', async () => {
+  const directory = await temporaryDirectory();
+  const file = join(directory.path, 'state.sqlite');
+  const log = createSqlitePageLog(file);
+  const hand = new DatabaseSync(file);
+  const edit = (table: string, column: string, where: string, change: (kept: Kept) => Kept) => {
+    const row = hand.prepare(`SELECT ${column} AS json, seal FROM ${table} WHERE ${where}`).get();
+    const { seal, ...kept } = change({ ...JSON.parse(String(row?.json)), seal: row?.seal });
+    // The column takes text only, and no nothing.
+    const text = typeof seal === 'string' ? seal : String(seal);
+    hand.prepare(`UPDATE ${table} SET ${column} = ?, seal = ? WHERE ${where}`).run(JSON.stringify(kept), text);
+  };
+  return {
+    log,
+    name: file,
+    editHead: async (name, change) => edit('heads', 'head', `export = '${name}'`, change),
+    editPage: async ({ export: name, run, page }, change) =>
+      edit('pages', 'entry', `export = '${name}' AND run = '${run}' AND page = ${page}`, change),
+    async cleanup() {
+      hand.close();
+      log.close();
+      await directory.remove();
+    },
+  };
+});
 
 describe('the SQLite page log', { timeout: 60_000 }, () => {
   const counter = new URL('children/count-in-page-log.ts', import.meta.url);
@@ -70,7 +97,9 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     const start = String(Date.now() + 500);
     const openers = [1, 2, 3].map(() => startScript(opener, directory.path, start));
     expect(await Promise.all(openers.map(({ ended }) => ended))).toEqual([0, 0, 0]);
-    expect(await readdir(directory.path)).toHaveLength(150);
+    // Where two close at once, SQLite may leave its own files beside one of them.
+    const files = (await readdir(directory.path)).filter((name) => name.endsWith('.sqlite'));
+    expect(files).toHaveLength(150);
   });
 
   it('is written to while another connection is in the midst of reading', async () => {
@@ -118,6 +147,80 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     log.close();
   });
 
+  describe('with columns that say otherwise than what they stand beside', () => {
+    const edited = async (sql: string) => {
+      const directory = await temporaryDirectory();
+      const file = join(directory.path, 'state.sqlite');
+      const log = createSqlitePageLog(file);
+      const { run } = aRun();
+      for (const page of [1, 2, 3]) await log.append(aPageEntry({ export: 'reports', run, page }));
+      await log.replaceHead(aHead({ export: 'reports' }));
+      const hand = new DatabaseSync(file);
+      hand.exec('PRAGMA ignore_check_constraints = ON');
+      hand.exec(sql);
+      hand.close();
+      const dispose = async () => {
+        log.close();
+        await directory.remove();
+      };
+      return { log, run: { export: 'reports', run }, [Symbol.asyncDispose]: dispose };
+    };
+
+    it('refuses a head of two versions, which could never be replaced', async () => {
+      await using state = await edited('UPDATE heads SET version = 7');
+      await expect(state.log.head('reports')).rejects.toMatchObject({
+        name: 'PageConflictError',
+        message: expect.stringMatching(/it has two versions.*delete the row of reports from its table heads/),
+      });
+    });
+
+    it.each([
+      ['that comes later', 'UPDATE pages SET page = 9 WHERE page = 2', 'page 9'],
+      ['no number can hold', 'UPDATE pages SET page = 9007199254740993 WHERE page = 3', 'too large'],
+    ])('does not take an entry for that of a page %s, nor goes on for ever', async (_, sql, says) => {
+      await using state = await edited(sql);
+      await expect(collect(state.log.entries(state.run))).rejects.toThrow(says);
+    });
+
+    it('does not come to an entry before all others, which the manifest then misses', async () => {
+      await using state = await edited('UPDATE pages SET page = -9 WHERE page = 1');
+      expect((await collect(state.log.entries(state.run))).map(({ page }) => page)).toEqual([2, 3]);
+    });
+
+    it.each([
+      ["UPDATE pages SET entry = '{\"page'", 'PageConflictError'],
+      ["UPDATE pages SET entry = CAST(x'ff00fe' AS TEXT)", 'PageConflictError'],
+      ["UPDATE pages SET entry = 'null'", 'PageConflictError'],
+    ])('takes nothing from text that is no JSON: %s', async (sql, name) => {
+      await using state = await edited(sql);
+      await expect(state.log.last(state.run)).rejects.toMatchObject({ name });
+    });
+  });
+
+  it('seals what an older version has left without, and goes on with it', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    const { revision: _, ...old } = aPageEntry({ page: 1 });
+    const head = aHead({ export: old.export, active: aFullRun({ export: old.export }) });
+    const before = new DatabaseSync(file);
+    before.exec(`
+      CREATE TABLE heads (export TEXT NOT NULL PRIMARY KEY, version INTEGER NOT NULL,
+        head TEXT NOT NULL CHECK (json_valid(head))) STRICT, WITHOUT ROWID;
+      CREATE TABLE pages (export TEXT NOT NULL, run TEXT NOT NULL, page INTEGER NOT NULL,
+        entry TEXT NOT NULL CHECK (json_valid(entry)), PRIMARY KEY (export, run, page)) STRICT, WITHOUT ROWID;
+      PRAGMA application_id = 0x52455850; PRAGMA user_version = 1`);
+    before.prepare('INSERT INTO heads VALUES (?, 1, ?)').run(head.export, JSON.stringify(head));
+    before.prepare('INSERT INTO pages VALUES (?, ?, 1, ?)').run(old.export, old.run, JSON.stringify(old));
+    before.close();
+
+    for (let opened = 0; opened < 2; opened += 1) {
+      const log = createSqlitePageLog(file);
+      expect(await log.head(head.export)).toEqual(head);
+      expect(await log.last(old)).toEqual({ ...old, revision: null });
+      log.close();
+    }
+  });
+
   it('prints nothing of its own, no warning of an experiment either', () => {
     const script = `await import(${JSON.stringify(import.meta.resolve('../../lib/local/sqlite-page-log.ts'))})`;
     const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '--eval', script]);
@@ -152,9 +255,9 @@ describe('a file that is no page log is named, with what to do', () => {
     const file = join(directory.path, 'state.sqlite');
     opening(file)();
     const newer = new DatabaseSync(file);
-    newer.exec('PRAGMA user_version = 2');
+    newer.exec('PRAGMA user_version = 3');
     newer.close();
-    expect(opening(file)).toThrow(refused(/state\.sqlite was written by a newer report-exporter \(schema 2, .* 1\)/));
+    expect(opening(file)).toThrow(refused(/state\.sqlite was written by a newer report-exporter \(schema 3, .* 2\)/));
   });
 
   it('a directory', async () => {

@@ -105,9 +105,14 @@ function answerAsS3(
   body: Buffer,
   objects: LocalAws['objects'],
 ): void {
-  const path = decodeURIComponent(url.slice(1).split('?')[0] ?? '');
+  const { pathname, searchParams } = new URL(url, 'http://s3');
+  const path = decodeURIComponent(pathname.slice(1));
+  if (method === 'GET' && searchParams.get('list-type') === '2') {
+    response.writeHead(200, { 'content-type': 'application/xml' });
+    response.end(listingOf(objects, path.replace(/\/$/, ''), searchParams));
+    return;
+  }
   const standing = objects.get(path);
-  const etag = (object: StoredObject) => `"${createHash('md5').update(object.body).digest('hex')}"`;
   const refuse = (status: number, code: string) => {
     response.writeHead(status, { 'content-type': 'application/xml' });
     response.end(method === 'HEAD' ? undefined : `<Error><Code>${code}</Code><Message>${code}</Message></Error>`);
@@ -121,7 +126,9 @@ function answerAsS3(
       refuse(412, 'PreconditionFailed');
       return;
     }
-    const said = Object.entries(headers).filter(([name]) => name.startsWith('x-amz-meta-') || name === 'content-type');
+    const said = Object.entries(headers).filter(([name]) =>
+      /^(x-amz-meta-.*|content-type|x-amz-checksum-sha256)$/.test(name),
+    );
     const object = { body, headers: Object.fromEntries(said) as Record<string, string> };
     objects.set(path, object);
     response.writeHead(200, { etag: etag(object) });
@@ -132,10 +139,33 @@ function answerAsS3(
     refuse(404, 'NoSuchKey');
     return;
   }
+  const { 'x-amz-checksum-sha256': checksum, ...said } = standing.headers;
   response.writeHead(200, {
-    ...standing.headers,
+    ...said,
+    // Of what was sent with one, and for who asks.
+    ...(checksum !== undefined && headers['x-amz-checksum-mode'] === 'ENABLED'
+      ? { 'x-amz-checksum-sha256': checksum, 'x-amz-checksum-type': 'FULL_OBJECT' }
+      : {}),
     etag: etag(standing),
     'content-length': standing.body.length,
   });
   response.end(method === 'HEAD' ? undefined : standing.body);
+}
+
+const etag = ({ body }: StoredObject) => `"${createHash('md5').update(body).digest('hex')}"`;
+
+/** Up to a thousand objects, in the order of their keys; the token is the last key. */
+function listingOf(objects: LocalAws['objects'], bucket: string, asked: URLSearchParams): string {
+  const begin = `${bucket}/${asked.get('prefix') ?? ''}`;
+  const after = asked.get('continuation-token') ?? '';
+  const paths = [...objects.keys()].filter((path) => path.startsWith(begin) && path.slice(bucket.length + 1) > after);
+  const listed = paths.sort().slice(0, 1_000);
+  const contents = listed.map((path) => {
+    const object = objects.get(path) as StoredObject;
+    const key = path.slice(bucket.length + 1);
+    return `<Contents><Key>${key}</Key><Size>${object.body.length}</Size><ETag>${etag(object)}</ETag></Contents>`;
+  });
+  const more = listed.length < paths.length;
+  const next = more ? `<NextContinuationToken>${listed.at(-1)?.slice(bucket.length + 1)}</NextContinuationToken>` : '';
+  return `<ListBucketResult><IsTruncated>${more}</IsTruncated>${next}${contents.join('')}</ListBucketResult>`;
 }

@@ -5,16 +5,20 @@
 
 import { createHash } from 'node:crypto';
 import { ExportError } from '../../lib/core/errors.ts';
-import type { Head, Latest, PageEntry, StoredPage } from '../../lib/core/model.ts';
+import type { Head, PageEntry, StoredPage } from '../../lib/core/model.ts';
 import type { PageLog, PageStore } from '../../lib/core/ports.ts';
+import { sequenceOfPointer } from '../../lib/core/stored-values.ts';
 
 /** Called around every effect; what it throws is a crash at that point. */
 export type CrashPoint = (moment: string) => void;
 
 export interface MemoryStore extends PageStore {
-  /** What a reader sees, by key: a character for each byte. */
-  readonly objects: ReadonlyMap<string, string>;
+  /** What a reader sees, by key: a character for each byte. A test may change it, as somebody might in any store. */
+  readonly objects: Map<string, string>;
 }
+
+/** As S3 has it: another for other bytes. */
+const revisionOf = (text: string): string => createHash('md5').update(text, 'latin1').digest('hex');
 
 export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
   const objects = new Map<string, string>();
@@ -37,6 +41,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
         page,
         bytes: body.length,
         sha256,
+        revision: revisionOf(body.toString('latin1')),
         reports: fetched.reports(),
         cursor,
         nextCursor: fetched.nextCursor,
@@ -58,13 +63,23 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
       objects.set(key, text);
       crash('after the manifest is written');
     },
-    async putLatest(key, latest) {
-      const existing = objects.get(key);
+    async putLatest(key, latest, hasBegun) {
+      const claimed = () => sequenceOfPointer(objects.get(key) ?? '');
       crash('before latest is written');
-      if (existing === undefined || (JSON.parse(existing) as Latest).sequence <= latest.sequence) {
-        objects.set(key, JSON.stringify(latest));
+      for (let denied = -1; ; ) {
+        const standing = claimed();
+        if (standing <= latest.sequence || standing === denied) break;
+        if (await hasBegun(standing)) return;
+        denied = standing;
       }
+      objects.set(key, JSON.stringify(latest));
       crash('after latest is written');
+    },
+    async *list(folder) {
+      for (const [key, text] of objects) {
+        if (!key.startsWith(`${folder}/`) || key.lastIndexOf('/') !== folder.length) continue;
+        yield { key, bytes: text.length, revision: revisionOf(text) };
+      }
     },
     locate: (key) => `memory:${key}`,
   };
