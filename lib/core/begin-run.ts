@@ -7,6 +7,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from './errors.ts';
+import { shortened } from './foreign-text.ts';
 import { changeHead } from './head.ts';
 import { epochMsOf, instantOf } from './instants.ts';
 import { runIdOf } from './layout.ts';
@@ -75,7 +76,8 @@ async function decide(needs: BeginRunNeeds, head: Head, input: StartInput, execu
       ? resume(needs, head, takenOver(active, execution))
       : skip(`run ${active.run} belongs to execution ${active.execution} now`);
   }
-  if (input.restart === true) return start(needs, head, input, execution);
+  // Once: an invocation that lived on unheard must not give up the very run that it has begun, whoever works on it now.
+  if (input.restart === true && active.startedBy !== execution) return start(needs, head, input, execution);
   if (await needs.executions.isRunning(active.execution)) {
     return skip(`run ${active.run} is still being worked on by ${active.execution}`);
   }
@@ -114,6 +116,7 @@ function start(needs: BeginRunNeeds, head: Head, input: StartInput, execution: s
     since: input.since ?? sinceByPolicy(definition, head, input.scheduledTime, now),
     request: definition.request,
     startedAt: instantOf(now),
+    startedBy: execution,
     execution,
     segment: 1,
     scheduledTime: input.scheduledTime,
@@ -148,7 +151,7 @@ function sinceByPolicy(
   if (watermark === undefined) return since.initial ?? beginning;
   if (!isFor(watermark, request)) {
     const told = (bound: Pick<Watermark, 'source' | 'filter'>) =>
-      `${bound.source} with filter ${JSON.stringify(bound.filter)}`;
+      `${bound.source} with filter ${inFewWords(bound.filter)}`;
     throw new ExportError(
       'ConfigurationError',
       `The watermark of export ${name} was measured at ${told(watermark)}, and means nothing to ${told(request)}: ` +
@@ -159,13 +162,13 @@ function sinceByPolicy(
   return instantOf(Math.max(0, epochMsOf(watermark.instant) - since.overlapMs));
 }
 
+/** A filter may be of any size, and an error is for a person to read. */
+const inFewWords = (value: unknown): string => shortened(JSON.stringify(value ?? null), 150);
+
 function contradictionsOf(run: Run, request: ExportRequest, since: Instant | undefined): string[] {
   const contradictions = (['source', 'filter', 'format', 'container', 'size'] as const)
     .filter((field) => !isDeepStrictEqual(run.request[field], request[field]))
-    .map(
-      (field) =>
-        `${field} ${JSON.stringify(run.request[field] ?? null)}, now ${JSON.stringify(request[field] ?? null)}`,
-    );
+    .map((field) => `${field} ${inFewWords(run.request[field])}, now ${inFewWords(request[field])}`);
   if (since !== undefined && since !== run.since) contradictions.push(`since ${run.since}, now ${since}`);
   return contradictions;
 }

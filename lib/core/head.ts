@@ -6,7 +6,7 @@
  */
 
 import { ExportError } from './errors.ts';
-import type { Head, Run } from './model.ts';
+import type { Head, Run, RunId } from './model.ts';
 import type { PageLog } from './ports.ts';
 
 /** More lost races than this for one small item means that something else is wrong. */
@@ -39,16 +39,21 @@ export interface HeadChange<Result> {
 }
 
 /**
- * The active run of `head`, if `execution` owns it.
+ * The active run of `head`, if `execution` owns it; `run`, where one is named, and no other.
  * @throws RunSupersededError where another execution has taken the run over, or a new run has replaced it.
  */
-export function ownedRun(head: Head | undefined, execution: string, exportName: string): Run {
+export function ownedRun(head: Head | undefined, execution: string, exportName: string, run?: RunId): Run {
   const active = head?.active;
-  if (active?.execution === execution) return active;
+  if (active?.execution === execution && (run === undefined || active.run === run)) return active;
   throw new ExportError(
     'RunSupersededError',
-    active === undefined
-      ? `Export ${exportName} has no active run for this execution any more; it ends here`
-      : `Run ${active.run} of export ${exportName} belongs to execution ${active.execution} now; this one ends here`,
+    `${whyNot(active, execution, exportName, run)}; this execution ends here`,
   );
+}
+
+function whyNot(active: Run | undefined, execution: string, exportName: string, run: RunId | undefined): string {
+  if (active === undefined) return `Export ${exportName} has no active run any more`;
+  return active.execution === execution
+    ? `Run ${active.run} of export ${exportName} has taken the place of run ${run}`
+    : `Run ${active.run} of export ${exportName} belongs to execution ${active.execution} now`;
 }

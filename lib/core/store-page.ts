@@ -46,10 +46,17 @@ export async function storePage(
   if (page.nextCursor === null || typeof page.nextCursor === 'string') {
     return { stored: page, nextCursor: page.nextCursor, adopted: true };
   }
-  if (!sameCursor(page.nextCursor, fetched.nextCursor)) {
-    throw conflict(identity, 'it goes on with another cursor than the service gives now');
-  }
+  if (!sameCursor(page.nextCursor, fetched.nextCursor)) throw lostCursor(identity);
   return { stored: page, nextCursor: fetched.nextCursor, adopted: true };
+}
+
+/** What the page went on with is known only by its hash, and the service will not say it again: nobody can go on from here. */
+function lostCursor({ page, run }: PageIdentity): ExportError {
+  return new ExportError(
+    'CursorRejectedError',
+    `Page ${page} of run ${run} was stored by an attempt that was cut off, with a cursor too long to be stored beside it, and ` +
+      'the service gives another now: the run starts afresh, if it still may',
+  );
 }
 
 function mustBelong(found: StoredPage, identity: PageIdentity): void {

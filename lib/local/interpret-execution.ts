@@ -16,7 +16,7 @@ import { beginRun } from '../core/begin-run.ts';
 import { exportPage } from '../core/export-page.ts';
 import { failRun } from '../core/fail-run.ts';
 import { finishRun } from '../core/finish-run.ts';
-import type { FailedRun, RunResult } from '../core/model.ts';
+import { asRunId, type FailedRun, type RunResult } from '../core/model.ts';
 import type { StepNeeds } from '../core/ports.ts';
 import { byStep, type StateName, stateMachine, stepNames } from '../core/state-machine.ts';
 import type { Turn } from '../core/turn.ts';
@@ -139,8 +139,8 @@ function bindSteps(needs: StepNeeds, signal: AbortSignal | undefined) {
     ExportPage: step<Turn, unknown>(({ input, execution }) =>
       exportPage(needs, { turn: input, execution, patienceMs, signal }),
     ),
-    FinishRun: step<unknown, unknown>(async ({ execution }) => {
-      const result = await finishRun(needs, { execution });
+    FinishRun: step<Turn, unknown>(async ({ input, execution }) => {
+      const result = await finishRun(needs, { run: asRunId(input.run), execution });
       end = { status: 'completed', result };
       return result;
     }),

@@ -528,6 +528,7 @@ describe('a cursor that goes wrong', () => {
         since: at('1970-01-01T00:00:00Z'),
         request: bench.needs.definition.request,
         startedAt: at('2026-11-20T02:00:00Z'),
+        startedBy: 'dead',
         execution: 'dead',
         segment: 1,
         cursorRestarts: 0,
