@@ -1,0 +1,93 @@
+/** The four steps as functions of the simulated Lambda: the real steps over the real adapters and the real client. */
+
+import { createDynamoPageLog } from '../../lib/aws/dynamodb-page-log.ts';
+import { createExecutions } from '../../lib/aws/executions.ts';
+import { fetchTime } from '../../lib/aws/invocation-time.ts';
+import { createS3PageStore } from '../../lib/aws/s3-page-store.ts';
+import { beginRun } from '../../lib/core/begin-run.ts';
+import { exportPage } from '../../lib/core/export-page.ts';
+import { failRun } from '../../lib/core/fail-run.ts';
+import { finishRun } from '../../lib/core/finish-run.ts';
+import { asRunId } from '../../lib/core/model.ts';
+import type { ExportEvent, StepNeeds } from '../../lib/core/ports.ts';
+import { exportDefinition, serviceSettingsSchema } from '../../lib/core/settings.ts';
+import type { Turn } from '../../lib/core/turn.ts';
+import { fixedApiKey } from '../../lib/report-service/api-key.ts';
+import { createReportServiceClient } from '../../lib/report-service/client.ts';
+import { limitsOf } from '../../lib/report-service/limits.ts';
+import { memorySpool } from './memory-spool.ts';
+import { SimulatedNetwork } from './network.ts';
+import type { Process } from './process.ts';
+import type { SimulatedService } from './report-service.ts';
+import { type Command, dynamoDbClientOf, s3ClientOf, sfnClientOf } from './sdk.ts';
+import type { ExportSetting } from './setting.ts';
+import type { World } from './world.ts';
+
+export const vendor = 'ACME';
+export const apiKey = 'the-key-of-the-simulation';
+export const prefix = 'all/';
+const baseUrl = 'https://reports.example.com';
+const { baseUrl: _, vendor: __, cursorIn: ___, ...patience } = serviceSettingsSchema.parse({ baseUrl });
+const limits = limitsOf(patience);
+
+/** How the outside answers, each for the process that asks. */
+export interface Outside {
+  readonly world: World;
+  readonly service: SimulatedService;
+  readonly s3: (process: Process, command: Command) => unknown;
+  readonly dynamoDb: (process: Process, command: Command) => unknown;
+  readonly stepFunctions: (process: Process, command: Command) => unknown;
+}
+
+/** Does what the process is for. */
+export async function runStep(
+  outside: Outside,
+  setting: ExportSetting,
+  process: Process,
+  remainingMs: () => number,
+): Promise<unknown> {
+  const { world } = outside;
+  const { surroundings, step, payload } = process;
+  const needs: StepNeeds = {
+    definition: exportDefinition(setting.settings, baseUrl),
+    service: createReportServiceClient({
+      baseUrl,
+      vendor,
+      cursorIn: setting.cursorIn,
+      apiKey: fixedApiKey(apiKey),
+      limits,
+      clock: surroundings,
+      dispatcher: new SimulatedNetwork(world, process, outside.service, limits),
+    }),
+    store: createS3PageStore({
+      client: s3ClientOf(world, process, (command) => outside.s3(process, command)),
+      bucket: 'bucket',
+      prefix,
+      surroundings,
+      spool: memorySpool,
+    }),
+    log: createDynamoPageLog({
+      client: dynamoDbClientOf(world, process, (command) => outside.dynamoDb(process, command)),
+      table: 'page-log',
+      surroundings,
+    }),
+    executions: createExecutions(sfnClientOf(world, process, (command) => outside.stepFunctions(process, command))),
+    surroundings,
+    emit: (event) => world.tell(process.id, () => `says ${wordsOf(event)}`),
+  };
+  switch (step) {
+    case 'BeginRun':
+      return beginRun(needs, payload);
+    case 'ExportPage': {
+      const turn = payload.input as Turn;
+      using time = fetchTime(remainingMs(), patience, `page ${turn.page} of run ${turn.run}`, surroundings);
+      return await exportPage(needs, { turn, execution: payload.execution, ...time });
+    }
+    case 'FinishRun':
+      return finishRun(needs, { run: asRunId((payload.input as Turn).run), execution: payload.execution });
+    case 'FailRun':
+      return failRun(needs, { failure: payload.input, execution: payload.execution });
+  }
+}
+
+const wordsOf = ({ event, ...facts }: ExportEvent): string => `${event} ${JSON.stringify(facts)}`;

@@ -1,0 +1,332 @@
+/**
+ * Ways to break the protocol, each by as little as it takes: a simulation that finds them all is one whose silence means
+ * something. An edit names a text that must stand in its file exactly once, so none can quietly stop applying.
+ */
+
+export interface Edit {
+  /** Below the project's root. */
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+export interface Mutant {
+  /** What was broken. */
+  readonly name: string;
+  readonly edits: readonly Edit[];
+}
+
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'a log entry is written without its condition',
+    edits: [
+      {
+        file: 'lib/aws/dynamodb-page-log.ts',
+        find: "        Item: pageItem(entry, expiresAt),\n        ConditionExpression: 'attribute_not_exists(pk)',\n",
+        replace: '        Item: pageItem(entry, expiresAt),\n',
+      },
+    ],
+  },
+  {
+    name: 'a head is replaced without its condition',
+    edits: [
+      {
+        file: 'lib/aws/dynamodb-page-log.ts',
+        find: '{ Item: headItem(head, token), ...condition }',
+        replace: '{ Item: headItem(head, token), ...(condition && {}) }',
+      },
+    ],
+  },
+  {
+    name: 'a page is stored without its condition',
+    edits: [{ file: 'lib/aws/s3-objects.ts', find: "          IfNoneMatch: '*',\n", replace: '' }],
+  },
+  {
+    name: 'a page is logged before it is stored',
+    edits: [
+      {
+        file: 'lib/aws/s3-page-store.ts',
+        find: `        const { ours, ...standing } = await createObject(
+          objectAt(key),
+          body,
+          {
+            contentType: asHeader(`,
+        replace: `        const early = { ContentLength: bytes, Metadata: metadataOf({ key, run, page, bytes, sha256, reports: fetched.reports(), cursor, nextCursor, serviceTime }) };
+        if (bytes > 0) {
+          void surroundings.sleep(50).then(() => createObject(objectAt(key), body, { contentType: 'text/xml', metadata: early.Metadata }, surroundings)).catch(() => {});
+          return { stored: true, page: readPage(key, early) };
+        }
+        const { ours, ...standing } = await createObject(
+          objectAt(key),
+          body,
+          {
+            contentType: asHeader(`,
+      },
+    ],
+  },
+  {
+    name: "what stands in a page's way is taken for our own",
+    edits: [
+      {
+        file: 'lib/aws/s3-objects.ts',
+        find: 'return { ...standing, ours: standing.Metadata?.attempt === attempt };',
+        replace: 'return { ETag: standing.ETag, ours: true, Metadata, ContentLength: body.bytes };',
+      },
+    ],
+  },
+  {
+    name: 'the cursor of a page that is adopted is not adopted',
+    edits: [
+      {
+        file: 'lib/core/store-page.ts',
+        find: 'return { stored: page, nextCursor: page.nextCursor, adopted: true };',
+        replace: 'return { stored: page, nextCursor: fetched.nextCursor, adopted: true };',
+      },
+    ],
+  },
+  {
+    name: 'the watermark moves as a run starts',
+    edits: [
+      {
+        file: 'lib/core/begin-run.ts',
+        find: '    active: run,\n    lastScheduledTime: input.scheduledTime',
+        replace:
+          '    active: run,\n    watermark: { instant: instantOf(now), source: run.request.source, filter: run.request.filter },\n    lastScheduledTime: input.scheduledTime',
+      },
+    ],
+  },
+  {
+    name: 'the watermark is measured by the last answer, not the first',
+    edits: [
+      {
+        file: 'lib/core/finish-run.ts',
+        find: 'watermarkAfter(head, definition, run, first)',
+        replace: 'watermarkAfter(head, definition, run, last)',
+      },
+    ],
+  },
+  {
+    name: "the watermark is the answer's Date, however long it took",
+    edits: [
+      {
+        file: 'lib/report-service/answer-headers.ts',
+        find: 'Math.max(0, Math.ceil(elapsedMs / 1_000)) * 1_000',
+        replace: 'Math.min(0, elapsedMs)',
+      },
+    ],
+  },
+  {
+    name: 'the watermark moves over what lies before a run',
+    edits: [
+      {
+        file: 'lib/core/watermark.ts',
+        find: '(epochMsOf(run.since) > epochMsOf(bound) || epochMsOf(reached) <= epochMsOf(bound))',
+        replace: 'epochMsOf(reached) <= epochMsOf(bound)',
+      },
+    ],
+  },
+  {
+    name: 'the watermark moves back',
+    edits: [
+      {
+        file: 'lib/core/watermark.ts',
+        find: '(epochMsOf(run.since) > epochMsOf(bound) || epochMsOf(reached) <= epochMsOf(bound))',
+        replace: 'epochMsOf(run.since) > epochMsOf(bound)',
+      },
+    ],
+  },
+  {
+    name: 'an error is taken for the end',
+    edits: [
+      {
+        file: 'lib/core/export-page.ts',
+        find: '    throw error;\n  }\n}',
+        replace: "    return { next: 'finish', ...turn };\n  }\n}",
+      },
+    ],
+  },
+  {
+    name: 'a body that breaks off is taken for whole',
+    edits: [
+      {
+        file: 'lib/report-service/page-body.ts',
+        find: '        throw translate(error, bytes);\n',
+        replace:
+          '        if (bytes < 0) throw translate(error, bytes);\n        return { done: true, value: undefined } as const;\n',
+      },
+      { file: 'lib/report-service/page-body.ts', find: '    refuse(subject, xmlCheck?.end());\n', replace: '' },
+    ],
+  },
+  {
+    name: 'half a document is taken for one',
+    edits: [{ file: 'lib/report-service/page-body.ts', find: '    refuse(subject, xmlCheck?.end());\n', replace: '' }],
+  },
+  {
+    name: 'a run is published before its log is complete',
+    edits: [
+      {
+        file: 'lib/core/export-page.ts',
+        find: 'if (entry.nextCursor === null) return',
+        replace: 'if (entry.nextCursor === null || entry.page === 2) return',
+      },
+      {
+        file: 'lib/core/manifest.ts',
+        find: ' || last.nextCursor !== null)',
+        replace: ')',
+      },
+    ],
+  },
+  {
+    name: 'latest.json is written before the manifest',
+    edits: [
+      {
+        file: 'lib/core/finish-run.ts',
+        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n',
+        replace: '',
+      },
+      {
+        file: 'lib/core/finish-run.ts',
+        find: '  const result = await changeHead(log, name,',
+        replace:
+          '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n  const result = await changeHead(log, name,',
+      },
+    ],
+  },
+  {
+    name: 'a run is completed before its manifest is written',
+    edits: [
+      {
+        file: 'lib/core/finish-run.ts',
+        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n',
+        replace: '',
+      },
+      {
+        file: 'lib/core/finish-run.ts',
+        find: "  emit({ event: 'run-completed', ...result });\n  return result;",
+        replace:
+          "  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n  emit({ event: 'run-completed', ...result });\n  return result;",
+      },
+    ],
+  },
+  {
+    name: 'latest.json is replaced whatever stands there',
+    edits: [
+      {
+        file: 'lib/aws/s3-latest-pointer.ts',
+        find: "...(standing === undefined ? { IfNoneMatch: '*' } : { IfMatch: standing.etag }),",
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'when a run ended is not settled before its manifest is written',
+    edits: [
+      {
+        file: 'lib/core/finish-run.ts',
+        find: '    return { change: { ...head, active: settled }, result: settled };',
+        replace: '    return { result: settled };',
+      },
+    ],
+  },
+  {
+    name: 'nobody asks who owns the run',
+    edits: [
+      {
+        file: 'lib/core/head.ts',
+        find: 'if (active?.execution === execution && (run === undefined || active.run === run)) return active;',
+        replace: 'if (active !== undefined && (run === active.run || execution !== run)) return active;',
+      },
+    ],
+  },
+  {
+    name: 'an invocation that lived on finishes whatever run is there',
+    edits: [
+      {
+        file: 'lib/core/head.ts',
+        find: 'if (active?.execution === execution && (run === undefined || active.run === run)) return active;',
+        replace: 'if (active?.execution === execution && run !== "") return active;',
+      },
+    ],
+  },
+  {
+    name: 'a run is taken over without asking whether its execution lives',
+    edits: [
+      {
+        file: 'lib/core/begin-run.ts',
+        find: 'if (await needs.executions.isRunning(active.execution)) {',
+        replace: 'if ((await needs.executions.isRunning(active.execution)) && execution === "") {',
+      },
+    ],
+  },
+  {
+    name: 'whoever says that it continues takes the run over',
+    edits: [
+      {
+        file: 'lib/core/begin-run.ts',
+        find: 'return input.continues === active.execution\n',
+        replace: 'return input.continues !== ""\n',
+      },
+    ],
+  },
+  {
+    name: 'a run that is resumed skips a page',
+    edits: [
+      {
+        file: 'lib/core/export-page.ts',
+        find: 'Promise<PageEntry> {\n  const page = (last?.page ?? 0) + 1;',
+        replace:
+          'Promise<PageEntry> {\n  const page = (last?.page ?? 0) + (command.patienceMs === 0 || last === undefined ? 1 : 2);',
+      },
+    ],
+  },
+  {
+    name: 'the log is read without asking for the newest',
+    edits: [
+      {
+        file: 'lib/aws/dynamodb-page-log.ts',
+        find: '        ConsistentRead: true,\n        KeyConditionExpression',
+        replace: '        KeyConditionExpression',
+      },
+    ],
+  },
+  {
+    name: 'the head is read without asking for the newest',
+    edits: [
+      {
+        file: 'lib/aws/dynamodb-page-log.ts',
+        find: 'Key: keyItem(key), ConsistentRead: true }',
+        replace: 'Key: keyItem(key) }',
+      },
+    ],
+  },
+  {
+    name: 'only the first batch of the log is read',
+    edits: [
+      {
+        file: 'lib/aws/dynamodb-page-log.ts',
+        find: 'next = batch.LastEvaluatedKey;',
+        replace: 'next = undefined;',
+      },
+    ],
+  },
+  {
+    name: 'a walk in circles goes on',
+    edits: [
+      {
+        file: 'lib/core/cycle.ts',
+        find: 'if (next === state.tortoise) return { state, repeats: true };',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'a failed run is forgotten, and the next starts behind it',
+    edits: [
+      {
+        file: 'lib/core/fail-run.ts',
+        find: "failure.Error !== 'CursorRejectedError' && last?.repeats !== true",
+        replace: "failure.Error === 'RequestRejectedError' && last?.repeats !== true",
+      },
+    ],
+  },
+];
