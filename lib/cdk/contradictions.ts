@@ -11,7 +11,8 @@ import { problemOfEnvironment, problemsOfLimits } from './function-limits.ts';
 /** Zod's issues, with their places below `root`. `context` is what a person wrote, whatever it is. */
 export function contradictionsIn(context: unknown, root: string): z.core.$ZodIssue[] {
   const { service, exports } = partsSchema.parse(context);
-  const names = exports.map((each) => nameSchema.safeParse(each).data?.name);
+  // CloudFormation's names know neither hyphens nor underscores, and people take one case for the other.
+  const names = exports.map((each) => nameSchema.safeParse(each).data?.name.replaceAll(/[-_]/g, '').toLowerCase());
   return exports.flatMap((each, place) => [
     ...collisionsOf(names, place).map((message) => issueAt([root, 'exports', place, 'name'], message)),
     ...misfitsOf(service, each).map((message) => issueAt([root, 'exports', place], message)),
@@ -31,13 +32,10 @@ const issueAt = (path: (string | number)[], message: string): z.core.$ZodIssue =
   input: undefined,
 });
 
-/** CloudFormation's names know neither hyphens nor underscores, and people take one case for the other. */
 function collisionsOf(names: readonly (string | undefined)[], place: number): string[] {
-  const [mine, ...others] = [names[place], ...names.slice(0, place)].map((name) =>
-    name?.replaceAll(/[-_]/g, '').toLowerCase(),
-  );
-  const twin = mine === undefined ? -1 : others.indexOf(mine);
-  return twin === -1 ? [] : [`is too like exports[${twin}].name`];
+  const mine = names[place];
+  const twin = mine === undefined ? place : names.indexOf(mine);
+  return twin === place ? [] : [`is too like exports[${twin}].name`];
 }
 
 /** Only for what is right by itself; anything else has been named already. */

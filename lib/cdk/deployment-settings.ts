@@ -8,7 +8,7 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { z } from 'zod';
 import { ExportError } from '../core/errors.ts';
-import { describeProblems } from '../core/problems.ts';
+import { problemLines } from '../core/problems.ts';
 import { serviceSettingsSchema } from '../core/settings.ts';
 import { contradictionsIn } from './contradictions.ts';
 import { type DeployedExport, deployedExportSchema, keyPrefixSchema, type ServiceInput } from './deployed-export.ts';
@@ -100,8 +100,7 @@ export function deploymentSettings(value: unknown): DeploymentSettings {
     const { service, exports } = context as z.input<typeof deploymentSettingsSchema>;
     return { ...parsed.data[contextKey], service, exports };
   }
-  const lines = issues.map((issue) => describeProblems('cdk.json', new z.ZodError([issue])));
-  throw new ExportError('ConfigurationError', lines.join('\n'));
+  throw new ExportError('ConfigurationError', problemLines('cdk.json', issues).join('\n'));
 }
 
 function parsedOrText(text: string): unknown {

@@ -60,7 +60,8 @@ function recipes({ exportName, grants, limits }: ExportFunctionsProps): Readonly
     FinishRun: {
       entry: 'finish-run.ts',
       description: `Publishes a finished run of export ${exportName}`,
-      memoryMebibytes: 512,
+      // A whole processor: it reads the log and the listing of a million pages within its fifteen minutes.
+      memoryMebibytes: 1_769,
       temporaryMebibytes: finishRunTemporaryMebibytes,
       variables: [...common, 'BUCKET_NAME', 'KEY_PREFIX'],
       grants: [grants.pageLog, grants.pageStore],

@@ -5,7 +5,7 @@
 
 import type { Dice } from './dice.ts';
 
-export const faultKinds = [
+const faultKinds = [
   // Of one request to S3, DynamoDB, Step Functions or the service, and of the invocation that makes it.
   'killed-before',
   'killed-during',

@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads';
 import type { Figures, HistoryPlan } from './history.ts';
 import type { Violation } from './world.ts';
 
-export interface Made {
+interface Made {
   readonly plan: HistoryPlan;
   readonly violation: Violation | undefined;
   readonly figures: Figures;

@@ -13,7 +13,7 @@ import type { VirtualTime } from './virtual-time.ts';
 /** Step Functions' own limits (facts; AWS documentation, "Service quotas"). */
 export const mostHistoryEvents = 25_000;
 
-export type ExecutionStatus = 'RUNNING' | 'SUCCEEDED' | 'FAILED' | 'TIMED_OUT' | 'ABORTED';
+type ExecutionStatus = 'RUNNING' | 'SUCCEEDED' | 'FAILED' | 'TIMED_OUT' | 'ABORTED';
 
 export interface SimulatedExecution {
   readonly arn: string;

@@ -14,12 +14,3 @@ function elapsed({ at }: Line, start: number): string {
   const hours = String(Math.floor((at - start) / 3_600_000)).padStart(2, '0');
   return `${hours}${text.slice(13, 23)}`;
 }
-
-/** What struck, how often, most often first. */
-export function faultsOf(histories: readonly Pick<History, 'strikes'>[]): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const { strikes } of histories) {
-    for (const { kind } of strikes) counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  }
-  return new Map([...counts].sort(([, one], [, other]) => other - one));
-}

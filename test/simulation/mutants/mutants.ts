@@ -3,7 +3,7 @@
  * something. An edit names a text that must stand in its file exactly once, so none can quietly stop applying.
  */
 
-export interface Edit {
+interface Edit {
   /** Below the project's root. */
   readonly file: string;
   readonly find: string;
@@ -265,6 +265,26 @@ export const mutants: readonly Mutant[] = [
         file: 'lib/core/begin-run.ts',
         find: 'return input.continues === active.execution\n',
         replace: 'return input.continues !== ""\n',
+      },
+    ],
+  },
+  {
+    name: 'a restart is done again',
+    edits: [
+      {
+        file: 'lib/core/begin-run.ts',
+        find: 'if (input.restart === true && active.startedBy !== execution) return',
+        replace: 'if (input.restart === true) return',
+      },
+    ],
+  },
+  {
+    name: 'a page whose cursor was lost stops its run',
+    edits: [
+      {
+        file: 'lib/core/store-page.ts',
+        find: 'throw lostCursor(identity);',
+        replace: "throw conflict(identity, 'its cursor was lost');",
       },
     ],
   },
