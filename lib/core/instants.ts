@@ -15,10 +15,26 @@ export function epochMsOf(instant: Instant): number {
   return Date.parse(instant);
 }
 
-/** The moment of an HTTP date header, or null where it is absent or no date. */
-export function instantOfHttpDate(value: string | undefined): Instant | null {
-  const epochMs = value === undefined ? Number.NaN : Date.parse(value);
-  return Number.isNaN(epochMs) ? null : instantOf(epochMs);
+/** The three forms an HTTP date may have (RFC 9110, section 5.6.7). The last is in UTC too, though it does not say so. */
+const httpDateForms = (() => {
+  const day = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';
+  const weekday = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day';
+  const month = '(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)';
+  const time = String.raw`(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d`;
+  return [
+    new RegExp(String.raw`^${day}, (?<day>\d\d?) ${month} \d{4} ${time} GMT$`),
+    new RegExp(String.raw`^${weekday}, (?<day>\d\d)-${month}-\d\d ${time} GMT$`),
+    new RegExp(String.raw`^${day} ${month} (?<day>[ \d]\d) ${time} \d{4}$`),
+  ];
+})();
+
+/** The moment of an HTTP date, or null where it is none: what Date.parse would make of anything else is a guess. */
+export function instantOfHttpDate(value: string): Instant | null {
+  const form = httpDateForms.map((one) => one.exec(value)).find((match) => match !== null);
+  if (form === undefined) return null;
+  const moment = new Date(value.endsWith(' GMT') ? value : `${value} GMT`);
+  // 31 February would be taken for a day in March.
+  return moment.getUTCDate() === Number(form.groups?.day) ? instantOf(moment.getTime()) : null;
 }
 
 /** Accepts any ISO 8601 instant that ends in Z, and yields it in canonical form; finer than milliseconds is cut off. */
@@ -37,10 +53,12 @@ export const durationSchema = z
   .regex(/^P(?!$)(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?$/, {
     error: 'must be an ISO 8601 duration of weeks, days, hours, minutes and seconds, such as PT15M or P1D',
   })
-  .transform((text) =>
-    [...text.matchAll(/([\d.]+)([WDHMS])/g)].reduce(
+  .transform((text) => {
+    const ms = [...text.matchAll(/([\d.]+)([WDHMS])/g)].reduce(
       (ms, [, amount, unit]) => ms + Number(amount) * units[unit as keyof typeof units] * 1_000,
       0,
-    ),
-  )
+    );
+    // Timers and instants are in whole milliseconds; and 1.001 s times a thousand is a little less than 1,001.
+    return Math.round(ms);
+  })
   .refine((ms) => ms <= longestSpanMs, { error: 'must be at most ten years, P3650D' });

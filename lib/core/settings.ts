@@ -5,6 +5,7 @@
 
 import * as z from 'zod';
 import { ExportError } from './errors.ts';
+import { problemsOfFilter } from './filter.ts';
 import { durationSchema, instantSchema } from './instants.ts';
 import type { ExportDefinition, JsonObject } from './model.ts';
 import { describeProblems } from './problems.ts';
@@ -59,18 +60,10 @@ export const serviceSettingsSchema = z.strictObject({
 export type ServiceSettings = z.infer<typeof serviceSettingsSchema>;
 
 const filterSchema = z
-  .record(z.string(), z.json(), 'must be a JSON object')
+  .custom<JsonObject>()
   .superRefine((filter, context) => {
-    const { date } = filter;
-    if (date === undefined) return;
-    if (typeof date !== 'object' || date === null || Array.isArray(date)) {
-      context.addIssue({ code: 'custom', path: ['date'], message: 'must be an object of date conditions' });
-    } else if ('gte' in date) {
-      context.addIssue({
-        code: 'custom',
-        path: ['date', 'gte'],
-        message: 'is set by every run; say with since where to start',
-      });
+    for (const { path, message } of problemsOfFilter(filter)) {
+      context.addIssue({ code: 'custom', path: [...path], message });
     }
   })
   // As it comes back from every store, or it would not be known for the same: -0 is 0 there.
@@ -124,7 +117,7 @@ export type ExportSettings = z.infer<typeof exportSettingsSchema>;
 export function parseSettings<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.infer<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw new ExportError('ConfigurationError', describeProblems(what, parsed.error), { cause: parsed.error });
+  throw new ExportError('ConfigurationError', describeProblems(what, parsed.error));
 }
 
 /** What names the service at `baseUrl` in all that is remembered of it, however the address is spelled. */

@@ -2,17 +2,26 @@
 
 import * as z from 'zod';
 import { ExportError } from './errors.ts';
+import { printable } from './foreign-text.ts';
 import { instantSchema } from './instants.ts';
 import { describeProblems } from './problems.ts';
+
+/** Kept in the head, and told in the reason of a skip: so neither of any length, nor of anything that is not seen. */
+const nameOfAtMost = (most: number) =>
+  z
+    .string()
+    .min(1, 'must not be empty')
+    .max(most, `must be at most ${most} characters`)
+    .refine((text) => printable(text) === text, 'must be printable, on one line');
 
 const startInputSchema = z
   .strictObject({
     /** From the scheduler: stable across its repeated deliveries. */
-    scheduledTime: z.string().min(1),
+    scheduledTime: nameOfAtMost(100),
     since: instantSchema,
     restart: z.boolean(),
     /** From the segment before: the execution this one takes over from. */
-    continues: z.string().min(1),
+    continues: nameOfAtMost(400),
   })
   .partial();
 export type StartInput = z.infer<typeof startInputSchema>;

@@ -2,7 +2,9 @@
 
 import { z } from 'zod';
 import { ExportError } from '../core/errors.ts';
+import { printable, shortened } from '../core/foreign-text.ts';
 import { instantSchema } from '../core/instants.ts';
+import { placeOf, problemIn } from '../core/problems.ts';
 import {
   type ExportSettings,
   exportSettingsSchema,
@@ -66,7 +68,7 @@ export function readLocalSettings(
   given: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
 ): LocalSettings {
-  const problems = [...given];
+  const problems = given.map(presentable);
   const filter = readFilter(options.filter, problems);
   const parsed = schema.safeParse({
     service: { baseUrl: options.baseUrl, vendor: options.vendor, cursorIn: options.cursorIn },
@@ -85,8 +87,8 @@ export function readLocalSettings(
   for (const issue of parsed.error?.issues ?? []) {
     const path = issue.path.map(String);
     const option = optionOf[path.slice(0, 2).join('.')] ?? optionOf[path[0] ?? ''] ?? path.join('.');
-    const inside = option === '--filter' ? path.slice(2).join('.') : '';
-    problems.push(`${option}: ${inside}${inside === '' ? '' : ' '}${issue.message}`);
+    const inside = option === '--filter' ? placeOf(issue.path.slice(2)) : '';
+    problems.push(`${option}: ${inside}${inside === '' ? '' : ' '}${problemIn(issue)}`);
   }
   const apiKey = options.baseUrl === undefined ? undefined : readApiKey(options.apiKeyEnv, env, problems);
   if (problems.length > 0 || !parsed.success) throw new ExportError('ConfigurationError', problems.join('\n'));
@@ -103,6 +105,9 @@ export function readLocalSettings(
   };
 }
 
+/** What a person has written, as far as they need to see it to know it again. */
+const presentable = (words: string): string => shortened(printable(words), 200);
+
 const numberOf = (text: string | undefined) => (text === undefined ? undefined : Number(text.trim() || Number.NaN));
 
 function readFilter(text: string | undefined, problems: string[]): unknown {
@@ -110,19 +115,26 @@ function readFilter(text: string | undefined, problems: string[]): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    problems.push(
-      `--filter: must be JSON, such as '{"type":"daily"}' (${error instanceof Error ? error.message : String(error)})`,
-    );
+    // The parser's own words quote what it was given.
+    const why = error instanceof Error ? error.message : String(error);
+    problems.push(`--filter: must be JSON, such as '{"type":"daily"}' (${presentable(why)})`);
     return undefined;
   }
 }
 
-/** The key in `variable`, which is never shown: problems name the variable only. */
+/** The key in `variable`, which is never shown: problems name the variable only, and only where it can be one. */
 export function readApiKey(
   variable: string,
   env: Readonly<Record<string, string | undefined>>,
   problems: string[],
 ): string | undefined {
+  // Who puts the key itself here by mistake must not find it in a log.
+  if (!/^[A-Za-z_][A-Za-z0-9_]{0,99}$/.test(variable)) {
+    problems.push(
+      '--api-key-env: must be the name of an environment variable (letters, digits, underscores), not the key',
+    );
+    return undefined;
+  }
   const key = env[variable];
   if (key === undefined || key === '') {
     problems.push(`--api-key-env: the environment variable ${variable} is not set; put the service's API key into it`);

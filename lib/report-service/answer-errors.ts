@@ -19,6 +19,7 @@ import type { ErrorName, ExportError } from '../core/errors.ts';
 import { epochMsOf } from '../core/instants.ts';
 import { failure, type Subject } from './failure.ts';
 import { httpDate, single } from './header-values.ts';
+import { presentable } from './redaction.ts';
 
 type Answer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers'>;
 
@@ -38,13 +39,14 @@ export function answerError(
 ): ExportError {
   const { excerpt } = circumstances;
   const retryAfterSeconds = retryAfterOf(answer.headers, circumstances.now);
-  const [name, next] = meaningOf(answer, circumstances, retryAfterSeconds);
+  const [name, next] = meaningOf(subject, answer, circumstances, retryAfterSeconds);
   const said = excerpt === '' ? '' : `. It said: ${excerpt}`;
   const message = `Report service answered ${answer.statusCode} for ${subject.label}: ${next}${said}`;
   return failure(subject, name, message, name === 'ServiceThrottledError' ? { retryAfterSeconds } : {});
 }
 
 function meaningOf(
+  subject: Subject,
   { statusCode: status, headers }: Answer,
   { sentCursor, base }: { readonly sentCursor: boolean; readonly base: URL },
   retryAfterSeconds: number | undefined,
@@ -65,16 +67,16 @@ function meaningOf(
   }
   if (status >= 300 && status < 400) {
     const why = 'redirects are not followed, because they would carry the API key along; check the base URL';
-    return ['RequestRejectedError', `${why}${redirectOf(headers.location, base)}`];
+    return ['RequestRejectedError', `${why}${redirectOf(subject, headers.location, base)}`];
   }
   const what = status === 206 ? 'a part was sent where the whole was asked for' : 'HTTP knows no such status';
   return ['ContractError', `${what}; it is tried again a little, in case it was a glitch`];
 }
 
 /** Only the origin: the rest of an address may carry secrets. */
-function redirectOf(location: string | string[] | undefined, base: URL): string {
+function redirectOf({ keys }: Subject, location: string | string[] | undefined, base: URL): string {
   const target = typeof location === 'string' ? URL.parse(location, base.href) : null;
-  return target === null ? '' : ` (it points to ${target.origin})`;
+  return target === null ? '' : ` (it points to ${presentable(target.origin, keys, 100)})`;
 }
 
 /**

@@ -14,11 +14,11 @@ import {
   mediaType,
   single,
 } from './header-values.ts';
-import { redact } from './redaction.ts';
+import { holdsKey, presentable } from './redaction.ts';
 
 /**
  * The continuation, or null where the header is absent: there are no more pages (contract, section 3). Opaque, unchanged.
- * @throws ContractError where it came empty, more than once, or with anything but printable ASCII
+ * @throws ContractError where it came empty, more than once, with anything but printable ASCII, or with the API key in it
  */
 export function cursorOf(subject: Subject, header: Header): Cursor | null {
   if (header === undefined) return null;
@@ -26,12 +26,15 @@ export function cursorOf(subject: Subject, header: Header): Cursor | null {
   if (cursor === undefined) throw broken(subject, 'with the cursor header more than once');
   if (cursor === '') throw broken(subject, 'with an empty cursor header');
   if (!isPrintable(cursor)) throw broken(subject, 'with a cursor that is not printable ASCII');
+  // It would stand in the manifest for every reader, in the page log and in the store.
+  if (holdsKey(cursor, subject.keys)) throw broken(subject, 'with a cursor that holds the API key');
   return asCursor(cursor);
 }
 
 /**
  * The content type as sent, or `application/octet-stream`.
- * @throws ContractError for an XML page that does not call itself UTF-8 XML, and for an encoding nobody asked for
+ * @throws ContractError for an XML page that does not call itself UTF-8 XML, for an encoding nobody asked for, and for the
+ *   API key in it: the store keeps it
  */
 export function contentTypeOf(subject: Subject, headers: Headers, isXml: boolean): string {
   if (!isIdentity(headers['content-encoding'])) {
@@ -44,6 +47,7 @@ export function contentTypeOf(subject: Subject, headers: Headers, isXml: boolean
   }
   if (type === '') return 'application/octet-stream';
   if (!isPrintable(type)) throw broken(subject, 'with a content type that is not printable ASCII');
+  if (holdsKey(type, subject.keys)) throw broken(subject, 'with a content type that holds the API key');
   return type;
 }
 
@@ -100,12 +104,11 @@ export function withRequestId(subject: Subject, headers: Headers): Subject {
   const ids = requestIdNames.map((name) => single(headers[name]));
   const id = ids.find((value) => value !== undefined && isPrintable(value));
   if (id === undefined) return subject;
-  return { ...subject, label: `${subject.label} (request id ${redact(id, subject.keys).slice(0, 100)})` };
+  return { ...subject, label: `${subject.label} (request id ${presentable(id, subject.keys, 100)})` };
 }
 
-/** Redacted before it is cut, as half a key would no longer be known for one. */
 function quoted({ keys }: Subject, value: string): string {
-  return value === '' ? 'nothing' : JSON.stringify(redact(value, keys).slice(0, 100));
+  return value === '' ? 'nothing' : JSON.stringify(presentable(value, keys, 100));
 }
 
 function broken(subject: Subject, how: string): ExportError {

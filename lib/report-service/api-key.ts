@@ -18,6 +18,22 @@ export function fixedApiKey(key: string): ApiKeySource {
   return { get, refresh: get };
 }
 
+/** Rotations overlap by one; a source that gives out a key for each request must not make us remember them all. */
+const mostRemembered = 5;
+
+/** The newest keys that were sent: a service may echo a former one long after it was renewed. */
+export function keysSent(): { readonly keys: ReadonlySet<string>; add(key: string): void } {
+  const keys = new Set<string>();
+  return {
+    keys,
+    add(key) {
+      keys.delete(key);
+      keys.add(key);
+      for (const oldest of keys) if (keys.size > mostRemembered) keys.delete(oldest);
+    },
+  };
+}
+
 /**
  * The key, if a header can carry it unchanged.
  * @throws ConfigurationError, which does not hold the key

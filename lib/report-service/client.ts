@@ -8,7 +8,7 @@ import { ExportError } from '../core/errors.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../core/ports.ts';
 import { answerError, isGood, refusesKey } from './answer-errors.ts';
 import { checkFraming, contentTypeOf, cursorOf, serviceTimeOf, withRequestId } from './answer-headers.ts';
-import { type ApiKeySource, usableApiKey } from './api-key.ts';
+import { type ApiKeySource, keysSent, usableApiKey } from './api-key.ts';
 import { type Deadline, startDeadline } from './deadline.ts';
 import { excerptOf } from './error-excerpt.ts';
 import { type CursorRoute, headerNames, httpRequest } from './export-request.ts';
@@ -40,7 +40,7 @@ export type ReportServiceClient = ReportService & {
 interface Exchange {
   readonly request: PageRequest;
   readonly subject: Subject;
-  readonly keys: Set<string>;
+  readonly tried: Set<string>;
   readonly deadline: Deadline;
   /** The error to throw for one of the connection's. */
   readonly translate: (error: unknown, subject: Subject, bytesRead?: number) => unknown;
@@ -65,6 +65,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
   const { now } = clock;
   const base = baseOf(options.baseUrl);
   const names = headerNames(options.vendor);
+  const sent = keysSent();
   const dispatcher = options.dispatcher ?? poolTo(base, limits);
 
   /** The answer to the request, sent again once where its key is refused and a newer one is there. */
@@ -75,7 +76,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
       answer.body.destroy();
       throw error;
     });
-    if (exchange.keys.has(renewed)) return answer;
+    if (exchange.tried.has(renewed)) return answer;
     answer.body.destroy();
     return send(exchange, renewed);
   }
@@ -88,8 +89,9 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     return usableApiKey(key);
   }
 
-  async function send({ request, subject, keys, deadline, translate }: Exchange, key: string): Promise<Answer> {
-    keys.add(key);
+  async function send({ request, subject, tried, deadline, translate }: Exchange, key: string): Promise<Answer> {
+    tried.add(key);
+    sent.add(key);
     const sentAt = now();
     try {
       const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key });
@@ -135,19 +137,19 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
   return {
     async fetchPage(request, signal) {
       signal?.throwIfAborted();
-      const keys = new Set<string>();
       const deadline = startDeadline(limits.totalTimeoutMs, signal, clock);
       const translate: Exchange['translate'] = (error, subject, bytesRead) =>
         transportError(subject, error, { caller: signal, deadline, limits, bytesRead });
-      const exchange: Exchange = { request, subject: { label: request.label, keys }, keys, deadline, translate };
+      const subject = { label: request.label, keys: sent.keys };
+      const exchange: Exchange = { request, subject, tried: new Set(), deadline, translate };
       let answer: Answer | undefined;
       try {
         answer = await answerTo(exchange);
-        const subject = withRequestId(exchange.subject, answer.headers);
-        if (isGood(answer.statusCode)) return pageOf(exchange, subject, answer);
-        const excerpt = await excerptOf(answer, keys);
+        const answered = withRequestId(subject, answer.headers);
+        if (isGood(answer.statusCode)) return pageOf(exchange, answered, answer);
+        const excerpt = await excerptOf(answer, sent.keys, clock);
         signal?.throwIfAborted();
-        throw answerError(subject, answer, { sentCursor: request.cursor !== null, now: now(), base, excerpt });
+        throw answerError(answered, answer, { sentCursor: request.cursor !== null, now: now(), base, excerpt });
       } catch (error) {
         answer?.body.destroy();
         deadline.release();

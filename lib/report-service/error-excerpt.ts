@@ -1,8 +1,10 @@
 /** Reads what an error answer has to say, for the person who must find out; only a little of it, and not for long. */
 
 import type { Dispatcher } from 'undici';
+import { shortened } from '../core/foreign-text.ts';
+import type { Clock } from '../core/ports.ts';
 import { type Header, isIdentity, mediaType } from './header-values.ts';
-import { longestTrace, redact } from './redaction.ts';
+import { longestTrace, presentable } from './redaction.ts';
 
 const mostBytes = 4 * 1024;
 const mostMilliseconds = 2_000;
@@ -15,21 +17,27 @@ const mostCharacters = 200;
 export async function excerptOf(
   { headers, body }: Pick<Dispatcher.ResponseData, 'headers' | 'body'>,
   keys: ReadonlySet<string>,
+  clock: Pick<Clock, 'sleep'>,
 ): Promise<string> {
-  const { bytes, whole } = await firstBytes(body);
+  const { bytes, whole } = await firstBytes(body, clock);
   if (!isIdentity(headers['content-encoding']) || !isText(headers['content-type'])) return '';
-  const decoded = new TextDecoder().decode(bytes);
-  // Control characters may hide a key, and so may their removal: hence once before and once after.
-  const plain = redact(redact(decoded, keys).replace(/\s+/g, ' ').replace(/\p{C}/gu, ''), keys);
+  const plain = presentable(new TextDecoder().decode(bytes), keys, Number.POSITIVE_INFINITY);
   // A key cut off by our own limit is not known for one any more, so nothing of that length is kept before the limit.
   const known = whole ? plain : plain.slice(0, Math.max(0, plain.length - longestTrace(keys)));
-  return known.trim().slice(0, mostCharacters);
+  return shortened(known.trim(), mostCharacters);
 }
 
-async function firstBytes(body: Dispatcher.ResponseData['body']): Promise<{ bytes: Buffer; whole: boolean }> {
+async function firstBytes(
+  body: Dispatcher.ResponseData['body'],
+  { sleep }: Pick<Clock, 'sleep'>,
+): Promise<{ bytes: Buffer; whole: boolean }> {
   const chunks: Buffer[] = [];
   let length = 0;
-  const timer = setTimeout(() => body.destroy(), mostMilliseconds);
+  const done = new AbortController();
+  sleep(mostMilliseconds, done.signal).then(
+    () => body.destroy(),
+    () => {},
+  );
   try {
     // Leaving the loop early destroys the body.
     for await (const chunk of body) {
@@ -42,7 +50,7 @@ async function firstBytes(body: Dispatcher.ResponseData['body']): Promise<{ byte
     // The status is known; that its explanation broke off is not worth another error.
     return { bytes: Buffer.concat(chunks), whole: false };
   } finally {
-    clearTimeout(timer);
+    done.abort();
   }
 }
 

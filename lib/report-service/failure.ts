@@ -1,15 +1,18 @@
 /** Makes the errors of one request: each says which page it is about, and none holds the API key, nor does its cause. */
 
 import { type ErrorName, ExportError } from '../core/errors.ts';
-import { redact } from './redaction.ts';
+import { presentable, redact } from './redaction.ts';
 
 /** What an error is about. */
 export interface Subject {
   /** `page 7 of run 20261120T020000Z-1f3a5c`, with the service's request id once there is one. */
   readonly label: string;
-  /** The keys this request was sent with. */
+  /** The keys this request, and those before it, were sent with. */
   readonly keys: ReadonlySet<string>;
 }
+
+/** What a person reads, and what Step Functions has room for; no answer, however it is made up, makes a message longer. */
+const longestMessage = 1_000;
 
 export function failure(
   { keys }: Subject,
@@ -17,7 +20,7 @@ export function failure(
   message: string,
   { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {},
 ): ExportError {
-  return new ExportError(name, redact(message, keys), {
+  return new ExportError(name, presentable(message, keys, longestMessage), {
     ...(cause === undefined ? {} : { cause: redactedCause(cause, keys) }),
     retryAfterSeconds,
   });
@@ -28,11 +31,14 @@ export function failure(
  * carried stays behind: undici's parser errors hold the very bytes they failed on.
  */
 function redactedCause(cause: unknown, keys: ReadonlySet<string>, depth = 4): Error {
-  if (!(cause instanceof Error)) return new Error(redact(String(cause), keys));
+  const shown = (text: string) => presentable(text, keys, longestMessage);
+  if (!(cause instanceof Error)) return new Error(shown(String(cause)));
   const inner = cause instanceof AggregateError ? cause.errors[0] : cause.cause;
   const further = inner === undefined || depth === 0 ? undefined : { cause: redactedCause(inner, keys, depth - 1) };
-  const copy = new Error(redact(cause.message, keys), further);
-  copy.name = cause.name;
-  copy.stack = redact(cause.stack ?? '', keys);
-  return 'code' in cause ? Object.assign(copy, { code: redact(String(cause.code), keys) }) : copy;
+  const copy = new Error(shown(cause.message), further);
+  copy.name = shown(cause.name);
+  // A stack begins with the message once more.
+  const [, frames = ''] = /((?:\n {4}at .*)+)$/.exec(cause.stack ?? '') ?? [];
+  copy.stack = `${copy.name}: ${copy.message}${redact(frames, keys)}`;
+  return 'code' in cause ? Object.assign(copy, { code: shown(String(cause.code)) }) : copy;
 }

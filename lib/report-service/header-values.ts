@@ -21,10 +21,10 @@ export function joined(header: Header): string {
   return [header ?? ''].flat().join(', ').trim();
 }
 
-/** The moment of an HTTP date; null where it is absent or none. Other forms than HTTP's would be read in local time. */
+/** The moment of an HTTP date; null where it is absent, repeated or none. */
 export function httpDate(header: Header): Instant | null {
   const value = single(header);
-  return value?.endsWith(' GMT') === true ? instantOfHttpDate(value) : null;
+  return value === undefined ? null : instantOfHttpDate(value);
 }
 
 /** undefined where it is absent or none. */

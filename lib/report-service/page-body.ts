@@ -3,6 +3,7 @@
 import type { Dispatcher } from 'undici';
 import { tooLarge } from './answer-headers.ts';
 import { failure, type Subject } from './failure.ts';
+import { presentable } from './redaction.ts';
 import type { XmlCheck } from './xml-check.ts';
 
 interface Passage {
@@ -73,7 +74,7 @@ function refuse(subject: Subject, problem: string | undefined): void {
   throw failure(
     subject,
     'ContractError',
-    `Report service answered ${subject.label} with no whole well-formed XML document (${problem}): ` +
+    `Report service answered ${subject.label} with no whole well-formed XML document (${presentable(problem, subject.keys, 200)}): ` +
       'it is tried again a little, in case it was a glitch',
   );
 }

@@ -89,6 +89,19 @@ describe('settings', () => {
     expect(Object.is(filter.offset, 0)).toBe(true);
   });
 
+  it('refuse a filter that would not reach the service as it was written', () => {
+    const nested = (depth: number): unknown => JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`);
+    expect(anExport({ filter: { a: nested(31) } }).filter).toEqual({ a: nested(31) });
+    for (const depth of [33, 100_000]) {
+      expect(() => anExport({ filter: { a: nested(depth) } })).toThrow('is nested deeper than 32');
+    }
+    const proto = JSON.parse('{"a":[{"__proto__":{"b":1}}]}') as object;
+    expect(() => anExport({ filter: proto })).toThrow('filter.a[0]: cannot have a field named __proto__');
+    for (const stranger of [1n, undefined, Number.NaN, new Date(0), () => 1]) {
+      expect(() => anExport({ filter: { 'a b': [stranger] } })).toThrow('filter["a b"][0]: must be JSON');
+    }
+  });
+
   it('keep further date conditions of a filter', () => {
     const filter = { date: { lt: '2026-12-01T00:00:00Z' }, type: 'daily' };
     expect(anExport({ filter }).filter).toEqual(filter);
@@ -101,6 +114,9 @@ describe('durations', () => {
   it.each([
     ['PT0S', 0],
     ['PT1.5S', 1_500],
+    // Times a thousand, it is 1000.9999999999999: no timer takes that.
+    ['PT1.001S', 1_001],
+    ['PT0.0004S', 0],
     ['PT15M', 900_000],
     ['P1DT2H3M4S', 93_784_000],
     ['P2W', 1_209_600_000],

@@ -3,6 +3,7 @@
 import { once } from 'node:events';
 import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { fixedApiKey } from '../../lib/report-service/api-key.ts';
 import { chunk, rawAnswer, startRawServer } from '../support/raw-server.ts';
 import {
   aCursor,
@@ -84,6 +85,13 @@ describe('the service’s time', () => {
     ['is not moved forward by a clock of ours that was set back', date, -60_000, '2026-11-20T02:00:40Z'],
     ['is unknown where the date is none', 'yesterday', 0, null],
     ['is unknown where the date is not in HTTP’s form, which would be read in local time', '2026-11-20 02:00', 0, null],
+    ['is read in the older forms of HTTP too', 'Friday, 20-Nov-26 02:00:40 GMT', 0, '2026-11-20T02:00:40Z'],
+    ['is read in the oldest form of HTTP too', 'Fri Nov 20 02:00:40 2026', 0, '2026-11-20T02:00:40Z'],
+    ['is unknown where the date names a time zone of its own', 'Fri, 20 Nov 2026 02:00:40 PST GMT', 0, null],
+    ['is unknown where the calendar has no such day', 'Sun, 31 Feb 2026 02:00:40 GMT', 0, null],
+    ['is unknown where a day has no such hour', 'Fri, 20 Nov 2026 24:00:00 GMT', 0, null],
+    ['is unknown where a number alone would pass for a year', '1 GMT', 0, null],
+    ['is unknown where no clock goes back so far', '-271821-04-20 GMT', 1, null],
   ])('%s', async (_, header, elapsedMs, expected) => {
     const clock = [1_000_000, 1_000_000 + elapsedMs];
     const now = () => clock.shift() ?? Number.NaN;
@@ -367,6 +375,32 @@ describe('a service that echoes the API key', () => {
       location: `https://${Buffer.from(trickyApiKey).toString('hex')}/`,
     };
     expect((await failureFor({ status: 302, headers, body: '' })).message).not.toContain('S3cr3t');
+  });
+
+  it.each([
+    ['as it is', trickyApiKey],
+    ['in the middle of something', `1588888888888,${trickyApiKey}`],
+    ['in hexadecimal', Buffer.from(trickyApiKey).toString('hex')],
+    ['in Base64', Buffer.from(`cursor:${trickyApiKey}`).toString('base64')],
+    ['as in a URL', encodeURIComponent(trickyApiKey)],
+  ])('in its cursor, which manifests and logs hold for good, breaks the contract: %s', async (_, cursor) => {
+    const error = await failureFor({ headers: { 'x-service-cursor': cursor } });
+    expect(error).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringContaining('cursor that holds the API key'),
+    });
+  });
+
+  it('in its content type, which the store keeps, breaks the contract', async () => {
+    const type = `application/xml; note="${Buffer.from(trickyApiKey).toString('hex')}"`;
+    expect(await failureFor({ headers: { 'content-type': type } })).toMatchObject({ name: 'ContractError' });
+    expect(await failureFor({ headers: { 'content-type': type } }, json)).toMatchObject({ name: 'ContractError' });
+  });
+
+  it('of so few characters that any cursor may hold them by chance is not seen in one', async () => {
+    const apiKey = fixedApiKey('550e8400');
+    const { page } = await fetchAnswered({ headers: { 'x-service-cursor': aCursor } }, pageRequest(), { apiKey });
+    expect(page.nextCursor).toBe(aCursor);
   });
 
   it('in broken XML is not repeated', async () => {

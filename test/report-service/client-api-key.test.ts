@@ -105,6 +105,36 @@ describe('a source of keys', () => {
   });
 });
 
+describe('a key that was renewed', () => {
+  it('is not told either, when the service echoes the former one later', async () => {
+    await using server = await startRawServer(
+      refusal(401),
+      rawAnswer(),
+      refusal(400, 'was it not the-former-key that you had?'),
+      rawAnswer({ headers: { 'x-service-cursor': '1588888888888,the-former-key' } }),
+    );
+    await using client = clientFor(server, { apiKey: renewedKey('the-former-key', 'the-new-key') });
+    await readPage(client.fetchPage(pageRequest()));
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error.message).toContain('was it not [redacted] that you had?');
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ContractError' });
+  });
+
+  it('again and again is forgotten in the end: what is looked for does not grow without bound', async () => {
+    const keys = Array.from({ length: 10 }, (_, n) => `key-number-${n}-of-many`);
+    await using server = await startRawServer(
+      ...(keys.map(() => refusal(400, `not ${keys.join(' ')}`)) as [Buffer, ...Buffer[]]),
+    );
+    const left = [...keys];
+    const get = async () => left.shift() ?? '';
+    await using client = clientFor(server, { apiKey: { get, refresh: get } });
+    let said = '';
+    while (left.length > 0) said = (await failureOf(client.fetchPage(pageRequest()))).message;
+    expect(said).toContain('key-number-0-of-many');
+    expect(said).not.toContain('key-number-9-of-many');
+  });
+});
+
 describe('a key that no header can carry', () => {
   it.each(['', ' ', 'key\n', ' key', 'key\r\nX-Other: 1', 'kéy', 'k\u0000y'])('is not sent: %j', async (key) => {
     await using server = await startRawServer(rawAnswer());

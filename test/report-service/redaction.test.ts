@@ -20,6 +20,12 @@ const writings: readonly ((character: string) => string)[] = [
   (character) => `\\x${hex(character)}`,
   (character) => `&#${character.charCodeAt(0)};`,
   (character) => `&#x00${hex(character).toUpperCase()};`,
+  // Escaped again, as what is quoted in a quotation is.
+  (character) => `\\\\\\${character}`,
+  (character) => `\\\\u00${hex(character)}`,
+  (character) => `%25${hex(character)}`,
+  (character) => `%5C%${hex(character)}`,
+  (character) => `&amp;#${character.charCodeAt(0)};`,
 ];
 
 describe('redact', () => {
@@ -55,6 +61,19 @@ describe('redact', () => {
         },
       ),
     );
+  });
+
+  it('finds a key in hexadecimal, in either case', () => {
+    const key = 'S3cr3t/Key';
+    const encoded = Buffer.from(`x${key}y`).toString('hex');
+    expect(redact(`<${encoded}>`, [key])).toBe('<78[redacted]79>');
+    expect(redact(`<${encoded.toUpperCase()}>`, [key])).toBe('<78[redacted]79>');
+  });
+
+  it('takes no longer for what is made to be hard to search', () => {
+    const key = `${'\\'.repeat(8)}%5c%5c&&;;aaaaaaaa`;
+    const hard = ['\\', '%5c', '%25', '&amp;', '&#0', 'a', '\\u00'].map((part) => part.repeat(8_000));
+    for (const text of [...hard, hard.join('')]) expect(redact(text, [key])).toBe(text);
   });
 
   it('leaves a text without the key as it is', () => {

@@ -19,6 +19,8 @@ export interface ExecutionTold {
   readonly cause?: unknown;
   /** Details of the events put on the bus. */
   readonly events: readonly unknown[];
+  /** All that the interpreter tells of the execution: states' inputs and outputs, retries, errors. */
+  readonly history: readonly unknown[];
   /** The execution this one continues in. */
   readonly next?: { readonly name: string; readonly input: unknown };
 }
@@ -76,9 +78,11 @@ export async function execute(
     context: { Execution: { Id: executionArn(name), Name: name }, StateMachine: { Id: 'reports' } },
   });
   const states: string[] = [];
+  const history: unknown[] = [];
   const failure: Pick<ExecutionTold, 'error' | 'cause'>[] = [];
   const following = (async () => {
     for await (const event of execution.eventLogs) {
+      history.push(event);
       if (event.type === 'StateEntered') states.push(event.state.name);
       if (event.type === 'ExecutionFailed') failure.push({ error: event.Error, cause: event.Cause });
     }
@@ -91,5 +95,5 @@ export async function execute(
     },
   );
   await following;
-  return { ...ended, ...failure[0], states, events, ...(next && { next }) };
+  return { ...ended, ...failure[0], states, events, history, ...(next && { next }) };
 }

@@ -1,0 +1,86 @@
+/** Whatever stands in cdk.json: it is taken, and then means the same every time, or refused with a place for every problem. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { fc, test } from '@fast-check/vitest';
+import { describe, expect, it } from 'vitest';
+import { functionSettings } from '../../lib/cdk/deployed-export.ts';
+import { contextKey, deploymentSettings } from '../../lib/cdk/deployment-settings.ts';
+import { isExportError } from '../../lib/core/errors.ts';
+import { readFunctionEnvironment } from '../../lib/core/function-environment.ts';
+import { aSchedule, someSettings } from '../support/deployment.ts';
+import { anyValue, mutated, nested } from '../support/mutations.ts';
+
+const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../cdk.json'), 'utf8')) as {
+  context: Record<string, unknown>;
+};
+
+const everything = someSettings({
+  stackName: 'Reports',
+  apiKeySecret: { existing: 'reports/api-key', field: 'apiKey' },
+  bucket: { existing: 'some-bucket', prefix: 'all/' },
+  kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/12345678-1234-1234-1234-123456789012',
+  alarms: { email: 'someone@example.com' },
+  logRetentionDays: 30,
+  exports: [
+    { name: 'nightly', schedule: aSchedule({ flexibleWindow: 'PT15M' }), filter: { type: 'daily' }, size: 5 },
+    { name: 'hourly', since: { lookBack: 'P1D' }, maxPages: 10, shortWait: 'PT5S' },
+  ],
+});
+
+/** cdk.json is; what code hands over in its place may hold a Date where an object should be. */
+const isJson = (value: unknown): boolean => isDeepStrictEqual(JSON.parse(JSON.stringify(value)), value);
+
+function problemsIn(value: unknown): string[] {
+  try {
+    const settings = deploymentSettings(value);
+    // What is made of it stands for the same again.
+    expect(deploymentSettings(settings)).toEqual(settings);
+    // The functions read what was written, through the same schemas, and have nothing to object to either.
+    for (const each of isJson(settings.exports) ? settings.exports : []) {
+      const env = functionSettings(settings.service, each);
+      expect(() => readFunctionEnvironment(env, ['EXPORT_SETTINGS', 'SERVICE_SETTINGS'])).not.toThrow();
+    }
+    return [];
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError') || error.message.length > 30_000) throw error;
+    return error.message.split('\n');
+  }
+}
+
+describe('settings of a deployment from anywhere', () => {
+  const values = fc.oneof(
+    { weight: 6, arbitrary: mutated(everything) },
+    { weight: 2, arbitrary: mutated(context[contextKey]) },
+    anyValue,
+  );
+  test.prop([values], { numRuns: 150 })('are taken or refused', (value) => {
+    for (const line of problemsIn(value))
+      expect(line).toMatch(/^cdk\.json[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*: [^\p{C}]+$/u);
+  });
+
+  it('of ever so many exports are refused without a look at each beside each other', () => {
+    const exports = Array.from({ length: 5_000 }, (_, n) => ({ name: `export-${n}` }));
+    expect(problemsIn(someSettings({ exports }))).toEqual([expect.stringContaining('at most 14 exports')]);
+  });
+
+  it('with more mistakes than a person reads are refused with a hundred of them, and how many more there are', () => {
+    const wrong = { name: '', format: '', container: '', size: 0, maxPages: 0, since: 1, shortWait: 1, longestWait: 1 };
+    const exports = Array.from({ length: 14 }, () => ({ ...wrong, ...Object.fromEntries(Array(50).entries()) }));
+    const lines = problemsIn(someSettings({ exports }));
+    expect(lines).toHaveLength(101);
+    expect(lines.at(-1)).toMatch(/^cdk\.json: and \d+ more$/);
+    expect(lines).toContainEqual(expect.stringMatching(/exports\[0\]: has no such field: "0", .* and 40 more$/));
+  });
+
+  it('nested without end are refused, as an object or as text', () => {
+    const withFilter = (deep: unknown) => someSettings({ exports: [{ name: 'a', filter: { deep } }] });
+    const text = JSON.stringify(withFilter('here')).replace('"here"', `${'['.repeat(100_000)}${']'.repeat(100_000)}`);
+    for (const settings of [withFilter(nested(100_000)), text]) {
+      expect(problemsIn(settings)).toEqual([
+        expect.stringMatching(/^cdk\.json reportExporter\.exports\[0\]\.filter\.deep.*: is nested deeper than 32$/),
+      ]);
+    }
+  });
+});

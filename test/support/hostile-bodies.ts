@@ -1,0 +1,143 @@
+/** Bodies that are no page, or nearly one, and framings that tell where a body ends, or lie about it. */
+
+import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { chunk } from './raw-server.ts';
+
+/** Mostly what is good: else nothing but refusals would be met. `bad` comes up as often in a hundred as `chance` says. */
+export function mostly<Value>(good: fc.Arbitrary<Value>, bad: fc.Arbitrary<Value>, chance: number) {
+  return fc.oneof({ weight: 100 - chance, arbitrary: good }, { weight: chance, arbitrary: bad });
+}
+
+/** Anywhere in something, as a part of its length: 0 is its beginning, nearly 1 its end. */
+export const somewhere = fc.nat(9_999).map((parts) => parts / 10_000);
+export const placeIn = (bytes: Uint8Array, part: number): number => Math.floor(part * (bytes.length + 1));
+
+const byte = fc.nat(255).map((code) => String.fromCharCode(code));
+const delimiters = '\0\t\n\r "%,:;<=\\\x1b\x7f\x80\xe9'.split('');
+/** Characters that parsers trip over, one for each byte on the wire. */
+export const junk = fc.string({ unit: fc.oneof(fc.constantFrom(...delimiters), byte), maxLength: 30 });
+
+const reports = fc.array(
+  fc.constantFrom(
+    '<report id="1">Grüße</report>',
+    '<report/>',
+    '<r><![CDATA[<&]]></r>',
+    '<!-- c -->',
+    '<?p i?>',
+    'text',
+  ),
+  { maxLength: 5 },
+);
+const prologs = fc.constantFrom('', '<?xml version="1.0" encoding="UTF-8"?>\n', '\ufeff', '<!DOCTYPE r>');
+const goodXml = fc
+  .tuple(prologs, reports)
+  .map(([prolog, inside]): Buffer => Buffer.from(`${prolog}<reports>${inside.join('')}</reports>\n`));
+
+type Slip = (xml: Buffer) => Buffer;
+
+const flipped = fc.tuple(somewhere, fc.nat(255)).map(
+  ([part, code]): Slip =>
+    (xml) => {
+      const changed = Buffer.from(xml);
+      if (xml.length > 0) changed[Math.min(placeIn(xml, part), xml.length - 1)] = code;
+      return changed;
+    },
+);
+const strangers = ['<a>', '</a>', '&x;', ']]>', '<!DOCTYPE r [<!ENTITY x "y">]>', '\xef\xbb\xbf'];
+const inserted = fc.tuple(somewhere, fc.oneof(junk, fc.constantFrom(...strangers))).map(
+  ([part, text]): Slip =>
+    (xml) => {
+      const cut = placeIn(xml, part);
+      return Buffer.concat([xml.subarray(0, cut), Buffer.from(text, 'latin1'), xml.subarray(cut)]);
+    },
+);
+const truncated = somewhere.map(
+  (part): Slip =>
+    (xml) =>
+      xml.subarray(0, placeIn(xml, part)),
+);
+
+const slippedXml = fc
+  .tuple(goodXml, fc.array(fc.oneof(flipped, inserted, truncated), { minLength: 1, maxLength: 3 }))
+  .map(([xml, slips]) => slips.reduce((left, slip) => slip(left), xml));
+
+/** Deeper than a page may be nested. */
+export const tooDeep = '<a>'.repeat(1_001);
+
+const oddities = (key: string) => [
+  `<${'n'.repeat(2_000)}>`,
+  `<a ${'b'.repeat(70_000)}="1"/>`,
+  `<a b="${'c'.repeat(70_000)}"/>`,
+  `${tooDeep}${'</a>'.repeat(1_001)}`,
+  `${'<a>'.repeat(500)}${'</a>'.repeat(500)}`,
+  `<${key.replaceAll(/\W/g, '')}>`,
+  `<r>${key}</r>`,
+  '<!DOCTYPE r [<!ENTITY a "&b;&b;"><!ENTITY b "&a;&a;">]><r>&a;</r>',
+  '<!DOCTYPE r SYSTEM "http://127.0.0.1:1/"><r>&e;</r>',
+  '{"error":"no"}',
+  '',
+];
+
+export function bodies(key: string): fc.Arbitrary<Buffer> {
+  const recoded = goodXml.chain((xml) =>
+    fc.constantFrom(
+      Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(xml.toString(), 'utf16le')]),
+      Buffer.from(xml.toString(), 'latin1'),
+      gzipSync(xml),
+    ),
+  );
+  const bad = fc.oneof(
+    { weight: 4, arbitrary: slippedXml },
+    { weight: 2, arbitrary: fc.constantFrom(`You sent ${key}`, `<r>${key}<r>`).map((text) => Buffer.from(text)) },
+    { weight: 2, arbitrary: fc.constantFrom('<r>Grüße</r>', '<r>\xff</r>').map((text) => Buffer.from(text, 'latin1')) },
+    fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
+    recoded,
+    fc.constantFrom(...oddities(key)).map((text) => Buffer.from(text)),
+  );
+  return mostly(goodXml, bad as fc.Arbitrary<Buffer>, 35);
+}
+
+export type HeaderLine = readonly [name: string, value: string];
+type Framing = (body: Buffer) => { readonly lines: readonly HeaderLine[]; readonly bytes: Buffer };
+
+const byLength =
+  (error: number): Framing =>
+  (body) => ({ lines: [['content-length', String(Math.max(0, body.length + error))]], bytes: body });
+
+const byClosing: Framing = (body) => ({ lines: [['connection', 'close']], bytes: body });
+
+const inChunks =
+  ({ parts = 1, extension = '', trailer = '' }): Framing =>
+  (body) => {
+    const size = Math.ceil(body.length / parts);
+    const pieces = Array.from({ length: parts }, (_, part) => body.subarray(part * size, (part + 1) * size));
+    const chunks = pieces.filter(({ length }) => length > 0).map((piece) => chunk(piece).toString('latin1'));
+    const text = `${chunks.join('').replace(/^[0-9a-f]+/, (first) => first + extension)}0\r\n${trailer}\r\n`;
+    return { lines: [['transfer-encoding', 'chunked']], bytes: Buffer.from(text, 'latin1') };
+  };
+
+/** Both at once: the lines of one beside the other. */
+const both =
+  (one: Framing, other: Framing): Framing =>
+  (body) => ({ lines: [...one(body).lines, ...other(body).lines], bytes: other(body).bytes });
+
+const broken = ['zz\r\n', 'ffffffffffffffffff\r\n', '-1\r\n', '5\r\n<r/>', '0x4\r\n<r/>\r\n0\r\n\r\n'];
+
+/** How the end of a body is told: truly, or not. */
+export const framings: fc.Arbitrary<Framing> = mostly(
+  fc.constantFrom(byLength(0), inChunks({}), inChunks({ parts: 2 }), byClosing),
+  fc.oneof(
+    fc.integer({ min: -20, max: 20 }).map(byLength),
+    fc.constantFrom(both(byLength(0), inChunks({})), both(byLength(0), byLength(1))),
+    fc.constantFrom(';x=y', ';"\n"', `;${'x'.repeat(20_000)}`).map((extension) => inChunks({ extension })),
+    fc
+      .constantFrom('x-service-cursor: too-late\r\n', 'no colon\r\n', `t: ${'x'.repeat(20_000)}\r\n`, '\0')
+      .map((trailer) => inChunks({ trailer })),
+    fc.constantFrom(...broken).map(
+      (chunks): Framing =>
+        () => ({ lines: [['transfer-encoding', 'chunked']], bytes: Buffer.from(chunks) }),
+    ),
+  ),
+  15,
+);
