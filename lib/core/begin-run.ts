@@ -54,7 +54,7 @@ export async function beginRun(
     bytes: last?.totals.bytes ?? 0,
   });
   const next = last !== undefined && last.nextCursor === null ? 'finish' : 'export';
-  return { next, export: run.export, run: run.run, segment: run.segment, page, turns: 0, waits: 0 };
+  return { next, export: run.export, run: run.run, segment: run.segment, page, turns: 0, waits: input.waits ?? 0 };
 }
 
 type Decision =

@@ -48,6 +48,8 @@ export async function exportPage(
     const logged = run.run === command.turn.run && last.page >= command.turn.page;
     if (logged || next.next === 'finish') return next;
   }
+  // Only behind a wait: a page that uses the budget up says so itself.
+  if (turns >= definition.limits.turnsPerExecution) return { next: 'continue', ...turn };
   try {
     return afterPage(definition, turn, await exportNext(needs, run, last, command));
   } catch (error) {

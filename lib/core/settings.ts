@@ -102,9 +102,10 @@ export const exportSettingsSchema = z.strictObject({
   container: wordSchema.default('NONE'),
   size: z.int('must be a whole number from 1 to 10').min(1, 'must be 1 to 10').max(10, 'must be 1 to 10').optional(),
   maxPages: z.int('must be a whole number').min(1, 'must be at least 1').optional(),
-  turnsPerExecution: count(1_000).refine(
-    (turns) => turns <= 2_400,
-    'must be at most 2400: an execution holds 25,000 events, 7 a turn, and failed attempts take 3 each',
+  // An execution holds 25,000 events. A turn takes 7, and 3 for each of the 30 attempts that may fail before one succeeds.
+  turnsPerExecution: count(250).refine(
+    (turns) => turns <= 250,
+    'must be at most 250: an execution holds 25,000 events, and a turn may take 97 where attempts fail',
   ),
   cursorRestarts: z.int('must be a whole number').min(0, 'must not be negative').default(1),
   shortWait: duration('PT20S'),

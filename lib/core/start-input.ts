@@ -22,6 +22,8 @@ const startInputSchema = z
     restart: z.boolean(),
     /** From the segment before: the execution this one takes over from. */
     continues: nameOfAtMost(400),
+    /** With `continues`: the long waits in a row that it had behind it. */
+    waits: z.int('must be a whole number').min(0, 'must not be negative').max(1_000, 'must be at most 1000'),
   })
   .partial();
 export type StartInput = z.infer<typeof startInputSchema>;

@@ -94,7 +94,7 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
           'StateMachineArn.$': '$$.StateMachine.Id',
           // The name this segment gives the next: unique to it, so that a repetition finds it started.
           'Name.$': "States.Format('{}-{}', $.run, States.MathAdd($.segment, 1))",
-          Input: { 'continues.$': '$$.Execution.Id' },
+          Input: { 'continues.$': '$$.Execution.Id', 'waits.$': '$.waits' },
         },
         ResultPath: null,
         TimeoutSeconds: 60,

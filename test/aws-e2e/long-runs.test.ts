@@ -31,7 +31,10 @@ describe('A deployed run', () => {
     expect(names.toSorted()).toEqual([first.name, `${manifest.run}-2`, `${manifest.run}-3`].toSorted());
     const second = await ended(first.arn.replace(first.name, `${manifest.run}-2`));
     expect(second.states.at(-1)).toBe('Continued');
-    expect(JSON.parse(second.history[0]?.executionStartedEventDetails?.input ?? '')).toEqual({ continues: first.arn });
+    expect(JSON.parse(second.history[0]?.executionStartedEventDetails?.input ?? '')).toEqual({
+      continues: first.arn,
+      waits: 0,
+    });
     expect(service.exchanges).toHaveLength(10);
   });
 

@@ -107,7 +107,7 @@ describe('a run from its first page to its manifest', () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { turnsPerExecution: 2 } });
     const first = await bench.execute({ name: 'first', input: {} });
     if (first.status !== 'continued') throw new Error('expected the run to continue');
-    expect(first.next.input).toEqual({ continues: executionId('first') });
+    expect(first.next.input).toEqual({ continues: executionId('first'), waits: 0 });
     const run = (await bench.head()).active;
     expect(first.next.name).toBe(`${run?.run}-2`);
 

@@ -33,7 +33,7 @@ describe('settings', () => {
       since: { from: 'watermark', initial: undefined, overlapMs: 0 },
       limits: {
         maxPages: undefined,
-        turnsPerExecution: 1_000,
+        turnsPerExecution: 250,
         cursorRestarts: 1,
         shortWaitSeconds: 20,
         longestWaitSeconds: 21_600,

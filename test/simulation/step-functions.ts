@@ -93,6 +93,8 @@ export interface StepFunctions {
   start(name: string, input: unknown): SimulatedExecution;
   stop(execution: SimulatedExecution): void;
   find(arn: string): SimulatedExecution | undefined;
+  /** As though it had ended long ago: its name is free again. */
+  forget(execution: SimulatedExecution): void;
   readonly executions: readonly SimulatedExecution[];
 }
 
@@ -101,10 +103,13 @@ export function createStepFunctions(options: StepFunctionsOptions): StepFunction
   const byName = new Map<string, SimulatedExecution>();
   const byArn = new Map<string, SimulatedExecution>();
   const executions: SimulatedExecution[] = [];
+  const timers = new Map<SimulatedExecution, () => void>();
   const prefix = machine.replace(':stateMachine:', ':execution:');
 
   const end = (execution: SimulatedExecution, status: ExecutionStatus, how: Partial<SimulatedExecution> = {}) => {
     if (execution.status !== 'RUNNING') return;
+    timers.get(execution)?.();
+    timers.delete(execution);
     Object.assign(execution, how, { status, endedAt: time.now(), events: execution.events + 1 });
     on({ what: status === 'ABORTED' ? 'stopped' : 'ended', execution });
   };
@@ -124,7 +129,8 @@ export function createStepFunctions(options: StepFunctionsOptions): StepFunction
     byArn.set(arn, execution);
     executions.push(execution);
     on({ what: 'started', execution });
-    time.after(definition.TimeoutSeconds * 1_000, () => end(execution, 'TIMED_OUT', { error: 'States.Timeout' }));
+    const timeUp = () => end(execution, 'TIMED_OUT', { error: 'States.Timeout' });
+    timers.set(execution, time.after(definition.TimeoutSeconds * 1_000, timeUp));
     void interpret(options, execution, end);
     return execution;
   };
@@ -140,6 +146,11 @@ export function createStepFunctions(options: StepFunctionsOptions): StepFunction
     },
     stop: (execution) => end(execution, 'ABORTED'),
     find: (arn) => byArn.get(arn),
+    forget(execution) {
+      byName.delete(execution.name);
+      byArn.delete(execution.arn);
+      executions.splice(executions.indexOf(execution), 1);
+    },
   };
 }
 

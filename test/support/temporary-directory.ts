@@ -10,8 +10,8 @@ export interface TemporaryDirectory extends AsyncDisposable {
 }
 
 /** @example await using directory = await temporaryDirectory(); */
-export async function temporaryDirectory(): Promise<TemporaryDirectory> {
-  const path = await realpath(await mkdtemp(join(tmpdir(), 'report-exporter-')));
+export async function temporaryDirectory(within = tmpdir()): Promise<TemporaryDirectory> {
+  const path = await realpath(await mkdtemp(join(within, 'report-exporter-')));
   const remove = () => rm(path, { recursive: true, force: true });
   return { path, remove, [Symbol.asyncDispose]: remove };
 }

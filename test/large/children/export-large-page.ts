@@ -1,0 +1,132 @@
+/**
+ * Exports the two pages of `send-large-pages` with the real step, client and page store, and says how much memory that
+ * took: idle, once the tiny page is exported, and at most while the large one went through. Parameters: the service's
+ * address; where the pages go, an S3 endpoint or a directory; and a directory for all that is temporary.
+ */
+
+import { mkdirSync, readdirSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { lambdaSurroundings } from '../../../lib/aws/lambda-surroundings.ts';
+import { createS3Client } from '../../../lib/aws/s3-client.ts';
+import { createS3PageStore } from '../../../lib/aws/s3-page-store.ts';
+import { beginRun } from '../../../lib/core/begin-run.ts';
+import { exportPage } from '../../../lib/core/export-page.ts';
+import type { PageEntry } from '../../../lib/core/model.ts';
+import type { PageStore, StepNeeds } from '../../../lib/core/ports.ts';
+import type { Turn } from '../../../lib/core/turn.ts';
+import { createDirectoryPageStore } from '../../../lib/local/directory-page-store.ts';
+import { createSqlitePageLog } from '../../../lib/local/sqlite-page-log.ts';
+import { fixedApiKey } from '../../../lib/report-service/api-key.ts';
+import { createReportServiceClient } from '../../../lib/report-service/client.ts';
+import { anExportDefinition, anExportRequest } from '../../support/builders.ts';
+import { largePageBytes } from '../large-page.ts';
+import { residentBytes, watchMemory } from '../resident-memory.ts';
+
+export interface LargePageExported {
+  readonly idleBytes: number;
+  readonly peakBytes: number;
+  readonly maxRssBytes: number;
+  readonly seconds: number;
+  /** How the step answered. */
+  readonly next?: string;
+  readonly error?: { readonly name: string; readonly message: string };
+  /** The newest in the page log afterwards. */
+  readonly logged: PageEntry | undefined;
+  /** What is left in the spool directory, also of files without a name that are still open. */
+  readonly spooled: readonly string[];
+}
+
+const [, , serviceUrl = '', target = '', temporary = ''] = process.argv;
+const spool = join(temporary, 'spool');
+mkdirSync(spool);
+Object.assign(process.env, {
+  TMPDIR: spool,
+  AWS_REGION: 'us-east-1',
+  AWS_ACCESS_KEY_ID: 'anyone',
+  AWS_SECRET_ACCESS_KEY: 'anything',
+  ...(target.startsWith('http') ? { AWS_ENDPOINT_URL_S3: target } : {}),
+});
+
+const hour = 3_600_000;
+const client = createReportServiceClient({
+  baseUrl: serviceUrl,
+  vendor: 'SERVICE',
+  cursorIn: 'query',
+  apiKey: fixedApiKey('any key'),
+  limits: {
+    connectTimeoutMs: 30_000,
+    headersTimeoutMs: 60_000,
+    bodyTimeoutMs: 60_000,
+    totalTimeoutMs: hour,
+    maxPageBytes: largePageBytes,
+  },
+  clock: lambdaSurroundings,
+});
+const log = createSqlitePageLog(join(temporary, 'state.sqlite'));
+const needs: StepNeeds = {
+  definition: anExportDefinition({ name: 'reports', request: anExportRequest({ source: serviceUrl }) }),
+  service: client,
+  store: target.startsWith('http') ? s3Store() : createDirectoryPageStore(target),
+  log,
+  executions: { isRunning: async () => false },
+  surroundings: lambdaSurroundings,
+  emit: () => {},
+};
+const execution = 'execution';
+
+const begun = await beginRun(needs, { input: {}, execution });
+const afterTiny = await exportPage(needs, { turn: begun as unknown as Turn, execution });
+await sleep(1_000);
+
+const idleBytes = residentBytes();
+const memory = watchMemory();
+const startedAt = performance.now();
+const outcome = await exportPage(needs, { turn: afterTiny, execution }).then(
+  ({ next }) => ({ next }),
+  ({ name, message }: Error) => ({ error: { name, message } }),
+);
+const peakBytes = memory.peak();
+memory.stop();
+
+const told: LargePageExported = {
+  idleBytes,
+  peakBytes,
+  maxRssBytes: process.resourceUsage().maxRSS * 1_024,
+  seconds: (performance.now() - startedAt) / 1_000,
+  ...outcome,
+  logged: await log.last({ export: afterTiny.export, run: afterTiny.run as PageEntry['run'] }),
+  spooled: [...readdirSync(spool), ...openIn(spool)],
+};
+process.stdout.write(`${JSON.stringify(told)}\n`);
+log.close();
+await client.close();
+
+function s3Store(): PageStore {
+  return createS3PageStore({
+    client: createS3Client(process.env),
+    bucket: 'pages',
+    prefix: '',
+    surroundings: lambdaSurroundings,
+  });
+}
+
+/** The files below `directory` that this process has open, where the kernel tells. */
+function openIn(directory: string): string[] {
+  const descriptors = '/proc/self/fd';
+  const target = (descriptor: string) => {
+    try {
+      return readlinkSync(join(descriptors, descriptor));
+    } catch {
+      // The one that the folder itself was read with.
+      return '';
+    }
+  };
+  try {
+    return readdirSync(descriptors)
+      .map(target)
+      .filter((path) => path.startsWith(directory));
+  } catch {
+    return [];
+  }
+}
