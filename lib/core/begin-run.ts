@@ -8,7 +8,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from './errors.ts';
 import { shortened } from './foreign-text.ts';
-import { changeHead } from './head.ts';
+import { changeHead, nextSequence } from './head.ts';
 import { epochMsOf, instantOf } from './instants.ts';
 import { runIdOf } from './layout.ts';
 import type { ExportDefinition, ExportRequest, Head, Instant, PageEntry, Run, Watermark } from './model.ts';
@@ -111,8 +111,7 @@ function start(needs: BeginRunNeeds, head: Head, input: StartInput, execution: s
   const run: Run = {
     export: definition.name,
     run: runIdOf(now, surroundings.randomHex(6)),
-    // The first counts from the clock, so that a state begun anew never counts below manifests that are there.
-    sequence: head.sequence === 0 ? Math.floor(now / 1_000) : head.sequence + 1,
+    sequence: nextSequence(head, now),
     since: input.since ?? sinceByPolicy(definition, head, input.scheduledTime, now),
     request: definition.request,
     startedAt: instantOf(now),

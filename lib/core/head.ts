@@ -9,6 +9,13 @@ import { ExportError } from './errors.ts';
 import type { Head, Run, RunId } from './model.ts';
 import type { PageLog } from './ports.ts';
 
+/**
+ * For the next run of the export. Counts from the clock where that is further on: so a state that is begun anew, or put
+ * back as it was, never counts below manifests that are there.
+ */
+export const nextSequence = ({ sequence }: Head, now: number): number =>
+  Math.max(sequence + 1, Math.floor(now / 1_000));
+
 /** More lost races than this for one small item means that something else is wrong. */
 const attempts = 20;
 

@@ -1,7 +1,7 @@
 /** Starts a walk afresh whose cursor the service dropped. */
 
 import type { ExportError } from './errors.ts';
-import { changeHead, ownedRun } from './head.ts';
+import { changeHead, nextSequence, ownedRun } from './head.ts';
 import { instantOf } from './instants.ts';
 import { runIdOf } from './layout.ts';
 import type { Run } from './model.ts';
@@ -29,7 +29,7 @@ export async function restartRun(
     const next: Run = {
       ...active,
       run: runIdOf(now, surroundings.randomHex(6)),
-      sequence: head.sequence + 1,
+      sequence: nextSequence(head, now),
       startedAt: instantOf(now),
       cursorRestarts: active.cursorRestarts + 1,
     };

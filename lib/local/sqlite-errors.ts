@@ -13,10 +13,13 @@ const advice: { readonly [code: number]: string } = {
   26: 'the file is no SQLite database; move it away, or choose another directory',
 };
 
+const otherwise =
+  'it is not as this exporter left it; restore it from a backup, or move it away to begin with an empty one';
+
 export function sqliteError(file: string, cause: unknown): ExportError {
   const why = cause instanceof Error ? cause.message : String(cause);
-  const what = advice[resultCode(cause)];
-  return new ExportError('ConfigurationError', `${file}: ${why}${what === undefined ? '' : ` — ${what}`}`, { cause });
+  const what = advice[resultCode(cause)] ?? otherwise;
+  return new ExportError('ConfigurationError', `${file}: ${why} — ${what}`, { cause });
 }
 
 /** Whether another connection had the file locked for longer than ours was ready to wait. */

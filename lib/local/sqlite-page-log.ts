@@ -26,21 +26,18 @@ const batchSize = 500;
  */
 export function createSqlitePageLog(file: string): PageLog & { close(): void } {
   const database = openPageLogFile(file);
+  const prepare = (statement: string) => execute(file, () => database.prepare(statement));
   const columns = 'page AS number, entry AS json, seal';
   const sql = {
-    head: database.prepare('SELECT version AS number, head AS json, seal FROM heads WHERE export = ?'),
-    firstHead: database.prepare(
+    head: prepare('SELECT version AS number, head AS json, seal FROM heads WHERE export = ?'),
+    firstHead: prepare(
       'INSERT INTO heads (export, version, head, seal) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING',
     ),
-    nextHead: database.prepare(
-      'UPDATE heads SET version = ?2, head = ?3, seal = ?4 WHERE export = ?1 AND version = ?2 - 1',
-    ),
-    append: database.prepare(
-      'INSERT INTO pages (export, run, page, entry, seal) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
-    ),
-    entry: database.prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page = ?`),
-    last: database.prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1`),
-    batch: database.prepare(
+    nextHead: prepare('UPDATE heads SET version = ?2, head = ?3, seal = ?4 WHERE export = ?1 AND version = ?2 - 1'),
+    append: prepare('INSERT INTO pages (export, run, page, entry, seal) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING'),
+    entry: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page = ?`),
+    last: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1`),
+    batch: prepare(
       `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page > ? ORDER BY page LIMIT ${batchSize}`,
     ),
   };

@@ -3,7 +3,6 @@
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { ExportError, isExportError } from '../core/errors.ts';
-import { sealOf } from '../core/seal.ts';
 import { makeDirectory } from './durable-files.ts';
 import { isBusy, sqliteError } from './sqlite-errors.ts';
 
@@ -32,16 +31,6 @@ const schema = `
   PRAGMA user_version = ${schemaVersion};
 `;
 
-/** Schema 1 had no seals, and pages no revision. What stands there is taken for what was written, and sealed now. */
-const fromSchema1 = `
-  ALTER TABLE heads ADD COLUMN seal TEXT NOT NULL DEFAULT '';
-  ALTER TABLE pages ADD COLUMN seal TEXT NOT NULL DEFAULT '';
-  UPDATE pages SET entry = json_insert(entry, '$.revision', NULL);
-  UPDATE heads SET seal = seal_of(head);
-  UPDATE pages SET seal = seal_of(entry);
-  PRAGMA user_version = ${schemaVersion};
-`;
-
 /** Another process writes one line at a time, so to wait this long means that it hangs. */
 const patienceMs = 10_000;
 
@@ -63,10 +52,7 @@ export function openPageLogFile(file: string): DatabaseSync {
   }
 }
 
-/**
- * Makes the tables in an empty file, and brings those of an older version up to date; of any other file, makes sure that
- * they are there. Of two that come first, one does it.
- */
+/** Makes the tables in an empty file; of any other, makes sure that they are there. Of two that come first, one does it. */
 function claim(database: DatabaseSync, file: string): void {
   database.exec('BEGIN IMMEDIATE');
   const version = pragma(database, 'user_version');
@@ -81,8 +67,11 @@ function claim(database: DatabaseSync, file: string): void {
       `was written by a newer report-exporter (schema ${version}, this one knows up to ${schemaVersion}); use that one`,
     );
   } else if (version < schemaVersion) {
-    database.function('seal_of', (json) => sealOf(JSON.parse(String(json))));
-    database.exec(fromSchema1);
+    throw refusal(
+      file,
+      `is of schema ${version}, which no released report-exporter wrote (this one knows ${schemaVersion}); move it away to ` +
+        'begin with an empty one, or restore it from a backup',
+    );
   }
   database.exec('COMMIT');
 }

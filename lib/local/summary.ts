@@ -41,7 +41,7 @@ export interface Report {
 
 export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
 
-const goesOn = 'Nothing of it is published. The next start goes on where it stopped';
+const goesOn = 'It is not completed. The next start goes on where it stopped';
 const beginsAnew = 'Nothing of it is published. It is given up, and the next start begins a new run';
 const readHelp = 'See report-exporter local --help';
 
@@ -75,16 +75,18 @@ export function reportOf(
     }
     case 'failed': {
       const { run, since, pages, reports, resumable, error: name, message } = outcome.failed;
-      const json = failed({ run, since, pages, reports, bytes: outcome.failed.bytes, error: { name, message } });
+      // Where not even that could be written down, what was seen of the run is all there is to tell.
+      const amount = run === null ? {} : { run, since, pages, reports, bytes: outcome.failed.bytes };
+      const json = failed({ ...amount, error: { name, message } });
       // Refused before any run was owned: what was asked for contradicts what is there, so the usage is wrong.
-      if (run === null && name === 'ConfigurationError')
+      if (json.run === null && name === 'ConfigurationError')
         return { exitStatus: exitStatuses.usage, json, next: readHelp };
       return { exitStatus: exitStatuses.failed, json, next: resumable ? goesOn : beginsAnew };
     }
     case 'error': {
       const { name, message } = outcome.error instanceof Error ? outcome.error : new Error(String(outcome.error));
       const json = failed({ error: { name, message } });
-      return isExportError(outcome.error, 'ConfigurationError')
+      return isExportError(outcome.error, 'ConfigurationError') && seen.run === null
         ? { exitStatus: exitStatuses.usage, json, next: readHelp }
         : { exitStatus: exitStatuses.failed, json, next: unfinished };
     }

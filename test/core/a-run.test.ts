@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { exportPage } from '../../lib/core/export-page.ts';
-import type { RunId, RunResult } from '../../lib/core/model.ts';
+import type { Head, Latest, RunId, RunResult } from '../../lib/core/model.ts';
 import type { ExecutionEnd } from '../../lib/local/interpret-execution.ts';
 import { aFetchedPage, at, sha256Of } from '../support/builders.ts';
 import { anExportBench, type Bench, executionId, reportIdsOf } from '../support/export-bench.ts';
@@ -510,6 +510,22 @@ describe('a cursor that goes wrong', () => {
     expect([...bench.store.objects.keys()].some((key) => key.endsWith('manifest.json'))).toBe(false);
     // The circle's pages must never be published, so the next start does not resume them.
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
+  });
+
+  it('after which the head was put back as it had been does not count below the manifests that are there', async () => {
+    const bench = anExportBench();
+    const put: Head[] = [];
+    for (let run = 0; run < 3; run += 1) {
+      completed(await bench.start());
+      put.push(await bench.head());
+      bench.pass(60_000);
+    }
+    const [old] = put;
+    await bench.log.replaceHead({ ...(old as Head), version: (await bench.head()).version + 1 });
+    const result = completed(await bench.start());
+    const latest = JSON.parse(bench.store.objects.get(`${bench.needs.definition.name}/latest.json`) ?? '') as Latest;
+    expect(latest.manifest).toBe(result.manifest);
+    expect(latest.sequence).toBeGreaterThan(put.at(-1)?.sequence ?? Number.NaN);
   });
 
   it('does not resume a walk in circles whose execution died before it could say so', async () => {

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { createSqlitePageLog } from '../../lib/local/sqlite-page-log.ts';
 import { editedPageLogContract, type Kept } from '../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../contracts/page-log-contract.ts';
-import { aFullRun, aHead, anExportName, aPageEntry, aRun, collect } from '../support/builders.ts';
+import { aHead, anExportName, aPageEntry, aRun, collect } from '../support/builders.ts';
 import { startScript } from '../support/child-script.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -197,30 +197,6 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     });
   });
 
-  it('seals what an older version has left without, and goes on with it', async () => {
-    await using directory = await temporaryDirectory();
-    const file = join(directory.path, 'state.sqlite');
-    const { revision: _, ...old } = aPageEntry({ page: 1 });
-    const head = aHead({ export: old.export, active: aFullRun({ export: old.export }) });
-    const before = new DatabaseSync(file);
-    before.exec(`
-      CREATE TABLE heads (export TEXT NOT NULL PRIMARY KEY, version INTEGER NOT NULL,
-        head TEXT NOT NULL CHECK (json_valid(head))) STRICT, WITHOUT ROWID;
-      CREATE TABLE pages (export TEXT NOT NULL, run TEXT NOT NULL, page INTEGER NOT NULL,
-        entry TEXT NOT NULL CHECK (json_valid(entry)), PRIMARY KEY (export, run, page)) STRICT, WITHOUT ROWID;
-      PRAGMA application_id = 0x52455850; PRAGMA user_version = 1`);
-    before.prepare('INSERT INTO heads VALUES (?, 1, ?)').run(head.export, JSON.stringify(head));
-    before.prepare('INSERT INTO pages VALUES (?, ?, 1, ?)').run(old.export, old.run, JSON.stringify(old));
-    before.close();
-
-    for (let opened = 0; opened < 2; opened += 1) {
-      const log = createSqlitePageLog(file);
-      expect(await log.head(head.export)).toEqual(head);
-      expect(await log.last(old)).toEqual({ ...old, revision: null });
-      log.close();
-    }
-  });
-
   it('prints nothing of its own, no warning of an experiment either', () => {
     const script = `await import(${JSON.stringify(import.meta.resolve('../../lib/local/sqlite-page-log.ts'))})`;
     const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '--eval', script]);
@@ -248,6 +224,29 @@ describe('a file that is no page log is named, with what to do', () => {
     theirs.exec('CREATE TABLE bookmarks (address TEXT)');
     theirs.close();
     expect(opening(file)).toThrow(refused(/state\.sqlite is another program's SQLite file/));
+  });
+
+  it.each([0, 1, -1])('one of schema %i, which was never released', async (version) => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    opening(file)();
+    const older = new DatabaseSync(file);
+    older.exec(`PRAGMA user_version = ${version}`);
+    older.close();
+    expect(opening(file)).toThrow(refused(/state\.sqlite is of schema -?\d, which .*move it away/));
+  });
+
+  it.each([
+    ['a table dropped', 'DROP TABLE pages'],
+    ['a column renamed', 'ALTER TABLE heads RENAME COLUMN seal TO stamp'],
+  ])('one with %s', async (_, sql) => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    opening(file)();
+    const edited = new DatabaseSync(file);
+    edited.exec(sql);
+    edited.close();
+    expect(opening(file)).toThrow(refused(/state\.sqlite: no such .* — .*restore it from a backup/));
   });
 
   it('one of a newer version', async () => {
