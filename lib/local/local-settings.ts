@@ -122,13 +122,12 @@ function readFilter(text: string | undefined, problems: string[]): unknown {
   }
 }
 
-/** The key in `variable`, which is never shown: problems name the variable only, and only where it can be one. */
+/** The key in `variable`. Problems show neither: who puts the key itself for the name must not find it in a log. */
 export function readApiKey(
   variable: string,
   env: Readonly<Record<string, string | undefined>>,
   problems: string[],
 ): string | undefined {
-  // Who puts the key itself here by mistake must not find it in a log.
   if (!/^[A-Za-z_][A-Za-z0-9_]{0,99}$/.test(variable)) {
     problems.push(
       '--api-key-env: must be the name of an environment variable (letters, digits, underscores), not the key',
@@ -137,9 +136,14 @@ export function readApiKey(
   }
   const key = env[variable];
   if (key === undefined || key === '') {
-    problems.push(`--api-key-env: the environment variable ${variable} is not set; put the service's API key into it`);
+    problems.push(
+      '--api-key-env: the environment variable it names (REPORT_EXPORT_API_KEY where it is left out) is not set; ' +
+        "put the service's API key into that",
+    );
   } else if (!/^[\x21-\x7e]+$/.test(key)) {
-    problems.push(`--api-key-env: the environment variable ${variable} holds blanks or characters no API key can have`);
+    problems.push(
+      '--api-key-env: the environment variable it names holds blanks or characters that no API key can have',
+    );
   }
   return key;
 }

@@ -32,6 +32,15 @@ export function cursorOf(subject: Subject, header: Header): Cursor | null {
 }
 
 /**
+ * A cursor after the body comes too late: the page has been taken for the last one, and would be published as such.
+ * @throws ContractError
+ */
+export function checkTrailers(subject: Subject, trailers: Readonly<Record<string, unknown>>, cursor: string): void {
+  const isLate = Object.keys(trailers).some((name) => name.toLowerCase() === cursor);
+  if (isLate) throw broken(subject, 'with the cursor header after the body instead of before it');
+}
+
+/**
  * The content type as sent, or `application/octet-stream`.
  * @throws ContractError for an XML page that does not call itself UTF-8 XML, for an encoding nobody asked for, and for the
  *   API key in it: the store keeps it

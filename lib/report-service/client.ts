@@ -7,7 +7,14 @@ import { type Dispatcher, Pool } from 'undici';
 import { ExportError } from '../core/errors.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../core/ports.ts';
 import { answerError, isGood, refusesKey } from './answer-errors.ts';
-import { checkFraming, contentTypeOf, cursorOf, serviceTimeOf, withRequestId } from './answer-headers.ts';
+import {
+  checkFraming,
+  checkTrailers,
+  contentTypeOf,
+  cursorOf,
+  serviceTimeOf,
+  withRequestId,
+} from './answer-headers.ts';
 import { type ApiKeySource, keysSent, usableApiKey } from './api-key.ts';
 import { type Deadline, startDeadline } from './deadline.ts';
 import { excerptOf } from './error-excerpt.ts';
@@ -108,7 +115,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
 
   /** @throws ContractError where the headers do not promise a whole page */
   function pageOf({ request, deadline, translate }: Exchange, subject: Subject, answer: Answer): FetchedPage {
-    const { headers, body, elapsedMs } = answer;
+    const { headers, trailers, body, elapsedMs } = answer;
     const isXml = request.request.format === 'XML' && request.request.container === 'NONE';
     const contentType = contentTypeOf(subject, headers, isXml);
     checkFraming(subject, headers, isXml, limits.maxPageBytes);
@@ -117,6 +124,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     const passage = pageBody(body, {
       subject,
       maxPageBytes: limits.maxPageBytes,
+      refuseTrailers: () => checkTrailers(subject, trailers, names.cursor),
       xmlCheck,
       translate: (error, bytesRead) => translate(error, subject, bytesRead),
     });

@@ -9,6 +9,8 @@ import type { XmlCheck } from './xml-check.ts';
 interface Passage {
   readonly subject: Subject;
   readonly maxPageBytes: number;
+  /** Called once the body has ended; throws for headers after the last chunk that should have come before it. */
+  readonly refuseTrailers: () => void;
   /** undefined: the bytes are not XML and go through as they are. */
   readonly xmlCheck: XmlCheck | undefined;
   /** The error to throw for one of the connection's, so many bytes into the body. */
@@ -46,7 +48,7 @@ export function pageBody(
 
 async function* checked(
   response: Dispatcher.ResponseData['body'],
-  { subject, maxPageBytes, xmlCheck, translate }: Passage,
+  { subject, maxPageBytes, refuseTrailers, xmlCheck, translate }: Passage,
   onEnd: () => void,
 ): AsyncGenerator<Uint8Array, void, void> {
   let bytes = 0;
@@ -62,6 +64,7 @@ async function* checked(
       refuse(subject, xmlCheck?.push(chunk));
       yield chunk;
     }
+    refuseTrailers();
     refuse(subject, xmlCheck?.end());
     onEnd();
   } finally {

@@ -4,7 +4,7 @@ import { fc, test } from '@fast-check/vitest';
 import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { exportDefinition } from '../../lib/core/settings.ts';
-import { type LocalOptions, readLocalSettings } from '../../lib/local/local-settings.ts';
+import { type LocalOptions, readApiKey, readLocalSettings } from '../../lib/local/local-settings.ts';
 import { anyValue } from '../support/mutations.ts';
 
 const words: LocalOptions = {
@@ -88,5 +88,15 @@ describe('words of the command line', () => {
     const lines = problemsIn({ ...words, apiKeyEnv });
     expect(lines).toEqual([expect.stringMatching(/^--api-key-env: must be the name of an environment variable/)]);
     expect(lines.join()).not.toContain(apiKeyEnv);
+  });
+
+  it('that are a key which could be the name of a variable are not repeated either', () => {
+    const apiKeyEnv = 'sk_live_4242';
+    expect(problemsIn({ ...words, apiKeyEnv })).toEqual([expect.stringMatching(/^--api-key-env: .* is not set; put/)]);
+    const problems: string[] = [];
+    readApiKey(apiKeyEnv, {}, problems);
+    readApiKey(apiKeyEnv, { [apiKeyEnv]: 'a key with blanks' }, problems);
+    expect(problems).toHaveLength(2);
+    expect([...problems, ...problemsIn({ ...words, apiKeyEnv })].join()).not.toContain(apiKeyEnv);
   });
 });

@@ -71,6 +71,32 @@ describe('a body in pieces', () => {
   });
 });
 
+describe('a cursor after the last chunk', () => {
+  const endingWith = (trailers: string) =>
+    Buffer.concat([Buffer.from(chunkedHead), chunk(twoReports), Buffer.from(`0\r\n${trailers}\r\n`)]);
+
+  it.each(['x-service-cursor', 'X-SERVICE-CURSOR', 'X-Service-Cursor'])(
+    'comes too late: the page is not taken for the last one (%s)',
+    async (name) => {
+      await using server = await startRawServer(endingWith(`x-checksum: 1\r\n${name}: ${aCursor}\r\n`));
+      await using client = clientFor(server);
+      for (const request of [pageRequest(), json, pageRequest({ cursor: aCursor })]) {
+        const error = await failureOf(readPage(client.fetchPage(request)));
+        expect(error).toMatchObject({
+          name: 'ContractError',
+          message: expect.stringMatching(/with the cursor header after the body/),
+        });
+      }
+    },
+  );
+
+  it('is not to be confused with other trailers, which say nothing to us', async () => {
+    await using server = await startRawServer(endingWith('x-checksum: 1\r\nx-other-cursor: 2\r\n'));
+    await using client = clientFor(server);
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+  });
+});
+
 describe('a body that is cut off', () => {
   it.each([
     ['length', 'keep-alive'],

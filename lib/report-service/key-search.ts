@@ -1,0 +1,102 @@
+/**
+ * Finds the writings of a key in a text. A key may be a token or a whole JSON document of thousands of characters, which no
+ * single regular expression can hold: one that is too long throws, and says itself, and so the key, in its error.
+ */
+
+import { type Written, writingsOf } from './key-writings.ts';
+
+/** Where an occurrence begins and ends in `text`, the first from `from` on. */
+export type Search = (text: string, from: number) => { readonly start: number; readonly end: number } | undefined;
+
+/** So many keys are remembered: those of one client, which knows its newest five, and a few more. */
+const mostRemembered = 8;
+const remembered = new Map<string, readonly Search[]>();
+
+/**
+ * A search for each writing of `key`: plain and escaped character by character, hexadecimal, and Base64 at each of the
+ * three places it can start at; in any letter case, and wrapped by blanks and line breaks. Remembered, as every
+ * page asks for the same few keys several times.
+ */
+export function searchesFor(key: string): readonly Search[] {
+  const known = remembered.get(key);
+  if (known !== undefined) return known;
+  const searches = writingsOf(key).map(searchOf);
+  remembered.set(key, searches);
+  for (const oldest of remembered.keys()) if (remembered.size > mostRemembered) remembered.delete(oldest);
+  return searches;
+}
+
+/** A long value is wrapped by a line break, or by the one blank that is left of any more. */
+const wrapping = String.raw`\s{0,2}`;
+
+/** No longer run is counted in an expression, which writes a count out. */
+const mostCounted = 32;
+
+function sourceOf({ ways, least, most, mayBeWrapped }: Written, isInside: boolean): string {
+  const once = `${isInside && mayBeWrapped ? wrapping : ''}(?:${ways.join('|')})`;
+  if (most === 1) return once;
+  return once + (least <= mostCounted ? `{${least},${most}}` : `{${mostCounted},}`);
+}
+
+/** So many parts at most are one expression: enough to find the place, and few enough to be sure of its size. */
+const longestHead = 64;
+
+/** The beginning by one expression, and where it stands in the text and is not all, the whole part by part. */
+function searchOf(parts: readonly Written[]): Search {
+  const head = parts.slice(0, longestHead).map((part, index) => sourceOf(part, index > 0));
+  const beginning = new RegExp(head.join(''), 'gi');
+  return (text, from) => {
+    for (let start = from; text.length - start >= parts.length; start += 1) {
+      beginning.lastIndex = start;
+      const found = beginning.exec(text);
+      if (found === null) return undefined;
+      start = found.index;
+      const end = parts.length <= longestHead ? beginning.lastIndex : endOf(text, start, parts);
+      if (end !== undefined) return { start, end };
+    }
+    return undefined;
+  };
+}
+
+/** Where the last of `parts` ends, if they all stand at `start`. Follows every reading of the text at once. */
+function endOf(text: string, start: number, parts: readonly Written[]): number | undefined {
+  let ends = new Set([start]);
+  for (const [index, { ways, least, most, mayBeWrapped }] of parts.entries()) {
+    const reached = new Set<number>();
+    for (let times = 1; times <= most && ends.size > 0; times += 1) {
+      ends = endsAfter(text, ends, ways, mayBeWrapped && index > 0 && times === 1);
+      if (times >= least) for (const end of ends) reached.add(end);
+    }
+    if (reached.size === 0) return undefined;
+    ends = reached;
+  }
+  return Math.max(...ends);
+}
+
+function endsAfter(
+  text: string,
+  starts: Iterable<number>,
+  ways: readonly string[],
+  mayBeWrapped: boolean,
+): Set<number> {
+  const ends = new Set<number>();
+  for (const start of starts) {
+    for (const way of ways) {
+      const expression = expressionOf((mayBeWrapped ? wrapping : '') + way);
+      expression.lastIndex = start;
+      if (expression.test(text)) ends.add(expression.lastIndex);
+    }
+  }
+  return ends;
+}
+
+const expressions = new Map<string, RegExp>();
+
+/** Bounded by the characters there are, as keys are ASCII: one for each way to write each of them. */
+function expressionOf(source: string): RegExp {
+  const known = expressions.get(source);
+  if (known !== undefined) return known;
+  const made = new RegExp(source, 'iy');
+  expressions.set(source, made);
+  return made;
+}
