@@ -5,6 +5,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     // They need more than Node, `npm run test:aws`, or minutes and gigabytes, `npm run test:large`.
     exclude: ['test/aws-e2e/**', 'test/large/**'],
+    setupFiles: ['test/support/fuzz-seed.ts'],
     // Two cores are what a small CI machine has; more workers only queue.
     maxWorkers: 2,
     // Generous, for busy machines: nothing is judged by how long it takes.

@@ -156,7 +156,7 @@ function halfWay(): HalfWay {
 }
 
 describe('whatever somebody edits in the bucket or the table', () => {
-  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: 60 })(
+  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: 20 })(
     'the run is published as it is, or not at all, with an error that says why',
     async (edits) => {
       await comeBack();

@@ -109,7 +109,7 @@ async function halfWay(root: string): Promise<HalfWay & Disposable> {
 }
 
 describe('whatever somebody edits in the directory or the state', () => {
-  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: 60 })(
+  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: 20 })(
     'the run is published as it is, or not at all, with an error that says why',
     async (edits) => {
       await using directory = await temporaryDirectory();

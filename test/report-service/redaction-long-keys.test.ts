@@ -43,7 +43,7 @@ const writings: Readonly<Record<string, (key: string) => string>> = {
   'in Base64, behind two characters': (key) => Buffer.from(`::${key}::::`).toString('base64url'),
 };
 
-const sizes = [1_599, 2_048, 8_192, 65_536];
+const sizes = [1_599, 2_048, 16_384];
 
 describe.each(sizes)('a key of %i characters', (size) => {
   const keys = { 'a token': token(size), 'a whole secret': wholeSecret(size) };
