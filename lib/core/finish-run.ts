@@ -6,7 +6,7 @@
  * again). A crash between any two leaves a run that is still active; finishing it again writes the same bytes and goes on.
  */
 
-import { ExportError } from './errors.ts';
+import { ExportError, isExportError } from './errors.ts';
 import { changeHead, ownedRun } from './head.ts';
 import { instantOf } from './instants.ts';
 import { latestKey, manifestKey } from './layout.ts';
@@ -23,19 +23,41 @@ export type FinishRunNeeds = Pick<StepNeeds, 'definition' | 'store' | 'log' | 's
  * @throws PageConflictError where the log is no unbroken chain, or the store does not hold what it names;
  *   RunSupersededError where the execution does not own the run.
  */
-export async function finishRun(
-  needs: FinishRunNeeds,
-  command: { readonly run: RunId; readonly execution: string },
-): Promise<RunResult> {
-  const { definition, store, log, emit } = needs;
-  const { execution } = command;
-  const completed = (await log.head(definition.name))?.lastCompleted;
-  if (completed?.execution === execution && completed.result.run === command.run) {
-    // Told again: whoever completed it may have been cut off before it was heard.
-    emit({ event: 'run-completed', ...completed.result });
-    return completed.result;
-  }
+export async function finishRun(needs: FinishRunNeeds, command: FinishRunCommand): Promise<RunResult> {
+  const result = (await completedResult(needs, command)) ?? (await complete(needs, command));
+  // Told again where it is repeated: whoever completed it may have been cut off before it was heard.
+  needs.emit({ event: 'run-completed', ...result });
+  return result;
+}
 
+interface FinishRunCommand {
+  readonly run: RunId;
+  readonly execution: string;
+}
+
+/** What the run came to, if it is the newest that was completed, and for this execution. */
+async function completedResult(
+  { definition, log }: FinishRunNeeds,
+  { run, execution }: FinishRunCommand,
+): Promise<RunResult | undefined> {
+  const completed = (await log.head(definition.name))?.lastCompleted;
+  return completed?.execution === execution && completed.result.run === run ? completed.result : undefined;
+}
+
+async function complete(needs: FinishRunNeeds, command: FinishRunCommand): Promise<RunResult> {
+  try {
+    return await publish(needs, command);
+  } catch (error) {
+    // Another invocation for the same execution may have been quicker: then there is a result to tell.
+    const told = isExportError(error, 'RunSupersededError') ? await completedResult(needs, command) : undefined;
+    if (told === undefined) throw error;
+    return told;
+  }
+}
+
+async function publish(needs: FinishRunNeeds, command: FinishRunCommand): Promise<RunResult> {
+  const { definition, store, log } = needs;
+  const { execution } = command;
   const run = await settle(needs, command);
   const { first, last } = await endsOf(log, run);
   const manifest = manifestKey(run);
@@ -45,7 +67,7 @@ export async function finishRun(
   // Only a run that has begun can have published anything, and the head knows the newest that has.
   await store.putLatest(latestKey(name), latest, async (other) => other <= ((await log.head(name))?.sequence ?? 0));
 
-  const result = await changeHead(log, name, (head) => {
+  return changeHead(log, name, (head) => {
     // An invocation that lived on unheard may have begun another run for this very execution.
     ownedRun(head, execution, name, run.run);
     const watermark = watermarkAfter(head, definition, run, first);
@@ -62,13 +84,11 @@ export async function finishRun(
     };
     return { change: { ...idle, watermark, lastCompleted: { execution, result: done } }, result: done };
   });
-  emit({ event: 'run-completed', ...result });
-  return result;
 }
 
 function settle(
   { definition, log, surroundings }: FinishRunNeeds,
-  { run: id, execution }: { readonly run: RunId; readonly execution: string },
+  { run: id, execution }: FinishRunCommand,
 ): Promise<SettledRun> {
   return changeHead(log, definition.name, (head) => {
     const run = ownedRun(head, execution, definition.name, id);

@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { epochMsOf } from './instants.ts';
-import type { ExportDefinition, ExportRequest, Head, PageEntry, Run, Watermark } from './model.ts';
+import type { ExportDefinition, ExportRequest, Head, Instant, PageEntry, Run, Watermark } from './model.ts';
 
 /** Whether `watermark` bounds what `request` selects: reports of another service or filter may lie before it, unseen. */
 export function isFor(watermark: Watermark, { source, filter }: ExportRequest): boolean {
@@ -11,6 +11,11 @@ export function isFor(watermark: Watermark, { source, filter }: ExportRequest): 
 
 /** A service's clock further ahead of ours than this is not believed: the watermark could never come back from there. */
 const believableLeadMs = 86_400_000;
+
+/** Ours were off, too, if it was ahead of a clock that runs ahead. */
+function earlier(ours: Instant, theirs: Instant | null): Instant {
+  return theirs !== null && epochMsOf(theirs) < epochMsOf(ours) ? theirs : ours;
+}
 
 /**
  * Where the next run starts: the service's clock at the run's first response, ours where it sent none or one that cannot
@@ -29,7 +34,7 @@ export function watermarkAfter(
   const bound = known ?? initial;
   const { serviceTime, loggedAt } = first;
   const believed = serviceTime !== null && epochMsOf(serviceTime) - epochMsOf(loggedAt) <= believableLeadMs;
-  const reached = believed ? serviceTime : run.startedAt;
+  const reached = believed ? serviceTime : earlier(run.startedAt, serviceTime);
   if (bound !== undefined && (epochMsOf(run.since) > epochMsOf(bound) || epochMsOf(reached) <= epochMsOf(bound))) {
     return head.watermark;
   }

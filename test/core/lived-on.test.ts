@@ -64,6 +64,22 @@ describe('FinishRun', () => {
   });
 });
 
+describe('two FinishRuns of one execution', () => {
+  it.each(['putManifest', 'putLatest'] as const)('tell the same, also where one is overtaken in %s', async (slow) => {
+    const bench = anExportBench({ reports: [] });
+    const run = await walked(bench, 'one');
+    const overtaken = {
+      ...bench.store,
+      async [slow](...written: never[]) {
+        await (bench.store[slow] as (...args: never[]) => Promise<void>)(...written);
+        await finishRun(bench.needs, { run, execution: 'one' });
+      },
+    };
+    const told = await finishRun({ ...bench.needs, store: overtaken }, { run, execution: 'one' });
+    expect(told).toEqual((await bench.head()).lastCompleted?.result);
+  });
+});
+
 describe('BeginRun', () => {
   it('restarts once: waking up later, it does not give up the run it began, whoever works on it now', async () => {
     const bench = anExportBench();

@@ -56,6 +56,8 @@ export interface Figures {
 export interface Exported extends ExportWorld {
   readonly setting: ExportSetting;
   readonly machine: StepFunctions;
+  /** Runs whose completion the event bus was told. */
+  readonly announced: ReadonlySet<string>;
 }
 
 /** More than this, and something goes round for ever. */
@@ -172,6 +174,7 @@ function exportIn(world: World, setting: Setting, each: ExportSetting, outside: 
     skewMs: setting.functionSkewMs,
     run: (process, remainingMs) => runStep({ ...outside, service }, each, process, remainingMs),
   });
+  const announced = new Set<string>();
   const machine = createStepFunctions({
     definition: stateMachine({
       exportName: name,
@@ -184,12 +187,13 @@ function exportIn(world: World, setting: Setting, each: ExportSetting, outside: 
     machine: `arn:aws:states:us-east-1:123456789012:stateMachine:${name}`,
     time: world.time,
     random: (about) => world.dice(about).roll(),
-    perform: (call) => performTask({ world, lambda, machine: () => machine }, call),
+    perform: (call) => performTask({ world, lambda, machine: () => machine, announced }, call),
     transitionMs: 25,
-    on: watchExecutions(world),
+    on: watchExecutions(world, settings.turnsPerExecution),
   });
   const initial = settings.since.initial === undefined ? undefined : Date.parse(settings.since.initial);
-  const exported: Exported = { name, service, timeline, initial, setting: each, machine };
+  const { cursorRestarts } = settings;
+  const exported: Exported = { name, service, timeline, initial, cursorRestarts, setting: each, machine, announced };
   return { exported, lambda: lambda.invocations };
 }
 

@@ -19,6 +19,8 @@ export interface ExportWorld {
   readonly service: SimulatedService;
   readonly timeline: ReportTimeline;
   readonly initial: number | undefined;
+  /** How often a walk may start afresh because its cursor was dropped. */
+  readonly cursorRestarts: number;
 }
 
 export interface Surveyed {
@@ -38,8 +40,17 @@ export interface Invariants {
   /** Reports that stand in a published run of the export. */
   published(exportName: string): ReadonlySet<SimulatedReport>;
   publishedRuns(): number;
+  /** In the order in which they were completed. */
+  readonly completions: readonly Completion[];
   /** From where on the export promises to miss nothing; undefined before its first watermark. */
   lowerBound(exportName: string): number | undefined;
+}
+
+interface Completion {
+  readonly exportName: string;
+  readonly run: string;
+  readonly execution: string;
+  readonly at: number;
 }
 
 interface Active {
@@ -56,7 +67,10 @@ interface HeadItem {
   readonly sequence: number;
   readonly active?: Active;
   readonly watermark?: { readonly instant: string };
-  readonly lastCompleted?: { readonly result: { readonly run: string; readonly manifest: string } };
+  readonly lastCompleted?: {
+    readonly execution: string;
+    readonly result: { readonly run: string; readonly manifest: string };
+  };
 }
 
 interface Entry {
@@ -75,12 +89,13 @@ interface Manifest {
   readonly run: string;
   readonly sequence: number;
   readonly since: string;
-  readonly totals: { readonly pages: number; readonly bytes: number };
+  readonly totals: { readonly pages: number; readonly bytes: number; readonly reports: number | null };
   readonly pages: readonly {
     readonly page: number;
     readonly key: string;
     readonly bytes: number;
     readonly sha256: string;
+    readonly cursor: string | null;
   }[];
 }
 
@@ -91,6 +106,7 @@ export function createInvariants(surveyed: Surveyed): Invariants {
   const published = new Map<string, Set<SimulatedReport>>();
   const manifests = new Map<string, Manifest>();
   const lowerBounds = new Map<string, number>();
+  const completions: Completion[] = [];
   const broken = (invariant: string, what: string) => world.violate(invariant, what);
 
   const entriesOf = (exportName: string, run: string): Entry[] =>
@@ -139,8 +155,8 @@ export function createInvariants(surveyed: Surveyed): Invariants {
       broken('only a walk that came to its end is published', key);
       return;
     }
-    const listed = manifest.pages.map(({ page, key: at, bytes, sha256 }) => ({ page, key: at, bytes, sha256 }));
-    const logged = entries.map(({ page, key: at, bytes, sha256 }) => ({ page, key: at, bytes, sha256 }));
+    const listed = manifest.pages.map(namedFacts);
+    const logged = entries.map(namedFacts);
     if (JSON.stringify(listed) !== JSON.stringify(logged)) broken('a manifest names exactly the log of its run', key);
     if (manifest.totals.pages !== entries.length)
       broken('a manifest names exactly the log of its run', `${key}: its totals`);
@@ -156,6 +172,10 @@ export function createInvariants(surveyed: Surveyed): Invariants {
       else walked.push(given);
     }
     checkWalk(timeline, key, since, walked);
+    const { bytes, reports: told } = manifest.totals;
+    const reports = walked.reduce((sum, page) => sum + page.reports.length, 0);
+    if (bytes !== entries.reduce((sum, entry) => sum + entry.bytes, 0) || (told !== null && told !== reports))
+      broken('a manifest names exactly the log of its run', `${key}: its totals`);
     const all = publishedOf(name);
     for (const { reports } of walked) for (const report of reports) all.add(report);
     published.set(name, all);
@@ -219,17 +239,22 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     if (head.version !== (before?.version ?? 0) + 1)
       broken('a head replaces the one that was read', `${name}: version ${head.version}`);
     if (head.sequence < (before?.sequence ?? 0)) broken('sequences grow', name);
-    checkOwner(name, before?.active, head);
+    const begun = head.active !== undefined && head.active.run !== before?.active?.run;
+    if (begun && (head.sequence <= (before?.sequence ?? 0) || head.active?.sequence !== head.sequence))
+      broken('sequences grow', `${name}: with ${head.active?.run}`);
+    checkOwner(exported, before?.active, head);
     checkCompletion(name, before, head);
     checkWatermark(exported, before, head);
   }
 
   /** At most one run is active: none takes the place of another without a reason. */
-  function checkOwner(name: string, before: Active | undefined, head: HeadItem): void {
+  function checkOwner({ name, cursorRestarts }: ExportWorld, before: Active | undefined, head: HeadItem): void {
     if (before === undefined) return;
     const { step, payload, id } = surveyed.writer();
     const input = (payload.input ?? {}) as { restart?: boolean; continues?: string; Error?: string };
     const { active } = head;
+    if (step === 'FailRun' && before.execution !== payload.execution)
+      broken('one run at a time', `${name}: ${id} touches ${before.run}, which is not its own`);
     if (active?.run === before.run) {
       const taken = active.execution !== before.execution;
       const living = surveyed.execution(before.execution)?.status === 'RUNNING';
@@ -243,7 +268,11 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     const completed = head.lastCompleted?.result.run === before.run && step === 'FinishRun';
     const asked = input.restart === true && before.startedBy !== payload.execution;
     const restarted = step === 'BeginRun' && (asked || last === undefined || last.repeats);
-    const cursorDropped = step === 'ExportPage' && active?.cursorRestarts === before.cursorRestarts + 1;
+    const cursorDropped =
+      step === 'ExportPage' &&
+      active?.cursorRestarts === before.cursorRestarts + 1 &&
+      active.cursorRestarts <= cursorRestarts &&
+      active.since === before.since;
     const hopeless =
       step === 'FailRun' && active === undefined && (input.Error === 'CursorRejectedError' || last?.repeats);
     if (completed || restarted || cursorDropped || hopeless) return;
@@ -253,8 +282,21 @@ export function createInvariants(surveyed: Surveyed): Invariants {
   function checkCompletion(name: string, before: HeadItem | undefined, head: HeadItem): void {
     const completed = head.lastCompleted?.result;
     if (completed === undefined || completed.run === before?.lastCompleted?.result.run) return;
-    if (!manifests.has(prefix + completed.manifest))
+    const manifest = manifests.get(prefix + completed.manifest);
+    if (manifest === undefined) {
       broken('a run is completed once it is published', `${name}: ${completed.run}`);
+      return;
+    }
+    const pointer = s3().objects.get(`${prefix}${name}/latest.json`);
+    const reached = pointer === undefined ? 0 : (JSON.parse(pointer.body.toString()) as Manifest).sequence;
+    if (reached < manifest.sequence)
+      broken('latest.json points at the newest completed run', `${name}: ${completed.run}`);
+    completions.push({
+      exportName: name,
+      run: completed.run,
+      execution: head.lastCompleted?.execution ?? '',
+      at: world.time.now(),
+    });
   }
 
   function checkWatermark(
@@ -297,6 +339,7 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     onItem,
     published: publishedOf,
     publishedRuns: () => manifests.size,
+    completions,
     lowerBound: (exportName) => lowerBounds.get(exportName),
   };
 }
@@ -319,4 +362,9 @@ function sameCursor(metadata: StoredObject['metadata'], name: string, cursor: st
   return cursor === null
     ? whole === undefined && metadata[`${name}-sha256`] === undefined
     : whole === cursor || metadata[`${name}-sha256`] === hash;
+}
+
+/** What a manifest tells of a page. */
+function namedFacts({ page, key, bytes, sha256, cursor }: Manifest['pages'][number]) {
+  return { page, key, bytes, sha256, cursor };
 }

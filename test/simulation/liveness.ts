@@ -11,8 +11,8 @@ const minute = 60_000;
 
 export function checkCalm(
   world: World,
-  { calmFrom, lastStartAt }: Setting,
-  { name, machine, service, timeline, setting }: Exported,
+  { calmFrom, lastStartAt, end }: Setting,
+  { name, machine, service, timeline, setting, announced }: Exported,
   invariants: Invariants,
   item: SimulatedDynamoDb['item'],
 ): void {
@@ -40,6 +40,20 @@ export function checkCalm(
     late(`${hindered.map(({ name: each, error }) => `${each} (${error})`).join(', ')} failed in the calm`);
   if (completedBy.startedAt < lastStartAt - setting.everyMs - minute)
     late(`its newest run is that of ${completedBy.name}`);
+
+  const completed = invariants.completions.filter(({ exportName }) => exportName === name);
+  for (const [index, { run, execution }] of completed.entries()) {
+    const by = machine.executions.find(({ arn }) => arn === execution);
+    // One that was stopped cannot say so, nor one whose every attempt to hear of its own completion failed (it says that it
+    // failed), nor one that hears of it only behind the completion of the next run.
+    const excused =
+      by?.status === 'ABORTED' ||
+      by?.status === 'FAILED' ||
+      (by?.state === 'Skipped' && (completed[index + 1]?.at ?? end) < (by.endedAt ?? 0));
+    if (!announced.has(run) && !excused) {
+      world.violate('a published run is announced', `${name}: ${run} by ${by?.name}, which ended in ${by?.state}`);
+    }
+  }
 
   const lowerBound = invariants.lowerBound(name);
   if (lowerBound === undefined) {

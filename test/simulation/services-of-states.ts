@@ -11,10 +11,17 @@ interface Services {
   readonly world: World;
   readonly lambda: Lambda;
   readonly machine: () => StepFunctions;
+  /** Takes the runs whose completion is told. */
+  readonly announced: Set<string>;
+}
+
+interface Announcement {
+  readonly DetailType: string;
+  readonly Detail: { readonly result?: { readonly run: string } };
 }
 
 /** @throws TaskFailure as the integration would */
-export async function performTask({ world, lambda, machine }: Services, call: TaskCall): Promise<unknown> {
+export async function performTask({ world, lambda, machine, announced }: Services, call: TaskCall): Promise<unknown> {
   const { execution, state, resource, parameters, attempt } = call;
   const about = `${execution.name}.${state}@${execution.events}#${attempt}`;
   const service = resource.split(':').at(-1);
@@ -38,9 +45,10 @@ export async function performTask({ world, lambda, machine }: Services, call: Ta
   }
   if (service === 'putEvents') {
     if (world.strikes('event-refused', about)) throw new TaskFailure('EventBridge.InternalException', 'refused');
-    world.tell('event bus', () =>
-      JSON.stringify((parameters as { Entries: { DetailType: string }[] }).Entries[0]?.DetailType),
-    );
+    const [entry] = (parameters as { Entries: readonly Announcement[] }).Entries;
+    const run = entry?.Detail.result?.run;
+    if (run !== undefined) announced.add(run);
+    world.tell('event bus', () => `${entry?.DetailType} ${run ?? ''}`);
     return { FailedEntryCount: 0 };
   }
   throw new Error(`the simulation knows no ${resource}`);

@@ -6,8 +6,9 @@
 import { type History, type HistoryPlan, makeHistory } from './history.ts';
 import { strikeName } from './world.ts';
 
-/** Replays are a few dozen milliseconds each. */
+/** Replays are a few dozen milliseconds each, but for a history that goes round for ever. */
 const mostReplays = 400;
+const longestMs = 60_000;
 
 export interface Shrunk {
   readonly plan: HistoryPlan;
@@ -18,8 +19,10 @@ export interface Shrunk {
 /** The shortest history found that breaks what `broken` breaks, written down. */
 export async function shrink(plan: HistoryPlan, broken: History): Promise<Shrunk> {
   let replays = 0;
+  const since = Date.now();
+  const isOver = () => replays >= mostReplays || Date.now() - since > longestMs;
   const breaks = async (tried: HistoryPlan): Promise<boolean> => {
-    if (replays >= mostReplays) return false;
+    if (isOver()) return false;
     replays += 1;
     return (await makeHistory(tried)).violation?.invariant === broken.violation?.invariant;
   };
@@ -44,7 +47,7 @@ export async function shrink(plan: HistoryPlan, broken: History): Promise<Shrunk
     if (left.length < kept.length) {
       kept = left;
       pieces = Math.max(2, pieces - 1);
-    } else if (size === 1 || replays >= mostReplays) break;
+    } else if (size === 1 || isOver()) break;
     else pieces = Math.min(kept.length, pieces * 2);
   }
   const shortest = withFaults(kept);

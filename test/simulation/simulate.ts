@@ -97,6 +97,7 @@ async function main(): Promise<number> {
   if (options.tells) return tellOne({ seed: String(options.seed), pages: options.pages }, options, say);
 
   const plans = options.each ? await oneByOne(options) : seedBySeed(options);
+  say(`${plans.length} histories from seed ${options.seed}`);
   const sum = await makeHistories(plans, { enough: 1, onMade: progress(plans.length) });
   say(wordsOf(sum));
   const [broken] = sum.broken;
@@ -144,14 +145,16 @@ async function tellOne(plan: HistoryPlan, { json }: Options, say: (text: string)
 
 async function tellBroken(plan: HistoryPlan, say: (text: string) => void): Promise<void> {
   const broken = await makeHistory(plan);
-  const { history, plan: shortest, replays } = await shrink(plan, broken);
   say(`\nBROKEN, seed ${plan.seed}: ${broken.violation?.invariant}\n  ${broken.violation?.what}`);
+  const { history, plan: shortest, replays } = await shrink(plan, broken);
   say(
     `\nShrunk in ${replays} replays to ${shortest.pages} pages and ${history.strikes.length} of ${broken.strikes.length} faults:\n`,
   );
-  const left = history.lines.length - mostLinesTold;
-  if (left > 0) say(`(${left} lines before these)`);
-  say(timelineOf({ ...history, lines: history.lines.slice(-mostLinesTold) }));
+  const tail = history.lines.length - mostLinesTold;
+  const lines = history.lines.filter(({ who }, index) => index >= tail || who === 'FAULT');
+  if (lines.length < history.lines.length)
+    say(`(${history.lines.length - lines.length} lines without a fault left out)`);
+  say(timelineOf({ ...history, lines }));
 }
 
 function wordsOf(sum: Sum): string {
@@ -172,6 +175,8 @@ function progress(runs: number): ((made: number) => void) | undefined {
   };
 }
 
+// Whoever reads no further has seen enough.
+process.stdout.on('error', () => process.exit(0));
 try {
   process.exitCode = await main();
 } catch (error) {

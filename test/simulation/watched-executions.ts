@@ -8,7 +8,9 @@ import type { World } from './world.ts';
 /** The machine's own bound on what travels from state to state, but for an error and its cause. */
 const mostPayloadBytes = 1_024;
 
-export function watchExecutions(world: World): (fact: ExecutionFact) => void {
+/** `turnsPerExecution` bounds the pages an execution makes before it hands over. */
+export function watchExecutions(world: World, turnsPerExecution: number): (fact: ExecutionFact) => void {
+  const pages = new Map<string, number>();
   return (fact) => {
     const { execution } = fact;
     const { name } = execution;
@@ -18,6 +20,11 @@ export function watchExecutions(world: World): (fact: ExecutionFact) => void {
         return;
       case 'entered': {
         world.tell(name, () => `enters ${fact.state}`);
+        if (fact.state === 'NextTurn' && (fact.data as { next?: unknown }).next === 'page') {
+          pages.set(name, (pages.get(name) ?? 0) + 1);
+          // A walk that starts afresh, three times at most, goes on for a page.
+          if ((pages.get(name) ?? 0) > turnsPerExecution + 3) world.violate('an execution hands over in time', name);
+        }
         const isTurn = fact.state === 'ExportPage' || fact.state === 'FinishRun' || fact.state === 'NextTurn';
         if (isTurn && Buffer.byteLength(JSON.stringify(fact.data)) > mostPayloadBytes) {
           world.violate('little travels from state to state', `${name}, ${fact.state}: ${JSON.stringify(fact.data)}`);

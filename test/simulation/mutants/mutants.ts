@@ -186,9 +186,9 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/core/finish-run.ts',
-        find: '  const result = await changeHead(log, name,',
+        find: '  return changeHead(log, name,',
         replace:
-          '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n  const result = await changeHead(log, name,',
+          '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n  return changeHead(log, name,',
       },
     ],
   },
@@ -202,9 +202,14 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/core/finish-run.ts',
-        find: "  emit({ event: 'run-completed', ...result });\n  return result;",
+        find: '  return changeHead(log, name,',
+        replace: '  const told = await changeHead(log, name,',
+      },
+      {
+        file: 'lib/core/finish-run.ts',
+        find: 'result: done };\n  });\n}',
         replace:
-          "  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n  emit({ event: 'run-completed', ...result });\n  return result;",
+          'result: done };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n  return told;\n}',
       },
     ],
   },
@@ -285,6 +290,81 @@ export const mutants: readonly Mutant[] = [
         file: 'lib/core/store-page.ts',
         find: 'throw lostCursor(identity);',
         replace: "throw conflict(identity, 'its cursor was lost');",
+      },
+    ],
+  },
+  {
+    name: 'latest.json is never written',
+    edits: [
+      {
+        file: 'lib/aws/s3-page-store.ts',
+        find: 'replaceLatest(objectAt(key), latest, hasBegun, surroundings)',
+        replace: 'Promise.resolve(latest && hasBegun && replaceLatest && undefined)',
+      },
+    ],
+  },
+  {
+    name: 'a run bears the sequence of the one before',
+    edits: [
+      {
+        file: 'lib/core/begin-run.ts',
+        find: 'sequence: nextSequence(head, now),',
+        replace: 'sequence: Math.max(head.sequence, nextSequence({ ...head, sequence: 0 }, 0)),',
+      },
+    ],
+  },
+  {
+    name: 'an execution never continues in another',
+    edits: [
+      {
+        file: 'lib/core/export-page.ts',
+        find: "next.turns >= limits.turnsPerExecution ? 'continue' : 'page'",
+        replace: "next.turns < 0 ? 'continue' : 'page'",
+      },
+      {
+        file: 'lib/core/export-page.ts',
+        find: 'if (turns >= definition.limits.turnsPerExecution) return',
+        replace: 'if (turns < 0) return',
+      },
+    ],
+  },
+  {
+    name: 'a walk starts afresh without bound',
+    edits: [
+      {
+        file: 'lib/core/restart-run.ts',
+        find: 'if (run.cursorRestarts >= definition.limits.cursorRestarts) throw error;',
+        replace: 'if (definition.limits.cursorRestarts < 0) throw error;',
+      },
+    ],
+  },
+  {
+    name: 'a walk that starts afresh starts later',
+    edits: [
+      {
+        file: 'lib/core/restart-run.ts',
+        find: '      startedAt: instantOf(now),',
+        replace: '      startedAt: instantOf(now),\n      since: instantOf(now),',
+      },
+    ],
+  },
+  {
+    name: 'FailRun acts on a run that is not its own',
+    edits: [
+      {
+        file: 'lib/core/fail-run.ts',
+        find: 'if (active?.execution !== command.execution) {',
+        replace: 'if (active === undefined) {',
+      },
+    ],
+  },
+  {
+    name: 'a run that another invocation has completed is not announced',
+    edits: [
+      {
+        file: 'lib/core/finish-run.ts',
+        find: "isExportError(error, 'RunSupersededError') ? await",
+        replace: "isExportError(error, 'ContractError') ? await",
       },
     ],
   },
