@@ -13,6 +13,11 @@ export const failedSeeds: readonly FailedSeed[] = [
   { seed: '322', pages: 12, what: 'FinishRun took on another run than the one it was sent for' },
   { seed: '159', pages: 12, what: 'a BeginRun that lived on restarted again, and gave up the run it had begun' },
   { seed: '72', pages: 12, what: 'a page whose long cursor was lost stopped its run for good' },
+  {
+    seed: '3008138',
+    pages: 12,
+    what: 'an invariant, too strict: a run whose first page was just being logged was given up',
+  },
   { seed: '7', pages: 12, what: 'a page whose long cursor was lost stopped its run for good' },
   { seed: '34', pages: 12, what: 'a page whose long cursor was lost stopped its run for good' },
   { seed: '110', pages: 12, what: 'a page whose long cursor was lost stopped its run for good' },

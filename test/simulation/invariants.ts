@@ -251,7 +251,7 @@ export function createInvariants(surveyed: Surveyed): Invariants {
   function checkOwner({ name, cursorRestarts }: ExportWorld, before: Active | undefined, head: HeadItem): void {
     if (before === undefined) return;
     const { step, payload, id } = surveyed.writer();
-    const input = (payload.input ?? {}) as { restart?: boolean; continues?: string; Error?: string };
+    const input = (payload.input ?? {}) as { restart?: boolean; since?: string; continues?: string; Error?: string };
     const { active } = head;
     if (step === 'FailRun' && before.execution !== payload.execution)
       broken('one run at a time', `${name}: ${id} touches ${before.run}, which is not its own`);
@@ -267,7 +267,10 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     const last = entriesOf(name, before.run).at(-1);
     const completed = head.lastCompleted?.result.run === before.run && step === 'FinishRun';
     const asked = input.restart === true && before.startedBy !== payload.execution;
-    const restarted = step === 'BeginRun' && (asked || last === undefined || last.repeats);
+    // A start with another since may give up a run without a page, and the first may be logged while it does so.
+    const unbegun =
+      last === undefined || (input.since !== undefined && input.since !== before.since && last.page === 1);
+    const restarted = step === 'BeginRun' && (asked || unbegun || last?.repeats);
     const cursorDropped =
       step === 'ExportPage' &&
       active?.cursorRestarts === before.cursorRestarts + 1 &&
