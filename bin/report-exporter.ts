@@ -2,10 +2,10 @@
 /** The command line: reads the words, hands them to the command, turns signals into an interruption. */
 
 import { Command, CommanderError, Option } from 'commander';
-import { localCommand } from '../lib/local/local-command.ts';
-import type { LocalOptions } from '../lib/local/local-settings.ts';
-import { type ServiceOptions, serviceCommand } from '../lib/local/service-command.ts';
-import { exitStatuses } from '../lib/local/summary.ts';
+import { localCommand } from '../lib/operator/local-command.ts';
+import type { LocalOptions } from '../lib/operator/local-settings.ts';
+import { type ServiceOptions, serviceCommand } from '../lib/operator/service-command.ts';
+import { exitStatuses } from '../lib/operator/summary.ts';
 
 const interruption = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {

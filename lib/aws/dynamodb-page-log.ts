@@ -15,9 +15,10 @@ import {
   QueryCommand,
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
-import type { PageLog, RunRef, Surroundings } from '../core/ports.ts';
+import type { PageLog, RunHistory, RunRef, Surroundings } from '../core/ports.ts';
 import { openEntry, openHead, type Place } from '../core/stored-values.ts';
 import {
+  behindRuns,
   entryIn,
   headIn,
   headItem,
@@ -29,6 +30,8 @@ import {
   pageItem,
   pageItemKey,
   pagesPrefix,
+  runInKey,
+  runsPrefix,
   writeTokenOf,
 } from './page-log-items.ts';
 
@@ -45,7 +48,7 @@ export interface DynamoPageLogOptions {
 const batchSize = 500;
 
 /** A page log in `table`, which must be there. Needs GetItem, PutItem and Query on it. */
-export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
+export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & RunHistory {
   const { client, table, surroundings, retentionDays = 400 } = options;
   const get = async (key: ItemKey): Promise<Item | undefined> => {
     const command = new GetItemCommand({ TableName: table, Key: keyItem(key), ConsistentRead: true });
@@ -88,6 +91,21 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
   };
   const entryAt = ({ export: exportName, run }: RunRef, item: Item) =>
     openEntry({ export: exportName, run, page: pageInKey({ run }, item.sk?.S) }, place, () => entryIn(item));
+
+  /** Entries sort by run and page, so the one before everything of a run is the last one of the run before it. */
+  const lastBefore = async (exportName: string, sk: string): Promise<Item | undefined> => {
+    const { Items: [item] = [] } = await client.send(
+      new QueryCommand({
+        TableName: table,
+        ConsistentRead: true,
+        KeyConditionExpression: 'pk = :pk AND sk BETWEEN :first AND :before',
+        ExpressionAttributeValues: { ':pk': { S: exportName }, ':first': { S: runsPrefix }, ':before': { S: sk } },
+        ScanIndexForward: false,
+        Limit: 1,
+      }),
+    );
+    return item;
+  };
 
   return {
     async head(exportName) {
@@ -133,6 +151,16 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog {
         for (const item of batch.Items ?? []) yield entryAt(run, item);
         next = batch.LastEvaluatedKey;
       } while (next !== undefined);
+    },
+
+    async *runs(exportName) {
+      for (let before = behindRuns; ; ) {
+        const item = await lastBefore(exportName, before);
+        if (item === undefined) return;
+        const run = runInKey(item.sk?.S);
+        yield entryAt({ export: exportName, run }, item);
+        before = pagesPrefix({ run });
+      }
     },
   };
 }

@@ -9,7 +9,7 @@
 
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
-import type { Head, JsonObject, PageEntry } from '../core/model.ts';
+import { asRunId, type Head, type JsonObject, type PageEntry, type RunId } from '../core/model.ts';
 import type { RunRef } from '../core/ports.ts';
 import { sealOf } from '../core/seal.ts';
 import type { Sealed } from '../core/stored-values.ts';
@@ -24,8 +24,15 @@ export interface ItemKey {
 
 export const headKey = (exportName: string): ItemKey => ({ pk: exportName, sk: 'head' });
 
+/** What the `sk` of every page begins with, and what comes behind all of those. */
+export const runsPrefix = 'run#';
+export const behindRuns = 'run$';
+
 /** What the `sk` of a run's pages begins with. No run id holds a `#`, so none of another run's begins so. */
-export const pagesPrefix = ({ run }: Pick<RunRef, 'run'>): string => `run#${run}#page#`;
+export const pagesPrefix = ({ run }: Pick<RunRef, 'run'>): string => `${runsPrefix}${run}#page#`;
+
+/** The run whose page an item with this `sk` is. */
+export const runInKey = (sk = ''): RunId => asRunId(sk.slice(runsPrefix.length).split('#')[0] ?? '');
 
 /** Twelve digits, so that pages sort by number. */
 export const pageItemKey = ({ export: pk, run, page }: Pick<PageEntry, 'export' | 'run' | 'page'>): ItemKey => ({

@@ -3,7 +3,8 @@
  * that nobody else has created, in one step that is seen whole or not at all.
  */
 
-import { HeadObjectCommand, type HeadObjectCommandOutput, type S3Client } from '@aws-sdk/client-s3';
+import { Readable } from 'node:stream';
+import { GetObjectCommand, HeadObjectCommand, type HeadObjectCommandOutput, type S3Client } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../core/errors.ts';
 import type { Surroundings } from '../core/ports.ts';
@@ -89,6 +90,17 @@ const missing: ReadonlySet<string> = new Set(['NotFound', 'NoSuchKey']);
 export async function headObject({ client, ...place }: S3Object): Promise<Standing | undefined> {
   try {
     return await client.send(new HeadObjectCommand({ ...place, ChecksumMode: 'ENABLED' }));
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw refusedLook(error, place) ?? error;
+  }
+}
+
+/** The object's bytes as they come; undefined where there is none. @throws ConfigurationError where S3 does not let us look */
+export async function readObject({ client, ...place }: S3Object): Promise<AsyncIterable<Uint8Array> | undefined> {
+  try {
+    const { Body } = await client.send(new GetObjectCommand(place));
+    return Body instanceof Readable ? Body : undefined;
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw refusedLook(error, place) ?? error;

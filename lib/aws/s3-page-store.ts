@@ -9,11 +9,19 @@ import { tmpdir } from 'node:os';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { ExportError } from '../core/errors.ts';
 import type { PageFacts, StoredPage } from '../core/model.ts';
-import type { PageStore } from '../core/ports.ts';
+import type { PageStore, StoreReader } from '../core/ports.ts';
 import { factsOf, metadataOf } from './page-metadata.ts';
 import { replaceLatest } from './s3-latest-pointer.ts';
 import { listObjects, revisionOf } from './s3-listing.ts';
-import { type Chance, createObject, hasOtherBytes, headObject, type S3Object, type Standing } from './s3-objects.ts';
+import {
+  type Chance,
+  createObject,
+  hasOtherBytes,
+  headObject,
+  readObject,
+  type S3Object,
+  type Standing,
+} from './s3-objects.ts';
 import { fileSpool, type Spool } from './spool.ts';
 
 export interface S3PageStoreOptions {
@@ -27,7 +35,7 @@ export interface S3PageStoreOptions {
 }
 
 /** Needs GetObject, PutObject and AbortMultipartUpload on the keys, and ListBucket: without it S3 hides what is missing. */
-export function createS3PageStore(options: S3PageStoreOptions): PageStore {
+export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
   const { client, bucket, prefix, surroundings, spool = fileSpool(tmpdir()) } = options;
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
@@ -108,6 +116,8 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore {
         if (key.lastIndexOf('/') === folder.length) yield { ...object, key };
       }
     },
+
+    read: (key) => readObject(objectAt(key)),
 
     locate,
   };

@@ -85,7 +85,7 @@ async function exportNext(
     throw conflict(identity, 'the page log names another');
   }
   needs.emit({
-    event: committed.adopted ? 'page-adopted' : 'page-exported',
+    event: committed.timing === null ? 'page-adopted' : 'page-exported',
     export: run.export,
     run: run.run,
     page,
@@ -100,7 +100,7 @@ async function exportNext(
 function entryOf(
   run: Run,
   identity: PageIdentity,
-  { stored, nextCursor }: CommittedPage,
+  { stored, nextCursor, timing }: CommittedPage,
   last: PageEntry | undefined,
   now: number,
 ): PageEntry {
@@ -120,6 +120,7 @@ function entryOf(
     nextCursor,
     serviceTime,
     loggedAt: instantOf(now),
+    timing,
     totals: {
       reports: before.reports === null || reports === null ? null : before.reports + reports,
       bytes: before.bytes + bytes,

@@ -189,6 +189,14 @@ export interface StoredPage extends PageFacts {
 /** A cursor as a store holds it: whole, or, where the store cannot hold it whole, as its lower-case hexadecimal SHA-256. */
 export type Continuation = Cursor | { readonly sha256: string } | null;
 
+/** How long the service took over a page, by our clock. */
+export interface PageTiming {
+  /** When the request was sent that brought the page. */
+  readonly askedAt: Instant;
+  /** Until the answer's headers were there, in milliseconds. */
+  readonly latencyMs: number;
+}
+
 /** One line of the page log. A page counts as exported once it stands here. */
 export interface PageEntry {
   readonly export: string;
@@ -205,6 +213,8 @@ export interface PageEntry {
   readonly nextCursor: Cursor | null;
   readonly serviceTime: Instant | null;
   readonly loggedAt: Instant;
+  /** null for a page that was not fetched by whoever logged it, but found in the store. */
+  readonly timing: PageTiming | null;
   /** Totals of the run up to and with this page, so that the last entry knows the run. */
   readonly totals: { readonly reports: number | null; readonly bytes: number };
   readonly cycle: CycleState | null;

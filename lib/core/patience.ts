@@ -6,9 +6,16 @@
  */
 
 import { ExportError, isExportError } from './errors.ts';
-import type { Run } from './model.ts';
+import { instantOf } from './instants.ts';
+import type { PageTiming, Run } from './model.ts';
 import type { FetchedPage, PageIdentity, StepNeeds } from './ports.ts';
 import type { Invocation, Turn } from './turn.ts';
+
+/** A page that is being answered, and how long that took to begin. */
+export interface TimedPage {
+  readonly page: FetchedPage;
+  readonly timing: PageTiming;
+}
 
 /** Fetches the page, sitting out every Retry-After that is short and within the invocation's patience. */
 export async function fetchPatiently(
@@ -16,12 +23,16 @@ export async function fetchPatiently(
   run: Run,
   { page, cursor }: PageIdentity,
   { signal, patienceMs = 0 }: Invocation,
-): Promise<FetchedPage> {
+): Promise<TimedPage> {
   const request = { request: run.request, since: run.since, cursor, label: `page ${page} of run ${run.run}` };
   const patientUntil = surroundings.now() + patienceMs;
   for (;;) {
+    const askedAt = surroundings.now();
     try {
-      return await service.fetchPage(request, signal);
+      const fetched = await service.fetchPage(request, signal);
+      // Clocks may be set back, and a latency is never less than nothing.
+      const latencyMs = Math.max(0, Math.round(surroundings.now() - askedAt));
+      return { page: fetched, timing: { askedAt: instantOf(askedAt), latencyMs } };
     } catch (error) {
       if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
       const seconds = error.retryAfterSeconds;

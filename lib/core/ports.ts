@@ -87,6 +87,12 @@ export interface PageStore {
   locate(key: string): string;
 }
 
+/** Reads what runs have left in the store. */
+export interface StoreReader extends Pick<PageStore, 'find' | 'list' | 'locate'> {
+  /** The bytes at `key`, page or not, from the first to the last; undefined where there is nothing. */
+  read(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
+}
+
 /** An object as a listing shows it; page or not. */
 export interface ListedObject extends Pick<StoredPage, 'bytes' | 'revision'> {
   readonly key: string;
@@ -116,6 +122,12 @@ export interface PageLog {
   last(run: RunRef): Promise<PageEntry | undefined>;
   /** The run's entries in page order, without holding them all in memory. */
   entries(run: RunRef): AsyncIterable<PageEntry>;
+}
+
+/** Which runs there have been, as far back as the page log remembers. */
+export interface RunHistory {
+  /** The last entry of each run of the export that has logged a page; the newest run first. */
+  runs(exportName: string): AsyncIterable<PageEntry>;
 }
 
 export type RunRef = Pick<Run, 'export' | 'run'>;

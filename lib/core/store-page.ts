@@ -7,7 +7,7 @@
 
 import { createHash } from 'node:crypto';
 import { ExportError } from './errors.ts';
-import type { Continuation, Cursor, Run, StoredPage } from './model.ts';
+import type { Continuation, Cursor, PageTiming, Run, StoredPage } from './model.ts';
 import { fetchPatiently } from './patience.ts';
 import type { PageIdentity, StepNeeds } from './ports.ts';
 import type { Invocation } from './turn.ts';
@@ -18,8 +18,8 @@ type StorePageNeeds = Pick<StepNeeds, 'definition' | 'service' | 'store' | 'surr
 export interface CommittedPage {
   readonly stored: StoredPage;
   readonly nextCursor: Cursor | null;
-  /** Whether a former or another attempt put it there. */
-  readonly adopted: boolean;
+  /** Of the request that brought it; null where a former or another attempt put it there: then it is adopted. */
+  readonly timing: PageTiming | null;
 }
 
 /**
@@ -36,18 +36,18 @@ export async function storePage(
   if (found !== undefined) {
     mustBelong(found, identity);
     const { nextCursor } = found;
-    if (nextCursor === null || typeof nextCursor === 'string') return { stored: found, nextCursor, adopted: true };
+    if (nextCursor === null || typeof nextCursor === 'string') return { stored: found, nextCursor, timing: null };
     // The store holds only the hash of a long cursor: asking again tells the cursor, and the hash tells if it is the one.
   }
-  const fetched = await fetchPatiently(needs, run, identity, command);
+  const { page: fetched, timing } = await fetchPatiently(needs, run, identity, command);
   const { stored, page } = await needs.store.put(identity, fetched);
-  if (stored) return { stored: page, nextCursor: fetched.nextCursor, adopted: false };
+  if (stored) return { stored: page, nextCursor: fetched.nextCursor, timing };
   mustBelong(page, identity);
   if (page.nextCursor === null || typeof page.nextCursor === 'string') {
-    return { stored: page, nextCursor: page.nextCursor, adopted: true };
+    return { stored: page, nextCursor: page.nextCursor, timing: null };
   }
   if (!sameCursor(page.nextCursor, fetched.nextCursor)) throw lostCursor(identity);
-  return { stored: page, nextCursor: fetched.nextCursor, adopted: true };
+  return { stored: page, nextCursor: fetched.nextCursor, timing: null };
 }
 
 /** What the page went on with is known only by its hash, and the service will not say it again: nobody can go on from here. */

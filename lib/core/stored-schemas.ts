@@ -30,6 +30,7 @@ export const entrySchema = z.object({
   nextCursor: cursor.nullable(),
   serviceTime: instant.nullable(),
   loggedAt: instant,
+  timing: z.object({ askedAt: instant, latencyMs: count }).nullable(),
   totals: z.object({ reports: count.nullable(), bytes: count }),
   cycle: z.object({ tortoise: cursor, power: ordinal, steps: count }).nullable(),
   repeats: z.boolean(),

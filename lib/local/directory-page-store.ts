@@ -18,8 +18,8 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import type { StoredPage } from '../core/model.ts';
-import type { PageStore } from '../core/ports.ts';
-import { codeOf, type Digest, digestOf, linkOnce, makeDirectory, syncDirectory } from './durable-files.ts';
+import type { PageStore, StoreReader } from '../core/ports.ts';
+import { codeOf, type Digest, digestOf, linkOnce, makeDirectory, readFileAt, syncDirectory } from './durable-files.ts';
 import { replaceLatest } from './latest-pointer.ts';
 import { filesIn } from './listing.ts';
 import { factsText, pageConflict, readFacts } from './page-facts.ts';
@@ -31,7 +31,7 @@ import { inBlocks, sweepSpool, withSpooled } from './spool.ts';
  *
  * @throws ExportError ConfigurationError, on use, where the disk refuses or a key names no visible file in `root`
  */
-export function createDirectoryPageStore(root: string): PageStore {
+export function createDirectoryPageStore(root: string): PageStore & StoreReader {
   const base = resolve(root);
   const incoming = join(base, '.incoming');
   const made = new Set<string>();
@@ -103,6 +103,8 @@ export function createDirectoryPageStore(root: string): PageStore {
     async *list(folder) {
       for await (const { name, bytes } of filesIn(pathOf(folder))) yield { key: `${folder}/${name}`, bytes, revision };
     },
+
+    read: (key) => readFileAt(pathOf(key)),
 
     locate: (key) => join(root, key),
   };

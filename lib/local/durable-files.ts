@@ -6,7 +6,7 @@
 
 import { createHash } from 'node:crypto';
 import { closeSync, createReadStream, existsSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
-import { link, stat } from 'node:fs/promises';
+import { link, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 
@@ -27,6 +27,19 @@ export async function digestOf(path: string): Promise<Digest> {
     bytes += chunk.byteLength;
   }
   return { bytes, sha256: hash.digest('hex') };
+}
+
+/** The bytes of the file at `path` as a stream; undefined where there is none. Errors are the disk's own. */
+export async function readFileAt(path: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+  try {
+    const file = await open(path);
+    if ((await file.stat()).isFile()) return file.createReadStream();
+    await file.close();
+    return undefined;
+  } catch (cause) {
+    if (codeOf(cause) === 'ENOENT' || codeOf(cause) === 'ENOTDIR') return undefined;
+    throw diskError('read', path, cause);
+  }
 }
 
 const withoutHardLinks = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
@@ -114,7 +127,7 @@ export async function onDisk<T>(act: string, path: string, operation: () => Prom
 const advice: { readonly [code: string]: string } = {
   ENOSPC: 'the disk is full: make room',
   EDQUOT: 'the disk quota is used up: make room',
-  EACCES: 'permission denied: make it writable',
+  EACCES: 'permission denied: make it readable and writable',
   EPERM: 'operation not permitted: make it writable',
   EROFS: 'the file system is read-only: make it writable',
   ENOTDIR: 'something on the way there is not a directory: choose another',

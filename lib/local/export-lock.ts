@@ -1,5 +1,6 @@
 /** One process at a time runs an export into a directory: a second one must not take the first for dead and resume its run. */
 
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type FileLock, holdFileLock } from './file-lock.ts';
 
@@ -15,5 +16,17 @@ const patienceMs = 250;
  * @throws ExportError ConfigurationError where the lock file cannot be made
  */
 export function acquireExportLock(directory: string, exportName: string): ExportLock | undefined {
-  return holdFileLock(join(directory, '.locks', `${encodeURIComponent(exportName)}.sqlite`), patienceMs);
+  return holdFileLock(lockFile(directory, exportName), patienceMs);
 }
+
+/** Whether a live process holds the lock. It is not kept for longer than the question takes. */
+export function isExportLocked(directory: string, exportName: string): boolean {
+  const file = lockFile(directory, exportName);
+  if (!existsSync(file)) return false;
+  const lock = holdFileLock(file, 0);
+  lock?.release();
+  return lock === undefined;
+}
+
+const lockFile = (directory: string, exportName: string): string =>
+  join(directory, '.locks', `${encodeURIComponent(exportName)}.sqlite`);

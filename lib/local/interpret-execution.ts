@@ -16,6 +16,7 @@ import { beginRun } from '../core/begin-run.ts';
 import { exportPage } from '../core/export-page.ts';
 import { failRun } from '../core/fail-run.ts';
 import { finishRun } from '../core/finish-run.ts';
+import type { Retry } from '../core/installation.ts';
 import { asRunId, type FailedRun, type RunResult } from '../core/model.ts';
 import type { StepNeeds } from '../core/ports.ts';
 import { byStep, type StateName, stateMachine, stepNames } from '../core/state-machine.ts';
@@ -40,14 +41,6 @@ export interface InterpretOptions {
   readonly onRetry?: ((retry: Retry) => void) | undefined;
   /** Seconds between attempts and in Wait states, for tests; left out, the definition's own. */
   readonly pauseSeconds?: number | undefined;
-}
-
-export interface Retry {
-  readonly state: string;
-  readonly error: string;
-  readonly message: string;
-  readonly attempt: number;
-  readonly attempts: number;
 }
 
 /** How the execution with this name is known to the head item, as an ARN is in the cloud. */

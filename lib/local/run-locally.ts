@@ -2,28 +2,29 @@
 
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ExportDefinition, FailedRun, RunResult } from '../core/model.ts';
+import type { RunEnd, StartRequest } from '../core/installation.ts';
+import type { ExportDefinition } from '../core/model.ts';
 import type { EventSink, ReportService, Surroundings } from '../core/ports.ts';
 import { createDirectoryPageStore } from './directory-page-store.ts';
 import { acquireExportLock } from './export-lock.ts';
 import { type ExecutionStart, type InterpretOptions, interpretExecution } from './interpret-execution.ts';
 import { createSqlitePageLog } from './sqlite-page-log.ts';
 
-export interface LocalRun extends InterpretOptions {
+export interface LocalRun extends Omit<InterpretOptions, 'onRetry'> {
   readonly definition: ExportDefinition;
   readonly service: ReportService;
   /** The directory where pages and state live; made if it is not there. */
   readonly out: string;
-  readonly startInput: { readonly since?: string; readonly restart?: boolean };
+  readonly startInput: StartRequest;
   readonly surroundings: Surroundings;
-  readonly emit: EventSink;
+  /** Opened on the state's file once this process alone works on the export, and closed at the end. */
+  readonly watching: (stateFile: string) => LocalWatching;
 }
 
-export type LocalOutcome =
-  | { readonly status: 'completed'; readonly result: RunResult; readonly manifest: string }
-  | { readonly status: 'skipped'; readonly reason: string }
-  | { readonly status: 'failed'; readonly failed: FailedRun }
-  | { readonly status: 'interrupted' };
+export interface LocalWatching extends Required<Pick<InterpretOptions, 'onRetry'>> {
+  readonly emit: EventSink;
+  close(): void;
+}
 
 /**
  * Makes one run, or the rest of an unfinished one, through as many executions as it takes. Resolves to how it ended; a
@@ -31,7 +32,7 @@ export type LocalOutcome =
  *
  * @throws ExportError where the directory or the SQLite file cannot be worked with.
  */
-export async function runLocally({ out, startInput, ...run }: LocalRun): Promise<LocalOutcome> {
+export async function runLocally({ out, startInput, watching: watch, ...run }: LocalRun): Promise<RunEnd> {
   const { definition, surroundings } = run;
   const lock = acquireExportLock(out, definition.name);
   if (lock === undefined) {
@@ -39,18 +40,23 @@ export async function runLocally({ out, startInput, ...run }: LocalRun): Promise
   }
   try {
     const store = createDirectoryPageStore(out);
-    const log = createSqlitePageLog(join(out, 'state.sqlite'));
+    const file = join(out, 'state.sqlite');
+    const log = createSqlitePageLog(file);
+    let watching: LocalWatching | undefined;
     try {
+      watching = watch(file);
+      const { emit, onRetry } = watching;
       // The lock says that no other process is at work on the export, and this one makes its executions one by one.
       const executions = { isRunning: () => Promise.resolve(false) };
       let start: ExecutionStart = { name: surroundings.randomHex(12), input: startInput };
       for (;;) {
-        const end = await interpretExecution({ ...run, store, log, executions }, start, run);
+        const end = await interpretExecution({ ...run, emit, store, log, executions }, start, { ...run, onRetry });
         if (end.status === 'completed') return { ...end, manifest: store.locate(end.result.manifest) };
         if (end.status !== 'continued') return end;
         start = end.next;
       }
     } finally {
+      watching?.close();
       log.close();
     }
   } finally {

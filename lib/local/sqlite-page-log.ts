@@ -9,7 +9,8 @@
 
 import type { StatementSync } from 'node:sqlite';
 import { ExportError } from '../core/errors.ts';
-import type { PageLog, RunRef } from '../core/ports.ts';
+import { asRunId } from '../core/model.ts';
+import type { PageLog, RunHistory, RunRef } from '../core/ports.ts';
 import { sealOf } from '../core/seal.ts';
 import { openEntry, openHead, type Place, type Sealed } from '../core/stored-values.ts';
 import { sqliteError } from './sqlite-errors.ts';
@@ -24,7 +25,7 @@ const batchSize = 500;
  * @throws ExportError ConfigurationError, here or on use, where the file is no page log, was written by a newer version,
  *   is damaged, or cannot be written to
  */
-export function createSqlitePageLog(file: string): PageLog & { close(): void } {
+export function createSqlitePageLog(file: string): PageLog & RunHistory & { close(): void } {
   const database = openPageLogFile(file);
   const prepare = (statement: string) => execute(file, () => database.prepare(statement));
   const columns = 'page AS number, entry AS json, seal';
@@ -37,6 +38,9 @@ export function createSqlitePageLog(file: string): PageLog & { close(): void } {
     append: prepare('INSERT INTO pages (export, run, page, entry, seal) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING'),
     entry: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page = ?`),
     last: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1`),
+    runBefore: prepare(
+      `SELECT run, ${columns} FROM pages WHERE export = ?1 AND (?2 IS NULL OR run < ?2) ORDER BY run DESC, page DESC LIMIT 1`,
+    ),
     batch: prepare(
       `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page > ? ORDER BY page LIMIT ${batchSize}`,
     ),
@@ -47,7 +51,7 @@ export function createSqlitePageLog(file: string): PageLog & { close(): void } {
       `restore the file from a backup, or delete the row of ${exportName} from its table heads and start with --since`,
   };
 
-  const read = (statement: StatementSync, ...values: readonly (string | number)[]): Row[] =>
+  const read = (statement: StatementSync, ...values: readonly (string | number | null)[]): Row[] =>
     execute(file, () => statement.all(...values)) as unknown as Row[];
   /** Whether the statement's condition held, so that it changed something. */
   const write = (statement: StatementSync, ...values: readonly (string | number)[]): boolean =>
@@ -94,6 +98,16 @@ export function createSqlitePageLog(file: string): PageLog & { close(): void } {
         const last = batch.at(-1);
         if (last === undefined || batch.length < batchSize) return;
         page = last.number;
+      }
+    },
+
+    async *runs(exportName) {
+      for (let before: string | null = null; ; ) {
+        const [row] = read(sql.runBefore, exportName, before) as (Row & { readonly run: string })[];
+        if (row === undefined) return;
+        const run = asRunId(row.run);
+        yield entryIn({ export: exportName, run }, row);
+        before = run;
       }
     },
 

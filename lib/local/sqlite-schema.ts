@@ -7,7 +7,7 @@ import { makeDirectory } from './durable-files.ts';
 import { isBusy, sqliteError } from './sqlite-errors.ts';
 
 /** Raised with every change of the schema; a file of a higher version was written by a newer exporter. */
-const schemaVersion = 2;
+const schemaVersion = 3;
 
 /** "REXP": tells a page log from another program's SQLite file (sqlite.org/pragma.html#pragma_application_id). */
 const applicationId = 0x52455850;
@@ -27,6 +27,17 @@ const schema = `
     seal   TEXT NOT NULL,
     PRIMARY KEY (export, run, page)
   ) STRICT, WITHOUT ROWID;
+  CREATE TABLE exports (
+    export   TEXT NOT NULL PRIMARY KEY,
+    settings TEXT NOT NULL CHECK (json_valid(settings))
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE setbacks (
+    id      INTEGER PRIMARY KEY,
+    export  TEXT NOT NULL,
+    run     TEXT NOT NULL,
+    setback TEXT NOT NULL CHECK (json_valid(setback))
+  ) STRICT;
+  CREATE INDEX setbacks_of_runs ON setbacks (export, run, id);
   PRAGMA application_id = ${applicationId};
   PRAGMA user_version = ${schemaVersion};
 `;

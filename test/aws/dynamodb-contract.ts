@@ -17,7 +17,7 @@ import type { EditedPageLogHarness, Kept } from '../contracts/edited-page-log-co
 import type { PageLogHarness } from '../contracts/page-log-contract.ts';
 import type { Endpoint } from './endpoint.ts';
 
-export interface DynamoHarness extends PageLogHarness, EditedPageLogHarness {
+export interface DynamoHarness extends Omit<EditedPageLogHarness, 'log'>, PageLogHarness {
   readonly endpoint: string;
   readonly client: DynamoDBClient;
   readonly table: string;

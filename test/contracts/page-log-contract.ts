@@ -5,7 +5,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { asCursor, asRunId, type Head, type PageEntry, type RunId } from '../../lib/core/model.ts';
-import type { PageLog } from '../../lib/core/ports.ts';
+import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
 import {
   aCursor,
   aFullRun,
@@ -21,7 +21,7 @@ import {
 import { inLanes } from '../support/in-lanes.ts';
 
 export interface PageLogHarness {
-  readonly log: PageLog;
+  readonly log: PageLog & RunHistory;
   /** Another adapter on the same storage, as another process would make it. */
   readonly another?: PageLog;
   cleanup(): Promise<void>;
@@ -45,7 +45,7 @@ export function pageLogContract(
 
   describe(`${name} keeps the page log's promises`, { timeout: timeoutMs }, () => {
     let harness: PageLogHarness;
-    let log: PageLog;
+    let log: PageLog & RunHistory;
     beforeAll(async () => {
       harness = await makeHarness();
       log = harness.log;
@@ -191,6 +191,7 @@ export function pageLogContract(
           cursor: null,
           nextCursor: null,
           serviceTime: null,
+          timing: null,
           reports: null,
           bytes: 0,
         });
@@ -311,6 +312,36 @@ export function pageLogContract(
 
         const pages = (await collect(log.entries({ export: exportName, run }))).map(({ page }) => page);
         expect(pages).toEqual([1, 2, 3, 4, 5]);
+      });
+    });
+
+    describe('the history of runs', () => {
+      it('shows the last entry of each run, the newest run first, and no run of another export', async () => {
+        const exportName = anExportName();
+        const runs = ['20261118T020000Z-aaaaaa', '20261119T020000Z-0b0b0b', '20261119T020000Z-0b0b0c'].map(asRunId);
+        const logged: PageEntry[] = [];
+        for (const [index, run] of runs.entries()) {
+          for (let page = 1; page <= index + 1; page += 1) {
+            const entry = await log.append(aPageEntry({ export: exportName, run, page }));
+            if (page === index + 1) logged.unshift(entry);
+          }
+        }
+        await log.append(aPageEntry({ export: `${exportName}-daily`, run: asRunId('20261120T020000Z-cccccc') }));
+        await log.replaceHead(aHead({ export: exportName }));
+
+        expect(await collect(log.runs(exportName))).toEqual(logged);
+      });
+
+      it('is empty for an export without a page, and may be left early', async () => {
+        const exportName = anExportName();
+        await log.replaceHead(aHead({ export: exportName }));
+        expect(await collect(log.runs(exportName))).toEqual([]);
+
+        for (const run of [aRunId(), aRunId()]) await log.append(aPageEntry({ export: exportName, run, page: 1 }));
+        for await (const { page } of log.runs(exportName)) {
+          expect(page).toBe(1);
+          break;
+        }
       });
     });
   });

@@ -5,7 +5,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { asCursor, type Continuation, type Cursor, type Latest } from '../../lib/core/model.ts';
-import type { PageStore } from '../../lib/core/ports.ts';
+import type { PageStore, StoreReader } from '../../lib/core/ports.ts';
 import {
   aCursor,
   aFetchedPage,
@@ -22,7 +22,7 @@ import {
 import { inLanes } from '../support/in-lanes.ts';
 
 export interface PageStoreHarness {
-  readonly store: PageStore;
+  readonly store: PageStore & StoreReader;
   /** Another adapter on the same storage, as another process would make it. */
   readonly another?: PageStore;
   /** The bytes at `key` as a reader downstream gets them; undefined where there is nothing to see. */
@@ -52,7 +52,7 @@ export function pageStoreContract(
 
   describe(`${name} keeps the page store's promises`, { timeout: timeoutMs }, () => {
     let harness: PageStoreHarness;
-    let store: PageStore;
+    let store: PageStore & StoreReader;
     beforeAll(async () => {
       harness = await makeHarness();
       store = harness.store;
@@ -328,6 +328,42 @@ export function pageStoreContract(
 
         await store.putManifest(key, stream('{}'));
         expect(await text(key)).toBe('{}');
+      });
+    });
+
+    describe('reading', () => {
+      const readWhole = async (key: string) => {
+        const chunks = await store.read(key);
+        return chunks && Buffer.concat(await collect(chunks)).toString('latin1');
+      };
+
+      it('gives back what was stored, byte for byte, whether a page or not', async () => {
+        const identity = aPageIdentity();
+        const body = randomBody(200_000);
+        await store.put(identity, aFetchedPage({ body }));
+        expect(await readWhole(identity.key)).toBe(Buffer.from(body).toString('latin1'));
+
+        const manifest = `${aRunFolder()}/manifest.json`;
+        await store.putManifest(manifest, stream('{"pages":', '[]}'));
+        expect(await readWhole(manifest)).toBe('{"pages":[]}');
+      });
+
+      it('gives back an empty page as no bytes, and nothing where there is nothing', async () => {
+        const identity = aPageIdentity();
+        await store.put(identity, aFetchedPage({ body: '' }));
+        expect(await readWhole(identity.key)).toBe('');
+        expect(await readWhole(aPageIdentity().key)).toBeUndefined();
+        expect(await readWhole(`${anExportName()}/latest.json`)).toBeUndefined();
+      });
+
+      it('may be left early', async () => {
+        const identity = aPageIdentity();
+        await store.put(identity, aFetchedPage({ body: randomBody(3_000_000) }));
+        for await (const chunk of (await store.read(identity.key)) ?? []) {
+          expect(chunk.length).toBeGreaterThan(0);
+          break;
+        }
+        expect((await readWhole(identity.key))?.length).toBe(3_000_000);
       });
     });
 

@@ -16,11 +16,11 @@ import { exportPageHandler } from '../../lib/aws/export-page-handler.ts';
 import { failRunHandler } from '../../lib/aws/fail-run-handler.ts';
 import { finishRunHandler } from '../../lib/aws/finish-run-handler.ts';
 import type { StepHandler } from '../../lib/aws/step-handler.ts';
-import { localCommand } from '../../lib/local/local-command.ts';
-import type { LocalOptions } from '../../lib/local/local-settings.ts';
-import { createProgress } from '../../lib/local/progress.ts';
 import { realSurroundings, runLocally } from '../../lib/local/run-locally.ts';
-import { reportOf, seenNothing, summaryOf } from '../../lib/local/summary.ts';
+import { localCommand } from '../../lib/operator/local-command.ts';
+import type { LocalOptions } from '../../lib/operator/local-settings.ts';
+import { createProgress } from '../../lib/operator/progress.ts';
+import { reportOf, seenNothing, summaryOf } from '../../lib/operator/summary.ts';
 import { fixedApiKey } from '../../lib/report-service/api-key.ts';
 import { refusing, reset, throttled, truncated } from '../../lib/report-service/simulator/fault-scripts.ts';
 import { combined, type Fault } from '../../lib/report-service/simulator/faults.ts';
@@ -302,8 +302,7 @@ describe('a run on this machine', () => {
         out: out.path,
         startInput: { restart: true },
         surroundings: { ...realSurroundings, sleep: async () => {} },
-        emit: progress.onEvent,
-        onRetry: progress.onRetry,
+        watching: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, close() {} }),
         pauseSeconds: 0,
       });
       const report = reportOf(outcome, seenNothing('reports'));

@@ -23,14 +23,18 @@ const plan: Readonly<Record<string, Room>> = {
     packages: ['aws-local-stepfunctions', 'zod'],
     builtins: ['node:sqlite'],
   },
+  'lib/operator': {
+    rooms: ['lib/core', 'lib/report-service', 'lib/local', 'lib/aws'],
+    packages: ['zod', 'uplot', 'open'],
+  },
   'lib/aws': {
     rooms: ['lib/core', 'lib/report-service'],
-    packages: ['@aws-sdk/', '@aws-lambda-powertools/', 'aws-lambda'],
+    packages: ['@aws-sdk/', '@aws-lambda-powertools/', 'aws-lambda', 'croner', 'zod'],
   },
   functions: { rooms: ['lib/aws'], packages: [] },
   'lib/cdk': { rooms: ['lib/core'], packages: ['aws-cdk-lib', 'constructs', 'zod'] },
   bin: {
-    rooms: ['lib/local', 'lib/cdk'],
+    rooms: ['lib/operator', 'lib/cdk'],
     packages: ['commander', 'aws-cdk-lib', 'constructs', 'cdk-nag'],
   },
 };
@@ -98,7 +102,7 @@ describe('the import table', () => {
     const core = plan['lib/core'] as Room;
     const notice = (target: string) => strangerIn('lib/core', core, { file: 'lib/core/model.ts', target });
     expect(notice('@aws-sdk/client-s3')).toBeDefined();
-    expect(notice('../local/progress.ts')).toBeDefined();
+    expect(notice('../operator/progress.ts')).toBeDefined();
     expect(notice('node:sqlite')).toBeDefined();
     expect(notice('zod')).toBeUndefined();
     expect(notice('./errors.ts')).toBeUndefined();

@@ -254,9 +254,9 @@ describe('a file that is no page log is named, with what to do', () => {
     const file = join(directory.path, 'state.sqlite');
     opening(file)();
     const newer = new DatabaseSync(file);
-    newer.exec('PRAGMA user_version = 3');
+    newer.exec('PRAGMA user_version = 4');
     newer.close();
-    expect(opening(file)).toThrow(refused(/state\.sqlite was written by a newer report-exporter \(schema 3, .* 2\)/));
+    expect(opening(file)).toThrow(refused(/state\.sqlite was written by a newer report-exporter \(schema 4, .* 3\)/));
   });
 
   it('a directory', async () => {

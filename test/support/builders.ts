@@ -163,6 +163,7 @@ export function aPageEntry(overrides: Partial<PageEntry> = {}): PageEntry {
     nextCursor: aCursor(),
     serviceTime: at('2026-11-20T02:00:01Z'),
     loggedAt: at('2026-11-20T02:00:02.345Z'),
+    timing: { askedAt: at('2026-11-20T02:00:01.250Z'), latencyMs: 480 },
     totals: { reports: reports === null ? null : reports * identity.page, bytes: bytes * identity.page },
     cycle: null,
     repeats: false,

@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { JsonReport } from '../../lib/local/summary.ts';
+import type { JsonReport } from '../../lib/operator/summary.ts';
 import type { Manifest } from './export-bench.ts';
 
 const program = join(import.meta.dirname, '../../bin/report-exporter.ts');

@@ -4,15 +4,16 @@
  */
 
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { Head, PageEntry, StoredPage } from '../../lib/core/model.ts';
-import type { PageLog, PageStore } from '../../lib/core/ports.ts';
+import type { PageLog, PageStore, RunHistory, StoreReader } from '../../lib/core/ports.ts';
 import { sequenceOfPointer } from '../../lib/core/stored-values.ts';
 
 /** Called around every effect; what it throws is a crash at that point. */
 export type CrashPoint = (moment: string) => void;
 
-export interface MemoryStore extends PageStore {
+export interface MemoryStore extends PageStore, StoreReader {
   /** What a reader sees, by key: a character for each byte. A test may change it, as somebody might in any store. */
   readonly objects: Map<string, string>;
 }
@@ -81,11 +82,15 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
         yield { key, bytes: text.length, revision: revisionOf(text) };
       }
     },
+    async read(key) {
+      const text = objects.get(key);
+      return text === undefined ? undefined : Readable.from([Buffer.from(text, 'latin1')]);
+    },
     locate: (key) => `memory:${key}`,
   };
 }
 
-export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
+export function createMemoryLog(crash: CrashPoint = () => {}): PageLog & RunHistory {
   const heads = new Map<string, Head>();
   const runs = new Map<string, PageEntry[]>();
   const entriesOf = ({ export: name, run }: { export: string; run: string }) =>
@@ -118,6 +123,12 @@ export function createMemoryLog(crash: CrashPoint = () => {}): PageLog {
     },
     async *entries(run) {
       yield* entriesOf(run);
+    },
+    async *runs(exportName) {
+      const newest = [...runs.values()]
+        .map((entries) => entries.at(-1))
+        .filter((entry) => entry?.export === exportName);
+      for (const entry of newest.sort((a, b) => ((a?.run ?? '') < (b?.run ?? '') ? 1 : -1))) if (entry) yield entry;
     },
   };
 }

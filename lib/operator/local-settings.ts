@@ -3,14 +3,11 @@
 import { z } from 'zod';
 import { ExportError } from '../core/errors.ts';
 import { printable, shortened } from '../core/foreign-text.ts';
+import type { StartRequest } from '../core/installation.ts';
 import { instantSchema } from '../core/instants.ts';
 import { placeOf, problemIn } from '../core/problems.ts';
-import {
-  type ExportSettings,
-  exportSettingsSchema,
-  type ServiceSettings,
-  serviceSettingsSchema,
-} from '../core/settings.ts';
+import { type LocalExportInput, localExportSchema } from '../local/local-export.ts';
+import { problemOfApiKey } from '../local/local-service.ts';
 
 /** As the argument parser leaves them: text, or absent. */
 export interface LocalOptions {
@@ -31,18 +28,17 @@ export interface LocalOptions {
   readonly json?: boolean;
 }
 
+export const standardApiKeyEnv = 'REPORT_EXPORT_API_KEY';
+
 export interface LocalSettings {
-  /** No base URL: the simulator. */
-  readonly service: Omit<ServiceSettings, 'baseUrl'> & { readonly baseUrl?: string | undefined };
-  readonly export: ExportSettings;
-  readonly apiKey?: string | undefined;
+  /** In the form that it is remembered in. */
+  readonly settings: LocalExportInput;
   readonly out: string;
-  readonly startInput: { readonly since?: string; readonly restart?: boolean };
+  readonly start: StartRequest;
 }
 
 const schema = z.object({
-  service: serviceSettingsSchema.partial({ baseUrl: true }),
-  export: exportSettingsSchema,
+  settings: localExportSchema.omit({ apiKeyEnv: true }),
   out: z.string().min(1, 'must name a directory'),
   start: z.object({ since: instantSchema.optional() }),
 });
@@ -70,7 +66,7 @@ export function readLocalSettings(
 ): LocalSettings {
   const problems = given.map(presentable);
   const filter = readFilter(options.filter, problems);
-  const parsed = schema.safeParse({
+  const settings = {
     service: { baseUrl: options.baseUrl, vendor: options.vendor, cursorIn: options.cursorIn },
     export: {
       name: options.export,
@@ -81,24 +77,28 @@ export function readLocalSettings(
       size: numberOf(options.size),
       maxPages: numberOf(options.maxPages),
     },
+  };
+  const parsed = schema.safeParse({
+    settings,
     out: options.out,
     start: { since: options.since },
   });
   for (const issue of parsed.error?.issues ?? []) {
-    const path = issue.path.map(String);
+    const [, ...inside] = issue.path.map(String);
+    const path = issue.path[0] === 'settings' ? inside : issue.path.map(String);
     const option = optionOf[path.slice(0, 2).join('.')] ?? optionOf[path[0] ?? ''] ?? path.join('.');
-    const inside = option === '--filter' ? placeOf(issue.path.slice(2)) : '';
-    problems.push(`${option}: ${inside}${inside === '' ? '' : ' '}${problemIn(issue)}`);
+    const place = option === '--filter' ? placeOf(issue.path.slice(3)) : '';
+    problems.push(`${option}: ${place}${place === '' ? '' : ' '}${problemIn(issue)}`);
   }
-  const apiKey = options.baseUrl === undefined ? undefined : readApiKey(options.apiKeyEnv, env, problems);
+  if (options.baseUrl !== undefined) readApiKey(options.apiKeyEnv, env, problems);
   if (problems.length > 0 || !parsed.success) throw new ExportError('ConfigurationError', problems.join('\n'));
-  const { service, export: settings, out, start } = parsed.data;
+  const { out, start } = parsed.data;
+  // Without a service there is no key either, and a name that nobody has looked at is not worth remembering.
+  const apiKeyEnv = options.baseUrl === undefined ? standardApiKeyEnv : options.apiKeyEnv;
   return {
-    service,
-    export: settings,
-    apiKey,
+    settings: { ...settings, apiKeyEnv } as LocalExportInput,
     out,
-    startInput: {
+    start: {
       ...(start.since === undefined ? {} : { since: start.since }),
       ...(options.restart === true ? { restart: true } : {}),
     },
@@ -135,15 +135,10 @@ export function readApiKey(
     return undefined;
   }
   const key = env[variable];
-  if (key === undefined || key === '') {
-    problems.push(
-      '--api-key-env: the environment variable it names (REPORT_EXPORT_API_KEY where it is left out) is not set; ' +
-        "put the service's API key into that",
-    );
-  } else if (!/^[\x21-\x7e]+$/.test(key)) {
-    problems.push(
-      '--api-key-env: the environment variable it names holds blanks or characters that no API key can have',
-    );
+  const problem = problemOfApiKey(key);
+  if (problem !== undefined) {
+    const named = `the environment variable it names (${standardApiKeyEnv} where it is left out)`;
+    problems.push(`--api-key-env: ${named} ${problem}`);
   }
   return key;
 }

@@ -1,12 +1,12 @@
 /** Tells how a run ended: to a person in a few lines, to a program as one JSON object, to a shell as an exit status. */
 
 import { isExportError } from '../core/errors.ts';
+import type { RunEnd } from '../core/installation.ts';
 import { bytes, plural } from './progress.ts';
-import type { LocalOutcome } from './run-locally.ts';
 
 /** The object of `--json`. What is not known is null; `error` is there on failure only, `reason` on a skip only. */
 export interface JsonReport {
-  readonly status: 'completed' | 'skipped' | 'failed';
+  readonly status: 'completed' | 'skipped' | 'failed' | 'started';
   readonly export: string;
   readonly run: string | null;
   readonly since: string | null;
@@ -46,10 +46,7 @@ const beginsAnew = 'Nothing of it is published. It is given up, and the next sta
 const readHelp = 'See report-exporter local --help';
 
 /** What `outcome`, or an error that kept a run from having one, amounts to. */
-export function reportOf(
-  outcome: LocalOutcome | { readonly status: 'error'; readonly error: unknown },
-  seen: Seen,
-): Report {
+export function reportOf(outcome: RunEnd | { readonly status: 'error'; readonly error: unknown }, seen: Seen): Report {
   const failed = (json: Partial<JsonReport>): JsonReport => ({
     status: 'failed',
     ...seen,
@@ -67,6 +64,12 @@ export function reportOf(
       return {
         exitStatus: exitStatuses.ok,
         json: { ...failed({}), status: 'skipped', reason: outcome.reason },
+        next: '',
+      };
+    case 'started':
+      return {
+        exitStatus: exitStatuses.ok,
+        json: { ...failed({}), status: 'started', run: outcome.run ?? seen.run },
         next: '',
       };
     case 'interrupted': {
@@ -111,6 +114,8 @@ function linesOf(json: JsonReport, exitStatus: number, elapsedMs: number): strin
       ];
     case 'skipped':
       return [`Skipped: ${json.reason}`];
+    case 'started':
+      return [`Started export ${json.export}`];
     case 'failed': {
       const about = json.run === null ? 'Failed' : `Run ${json.run} failed, ${amountOf(json)} into it`;
       const what = (json.error?.message ?? '').split('\n').map((line) => `  ${line}`);

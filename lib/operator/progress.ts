@@ -4,8 +4,8 @@
  */
 
 import { styleText } from 'node:util';
+import type { Retry } from '../core/installation.ts';
 import type { ExportEvent } from '../core/ports.ts';
-import type { Retry } from './interpret-execution.ts';
 
 export interface Terminal {
   readonly isTTY?: boolean | undefined;
@@ -14,7 +14,7 @@ export interface Terminal {
 }
 
 export interface Progress {
-  say(text: string): void;
+  readonly say: (text: string) => void;
   readonly onEvent: (event: ExportEvent) => void;
   readonly onRetry: (retry: Retry) => void;
   /** Ends the moving line, so that what follows stands on its own. */

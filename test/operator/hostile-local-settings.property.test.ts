@@ -4,7 +4,8 @@ import { fc, test } from '@fast-check/vitest';
 import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { exportDefinition } from '../../lib/core/settings.ts';
-import { type LocalOptions, readApiKey, readLocalSettings } from '../../lib/local/local-settings.ts';
+import { localExportSchema } from '../../lib/local/local-export.ts';
+import { type LocalOptions, readApiKey, readLocalSettings } from '../../lib/operator/local-settings.ts';
 import { anyValue } from '../support/mutations.ts';
 
 const words: LocalOptions = {
@@ -28,7 +29,7 @@ function problemsIn(options: LocalOptions, given: readonly string[] = []): strin
   try {
     const settings = readLocalSettings(options, given, env);
     expect(readLocalSettings(options, given, env)).toEqual(settings);
-    expect(exportDefinition(settings.export, 'simulator').name).toBe(options.export);
+    expect(exportDefinition(localExportSchema.parse(settings.settings).export, 'simulator').name).toBe(options.export);
     return [];
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError') || error.message.length > 10_000) throw error;

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import { reportOf, seenNothing, summaryOf } from '../../lib/local/summary.ts';
+import { reportOf, seenNothing, summaryOf } from '../../lib/operator/summary.ts';
 
 const full = { error: 'ConfigurationError', message: 'the disk is full; make room, then start again' };
 const unknown = { export: 'reports', run: null, since: null, pages: 0, reports: 0, bytes: 0, resumable: true };
