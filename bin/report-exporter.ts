@@ -1,11 +1,12 @@
 #!/usr/bin/env node
 /** The command line: reads the words, hands them to the command, turns signals into an interruption. */
 
-import { Command, CommanderError, Option } from 'commander';
-import { localCommand } from '../lib/operator/local-command.ts';
+import { Command, CommanderError } from 'commander';
+import { exitStatuses } from '../lib/operator/exit-statuses.ts';
 import type { LocalOptions } from '../lib/operator/local-settings.ts';
-import { type ServiceOptions, serviceCommand } from '../lib/operator/service-command.ts';
-import { exitStatuses } from '../lib/operator/summary.ts';
+import type { ServiceOptions } from '../lib/operator/service-command.ts';
+import { problemsIn, withValue } from './command-options.ts';
+import { addOperatorCommands } from './operator-commands.ts';
 
 const interruption = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -76,6 +77,7 @@ Exit status: 0 completed or skipped, 1 the run failed, 2 wrong usage or settings
   .allowExcessArguments()
   .action(async (_: unknown, command: Command) => {
     const problems = problemsIn(command);
+    const { localCommand } = await import('../lib/operator/local-command.ts');
     process.exitCode = await localCommand(command.opts<LocalOptions>(), problems, world);
   });
 
@@ -110,34 +112,15 @@ Examples:
   .allowExcessArguments()
   .action(async (_: unknown, command: Command) => {
     const problems = problemsIn(command);
+    const { serviceCommand } = await import('../lib/operator/service-command.ts');
     process.exitCode = await serviceCommand(command.opts<ServiceOptions>(), problems, world);
   });
+
+addOperatorCommands(program, world);
 
 try {
   await program.parseAsync();
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
   process.exitCode = error.exitCode === 0 ? exitStatuses.ok : exitStatuses.usage;
-}
-
-/**
- * An option that takes a value. To the parser the value may be left out, so that this mistake too is named together with
- * every other; the help shows that it may not.
- */
-function withValue(flags: string, description: string, standard?: string): Option {
-  const option = new Option(flags.replace('<', '[').replace('>', ']'), description);
-  option.flags = flags;
-  return standard === undefined ? option : option.default(standard);
-}
-
-/** What the parser could not place or complete. Options without their value are set back to what they stand for. */
-function problemsIn(command: Command): string[] {
-  const strangers = command.args.map((word) =>
-    word.startsWith('-') ? `${word.split('=')[0]}: no such option` : `${word}: unexpected argument`,
-  );
-  const incomplete = command.options.filter(
-    (option) => option.optional && command.getOptionValue(option.attributeName()) === true,
-  );
-  for (const option of incomplete) command.setOptionValue(option.attributeName(), option.defaultValue);
-  return [...strangers, ...incomplete.map(({ long }) => `${long}: needs a value`)];
 }

@@ -7,15 +7,14 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from './errors.ts';
-import { shortened } from './foreign-text.ts';
-import { changeHead, nextSequence } from './head.ts';
-import { epochMsOf, instantOf } from './instants.ts';
+import { changeHead, type HeadChange, nextSequence } from './head.ts';
+import { instantOf } from './instants.ts';
 import { runIdOf } from './layout.ts';
-import type { ExportDefinition, ExportRequest, Head, Instant, PageEntry, Run, Watermark } from './model.ts';
+import type { ExportRequest, Head, Instant, PageEntry, Run } from './model.ts';
 import type { StepNeeds } from './ports.ts';
+import { inFewWords, sinceOf } from './since.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
 import type { Turn } from './turn.ts';
-import { isFor } from './watermark.ts';
 
 export type BeginRunNeeds = Pick<StepNeeds, 'definition' | 'log' | 'executions' | 'surroundings' | 'emit'>;
 
@@ -57,11 +56,21 @@ export async function beginRun(
   return { next, export: run.export, run: run.run, segment: run.segment, page, turns: 0, waits: input.waits ?? 0 };
 }
 
-type Decision =
+/** What an execution is for: not yet written down. */
+export type Decision =
   | { readonly act: 'skip'; readonly reason: string }
   | { readonly act: 'start' | 'resume'; readonly run: Run; readonly last: PageEntry | undefined };
 
-async function decide(needs: BeginRunNeeds, head: Head, input: StartInput, execution: string) {
+/**
+ * What `execution` would be for, as the head stands, with the head as it would leave it. Asks, and changes nothing.
+ * @throws ConfigurationError where the start contradicts an unfinished run, or has no watermark it could start at
+ */
+export async function decide(
+  needs: Omit<BeginRunNeeds, 'emit'>,
+  head: Head,
+  input: StartInput,
+  execution: string,
+): Promise<HeadChange<Decision>> {
   const { active } = head;
   if (active === undefined) {
     if (input.continues !== undefined) return skip(`the run that ${input.continues} worked on is over`);
@@ -99,20 +108,20 @@ function takenOver(run: Run, execution: string, scheduledTime = run.scheduledTim
   return { ...run, execution, segment: run.segment + 1, scheduledTime };
 }
 
-async function resume(needs: BeginRunNeeds, head: Head, run: Run) {
+async function resume(needs: Omit<BeginRunNeeds, 'emit'>, head: Head, run: Run) {
   const result: Decision = { act: 'resume', run, last: await needs.log.last(run) };
   if (run === head.active) return { result };
   return { change: { ...head, active: run, lastScheduledTime: run.scheduledTime ?? head.lastScheduledTime }, result };
 }
 
-function start(needs: BeginRunNeeds, head: Head, input: StartInput, execution: string) {
+function start(needs: Omit<BeginRunNeeds, 'emit'>, head: Head, input: StartInput, execution: string) {
   const { definition, surroundings } = needs;
   const now = surroundings.now();
   const run: Run = {
     export: definition.name,
     run: runIdOf(now, surroundings.randomHex(6)),
     sequence: nextSequence(head, now),
-    since: input.since ?? sinceByPolicy(definition, head, input.scheduledTime, now),
+    since: sinceOf(definition, head, input, now).since,
     request: definition.request,
     startedAt: instantOf(now),
     startedBy: execution,
@@ -129,40 +138,6 @@ function start(needs: BeginRunNeeds, head: Head, input: StartInput, execution: s
   };
   return { change, result: { act: 'start', run, last: undefined } satisfies Decision as Decision };
 }
-
-/** Everything the service has: the contract needs a `gte`, and nothing is dated before this. */
-const beginning = instantOf(0);
-
-function sinceByPolicy(
-  { name, since, request }: ExportDefinition,
-  head: Head,
-  scheduled: string | undefined,
-  now: number,
-): Instant {
-  const { watermark } = head;
-  if (since.from === 'look-back') {
-    const scheduledMs = scheduled === undefined ? Number.NaN : Date.parse(scheduled);
-    const fixed = Math.max(0, (Number.isNaN(scheduledMs) ? now : scheduledMs) - since.lookBackMs);
-    // A start that was skipped, or spent on finishing an older run, left a stretch that no fixed look-back reaches.
-    const reached = watermark !== undefined && isFor(watermark, request) ? epochMsOf(watermark.instant) : fixed;
-    return instantOf(Math.min(fixed, reached));
-  }
-  if (watermark === undefined) return since.initial ?? beginning;
-  if (!isFor(watermark, request)) {
-    const told = (bound: Pick<Watermark, 'source' | 'filter'>) =>
-      `${bound.source} with filter ${inFewWords(bound.filter)}`;
-    throw new ExportError(
-      'ConfigurationError',
-      `The watermark of export ${name} was measured at ${told(watermark)}, and means nothing to ${told(request)}: ` +
-        'what only the new one selects would be left out. Use another export name, or say with since where to start ' +
-        '(and restart, where a run is unfinished)',
-    );
-  }
-  return instantOf(Math.max(0, epochMsOf(watermark.instant) - since.overlapMs));
-}
-
-/** A filter may be of any size, and an error is for a person to read. */
-const inFewWords = (value: unknown): string => shortened(JSON.stringify(value ?? null), 150);
 
 function contradictionsOf(run: Run, request: ExportRequest, since: Instant | undefined): string[] {
   const contradictions = (['source', 'filter', 'format', 'container', 'size'] as const)

@@ -3,6 +3,8 @@
  * Readers downstream build on these keys, so a change here is a breaking change.
  */
 
+import { ExportError } from './errors.ts';
+import { printable, shortened } from './foreign-text.ts';
 import { instantOf } from './instants.ts';
 import { asRunId, type ExportRequest, type Run, type RunId } from './model.ts';
 
@@ -24,6 +26,19 @@ export function pageAt(run: Parameters<typeof pageKey>[0], key: string): number 
 
 export function manifestKey(run: Pick<Run, 'export' | 'run' | 'startedAt'>): string {
   return `${runFolder(run)}/manifest.json`;
+}
+
+/** The manifest of a run of which nothing but its name is known. @throws ConfigurationError where that is none */
+export function manifestKeyOf(exportName: string, run: string): string {
+  const [, year, month, day] = /^(\d{4})(\d\d)(\d\d)T\d{6}Z-[0-9a-f]{6}$/.exec(run) ?? [];
+  if (year === undefined) {
+    throw new ExportError(
+      'ConfigurationError',
+      `${JSON.stringify(shortened(printable(run), 60))} is no run; runs are named like 20261120T020000Z-1f3a5c, and status lists them`,
+    );
+  }
+  // A run is named and its folder dated by the same moment.
+  return `${exportName}/date=${year}-${month}-${day}/run=${run}/manifest.json`;
 }
 
 export function latestKey(exportName: string): string {

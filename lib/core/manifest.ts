@@ -14,6 +14,9 @@ import type { Instant, PageEntry, Run } from './model.ts';
 /** Readers check this before they trust the rest; a change they could trip over gets a new number. */
 const manifestVersion = 1;
 
+/** As much of a run as its keys are made of. */
+export type WalkedRun = Parameters<typeof pageKey>[0];
+
 /** A run whose manifest can be written: nothing in it changes any more. */
 export type SettledRun = Run & { readonly completedAt: Instant };
 
@@ -47,7 +50,8 @@ export async function* manifestChunks(
   yield `${JSON.stringify(about, null, 2).slice(0, -2)},\n  "pages": [`;
   let before: PageEntry | undefined;
   for await (const entry of entries) {
-    mustFollow(run, before, entry);
+    const problem = brokenLink(run, before, entry);
+    if (problem !== undefined) throw broken(run, problem);
     const { page, key, bytes, sha256, reports, cursor } = entry;
     yield `${before === undefined ? '' : ','}\n    ${JSON.stringify({ page, key, bytes, sha256, reports, cursor })}`;
     before = entry;
@@ -58,20 +62,22 @@ export async function* manifestChunks(
   yield '\n  ]\n}\n';
 }
 
-function mustFollow(run: Run, before: PageEntry | undefined, entry: PageEntry): void {
+/** Why `entry` cannot come behind `before` in the log of `run`; undefined where it can. */
+export function brokenLink(run: WalkedRun, before: PageEntry | undefined, entry: PageEntry): string | undefined {
   const { page } = entry;
-  if (page !== (before?.page ?? 0) + 1) throw broken(run, `page ${page} follows page ${before?.page ?? 0}`);
+  if (page !== (before?.page ?? 0) + 1) return `page ${page} follows page ${before?.page ?? 0}`;
   if (entry.run !== run.run || entry.export !== run.export) {
-    throw broken(run, `page ${page} is one of run ${entry.run} of export ${entry.export}`);
+    return `page ${page} is one of run ${entry.run} of export ${entry.export}`;
   }
-  if (entry.key !== pageKey(run, page)) throw broken(run, `page ${page} is said to lie at ${entry.key}`);
+  if (entry.key !== pageKey(run, page)) return `page ${page} is said to lie at ${entry.key}`;
   if (entry.cursor !== (before?.nextCursor ?? null)) {
-    throw broken(run, `page ${page} was not asked for with the cursor of the page before it`);
+    return `page ${page} was not asked for with the cursor of the page before it`;
   }
-  if (entry.repeats) throw broken(run, `page ${page} goes on with a cursor that was met before`);
+  if (entry.repeats) return `page ${page} goes on with a cursor that was met before`;
   if (!addsUp(before?.totals ?? { reports: 0, bytes: 0 }, entry)) {
-    throw broken(run, `the totals of page ${page} are not those of the page before it and its own`);
+    return `the totals of page ${page} are not those of the page before it and its own`;
   }
+  return undefined;
 }
 
 function addsUp(before: PageEntry['totals'], { bytes, reports, totals }: PageEntry): boolean {

@@ -6,6 +6,7 @@
 import { styleText } from 'node:util';
 import type { Retry } from '../core/installation.ts';
 import type { ExportEvent } from '../core/ports.ts';
+import { bytes, plural } from './words.ts';
 
 export interface Terminal {
   readonly isTTY?: boolean | undefined;
@@ -29,6 +30,7 @@ export function createProgress(stream: Terminal, now: () => number): Progress {
   const pace = isTerminal ? paces.terminal : paces.log;
   let shownAt = Number.NEGATIVE_INFINITY;
   let moving = false;
+  let paceOf = createPace(now());
 
   const line = (text: string) => {
     stream.write(`${moving ? '\r\x1b[K' : ''}${text}\n`);
@@ -45,8 +47,12 @@ export function createProgress(stream: Terminal, now: () => number): Progress {
     say: (text) => line(dim(text)),
     onEvent(event) {
       const text = describeEvent(event);
-      if (event.event === 'page-exported' || event.event === 'page-adopted') move(text);
-      else if (text !== '')
+      if (event.event === 'run-started' || event.event === 'run-resumed') {
+        paceOf = createPace(now(), event.pages, event.bytes);
+      }
+      if (event.event === 'page-exported' || event.event === 'page-adopted') {
+        move(`${text}${paceOf(now(), event.page, event.totalBytes)}`);
+      } else if (text !== '')
         line(dim(event.event === 'run-started' || event.event === 'run-resumed' ? text : `! ${text}`));
     },
     onRetry({ state, error, message, attempt, attempts }) {
@@ -61,6 +67,20 @@ export function createProgress(stream: Terminal, now: () => number): Progress {
   function dim(text: string): string {
     return isTerminal ? styleText('dim', text, { stream: process.stderr }) : text;
   }
+}
+
+/** Below this there is too little to tell a pace by. */
+const leastMs = 1_000;
+
+/** ` · 3.2 pages/s · 1.1 MB/s`, over all that was exported since it was created. */
+function createPace(startedAt: number, pagesThen = 0, bytesThen = 0) {
+  return (now: number, pages: number, size: number): string => {
+    const seconds = (now - startedAt) / 1_000;
+    if (seconds * 1_000 < leastMs) return '';
+    const perSecond = (pages - pagesThen) / seconds;
+    const rate = perSecond >= 1 ? `${perSecond.toFixed(1)} pages/s` : `${(perSecond * 60).toFixed(1)} pages/min`;
+    return ` · ${rate} · ${bytes(Math.round((size - bytesThen) / seconds))}/s`;
+  };
 }
 
 function describeEvent(event: ExportEvent): string {
@@ -84,19 +104,4 @@ function describeEvent(event: ExportEvent): string {
     case 'run-skipped':
       return '';
   }
-}
-
-/** `1 page`, `1,234 pages`. */
-export function plural(count: number, noun: string): string {
-  return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
-}
-
-const scales = ['kilobyte', 'megabyte', 'gigabyte', 'terabyte'] as const;
-
-/** `58 bytes`, `412.3 kB`. */
-export function bytes(count: number): string {
-  if (count < 1_000) return `${count} byte${count === 1 ? '' : 's'}`;
-  const power = Math.min(scales.length, Math.floor(Math.log10(count) / 3));
-  const format = { style: 'unit', unit: scales[power - 1] ?? 'kilobyte', maximumFractionDigits: 1 } as const;
-  return new Intl.NumberFormat('en', format).format(count / 1_000 ** power);
 }

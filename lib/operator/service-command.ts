@@ -5,9 +5,9 @@ import { serviceSettingsSchema } from '../core/settings.ts';
 import { directoryReports } from '../report-service/simulator/directory-reports.ts';
 import { generatedReports } from '../report-service/simulator/generated-reports.ts';
 import { startSimulator } from '../report-service/simulator/simulator.ts';
-import type { CommandWorld } from './local-command.ts';
+import type { CommandWorld } from './command-world.ts';
+import { exitStatuses } from './exit-statuses.ts';
 import { readApiKey } from './local-settings.ts';
-import { exitStatuses } from './summary.ts';
 
 export interface ServiceOptions {
   readonly port: string;

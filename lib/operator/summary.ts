@@ -2,7 +2,8 @@
 
 import { isExportError } from '../core/errors.ts';
 import type { RunEnd } from '../core/installation.ts';
-import { bytes, plural } from './progress.ts';
+import { exitStatuses } from './exit-statuses.ts';
+import { bytes, plural } from './words.ts';
 
 /** The object of `--json`. What is not known is null; `error` is there on failure only, `reason` on a skip only. */
 export interface JsonReport {
@@ -17,6 +18,8 @@ export interface JsonReport {
   /** Where the manifest lies: a path that can be opened from here. */
   readonly manifest: string | null;
   readonly reason?: string;
+  /** The execution that was started, where nobody followed it. */
+  readonly execution?: string;
   readonly error?: { readonly name: string; readonly message: string };
 }
 
@@ -39,14 +42,24 @@ export interface Report {
   readonly next: string;
 }
 
-export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
-
 const goesOn = 'It is not completed. The next start goes on where it stopped';
 const beginsAnew = 'Nothing of it is published. It is given up, and the next start begins a new run';
-const readHelp = 'See report-exporter local --help';
+
+/** Which commands to try next. */
+export interface NextCommands {
+  /** About the usage. */
+  readonly help: string;
+  /** To see how a run is getting on. */
+  readonly watch: string;
+}
 
 /** What `outcome`, or an error that kept a run from having one, amounts to. */
-export function reportOf(outcome: RunEnd | { readonly status: 'error'; readonly error: unknown }, seen: Seen): Report {
+export function reportOf(
+  outcome: RunEnd | { readonly status: 'error'; readonly error: unknown },
+  seen: Seen,
+  { help, watch }: NextCommands,
+): Report {
+  const readHelp = `See ${help}`;
   const failed = (json: Partial<JsonReport>): JsonReport => ({
     status: 'failed',
     ...seen,
@@ -69,8 +82,8 @@ export function reportOf(outcome: RunEnd | { readonly status: 'error'; readonly 
     case 'started':
       return {
         exitStatus: exitStatuses.ok,
-        json: { ...failed({}), status: 'started', run: outcome.run ?? seen.run },
-        next: '',
+        json: { ...failed({}), status: 'started', run: outcome.run ?? seen.run, execution: outcome.execution },
+        next: `Watch it with ${watch}`,
       };
     case 'interrupted': {
       const error = { name: 'Interrupted', message: 'The run was interrupted' };
@@ -115,7 +128,10 @@ function linesOf(json: JsonReport, exitStatus: number, elapsedMs: number): strin
     case 'skipped':
       return [`Skipped: ${json.reason}`];
     case 'started':
-      return [`Started export ${json.export}`];
+      return [
+        `Started export ${json.export}${json.run === null ? '' : `: run ${json.run} is under way`}`,
+        `  execution  ${json.execution}`,
+      ];
     case 'failed': {
       const about = json.run === null ? 'Failed' : `Run ${json.run} failed, ${amountOf(json)} into it`;
       const what = (json.error?.message ?? '').split('\n').map((line) => `  ${line}`);

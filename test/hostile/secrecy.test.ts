@@ -305,7 +305,7 @@ describe('a run on this machine', () => {
         watching: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, close() {} }),
         pauseSeconds: 0,
       });
-      const report = reportOf(outcome, seenNothing('reports'));
+      const report = reportOf(outcome, seenNothing('reports'), { help: 'help', watch: 'status' });
       stdout.write(summaryOf(report, 0) + JSON.stringify(report.json));
       outcomes.push(outcome);
     }

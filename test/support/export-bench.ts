@@ -4,7 +4,7 @@
  */
 
 import type { ExportDefinition, Head, RunLimits } from '../../lib/core/model.ts';
-import type { ExportEvent, PageLog, StepNeeds, Surroundings } from '../../lib/core/ports.ts';
+import type { ExportEvent, PageLog, RunHistory, StepNeeds, Surroundings } from '../../lib/core/ports.ts';
 import {
   type ExecutionEnd,
   type ExecutionStart,
@@ -28,13 +28,13 @@ export interface BenchOptions {
   readonly limits?: Partial<RunLimits>;
   readonly definition?: Partial<ExportDefinition>;
   readonly crash?: CrashPoint;
-  readonly log?: PageLog;
+  readonly log?: PageLog & RunHistory;
 }
 
 export interface Bench {
   readonly needs: StepNeeds;
   readonly store: MemoryStore;
-  readonly log: PageLog;
+  readonly log: PageLog & RunHistory;
   readonly service: ScriptedService;
   readonly events: readonly ExportEvent[];
   /** Milliseconds slept inside invocations. */
@@ -70,7 +70,7 @@ export interface Manifest {
 
 interface Kept {
   readonly store: MemoryStore;
-  readonly log: PageLog;
+  readonly log: PageLog & RunHistory;
   readonly clock: { now: number; executions: number; random: number };
   readonly name: string | undefined;
 }

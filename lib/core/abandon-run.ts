@@ -1,0 +1,51 @@
+/**
+ * Gives up an unfinished run because a person says so. Its pages stay where they are and are never published; the next
+ * start begins a new run at the watermark, which asks for the same reports again.
+ */
+
+import { ExportError } from './errors.ts';
+import { changeHead } from './head.ts';
+import { manifestKey } from './layout.ts';
+import type { Head, Run, RunId } from './model.ts';
+import type { PageLog, StoreReader } from './ports.ts';
+
+/**
+ * An execution that is at work on the run ends quietly at its next step.
+ * @throws ConfigurationError where `run` is not, or no longer, the unfinished one, or is published already
+ */
+export async function abandonRun(
+  { log, store }: { readonly log: PageLog; readonly store: StoreReader },
+  { export: exportName, run }: { readonly export: string; readonly run: RunId },
+): Promise<Run> {
+  return await changeHead(log, exportName, async (head) => {
+    const abandoned = await abandonable(store, head, exportName);
+    if (abandoned.run !== run) {
+      throw new ExportError(
+        'ConfigurationError',
+        `Run ${run} of export ${exportName} is over by now, and run ${abandoned.run} has taken its place; nothing was changed`,
+      );
+    }
+    const { active: _, ...idle } = head;
+    return { change: idle, result: abandoned };
+  });
+}
+
+/** The run that can be given up. @throws ConfigurationError where there is none, or it is published already */
+export async function abandonable(store: StoreReader, head: Head | undefined, exportName: string): Promise<Run> {
+  const active = head?.active;
+  if (active === undefined) {
+    throw new ExportError(
+      'ConfigurationError',
+      `Export ${exportName} has no unfinished run; there is nothing to give up`,
+    );
+  }
+  // Its readers may have it by now. What is left to do is the watermark, and any start does that.
+  const manifest = await store.read(manifestKey(active));
+  if (manifest === undefined) return active;
+  for await (const _ of manifest) break;
+  throw new ExportError(
+    'ConfigurationError',
+    `Run ${active.run} of export ${exportName} is published already, at ${store.locate(manifestKey(active))}. ` +
+      'Start the export, and it is completed',
+  );
+}

@@ -1,0 +1,162 @@
+/**
+ * Reads a run again from its manifest to its last byte, and says what is not as it was exported.
+ *
+ * Manifest and page log are walked side by side, a page at a time, while the objects they name are read and hashed some
+ * pages at once; so a run of any length takes the same memory. Nothing is changed.
+ */
+
+import { createHash } from 'node:crypto';
+import { isExportError } from './errors.ts';
+import { type ExpectedPage, type Finding, pagesOfLog, pagesOfManifest } from './expected-pages.ts';
+import { latestKey, pageAt, runFolder } from './layout.ts';
+import type { WalkedRun } from './manifest.ts';
+import type { StoredPage } from './model.ts';
+import type { PageLog, StoreReader } from './ports.ts';
+import { type PublishedRun, readPointer } from './published-runs.ts';
+
+export interface AuditNeeds {
+  readonly store: StoreReader;
+  readonly log: PageLog;
+  readonly onFinding: (finding: Finding) => void;
+  /** Told of each page that was looked at, in no order. */
+  readonly onPage: (bytes: number) => void;
+}
+
+export interface Audited {
+  readonly pages: number;
+  readonly reports: number | null;
+  readonly bytes: number;
+  /** What could not be looked at, and why that is no fault. */
+  readonly notes: readonly string[];
+}
+
+/** So many objects are read at once. */
+const lanes = 8;
+
+/** A published run: its manifest, its log, its objects, what lies beside them, and the pointer to the newest run. */
+export async function auditPublished(needs: AuditNeeds, run: PublishedRun): Promise<Audited> {
+  const { head, manifest } = run;
+  const walked = { ...head, request: { ...head, source: head.source, filter: {}, size: head.size ?? undefined } };
+  const audited = await auditWalk(needs, walked, pagesOfManifest(needs, walked, run), true);
+  const { totals } = head;
+  for (const field of ['pages', 'reports', 'bytes'] as const) {
+    if (totals[field] !== audited[field]) {
+      const said = `its totals say ${totals[field]} ${field}, its pages come to ${audited[field]}`;
+      needs.onFinding({ page: null, message: `${needs.store.locate(manifest)}: ${said}` });
+    }
+  }
+  await auditPointer(needs, run);
+  return audited;
+}
+
+/** An unfinished run: its log, the objects logged, and what lies beside them. */
+export async function auditUnpublished(needs: AuditNeeds, run: WalkedRun): Promise<Audited> {
+  const audited = await auditWalk(needs, run, pagesOfLog(needs, run), false);
+  return { ...audited, notes: [...audited.notes, 'It is not published: nothing of it is for readers yet'] };
+}
+
+async function auditWalk(
+  needs: AuditNeeds,
+  run: WalkedRun,
+  pages: AsyncGenerator<ExpectedPage, readonly string[]>,
+  isWhole: boolean,
+): Promise<Audited> {
+  const sum: { pages: number; reports: number | null; bytes: number } = { pages: 0, reports: 0, bytes: 0 };
+  let notes: readonly string[] = [];
+  // Each lane takes the next page as soon as it is done with one; the generator gives them out one after the other.
+  const lane = async () => {
+    for (;;) {
+      const next = await pages.next();
+      if (next.done === true) {
+        notes = next.value ?? notes;
+        return;
+      }
+      const { page } = next.value;
+      sum.pages += 1;
+      sum.reports = sum.reports === null || page.reports === null ? null : sum.reports + page.reports;
+      sum.bytes += page.bytes;
+      await auditObject(needs, run, next.value);
+      needs.onPage(page.bytes);
+    }
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  await auditFolder(needs, run, sum.pages, isWhole);
+  return { ...sum, notes };
+}
+
+async function auditObject({ store, onFinding }: AuditNeeds, run: WalkedRun, expected: ExpectedPage): Promise<void> {
+  const { page } = expected;
+  const says = (message: string) => onFinding({ page: page.page, message: `${store.locate(page.key)} ${message}` });
+  try {
+    const chunks = await store.read(page.key);
+    if (chunks === undefined) return says('is gone');
+    const { bytes, sha256 } = await digestOf(chunks);
+    if (bytes !== page.bytes) return says(`has ${bytes} bytes, not ${page.bytes}`);
+    if (sha256 !== page.sha256) return says(`has other bytes: their SHA-256 is ${sha256}, not ${page.sha256}`);
+    const stored = await store.find(page.key);
+    const wrong = stored && wrongFact(run, expected, stored);
+    if (wrong !== undefined) says(`says of itself ${wrong}`);
+  } catch (error) {
+    if (!isExportError(error, 'PageConflictError')) throw error;
+    onFinding({ page: page.page, message: error.message });
+  }
+}
+
+async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<Pick<StoredPage, 'bytes' | 'sha256'>> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    hash.update(chunk);
+    bytes += chunk.byteLength;
+  }
+  return { bytes, sha256: hash.digest('hex') };
+}
+
+/** What the facts beside the object say otherwise than manifest and log: where it came from, and where the run goes. */
+function wrongFact({ run }: WalkedRun, { page, entry, isLast }: ExpectedPage, stored: StoredPage): string | undefined {
+  if (stored.run !== run || stored.page !== page.page) return `that it is page ${stored.page} of run ${stored.run}`;
+  if (stored.reports !== page.reports) return `that it holds ${stored.reports} reports, not ${page.reports}`;
+  if (!isSame(stored.cursor, page.cursor)) return 'that it was asked for with another cursor';
+  if ((stored.nextCursor === null) !== isLast) return isLast ? 'that a page follows' : 'that no page follows';
+  if (entry !== undefined && !isSame(stored.nextCursor, entry.nextCursor)) return 'that another cursor follows';
+  if (entry !== undefined && stored.revision !== entry.revision) {
+    return `that it is ${stored.revision}, but ${entry.revision} was logged: it was replaced`;
+  }
+  return undefined;
+}
+
+function isSame(held: StoredPage['cursor'], cursor: string | null): boolean {
+  if (held === null || typeof held === 'string') return held === cursor;
+  return cursor !== null && held.sha256 === createHash('sha256').update(cursor).digest('hex');
+}
+
+/** Pages that lie in the run's folder, but behind its last one: of an unfinished run one may just have been stored. */
+async function auditFolder({ store, onFinding }: AuditNeeds, run: WalkedRun, pages: number, isWhole: boolean) {
+  const allowed = isWhole ? pages : pages + 1;
+  for await (const { key } of store.list(runFolder(run))) {
+    const page = pageAt(run, key);
+    if (page !== undefined && page > allowed) {
+      onFinding({ page, message: `${store.locate(key)} is there, but neither manifest nor log ends with it` });
+    }
+  }
+}
+
+/** `latest.json` may name a newer run, but never an older one. */
+async function auditPointer({ store, onFinding }: AuditNeeds, { head, manifest }: PublishedRun): Promise<void> {
+  const where = store.locate(latestKey(head.export));
+  try {
+    const pointer = await readPointer(store, head.export);
+    if (pointer === undefined) return onFinding({ page: null, message: `${where} is gone` });
+    const { sequence, run } = pointer;
+    const isThis = sequence === head.sequence && run === head.run && pointer.manifest === manifest;
+    if (sequence < head.sequence || (sequence === head.sequence && !isThis)) {
+      onFinding({
+        page: null,
+        message: `${where} names run ${run} at ${pointer.manifest}, which is older than this one`,
+      });
+    }
+  } catch (error) {
+    if (!isExportError(error, 'PageConflictError')) throw error;
+    onFinding({ page: null, message: error.message });
+  }
+}

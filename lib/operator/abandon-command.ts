@@ -1,0 +1,69 @@
+/** `report-exporter abandon`: gives up an unfinished run, once a person has said that this is meant. */
+
+import { createInterface } from 'node:readline/promises';
+import { abandonable, abandonRun } from '../core/abandon-run.ts';
+import { ExportError } from '../core/errors.ts';
+import { type CommandWorld, openExport, operate, type PlaceOptions } from './command-world.ts';
+import { exitStatuses } from './exit-statuses.ts';
+import { plural } from './words.ts';
+
+export interface AbandonOptions extends PlaceOptions {
+  readonly yes?: boolean;
+}
+
+/** Where the answer comes from. */
+export interface Asking {
+  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
+}
+
+export async function abandonCommand(
+  exportName: string | undefined,
+  options: AbandonOptions,
+  problems: readonly string[],
+  world: CommandWorld & Asking,
+): Promise<number> {
+  return await operate(options, problems, world, async (installation) => {
+    const { name, log, store, executions } = await openExport(installation, exportName);
+    const run = await abandonable(store, await log.head(name), name);
+    const last = await log.last(run);
+    const isRunning = await executions.isRunning(run.execution);
+    const about = [
+      `Run ${run.run} of export ${name}, since ${run.since}: ${plural(last?.page ?? 0, 'page')} stored, none published.`,
+      'Given up, it is never published; the next start begins a new run at the watermark and asks for its reports again.',
+      ...(isRunning ? [`It is being worked on by ${run.execution}, which will end at its next step.`] : []),
+    ];
+    world.stderr.write(`${about.join('\n')}\n`);
+    if (options.yes !== true && !(await isMeant(run.run, world))) {
+      world.stderr.write('Nothing was changed.\n');
+      return exitStatuses.failed;
+    }
+    await abandonRun({ log, store }, run);
+    if (options.json === true) {
+      world.stdout.write(
+        `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages: last?.page ?? 0 })}\n`,
+      );
+    } else {
+      world.stdout.write(`Given up: run ${run.run}\n  → report-exporter plan ${name} ${installation.option}\n`);
+    }
+    return exitStatuses.ok;
+  });
+}
+
+async function isMeant(run: string, { stdin, stderr, signal }: CommandWorld & Asking): Promise<boolean> {
+  if (stdin.isTTY !== true || stderr.isTTY !== true) {
+    throw new ExportError(
+      'ConfigurationError',
+      '--yes: needed where nobody can be asked; without it nothing is given up',
+    );
+  }
+  const asking = createInterface({ input: stdin, output: stderr as unknown as NodeJS.WritableStream });
+  try {
+    const answer = await asking.question(`Give up run ${run}? [y/N] `, { signal });
+    return /^y(es)?$/i.test(answer.trim());
+  } catch {
+    // Interrupted, or the end of the input: nobody said yes.
+    return false;
+  } finally {
+    asking.close();
+  }
+}

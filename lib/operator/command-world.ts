@@ -1,0 +1,104 @@
+/** What a command meets of the process it runs in, and how it says what it has to say. */
+
+import { ExportError, isExportError } from '../core/errors.ts';
+import { printable, shortened } from '../core/foreign-text.ts';
+import type { Installation, InstalledExport } from '../core/installation.ts';
+import { openDirectory } from '../local/directory-installation.ts';
+import { realSurroundings } from '../local/run-locally.ts';
+import { exitStatuses } from './exit-statuses.ts';
+import { paintFor } from './painting.ts';
+import type { Terminal } from './progress.ts';
+
+export interface CommandWorld {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stdout: Terminal;
+  readonly stderr: Terminal;
+  readonly signal: AbortSignal;
+}
+
+/** Every command of an operator takes these. */
+export interface PlaceOptions {
+  /** A directory of this machine. */
+  readonly out?: string;
+  /** A stack that is deployed. */
+  readonly stack?: string;
+  readonly json?: boolean;
+}
+
+export const standardDirectory = './exports';
+
+/**
+ * Opens the place that `options` name, acts on it, and resolves to the exit status. Whatever goes wrong is told in words:
+ * 2 where the usage, the settings or the place is wrong, 1 for anything else.
+ */
+export async function operate(
+  options: PlaceOptions,
+  problems: readonly string[],
+  world: CommandWorld,
+  act: (installation: Installation) => Promise<number>,
+): Promise<number> {
+  try {
+    mustBeUsable(options, problems);
+    await using installation = await openInstallation(options, world);
+    return await act(installation);
+  } catch (error) {
+    if (error instanceof ReaderGone) return exitStatuses.ok;
+    return tellError(error, options, world);
+  }
+}
+
+function mustBeUsable({ out, stack }: PlaceOptions, problems: readonly string[]): void {
+  const both = out !== undefined && stack !== undefined ? ['--out, --stack: name one of them'] : [];
+  const found = [...problems.map((problem) => shortened(printable(problem), 200)), ...both];
+  if (found.length > 0) throw new ExportError('ConfigurationError', found.join('\n'));
+}
+
+async function openInstallation({ out, stack }: PlaceOptions, { env }: CommandWorld): Promise<Installation> {
+  if (stack === undefined) {
+    return openDirectory({ out: out ?? standardDirectory, env, surroundings: realSurroundings });
+  }
+  // The SDK takes a while to load, and most of what runs here has no use for it.
+  const { openStack } = await import('../aws/stack-installation.ts');
+  return await openStack({ stackName: stack, env, surroundings: realSurroundings });
+}
+
+function tellError(error: unknown, { json }: PlaceOptions, world: CommandWorld): number {
+  const { name, message } = error instanceof Error ? error : new Error(String(error));
+  const isUsage = isExportError(error, 'ConfigurationError');
+  const text = message
+    .split('\n')
+    .map((line) => `  ${line}\n`)
+    .join('');
+  const paint = paintFor(world.stderr, world.env);
+  world.stderr.write(`${paint('red', isUsage ? 'This cannot be done:' : `Failed (${name}):`)}\n${text}`);
+  if (json === true) world.stdout.write(`${JSON.stringify({ status: 'failed', error: { name, message } })}\n`);
+  return isUsage ? exitStatuses.usage : exitStatuses.failed;
+}
+
+/** The export of that name, or the only one there is. @throws ConfigurationError that names those there are */
+export async function openExport(installation: Installation, name: string | undefined): Promise<InstalledExport> {
+  if (name !== undefined) return await installation.open(name);
+  const names = await installation.exportNames();
+  const [only] = names;
+  if (only !== undefined && names.length === 1) return await installation.open(only);
+  const which = names.length === 0 ? 'It holds no export' : `Say which export: ${names.join(', ')}`;
+  throw new ExportError('ConfigurationError', `${which} (${installation.name})`);
+}
+
+/** Whoever read has left, as `head` does: there is nobody to write for. */
+class ReaderGone extends Error {}
+
+interface Stream extends Terminal {
+  readonly errored?: Error | null;
+  once?(event: 'drain' | 'error', listener: () => void): unknown;
+}
+
+/** Writes at the reader's pace, so that what is read from afar does not pile up here. Ends the command if the reader leaves. */
+export async function print(stream: Stream, text: string | Uint8Array): Promise<void> {
+  if (stream.errored) throw new ReaderGone();
+  if (stream.write(text as string) !== false || stream.once === undefined) return;
+  await new Promise<void>((resolve) => {
+    stream.once?.('drain', resolve);
+    stream.once?.('error', resolve);
+  });
+}

@@ -1,0 +1,42 @@
+/** `report-exporter start`: a run by hand, of an export that is there already. */
+
+import { instantSchema } from '../core/instants.ts';
+import { describeProblems } from '../core/problems.ts';
+import { type CommandWorld, openExport, operate, type PlaceOptions } from './command-world.ts';
+import { followRun } from './follow-run.ts';
+
+export interface StartOptions extends PlaceOptions {
+  readonly since?: string;
+  readonly restart?: boolean;
+  readonly follow?: boolean;
+}
+
+/** Resolves to the exit status: the run's own where it is followed, as it always is on this machine. */
+export async function startCommand(
+  exportName: string | undefined,
+  options: StartOptions,
+  problems: readonly string[],
+  world: CommandWorld,
+): Promise<number> {
+  const since = instantSchema.optional().safeParse(options.since);
+  const found = since.success ? problems : [...problems, describeProblems('--since', since.error)];
+  return await operate(options, found, world, async (installation) => {
+    const installed = await openExport(installation, exportName);
+    const following = {
+      exportName: installed.name,
+      follow: options.follow === true || options.stack === undefined,
+      json: options.json === true,
+      next: {
+        help: 'report-exporter start --help',
+        watch: `report-exporter status ${installed.name} ${installation.option} --watch`,
+      },
+    };
+    const request = { since: since.data, restart: options.restart };
+    return await followRun(following, world, (watching) => installed.start(defined(request), watching));
+  });
+}
+
+/** Without what was not said: a start input knows no `undefined`. */
+function defined<Value extends object>(value: Value): Value {
+  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)) as Value;
+}
