@@ -47,7 +47,7 @@ export interface InstalledService {
    * A client with the key in it. Where a simulator is all there is, it is started, and `say` told where it answers.
    * @throws ConfigurationError where there is no key to be had
    */
-  connect(say: (text: string) => void): Promise<ReportService & AsyncDisposable>;
+  readonly connect: (say: (text: string) => void) => Promise<ReportService & AsyncDisposable>;
 }
 
 export type NextStart =

@@ -35,7 +35,7 @@ export function openDirectory(options: DirectoryOptions): Installation {
   const opened: (() => void)[] = [notes.close];
   return {
     name: `directory ${out}`,
-    option: `--out ${out}`,
+    option: `--out ${asWord(out)}`,
     exportNames: async () => notes.exportNames(),
     async open(exportName) {
       const settings = notes.settings(exportName);
@@ -55,6 +55,9 @@ export function directoryExport(options: DirectoryOptions, settings: LocalExport
   const parsed = localExportSchema.parse(settings);
   return { start: (request, watching) => startLocally(options, parsed, request, watching, settings) };
 }
+
+/** As a shell takes it for one word. */
+const asWord = (text: string): string => (/^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 const stateFile = (out: string): string => join(out, 'state.sqlite');
 

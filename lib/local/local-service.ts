@@ -31,7 +31,7 @@ export function localService(
       clock: surroundings,
     });
   const closing = (service: ReturnType<typeof client>, end?: () => Promise<void>) => ({
-    fetchPage: service.fetchPage,
+    fetchPage: (...request: Parameters<typeof service.fetchPage>) => service.fetchPage(...request),
     [Symbol.asyncDispose]: async () => {
       await service.close();
       await end?.();

@@ -43,7 +43,7 @@ export async function abandonCommand(
         `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages: last?.page ?? 0 })}\n`,
       );
     } else {
-      world.stdout.write(`Given up: run ${run.run}\n  → report-exporter plan ${name} ${installation.option}\n`);
+      world.stdout.write(`Given up: run ${run.run}\n  → npx report-exporter plan ${name} ${installation.option}\n`);
     }
     return exitStatuses.ok;
   });
@@ -57,8 +57,13 @@ async function isMeant(run: string, { stdin, stderr, signal }: CommandWorld & As
     );
   }
   const asking = createInterface({ input: stdin, output: stderr as unknown as NodeJS.WritableStream });
+  const ended = new AbortController();
+  // Without it the question would wait for ever where the input ends.
+  asking.once('close', () => ended.abort());
   try {
-    const answer = await asking.question(`Give up run ${run}? [y/N] `, { signal });
+    const answer = await asking.question(`Give up run ${run}? [y/N] `, {
+      signal: AbortSignal.any([signal, ended.signal]),
+    });
     return /^y(es)?$/i.test(answer.trim());
   } catch {
     // Interrupted, or the end of the input: nobody said yes.

@@ -102,7 +102,7 @@ async function runs(installed: InstalledExport, { option }: Installation): Promi
     if (stateOfRun !== 'failed' && stateOfRun !== 'stopped') return [ok(`run ${run} is ${stateOfRun}`)];
     const why =
       lastSetback === null || lastSetback.kind === 'wait' ? '' : `: ${lastSetback.error}: ${lastSetback.message}`;
-    const remedy = `report-exporter start ${installed.name} ${option}`;
+    const remedy = `npx report-exporter start ${installed.name} ${option}`;
     return [{ state: 'warning', message: `run ${run} is unfinished, it ${stateOfRun}${why}`, remedy }];
   } catch (error) {
     return [problem(error, 'see the runbook')];

@@ -20,7 +20,7 @@ export async function localCommand(
     exportName: String(options.export),
     follow: true,
     json: options.json === true,
-    next: { help: 'report-exporter local --help', watch: `report-exporter status --out ${options.out}` },
+    next: { help: 'npx report-exporter local --help', watch: `npx report-exporter status --out ${options.out}` },
   };
   return await followRun(following, world, async (watching) => {
     const { settings, out, start } = readLocalSettings(options, problems, env);

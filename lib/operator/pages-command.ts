@@ -63,5 +63,5 @@ export async function pagesCommand(
 async function bytesOf({ store, name }: InstalledExport, key: string): Promise<AsyncIterable<Uint8Array>> {
   const chunks = await store.read(key);
   if (chunks !== undefined) return chunks;
-  throw new ExportError('PageConflictError', `${store.locate(key)} is gone. See report-exporter verify ${name}`);
+  throw new ExportError('PageConflictError', `${store.locate(key)} is gone. See npx report-exporter verify ${name}`);
 }

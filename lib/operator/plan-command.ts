@@ -95,8 +95,8 @@ function whenInWords(next: NextStart, name: string, option: string): string {
     case 'scheduled':
       return `${next.about ? 'about ' : ''}${next.at}  (${next.expression})`;
     case 'disabled':
-      return `its schedule is off (${next.expression}); report-exporter start ${name} ${option}`;
+      return `its schedule is off (${next.expression}); npx report-exporter start ${name} ${option}`;
     case 'by-hand':
-      return `by hand: report-exporter start ${name} ${option}`;
+      return `by hand: npx report-exporter start ${name} ${option}`;
   }
 }

@@ -27,8 +27,8 @@ export async function startCommand(
       follow: options.follow === true || options.stack === undefined,
       json: options.json === true,
       next: {
-        help: 'report-exporter start --help',
-        watch: `report-exporter status ${installed.name} ${installation.option} --watch`,
+        help: 'npx report-exporter start --help',
+        watch: `npx report-exporter status ${installed.name} ${installation.option} --watch`,
       },
     };
     const request = { since: since.data, restart: options.restart };

@@ -38,7 +38,7 @@ export async function statusCommand(
     const look = async () => await statusOf(installation, exportName, most);
     if (options.watch !== true) return await show(await look(), options, installation, world, '');
     const pace = options.stack === undefined ? paces.directory : paces.stack;
-    const clear = world.stdout.isTTY === true && options.json !== true ? '\x1b[H\x1b[2J\x1b[3J' : '';
+    const clear = world.stdout.isTTY === true && options.json !== true ? '\x1b[H\x1b[2J' : '';
     while (!world.signal.aborted) {
       await show(await look(), options, installation, world, clear);
       await realSurroundings.sleep(pace, world.signal).catch(() => {});

@@ -40,7 +40,7 @@ function exportLines(overview: ExportOverview, { now, paint, option }: Shown): s
     nextInWords(next, now),
   ];
   const head = `${paint('bold', name)}  ${facts.join(' · ')}`;
-  if (runs.length === 0) return [head, '  no runs yet', `  → report-exporter start ${name} ${option}`];
+  if (runs.length === 0) return [head, '  no runs yet', `  → npx report-exporter start ${name} ${option}`];
   const heading = ['RUN', 'STATE', 'PAGES', 'REPORTS', 'BYTES', 'SINCE', 'STARTED', 'TOOK'].map((text, column) => ({
     text,
     style: 'dim' as const,
@@ -90,7 +90,7 @@ function troubleOf(
     lines.push(`  ${paint('yellow', 'last trouble')} ${when}: ${shortened(setbackInWords(lastSetback), longestError)}`);
   }
   if (state === 'failed' || state === 'stopped') {
-    lines.push(`  → report-exporter start ${name} ${option}    goes on where it stopped`);
+    lines.push(`  → npx report-exporter start ${name} ${option}    goes on where it stopped`);
   }
   return [...last, ...lines];
 }

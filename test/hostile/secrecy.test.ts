@@ -17,10 +17,16 @@ import { failRunHandler } from '../../lib/aws/fail-run-handler.ts';
 import { finishRunHandler } from '../../lib/aws/finish-run-handler.ts';
 import type { StepHandler } from '../../lib/aws/step-handler.ts';
 import { realSurroundings, runLocally } from '../../lib/local/run-locally.ts';
+import { doctorCommand } from '../../lib/operator/doctor-command.ts';
 import { localCommand } from '../../lib/operator/local-command.ts';
 import type { LocalOptions } from '../../lib/operator/local-settings.ts';
+import { planCommand } from '../../lib/operator/plan-command.ts';
 import { createProgress } from '../../lib/operator/progress.ts';
+import { reportCommand } from '../../lib/operator/report-command.ts';
+import { startCommand } from '../../lib/operator/start-command.ts';
+import { statusCommand } from '../../lib/operator/status-command.ts';
 import { reportOf, seenNothing, summaryOf } from '../../lib/operator/summary.ts';
+import { verifyCommand } from '../../lib/operator/verify-command.ts';
 import { fixedApiKey } from '../../lib/report-service/api-key.ts';
 import { refusing, reset, throttled, truncated } from '../../lib/report-service/simulator/fault-scripts.ts';
 import { combined, type Fault } from '../../lib/report-service/simulator/faults.ts';
@@ -356,9 +362,39 @@ describe('a run on this machine', () => {
     expect(await run('key for a name', undefined, { apiKeyEnv: keys.current })).toBe(2);
     expect(await run('key with a blank', undefined, {}, `${keys.current} `)).toBe(2);
     expect(await run('completed', undefined, {})).toBe(0);
+    expect(await run('refused again', echo['a body of 400'], {})).toBe(1);
+
+    // What is remembered of all this is told by the operator's commands, and the doctor asks the service once more.
+    const operator = async (name: string, command: OperatorCommand, fault?: Fault) => {
+      service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault, fault]));
+      const [stdout, stderr] = [listening(), listening()];
+      const world = { env: { THE_KEY: keys.current }, stdout, stderr, signal: new AbortController().signal };
+      const to = join(out.path, `${name}.html`);
+      const options = { out: out.path, json: true, runs: '10', version: '0', to };
+      heard[name] = {
+        status: await command('reports', options, [], world),
+        stdout: stdout.heard,
+        stderr: stderr.heard,
+      };
+    };
+    await operator('status', statusCommand);
+    await operator('plan', planCommand);
+    await operator('verify', verifyCommand);
+    await operator('report', reportCommand);
+    for (const [name, fault] of Object.entries(echo)) await operator(`doctor, ${name}`, doctorCommand, fault);
+    await operator('start', startCommand, echo['a body of 400']);
+    expect(heard).toMatchObject({ status: { status: 0 }, verify: { status: 0 }, report: { status: 0 } });
+    expect(JSON.stringify(heard['doctor, a body of 401'])).toContain('problem');
     expect(searchForSecrets({ ...heard, said, ...(await filesIn(out.path)) }, secrets)).toEqual([]);
   });
 });
+
+type OperatorCommand = (
+  exportName: string,
+  options: Parameters<typeof statusCommand>[1] & Parameters<typeof doctorCommand>[1] & { readonly to: string },
+  problems: readonly string[],
+  world: Parameters<typeof statusCommand>[3],
+) => Promise<number>;
 
 interface EchoingService extends AsyncDisposable {
   readonly baseUrl: string;

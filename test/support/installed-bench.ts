@@ -13,7 +13,10 @@ export function installedBench(bench: Bench, setbacks: readonly Setback[] = []):
       vendor: 'ACME',
       cursorIn: 'query',
       keySource: 'a test',
-      connect: async () => ({ fetchPage: bench.needs.service.fetchPage, [Symbol.asyncDispose]: async () => {} }),
+      connect: async () => ({
+        fetchPage: (...request) => bench.needs.service.fetchPage(...request),
+        [Symbol.asyncDispose]: async () => {},
+      }),
     },
     store: bench.store,
     log: bench.log,
