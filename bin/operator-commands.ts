@@ -1,5 +1,7 @@
 /** The operator's commands, as the command line knows them; each is loaded when it is called. */
 
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import type { AbandonOptions } from '../lib/operator/abandon-command.ts';
 import type { CommandWorld, PlaceOptions } from '../lib/operator/command-world.ts';
@@ -8,7 +10,6 @@ import type { ReportOptions } from '../lib/operator/report-command.ts';
 import type { StartOptions } from '../lib/operator/start-command.ts';
 import type { StatusOptions } from '../lib/operator/status-command.ts';
 import type { VerifyOptions } from '../lib/operator/verify-command.ts';
-import packageJson from '../package.json' with { type: 'json' };
 import { problemsIn, withValue } from './command-options.ts';
 
 export function addOperatorCommands(program: Command, world: CommandWorld): void {
@@ -92,7 +93,7 @@ Exit status: 0 all is as it was exported, 1 something is wrong, 2 wrong usage or
 With --json a line of JSON for each page, or with --reports for each report (its text is the field xml).
 
 Examples:
-  $ npx report-exporter pages | xargs -d '\n' sha256sum
+  $ npx report-exporter pages | xargs -d '\\n' sha256sum
   $ npx report-exporter pages nightly --stack ReportExporter | head -1
   $ npx report-exporter pages --reports --json | jq -r .xml | head -1
 
@@ -158,7 +159,7 @@ Exit status: 0, or 1 where something stands in the way, 2 wrong usage or nothing
     .action(
       doing<PlaceOptions>(async (name, options, problems) => {
         const { doctorCommand } = await import('../lib/operator/doctor-command.ts');
-        return await doctorCommand(name, { ...options, version: packageJson.version }, problems, world);
+        return await doctorCommand(name, { ...options, version: versionIn(packageFile) }, problems, world);
       }),
     );
 
@@ -206,3 +207,7 @@ function doing<Options>(
     process.exitCode = await act(name, command.opts() as Options, problems);
   };
 }
+
+const packageFile = join(import.meta.dirname, '../package.json');
+
+const versionIn = (file: string): string => (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;

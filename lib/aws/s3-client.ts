@@ -1,13 +1,13 @@
 /** The S3 client, which, unlike the others, has to know where it is not AWS that it speaks to. */
 
-import { S3Client } from '@aws-sdk/client-s3';
+import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { sdkSettingsForBodies } from './sdk-settings.ts';
 import type { Environment } from './step-handler.ts';
 
 /** An endpoint of its own, as a local one has, is found by the SDK; a bucket is no host name there, but part of the path. */
-export function createS3Client(env: Environment): S3Client {
+export function createS3Client(env: Environment, settings: S3ClientConfig = sdkSettingsForBodies): S3Client {
   const endpoint = URL.parse(env.AWS_ENDPOINT_URL_S3 || env.AWS_ENDPOINT_URL || '');
-  return new S3Client({ ...sdkSettingsForBodies, forcePathStyle: endpoint !== null && isLocal(endpoint.hostname) });
+  return new S3Client({ ...settings, forcePathStyle: endpoint !== null && isLocal(endpoint.hostname) });
 }
 
 const isLocal = (host: string): boolean => host === 'localhost' || host.startsWith('[') || /^[\d.]+$/.test(host);

@@ -1,5 +1,5 @@
 /**
- * The alarms that matter: each says what has happened, and where the README says what to do about it.
+ * The alarms that matter: each says what has happened, and where the runbook says what to do about it.
  */
 
 import { Duration } from 'aws-cdk-lib';
@@ -20,7 +20,7 @@ import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import type { ExportFunctions } from './export-functions.ts';
 import { metricsOf } from './export-metrics.ts';
-import { type RunbookSection, whatToDo } from './runbook.ts';
+import { type AlarmId, whatToDo } from './runbook.ts';
 
 export interface ExportAlarmsProps {
   readonly exportName: string;
@@ -42,17 +42,17 @@ const muchWaiting = 3 * 3_600;
 export function exportAlarms(scope: Construct, props: ExportAlarmsProps): void {
   const { exportName, stateMachine, functions, deadLetters, freshnessMs, topic } = props;
   const metric = metricsOf(scope, exportName);
-  const raise = (id: string, section: RunbookSection, what: string, alarm: AlarmCondition) =>
-    raiseAlarm(scope, id, section, `Export ${exportName}: ${what}`, alarm, topic);
+  const raise = (id: AlarmId, what: string, alarm: AlarmCondition) =>
+    raiseAlarm(scope, id, `Export ${exportName}: ${what}`, alarm, topic);
 
   // An execution that a person stopped is no failure, and has no alarm.
-  raise('RunFailed', 'runFailed', 'a run failed.', { metric: stateMachine.metricFailed({ period: fiveMinutes }) });
-  raise('RunTimedOut', 'runFailed', 'an execution took more time than any run should.', {
+  raise('RunFailed', 'a run failed.', { metric: stateMachine.metricFailed({ period: fiveMinutes }) });
+  raise('RunTimedOut', 'an execution took more time than any run should.', {
     metric: stateMachine.metricTimedOut({ period: fiveMinutes }),
   });
   if (freshnessMs !== undefined) {
     const { period, evaluationPeriods } = freshnessWindow(freshnessMs);
-    raise('NotFresh', 'notFresh', `no run has completed for ${inWords(period, evaluationPeriods)}.`, {
+    raise('NotFresh', `no run has completed for ${inWords(period, evaluationPeriods)}.`, {
       metric: filled(metric('RunsCompleted', { statistic: 'Sum', period }), period),
       comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
       evaluationPeriods,
@@ -60,20 +60,20 @@ export function exportAlarms(scope: Construct, props: ExportAlarmsProps): void {
     });
   }
   if (deadLetters !== undefined) {
-    raise('MissedStart', 'missedStart', 'the scheduler could not start a run for an hour and gave up.', {
+    raise('MissedStart', 'the scheduler could not start a run for an hour and gave up.', {
       metric: deadLetters.metricApproximateNumberOfMessagesVisible({ period: fiveMinutes, statistic: 'Maximum' }),
     });
   }
   // The busiest of the four functions; where one is throttled for want of concurrency, it is.
-  raise('FunctionThrottled', 'throttled', `Lambda turned it away ${forAQuarterOfAnHour}.`, {
+  raise('FunctionThrottled', `Lambda turned it away ${forAQuarterOfAnHour}.`, {
     metric: functions.ExportPage.metricThrottles({ period: fiveMinutes }),
     evaluationPeriods: 3,
   });
-  raise('StateMachineThrottled', 'throttled', `Step Functions held it up ${forAQuarterOfAnHour}.`, {
+  raise('StateMachineThrottled', `Step Functions held it up ${forAQuarterOfAnHour}.`, {
     metric: stateMachine.metricThrottled({ period: fiveMinutes }),
     evaluationPeriods: 3,
   });
-  raise('Waiting', 'waiting', 'in six hours the service asked for three hours or more of waiting.', {
+  raise('Waiting', 'in six hours the service asked for three hours or more of waiting.', {
     metric: metric('WaitSeconds', { statistic: 'Sum', period: sixHours }),
     threshold: muchWaiting,
   });
@@ -91,7 +91,7 @@ export function tableAlarms(scope: Construct, table: ITable, topic: ITopic | und
       period: fiveMinutes,
     });
     const said = `All exports: DynamoDB turned ${what} the page log away ${forAQuarterOfAnHour}.`;
-    raiseAlarm(scope, id, 'throttled', said, { metric: filled(metric, fiveMinutes), evaluationPeriods: 3 }, topic);
+    raiseAlarm(scope, id, said, { metric: filled(metric, fiveMinutes), evaluationPeriods: 3 }, topic);
   }
 }
 
@@ -100,14 +100,13 @@ type AlarmCondition = { readonly metric: IMetric } & Partial<AlarmProps>;
 
 function raiseAlarm(
   scope: Construct,
-  id: string,
-  section: RunbookSection,
+  id: AlarmId,
   what: string,
   condition: AlarmCondition,
   topic: ITopic | undefined,
 ): void {
   const alarm = new Alarm(scope, id, {
-    alarmDescription: `${what} ${whatToDo(section)}`,
+    alarmDescription: `${what} ${whatToDo(id)}`,
     threshold: 1,
     evaluationPeriods: 1,
     comparisonOperator: ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,

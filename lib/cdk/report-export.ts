@@ -14,6 +14,7 @@
 
 import { Stack } from 'aws-cdk-lib';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { IRuleTarget, Rule } from 'aws-cdk-lib/aws-events';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -23,7 +24,9 @@ import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
 import { parseSettings, serviceSettingsSchema } from '../core/settings.ts';
+import { detailTypes } from '../core/state-machine.ts';
 import { exportAlarms } from './alarms.ts';
+import { announcementRule } from './announcement-rule.ts';
 import {
   type DeployedExport,
   deployedExportSchema,
@@ -110,6 +113,24 @@ export class ReportExport extends Construct {
       freshnessMs: freshnessOf(settings.schedule),
       topic: props.alarmTopic,
     });
+  }
+
+  /**
+   * Sends `target` an event whenever a run of this very export has been published; at least once. What it holds:
+   * `docs/schemas/completed.v1.schema.json`, and `docs/consumers.md`.
+   *
+   * @example nightly.onCompleted('Load', new LambdaFunction(load))
+   */
+  onCompleted(id: string, target?: IRuleTarget): Rule {
+    return announcementRule(this, id, detailTypes.completed, target);
+  }
+
+  /**
+   * Sends `target` an event whenever an execution of this very export has failed for good; at least once. What it holds:
+   * `docs/schemas/failed.v1.schema.json`. One that is stopped, or takes too long as a whole, cannot tell: the alarms do.
+   */
+  onFailed(id: string, target?: IRuleTarget): Rule {
+    return announcementRule(this, id, detailTypes.failed, target);
   }
 }
 

@@ -6,6 +6,7 @@
 import { CfnOutput, Stack } from 'aws-cdk-lib';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Construct } from 'constructs';
+import { type InstalledExportOutput, installedExportSuffix } from '../core/installed-export-output.ts';
 import { alarmTopic } from './alarm-topic.ts';
 import { tableAlarms } from './alarms.ts';
 import { exportDashboard } from './dashboard.ts';
@@ -58,7 +59,7 @@ export class ReportExporterStack extends Stack {
     );
     this.tell('AlarmTopicArn', topic.topicArn, 'Subscribe to it to be told of alarms');
     this.tell('DashboardName', dashboard.dashboardName, 'In CloudWatch, under Dashboards');
-    for (const { exportName, stateMachine } of this.exports) {
+    for (const { exportName, stateMachine, functions, schedule } of this.exports) {
       const id = inPascalCase(exportName);
       const arn = stateMachine.stateMachineArn;
       this.tell(`${id}StateMachineArn`, arn, `The state machine of export ${exportName}`);
@@ -66,6 +67,17 @@ export class ReportExporterStack extends Stack {
         `${id}StartCommand`,
         `aws stepfunctions start-execution --state-machine-arn ${arn} --input '{}'`,
         `Starts export ${exportName} by hand`,
+      );
+      const parts: InstalledExportOutput = {
+        export: exportName,
+        stateMachineArn: arn,
+        exportPageFunction: functions.ExportPage.functionName,
+        ...(schedule === undefined ? {} : { schedule: schedule.schedule.scheduleName }),
+      };
+      this.tell(
+        `${id}${installedExportSuffix}`,
+        this.toJsonString(parts),
+        `What report-exporter --stack needs to know of ${exportName}`,
       );
     }
   }

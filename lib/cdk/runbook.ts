@@ -1,21 +1,26 @@
 /**
- * The sections of the README's chapter on trouble, as data: an alarm names the one that says what to do, and a test
- * holds the README to them.
+ * Where an alarm sends the person it wakes: `docs/runbook.md` has a section for each, by its id. A test holds the page to
+ * this list, and the list to the alarms of a deployment.
  */
 
-export const runbookChapter = 'When it fails';
+export const alarmIds = [
+  'RunFailed',
+  'RunTimedOut',
+  'NotFresh',
+  'MissedStart',
+  'FunctionThrottled',
+  'StateMachineThrottled',
+  'Waiting',
+  'TableReadsThrottled',
+  'TableWritesThrottled',
+] as const;
 
-export const runbookSections = {
-  runFailed: 'A run failed',
-  notFresh: 'No run completed in time',
-  missedStart: 'A scheduled start was missed',
-  throttled: 'AWS throttles the export',
-  waiting: 'The service makes the export wait',
-} as const;
+export type AlarmId = (typeof alarmIds)[number];
 
-export type RunbookSection = keyof typeof runbookSections;
+/** The page in the project, and the heading of its chapter on alarms. */
+export const runbook = { page: 'docs/runbook.md', alarms: 'Alarms', errors: 'Errors' } as const;
 
 /** The end of an alarm's description. */
-export function whatToDo(section: RunbookSection): string {
-  return `What to do: README, "${runbookChapter}", "${runbookSections[section]}".`;
+export function whatToDo(id: AlarmId): string {
+  return `What to do: ${runbook.page}#${id.toLowerCase()}`;
 }

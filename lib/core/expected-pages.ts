@@ -3,10 +3,10 @@
 import { isExportError } from './errors.ts';
 import { pageAt } from './layout.ts';
 import { brokenLink, type WalkedRun } from './manifest.ts';
-import type { ManifestPage } from './manifest-reader.ts';
 import type { PageEntry } from './model.ts';
 import type { PageLog, RunRef, StoreReader } from './ports.ts';
 import type { PublishedRun } from './published-runs.ts';
+import type { ManifestPage } from './published-schemas.ts';
 
 export interface Finding {
   readonly page: number | null;

@@ -51,7 +51,7 @@ export interface InstalledService {
 }
 
 export type NextStart =
-  /** `about`: by a rate, whose beats are known only from the last one. */
+  /** `about`: by a rate, whose beats are known only from the last one, or within a flexible window. */
   | { readonly kind: 'scheduled'; readonly at: Instant; readonly about: boolean; readonly expression: string }
   | { readonly kind: 'disabled'; readonly expression: string }
   | { readonly kind: 'by-hand' };

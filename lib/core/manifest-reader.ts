@@ -3,40 +3,10 @@
  * be. It is taken only as this exporter writes it, a page a line; JSON that somebody has laid out anew is refused.
  */
 
-import * as z from 'zod';
+import type { z } from 'zod';
 import { ExportError } from './errors.ts';
-import type { Instant, RunId } from './model.ts';
 import { describeProblems } from './problems.ts';
-
-const count = z.int().min(0);
-const manifestPageSchema = z.object({
-  page: z.int().min(1),
-  key: z.string(),
-  bytes: count,
-  sha256: z.string().regex(/^[0-9a-f]{64}$/),
-  reports: count.nullable(),
-  cursor: z.string().nullable(),
-});
-export type ManifestPage = z.infer<typeof manifestPageSchema>;
-const instant = z.custom<Instant>((value) => typeof value === 'string' && !Number.isNaN(Date.parse(value)));
-const manifestHeadSchema = z.object({
-  manifestVersion: z.literal(1),
-  export: z.string(),
-  run: z.custom<RunId>((value) => typeof value === 'string'),
-  sequence: count,
-  since: instant,
-  filter: z.record(z.string(), z.unknown()),
-  format: z.string(),
-  container: z.string(),
-  size: z.int().nullable(),
-  source: z.string(),
-  startedAt: instant,
-  completedAt: instant,
-  serviceStartedAt: instant.nullable(),
-  serviceCompletedAt: instant.nullable(),
-  totals: z.object({ pages: count, reports: count.nullable(), bytes: count }),
-});
-export type ManifestHead = z.infer<typeof manifestHeadSchema>;
+import { type ManifestHead, type ManifestPage, manifestHeadSchema, manifestPageSchema } from './published-schemas.ts';
 
 export interface OpenManifest {
   readonly head: ManifestHead;

@@ -148,7 +148,7 @@ export interface Surroundings {
 
 export type Clock = Pick<Surroundings, 'now' | 'sleep'>;
 
-/** One fact about a run, for logs and progress. The same words stand in alarms and in the README. */
+/** One fact about a run, for logs and progress. The same words stand in alarms and in the runbook. */
 export type ExportEvent =
   | ({ readonly event: 'run-started' | 'run-resumed' } & RunProgress)
   | (OfRun & { readonly event: 'run-restarted'; readonly abandoned: RunId; readonly reason: string })

@@ -2,11 +2,11 @@
 
 import { dirname } from 'node:path/posix';
 import { isExportError } from './errors.ts';
-import type { InstalledExport, NextStart, RunSpan, Setback } from './installation.ts';
+import type { InstalledExport, NextStart, Setback } from './installation.ts';
 import { manifestKey } from './layout.ts';
-import type { ManifestHead } from './manifest-reader.ts';
 import type { Head, Instant, PageEntry, Run, RunId } from './model.ts';
 import { findManifest } from './published-runs.ts';
+import type { ManifestHead } from './published-schemas.ts';
 
 /**
  * `running`: an execution is at work on it. `failed`, `stopped`: none is, and the next start goes on with it.
@@ -22,6 +22,8 @@ export interface RunOverview {
   readonly since: Instant | null;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
+  /** When it was completed, or given up for the run after it; null where it is not over, or nobody knows. */
+  readonly endedAt: Instant | null;
   /** When its newest page was logged; null where it has none. */
   readonly lastPageAt: Instant | null;
   readonly pages: number;
@@ -64,9 +66,16 @@ export async function overviewOf(installed: InstalledExport, most: number): Prom
 /** The runs of the export, the newest first, as far back as the page log remembers. */
 export async function* runsOf(installed: InstalledExport, head: Head | undefined): AsyncGenerator<RunOverview> {
   const active = head?.active;
-  if (active !== undefined) yield await activeRun(installed, active);
+  let newer: Instant | null = null;
+  if (active !== undefined) {
+    yield await activeRun(installed, active);
+    newer = active.startedAt;
+  }
   for await (const last of installed.log.runs(installed.name)) {
-    if (last.run !== active?.run) yield await pastRun(installed, last);
+    if (last.run === active?.run) continue;
+    const run = await pastRun(installed, last, newer);
+    yield run;
+    newer = run.startedAt;
   }
 }
 
@@ -80,6 +89,7 @@ async function activeRun(installed: InstalledExport, run: Run): Promise<RunOverv
     since: run.since,
     startedAt: run.startedAt,
     completedAt: null,
+    endedAt: null,
     ...amountOf(last),
     folder: dirname(manifestKey(run)),
     manifest: null,
@@ -92,20 +102,22 @@ function failureOf({ lastFailure }: Run): Setback | null {
   return lastFailure === undefined ? null : { kind: 'failed-run', page: null, ...lastFailure };
 }
 
-async function pastRun({ store }: InstalledExport, last: PageEntry): Promise<RunOverview> {
+async function pastRun({ store }: InstalledExport, last: PageEntry, newer: Instant | null): Promise<RunOverview> {
   const folder = dirname(last.key);
   const manifest = `${folder}/manifest.json`;
-  const head = await manifestHead(() => findManifest(store, manifest));
+  const found = await manifestHead(() => findManifest(store, manifest));
+  const head = found === 'unreadable' ? undefined : found;
   return {
     export: last.export,
     run: last.run,
-    state: head === undefined ? 'abandoned' : 'completed',
-    since: head === undefined || head === 'unreadable' ? null : head.since,
-    startedAt: head === undefined || head === 'unreadable' ? startOf(last.run) : head.startedAt,
-    completedAt: head === undefined || head === 'unreadable' ? null : head.completedAt,
+    state: found === undefined ? 'abandoned' : 'completed',
+    since: head?.since ?? null,
+    startedAt: head?.startedAt ?? startOf(last.run),
+    completedAt: head?.completedAt ?? null,
+    endedAt: head?.completedAt ?? newer,
     ...amountOf(last),
     folder,
-    manifest: head === undefined ? null : manifest,
+    manifest: found === undefined ? null : manifest,
     lastSetback: null,
   };
 }
@@ -151,10 +163,3 @@ async function completedAt(
   const found = await manifestHead(() => findManifest(store, result.manifest));
   return found === undefined || found === 'unreadable' ? null : found.completedAt;
 }
-
-export const spanOf = ({ export: name, run, startedAt, completedAt }: RunOverview): RunSpan => ({
-  export: name,
-  run,
-  startedAt,
-  ...(completedAt === null ? {} : { completedAt }),
-});

@@ -61,8 +61,9 @@ export interface StateMachineBinding {
 }
 
 export const eventSource = 'report-exporter';
-const completedDetailType = 'Report Export Run Completed';
-const failedDetailType = 'Report Export Run Failed';
+export const detailTypes = { completed: 'Report Export Completed', failed: 'Report Export Failed' } as const;
+/** Of the detail's shape (`published-schemas.ts`). */
+const eventVersion = 1;
 
 export function stateMachine(binding: StateMachineBinding): StateMachine<StateName> {
   return {
@@ -103,7 +104,7 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
         Next: 'Continued',
       },
       FinishRun: step(binding, 'FinishRun', 'Publishes the manifest, then moves the watermark', 'AnnounceCompleted'),
-      AnnounceCompleted: announcement(binding, completedDetailType, { 'result.$': '$' }, [failRun], 'Completed'),
+      AnnounceCompleted: announcement(binding, detailTypes.completed, { 'result.$': '$' }, [failRun], 'Completed'),
       FailRun: {
         ...step(binding, 'FailRun', 'Records the failure; the next start goes on from it', 'AnnounceFailed'),
         // Whatever happens here, the error that led here is what Failed must show: it stays at the top.
@@ -122,7 +123,7 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
       },
       AnnounceFailed: announcement(
         binding,
-        failedDetailType,
+        detailTypes.failed,
         { 'error.$': '$.Error', 'failed.$': '$.failed' },
         [{ ErrorEquals: ['States.ALL'], ResultPath: '$.announceFailure', Next: 'Failed' }],
         'Failed',
@@ -194,7 +195,7 @@ function announcement(
           EventBusName: binding.eventBus,
           Source: eventSource,
           DetailType: detailType,
-          Detail: { export: binding.exportName, 'execution.$': '$$.Execution.Id', ...detail },
+          Detail: { eventVersion, export: binding.exportName, 'execution.$': '$$.Execution.Id', ...detail },
         },
       ],
     },

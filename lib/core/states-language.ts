@@ -16,7 +16,7 @@ export interface Catcher {
   readonly Next: string;
 }
 
-export type Template = { readonly [key: string]: string | Template | readonly Template[] };
+export type Template = { readonly [key: string]: string | number | Template | readonly Template[] };
 
 export interface TaskState {
   readonly Type: 'Task';

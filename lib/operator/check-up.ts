@@ -75,7 +75,7 @@ async function state({ log, name }: InstalledExport): Promise<Told[]> {
     const head = await log.head(name);
     return [ok(head === undefined ? 'no run yet' : `can be read; watermark ${head.watermark?.instant ?? 'none'}`)];
   } catch (error) {
-    return [problem(error, 'see the runbook, "PageConflictError"')];
+    return [problem(error, 'see docs/runbook.md#pageconflicterror')];
   }
 }
 
@@ -105,7 +105,7 @@ async function runs(installed: InstalledExport, { option }: Installation): Promi
     const remedy = `npx report-exporter start ${installed.name} ${option}`;
     return [{ state: 'warning', message: `run ${run} is unfinished, it ${stateOfRun}${why}`, remedy }];
   } catch (error) {
-    return [problem(error, 'see the runbook')];
+    return [problem(error, 'see docs/runbook.md')];
   }
 }
 
@@ -158,7 +158,7 @@ async function service(
     const refused = isExportError(error, 'ConfigurationError');
     const remedy = refused
       ? `see whether the key is right and allowed to export (${keySource})`
-      : 'see that the service is up and can be reached from here; the runbook has a section on each error';
+      : 'see that the service is up and can be reached from here; docs/runbook.md has a section on each error';
     return [[refused ? 'key' : 'service', problem(error, remedy)]];
   }
 }

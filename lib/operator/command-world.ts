@@ -90,15 +90,21 @@ class ReaderGone extends Error {}
 
 interface Stream extends Terminal {
   readonly errored?: Error | null;
-  once?(event: 'drain' | 'error', listener: () => void): unknown;
+  on?(event: 'drain' | 'error', listener: () => void): unknown;
+  off?(event: 'drain' | 'error', listener: () => void): unknown;
 }
 
 /** Writes at the reader's pace, so that what is read from afar does not pile up here. Ends the command if the reader leaves. */
 export async function print(stream: Stream, text: string | Uint8Array): Promise<void> {
   if (stream.errored) throw new ReaderGone();
-  if (stream.write(text as string) !== false || stream.once === undefined) return;
+  if (stream.write(text as string) !== false || stream.on === undefined) return;
   await new Promise<void>((resolve) => {
-    stream.once?.('drain', resolve);
-    stream.once?.('error', resolve);
+    const goOn = () => {
+      stream.off?.('drain', goOn);
+      stream.off?.('error', goOn);
+      resolve();
+    };
+    stream.on?.('drain', goOn);
+    stream.on?.('error', goOn);
   });
 }

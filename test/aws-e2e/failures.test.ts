@@ -67,7 +67,7 @@ describe('A deployed export of a service in trouble', () => {
     });
     expect(event).toMatchObject({
       source: 'report-exporter',
-      'detail-type': 'Report Export Run Failed',
+      'detail-type': 'Report Export Failed',
       detail: { export: 'forbidden', error: 'ConfigurationError', failed: { pages: 1, resumable: true } },
     });
     expect((await keysOf(deployed, 'forbidden')).map((key) => key.split('/').at(-1))).toEqual(['page-000001.xml']);

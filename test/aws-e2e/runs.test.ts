@@ -31,7 +31,7 @@ describe('A deployed export', () => {
     const completed = await mailbox.event('says that the run has completed', ({ detail }) => isOf(detail, first.arn));
     expect(completed).toMatchObject({
       source: 'report-exporter',
-      'detail-type': 'Report Export Run Completed',
+      'detail-type': 'Report Export Completed',
       detail: { export: 'daily', execution: first.arn, result: { manifest: published.latest.manifest, reports: 7 } },
     });
     // A consumer may as well wait for the manifest itself to appear.
@@ -66,7 +66,7 @@ describe('A deployed export', () => {
       expect(refused.cause).toContain(named);
       expect(refused.states).toEqual(['BeginRun', 'FailRun', 'AnnounceFailed', 'Failed']);
       expect(await mailbox.event('says so', ({ detail }) => isOf(detail, refused.arn))).toMatchObject({
-        'detail-type': 'Report Export Run Failed',
+        'detail-type': 'Report Export Failed',
         detail: { export: 'asked', error: 'ConfigurationError', failed: { run: null } },
       });
     }

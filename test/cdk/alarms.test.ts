@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { runbookChapter, runbookSections } from '../../lib/cdk/runbook.ts';
+import { alarmIds } from '../../lib/cdk/runbook.ts';
 import { metricNamespace, metricUnits } from '../../lib/core/metric-names.ts';
 import { aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
 
@@ -52,18 +52,15 @@ describe('the alarms', () => {
     `);
   });
 
-  it('each say what has happened and which section of the README says what to do', () => {
-    const named = new Set<string>();
-    for (const { Properties } of Object.values(resourcesOf(template, 'AWS::CloudWatch::Alarm'))) {
-      const [, about, section] =
-        /^(Export nightly|All exports): .+\. What to do: README, "When it fails", "(.+)"\.$/.exec(
-          Properties.AlarmDescription,
-        ) ?? [];
-      expect(about).toBeDefined();
-      named.add(section ?? '');
-    }
-    expect(runbookChapter).toBe('When it fails');
-    expect([...named].sort()).toEqual(Object.values(runbookSections).sort());
+  it('each say what has happened, and where the runbook says what to do', () => {
+    const alarms = Object.entries(resourcesOf(template, 'AWS::CloudWatch::Alarm'));
+    const named = alarms.map(([logicalId, { Properties }]) => {
+      const id = logicalId.replace('Exportsnightly', '').replace(/[0-9A-F]{8}$/, '');
+      expect(Properties.AlarmDescription).toMatch(/^(Export nightly|All exports): .+\. What to do: /);
+      expect(Properties.AlarmDescription).toMatch(new RegExp(`: docs/runbook\\.md#${id.toLowerCase()}$`));
+      return id;
+    });
+    expect(named.sort()).toEqual([...alarmIds].sort());
   });
 
   it('tell the topic, and the topic its subscriber', () => {

@@ -9,7 +9,13 @@ import { exportDefinition } from '../../lib/cdk/export-state-machine.ts';
 import { functionLimits } from '../../lib/cdk/function-limits.ts';
 import { ReportExport } from '../../lib/cdk/report-export.ts';
 import { readFunctionEnvironment } from '../../lib/core/function-environment.ts';
+import { installedExportSchema, installedExportSuffix } from '../../lib/core/installed-export-output.ts';
 import { anApp, aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
+
+/** As text with references in it comes out. */
+interface JoinOfReferences {
+  readonly 'Fn::Join': readonly ['', readonly (string | { readonly Ref: string })[]];
+}
 
 const deployment = deploy({
   service: { baseUrl: 'https://reports.example.com', vendor: 'ACME', totalTimeout: 'PT2M' },
@@ -215,6 +221,28 @@ describe('what all exports share', () => {
         'ApiKeySecretId',
       ]),
     );
+  });
+
+  it('tells by an output for each export what its operator needs to find it', () => {
+    const { template } = deploy({ exports: [{ name: 'daily', schedule: aSchedule() }, { name: 'by-hand' }] });
+    const told = (name: string) => {
+      const outputs = (template.toJSON() as { Outputs: Record<string, { Value: JoinOfReferences }> }).Outputs;
+      const parts = outputs[`${name}${installedExportSuffix}`]?.Value['Fn::Join'][1] ?? [];
+      return installedExportSchema.parse(
+        JSON.parse(parts.map((part) => (typeof part === 'string' ? part : part.Ref)).join('')),
+      );
+    };
+    expect(told('Daily')).toEqual({
+      export: 'daily',
+      stateMachineArn: resource(template, 'AWS::StepFunctions::StateMachine', 'Exportsdaily').id,
+      exportPageFunction: resource(template, 'AWS::Lambda::Function', 'ExportsdailyExportPage').id,
+      schedule: resource(template, 'AWS::Scheduler::Schedule', 'Exportsdaily').id,
+    });
+    expect(told('ByHand')).toEqual({
+      export: 'by-hand',
+      stateMachineArn: resource(template, 'AWS::StepFunctions::StateMachine', 'Exportsbyhand').id,
+      exportPageFunction: resource(template, 'AWS::Lambda::Function', 'ExportsbyhandExportPage').id,
+    });
   });
 
   it('keeps logs as long as it is told', () => {

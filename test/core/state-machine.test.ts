@@ -107,6 +107,16 @@ describe('the state machine', () => {
     expect(machine.States.Failed).toMatchObject({ ErrorPath: '$.Error', CausePath: '$.Cause' });
   });
 
+  it('announces under the names and the version that consumers build on', () => {
+    const announced = ['AnnounceCompleted', 'AnnounceFailed'].map(
+      (name) => (machine.States[name as 'AnnounceFailed'] as TaskState).Parameters.Entries,
+    );
+    expect(announced).toMatchObject([
+      [{ Source: 'report-exporter', DetailType: 'Report Export Completed', Detail: { eventVersion: 1 } }],
+      [{ Source: 'report-exporter', DetailType: 'Report Export Failed', Detail: { eventVersion: 1 } }],
+    ]);
+  });
+
   it('gives each task a timeout', () => {
     for (const [, task] of tasks) expect(task.TimeoutSeconds).toBeGreaterThan(0);
   });

@@ -1,7 +1,9 @@
 /** What is deployed: each function's one file runs by itself, and holds what it needs and no more. */
 
 import { execFile } from 'node:child_process';
+import { globSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
+import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -111,11 +113,50 @@ describe('a built function holds what it needs', () => {
     'finish-run': ['@aws-sdk/client-dynamodb', '@aws-sdk/client-s3'],
     'fail-run': ['@aws-sdk/client-dynamodb'],
   };
-  const strangers = ['aws-cdk-lib', 'constructs', 'aws-local-stepfunctions', 'commander', 'node:sqlite', 'esbuild'];
+  const strangers = [
+    'aws-cdk-lib',
+    'constructs',
+    'aws-local-stepfunctions',
+    'commander',
+    'node:sqlite',
+    'esbuild',
+    // The operator's commands share the room with the functions.
+    '@aws-sdk/client-cloudformation',
+    '@aws-sdk/client-lambda',
+    '@aws-sdk/client-scheduler',
+    'croner',
+  ];
 
   it.each(functionNames)('%s, and no more', (name) => {
     const looked = [...sdk, 'undici', 'saxes', ...strangers];
     expect(looked.filter((each) => bundles[name].holds.has(each)).sort()).toEqual([...needs[name]].sort());
+  });
+
+  it.each(functionNames)('%s, and nothing of what only readers need', (name) => {
+    expect(bundles[name].modules).toContain('lib/core/errors.ts');
+    expect(bundles[name].modules).not.toContain('lib/core/published-schemas.ts');
+  });
+
+  it('and nothing of what only an operator needs, though it shares the room', () => {
+    const inFunctions = new Set(functionNames.flatMap((name) => [...bundles[name].modules]));
+    const others = globSync('lib/aws/*.ts').filter((file) => !inFunctions.has(file));
+    expect(others.map((file) => basename(file, '.ts')).sort()).toEqual([
+      'aws-refusals',
+      'cron-time',
+      'execution-end',
+      'execution-history',
+      'follow-execution',
+      'history-failures',
+      'installed-export',
+      'next-start',
+      'operator-clients',
+      'passing-errors',
+      'run-progress',
+      'setbacks',
+      'stack-installation',
+      'stack-outputs',
+      'trouble-teller',
+    ]);
   });
 
   it.each(functionNames)('%s, so that nothing is left to be found at its destination but Node', (name) => {

@@ -1,4 +1,4 @@
-/** Holds the house to its plan: which room may import what (README, "The rooms"). */
+/** Holds the house to its plan: which room may import what (docs/development.md, "The rooms"). */
 
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';

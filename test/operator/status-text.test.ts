@@ -20,6 +20,7 @@ const aRunOverview = (overrides: Partial<RunOverview> = {}): RunOverview => ({
   since: at('2026-11-19T02:00:00Z'),
   startedAt: at('2026-11-20T02:00:00Z'),
   completedAt: at('2026-11-20T02:03:20Z'),
+  endedAt: at('2026-11-20T02:03:20Z'),
   lastPageAt: at('2026-11-20T02:03:10Z'),
   pages: 1_204,
   reports: 12_031,

@@ -13,6 +13,8 @@ export interface BundledFunction {
   readonly bytes: number;
   /** The packages that went in, and the built-ins that our own modules import. */
   readonly holds: ReadonlySet<string>;
+  /** Our own modules that went in, by their paths in the project. */
+  readonly modules: ReadonlySet<string>;
   /** What it imports when it runs, or would if it ever came to that. */
   readonly imports: ReadonlySet<string>;
 }
@@ -40,6 +42,7 @@ export async function bundleFunction(name: FunctionName, directory: string): Pro
     file,
     bytes: (await stat(file)).size,
     holds: new Set(inputs.flatMap(({ owner, imports }) => (owner === undefined ? imports : [owner]))),
+    modules: new Set(Object.keys(metafile.inputs).filter((path) => packageOf(path) === undefined)),
     imports: new Set(Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path))),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * The real app, deployed by the real CDK CLI: synthesized from a cdk.json that differs from the project's in its settings
- * alone, and deployed as it was synthesized, but for what MiniStack does not know.
+ * The real app, or another with its stack in it, deployed by the real CDK CLI: synthesized from a cdk.json that differs from
+ * the project's in its settings alone, and deployed as it was synthesized, but for what MiniStack does not know.
  */
 
 import { readFile, writeFile } from 'node:fs/promises';
@@ -14,12 +14,11 @@ import { accountId, credentials, region } from '../emulators/ministack.ts';
 const project = join(import.meta.dirname, '../../..');
 const work = inject('workDirectory');
 const assembly = join(work, 'cdk.out');
-const outputsFile = join(work, 'outputs.json');
 
 export type Outputs = Readonly<Record<string, string>>;
 
 /** Of what cdk.json holds, what the tests set. */
-interface Settings {
+export interface Settings {
   readonly stackName: string;
   readonly service: ServiceInput;
   readonly bucket: { readonly prefix: string };
@@ -33,21 +32,34 @@ export async function bootstrap(): Promise<void> {
 
 /** Deploys the stack with these settings, or brings it up to them. Resolves to its outputs. */
 export async function deploy(settings: Settings): Promise<Outputs> {
+  const app = { file: join(project, 'bin/app.ts'), context: { [contextKey]: settings }, assembly };
+  return (await deployApp(app, [settings.stackName]))[settings.stackName] ?? {};
+}
+
+interface App {
+  readonly file: string;
+  /** What its cdk.json has under `context`, beside the feature flags of the project's. */
+  readonly context: Readonly<Record<string, unknown>>;
+  /** A folder of its own, for what is made of it. */
+  readonly assembly: string;
+}
+
+/** Deploys every stack of an app. Resolves to their outputs, by the stack's name. */
+export async function deployApp(app: App, stackNames: readonly string[]): Promise<Readonly<Record<string, Outputs>>> {
   const { context, ...rest } = JSON.parse(await readFile(join(project, 'cdk.json'), 'utf8'));
-  const config = {
-    ...rest,
-    app: `"${process.execPath}" "${join(project, 'bin/app.ts')}"`,
-    context: { ...context, [contextKey]: settings },
-  };
+  const config = { ...rest, app: `"${process.execPath}" "${app.file}"`, context: { ...context, ...app.context } };
   await writeFile(join(work, 'cdk.json'), JSON.stringify(config));
-  await cdk('synth', '--quiet', '--output', assembly);
-  await adapt(templateFile(settings.stackName));
-  await cdk('deploy', '--app', assembly, '--require-approval', 'never', '--outputs-file', outputsFile);
-  return JSON.parse(await readFile(outputsFile, 'utf8'))[settings.stackName];
+  await cdk('synth', '--quiet', '--output', app.assembly);
+  for (const stackName of stackNames) await adapt(templateFile(stackName, app.assembly));
+  const outputsFile = `${app.assembly}.outputs.json`;
+  const unasked = ['--require-approval', 'never', '--outputs-file', outputsFile];
+  await cdk('deploy', '--app', app.assembly, ...stackNames, ...unasked);
+  return JSON.parse(await readFile(outputsFile, 'utf8'));
 }
 
 /** The template as it was deployed. */
-export const templateFile = (stackName: string): string => join(assembly, `${stackName}.template.json`);
+export const templateFile = (stackName: string, folder = assembly): string =>
+  join(folder, `${stackName}.template.json`);
 
 interface Template {
   readonly Resources: Readonly<

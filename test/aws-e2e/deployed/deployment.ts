@@ -63,7 +63,7 @@ async function deployFirst(): Promise<{ outputs: Outputs; events: string }> {
 }
 
 /** Puts an API key into the secret, as an operator does. */
-export async function putKey({ secretId }: Deployment, key: string): Promise<void> {
+export async function putKey({ secretId }: Pick<Deployment, 'secretId'>, key: string): Promise<void> {
   await secretsManager.send(new PutSecretValueCommand({ SecretId: secretId, SecretString: key }));
 }
 

@@ -1,0 +1,285 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { delimiter, dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { promisify } from 'node:util';
+import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
+import { CopyObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import { build } from 'esbuild';
+import { beforeAll, describe, expect, inject, it } from 'vitest';
+import { onPage, refusing } from '../../lib/report-service/simulator/fault-scripts.ts';
+import { exampleIn } from '../support/doc-pages.ts';
+import type { Manifest } from '../support/export-bench.ts';
+import { problemsIn } from '../support/published-schemas.ts';
+import { s3 } from './deployed/aws.ts';
+import { deployApp } from './deployed/cdk.ts';
+import type { ConsumerAppSettings } from './deployed/consumer-app.ts';
+import { prefix, putKey, theDeployment, theKey, vendor } from './deployed/deployment.ts';
+import { eventually } from './deployed/eventually.ts';
+import { run } from './deployed/executions.ts';
+import { openMailbox } from './deployed/mailbox.ts';
+import { openService } from './deployed/service.ts';
+import { credentials, region } from './emulators/ministack.ts';
+import { pythonEnvironment } from './emulators/python.ts';
+
+const page = 'docs/consumers.md';
+const work = inject('workDirectory');
+const [watched, other] = ['ConsumersWatched', 'ConsumersOther'];
+const hasJq = await promisify(execFile)('jq', ['--version']).then(
+  () => true,
+  () => false,
+);
+
+interface Credentials {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+}
+
+describe('The examples of docs/consumers.md', () => {
+  let python: string;
+  let deployments: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  let mailbox: ReturnType<typeof openMailbox>;
+  let reader: Credentials;
+  const output = (name: string, stackName = watched): string => {
+    const value = deployments[stackName]?.[name];
+    if (value === undefined) throw new Error(`Stack ${stackName} has no output ${name}`);
+    return value;
+  };
+
+  beforeAll(async () => {
+    mailbox = openMailbox((await theDeployment()).events);
+    python = await pythonEnvironment();
+    deployments = await deployApp(await theApp(), [watched, other]);
+    for (const stackName of [watched, other]) {
+      await putKey({ secretId: output('ApiKeySecretId', stackName) }, theKey);
+    }
+    const asked = ['iam', 'create-access-key', '--user-name', output('ReaderName'), '--output', 'json'];
+    const { AccessKey } = JSON.parse((await runAs(credentials, 'aws', asked)).stdout);
+    reader = { accessKeyId: AccessKey.AccessKeyId, secretAccessKey: AccessKey.SecretAccessKey };
+  });
+
+  /** Makes a run that completes, with its event and its manifest as they are found there. */
+  async function aRunOf(stackName = watched) {
+    const end = await run(output('NightlyStateMachineArn', stackName));
+    expect(end.states.at(-1)).toBe('Completed');
+    const event = await mailbox.event('tells of the run', isOf(end.arn));
+    const { manifest: key } = (event.detail as { result: { manifest: string } }).result;
+    return {
+      event,
+      key,
+      manifest: JSON.parse(await textAt(output('BucketName', stackName), prefix + key)) as Manifest,
+    };
+  }
+
+  it('are told by events, manifests and pointers that are as their schemas say', async () => {
+    await using service = await openService(3);
+    const { event, manifest } = await aRunOf();
+    expect(problemsIn('completed.v1', event.detail)).toEqual([]);
+    expect(problemsIn('manifest.v1', manifest)).toEqual([]);
+    const latest = JSON.parse(await textAt(output('BucketName'), `${prefix}nightly/latest.json`));
+    expect(problemsIn('latest.v1', latest)).toEqual([]);
+    expect(service.exchanges).toHaveLength(2);
+  });
+
+  it('a function that waits for runs copies their pages, once or twice', async () => {
+    await using service = await openService(5);
+    const { event, key, manifest } = await aRunOf();
+
+    const copies = await eventually('the pages to be copied', async () => {
+      const keys = (await keysIn(output('OurBucket'))).filter((each) => each.startsWith(dirname(key)));
+      return keys.length === manifest.pages.length ? keys : undefined;
+    });
+    expect(copies).toEqual(manifest.pages.map((each) => each.key));
+    for (const each of copies) {
+      expect(await textAt(output('OurBucket'), each)).toBe(await textAt(output('BucketName'), prefix + each));
+    }
+
+    // The event comes again.
+    expect(await invoke(output('LoadFunction'), event)).toEqual({ run: manifest.run, pages: manifest.pages.length });
+    const newer = { ...event, detail: { ...(event.detail as object), eventVersion: 2 } };
+    expect(await invoke(output('LoadFunction'), newer)).toMatchObject({
+      errorMessage: expect.stringContaining('is new to this function'),
+    });
+    expect(service.exchanges.length).toBeGreaterThan(0);
+  });
+
+  it('who waits for runs and failures of an export hears of them, and of none of its namesake elsewhere', async () => {
+    const heard: unknown[] = [];
+    const ourMailbox = openMailbox(output('HeardUrl'));
+    const hear = async (arn: string) =>
+      await ourMailbox.event('tells of our run', (each) => {
+        heard.push((each.detail as { execution: string }).execution);
+        return isOf(arn)(each);
+      });
+    const failed = async (stackName: string) => {
+      await using _ = await openService(5, { faults: onPage(1, refusing(404)) });
+      return await run(output('NightlyStateMachineArn', stackName), { restart: true });
+    };
+    // Theirs come first: had we heard of them, it would have been before ours.
+    const theirFailure = await failed(other);
+    const ourFailure = await failed(watched);
+    const event = await hear(ourFailure.arn);
+    expect(event['detail-type']).toBe('Report Export Failed');
+    expect(problemsIn('failed.v1', event.detail)).toEqual([]);
+
+    await using _ = await openService(5);
+    const theirRun = await aRunOf(other);
+    const ourRun = await aRunOf();
+    const completed = await hear((ourRun.event.detail as { execution: string }).execution);
+    expect(completed.detail).toEqual(ourRun.event.detail);
+
+    const theirs = [theirFailure.arn, (theirRun.event.detail as { execution: string }).execution];
+    expect(heard.filter((each) => theirs.includes(each as string))).toEqual([]);
+    // Those who asked for everything were told of both.
+    await mailbox.event('tells of their failure', isOf(theirFailure.arn));
+  });
+
+  it.skipIf(!hasJq)('a shell loop catches up on every run since the last time, in order', async () => {
+    await using service = await openService(3);
+    const directory = await mkdtemp(join(work, 'catch-up-'));
+    const script = join(directory, 'catch-up.sh');
+    await writeFile(script, exampleIn(page, 'catch-up.sh'));
+    const catchUp = async (exportName = 'nightly') =>
+      await asReader('bash', [script, output('BucketName'), prefix, exportName, join(directory, exportName)]);
+
+    const before = await publishedRuns();
+    const first = await aRunOf();
+    // A run under way: it has a page, and no manifest.
+    const [page1] = first.manifest.pages;
+    if (page1 === undefined) throw new Error('the run has no page');
+    const unfinished = page1.key.replace(/run=[^/]*/, 'run=20991231T235959Z-ffffff');
+    await s3.send(
+      new CopyObjectCommand({
+        Bucket: output('BucketName'),
+        Key: prefix + unfinished,
+        CopySource: `${output('BucketName')}/${prefix}${page1.key}`,
+      }),
+    );
+    const runs = [...before, first.manifest.run];
+    expect((await catchUp()).stdout.split('\n').map((line) => line.split(/[ :]/)[1])).toEqual([...runs, undefined]);
+
+    service.arrive(4, 5);
+    const second = await aRunOf();
+    expect((await catchUp()).stdout).toBe(`run ${second.manifest.run}: ${second.manifest.pages.length} pages\n`);
+    expect((await catchUp()).stdout).toBe('');
+    for (const { key } of [...first.manifest.pages, ...second.manifest.pages]) {
+      const copy = await readFile(join(directory, 'nightly', key), 'utf8');
+      expect(copy).toBe(await textAt(output('BucketName'), prefix + key));
+    }
+    // Readers of one export see nothing of another: that is an error, and not an export without runs.
+    await expect(catchUp('weekly')).rejects.toThrow(/AccessDenied/);
+  });
+
+  it('Python keeps each report of the newest run once, whatever runs overlap', async () => {
+    await using service = await openService(0);
+    const directory = await mkdtemp(join(work, 'newest-run-'));
+    const [script, database] = [join(directory, 'newest_run.py'), join(directory, 'reports.sqlite')];
+    await writeFile(script, exampleIn(page, 'newest_run.py'));
+    const readNewest = async () =>
+      (await asReader(python, [script, output('BucketName'), prefix, 'nightly', database])).stdout;
+    const kept = () => {
+      using db = new DatabaseSync(database, { readOnly: true });
+      return db.prepare('SELECT id, xml FROM report ORDER BY id').all();
+    };
+
+    service.arrive(1, 2, 3);
+    const first = await aRunOf();
+    expect(await readNewest()).toBe(`run ${first.manifest.run}: 3 reports\n`);
+    service.arrive(4, 5);
+    const second = await aRunOf();
+    // The overlap has brought the first three again.
+    expect(await readNewest()).toBe(`run ${second.manifest.run}: 5 reports\n`);
+    expect(kept()).toEqual([1, 2, 3, 4, 5].map((n) => ({ id: `r${n}`, xml: `<r id="r${n}" />` })));
+
+    const [damaged] = second.manifest.pages;
+    const Key = prefix + (damaged?.key ?? '');
+    await s3.send(new PutObjectCommand({ Bucket: output('BucketName'), Key, Body: '<reports/>' }));
+    await expect(readNewest()).rejects.toThrow(/Page 1 of run .* is not what its manifest says/);
+    expect(kept()).toHaveLength(5);
+  });
+
+  async function theApp() {
+    const load = join(work, 'load');
+    await mkdir(load, { recursive: true });
+    const source = join(load, 'load-run.mjs');
+    await writeFile(source, exampleIn(page, 'load-run.mjs'));
+    await build({
+      entryPoints: [source],
+      outfile: join(load, 'bundle/index.mjs'),
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      // Lambda has the SDK; here, the bundle does.
+      nodePaths: [join(import.meta.dirname, '../../node_modules')],
+      banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+      logLevel: 'error',
+    });
+    const settings: ConsumerAppSettings = {
+      stackNames: [watched, other],
+      deployment: {
+        service: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor },
+        bucket: { prefix },
+        exports: [{ name: 'nightly', size: 2, since: { overlap: 'P1D' } }],
+      },
+      load: join(load, 'bundle'),
+      policy: exampleIn(page, 'reader-policy.json'),
+    };
+    const file = join(work, 'consumers.json');
+    await writeFile(file, JSON.stringify(settings));
+    return {
+      file: join(import.meta.dirname, 'deployed/consumer-app.ts'),
+      context: { consumers: file },
+      assembly: join(work, 'consumers.out'),
+    };
+  }
+
+  /** Who may do what the page says a reader may. @throws with what the command said, if it fails */
+  const asReader = (command: string, parameters: readonly string[]) => runAs(reader, command, parameters);
+
+  async function runAs(who: Credentials, command: string, parameters: readonly string[]) {
+    const nowhere = join(work, 'no-such-file');
+    return await promisify(execFile)(command, parameters, {
+      env: {
+        PATH: [dirname(python), process.env.PATH].join(delimiter),
+        AWS_ENDPOINT_URL: inject('miniStack'),
+        AWS_REGION: region,
+        AWS_DEFAULT_REGION: region,
+        AWS_ACCESS_KEY_ID: who.accessKeyId,
+        AWS_SECRET_ACCESS_KEY: who.secretAccessKey,
+        AWS_CONFIG_FILE: nowhere,
+        AWS_SHARED_CREDENTIALS_FILE: nowhere,
+        NO_PROXY: '127.0.0.1',
+      },
+    });
+  }
+
+  /** In the order in which they were published. */
+  async function publishedRuns(): Promise<string[]> {
+    const bucket = output('BucketName');
+    const manifests = (await keysIn(bucket)).filter((key) => key.endsWith('/manifest.json'));
+    const read = await Promise.all(manifests.map(async (key) => JSON.parse(await textAt(bucket, key))));
+    return read.sort((a, b) => a.sequence - b.sequence).map((each) => each.run);
+  }
+});
+
+/** What the function answers, or the error it ends with. */
+async function invoke(FunctionName: string, event: unknown): Promise<unknown> {
+  const lambda = new LambdaClient({ endpoint: inject('miniStack'), region, credentials });
+  const { Payload } = await lambda.send(new InvokeCommand({ FunctionName, Payload: JSON.stringify(event) }));
+  return JSON.parse(Payload?.transformToString() ?? 'null');
+}
+
+const isOf =
+  (execution: string) =>
+  ({ detail }: { readonly detail: unknown }): boolean =>
+    (detail as { execution?: unknown }).execution === execution;
+
+async function textAt(Bucket: string, Key: string): Promise<string> {
+  const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
+  return (await Body?.transformToString()) ?? '';
+}
+
+async function keysIn(Bucket: string): Promise<string[]> {
+  const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket }));
+  return Contents.map(({ Key = '' }) => Key);
+}

@@ -1,0 +1,241 @@
+import { StopExecutionCommand } from '@aws-sdk/client-sfn';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openStack } from '../../lib/aws/stack-installation.ts';
+import type { Installation, InstalledExport, Retry, RunSpan, StartRequest } from '../../lib/core/installation.ts';
+import type { ExportEvent } from '../../lib/core/ports.ts';
+import { realSurroundings } from '../../lib/local/run-locally.ts';
+import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/fault-scripts.ts';
+import { collect } from '../support/builders.ts';
+import { stepFunctions } from './deployed/aws.ts';
+import { eventually } from './deployed/eventually.ts';
+import { asAnOperator, deployOperatedStack, operatedStack } from './deployed/operated-stack.ts';
+import { openService } from './deployed/service.ts';
+
+/** A start that is followed: to its end, or only until it is known to be made. */
+function follow(installed: InstalledExport, request: StartRequest = {}, until: 'its end' | 'the start' = 'its end') {
+  const events: ExportEvent[] = [];
+  const retries: Retry[] = [];
+  const said: string[] = [];
+  const interruption = new AbortController();
+  const end = installed.start(request, {
+    follow: true,
+    emit: (event) => events.push(event),
+    onRetry: (retry) => retries.push(retry),
+    say: (text) => {
+      said.push(text);
+      if (until === 'the start') interruption.abort();
+    },
+    signal: interruption.signal,
+  });
+  const executions = () => said.map((text) => text.slice(text.indexOf('arn:')));
+  return { end, events, retries, executions };
+}
+
+/** The span of the run that the export's head speaks of. */
+async function newestRun({ log, name }: InstalledExport): Promise<RunSpan> {
+  const head = await log.head(name);
+  if (head?.active !== undefined) return head.active;
+  const { done, value } = await log.runs(name)[Symbol.asyncIterator]().next();
+  if (done === true) throw new Error(`Export ${name} has no run`);
+  return { export: name, run: value.run, startedAt: (await firstOf(log.entries(value))).loggedAt };
+}
+
+async function firstOf<T>(items: AsyncIterable<T>): Promise<T> {
+  for await (const item of items) return item;
+  throw new Error('There is none');
+}
+
+describe('A deployed stack, to its operator,', () => {
+  let stack: Installation;
+  beforeAll(async () => {
+    await deployOperatedStack();
+    stack = await openStack({ stackName: operatedStack, env: asAnOperator(), surroundings: realSurroundings });
+  });
+  afterAll(async () => await stack[Symbol.asyncDispose]());
+
+  it('is known by its outputs, and an export by what it was deployed with', async () => {
+    expect(stack.name).toBe(`stack ${operatedStack} in us-east-1`);
+    expect(stack.option).toBe(`--stack ${operatedStack}`);
+    expect(await stack.exportNames()).toEqual([
+      'commanded',
+      'followed',
+      'idle',
+      'overlapped',
+      'segmented',
+      'timed',
+      'troubled',
+    ]);
+    const segmented = await stack.open('segmented');
+    expect(segmented.definition).toMatchObject({ name: 'segmented', request: { size: 1, format: 'XML' } });
+    expect(segmented.definition.limits.turnsPerExecution).toBe(2);
+    expect(segmented.service).toMatchObject({ vendor: 'ACME', cursorIn: 'query' });
+    expect(segmented.service.keySource).toMatch(/^secret arn:aws:secretsmanager:/);
+    expect(segmented.store.locate('segmented/latest.json')).toMatch(/^s3:\/\/.*\/reports\/segmented\/latest\.json$/);
+    await expect(stack.open('daily')).rejects.toThrow(
+      /no export daily in stack .* It holds commanded, followed, idle,/,
+    );
+  });
+
+  it('says when an export starts by itself', async () => {
+    expect(await (await stack.open('followed')).nextStart()).toEqual({ kind: 'by-hand' });
+    expect(await (await stack.open('idle')).nextStart()).toEqual({ kind: 'disabled', expression: 'rate(1 day)' });
+    expect(await (await stack.open('timed')).nextStart()).toEqual({
+      kind: 'scheduled',
+      at: '2199-01-01T02:30:00Z',
+      about: false,
+      expression: 'cron(30 2 1 JAN ? 2199)',
+    });
+  });
+
+  it('is looked for in vain under another name, and its neighbours are named', async () => {
+    const lost = openStack({ stackName: 'Nowhere', env: asAnOperator(), surroundings: realSurroundings });
+    await expect(lost).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/no stack Nowhere in us-east-1.*ReportExporterOperated.*AWS_PROFILE.*cdk deploy/),
+    });
+    const toolkit = openStack({ stackName: 'CDKToolkit', env: asAnOperator(), surroundings: realSurroundings });
+    await expect(toolkit).rejects.toThrow(/CDKToolkit holds no exports: it is not one of Report Exporter/);
+  });
+
+  it('asks the service with the key from the secret, page by page', async () => {
+    await using service = await openService(3);
+    const { service: installed, definition } = await stack.open('followed');
+    await using client = await installed.connect(() => undefined);
+    const since = '1970-01-01T00:00:00Z' as RunSpan['startedAt'];
+    const page = await client.fetchPage({ request: definition.request, since, cursor: null, label: 'page 1' });
+    expect(Buffer.concat(await collect(page.body)).toString()).toContain('<r id="r1"');
+    expect(service.exchanges.map(({ status }) => status)).toEqual([200]);
+  });
+
+  it('makes a run that is followed, page by page, to its manifest', async () => {
+    const installed = await stack.open('followed');
+    await using service = await openService(7, { holdBack: 'r5' });
+
+    const run = follow(installed);
+    await service.heldBack;
+    await eventually('the second page to be told of', async () =>
+      run.events.find((event) => event.event === 'page-exported' && event.page === 2),
+    );
+    service.release();
+
+    const end = await run.end;
+    expect(end).toMatchObject({ status: 'completed', result: { export: 'followed', pages: 4, reports: 7 } });
+    if (end.status !== 'completed') throw new Error('It has not completed');
+    expect(end.manifest).toBe(installed.store.locate(end.result.manifest));
+    expect(run.events[0]).toMatchObject({ event: 'run-started', run: end.result.run, pages: 0, page: 1, segment: 1 });
+    expect(run.events.at(-2)).toMatchObject({ event: 'page-exported', page: 4, totalReports: 7 });
+    expect(run.events.at(-1)).toMatchObject({ event: 'run-completed', manifest: end.result.manifest });
+    const manifest = await installed.store.read(end.result.manifest);
+    if (manifest === undefined) throw new Error('The manifest is not there');
+    expect(JSON.parse(Buffer.concat(await collect(manifest)).toString())).toMatchObject({ run: end.result.run });
+    expect(await collect(installed.setbacks(await newestRun(installed)))).toEqual([]);
+  });
+
+  it('follows a run through all its executions', async () => {
+    const installed = await stack.open('segmented');
+    await using _ = await openService(5);
+
+    const run = follow(installed);
+
+    expect(await run.end).toMatchObject({ status: 'completed', result: { pages: 5, reports: 5 } });
+    const { run: id } = await newestRun(installed);
+    expect(run.executions()).toEqual([
+      expect.stringContaining(':by-hand-'),
+      expect.stringMatching(new RegExp(`:${id}-2$`)),
+      expect.stringMatching(new RegExp(`:${id}-3$`)),
+    ]);
+    expect(run.events.filter(({ event }) => event === 'run-started')).toHaveLength(1);
+    expect(run.events.at(-2)).toMatchObject({ event: 'page-exported', page: 5, totalReports: 5 });
+  });
+
+  it('starts a run without staying, lets a start beside it be skipped, and tells who is at work', async () => {
+    const installed = await stack.open('overlapped');
+    await using service = await openService(5, { holdBack: 'r3' });
+    const unheard = () => undefined;
+    const started = await installed.start(
+      {},
+      { follow: false, emit: unheard, say: unheard, onRetry: unheard, signal: new AbortController().signal },
+    );
+    if (started.status !== 'started') throw new Error(`It was ${started.status}`);
+    await service.heldBack;
+    const { run: id } = await newestRun(installed);
+
+    const skipped = await follow(installed).end;
+
+    expect(skipped).toMatchObject({ status: 'skipped', reason: expect.stringContaining(`run ${id} is still being`) });
+    expect(await installed.executions.isRunning(started.execution)).toBe(true);
+
+    // Whoever stops watching stops nothing.
+    const fresh = { restart: true, since: '2026-11-20T00:00:02Z' as RunSpan['startedAt'] };
+    const restarted = follow(installed, fresh, 'the start');
+    expect(await restarted.end).toEqual({ status: 'started', execution: restarted.executions()[0], run: null });
+    await eventually('the end of the new run', async () => (await installed.log.head('overlapped'))?.lastCompleted);
+    service.release();
+    expect((await installed.log.head('overlapped'))?.lastCompleted?.result.since).toBe('2026-11-20T00:00:02Z');
+  });
+
+  it('tells of failed attempts and waits while they last, and of how a run failed; the next start goes on', async () => {
+    const installed = await stack.open('troubled');
+    {
+      const faults = together(
+        onPage(2, refusing(503), { times: 2 }),
+        onPage(3, throttled('4')),
+        onPage(4, refusing(403)),
+      );
+      await using _ = await openService(9, { faults });
+
+      const run = follow(installed);
+
+      const message = expect.stringContaining('answered 403 for page 4');
+      const failed = { pages: 3, reports: 6, error: 'ConfigurationError', message, resumable: true };
+      expect(await run.end).toMatchObject({ status: 'failed', failed });
+      expect(run.events.at(-1)).toMatchObject({ event: 'run-failed', ...failed });
+      expect(run.retries).toEqual(
+        [1, 2].map((attempt) => ({
+          state: 'ExportPage',
+          error: 'ServiceUnavailableError',
+          message: expect.stringContaining('answered 503 for page 2'),
+          attempt,
+          attempts: 20,
+        })),
+      );
+      expect(run.events).toContainEqual(
+        expect.objectContaining({ event: 'service-asked-to-wait', page: 3, seconds: 4, inside: false }),
+      );
+    }
+    const span = await newestRun(installed);
+    const inWords = (page: number, status: number) => expect.stringContaining(`answered ${status} for page ${page}`);
+    const at = expect.stringMatching(/^20.*Z$/);
+    const setbacks = [
+      ...[1, 2].map(() => ({
+        kind: 'failed-attempt',
+        at,
+        page: 2,
+        error: 'ServiceUnavailableError',
+        message: inWords(2, 503),
+      })),
+      { kind: 'wait', at, page: 3, seconds: 4 },
+      { kind: 'failed-run', at, page: 4, error: 'ConfigurationError', message: inWords(4, 403) },
+    ];
+    expect(await collect(installed.setbacks(span))).toEqual(setbacks);
+    expect(await installed.lastSetback(span)).toEqual(setbacks.at(-1));
+
+    await using service = await openService(9, { holdBack: 'r9' });
+    const stopped = follow(installed);
+    await service.heldBack;
+    const [executionArn] = stopped.executions();
+    await stepFunctions.send(new StopExecutionCommand({ executionArn, cause: 'The test stops it' }));
+    expect(await stopped.end).toMatchObject({
+      status: 'failed',
+      failed: { run: span.run, pages: 4, error: 'ExecutionAborted', message: 'The test stops it', resumable: true },
+    });
+
+    const resumed = follow(installed);
+    expect(await resumed.end).toMatchObject({ status: 'completed', result: { run: span.run, pages: 5, reports: 9 } });
+    service.release();
+    expect(resumed.events[0]).toMatchObject({ event: 'run-resumed', run: span.run, page: 5, pages: 4, reports: 8 });
+    const stop = { kind: 'failed-run', at, page: 5, error: 'ExecutionAborted', message: 'The test stops it' };
+    expect(await collect(installed.setbacks(span))).toEqual([...setbacks, stop]);
+    expect(await installed.lastSetback(span)).toBeUndefined();
+  });
+});

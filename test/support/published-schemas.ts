@@ -1,0 +1,20 @@
+/** The schemas as readers have them: the files in `docs/schemas`, and a validator that is not ours. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import type { PublishedName } from '../../lib/core/published-schemas.ts';
+
+export const schemaFile = (name: PublishedName): string =>
+  join(import.meta.dirname, '../../docs/schemas', `${name}.schema.json`);
+
+const ajv = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true });
+const validators = new Map<PublishedName, ValidateFunction>();
+
+/** What the schema finds wrong with `value`, as it is after a journey as JSON; nothing where it is as promised. */
+export function problemsIn(name: PublishedName, value: unknown): string[] {
+  const validate = validators.get(name) ?? ajv.compile(JSON.parse(readFileSync(schemaFile(name), 'utf8')));
+  validators.set(name, validate);
+  validate(JSON.parse(JSON.stringify(value)));
+  return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`);
+}
