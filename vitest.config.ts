@@ -3,8 +3,8 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    // They need more than Node, `npm run test:aws`, or minutes and gigabytes, `npm run test:large`.
-    exclude: ['test/aws-e2e/**', 'test/large/**'],
+    // They need more than Node, `npm run test:aws` and `test:browser`, or minutes and gigabytes, `npm run test:large`.
+    exclude: ['test/aws-e2e/**', 'test/browser/**', 'test/large/**'],
     setupFiles: ['test/support/fuzz-seed.ts'],
     // Two cores are what a small CI machine has; more workers only queue.
     maxWorkers: 2,

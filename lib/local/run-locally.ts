@@ -21,7 +21,7 @@ export interface LocalRun extends Omit<InterpretOptions, 'onRetry'> {
   readonly watching: (stateFile: string) => LocalWatching;
 }
 
-export interface LocalWatching extends Required<Pick<InterpretOptions, 'onRetry'>> {
+interface LocalWatching extends Required<Pick<InterpretOptions, 'onRetry'>> {
   readonly emit: EventSink;
   close(): void;
 }

@@ -25,7 +25,7 @@ export interface PlaceOptions {
   readonly json?: boolean;
 }
 
-export const standardDirectory = './exports';
+const standardDirectory = './exports';
 
 /**
  * Opens the place that `options` name, acts on it, and resolves to the exit status. Whatever goes wrong is told in words:

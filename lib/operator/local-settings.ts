@@ -28,7 +28,7 @@ export interface LocalOptions {
   readonly json?: boolean;
 }
 
-export const standardApiKeyEnv = 'REPORT_EXPORT_API_KEY';
+const standardApiKeyEnv = 'REPORT_EXPORT_API_KEY';
 
 export interface LocalSettings {
   /** In the form that it is remembered in. */

@@ -87,6 +87,7 @@ async function reportedRun({ log, store, name }: InstalledExport, overview: RunO
     watermark: completed?.run === run ? completed.watermark : null,
     startedAt: overview.startedAt,
     completedAt: overview.completedAt,
+    givenUpAt: state === 'abandoned' ? overview.endedAt : null,
     manifest: manifest === null ? null : store.locate(manifest),
     folder: store.locate(folder),
     filter: (request?.filter as JsonObject | undefined) ?? null,

@@ -15,7 +15,7 @@ export interface StatusOptions extends PlaceOptions {
 }
 
 /** An export that could not be looked at, and why. */
-export interface UnreadableExport {
+interface UnreadableExport {
   readonly export: string;
   readonly error: { readonly name: string; readonly message: string };
 }
