@@ -79,8 +79,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/store-page.ts',
-        find: 'return { stored: page, nextCursor: page.nextCursor, adopted: true };',
-        replace: 'return { stored: page, nextCursor: fetched.nextCursor, adopted: true };',
+        find: 'return { stored: page, nextCursor: page.nextCursor, timing: null };',
+        replace: 'return { stored: page, nextCursor: fetched.nextCursor, timing: null };',
       },
     ],
   },
@@ -384,8 +384,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/dynamodb-page-log.ts',
-        find: '        ConsistentRead: true,\n        KeyConditionExpression',
-        replace: '        KeyConditionExpression',
+        find: "        ConsistentRead: true,\n        KeyConditionExpression: 'pk = :pk AND begins_with",
+        replace: "        KeyConditionExpression: 'pk = :pk AND begins_with",
       },
     ],
   },
