@@ -2,13 +2,14 @@
 
 import { type DescribeExecutionCommandOutput, GetExecutionHistoryCommand, type SFNClient } from '@aws-sdk/client-sfn';
 import * as z from 'zod';
-import type { FailedRun, RunResult } from '../core/model.ts';
+import type { FailedRun, Run, RunResult } from '../core/model.ts';
 import type { PageLog } from '../core/ports.ts';
 import { headSchema } from '../core/stored-schemas.ts';
-import { failureOf, parsed } from './history-failures.ts';
+import { type Failure, failureOf, parsed } from './history-failures.ts';
 
 export type ExecutionEnd =
-  | { readonly kind: 'completed'; readonly result: RunResult }
+  /** `untold`: how its execution failed all the same, once the run was published. */
+  | { readonly kind: 'completed'; readonly result: RunResult; readonly untold?: Failure }
   | { readonly kind: 'skipped'; readonly reason: string }
   /** `execution` goes on with the run. */
   | { readonly kind: 'continued'; readonly execution: string }
@@ -30,7 +31,7 @@ export async function endOf(
   seen: Segment | undefined,
 ): Promise<ExecutionEnd> {
   const { executionArn = '', status } = ended;
-  if (status !== 'SUCCEEDED') return { kind: 'failed', failed: await failedRun(needs, ended) };
+  if (status !== 'SUCCEEDED') return await badEnd(needs, ended);
   const output = parsed(ended.output);
   const completed = resultSchema.safeParse(output);
   if (completed.success) return { kind: 'completed', result: completed.data };
@@ -40,8 +41,9 @@ export async function endOf(
   if (skipped !== undefined) return { kind: 'skipped', reason: skipped.reason };
   const { Error: error, Cause: cause } = caughtSchema.parse(output);
   // Its first attempt had started the next execution already, and nobody heard of it.
-  if (error === 'StepFunctions.ExecutionAlreadyExistsException' && seen !== undefined) {
-    return { kind: 'continued', execution: nextOf(executionArn, seen) };
+  if (error === 'StepFunctions.ExecutionAlreadyExistsException') {
+    const execution = /arn:[^\s']+/.exec(cause ?? '')?.[0] ?? (seen && nextOf(executionArn, seen));
+    if (execution !== undefined && execution !== executionArn) return { kind: 'continued', execution };
   }
   return { kind: 'skipped', reason: failureOf({ error, cause }, 'States.Unknown').message };
 }
@@ -58,14 +60,27 @@ function nextOf(executionArn: string, { run, segment }: Segment): string {
   return `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${run}-${segment + 1}`;
 }
 
-/** In FailRun's own words where it has left any, which is what the event tells, too; else by the head and the log. */
-async function failedRun(needs: EndNeeds, ended: DescribeExecutionCommandOutput): Promise<FailedRun> {
-  const { exportName: name, log } = needs;
+/** Behind the head's last word nothing but the event is left to fail: then the run is published, and not failed. */
+async function badEnd(needs: EndNeeds, ended: DescribeExecutionCommandOutput): Promise<ExecutionEnd> {
   const { executionArn = '', status, error, cause } = ended;
   const failure = failureOf({ error, cause }, status === 'ABORTED' ? 'ExecutionAborted' : 'States.Timeout');
+  const head = await needs.log.head(needs.exportName);
+  if (head?.lastCompleted?.execution === executionArn) {
+    return { kind: 'completed', result: head.lastCompleted.result, untold: failure };
+  }
+  return { kind: 'failed', failed: await failedRun(needs, ended, failure, head?.active) };
+}
+
+/** In FailRun's own words where it has left any, which is what the event tells, too; else by the head and the log. */
+async function failedRun(
+  needs: EndNeeds,
+  { executionArn = '', status }: DescribeExecutionCommandOutput,
+  failure: Failure,
+  active: Run | undefined,
+): Promise<FailedRun> {
+  const { exportName: name, log } = needs;
   const told = status === 'FAILED' ? await toldByFailRun(needs, executionArn) : undefined;
   if (told !== undefined) return { export: name, ...told, error: failure.error };
-  const active = (await log.head(name))?.active;
   if (active?.execution !== executionArn) {
     return { export: name, run: null, since: null, ...nothing, ...failure, resumable: active !== undefined };
   }

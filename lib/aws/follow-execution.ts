@@ -98,11 +98,17 @@ async function toldEnd(
   { exportName, store }: FollowNeeds,
   end: Exclude<ExecutionEnd, { readonly kind: 'continued' }>,
   progress: RunProgress,
-  { emit }: Watching,
+  { emit, say }: Watching,
 ): Promise<RunEnd> {
   switch (end.kind) {
     case 'completed':
       await progress.completed(end.result);
+      if (end.untold !== undefined) {
+        const { error, message } = end.untold;
+        say(
+          `The run is published, but its execution failed behind that (${error}: ${message}); no event may tell of it`,
+        );
+      }
       return { status: 'completed', result: end.result, manifest: store.locate(end.result.manifest) };
     case 'skipped':
       emit({ event: 'run-skipped', export: exportName, reason: end.reason });

@@ -1,7 +1,7 @@
 /** One deployed export, as its functions are set up at this moment. */
 
 import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
-import { StartExecutionCommand } from '@aws-sdk/client-sfn';
+import { type SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { ExportError } from '../core/errors.ts';
 import { type FunctionVariable, readFunctionEnvironment } from '../core/function-environment.ts';
 import type { InstalledExport, InstalledService, StartRequest } from '../core/installation.ts';
@@ -49,13 +49,12 @@ export async function installedExport(
     lastSetback: (run) => lastSetbackOf(setbackNeeds, run),
     async start(request, watching) {
       const before = watching.follow ? await standOf(log, name) : undefined;
-      const { executionArn = '' } = await client.send(
-        new StartExecutionCommand({
-          stateMachineArn,
-          // A name of its own: where the SDK repeats the request, it starts the same one.
-          name: `by-hand-${surroundings.randomHex(16)}`,
-          input: JSON.stringify(startInput(request)),
-        }),
+      const executionName = `by-hand-${surroundings.randomHex(16)}`;
+      const executionArn = await startExecution(
+        client,
+        stateMachineArn,
+        executionName,
+        JSON.stringify(startInput(request)),
       );
       watching.say(`Execution ${executionArn}`);
       if (before === undefined) return { status: 'started', execution: executionArn, run: null };
@@ -63,6 +62,25 @@ export async function installedExport(
       return await followExecution(needs, executionArn, before, watching);
     },
   };
+}
+
+/**
+ * Under a name of its own: where the SDK repeats the request as its answer was lost, it starts the same one, and is told
+ * that there is one where that is over by then.
+ */
+async function startExecution(
+  client: SFNClient,
+  stateMachineArn: string,
+  name: string,
+  input: string,
+): Promise<string> {
+  try {
+    const { executionArn = '' } = await client.send(new StartExecutionCommand({ stateMachineArn, name, input }));
+    return executionArn;
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== 'ExecutionAlreadyExists') throw error;
+    return `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`;
+  }
 }
 
 function startInput({ since, restart }: StartRequest) {

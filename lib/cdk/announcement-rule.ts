@@ -12,8 +12,14 @@ import { type detailTypes, eventSource } from '../core/state-machine.ts';
 type Announcing = Construct & { readonly exportName: string; readonly stateMachine: StateMachine };
 type DetailType = (typeof detailTypes)[keyof typeof detailTypes];
 
-export function announcementRule(from: Announcing, id: string, detailType: DetailType, target?: IRuleTarget): Rule {
-  return new Rule(from, id, {
+export function announcementRule(
+  scope: Construct,
+  id: string,
+  from: Announcing,
+  detailType: DetailType,
+  target: IRuleTarget | undefined,
+): Rule {
+  return new Rule(scope, id, {
     description: `${detailType}: ${from.exportName}`,
     eventPattern: {
       source: [eventSource],

@@ -117,20 +117,26 @@ export class ReportExport extends Construct {
 
   /**
    * Sends `target` an event whenever a run of this very export has been published; at least once. What it holds:
-   * `docs/schemas/completed.v1.schema.json`, and `docs/consumers.md`.
+   * `docs/schemas/completed.v1.schema.json`, and `docs/consumers.md`. `scope` is where the rule stands: for a target of
+   * another stack that stack, as it mostly knows this one, and two stacks must not depend on each other.
    *
    * @example nightly.onCompleted('Load', new LambdaFunction(load))
    */
-  onCompleted(id: string, target?: IRuleTarget): Rule {
-    return announcementRule(this, id, detailTypes.completed, target);
+  onCompleted(id: string, target?: IRuleTarget, scope: Construct = this.#rules()): Rule {
+    return announcementRule(scope, id, this, detailTypes.completed, target);
   }
 
   /**
    * Sends `target` an event whenever an execution of this very export has failed for good; at least once. What it holds:
    * `docs/schemas/failed.v1.schema.json`. One that is stopped, or takes too long as a whole, cannot tell: the alarms do.
    */
-  onFailed(id: string, target?: IRuleTarget): Rule {
-    return announcementRule(this, id, detailTypes.failed, target);
+  onFailed(id: string, target?: IRuleTarget, scope: Construct = this.#rules()): Rule {
+    return announcementRule(scope, id, this, detailTypes.failed, target);
+  }
+
+  /** Apart, so that the names given there are no others than those of rules. */
+  #rules(): Construct {
+    return (this.node.tryFindChild('Rules') as Construct | undefined) ?? new Construct(this, 'Rules');
   }
 }
 

@@ -5,6 +5,7 @@
 
 import { CfnOutput, Stack } from 'aws-cdk-lib';
 import { Key } from 'aws-cdk-lib/aws-kms';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
 import { type InstalledExportOutput, installedExportSuffix } from '../core/installed-export-output.ts';
 import { alarmTopic } from './alarm-topic.ts';
@@ -16,6 +17,8 @@ import { apiKeySecret, pageLogTable, reportBucket } from './stores.ts';
 
 export class ReportExporterStack extends Stack {
   readonly exports: readonly ReportExport[];
+  /** With the pages and manifests of them all, for who may read them. */
+  readonly bucket: IBucket;
 
   constructor(scope: Construct, settings: DeploymentSettings) {
     super(scope, settings.stackName, {
@@ -23,7 +26,7 @@ export class ReportExporterStack extends Stack {
     });
     const key = settings.kmsKeyArn === undefined ? undefined : Key.fromKeyArn(this, 'Key', settings.kmsKeyArn);
     const { prefix } = settings.bucket;
-    const bucket = reportBucket(this, settings.bucket.existing, key);
+    this.bucket = reportBucket(this, settings.bucket.existing, key);
     const table = pageLogTable(this, key);
     const secret = apiKeySecret(this, settings.apiKeySecret.existing, key);
     const topic = alarmTopic(this, settings.alarms);
@@ -33,7 +36,7 @@ export class ReportExporterStack extends Stack {
         new ReportExport(exports, each.name, {
           service: settings.service,
           settings: each,
-          bucket,
+          bucket: this.bucket,
           prefix,
           table,
           secret,
@@ -49,7 +52,7 @@ export class ReportExporterStack extends Stack {
       settings.exports.map(({ name }) => name),
     );
 
-    this.tell('BucketName', bucket.bucketName, 'Where pages and manifests lie');
+    this.tell('BucketName', this.bucket.bucketName, 'Where pages and manifests lie');
     this.tell('KeyPrefix', prefix === '' ? '(none)' : prefix, 'What every key in the bucket begins with');
     this.tell('TableName', table.tableName, 'The page log');
     this.tell(

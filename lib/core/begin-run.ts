@@ -105,7 +105,8 @@ export async function decide(
 const skip = (reason: string) => ({ result: { act: 'skip', reason } satisfies Decision as Decision });
 
 function takenOver(run: Run, execution: string, scheduledTime = run.scheduledTime): Run {
-  return { ...run, execution, segment: run.segment + 1, scheduledTime };
+  // How its last execution failed says nothing of this one.
+  return { ...run, execution, segment: run.segment + 1, scheduledTime, lastFailure: undefined };
 }
 
 async function resume(needs: Omit<BeginRunNeeds, 'emit'>, head: Head, run: Run) {

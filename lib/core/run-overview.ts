@@ -79,6 +79,29 @@ export async function* runsOf(installed: InstalledExport, head: Head | undefined
   }
 }
 
+/** One run of the export, however many came after it; undefined where the page log does not know it. */
+export async function overviewOfRun(
+  installed: InstalledExport,
+  head: Head | undefined,
+  run: RunId,
+): Promise<RunOverview | undefined> {
+  if (head?.active?.run === run) return await activeRun(installed, head.active);
+  const last = await installed.log.last({ export: installed.name, run });
+  if (last === undefined) return undefined;
+  const past = await pastRun(installed, last, null);
+  return past.endedAt === null ? { ...past, endedAt: await startAfter(installed, head, run) } : past;
+}
+
+/** When the run after `run` began, as its name says. */
+async function startAfter({ log, name }: InstalledExport, head: Head | undefined, run: RunId): Promise<Instant | null> {
+  let newer = head?.active?.startedAt ?? null;
+  for await (const each of log.runs(name)) {
+    if (each.run === run) break;
+    if (each.run !== head?.active?.run) newer = startOf(each.run);
+  }
+  return newer;
+}
+
 async function activeRun(installed: InstalledExport, run: Run): Promise<RunOverview> {
   const { log, executions } = installed;
   const [last, isRunning] = await Promise.all([log.last(run), executions.isRunning(run.execution)]);

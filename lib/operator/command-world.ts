@@ -86,7 +86,7 @@ export async function openExport(installation: Installation, name: string | unde
 }
 
 /** Whoever read has left, as `head` does: there is nobody to write for. */
-class ReaderGone extends Error {}
+export class ReaderGone extends Error {}
 
 interface Stream extends Terminal {
   readonly errored?: Error | null;

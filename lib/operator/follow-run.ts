@@ -4,6 +4,7 @@ import type { RunEnd, Watching } from '../core/installation.ts';
 import type { ExportEvent } from '../core/ports.ts';
 import { realSurroundings } from '../local/run-locally.ts';
 import type { CommandWorld } from './command-world.ts';
+import { exitStatuses } from './exit-statuses.ts';
 import { createProgress } from './progress.ts';
 import { type NextCommands, type Report, reportOf, type Seen, seenNothing, summaryOf } from './summary.ts';
 
@@ -25,6 +26,7 @@ export async function followRun(
   const startedAt = now();
   let seen = seenNothing(exportName);
   let report: Report;
+  let leftEarly = false;
   try {
     const end = await start({
       follow,
@@ -37,13 +39,15 @@ export async function followRun(
       },
     });
     report = reportOf(end, seen, next);
+    leftEarly = follow && end.status === 'started';
   } catch (error) {
     report = reportOf({ status: 'error', error }, seen, next);
   }
   progress.end();
   (json ? stderr : stdout).write(summaryOf(report, now() - startedAt));
   if (json) stdout.write(`${JSON.stringify(report.json)}\n`);
-  return report.exitStatus;
+  // Whoever waits for the run's end must not go on as if it had come.
+  return leftEarly ? exitStatuses.interrupted : report.exitStatus;
 }
 
 /** What is known of the run after `event`. */

@@ -7,9 +7,9 @@ import { ExportError } from '../core/errors.ts';
 import type { Installation, InstalledExport } from '../core/installation.ts';
 import { instantOf } from '../core/instants.ts';
 import { manifestKeyOf } from '../core/layout.ts';
-import type { JsonObject } from '../core/model.ts';
+import { asRunId, type Head, type JsonObject } from '../core/model.ts';
 import { findManifest } from '../core/published-runs.ts';
-import { type RunOverview, runsOf } from '../core/run-overview.ts';
+import { overviewOfRun, type RunOverview, runsOf } from '../core/run-overview.ts';
 import { realSurroundings } from '../local/run-locally.ts';
 import { type CommandWorld, openExport, operate, type PlaceOptions } from './command-world.ts';
 import { exitStatuses } from './exit-statuses.ts';
@@ -58,17 +58,22 @@ async function overviewFor(installed: InstalledExport, named: string | undefined
   const { name, log } = installed;
   // An odd name is refused before anything is searched for it.
   if (named !== undefined) manifestKeyOf(name, named);
-  for await (const run of runsOf(installed, await log.head(name))) {
-    if (named === undefined || run.run === named) return run;
-    // The newest come first, and are named by the time they began.
-    if (run.run < named) break;
-  }
+  const head = await log.head(name);
+  const found = await (named === undefined
+    ? newestRun(installed, head)
+    : overviewOfRun(installed, head, asRunId(named)));
+  if (found !== undefined) return found;
   throw new ExportError(
     'ConfigurationError',
     named === undefined
       ? `Export ${name} has made no run yet; there is nothing to report on`
       : `The page log knows no run ${named} of export ${name}; status lists those it knows`,
   );
+}
+
+async function newestRun(installed: InstalledExport, head: Head | undefined): Promise<RunOverview | undefined> {
+  for await (const run of runsOf(installed, head)) return run;
+  return undefined;
 }
 
 async function reportedRun({ log, store, name }: InstalledExport, overview: RunOverview): Promise<ReportedRun> {

@@ -1,10 +1,9 @@
 /** `report-exporter status`: where exports stand and how their recent runs went, at a glance, or for a program. */
 
-import { isExportError } from '../core/errors.ts';
 import type { Installation } from '../core/installation.ts';
 import { type ExportOverview, overviewOf } from '../core/run-overview.ts';
 import { realSurroundings } from '../local/run-locally.ts';
-import { type CommandWorld, operate, type PlaceOptions, print } from './command-world.ts';
+import { type CommandWorld, operate, type PlaceOptions, print, ReaderGone } from './command-world.ts';
 import { exitStatuses } from './exit-statuses.ts';
 import { paintFor } from './painting.ts';
 import { statusLines, statusValues } from './status-text.ts';
@@ -36,14 +35,22 @@ export async function statusCommand(
   if (!Number.isInteger(most) || most < 1 || most > 1_000) found.push('--runs: must be a whole number from 1 to 1000');
   return await operate(options, found, world, async (installation) => {
     const look = async () => await statusOf(installation, exportName, most);
-    if (options.watch !== true) return await show(await look(), options, installation, world, '');
+    const status = await show(await look(), options, installation, world, '');
+    if (options.watch !== true) return status;
     const pace = options.stack === undefined ? paces.directory : paces.stack;
     const clear = world.stdout.isTTY === true && options.json !== true ? '\x1b[H\x1b[2J' : '';
-    while (!world.signal.aborted) {
-      await show(await look(), options, installation, world, clear);
+    for (;;) {
       await realSurroundings.sleep(pace, world.signal).catch(() => {});
+      if (world.signal.aborted) return exitStatuses.ok;
+      try {
+        await show(await look(), options, installation, world, clear);
+      } catch (error) {
+        if (error instanceof ReaderGone) throw error;
+        // It could be looked at a moment ago: the next look may well succeed.
+        const { name, message } = error instanceof Error ? error : new Error(String(error));
+        world.stderr.write(`${name}: ${message}\n`);
+      }
     }
-    return exitStatuses.ok;
   });
 }
 
@@ -59,8 +66,9 @@ async function statusOf(
       statuses.push(await overviewOf(await installation.open(name), most));
     } catch (error) {
       // One whose state was damaged must not hide the others.
-      if (!isExportError(error) || exportName !== undefined) throw error;
-      statuses.push({ export: name, error: { name: error.name, message: error.message } });
+      if (exportName !== undefined) throw error;
+      const { name: errorName, message } = error instanceof Error ? error : new Error(String(error));
+      statuses.push({ export: name, error: { name: errorName, message } });
     }
   }
   return statuses;

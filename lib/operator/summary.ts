@@ -97,7 +97,9 @@ export function reportOf(
       // Refused before any run was owned: what was asked for contradicts what is there, so the usage is wrong.
       if (json.run === null && name === 'ConfigurationError')
         return { exitStatus: exitStatuses.usage, json, next: readHelp };
-      return { exitStatus: exitStatuses.failed, json, next: resumable ? goesOn : beginsAnew };
+      // It was not the execution's own when it failed: given up by then, or published, by this one or by another.
+      const unowned = run === null && seen.run !== null ? `See what became of it with ${watch}` : beginsAnew;
+      return { exitStatus: exitStatuses.failed, json, next: resumable ? goesOn : unowned };
     }
     case 'error': {
       const { name, message } = outcome.error instanceof Error ? outcome.error : new Error(String(outcome.error));

@@ -34,6 +34,7 @@ function aWatchedRun() {
   const events: ExportEvent[] = [];
   const retries: Retry[] = [];
   const pauses: number[] = [];
+  const said: string[] = [];
   const interruption = new AbortController();
   const answered = (answer: Answer) => {
     if (answer instanceof Error) throw answer;
@@ -55,6 +56,7 @@ function aWatchedRun() {
     events,
     retries,
     pauses,
+    said,
     interrupt: () => interruption.abort(),
     /** The head, as BeginRun leaves it. */
     async own(changes: Partial<Run> = {}) {
@@ -66,6 +68,10 @@ function aWatchedRun() {
     async release() {
       const { active: _, version = 0, ...head } = (await log.head('nightly')) ?? { export: 'nightly', sequence: 1 };
       await log.replaceHead({ ...head, version: version + 1 });
+    },
+    async publish(execution: string) {
+      const { active: _, version = 0, ...head } = (await log.head('nightly')) ?? { export: 'nightly', sequence: 1 };
+      await log.replaceHead({ ...head, version: version + 1, lastCompleted: { execution, result } });
     },
     async page(page: number, changes: object = {}) {
       await log.append(aPageEntry({ export: 'nightly', run: id, page, bytes: 100, reports: 10, ...changes }));
@@ -91,7 +97,7 @@ function aWatchedRun() {
       return await followExecution({ client, exportName: 'nightly', log, store, clock }, first, await before, {
         follow: true,
         emit: (event) => events.push(event),
-        say: () => undefined,
+        say: (text) => said.push(text),
         onRetry: (retry) => retries.push(retry),
         signal: interruption.signal,
       });
@@ -176,6 +182,43 @@ describe('a run that is followed', () => {
     ]);
     expect(end).toMatchObject({ status: 'completed', result: { run: id } });
     expect(named(world.events)).toEqual(['run-started 1', 'run-completed']);
+  });
+
+  it('is followed into the execution that stands in the way, where it was not seen at work itself', async () => {
+    const world = aWatchedRun();
+    const second = arnOf(`${id}-2`);
+    const third = arnOf(`${id}-3`);
+    const Cause = `Execution Already Exists: '${third}' (Service: Sfn, Status Code: 400, Request ID: 1)`;
+    const end = await world.watch([
+      () => world.own(),
+      () => {
+        world.end(first, aTurn(id, 2, { next: 'continue' }));
+        world.end(second, { Error: 'StepFunctions.ExecutionAlreadyExistsException', Cause });
+        world.end(third, result);
+      },
+    ]);
+    expect(end).toMatchObject({ status: 'completed' });
+  });
+
+  it('is completed where it was published, even if its execution came to a bad end behind that', async () => {
+    for (const [status, name] of [
+      ['FAILED', 'EventBridge.FailedEntry'],
+      ['ABORTED', 'ExecutionAborted'],
+    ] as const) {
+      const world = aWatchedRun();
+      await world.own();
+      await world.page(3);
+      await world.publish(first);
+      const failure = status === 'FAILED' ? { error: name, cause: 'No' } : {};
+      const told = { run: null, since: null, pages: 0, reports: 0, bytes: 0, message: 'No', resumable: false };
+      world.histories.set(first, begun(id).failState({ failed: told }).ended('Failed', failure).events);
+      world.answers.set(first, { status, ...failure });
+      const end = await world.watch([], Promise.resolve({ active: undefined, last: undefined }));
+      expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/${result.manifest}` });
+      expect(world.said.at(-1)).toMatch(
+        new RegExp(`^The run is published, but .*${name}: .*; no event may tell of it$`),
+      );
+    }
   });
 
   it('is told afresh where the service dropped its cursor', async () => {

@@ -223,6 +223,18 @@ describe('a deployed stack', () => {
     expect(aws.dynamoDb.calls()).toEqual([]);
   });
 
+  it('has started the execution, too, where the answer was lost and it was over before the SDK asked again', async () => {
+    const refused = error('ExecutionAlreadyExists', 'Execution Already Exists');
+    aws.stepFunctions.on(StartExecutionCommand).rejects(refused);
+    await using stack = await open();
+    const installed = await stack.open('daily');
+    const { given, said } = watching(false);
+    const { execution } = (await installed.start({}, given)) as { execution?: string };
+    const { name } = aws.stepFunctions.call(0).args[0].input as { name: string };
+    expect(execution).toBe(arn('execution', `Daily:${name}`));
+    expect(said).toEqual([`Execution ${execution}`]);
+  });
+
   it('follows the run where that is asked for', async () => {
     const result = aRunResult({ export: 'daily' });
     aws.dynamoDb.resolves({});

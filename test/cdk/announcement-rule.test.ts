@@ -1,5 +1,8 @@
+import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { SfnStateMachine } from 'aws-cdk-lib/aws-events-targets';
+import { LambdaFunction, SfnStateMachine, SqsQueue } from 'aws-cdk-lib/aws-events-targets';
+import { Code, Function as LambdaFunctionResource, Runtime } from 'aws-cdk-lib/aws-lambda';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../lib/cdk/deployment-settings.ts';
 import { ReportExporterStack } from '../../lib/cdk/report-exporter-stack.ts';
@@ -12,9 +15,9 @@ const stack = new ReportExporterStack(anApp(), deploymentSettings(someSettings({
 const [nightly, other] = stack.exports;
 if (nightly === undefined || other === undefined) throw new Error('the stack has no exports');
 const completed = nightly.onCompleted('Load', new SfnStateMachine(other.stateMachine));
-const failed = nightly.onFailed('Page');
+const failed = nightly.onFailed('RunFailed');
 const template = Template.fromStack(stack);
-const rule = (id: string) => resource(template, 'AWS::Events::Rule', `Exportsnightly${id}`).Properties;
+const rule = (id: string) => resource(template, 'AWS::Events::Rule', `ExportsnightlyRules${id}`).Properties;
 
 /** The text that CloudFormation makes of `prefix`, where the machine is called `name`. */
 function written(prefix: { 'Fn::Join': [string, (string | { Ref?: string })[]] }, name: string): string {
@@ -30,9 +33,9 @@ function written(prefix: { 'Fn::Join': [string, (string | { Ref?: string })[]] }
 describe('the rules of an export', () => {
   it('are returned, and lie on the default bus', () => {
     expect([completed, failed].map((each) => stack.resolve(each.ruleName))).toEqual(
-      ['Load', 'Page'].map((id) => ({ Ref: resource(template, 'AWS::Events::Rule', `Exportsnightly${id}`).id })),
+      ['Load', 'RunFailed'].map((id) => ({ Ref: resource(template, 'AWS::Events::Rule', `ExportsnightlyRules${id}`).id })),
     );
-    for (const id of ['Load', 'Page']) {
+    for (const id of ['Load', 'RunFailed']) {
       expect(rule(id).EventBusName).toBeUndefined();
       expect(rule(id).State).toBe('ENABLED');
     }
@@ -42,7 +45,7 @@ describe('the rules of an export', () => {
     const machine = resource(template, 'AWS::StepFunctions::StateMachine', 'ExportsnightlyStateMachine').id;
     for (const [id, detailType] of [
       ['Load', 'Report Export Completed'],
-      ['Page', 'Report Export Failed'],
+      ['RunFailed', 'Report Export Failed'],
     ] as const) {
       const { EventPattern } = rule(id);
       const [{ prefix }] = EventPattern.detail.execution;
@@ -61,6 +64,29 @@ describe('the rules of an export', () => {
   it('send to the target, if there is one', () => {
     const machine = resource(template, 'AWS::StepFunctions::StateMachine', 'Exportsnightly2StateMachine').id;
     expect(rule('Load').Targets).toMatchObject([{ Arn: { Ref: machine } }]);
-    expect(rule('Page').Targets).toBeUndefined();
+    expect(rule('RunFailed').Targets).toBeUndefined();
+  });
+
+  it('stand in a stack of the team downstream, whose targets know the deployment, where it says so', () => {
+    const app = anApp();
+    const theirs = new Stack(app, 'Theirs');
+    const deployment = new ReportExporterStack(
+      app,
+      deploymentSettings(someSettings({ exports: [{ name: 'nightly' }] })),
+    );
+    const [watched] = deployment.exports;
+    const load = new LambdaFunctionResource(theirs, 'Load', {
+      runtime: Runtime.NODEJS_24_X,
+      handler: 'index.handler',
+      code: Code.fromInline('exports.handler = async () => {}'),
+      environment: { BUCKET: deployment.bucket.bucketName },
+    });
+    watched?.onCompleted('LoadRun', new LambdaFunction(load), theirs);
+    watched?.onFailed('TellFailure', new SqsQueue(new Queue(theirs, 'Heard')), theirs);
+
+    app.synth();
+
+    expect(Object.keys(Template.fromStack(theirs).findResources('AWS::Events::Rule'))).toHaveLength(2);
+    expect(Object.keys(Template.fromStack(deployment).findResources('AWS::Events::Rule'))).toEqual([]);
   });
 });

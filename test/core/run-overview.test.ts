@@ -1,10 +1,11 @@
 /** Where an export stands and how its runs went, as an operator sees it. */
 
 import { describe, expect, it } from 'vitest';
+import { beginRun } from '../../lib/core/begin-run.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { Setback } from '../../lib/core/installation.ts';
-import { overviewOf } from '../../lib/core/run-overview.ts';
-import { at } from '../support/builders.ts';
+import { overviewOf, overviewOfRun } from '../../lib/core/run-overview.ts';
+import { aRunId, at } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export-bench.ts';
 import { installedBench } from '../support/installed-bench.ts';
 import { someReports } from '../support/scripted-service.ts';
@@ -78,6 +79,14 @@ describe('the overview', () => {
     expect((await look(bench)).runs).toMatchObject([{ state: 'stopped', lastSetback: null }]);
   });
 
+  it('tells a run that was cut off when it went on after a failure from one that has failed', async () => {
+    const { bench, down } = aShakyBench();
+    down.is = true;
+    await bench.start();
+    await beginRun(bench.needs, { input: {}, execution: 'the next' });
+    expect((await look(bench)).runs).toMatchObject([{ state: 'stopped', pages: 1, lastSetback: null }]);
+  });
+
   it('knows a run that was given up by its lack of a manifest, and remembers no more of it than the log', async () => {
     const { bench, down } = aShakyBench();
     down.is = true;
@@ -97,6 +106,37 @@ describe('the overview', () => {
         manifest: null,
       },
     ]);
+  });
+
+  it('finds a run of long ago without a look at all that came after it', async () => {
+    const { bench, down } = aShakyBench();
+    for (const state of ['completed', 'abandoned', 'completed'] as const) {
+      down.is = state === 'abandoned';
+      await bench.start({ restart: true, since: '1970-01-01T00:00:00Z' });
+      bench.pass(60_000);
+    }
+    down.is = false;
+    for (let runs = 0; runs < 20; runs += 1) {
+      await bench.start();
+      bench.pass(60_000);
+    }
+    const known = (await look(bench, 30)).runs;
+    const looks: string[] = [];
+    const installed = installedBench(bench);
+    const store = {
+      ...installed.store,
+      read(key: string) {
+        looks.push(key);
+        return installed.store.read(key);
+      },
+    };
+    for (const run of known) {
+      looks.length = 0;
+      expect(await overviewOfRun({ ...installed, store }, await bench.head(), run.run)).toEqual(run);
+      expect(looks.length).toBeLessThanOrEqual(1);
+    }
+    expect(known.map(({ state }) => state)).toContain('abandoned');
+    expect(await overviewOfRun(installed, await bench.head(), aRunId())).toBeUndefined();
   });
 
   it('shows a run whose manifest was edited all the same', async () => {

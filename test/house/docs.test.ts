@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { alarmIds, runbook } from '../../lib/cdk/runbook.ts';
 import { errorNames } from '../../lib/core/errors.ts';
 import type { PublishedName } from '../../lib/core/published-schemas.ts';
+import { stepRetries } from '../../lib/core/retry-policy.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings.ts';
 import { run } from '../support/command-line.ts';
 import { deploy, resourcesOf } from '../support/deployment.ts';
@@ -34,6 +35,12 @@ describe('the runbook', () => {
 
   it('has a section for every error', () => {
     for (const name of errorNames) expect(sectionOf(page, 2, errors)).toContain(`\n### ${name}\n`);
+  });
+
+  it('names every error that a step is tried again after, and what a person does to an execution', () => {
+    const names = stepRetries.flatMap(({ ErrorEquals }) => ErrorEquals).filter((name) => name !== 'States.ALL');
+    for (const name of names) expect(sectionOf(page, 2, errors)).toMatch(new RegExp(`(^### |\`)${name}\\b`, 'm'));
+    expect(textOf(page)).toContain('`ExecutionAborted`');
   });
 
   it('says in each of them what it means, how to look and what to do', () => {

@@ -26,6 +26,12 @@ describe('a run that failed where not even its failure could be written down', (
     expect(thrown).toMatchObject({ exitStatus: 1, json: { run: seen.run } });
   });
 
+  it('is not said to be unpublished, as nobody knows', () => {
+    const failed = { ...unknown, error: 'EventBridge.FailedEntry', message: 'No', resumable: false };
+    const report = reportOf({ status: 'failed', failed }, seen, next);
+    expect(report).toMatchObject({ exitStatus: 1, next: 'See what became of it with report-exporter status' });
+  });
+
   it('before a run was seen, is', () => {
     const report = reportOf({ status: 'failed', failed: { ...unknown, ...full } }, seenNothing('reports'), next);
     expect(report).toMatchObject({ exitStatus: 2, json: { run: null } });

@@ -33,7 +33,7 @@ const stacks = given.stackNames.map(
 );
 const stack = stacks[0] as ReportExporterStack;
 const nightly = stack.exports[0] as ReportExporterStack['exports'][number];
-const { bucketName } = stack.node.findChild('Reports') as Bucket;
+const { bucketName } = stack.bucket;
 
 const ours = new Bucket(stack, 'Ours');
 const load = new LambdaFunctionResource(stack, 'Load', {
