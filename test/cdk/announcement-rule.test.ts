@@ -33,7 +33,9 @@ function written(prefix: { 'Fn::Join': [string, (string | { Ref?: string })[]] }
 describe('the rules of an export', () => {
   it('are returned, and lie on the default bus', () => {
     expect([completed, failed].map((each) => stack.resolve(each.ruleName))).toEqual(
-      ['Load', 'RunFailed'].map((id) => ({ Ref: resource(template, 'AWS::Events::Rule', `ExportsnightlyRules${id}`).id })),
+      ['Load', 'RunFailed'].map((id) => ({
+        Ref: resource(template, 'AWS::Events::Rule', `ExportsnightlyRules${id}`).id,
+      })),
     );
     for (const id of ['Load', 'RunFailed']) {
       expect(rule(id).EventBusName).toBeUndefined();
