@@ -7,18 +7,24 @@ import { ExportError } from './errors.ts';
 import { changeHead } from './head.ts';
 import { manifestKey } from './layout.ts';
 import type { Head, Run, RunId } from './model.ts';
-import type { PageLog, StoreReader } from './ports.ts';
+import type { Executions, PageLog, StoreReader } from './ports.ts';
+
+interface AbandonNeeds {
+  readonly log: PageLog;
+  readonly store: StoreReader;
+  readonly executions: Executions;
+}
 
 /**
  * An execution that is at work on the run ends quietly at its next step.
  * @throws ConfigurationError where `run` is not, or no longer, the unfinished one, or is published already
  */
 export async function abandonRun(
-  { log, store }: { readonly log: PageLog; readonly store: StoreReader },
+  needs: AbandonNeeds,
   { export: exportName, run }: { readonly export: string; readonly run: RunId },
 ): Promise<Run> {
-  return await changeHead(log, exportName, async (head) => {
-    const abandoned = await abandonable(store, head, exportName);
+  return await changeHead(needs.log, exportName, async (head) => {
+    const abandoned = await abandonable(needs, head, exportName);
     if (abandoned.run !== run) {
       throw new ExportError(
         'ConfigurationError',
@@ -30,13 +36,24 @@ export async function abandonRun(
   });
 }
 
-/** The run that can be given up. @throws ConfigurationError where there is none, or it is published already */
-export async function abandonable(store: StoreReader, head: Head | undefined, exportName: string): Promise<Run> {
+/** The run that can be given up. @throws ConfigurationError where there is none, or it is, or is being, published */
+export async function abandonable(
+  { store, executions }: Omit<AbandonNeeds, 'log'>,
+  head: Head | undefined,
+  exportName: string,
+): Promise<Run> {
   const active = head?.active;
   if (active === undefined) {
     throw new ExportError(
       'ConfigurationError',
       `Export ${exportName} has no unfinished run; there is nothing to give up`,
+    );
+  }
+  // Its manifest may be written the next moment, whatever the head says by then.
+  if (active.completedAt !== undefined && (await executions.isRunning(active.execution))) {
+    throw new ExportError(
+      'ConfigurationError',
+      `Run ${active.run} of export ${exportName} has all its pages and is being published; it can no longer be given up`,
     );
   }
   // Its readers may have it by now. What is left to do is the watermark, and any start does that.

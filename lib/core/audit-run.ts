@@ -131,13 +131,25 @@ function isSame(held: StoredPage['cursor'], cursor: string | null): boolean {
 }
 
 /** Pages that lie in the run's folder, but behind its last one: of an unfinished run one may just have been stored. */
-async function auditFolder({ store, onFinding }: AuditNeeds, run: WalkedRun, pages: number, isWhole: boolean) {
-  const allowed = isWhole ? pages : pages + 1;
+async function auditFolder({ store, log, onFinding }: AuditNeeds, run: WalkedRun, pages: number, isWhole: boolean) {
+  let allowed = isWhole ? pages : pages + 1;
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
+    // An unfinished run may be under way, and have come further since its log was read.
+    if (!isWhole && page !== undefined && page > allowed) allowed = (await lastLogged(log, run, pages)) + 1;
     if (page !== undefined && page > allowed) {
       onFinding({ page, message: `${store.locate(key)} is there, but neither manifest nor log ends with it` });
     }
+  }
+}
+
+/** What the log cannot tell was found when it was walked. */
+async function lastLogged(log: PageLog, run: WalkedRun, known: number): Promise<number> {
+  try {
+    return Math.max(known, (await log.last(run))?.page ?? 0);
+  } catch (error) {
+    if (!isExportError(error, 'PageConflictError')) throw error;
+    return known;
   }
 }
 
@@ -149,10 +161,10 @@ async function auditPointer({ store, onFinding }: AuditNeeds, { head, manifest }
     if (pointer === undefined) return onFinding({ page: null, message: `${where} is gone` });
     const { sequence, run } = pointer;
     const isThis = sequence === head.sequence && run === head.run && pointer.manifest === manifest;
-    if (sequence < head.sequence || (sequence === head.sequence && !isThis)) {
+    if (sequence < head.sequence || ((sequence === head.sequence || run === head.run) && !isThis)) {
       onFinding({
         page: null,
-        message: `${where} names run ${run} at ${pointer.manifest}, which is older than this one`,
+        message: `${where} names run ${run} at ${pointer.manifest}, ${sequence > head.sequence ? 'but with another sequence' : 'which is older than this one'}`,
       });
     }
   } catch (error) {

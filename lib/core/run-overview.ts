@@ -32,7 +32,7 @@ export interface RunOverview {
   /** Keys in the store. */
   readonly folder: string;
   readonly manifest: string | null;
-  /** Of a run that is not over: what held it up last. */
+  /** Of a run that is not over, or the newest one if it was given up: what held it up last. */
   readonly lastSetback: Setback | null;
 }
 
@@ -74,7 +74,11 @@ export async function* runsOf(installed: InstalledExport, head: Head | undefined
   for await (const last of installed.log.runs(installed.name)) {
     if (last.run === active?.run) continue;
     const run = await pastRun(installed, last, newer);
-    yield run;
+    // Where nothing came behind it, it may have failed for good, and the operator asks why.
+    const mayHaveFailed = newer === null && run.state === 'abandoned';
+    yield mayHaveFailed
+      ? { ...run, lastSetback: (await installed.lastSetback({ ...run, completedAt: undefined })) ?? null }
+      : run;
     newer = run.startedAt;
   }
 }

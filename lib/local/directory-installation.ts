@@ -32,7 +32,8 @@ export function openDirectory(options: DirectoryOptions): Installation {
     );
   }
   const notes = openSqliteNotes(file);
-  const opened: (() => void)[] = [notes.close];
+  // One for all exports, as often as they are looked at: it is one file.
+  let opened: ReturnType<typeof createSqlitePageLog> | undefined;
   return {
     name: `directory ${out}`,
     option: `--out ${asWord(out)}`,
@@ -40,12 +41,12 @@ export function openDirectory(options: DirectoryOptions): Installation {
     async open(exportName) {
       const settings = notes.settings(exportName);
       if (settings === undefined) throw noSuchExport(exportName, `directory ${out}`, notes.exportNames());
-      const { close, ...installed } = installedExport(options, settings, notes);
-      opened.push(close);
-      return installed;
+      opened ??= createSqlitePageLog(file);
+      return installedExport(options, settings, notes, opened);
     },
     async [Symbol.asyncDispose]() {
-      for (const close of opened) close();
+      notes.close();
+      opened?.close();
     },
   };
 }
@@ -70,11 +71,11 @@ function installedExport(
   options: DirectoryOptions,
   settings: LocalExport,
   notes: SqliteNotes,
-): InstalledExport & { readonly close: () => void } {
+  log: InstalledExport['log'],
+): InstalledExport {
   const { out, env, surroundings } = options;
   const { name } = settings.export;
   const service = localService(settings, env, surroundings);
-  const log = createSqlitePageLog(stateFile(out));
   return {
     name,
     definition: exportDefinition(settings.export, service.address),
@@ -88,7 +89,6 @@ function installedExport(
     },
     lastSetback: async (run) => notes.lastSetback(run),
     start: (request, watching) => startLocally(options, settings, request, watching),
-    close: () => log.close(),
   };
 }
 
@@ -111,8 +111,17 @@ async function startLocally(
     signal: watching.signal,
     watching: (file) => {
       const notes = openSqliteNotes(file);
-      if (remembered !== undefined) notes.remember(remembered);
-      return { ...noting(notes, watching, surroundings), close: notes.close };
+      const noted = noting(notes, watching, surroundings);
+      return {
+        emit(event) {
+          // Only once they have a run: a start that was refused must not change what the next one asks for.
+          const begins = event.event === 'run-started' || event.event === 'run-resumed';
+          if (begins && remembered !== undefined) notes.remember(remembered);
+          noted.emit(event);
+        },
+        onRetry: (retry) => noted.onRetry(retry),
+        close: notes.close,
+      };
     },
   });
 }

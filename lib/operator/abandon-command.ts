@@ -24,7 +24,7 @@ export async function abandonCommand(
 ): Promise<number> {
   return await operate(options, problems, world, async (installation) => {
     const { name, log, store, executions } = await openExport(installation, exportName);
-    const run = await abandonable(store, await log.head(name), name);
+    const run = await abandonable({ store, executions }, await log.head(name), name);
     const last = await log.last(run);
     const isRunning = await executions.isRunning(run.execution);
     const about = [
@@ -37,7 +37,7 @@ export async function abandonCommand(
       world.stderr.write('Nothing was changed.\n');
       return exitStatuses.failed;
     }
-    await abandonRun({ log, store }, run);
+    await abandonRun({ log, store, executions }, run);
     if (options.json === true) {
       world.stdout.write(
         `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages: last?.page ?? 0 })}\n`,

@@ -26,8 +26,8 @@ type Told = Omit<Diagnosis, 'check' | 'export'>;
 
 /** Between two clocks that are kept. Instants have whole seconds, and an answer takes its time. */
 const noticeableSkewMs = 30_000;
-/** Beyond this the service's clock is not believed (see `watermark.ts`). */
-const absurdSkewMs = 86_400_000;
+/** Further ahead than this the service's clock is not believed (see `watermark.ts`). */
+const absurdLeadMs = 86_400_000;
 
 /** Looks at one export after another, at each as far as what came before allows. */
 export async function* checkUp(
@@ -184,7 +184,7 @@ function clock(skewMs: number | null): Told {
   const size = Math.abs(skewMs);
   if (size <= noticeableSkewMs) return ok('within half a minute of the service');
   const message = `the service's clock is ${span(size)} ${skewMs > 0 ? 'ahead of' : 'behind'} ours`;
-  return size > absurdSkewMs
+  return skewMs > absurdLeadMs
     ? {
         state: 'problem',
         message,

@@ -89,14 +89,21 @@ export async function openExport(installation: Installation, name: string | unde
 export class ReaderGone extends Error {}
 
 interface Stream extends Terminal {
-  readonly errored?: Error | null;
   on?(event: 'drain' | 'error', listener: () => void): unknown;
   off?(event: 'drain' | 'error', listener: () => void): unknown;
 }
 
+/** Streams whose reader has left. Node's own stdout forgets its errors, so they are remembered here. */
+const left = new WeakSet<Stream>();
+const looked = new WeakSet<Stream>();
+
 /** Writes at the reader's pace, so that what is read from afar does not pile up here. Ends the command if the reader leaves. */
 export async function print(stream: Stream, text: string | Uint8Array): Promise<void> {
-  if (stream.errored) throw new ReaderGone();
+  if (!looked.has(stream)) {
+    looked.add(stream);
+    stream.on?.('error', () => left.add(stream));
+  }
+  if (left.has(stream)) throw new ReaderGone();
   if (stream.write(text as string) !== false || stream.on === undefined) return;
   await new Promise<void>((resolve) => {
     const goOn = () => {

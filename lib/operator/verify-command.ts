@@ -5,6 +5,7 @@ import { ExportError } from '../core/errors.ts';
 import type { Finding } from '../core/expected-pages.ts';
 import type { InstalledExport } from '../core/installation.ts';
 import { manifestKey, manifestKeyOf } from '../core/layout.ts';
+import type { RunResult } from '../core/model.ts';
 import { findManifest, readPointer } from '../core/published-runs.ts';
 import { type CommandWorld, openExport, operate, type PlaceOptions } from './command-world.ts';
 import { exitStatuses } from './exit-statuses.ts';
@@ -59,8 +60,8 @@ interface Verdict {
 async function audit(installed: InstalledExport, named: string | undefined, watching: Watching): Promise<Verdict> {
   const { store, log, name } = installed;
   const needs = { store, log, ...watching };
-  const active = (await log.head(name))?.active;
-  const key = named === undefined ? (await readPointer(store, name))?.manifest : manifestKeyOf(name, named);
+  const { active, lastCompleted } = (await log.head(name)) ?? {};
+  const key = named === undefined ? await newestKey(store, name, lastCompleted?.result) : manifestKeyOf(name, named);
   const found = key === undefined ? undefined : await findManifest(store, key);
   if (found !== undefined) return { run: found.head.run, published: true, audited: await auditPublished(needs, found) };
   if (active !== undefined && (named === active.run || (named === undefined && key === undefined))) {
@@ -73,9 +74,13 @@ async function audit(installed: InstalledExport, named: string | undefined, watc
     );
   }
   if (named === undefined) {
-    // The pointer leads nowhere: readers are misled, so that is a finding, not a mistake in the usage.
-    watching.onFinding({ page: null, message: `latest.json names ${store.locate(key)}, and there is nothing` });
-    return { run: '', published: true, audited: { pages: 0, reports: 0, bytes: 0, notes: [] } };
+    // A manifest is gone: readers are misled, so that is a finding, not a mistake in the usage.
+    watching.onFinding({ page: null, message: `${store.locate(key)} is gone, the manifest of the newest run` });
+    return {
+      run: /run=([^/]+)/.exec(key)?.[1] ?? key,
+      published: true,
+      audited: { pages: 0, reports: 0, bytes: 0, notes: [] },
+    };
   }
   const where =
     active === undefined ? '' : `; the unfinished run is ${active.run}, ${store.locate(manifestKey(active))}`;
@@ -83,6 +88,20 @@ async function audit(installed: InstalledExport, named: string | undefined, watc
     'ConfigurationError',
     `Run ${named} of export ${name} has no manifest at ${store.locate(key)}: it was given up or never was${where}`,
   );
+}
+
+/** As `latest.json` has it, or the state where that knows of a newer one: then the pointer is gone, or was put back. */
+async function newestKey(
+  store: InstalledExport['store'],
+  exportName: string,
+  completed: RunResult | undefined,
+): Promise<string | undefined> {
+  const pointer = await readPointer(store, exportName);
+  if (completed === undefined || pointer?.run === completed.run) return pointer?.manifest;
+  const newest = await findManifest(store, completed.manifest);
+  if (newest !== undefined) for await (const _ of newest.pages) break;
+  const isNewer = pointer === undefined || (newest !== undefined && newest.head.sequence > pointer.sequence);
+  return isNewer ? completed.manifest : pointer.manifest;
 }
 
 function verdict(

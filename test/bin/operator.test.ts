@@ -88,6 +88,15 @@ describe('status', () => {
     expect((await watching.ended).status).toBe(0);
   });
 
+  it('ends --watch when whoever read has left', async () => {
+    const { out } = await aCompletedRun();
+    const { start } = await import('../support/command-line.ts');
+    const watching = start(['status', '--watch', '--json', '--out', out], env);
+    await expect.poll(() => watching.stdout()).not.toBe('');
+    watching.process.stdout?.destroy();
+    expect((await watching.ended).status).toBe(0);
+  });
+
   it('shows a damaged export beside the others, and exits with 1', async () => {
     const { out } = await aCompletedRun();
     const { DatabaseSync } = await import('node:sqlite');
@@ -101,6 +110,15 @@ describe('status', () => {
 });
 
 describe('start', () => {
+  it('does not take over the settings of a start that was refused', async () => {
+    const { out, port } = await anUnfinishedRun();
+    const refused = await run(['local', '--out', out, '--export', 'daily', '--json'], env);
+    expect(refused.status).toBe(2);
+    await using service = await aService(5, { port });
+    expect(jsonOf(await on(out, 'start', '--json'))).toMatchObject({ status: 'completed', pages: 3 });
+    expect(service.exchanges).toHaveLength(2);
+  });
+
   it('goes on with a run as it was started, without being told how', async () => {
     const { out, run: id, port } = await anUnfinishedRun();
     await using service = await aService(5, { port });
@@ -133,6 +151,21 @@ describe('start', () => {
 });
 
 describe('verify', () => {
+  it('misses latest.json, and one that was put back to an older run', async () => {
+    const { out, run: older } = await aCompletedRun();
+    const latest = join(out, 'daily/latest.json');
+    const before = await readFile(latest);
+    await using service = await aService(5);
+    // Another port is another service, so the start has to say where to begin.
+    const place = ['--out', out, '--base-url', service.baseUrl, '--vendor', 'ACME', '--export', 'daily'];
+    const { run: newer } = jsonOf(await run(['local', ...place, '--since', '1970-01-01T00:00:00Z', '--json'], env));
+    expect(newer).not.toBe(older);
+    await writeFile(latest, before);
+    expect(parsed(await on(out, 'verify', '--json'))).toMatchObject({ status: 'wrong', run: newer, findingsInAll: 1 });
+    await rm(latest);
+    expect(parsed(await on(out, 'verify', '--json'))).toMatchObject({ status: 'wrong', run: newer, findingsInAll: 1 });
+  });
+
   it('finds an export as it was, and says what is wrong where, when it is not', async () => {
     const { out, pages, run: id } = await aCompletedRun();
     const [, second = ''] = pages;

@@ -234,8 +234,26 @@ describe('an unfinished run', () => {
         { store: bench.store, log: bench.log, onFinding: (each) => findings.push(each), onPage() {} },
         active,
       );
-    return { bench, findings, check };
+    return { bench, active, findings, check };
   }
+
+  it('may come further while it is looked at', async () => {
+    const { bench, active, findings } = await anUnfinishedRun();
+    const pages: PageEntry[] = [];
+    for await (const entry of bench.log.entries(active)) pages.push(entry);
+    // As the log was when it was read: before its last page, and the folder has one more than that by now.
+    const log: PageLog = {
+      ...bench.log,
+      entries: async function* () {
+        yield* pages.slice(0, -1);
+      },
+    };
+    const stray = pageOf(bench, pages.length).replace(/\d\.xml$/, `${pages.length + 1}.xml`);
+    bench.store.objects.set(stray, '<r/>');
+    const onFinding = (each: Finding) => findings.push(each);
+    await auditUnpublished({ store: bench.store, log, onFinding, onPage() {} }, active);
+    expect(findings).toEqual([]);
+  });
 
   it('is looked at as far as it has come, and said not to be published', async () => {
     const { findings, check } = await anUnfinishedRun();

@@ -7,6 +7,7 @@ import { type Plan, planRun } from '../../lib/core/plan-run.ts';
 import type { StartInput } from '../../lib/core/start-input.ts';
 import { anExportRequest, aRunId, at } from '../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions } from '../support/export-bench.ts';
+import { installedBench } from '../support/installed-bench.ts';
 import { type Script, someReports } from '../support/scripted-service.ts';
 
 const refusing: Script = (_, nth) => {
@@ -116,8 +117,8 @@ describe('the plan', () => {
 describe('a run that is given up', () => {
   it('is never published: the next start begins a new one, with the same reports', async () => {
     const bench = await unfinished();
-    const run = await abandonable(bench.store, await bench.head(), bench.needs.definition.name);
-    expect(await abandonRun(bench, run)).toEqual(run);
+    const run = await abandonable(installedBench(bench), await bench.head(), bench.needs.definition.name);
+    expect(await abandonRun(installedBench(bench), run)).toEqual(run);
 
     expect((await bench.head()).active).toBeUndefined();
     bench.pass(1_000);
@@ -131,7 +132,7 @@ describe('a run that is given up', () => {
   it('must be the unfinished one: not another, none, nor one that is published', async () => {
     const bench = await unfinished();
     const name = bench.needs.definition.name;
-    const given = (run: string) => abandonRun(bench, { export: name, run: run as never });
+    const given = (run: string) => abandonRun(installedBench(bench), { export: name, run: run as never });
     await expect(given(aRunId())).rejects.toThrow(/has taken its place; nothing was changed/);
 
     let down = true;
@@ -142,8 +143,12 @@ describe('a run that is given up', () => {
     });
     await published.start();
     down = false;
-    await expect(abandonable(published.store, await published.head(), name)).rejects.toThrow(/is published already/);
+    await expect(abandonable(installedBench(published), await published.head(), name)).rejects.toThrow(
+      /is published already/,
+    );
     await published.start();
-    await expect(abandonable(published.store, await published.head(), name)).rejects.toThrow(/no unfinished run/);
+    await expect(abandonable(installedBench(published), await published.head(), name)).rejects.toThrow(
+      /no unfinished run/,
+    );
   });
 });

@@ -28,6 +28,21 @@ function aShakyBench() {
 }
 
 describe('the overview', () => {
+  it('says why the newest run was given up, where it failed for good', async () => {
+    const bench = anExportBench({
+      reports: someReports(5),
+      size: 2,
+      limits: { cursorRestarts: 0 },
+      script: (request) => {
+        if (request.cursor !== null) throw new ExportError('CursorRejectedError', 'gone');
+        return undefined;
+      },
+    });
+    expect((await bench.start()).status).toBe('failed');
+    const setback = { kind: 'failed-run', at: at('2026-11-20T02:00:01Z'), page: 2, error: 'X', message: 'y' } as const;
+    expect((await look(bench, 10, [setback])).runs).toMatchObject([{ state: 'abandoned', lastSetback: setback }]);
+  });
+
   it('of an export that never ran is empty', async () => {
     expect(await look(anExportBench())).toEqual({
       export: expect.any(String),

@@ -1,5 +1,6 @@
 /** What a directory remembers for an operator: how exports were started, and what held their runs up. */
 
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Setback, Watching } from '../../lib/core/installation.ts';
@@ -70,6 +71,18 @@ describe('a directory', () => {
     expect(await executions.isRunning('local:x')).toBe(true);
     lock?.release();
     expect(await executions.isRunning('local:x')).toBe(false);
+  });
+
+  it('has its state open once, however often an export is looked at', async () => {
+    await using directory = await temporaryDirectory();
+    const settings = { service: {}, export: { name: 'a' }, apiKeyEnv: 'KEY' };
+    await directoryExport(optionsFor(directory.path), settings).start({}, watching);
+    await using installation = openDirectory(optionsFor(directory.path));
+    await (await installation.open('a')).log.head('a');
+    const openFiles = async () => (await readdir('/proc/self/fd')).length;
+    const before = await openFiles();
+    for (let look = 0; look < 20; look += 1) await (await installation.open('a')).log.head('a');
+    expect(await openFiles()).toBeLessThan(before + 10);
   });
 
   it('says what to do where no export has run in it, or none of that name', async () => {
