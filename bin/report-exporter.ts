@@ -19,7 +19,9 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 for (const stream of [process.stdout, process.stderr]) {
   // A reader that leaves, as `head` does, is no reason to stop exporting.
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
+    if (error.code === 'EPIPE') return;
+    process.stderr.write(`What is to be said cannot be written: ${error.message}\n`);
+    process.exit(exitStatuses.failed);
   });
 }
 const world = { env: process.env, stdout: process.stdout, stderr: process.stderr, signal: interruption.signal };
@@ -124,3 +126,5 @@ try {
   if (!(error instanceof CommanderError)) throw error;
   process.exitCode = error.exitCode === 0 ? exitStatuses.ok : exitStatuses.usage;
 }
+// What was left in the middle, such as a file that is being read, would keep the process waiting for its end.
+if (interruption.signal.aborted) process.exit();

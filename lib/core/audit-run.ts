@@ -8,7 +8,8 @@
 import { createHash } from 'node:crypto';
 import { isExportError } from './errors.ts';
 import { type ExpectedPage, type Finding, pagesOfLog, pagesOfManifest } from './expected-pages.ts';
-import { latestKey, pageAt, runFolder } from './layout.ts';
+import { epochMsOf } from './instants.ts';
+import { latestKey, pageAt, runFolder, runIdOf } from './layout.ts';
 import type { WalkedRun } from './manifest.ts';
 import type { StoredPage } from './model.ts';
 import type { PageLog, StoreReader } from './ports.ts';
@@ -38,6 +39,9 @@ export async function auditPublished(needs: AuditNeeds, run: PublishedRun): Prom
   const { head, manifest } = run;
   const walked = { ...head, request: { ...head, source: head.source, filter: {}, size: head.size ?? undefined } };
   const audited = await auditWalk(needs, walked, pagesOfManifest(needs, walked, run), true);
+  for (const message of headFindings(head, manifest)) {
+    needs.onFinding({ page: null, message: `${needs.store.locate(manifest)}: ${message}` });
+  }
   const { totals } = head;
   for (const field of ['pages', 'reports', 'bytes'] as const) {
     if (totals[field] !== audited[field]) {
@@ -53,6 +57,20 @@ export async function auditPublished(needs: AuditNeeds, run: PublishedRun): Prom
 export async function auditUnpublished(needs: AuditNeeds, run: WalkedRun): Promise<Audited> {
   const audited = await auditWalk(needs, run, pagesOfLog(needs, run), false);
   return { ...audited, notes: [...audited.notes, 'It is not published: nothing of it is for readers yet'] };
+}
+
+/** What the head of a manifest says otherwise than its own name and the rest of it. */
+function headFindings(
+  { export: name, run, startedAt, since, filter }: PublishedRun['head'],
+  manifest: string,
+): string[] {
+  const key = `${name}/date=${startedAt.slice(0, 10)}/run=${run}/manifest.json`;
+  const second = runIdOf(epochMsOf(startedAt), '').replace(/-$/, '');
+  return [
+    ...(key === manifest ? [] : [`it says of itself that it is ${key}`]),
+    ...(run.startsWith(second) ? [] : [`it says that the run began at ${startedAt}`]),
+    ...(filter.date.gte === since ? [] : [`its since, ${since}, is not that of its filter`]),
+  ];
 }
 
 async function auditWalk(

@@ -31,7 +31,7 @@ export interface ExpectedPage {
 export async function* pagesOfManifest(
   { log, store, onFinding }: ExpectedPagesNeeds,
   run: WalkedRun,
-  { manifest, pages }: PublishedRun,
+  { head, manifest, pages }: PublishedRun,
 ): AsyncGenerator<ExpectedPage, readonly string[]> {
   const entries = entriesOf(log, run, onFinding);
   const says = (page: number | null, message: string) =>
@@ -49,6 +49,8 @@ export async function* pagesOfManifest(
         logged += 1;
         const problem = brokenLink(run, before?.entry, entry) ?? differenceOf(page, entry);
         if (problem !== undefined) onFinding({ page: page.page, message: `The page log: ${problem}` });
+        if (number === 1 && entry.serviceTime !== head.serviceStartedAt)
+          says(1, 'its serviceStartedAt is not that of page 1');
       }
       if (before !== undefined) yield before;
       before = { page, entry: entry ?? undefined, isLast: false };
@@ -59,6 +61,9 @@ export async function* pagesOfManifest(
   }
   if (before !== undefined) yield { ...before, isLast: true };
   if (number === 0) says(null, 'it names no page');
+  if (before?.entry !== undefined && before.entry.serviceTime !== head.serviceCompletedAt) {
+    says(number, `its serviceCompletedAt is not that of page ${number}`);
+  }
   if (before?.entry != null && before.entry.nextCursor !== null) {
     onFinding({
       page: number,

@@ -1,10 +1,11 @@
 /** Finds the runs that are published, as any reader does: by the manifests, and by the pointer to the newest one. */
 
-import * as z from 'zod';
+import type { z } from 'zod';
 import { ExportError } from './errors.ts';
 import { latestKey, manifestKeyOf } from './layout.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
 import type { StoreReader } from './ports.ts';
+import { latestSchema } from './published-schemas.ts';
 import { mostPointerBytes } from './stored-values.ts';
 
 export interface PublishedRun extends OpenManifest {
@@ -12,7 +13,7 @@ export interface PublishedRun extends OpenManifest {
   readonly manifest: string;
 }
 
-const pointerSchema = z.object({ manifest: z.string(), run: z.string(), sequence: z.int() });
+const pointerSchema = latestSchema.pick({ manifest: true, run: true, sequence: true });
 export type Pointer = z.infer<typeof pointerSchema>;
 
 /** The manifest of `run`, or that which `latest.json` names. @throws ConfigurationError where there is none */

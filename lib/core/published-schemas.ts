@@ -97,6 +97,8 @@ export const manifestPageSchema = z.object({
   cursor: orNull(cursor, 'What it was asked for with, as the service gave it; null for page 1.'),
 });
 
+export const latestSchema = z.object({ export: exportName, run, sequence, completedAt, manifest });
+
 const ofTheExecution = {
   eventVersion: told(z.literal(1), 'The number of this schema.'),
   export: exportName,
@@ -129,9 +131,10 @@ function published() {
         title: 'The manifest of a run',
         description: 'Written last: a run is published if, and only if, its manifest is there.',
       }),
-    'latest.v1': z
-      .object({ export: exportName, run, sequence, completedAt, manifest })
-      .meta({ title: 'latest.json', description: 'Points at the manifest of the newest published run of an export.' }),
+    'latest.v1': latestSchema.meta({
+      title: 'latest.json',
+      description: 'Points at the manifest of the newest published run of an export.',
+    }),
     'completed.v1': z
       .object({
         ...ofTheExecution,

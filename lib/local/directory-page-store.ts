@@ -104,7 +104,12 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
       for await (const { name, bytes } of filesIn(pathOf(folder))) yield { key: `${folder}/${name}`, bytes, revision };
     },
 
-    read: (key) => readFileAt(pathOf(key)),
+    async read(key) {
+      const path = pathOf(key);
+      return await readFileAt(path).catch((cause: unknown) => {
+        throw pageConflict(key, 'it cannot be read', cause);
+      });
+    },
 
     locate: (key) => join(root, key),
   };

@@ -32,13 +32,11 @@ export async function digestOf(path: string): Promise<Digest> {
 /** The bytes of the file at `path` as a stream; undefined where there is none. Errors are the disk's own. */
 export async function readFileAt(path: string): Promise<AsyncIterable<Uint8Array> | undefined> {
   try {
-    const file = await open(path);
-    if ((await file.stat()).isFile()) return file.createReadStream();
-    await file.close();
-    return undefined;
+    // A pipe would not even open until somebody writes to it.
+    return (await stat(path)).isFile() ? (await open(path)).createReadStream() : undefined;
   } catch (cause) {
     if (codeOf(cause) === 'ENOENT' || codeOf(cause) === 'ENOTDIR') return undefined;
-    throw diskError('read', path, cause);
+    throw cause;
   }
 }
 

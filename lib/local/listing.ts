@@ -30,5 +30,6 @@ export async function* filesIn(folder: string): AsyncGenerator<ListedFile> {
 const isMissing = (cause: unknown): boolean => codeOf(cause) === 'ENOENT' || codeOf(cause) === 'ENOTDIR';
 
 function unlessMissing(cause: unknown): undefined {
-  if (!isMissing(cause)) throw cause;
+  // The last: a link that leads to itself.
+  if (!isMissing(cause) && codeOf(cause) !== 'ELOOP') throw cause;
 }

@@ -22,31 +22,37 @@ export async function abandonCommand(
   problems: readonly string[],
   world: CommandWorld & Asking,
 ): Promise<number> {
-  return await operate(options, problems, world, async (installation) => {
-    const { name, log, store, executions } = await openExport(installation, exportName);
-    const run = await abandonable({ store, executions }, await log.head(name), name);
-    const last = await log.last(run);
-    const isRunning = await executions.isRunning(run.execution);
-    const about = [
-      `Run ${run.run} of export ${name}, since ${run.since}: ${plural(last?.page ?? 0, 'page')} stored, none published.`,
-      'Given up, it is never published; the next start begins a new run at the watermark and asks for its reports again.',
-      ...(isRunning ? [`It is being worked on by ${run.execution}, which will end at its next step.`] : []),
-    ];
-    world.stderr.write(`${about.join('\n')}\n`);
-    if (options.yes !== true && !(await isMeant(run.run, world))) {
-      world.stderr.write('Nothing was changed.\n');
-      return exitStatuses.failed;
-    }
-    await abandonRun({ log, store, executions }, run);
-    if (options.json === true) {
-      world.stdout.write(
-        `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages: last?.page ?? 0 })}\n`,
-      );
-    } else {
-      world.stdout.write(`Given up: run ${run.run}\n  → npx report-exporter plan ${name} ${installation.option}\n`);
-    }
-    return exitStatuses.ok;
-  });
+  return await operate(
+    options,
+    problems,
+    world,
+    async (installation) => {
+      const { name, log, store, executions } = await openExport(installation, exportName);
+      const run = await abandonable({ store, executions }, await log.head(name), name);
+      const last = await log.last(run);
+      const isRunning = await executions.isRunning(run.execution);
+      const about = [
+        `Run ${run.run} of export ${name}, since ${run.since}: ${plural(last?.page ?? 0, 'page')} stored, none published.`,
+        'Given up, it is never published; the next start begins a new run at the watermark and asks for its reports again.',
+        ...(isRunning ? [`It is being worked on by ${run.execution}, which will end at its next step.`] : []),
+      ];
+      world.stderr.write(`${about.join('\n')}\n`);
+      if (options.yes !== true && !(await isMeant(run.run, world))) {
+        world.stderr.write('Nothing was changed.\n');
+        return world.signal.aborted ? exitStatuses.interrupted : exitStatuses.failed;
+      }
+      await abandonRun({ log, store, executions }, run);
+      if (options.json === true) {
+        world.stdout.write(
+          `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages: last?.page ?? 0 })}\n`,
+        );
+      } else {
+        world.stdout.write(`Given up: run ${run.run}\n  → npx report-exporter plan ${name} ${installation.option}\n`);
+      }
+      return exitStatuses.ok;
+    },
+    { endsItself: true },
+  );
 }
 
 async function isMeant(run: string, { stdin, stderr, signal }: CommandWorld & Asking): Promise<boolean> {

@@ -57,7 +57,12 @@ export async function* checkUp(
       ['runs', () => runs(installed, installation)],
       ['schedule', () => schedule(installed)],
     ];
-    for (const [check, look] of checks) for (const each of await look()) yield told(check, each);
+    for (const [check, look] of checks) {
+      const found = await look();
+      for (const each of found) yield told(check, each);
+      // Runs and store cannot be told of where not even the head can be read.
+      if (check === 'state' && found.some(({ state: is }) => is === 'problem')) break;
+    }
     for (const [check, each] of await service(installed, surroundings, say)) yield told(check, each);
   }
 }
@@ -99,11 +104,22 @@ async function runs(installed: InstalledExport, { option }: Installation): Promi
     const [newest] = (await overviewOf(installed, 1)).runs;
     if (newest === undefined) return [ok('none yet')];
     const { run, state: stateOfRun, lastSetback } = newest;
-    if (stateOfRun !== 'failed' && stateOfRun !== 'stopped') return [ok(`run ${run} is ${stateOfRun}`)];
+    const failedForGood = stateOfRun === 'abandoned' && lastSetback?.kind === 'failed-run';
+    if (stateOfRun !== 'failed' && stateOfRun !== 'stopped' && !failedForGood) {
+      return [ok(`run ${run} is ${stateOfRun}`)];
+    }
     const why =
       lastSetback === null || lastSetback.kind === 'wait' ? '' : `: ${lastSetback.error}: ${lastSetback.message}`;
     const remedy = `npx report-exporter start ${installed.name} ${option}`;
-    return [{ state: 'warning', message: `run ${run} is unfinished, it ${stateOfRun}${why}`, remedy }];
+    return [
+      {
+        state: 'warning',
+        message: failedForGood
+          ? `run ${run} failed for good${why}`
+          : `run ${run} is unfinished, it ${stateOfRun}${why}`,
+        remedy,
+      },
+    ];
   } catch (error) {
     return [problem(error, 'see docs/runbook.md')];
   }
@@ -166,8 +182,8 @@ async function service(
 /** The next run's own request, for one report. Where no run could start, everything since now. */
 async function probeOf(installed: InstalledExport, surroundings: Surroundings) {
   const { definition } = installed;
-  const plan = await planRun({ ...installed, surroundings });
-  const since = plan.act === 'start' || plan.act === 'resume' ? plan.since : nowOf(surroundings);
+  const plan = await planRun({ ...installed, surroundings }).catch(() => undefined);
+  const since = plan?.act === 'start' || plan?.act === 'resume' ? plan.since : nowOf(surroundings);
   return { request: { ...definition.request, size: 1 }, since, cursor: null, label: 'a page of size 1 for a check' };
 }
 

@@ -29,22 +29,36 @@ const standardDirectory = './exports';
 
 /**
  * Opens the place that `options` name, acts on it, and resolves to the exit status. Whatever goes wrong is told in words:
- * 2 where the usage, the settings or the place is wrong, 1 for anything else.
+ * 2 where the usage, the settings or the place is wrong, 130 where it was interrupted, 1 for anything else. What `endsItself` is
+ * not left in the middle by an interruption: it knows how to end.
  */
 export async function operate(
   options: PlaceOptions,
   problems: readonly string[],
   world: CommandWorld,
   act: (installation: Installation) => Promise<number>,
+  { endsItself = false }: { readonly endsItself?: boolean } = {},
 ): Promise<number> {
   try {
     mustBeUsable(options, problems);
     await using installation = await openInstallation(options, world);
-    return await act(installation);
+    const acting = act(installation);
+    return await (endsItself ? acting : Promise.race([acting, interruption(world.signal)]));
   } catch (error) {
     if (error instanceof ReaderGone) return exitStatuses.ok;
+    if (error instanceof Interrupted) return exitStatuses.interrupted;
     return tellError(error, options, world);
   }
+}
+
+class Interrupted extends Error {}
+
+/** Rejects where the person does not want to wait any longer: what only looks can be left as it stands. */
+function interruption(signal: AbortSignal): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  signal.addEventListener('abort', () => reject(new Interrupted()), { once: true });
+  if (signal.aborted) reject(new Interrupted());
+  return promise;
 }
 
 function mustBeUsable({ out, stack }: PlaceOptions, problems: readonly string[]): void {

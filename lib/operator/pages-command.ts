@@ -38,10 +38,11 @@ export async function pagesCommand(
     for await (const page of pages) {
       if (world.signal.aborted) return exitStatuses.interrupted;
       if (cat === true) {
-        for await (const chunk of await bytesOf(installed, page.key)) await print(world.stdout, chunk);
+        for await (const chunk of await bytesOf(installed, page.key, installation.option))
+          await print(world.stdout, chunk);
       } else if (reports === true) {
         let report = 0;
-        for await (const xml of reportElements(await bytesOf(installed, page.key))) {
+        for await (const xml of reportElements(await bytesOf(installed, page.key, installation.option))) {
           report += 1;
           await print(
             world.stdout,
@@ -60,8 +61,15 @@ export async function pagesCommand(
   });
 }
 
-async function bytesOf({ store, name }: InstalledExport, key: string): Promise<AsyncIterable<Uint8Array>> {
+async function bytesOf(
+  { store, name }: InstalledExport,
+  key: string,
+  option: string,
+): Promise<AsyncIterable<Uint8Array>> {
   const chunks = await store.read(key);
   if (chunks !== undefined) return chunks;
-  throw new ExportError('PageConflictError', `${store.locate(key)} is gone. See npx report-exporter verify ${name}`);
+  throw new ExportError(
+    'PageConflictError',
+    `${store.locate(key)} is gone. See npx report-exporter verify ${name} ${option}`,
+  );
 }

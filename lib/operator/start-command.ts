@@ -20,20 +20,26 @@ export async function startCommand(
 ): Promise<number> {
   const since = instantSchema.optional().safeParse(options.since);
   const found = since.success ? problems : [...problems, describeProblems('--since', since.error)];
-  return await operate(options, found, world, async (installation) => {
-    const installed = await openExport(installation, exportName);
-    const following = {
-      exportName: installed.name,
-      follow: options.follow === true || options.stack === undefined,
-      json: options.json === true,
-      next: {
-        help: 'npx report-exporter start --help',
-        watch: `npx report-exporter status ${installed.name} ${installation.option} --watch`,
-      },
-    };
-    const request = { since: since.data, restart: options.restart };
-    return await followRun(following, world, (watching) => installed.start(defined(request), watching));
-  });
+  return await operate(
+    options,
+    found,
+    world,
+    async (installation) => {
+      const installed = await openExport(installation, exportName);
+      const following = {
+        exportName: installed.name,
+        follow: options.follow === true || options.stack === undefined,
+        json: options.json === true,
+        next: {
+          help: 'npx report-exporter start --help',
+          watch: `npx report-exporter status ${installed.name} ${installation.option} --watch`,
+        },
+      };
+      const request = { since: since.data, restart: options.restart };
+      return await followRun(following, world, (watching) => installed.start(defined(request), watching));
+    },
+    { endsItself: true },
+  );
 }
 
 /** Without what was not said: a start input knows no `undefined`. */

@@ -33,25 +33,31 @@ export async function statusCommand(
   const most = Number(options.runs);
   const found = [...problems];
   if (!Number.isInteger(most) || most < 1 || most > 1_000) found.push('--runs: must be a whole number from 1 to 1000');
-  return await operate(options, found, world, async (installation) => {
-    const look = async () => await statusOf(installation, exportName, most);
-    const status = await show(await look(), options, installation, world, '');
-    if (options.watch !== true) return status;
-    const pace = options.stack === undefined ? paces.directory : paces.stack;
-    const clear = world.stdout.isTTY === true && options.json !== true ? '\x1b[H\x1b[2J' : '';
-    for (;;) {
-      await realSurroundings.sleep(pace, world.signal).catch(() => {});
-      if (world.signal.aborted) return exitStatuses.ok;
-      try {
-        await show(await look(), options, installation, world, clear);
-      } catch (error) {
-        if (error instanceof ReaderGone) throw error;
-        // It could be looked at a moment ago: the next look may well succeed.
-        const { name, message } = error instanceof Error ? error : new Error(String(error));
-        world.stderr.write(`${name}: ${message}\n`);
+  return await operate(
+    options,
+    found,
+    world,
+    async (installation) => {
+      const look = async () => await statusOf(installation, exportName, most);
+      const status = await show(await look(), options, installation, world, '');
+      if (options.watch !== true) return status;
+      const pace = options.stack === undefined ? paces.directory : paces.stack;
+      const clear = world.stdout.isTTY === true && options.json !== true ? '\x1b[H\x1b[2J' : '';
+      for (;;) {
+        await realSurroundings.sleep(pace, world.signal).catch(() => {});
+        if (world.signal.aborted) return exitStatuses.ok;
+        try {
+          await show(await look(), options, installation, world, clear);
+        } catch (error) {
+          if (error instanceof ReaderGone) throw error;
+          // It could be looked at a moment ago: the next look may well succeed.
+          const { name, message } = error instanceof Error ? error : new Error(String(error));
+          world.stderr.write(`${name}: ${message}\n`);
+        }
       }
-    }
-  });
+    },
+    { endsItself: options.watch === true },
+  );
 }
 
 async function statusOf(

@@ -73,7 +73,7 @@ async function audit(installed: InstalledExport, named: string | undefined, watc
       `Export ${name} has neither a published nor an unfinished run to verify`,
     );
   }
-  if (named === undefined) {
+  if (named === undefined || named === lastCompleted?.result.run) {
     // A manifest is gone: readers are misled, so that is a finding, not a mistake in the usage.
     watching.onFinding({ page: null, message: `${store.locate(key)} is gone, the manifest of the newest run` });
     return {

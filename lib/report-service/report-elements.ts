@@ -27,6 +27,12 @@ function* cut(cutter: Cutter, text: string): Generator<string> {
   }
 }
 
+/** Looked for only between two reports: to look into a large one again and again would take the square of its length. */
+function lastTagIn(text: string): number {
+  const at = text.lastIndexOf('<');
+  return at < 0 ? text.length : at;
+}
+
 interface Cutter {
   /** The reports that `text` completes. */
   push(text: string): readonly string[];
@@ -65,9 +71,9 @@ function createCutter(): Cutter {
       const complete = found;
       found = [];
       // A tag that is cut off at the end may open the next report.
-      const lastTag = held.lastIndexOf('<');
-      const keepFrom = reportFrom ?? heldFrom + (lastTag < 0 ? held.length : lastTag);
-      held = held.slice(keepFrom - heldFrom);
+      const keepFrom = reportFrom ?? heldFrom + lastTagIn(held);
+      // Of a report that goes on nothing is cut off, or what was gathered of it would be copied each time.
+      if (keepFrom > heldFrom) held = held.slice(keepFrom - heldFrom);
       heldFrom = keepFrom;
       return complete;
     },

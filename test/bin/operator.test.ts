@@ -1,14 +1,17 @@
 /** The operator's commands on a directory, as a person or a script runs them. */
 
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { always, onPage, refusing } from '../../lib/report-service/simulator/fault-scripts.ts';
 import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { someReports } from '../support/asking-the-simulator.ts';
-import { aDirectory, type Ended, jsonOf, readManifest, run } from '../support/command-line.ts';
+import { aDirectory, type Ended, jsonOf, readManifest, run, start } from '../support/command-line.ts';
 
 const key = 'the-key-of-this-service';
 const env = { REPORT_EXPORT_API_KEY: key };
@@ -81,7 +84,6 @@ describe('status', () => {
 
   it('looks again and again with --watch, until it is interrupted or nobody reads', async () => {
     const { out } = await aCompletedRun();
-    const { start } = await import('../support/command-line.ts');
     const watching = start(['status', '--watch', '--json', '--out', out], env);
     await expect.poll(() => watching.stdout().split('\n').length).toBeGreaterThan(2);
     watching.process.kill('SIGINT');
@@ -90,7 +92,6 @@ describe('status', () => {
 
   it('ends --watch when whoever read has left', async () => {
     const { out } = await aCompletedRun();
-    const { start } = await import('../support/command-line.ts');
     const watching = start(['status', '--watch', '--json', '--out', out], env);
     await expect.poll(() => watching.stdout()).not.toBe('');
     watching.process.stdout?.destroy();
@@ -99,7 +100,6 @@ describe('status', () => {
 
   it('shows a damaged export beside the others, and exits with 1', async () => {
     const { out } = await aCompletedRun();
-    const { DatabaseSync } = await import('node:sqlite');
     const database = new DatabaseSync(join(out, 'state.sqlite'));
     database.exec(`UPDATE heads SET head = json_set(head, '$.sequence', 1)`);
     database.close();
@@ -179,6 +179,32 @@ describe('verify', () => {
 
     await rm(second);
     expect(await on(out, 'verify')).toMatchObject({ status: 1, stdout: expect.stringContaining(`${second} is gone`) });
+  });
+
+  it('takes a pipe or a link in place of a page for a finding, and waits for neither', async () => {
+    const { out, pages } = await aCompletedRun();
+    const [first = '', second = ''] = pages;
+    await rm(first);
+    execFileSync('mkfifo', [first]);
+    await rm(second);
+    await symlink(second, second);
+    const { findings } = parsed(await on(out, 'verify', '--json')) as { findings: { page: number; message: string }[] };
+    expect(findings.toSorted((a, b) => a.page - b.page)).toMatchObject([
+      { page: 1, message: expect.stringContaining('is gone') },
+      { page: 2, message: expect.stringContaining('cannot be read') },
+    ]);
+  });
+
+  it('says that the manifest of the newest run is gone, whether the run is named or not', async () => {
+    const { out, report, run: id } = await aCompletedRun();
+    await rm(report.manifest ?? '');
+    for (const words of [[], ['--run', id]]) {
+      const ended = await on(out, 'verify', ...words);
+      expect(ended).toMatchObject({
+        status: 1,
+        stdout: expect.stringMatching(`run ${id} .*\\n.*manifest.json is gone`),
+      });
+    }
   });
 
   it('looks at an unfinished run where none is published', async () => {
@@ -312,6 +338,35 @@ describe('plan, abandon and doctor', () => {
     expect(problemsOf(refused)).toMatchObject([{ check: 'key', remedy: expect.stringContaining('key is right') }]);
     expect(refused.stdout).not.toContain('another-key-altogether');
     expect(lines(await on(own, 'pages'))).toHaveLength(2);
+  });
+});
+
+describe('a command that only looks', () => {
+  it('ends at once when it is interrupted, with 130', async () => {
+    const { out, port } = await anUnfinishedRun();
+    const reached = Promise.withResolvers<void>();
+    const silent = createServer(() => reached.resolve());
+    await new Promise<void>((resolve) => silent.listen(port, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      silent.closeAllConnections();
+      silent.close();
+    });
+    const doctor = start(['doctor', '--out', out], env);
+    await reached.promise;
+    doctor.process.kill('SIGINT');
+    expect((await doctor.ended).status).toBe(130);
+  });
+
+  it('blames nothing but the state where that is damaged', async () => {
+    const { out } = await aCompletedRun();
+    const database = new DatabaseSync(join(out, 'state.sqlite'));
+    database.exec(`UPDATE heads SET head = json_set(head, '$.sequence', 1)`);
+    database.close();
+    const { findings } = parsed(await on(out, 'doctor', '--json')) as { findings: { check: string; state: string }[] };
+    expect(findings.filter(({ state }) => state === 'problem')).toMatchObject([
+      { check: 'state' },
+      { check: 'service' },
+    ]);
   });
 });
 

@@ -123,6 +123,23 @@ describe('what was changed is found', () => {
       (bench) => edit(bench, keyOf(bench, 'manifest.json'), (text) => text.replace('"pages": 3', '"pages": 4')),
       /its totals say 4 pages, its pages come to 3/,
     ],
+    ...[
+      ['since', /its since, .* is not that of its filter/],
+      ['startedAt', /it says that the run began at/],
+      ['run', /it says of itself that it is/],
+      ['serviceStartedAt', /its serviceStartedAt is not that of page 1/],
+      ['serviceCompletedAt', /its serviceCompletedAt is not that of page 3/],
+    ].map(([field, message]): [string, (bench: Bench) => unknown, RegExp] => [
+      `the head of the manifest says another ${String(field)}`,
+      (bench) =>
+        edit(bench, keyOf(bench, 'manifest.json'), (text) =>
+          text.replace(
+            new RegExp(`("${String(field)}": "\\d{3})(\\d)`),
+            (_, before, digit) => `${before}${digit === '9' ? 8 : 9}`,
+          ),
+        ),
+      message as RegExp,
+    ]),
     [
       'latest.json was put back',
       (bench) => edit(bench, keyOf(bench, 'latest.json'), (text) => text.replace(/"sequence":\d+/, '"sequence":1')),

@@ -74,6 +74,28 @@ describe('the plan', () => {
     });
   });
 
+  it('of a run whose next page was stored, but not logged, asks for the one after', async () => {
+    const killed = { is: false };
+    const bench = anExportBench({
+      reports: someReports(5),
+      size: 2,
+      crash: (moment) => {
+        if (killed.is && moment === 'before the page is logged') throw new Error('killed');
+      },
+      script: (_, nth) => {
+        killed.is = nth === 2;
+        return undefined;
+      },
+    });
+    await bench.start().catch(() => {});
+    const planned = await plan(bench);
+    expect(planned).toMatchObject({ act: 'resume', page: 3, because: expect.stringContaining('stored already') });
+    killed.is = false;
+    const asked = bench.service.requests.length;
+    await bench.start();
+    expect(bench.service.requests[asked]?.cursor).toBe(planned.act === 'resume' ? planned.cursor : undefined);
+  });
+
   it('of a run with every page stored is to publish it', async () => {
     let down = true;
     const bench = anExportBench({
