@@ -1,4 +1,4 @@
-/** ExportPage as a function: fetches, stores and logs one page within the time the invocation has. */
+/** ExportPage as a function: fetches, stores and logs a page, or some, within the time the invocation has. */
 
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { type ExportPageOutcome, exportPage } from '../core/export-page.ts';
@@ -37,7 +37,7 @@ export function exportPageHandler(env: Environment): StepHandler<ExportPageOutco
         `page ${turn.page} of run ${turn.run}`,
         surroundings,
       );
-      return await exportPage(needs, { turn, execution, signal: time.signal, patienceMs: time.patienceMs });
+      return await exportPage(needs, { turn, execution, ...time });
     };
   });
 }

@@ -11,8 +11,10 @@ import type { ServiceSettings } from '../core/settings.ts';
 export interface FetchTime extends Disposable {
   /** Aborts when only the time to store is left; its reason is a ServiceUnavailableError. */
   readonly signal: AbortSignal;
-  /** How long Retry-Afters may be waited out, so that a whole request still fits in behind. */
-  readonly patienceMs: number;
+  /** Until when Retry-Afters may be waited out, so that a whole request still fits in behind; since the epoch. */
+  readonly patientUntil: number;
+  /** Whether a whole request still fits in, and the storing of two pages: its own waits for that of the one before. */
+  readonly hasTime: () => boolean;
 }
 
 /** Allows for S3 taking no more than 20 MiB a second; half a minute on top, also where the SDK has to repeat some of it. */
@@ -23,8 +25,9 @@ export function fetchTime(
   remainingMs: number,
   { totalTimeout, maxPageBytes }: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>,
   label: string,
-  { sleep }: Pick<Clock, 'sleep'>,
+  { now, sleep }: Clock,
 ): FetchTime {
+  const startedAt = now();
   const fetchingMs = remainingMs - Math.min(storingMs(maxPageBytes), remainingMs / 2);
   const controller = new AbortController();
   const done = new AbortController();
@@ -39,7 +42,8 @@ export function fetchTime(
   sleep(fetchingMs, done.signal).then(runOut, () => {});
   return {
     signal: controller.signal,
-    patienceMs: Math.max(0, fetchingMs - totalTimeout),
+    patientUntil: startedAt + Math.max(0, fetchingMs - totalTimeout),
+    hasTime: () => now() <= startedAt + fetchingMs - totalTimeout - storingMs(maxPageBytes),
     [Symbol.dispose]: () => done.abort(),
   };
 }

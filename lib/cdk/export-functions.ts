@@ -50,7 +50,7 @@ function recipes({ exportName, grants, limits }: ExportFunctionsProps): Readonly
     },
     ExportPage: {
       entry: 'export-page.ts',
-      description: `Fetches, stores and logs one page of export ${exportName}`,
+      description: `Fetches, stores and logs pages of export ${exportName}`,
       // Waits for the service most of its time; memory brings the processor that checks the XML.
       memoryMebibytes: 512,
       temporaryMebibytes: limits.temporaryMebibytes,

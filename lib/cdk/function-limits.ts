@@ -38,23 +38,26 @@ const executionSeconds = 7 * 86_400;
 
 type Limiting = {
   readonly service: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>;
-  readonly settings: Pick<ExportSettings, 'shortWait' | 'longestWait'>;
+  readonly settings: Pick<ExportSettings, 'shortWait' | 'longestWait' | 'pagesPerInvocation'>;
 };
 
 export function functionLimits({ service, settings }: Limiting): FunctionLimits {
   const pageMebibytes = Math.ceil(service.maxPageBytes / mebibyte);
   // Allows for S3 taking no more than 20 MiB a second, and a minute on top for everything else.
   const storingSeconds = 60 + Math.ceil(pageMebibytes / 20);
+  const pageSeconds = Math.ceil((service.totalTimeout + settings.shortWait) / 1_000) + storingSeconds;
+  // Another page is begun as long as there is time for a whole one, so all that is over is for them.
+  const isWalk = settings.pagesPerInvocation > 1;
   return {
     seconds: {
       BeginRun: bookkeepingSeconds,
-      ExportPage: Math.ceil((service.totalTimeout + settings.shortWait) / 1_000) + storingSeconds,
+      ExportPage: isWalk ? Math.max(pageSeconds, longestFunctionSeconds) : pageSeconds,
       // Streams a manifest as long as the run: a million pages take minutes, so it gets all there is.
       FinishRun: longestFunctionSeconds,
       FailRun: bookkeepingSeconds,
     },
-    // A quarter of a gibibyte above the page, and never less than the half gibibyte that costs nothing.
-    temporaryMebibytes: Math.max(512, pageMebibytes + 256),
+    // A quarter of a gibibyte above the page in hand, or the two, and never less than the half gibibyte that costs nothing.
+    temporaryMebibytes: Math.max(512, pageMebibytes * (isWalk ? 2 : 1) + 256),
     executionSeconds: executionSeconds + Math.ceil(settings.longestWait / 1_000),
   };
 }

@@ -1,5 +1,5 @@
 /**
- * Exports one page: load, fetch, store, record.
+ * Exports the next page, or pages: load, fetch, store, record.
  *
  * Two idempotent writes commit a page, and no lock is needed. The store comes first: its one atomic step makes body and
  * continuation visible together. The page log comes second: a page counts once it stands there. A crash before the first
@@ -9,14 +9,14 @@
 
 import { followCursor } from './cycle.ts';
 import { ExportError, isExportError } from './errors.ts';
+import { type Walk, walkOn } from './export-walk.ts';
 import { ownedRun } from './head.ts';
 import { instantOf } from './instants.ts';
-import { pageKey } from './layout.ts';
 import type { ExportDefinition, PageEntry, Run } from './model.ts';
 import { waitOrGiveUp } from './patience.ts';
 import type { PageIdentity, StepNeeds } from './ports.ts';
 import { restartRun } from './restart-run.ts';
-import { type CommittedPage, conflict, storePage } from './store-page.ts';
+import { type CommittedPage, conflict } from './store-page.ts';
 import type { Invocation, Turn } from './turn.ts';
 
 export type ExportPageNeeds = Pick<StepNeeds, 'definition' | 'service' | 'store' | 'log' | 'surroundings' | 'emit'>;
@@ -26,8 +26,8 @@ export type ExportPageOutcome =
   | ({ readonly next: 'wait'; readonly waitSeconds: number } & Turn);
 
 /**
- * Exports the next page of the run that `execution` owns, and says how the run goes on. Repeated for a page that is
- * logged already, it changes nothing and answers the same.
+ * Exports the next page of the run that `execution` owns, or as many as the settings and its time allow, and says how the
+ * run goes on. Repeated for a page that is logged already, it changes nothing and answers the same.
  *
  * @throws ExportError with any name of `errors.ts`; RunSupersededError where the execution owns no run any more.
  */
@@ -50,11 +50,19 @@ export async function exportPage(
   }
   // Only behind a wait: a page that uses the budget up says so itself.
   if (turns >= definition.limits.turnsPerExecution) return { next: 'continue', ...turn };
+  let newest = last;
+  const commit: Walk['commit'] = async (identity, stored, before) => {
+    newest = await logPage(needs, run, identity, stored, before);
+    return newest;
+  };
+  const walk: Walk = { run, execution: command.execution, last, commit, goesOn };
   try {
-    return afterPage(definition, turn, await exportNext(needs, run, last, command));
+    return afterPage(definition, turn, await walkOn(needs, walk, command));
   } catch (error) {
     if (isExportError(error, 'ServiceThrottledError') && error.retryAfterSeconds !== undefined) {
-      return waitOrGiveUp(needs, run, turn, error, error.retryAfterSeconds);
+      // A page that was exported before the wait is one between it and the wait before.
+      const waiting = newest === last ? turn : { ...turn, page: (newest?.page ?? 0) + 1, waits: 0 };
+      return waitOrGiveUp(needs, run, waiting, error, error.retryAfterSeconds);
     }
     if (isExportError(error, 'CursorRejectedError')) return restartRun(needs, run, turn, command.execution, error);
     throw error;
@@ -71,15 +79,14 @@ function mustBeItsService({ run, request }: Run, definition: ExportDefinition): 
   );
 }
 
-async function exportNext(
+/** The second of the two writes: the page counts from here on. */
+async function logPage(
   needs: ExportPageNeeds,
   run: Run,
+  identity: PageIdentity,
+  committed: CommittedPage,
   last: PageEntry | undefined,
-  command: Invocation,
 ): Promise<PageEntry> {
-  const page = (last?.page ?? 0) + 1;
-  const identity: PageIdentity = { key: pageKey(run, page), run: run.run, page, cursor: last?.nextCursor ?? null };
-  const committed = await storePage(needs, run, identity, command);
   const entry = await needs.log.append(entryOf(run, identity, committed, last, needs.surroundings.now()));
   if (entry.sha256 !== committed.stored.sha256 || entry.nextCursor !== committed.nextCursor) {
     throw conflict(identity, 'the page log names another');
@@ -88,7 +95,7 @@ async function exportNext(
     event: committed.timing === null ? 'page-adopted' : 'page-exported',
     export: run.export,
     run: run.run,
-    page,
+    page: identity.page,
     bytes: entry.bytes,
     reports: entry.reports,
     totalReports: entry.totals.reports,
@@ -129,6 +136,9 @@ function entryOf(
     repeats: followed?.repeats ?? false,
   };
 }
+
+/** Whether a page follows at all: a last page, or a walk in circles, is for the answer to tell. */
+const goesOn = ({ nextCursor, repeats }: PageEntry): boolean => nextCursor !== null && !repeats;
 
 /** How the run goes on behind a logged page. Depends on nothing but the entry, so a repetition answers the same. */
 function afterPage({ limits }: ExportDefinition, turn: Turn, entry: PageEntry): ExportPageOutcome {

@@ -61,8 +61,10 @@ export interface ExportDefinition {
 export interface RunLimits {
   /** A run with more pages than this fails; absent: no limit. */
   readonly maxPages?: number | undefined;
-  /** Turns (pages and waits) after which the run continues in a new execution. */
+  /** Turns (invocations and waits) after which the run continues in a new execution. */
   readonly turnsPerExecution: number;
+  /** Pages that one invocation exports at most, as long as its time allows. */
+  readonly pagesPerInvocation: number;
   /** How often one run may start afresh because the service dropped its cursor. */
   readonly cursorRestarts: number;
   /** A Retry-After up to this many seconds is waited out inside the invocation; a longer one in the Wait state. */

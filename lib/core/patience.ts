@@ -8,7 +8,7 @@
 import { ExportError, isExportError } from './errors.ts';
 import { instantOf } from './instants.ts';
 import type { PageTiming, Run } from './model.ts';
-import type { FetchedPage, PageIdentity, StepNeeds } from './ports.ts';
+import type { FetchedPage, PageIdentity, ReportService, StepNeeds } from './ports.ts';
 import type { Invocation, Turn } from './turn.ts';
 
 /** A page that is being answered, and how long that took to begin. */
@@ -22,10 +22,9 @@ export async function fetchPatiently(
   { definition, service, surroundings, emit }: Pick<StepNeeds, 'definition' | 'service' | 'surroundings' | 'emit'>,
   run: Run,
   { page, cursor }: PageIdentity,
-  { signal, patienceMs = 0 }: Invocation,
+  { signal, patientUntil = 0 }: Invocation,
 ): Promise<TimedPage> {
   const request = { request: run.request, since: run.since, cursor, label: `page ${page} of run ${run.run}` };
-  const patientUntil = surroundings.now() + patienceMs;
   for (;;) {
     const askedAt = surroundings.now();
     try {
@@ -76,4 +75,34 @@ export function waitOrGiveUp(
   });
   // Two turns: the Wait state takes two events more, and a history must never overflow.
   return { next: 'wait', ...turn, turns: turn.turns + 2, waits: turn.waits + 1, waitSeconds };
+}
+
+/**
+ * A Retry-After is a floor for whoever asks next. Where it was told to a page that is let go of, `heldBack` is the error
+ * that keeps to it, as long as there is something left to wait.
+ */
+export function keepingPatience({
+  service: asked,
+  surroundings: { now },
+}: Pick<StepNeeds, 'service' | 'surroundings'>) {
+  let until = 0;
+  const service: ReportService = {
+    async fetchPage(request, signal) {
+      try {
+        return await asked.fetchPage(request, signal);
+      } catch (error) {
+        if (isExportError(error) && error.retryAfterSeconds !== undefined) {
+          until = Math.max(until, now() + error.retryAfterSeconds * 1_000);
+        }
+        throw error;
+      }
+    },
+  };
+  const heldBack = (cause?: unknown): ExportError | undefined => {
+    const retryAfterSeconds = (until - now()) / 1_000;
+    if (retryAfterSeconds <= 0) return undefined;
+    const message = 'Report service asked to wait, for a page that was asked for ahead: all requests keep to it';
+    return new ExportError('ServiceThrottledError', message, { retryAfterSeconds, cause });
+  };
+  return { service, heldBack };
 }

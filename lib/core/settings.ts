@@ -107,6 +107,8 @@ export const exportSettingsSchema = z.strictObject({
     (turns) => turns <= 250,
     'must be at most 250: an execution holds 25,000 events, and a turn may take 97 where attempts fail',
   ),
+  /** More than one: the next page is asked for while the last one is still being stored, and the loop takes fewer turns. */
+  pagesPerInvocation: count(1).refine((pages) => pages <= 1_000, 'must be at most 1000'),
   cursorRestarts: z.int('must be a whole number').min(0, 'must not be negative').default(1),
   shortWait: duration('PT20S'),
   longestWait: duration('PT6H').refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D'),
@@ -146,6 +148,7 @@ export function exportDefinition(settings: ExportSettings, source: string): Expo
     limits: {
       maxPages: settings.maxPages,
       turnsPerExecution: settings.turnsPerExecution,
+      pagesPerInvocation: settings.pagesPerInvocation,
       cursorRestarts: settings.cursorRestarts,
       shortWaitSeconds: settings.shortWait / 1_000,
       longestWaitSeconds: settings.longestWait / 1_000,

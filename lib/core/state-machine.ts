@@ -67,13 +67,13 @@ const eventVersion = 1;
 
 export function stateMachine(binding: StateMachineBinding): StateMachine<StateName> {
   return {
-    Comment: `Exports ${binding.exportName}: one page a turn, while the service returns a cursor`,
+    Comment: `Exports ${binding.exportName}: a page a turn, or some, while the service returns a cursor`,
     StartAt: 'BeginRun',
     TimeoutSeconds: binding.executionTimeoutSeconds,
     States: {
       BeginRun: step(binding, 'BeginRun', 'A new run, the rest of an unfinished one, or nothing', 'HasWork'),
       HasWork: choice({ skip: 'Skipped', export: 'ExportPage', finish: 'FinishRun' }),
-      ExportPage: step(binding, 'ExportPage', 'Fetches, stores and logs one page', 'NextTurn'),
+      ExportPage: step(binding, 'ExportPage', 'Fetches, stores and logs a page, or some', 'NextTurn'),
       NextTurn: choice({
         page: 'ExportPage',
         wait: 'WaitForService',

@@ -31,8 +31,9 @@ export async function storePage(
   run: Run,
   identity: PageIdentity,
   command: Invocation,
+  { mayBeThere, turnComes, onAnswer }: InTurn,
 ): Promise<CommittedPage> {
-  const found = await needs.store.find(identity.key);
+  const found = mayBeThere ? await needs.store.find(identity.key) : undefined;
   if (found !== undefined) {
     mustBelong(found, identity);
     const { nextCursor } = found;
@@ -40,7 +41,8 @@ export async function storePage(
     // The store holds only the hash of a long cursor: asking again tells the cursor, and the hash tells if it is the one.
   }
   const { page: fetched, timing } = await fetchPatiently(needs, run, identity, command);
-  const { stored, page } = await needs.store.put(identity, fetched);
+  onAnswer(fetched.nextCursor);
+  const { stored, page } = await needs.store.put(identity, { ...fetched, body: inTurn(fetched.body, turnComes) });
   if (stored) return { stored: page, nextCursor: fetched.nextCursor, timing };
   mustBelong(page, identity);
   if (page.nextCursor === null || typeof page.nextCursor === 'string') {
@@ -48,6 +50,25 @@ export async function storePage(
   }
   if (!sameCursor(page.nextCursor, fetched.nextCursor)) throw lostCursor(identity);
   return { stored: page, nextCursor: fetched.nextCursor, timing: null };
+}
+
+/** How a page stands among those that one invocation exports. */
+export interface InTurn {
+  /**
+   * Whether a former attempt may have left it in the store: the first, or one behind a page that was found there. Of others
+   * none can, as they are stored in order, unless another attempt is at work: then it is met when the page is stored.
+   */
+  readonly mayBeThere: boolean;
+  /** Resolves when the page before is committed; rejects where this one must not be stored. */
+  readonly turnComes: Promise<unknown>;
+  /** Told of the cursor that follows, as soon as the page is being answered. It counts only once the page is stored. */
+  readonly onAnswer: (nextCursor: Cursor | null) => void;
+}
+
+/** A store shows a page when its body has ended: so the end waits for the page's turn, and what comes before it need not. */
+async function* inTurn(body: AsyncIterable<Uint8Array>, turnComes: Promise<unknown>): AsyncGenerator<Uint8Array> {
+  yield* body;
+  await turnComes;
 }
 
 /** What the page went on with is known only by its hash, and the service will not say it again: nobody can go on from here. */

@@ -17,6 +17,8 @@ export interface Turn {
 export interface Invocation {
   /** Interrupts the fetch and any waiting; the page is then not exported. */
   readonly signal?: AbortSignal | undefined;
-  /** How long short Retry-Afters may be sat out here; what would outlast it is left to the Wait state. */
-  readonly patienceMs?: number | undefined;
+  /** Until when short Retry-Afters may be sat out here, in milliseconds since the epoch; the others are for the Wait state. */
+  readonly patientUntil?: number | undefined;
+  /** Whether there is time left to begin another page. Absent: there is. */
+  readonly hasTime?: (() => boolean) | undefined;
 }

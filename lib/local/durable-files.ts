@@ -100,7 +100,7 @@ const notSyncable = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
 
 /**
  * When it returns, the names that `directory` holds outlive a power cut. Synchronous, like the page log's commit that
- * comes next: a run has one page in hand at a time, and waits for the disk either way.
+ * comes next: a run stores one page at a time, and waits for the disk either way.
  */
 export function syncDirectory(directory: string): void {
   let descriptor: number | undefined;

@@ -46,7 +46,7 @@ export interface InterpretOptions {
 /** How the execution with this name is known to the head item, as an ARN is in the cloud. */
 export const executionId = (name: string): string => `local:${name}`;
 
-/** How long one invocation may sit out short Retry-Afters before it hands the waiting to the state machine. */
+/** How long one invocation may go on with further pages, and sit out short Retry-Afters, before it hands over. */
 const patienceMs = 60_000;
 
 /** Beyond what the service's deadline and a local disk can take, and within what a timer can hold (24 days). */
@@ -130,7 +130,7 @@ function bindSteps(needs: StepNeeds, signal: AbortSignal | undefined) {
       return begun;
     }),
     ExportPage: step<Turn, unknown>(({ input, execution }) =>
-      exportPage(needs, { turn: input, execution, patienceMs, signal }),
+      exportPage(needs, { turn: input, execution, signal, ...patienceFrom(needs.surroundings) }),
     ),
     FinishRun: step<Turn, unknown>(async ({ input, execution }) => {
       const result = await finishRun(needs, { run: asRunId(input.run), execution });
@@ -156,6 +156,11 @@ function bindSteps(needs: StepNeeds, signal: AbortSignal | undefined) {
     end: () => end,
     settled: () => Promise.allSettled(inFlight),
   };
+}
+
+function patienceFrom({ now }: StepNeeds['surroundings']) {
+  const patientUntil = now() + patienceMs;
+  return { patientUntil, hasTime: () => now() <= patientUntil };
 }
 
 function paces(seconds: number | undefined) {

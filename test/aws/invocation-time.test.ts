@@ -35,8 +35,18 @@ describe('the time of an invocation', () => {
   it('is spent on waiting only where a whole request fits in behind', () => {
     using long = fetchTime(15 * minute, limits, 'page 1 of run R', clock);
     using short = fetchTime(3 * minute, limits, 'page 1 of run R', clock);
-    expect(long.patienceMs).toBe(11 * minute - 40_000);
-    expect(short.patienceMs).toBe(0);
+    expect(long.patientUntil - clock.now()).toBe(11 * minute - 40_000);
+    expect(short.patientUntil).toBe(clock.now());
+  });
+
+  it('is enough for another page as long as a whole request and the storing of two pages fit in', async () => {
+    using long = fetchTime(15 * minute, limits, 'page 1 of run R', clock);
+    using short = fetchTime(3 * minute, limits, 'page 1 of run R', clock);
+    expect([long.hasTime(), short.hasTime()]).toEqual([true, false]);
+    await clock.pass(11 * minute - 80_000);
+    expect(long.hasTime()).toBe(true);
+    await clock.pass(1);
+    expect(long.hasTime()).toBe(false);
   });
 
   it('is watched no longer than the page takes', () => {

@@ -75,7 +75,10 @@ describe('the functions', () => {
     expect(functionOf('ExportPage').EphemeralStorage.Size).toBe(512);
     const mebibyte = 1024 * 1024;
     const limits = (maxPageBytes: number) =>
-      functionLimits({ service: { totalTimeout: 60_000, maxPageBytes }, settings: { shortWait: 0, longestWait: 0 } });
+      functionLimits({
+        service: { totalTimeout: 60_000, maxPageBytes },
+        settings: { shortWait: 0, longestWait: 0, pagesPerInvocation: 1 },
+      });
     expect(limits(mebibyte).temporaryMebibytes).toBe(512);
     expect(limits(2_000 * mebibyte).temporaryMebibytes).toBeGreaterThan(2_000);
   });
@@ -85,7 +88,7 @@ describe('the state machine', () => {
   it('is the one of the core, with a placeholder for each function', () => {
     const limits = functionLimits({
       service: { totalTimeout: 120_000, maxPageBytes: 256 * 1024 * 1024 },
-      settings: { shortWait: 20_000, longestWait: 21_600_000 },
+      settings: { shortWait: 20_000, longestWait: 21_600_000, pagesPerInvocation: 1 },
     });
     const expected = exportDefinition({ exportName: 'nightly', limits });
     expect(JSON.parse(machine.DefinitionString)).toEqual(JSON.parse(JSON.stringify(expected)));

@@ -81,7 +81,8 @@ describe('what a run on this machine leaves', () => {
 describe('what the state machine announces', () => {
   const steps = (needs: StepNeeds): Functions => ({
     BeginRun: (payload) => beginRun(needs, payload),
-    ExportPage: ({ input, execution }) => exportPage(needs, { turn: input as Turn, execution, patienceMs: 0 }),
+    ExportPage: ({ input, execution }) =>
+      exportPage(needs, { turn: input as Turn, execution, patientUntil: Number.POSITIVE_INFINITY }),
     FinishRun: ({ input, execution }) => finishRun(needs, { run: asRunId((input as { run: string }).run), execution }),
     FailRun: ({ input, execution }) => failRun(needs, { failure: input, execution }),
   });

@@ -34,6 +34,7 @@ describe('settings', () => {
       limits: {
         maxPages: undefined,
         turnsPerExecution: 250,
+        pagesPerInvocation: 1,
         cursorRestarts: 1,
         shortWaitSeconds: 20,
         longestWaitSeconds: 21_600,

@@ -225,6 +225,7 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     if (entry.page !== (before?.page ?? 0) + 1)
       broken('the log is free of gaps', `${about} after ${before?.page ?? 0}`);
     if (entry.cursor !== (before?.nextCursor ?? null)) broken('cursors chain', about);
+    if (before?.repeats === true) broken('no page is logged behind one that closes a circle', about);
     const object = s3().objects.get(prefix + entry.key);
     if (object === undefined) broken('a page is stored before it is logged', about);
     else if (sha256Of(object.body) !== entry.sha256) broken('the log agrees with the objects', about);

@@ -88,7 +88,11 @@ function exportSettingFor(seed: string, name: string, pages: number, functionSke
       format,
       size,
       turnsPerExecution: dice.pick([1, 2, 3, 5, 250]),
+      // By dice of its own: those behind it must not change what becomes of a seed.
+      pagesPerInvocation: diceFor(seed, `pages of ${name}`).pick([1, 1, 2, 3, 25]),
       cursorRestarts: dice.below(3),
+      // Far beyond any walk here that comes to an end: one that does not is to be noticed soon.
+      maxPages: 1_000,
       longestWait: 'PT1H',
     }),
     everyMs: dice.pick([30 * minute, hour, hour]),

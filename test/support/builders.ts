@@ -45,6 +45,7 @@ export function anExportRequest(overrides: Partial<ExportRequest> = {}): ExportR
 export function someLimits(overrides: Partial<RunLimits> = {}): RunLimits {
   return {
     turnsPerExecution: 2_000,
+    pagesPerInvocation: 1,
     cursorRestarts: 1,
     shortWaitSeconds: 10,
     longestWaitSeconds: 86_400,

@@ -11,7 +11,7 @@ import { prefix, theKey, vendor } from './deployment.ts';
 export const operatedStack = 'ReportExporterOperated';
 
 const exports: readonly DeployedExport[] = [
-  { name: 'commanded' },
+  { name: 'commanded', pagesPerInvocation: 25 },
   { name: 'followed' },
   { name: 'segmented', size: 1, turnsPerExecution: 2 },
   { name: 'troubled', shortWait: 'PT0S' },

@@ -105,7 +105,8 @@ const needs: StepNeeds = {
 
 const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> = {
   BeginRun: (payload) => beginRun(needs, payload),
-  ExportPage: ({ input, execution }) => exportPage(needs, { turn: input as Turn, execution, patienceMs: 60_000 }),
+  ExportPage: ({ input, execution }) =>
+    exportPage(needs, { turn: input as Turn, execution, patientUntil: Number.POSITIVE_INFINITY }),
   FinishRun: ({ input, execution }) => finishRun(needs, { run: asRunId((input as Turn).run), execution }),
   FailRun: ({ input, execution }) => failRun(needs, { failure: input, execution }),
 };

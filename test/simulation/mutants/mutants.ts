@@ -372,10 +372,40 @@ export const mutants: readonly Mutant[] = [
     name: 'a run that is resumed skips a page',
     edits: [
       {
-        file: 'lib/core/export-page.ts',
-        find: 'Promise<PageEntry> {\n  const page = (last?.page ?? 0) + 1;',
+        file: 'lib/core/export-walk.ts',
+        find: '    const identity: PageIdentity = {\n      key: pageKey(walk.run, page + 1),\n      run: walk.run.run,\n      page: page + 1,',
         replace:
-          'Promise<PageEntry> {\n  const page = (last?.page ?? 0) + (command.patienceMs === 0 || last === undefined ? 1 : 2);',
+          '    const skip = place.isFirst && page > 0 ? 2 : 1;\n    const identity: PageIdentity = {\n      key: pageKey(walk.run, page + skip),\n      run: walk.run.run,\n      page: page + skip,',
+      },
+    ],
+  },
+  {
+    name: 'a page that is asked for ahead is stored before its turn',
+    edits: [
+      {
+        file: 'lib/core/store-page.ts',
+        find: '  yield* body;\n  await turnComes;\n',
+        replace: '  yield* body;\n  void turnComes;\n',
+      },
+      {
+        file: 'lib/core/export-walk.ts',
+        find: '  await turnComes;\n  return await walk.commit(identity, stored, await before);',
+        replace: '  return await walk.commit(identity, stored, await before);',
+      },
+    ],
+  },
+  {
+    name: 'a page that was asked for ahead is kept where its cursor does not follow',
+    edits: [
+      {
+        file: 'lib/core/export-walk.ts',
+        find: 'if (ahead !== undefined && ahead.identity.cursor !== entry.nextCursor) {',
+        replace: 'if (pagesPerInvocation < 0) {',
+      },
+      {
+        file: 'lib/core/export-walk.ts',
+        find: '    if (ends || (entry?.nextCursor ?? null) !== identity.cursor) throw outOfTurn(identity);\n',
+        replace: '    if (ends || entry?.page === -1) throw outOfTurn(identity);\n',
       },
     ],
   },
