@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import type { AbandonOptions } from '../lib/operator/abandon-command.ts';
+import type { AbandonOptions, Asking } from '../lib/operator/abandon-command.ts';
 import type { CommandWorld, PlaceOptions } from '../lib/operator/command-world.ts';
 import type { PagesOptions } from '../lib/operator/pages-command.ts';
 import type { ReportOptions } from '../lib/operator/report-command.ts';
@@ -12,7 +12,12 @@ import type { StatusOptions } from '../lib/operator/status-command.ts';
 import type { VerifyOptions } from '../lib/operator/verify-command.ts';
 import { problemsIn, withValue } from './command-options.ts';
 
-export function addOperatorCommands(program: Command, world: CommandWorld): void {
+/** `end` is told each command's exit status. */
+export function addOperatorCommands(
+  program: Command,
+  world: CommandWorld & Asking,
+  end: (status: number) => void,
+): void {
   placed(program.command('status'))
     .description('where exports stand, and how their recent runs went')
     .option('--watch', 'look again every few seconds')
@@ -30,7 +35,7 @@ Examples:
 Exit status: 0, or 1 where an export's state cannot be read, 2 wrong usage or nothing there.`,
     )
     .action(
-      doing<StatusOptions>(async (name, options, problems) => {
+      doing<StatusOptions>(end, async (name, options, problems) => {
         const { statusCommand } = await import('../lib/operator/status-command.ts');
         return await statusCommand(name, options, problems, world);
       }),
@@ -55,7 +60,7 @@ Examples:
 Exit status: that of the run: 0 completed, skipped, or started and not followed, 1 failed, 2 wrong usage, 130 interrupted.`,
     )
     .action(
-      doing<StartOptions>(async (name, options, problems) => {
+      doing<StartOptions>(end, async (name, options, problems) => {
         const { startCommand } = await import('../lib/operator/start-command.ts');
         return await startCommand(name, options, problems, world);
       }),
@@ -76,7 +81,7 @@ Examples:
 Exit status: 0 all is as it was exported, 1 something is wrong, 2 wrong usage or no such run.`,
     )
     .action(
-      doing<VerifyOptions>(async (name, options, problems) => {
+      doing<VerifyOptions>(end, async (name, options, problems) => {
         const { verifyCommand } = await import('../lib/operator/verify-command.ts');
         return await verifyCommand(name, options, problems, world);
       }),
@@ -100,7 +105,7 @@ Examples:
 Exit status: 0, 1 a page is gone, 2 wrong usage or nothing published.`,
     )
     .action(
-      doing<PagesOptions>(async (name, options, problems) => {
+      doing<PagesOptions>(end, async (name, options, problems) => {
         const { pagesCommand } = await import('../lib/operator/pages-command.ts');
         return await pagesCommand(name, options, problems, world);
       }),
@@ -118,7 +123,7 @@ Examples:
 Exit status: 0, or 1 where a start would fail, 2 wrong usage.`,
     )
     .action(
-      doing<PlaceOptions>(async (name, options, problems) => {
+      doing<PlaceOptions>(end, async (name, options, problems) => {
         const { planCommand } = await import('../lib/operator/plan-command.ts');
         return await planCommand(name, options, problems, world);
       }),
@@ -136,9 +141,9 @@ Example:
 Exit status: 0 given up, 1 not meant, 2 wrong usage or nothing to give up.`,
     )
     .action(
-      doing<AbandonOptions>(async (name, options, problems) => {
+      doing<AbandonOptions>(end, async (name, options, problems) => {
         const { abandonCommand } = await import('../lib/operator/abandon-command.ts');
-        return await abandonCommand(name, options, problems, { ...world, stdin: process.stdin });
+        return await abandonCommand(name, options, problems, world);
       }),
     );
 
@@ -157,7 +162,7 @@ Examples:
 Exit status: 0, or 1 where something stands in the way, 2 wrong usage or nothing there.`,
     )
     .action(
-      doing<PlaceOptions>(async (name, options, problems) => {
+      doing<PlaceOptions>(end, async (name, options, problems) => {
         const { doctorCommand } = await import('../lib/operator/doctor-command.ts');
         return await doctorCommand(name, { ...options, version: versionIn(packageFile) }, problems, world);
       }),
@@ -178,7 +183,7 @@ Examples:
 Exit status: 0, 2 wrong usage or no such run.`,
     )
     .action(
-      doing<ReportOptions>(async (name, options, problems) => {
+      doing<ReportOptions>(end, async (name, options, problems) => {
         const { reportCommand } = await import('../lib/operator/report-command.ts');
         return await reportCommand(name, options, problems, world);
       }),
@@ -198,13 +203,14 @@ function placed(command: Command): Command {
 
 /** Runs `act` with what the parser has understood, and what it has not. */
 function doing<Options>(
+  end: (status: number) => void,
   act: (exportName: string | undefined, options: Options, problems: readonly string[]) => Promise<number>,
 ) {
   return async (exportName: string | undefined, _: unknown, command: Command) => {
     // An option that the parser does not know is taken for the name.
     const name = exportName?.startsWith('-') === true ? undefined : exportName;
     const problems = problemsIn(command, name === undefined ? 0 : 1);
-    process.exitCode = await act(name, command.opts() as Options, problems);
+    end(await act(name, command.opts() as Options, problems));
   };
 }
 

@@ -4,10 +4,10 @@ import { pageStoreContract } from '../contracts/page-store-contract.ts';
 import { credentials, region } from './emulators/ministack.ts';
 
 /**
- * S3 decides If-None-Match in one step. S3Mock 5.2.0 and versitygw 1.7.0 look first and write then: of eight who create
- * the same object at once, now and then two or more are told that they did. So there, writers come one after the other.
+ * S3 decides If-None-Match in one step. S3Mock 5.2.0, versitygw 1.7.0 and moto 5.2.5 look first and write then: of eight who
+ * create the same object at once, now and then two or more are told that they did. So there, writers come one after the other.
  */
-const looksBeforeItWrites = new Set(['S3Mock', 'versitygw']);
+const looksBeforeItWrites = new Set(['S3Mock', 'versitygw', 'moto']);
 
 /** S3 answers each part with its checksum, which completing the upload needs again. S3Mock 5.2.0 keeps it to itself. */
 const takesNoParts = new Set(['S3Mock']);

@@ -1,4 +1,4 @@
-/** The operator's commands on a directory, as a person or a script runs them. */
+/** The operator's commands on a directory, as a person or a script types them. */
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -11,7 +11,7 @@ import { always, onPage, refusing } from '../../lib/report-service/simulator/fau
 import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { someReports } from '../support/asking-the-simulator.ts';
-import { aDirectory, type Ended, jsonOf, readManifest, run, start } from '../support/command-line.ts';
+import { aDirectory, type Ended, jsonOf, readManifest, run, runHere, start } from '../support/command-line.ts';
 
 const key = 'the-key-of-this-service';
 const env = { REPORT_EXPORT_API_KEY: key };
@@ -45,14 +45,14 @@ async function anUnfinishedRun() {
   expect(report).toMatchObject({ status: 'failed', pages: 1 });
   return { out, run: String(report.run), port: Number(new URL(service.baseUrl).port) };
 }
-const on = (out: string, ...words: string[]): Promise<Ended> => run([...words, '--out', out], env);
+const on = (out: string, ...words: string[]): Promise<Ended> => runHere([...words, '--out', out], env);
 const lines = ({ stdout }: Ended) => stdout.replace(/\n$/, '').split('\n');
 const parsed = ({ stdout }: Ended) => JSON.parse(stdout.trimEnd()) as Readonly<Record<string, unknown>>;
 
 describe('status', () => {
   it('is tab-separated values off a terminal, without a colour', async () => {
     const { out, report, run: id } = await aCompletedRun();
-    const ended = await on(out, 'status');
+    const ended = await run(['status', '--out', out], env);
     const [heading = '', row = ''] = lines(ended);
     const values = Object.fromEntries(heading.split('\t').map((name, column) => [name, row.split('\t')[column]]));
     expect(values).toMatchObject({
@@ -112,7 +112,7 @@ describe('status', () => {
 describe('start', () => {
   it('does not take over the settings of a start that was refused', async () => {
     const { out, port } = await anUnfinishedRun();
-    const refused = await run(['local', '--out', out, '--export', 'daily', '--json'], env);
+    const refused = await runHere(['local', '--out', out, '--export', 'daily', '--json'], env);
     expect(refused.status).toBe(2);
     await using service = await aService(5, { port });
     expect(jsonOf(await on(out, 'start', '--json'))).toMatchObject({ status: 'completed', pages: 3 });
@@ -158,7 +158,7 @@ describe('verify', () => {
     await using service = await aService(5);
     // Another port is another service, so the start has to say where to begin.
     const place = ['--out', out, '--base-url', service.baseUrl, '--vendor', 'ACME', '--export', 'daily'];
-    const { run: newer } = jsonOf(await run(['local', ...place, '--since', '1970-01-01T00:00:00Z', '--json'], env));
+    const { run: newer } = jsonOf(await runHere(['local', ...place, '--since', '1970-01-01T00:00:00Z', '--json'], env));
     expect(newer).not.toBe(older);
     await writeFile(latest, before);
     expect(parsed(await on(out, 'verify', '--json'))).toMatchObject({ status: 'wrong', run: newer, findingsInAll: 1 });
@@ -292,7 +292,7 @@ describe('plan, abandon and doctor', () => {
 
   it('a doctor finds nothing wrong with a simulated service', async () => {
     const out = await aDirectory();
-    await run(['local', '--out', out]);
+    await runHere(['local', '--out', out]);
     const ended = await on(out, 'doctor', '--json');
     expect(ended.status).toBe(0);
     const { status, findings } = parsed(ended) as { status: string; findings: { check: string }[] };
@@ -320,7 +320,7 @@ describe('plan, abandon and doctor', () => {
     const down = await on(out, 'doctor', '--json');
     expect(down.status).toBe(1);
     expect(problemsOf(down)).toMatchObject([{ check: 'service', remedy: expect.stringContaining('can be reached') }]);
-    const keyless = await run(['doctor', '--out', out, '--json']);
+    const keyless = await runHere(['doctor', '--out', out, '--json']);
     expect(problemsOf(keyless)).toMatchObject([
       { check: 'key', remedy: expect.stringContaining('REPORT_EXPORT_API_KEY') },
     ]);
@@ -334,7 +334,9 @@ describe('plan, abandon and doctor', () => {
       stdout: expect.stringContaining('good page of size 1'),
     });
     expect(service.exchanges.slice(before)).toHaveLength(1);
-    const refused = await run(['doctor', '--out', own, '--json'], { REPORT_EXPORT_API_KEY: 'another-key-altogether' });
+    const refused = await runHere(['doctor', '--out', own, '--json'], {
+      REPORT_EXPORT_API_KEY: 'another-key-altogether',
+    });
     expect(problemsOf(refused)).toMatchObject([{ check: 'key', remedy: expect.stringContaining('key is right') }]);
     expect(refused.stdout).not.toContain('another-key-altogether');
     expect(lines(await on(own, 'pages'))).toHaveLength(2);
@@ -387,7 +389,7 @@ describe('every command of an operator', () => {
   const commands = ['status', 'start', 'verify', 'pages', 'plan', 'abandon', 'doctor', 'report'];
 
   it.each(commands)('%s names every mistake in its usage at once, in words and as JSON', async (command) => {
-    const ended = await run([command, 'daily', 'again', '--nope', '--out', 'x', '--stack', 'y', '--json']);
+    const ended = await runHere([command, 'daily', 'again', '--nope', '--out', 'x', '--stack', 'y', '--json']);
     expect(ended.status).toBe(2);
     for (const problem of [
       'again: unexpected argument',
@@ -400,7 +402,7 @@ describe('every command of an operator', () => {
   });
 
   it.each(commands)('%s teaches with --help', async (command) => {
-    const { status, stdout } = await run([command, '--help']);
+    const { status, stdout } = await runHere([command, '--help']);
     expect(status).toBe(0);
     expect(stdout).toMatch(/Examples?:\n {2}\$ npx report-exporter /);
     expect(stdout).toContain('Exit status: ');
