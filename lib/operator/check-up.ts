@@ -37,7 +37,7 @@ export async function* checkUp(
   say: (text: string) => void,
 ): AsyncGenerator<Diagnosis> {
   for (const name of names) {
-    const told = (check: string, { ...rest }: Told): Diagnosis => ({ check, export: name, ...rest });
+    const told = (check: string, what: Told): Diagnosis => ({ check, export: name, ...what });
     let installed: InstalledExport;
     try {
       installed = await installation.open(name);
@@ -60,7 +60,7 @@ export async function* checkUp(
     for (const [check, look] of checks) {
       const found = await look();
       for (const each of found) yield told(check, each);
-      // Runs and store cannot be told of where not even the head can be read.
+      // Nothing behind it can be told of where not even the head can be read.
       if (check === 'state' && found.some(({ state: is }) => is === 'problem')) break;
     }
     for (const [check, each] of await service(installed, surroundings, say)) yield told(check, each);

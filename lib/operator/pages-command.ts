@@ -36,7 +36,6 @@ export async function pagesCommand(
       );
     }
     for await (const page of pages) {
-      if (world.signal.aborted) return exitStatuses.interrupted;
       if (cat === true) {
         for await (const chunk of await bytesOf(installed, page.key, installation.option))
           await print(world.stdout, chunk);
