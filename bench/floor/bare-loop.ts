@@ -1,0 +1,29 @@
+/** A bare undici loop: page after page onto the disk, with no check, no record of how far it came, and no guarantee. */
+
+import { createWriteStream } from 'node:fs';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { Pool } from 'undici';
+import { measuring } from '../measured-process.ts';
+
+const [baseUrl = '', out = '', sync] = process.argv.slice(2);
+const pool = new Pool(baseUrl);
+const { tell } = measuring();
+let cursor: string | undefined;
+let pages = 0;
+do {
+  const { headers, body } = await pool.request({
+    method: 'POST',
+    path: `/v1/report/export${cursor === undefined ? '' : `?cursor=${encodeURIComponent(cursor)}`}`,
+    headers: { 'content-type': 'application/json', 'x-service-api-key': 'bench' },
+    body: '{"filter":{"date":{"gte":"2026-11-20T00:00:00Z"}},"format":"XML","container":"NONE"}',
+  });
+  pages += 1;
+  // `flush` syncs each file before it is closed: not what the export promises, but what any durable one must pay.
+  const flush = sync === 'sync';
+  await pipeline(body, createWriteStream(join(out, `page-${String(pages).padStart(6, '0')}.xml`), { flush }));
+  const next = headers['x-service-cursor'];
+  cursor = typeof next === 'string' ? next : undefined;
+} while (cursor !== undefined);
+tell({ pages });
+await pool.close();

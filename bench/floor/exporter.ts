@@ -1,0 +1,15 @@
+/** The local export as `npm start` makes it, from its first page to its manifest, but for the terminal. */
+
+import { directoryExport } from '../../lib/local/directory-installation.ts';
+import { realSurroundings } from '../../lib/local/run-locally.ts';
+import { measuring } from '../measured-process.ts';
+
+const [baseUrl = '', out = ''] = process.argv.slice(2);
+const settings = { service: { baseUrl }, export: { name: 'reports' }, apiKeyEnv: 'BENCH_API_KEY' };
+const env = { BENCH_API_KEY: 'bench' };
+const silent = { follow: true, emit: () => {}, onRetry: () => {}, say: () => {}, signal: new AbortController().signal };
+
+const { tell } = measuring();
+const end = await directoryExport({ out, env, surroundings: realSurroundings }, settings).start({}, silent);
+if (end.status !== 'completed') throw new Error(`The export ended as ${JSON.stringify(end)}`);
+tell({ pages: end.result.pages });
