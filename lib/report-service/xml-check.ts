@@ -7,9 +7,10 @@
  */
 
 import { SaxesParser } from 'saxes';
+import { createPlainContent, type PlainContent } from './plain-content.ts';
 
 export interface XmlCheck {
-  /** Reads on. What is wrong, once something is, with its line and column; otherwise undefined. */
+  /** Reads on. What is wrong, once something is, with its place; otherwise undefined. */
   push(chunk: Uint8Array): string | undefined;
   /** The same for the document as a whole, when there is no more of it. */
   end(): string | undefined;
@@ -36,36 +37,103 @@ interface Gathered {
   readonly piTarget: string;
 }
 
+/**
+ * The parser reads what stands before the root's content and behind it. The content itself is read by `plain-content.ts`
+ * as far as that knows it to be well-formed, and from there on, to the end, by the parser: it alone ever refuses anything.
+ */
 export function createXmlCheck(): XmlCheck {
+  const parser = createParser();
+  const content = createPlainContent(deepest);
+  let reader: 'prolog' | 'content' | 'parser' = 'prolog';
+  let bytes = 0;
+
+  /** Up to the root's start tag: pieces end where one might end. Undefined, or what stands behind it. */
+  const readProlog = (chunk: Uint8Array): Uint8Array | undefined => {
+    for (let start = 0; start < chunk.length && parser.problem() === undefined; ) {
+      const tagEnd = chunk.indexOf(greaterThan, start);
+      const end = Math.min(tagEnd < 0 ? chunk.length : tagEnd + 1, start + pieceBytes);
+      parser.read(chunk.subarray(start, end));
+      start = end;
+      if (parser.isInPlainRoot()) return chunk.subarray(start);
+    }
+    return undefined;
+  };
+  const leaveContent = (rest: Uint8Array): void => {
+    reader = 'parser';
+    parser.goOn(bytes - rest.length, content);
+    parser.read(rest);
+  };
+
+  return {
+    push(chunk) {
+      bytes += chunk.length;
+      let behind: Uint8Array | undefined = chunk;
+      if (reader === 'prolog') {
+        behind = readProlog(chunk);
+        if (behind !== undefined) reader = 'content';
+      }
+      if (reader === 'content' && behind !== undefined) {
+        const rest = content.push(behind);
+        if (rest !== undefined) leaveContent(rest);
+      } else if (reader === 'parser') {
+        parser.read(chunk);
+      }
+      return parser.problem();
+    },
+    end() {
+      if (bytes === 0) return 'the body is empty';
+      if (reader === 'content') leaveContent(content.rest());
+      parser.end();
+      return parser.problem();
+    },
+    get reports() {
+      return reader === 'content' ? content.reports : parser.reports();
+    },
+  };
+}
+
+const greaterThan = 0x3e;
+
+function createParser() {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const parser = new SaxesParser({ position: false });
   let problem: string | undefined;
-  let isEmpty = true;
   let isAscii = false;
+  let isPlain = true;
+  let isInRoot = false;
   let hasDoctype = false;
   let depth = 0;
   let attributes = 0;
   let reports = 0;
+  /** What the parser has been given, in bytes of the document and in characters, and the text it is at. */
+  let given = 0;
+  let characters = 0;
+  let reading = '';
 
-  const refuse = (what: string) => {
-    problem ??= `line ${parser.line}, column ${parser.column}: ${what.replace(/\.$/, '')}`;
+  const refuse = (what: string, at = given + Buffer.byteLength(reading.slice(0, parser.position - characters))) => {
+    problem ??= `byte ${at}: ${what.replace(/\.$/, '')}`;
   };
   parser.on('error', ({ message }) => {
     // The DTD may declare it, and well-formedness does not ask us to read an external one.
     if (!(hasDoctype && message === 'undefined entity.')) refuse(message);
   });
-  parser.on('xmldecl', ({ encoding }) => {
+  parser.on('xmldecl', ({ encoding, version }) => {
     isAscii = /^us-ascii$/i.test(encoding ?? '');
+    isPlain &&= !isAscii && version === '1.0';
     if (encoding !== undefined && !isAscii && !/^utf-8$/i.test(encoding)) refuse(`declares the encoding ${encoding}`);
   });
   parser.on('doctype', () => {
     hasDoctype = true;
+    isPlain = false;
   });
   parser.on('opentagstart', () => {
     if (depth === 1) reports += 1;
     depth += 1;
     attributes = 0;
     if (depth > deepest) refuse(`elements nested deeper than ${deepest}`);
+  });
+  parser.on('opentag', ({ isSelfClosing }) => {
+    if (depth === 1 && !isSelfClosing) isInRoot = true;
   });
   parser.on('attribute', (attribute) => {
     attributes += 1;
@@ -81,35 +149,45 @@ export function createXmlCheck(): XmlCheck {
     try {
       return decoder.decode(chunk, { stream: chunk !== undefined });
     } catch {
-      refuse(chunk === undefined ? 'ends in the middle of a character' : 'not UTF-8 here or soon after');
+      refuse(chunk === undefined ? 'ends in the middle of a character' : 'not UTF-8 here or soon after', given);
       return '';
     }
   };
-  const read = (text: string) => {
+  const write = (text: string) => {
+    reading = text;
     parser.write(text);
-    if (isAscii && /[^\0-\x7f]/.test(text)) refuse('declares the encoding US-ASCII, but holds other characters');
+    characters += text.length;
+    reading = '';
+  };
+  const readText = (text: string) => {
+    write(text);
+    if (isAscii && /[^\0-\x7f]/.test(text)) refuse('declares the encoding US-ASCII, but holds other characters', given);
     letGo(parser as unknown as Gathered, refuse);
   };
 
   return {
-    push(chunk) {
-      if (chunk.length > 0) isEmpty = false;
+    read(chunk: Uint8Array) {
       for (let start = 0; start < chunk.length && problem === undefined; start += pieceBytes) {
-        read(decode(chunk.subarray(start, start + pieceBytes)));
+        const piece = chunk.subarray(start, start + pieceBytes);
+        readText(decode(piece));
+        given += piece.length;
       }
-      return problem;
     },
     end() {
-      if (isEmpty) return 'the body is empty';
-      if (problem === undefined) {
-        read(decode());
-        parser.close();
-      }
-      return problem;
+      if (problem !== undefined) return;
+      readText(decode());
+      parser.close();
     },
-    get reports() {
-      return reports;
+    /** Whether the root's start tag has just been read, in a document that `plain-content.ts` may read on. */
+    isInPlainRoot: () => isInRoot && isPlain && problem === undefined,
+    /** As if it had read all up to the byte `at`, which `before` has. */
+    goOn(at: number, before: PlainContent) {
+      write(before.leadIn());
+      reports = before.reports;
+      given = at;
     },
+    problem: () => problem,
+    reports: () => reports,
   };
 }
 

@@ -139,7 +139,7 @@ describe('a body that is cut off', () => {
     });
     await using client = clientFor(server);
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
-    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('line 2') });
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringMatching(/byte \d+: unclosed tag/) });
   });
 
   it('by a reset is noticed', async () => {
@@ -170,7 +170,7 @@ describe('a body that is cut off', () => {
 describe('a body that is no page', () => {
   it.each([
     ['empty', '', 'the body is empty'],
-    ['not closed', '<r>\n <a>', 'line 2, column 4'],
+    ['not closed', '<r>\n <a>', 'byte 8'],
     ['two documents', '<r/><r/>', 'only one root'],
     ['an error in words', 'Sorry!', 'text data outside of root'],
     ['not UTF-8', Buffer.from('<r>Gr\xfc\xdfe</r>', 'latin1'), 'not UTF-8'],

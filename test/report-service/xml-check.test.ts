@@ -1,10 +1,13 @@
 /** Whole well-formed documents, told from all else while they stream by. */
 
+import { isUtf8 } from 'node:buffer';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { SaxesParser } from 'saxes';
 import { describe, expect, it } from 'vitest';
+import { createPlainContent } from '../../lib/report-service/plain-content.ts';
+import { generatedXml } from '../../lib/report-service/simulator/generated-xml.ts';
 import { createXmlCheck } from '../../lib/report-service/xml-check.ts';
 
 /** What the check says of a document that comes in these pieces. */
@@ -34,6 +37,18 @@ describe('a whole document', () => {
       1,
     ],
     [
+      'with references wherever they may stand',
+      '<r a="&lt;&#9;\'">&amp;&gt;&apos;&quot;&#x10FFFF;&#00000032;<a/></r>',
+      1,
+    ],
+    ['with what only looks like an end', '<r>]] ]]] ]&gt; ><!-- - -> ]]> --><![CDATA[ ] ]] > -- --> ]]]></r>', 0],
+    [
+      'with the last characters there are',
+      '<r a="\uFFFD">\u007F\uE000\uFFFD\u{10FFFF}<!--\uFFFD--><![CDATA[\uFFFD]]></r>',
+      0,
+    ],
+    ['with blanks wherever they may stand', "<r\n><a\t\nb = 'x'\r\nc= \"'\" \n/><d\r\n></d \t></r\n>", 2],
+    [
       'with entities that would grow without end',
       '<!DOCTYPE r [<!ENTITY a "&b;&b;"><!ENTITY b "&a;&a;">]><r>&a;<a/></r>',
       1,
@@ -50,10 +65,10 @@ describe('anything else', () => {
     ['nothing', '', 'the body is empty'],
     ['nothing but blanks', '  \n', 'root element'],
     ['nothing but a declaration', '<?xml version="1.0"?>', 'root element'],
-    ['an end that is missing', '<r>\n<a></a>\n', 'line 3, column 0: unclosed tag: r'],
+    ['an end that is missing', '<r>\n<a></a>\n', 'byte 12: unclosed tag: r'],
     ['a tag that breaks off', '<r><a', 'unclosed tag'],
     ['a comment that breaks off', '<r/><!-- ', 'unexpected end'],
-    ['two roots', '<r/><r/>', 'line 1, column 7: documents may contain only one root'],
+    ['two roots', '<r/><r/>', 'byte 7: documents may contain only one root'],
     ['text behind the root', '<r/>x', 'text data outside of root'],
     ['text before the root', 'x<r/>', 'text data outside of root'],
     ['blanks before the declaration', ' <?xml version="1.0"?><r/>', 'declaration'],
@@ -68,6 +83,39 @@ describe('anything else', () => {
     ['a character XML has not', '<r>&#0;</r>', 'malformed character entity'],
     ['a control character', '<r>\u0001</r>', 'disallowed character'],
     ['the end of CDATA without its beginning', '<r>]]></r>', ']]>'],
+    ['the same behind another bracket', '<r><a>x]]]></a></r>', ']]>'],
+    ['a comment with two dashes in it', '<r><!-- -- --></r>', 'comment'],
+    ['a comment that ends in three', '<r><!-- ---></r>', 'comment'],
+    ['a comment that breaks off inside', '<r><a><!-- x', 'unclosed tag'],
+    ['a section that breaks off inside', '<r><a><![CDATA[x]]', 'unclosed tag'],
+    ['a control character in a comment', '<r><!-- \u0001 --></r>', 'disallowed character'],
+    ['a control character in a section', '<r><a><![CDATA[\u0001]]></a></r>', 'disallowed character'],
+    ['a control character in a value', '<r><a b="\u0001"/></r>', 'disallowed character'],
+    ['what is no character, in text', '<r><a>\uFFFE</a></r>', 'disallowed character'],
+    ['what is no character, in a value', '<r><a b="\uFFFF"/></r>', 'disallowed character'],
+    ['what is no character, in a comment', '<r><!--\uFFFF--></r>', 'disallowed character'],
+    ['what is no character, in a section', '<r><![CDATA[\uFFFE]]></r>', 'disallowed character'],
+    ['a reference to what is no character', '<r><a>&#xFFFE;</a></r>', 'malformed character entity'],
+    ['a reference to half a character', '<r><a b="&#xD800;"/></r>', 'malformed character entity'],
+    ['a reference with a capital X', '<r><a>&#X41;</a></r>', 'malformed character entity'],
+    ['a reference without an end', '<r><a b="&amp"/></r>', 'unclosed tag'],
+    ['a hexadecimal digit too much', '<r>&#1A;</r>', 'malformed character entity'],
+    ['an attribute twice, with one between', '<r><a b="" c="" b=""/></r>', 'duplicate attribute'],
+    ['an attribute without a value', '<r><a b/></r>', 'disallowed character in attribute name'],
+    ['an attribute without quotes', '<r><a b=c/></r>', 'unquoted attribute value'],
+    ['attributes without a blank between', '<r><a b="1"c="2"/></r>', 'no whitespace between attributes'],
+    ['a tag in a value', '<r><a b="<"/></r>', 'disallowed character'],
+    ['a blank before a name', '<r>< a/></r>', 'disallowed character'],
+    ['a slash that closes nothing', '<r><a / ></r>', 'forward-slash'],
+    ['an end tag of a longer name', '<r><a></ab></r>', 'unexpected close tag'],
+    ['an end tag of a shorter name', '<r><ab></a></r>', 'unexpected close tag'],
+    ['an end tag with an attribute', '<r><a></a b="1"></r>', 'disallowed character'],
+    ['an end that is one too many', '<r><a/></a></r>', 'unexpected close tag'],
+    [
+      'a character cut in half inside',
+      Uint8Array.from(Array.from(Buffer.from('<r><a>ä</a></r>')).toSpliced(7, 1)),
+      'not UTF-8',
+    ],
     ['another encoding', '<?xml version="1.0" encoding="ISO-8859-1"?><r/>', 'declares the encoding ISO-8859-1'],
     ['UTF-16, whatever it declares', Buffer.from('\uFEFF<r/>', 'utf16le'), 'not UTF-8'],
     ['Latin-1', Buffer.from('<r>\n  ä</r>', 'latin1'), 'not UTF-8'],
@@ -83,7 +131,7 @@ describe('anything else', () => {
   it('stays what it is, whatever comes behind', () => {
     const check = createXmlCheck();
     const first = check.push(Buffer.from('<r></q>'));
-    expect(first).toContain('line 1, column 7');
+    expect(first).toContain('byte 7');
     expect(check.push(Buffer.from('<r/>'))).toBe(first);
     expect(check.end()).toBe(first);
   });
@@ -203,6 +251,135 @@ describe('any document', () => {
       ),
       { numRuns: 300 },
     );
+  });
+});
+
+/** Made of what pages are made of, with as many slips as there are places for them. */
+const usual = fc
+  .array(
+    fc.constantFrom(
+      '<a>',
+      '</a>',
+      '<report-1 >',
+      '</report-1\n>',
+      '<_:b/>',
+      '<c d="1" e=\'"\'>',
+      '</c>',
+      '<c d="1"d="1"/>',
+      '<f g = "&quot;" h="]]>"/>',
+      '<f\tg="1" h="2" g="3"/>',
+      '<a b="<"/>',
+      '<a b=""',
+      '/>',
+      '>',
+      '<',
+      '</',
+      '/',
+
+      '&amp;',
+      '&lt;',
+      '&#10;',
+      '&#xd7FF;',
+      '&#xD800;',
+      '&#x110000;',
+      '&#1114111;',
+      '&am',
+      'p;',
+      '&',
+      ';',
+      '&nbsp;',
+
+      '<!--',
+      '-->',
+      '-',
+      '--',
+      '<!-- x -->',
+      '<![CDATA[',
+      ']]>',
+      ']',
+      ']]',
+      '<![CDATA[<&]]]>',
+      '<!',
+      '<?p?>',
+      '<!D',
+
+      'text',
+      ' ',
+      '\r\n',
+      'ä',
+      '世界',
+      '\u{1F600}',
+      '\uFFFD',
+      '\uFFFE',
+      '\uFFFF',
+      '\uEFBF',
+      '\u007F',
+      '\u0085',
+      '\0',
+      '"',
+      "'",
+      '=',
+      'a="b"',
+      'xml',
+      '<ß>',
+      '</ß>',
+      '<a:b:c>',
+      '</a:b:c>',
+      '<1>',
+      '<.>',
+    ),
+    { maxLength: 12 },
+  )
+  .map((parts) => parts.join(''));
+
+describe('content', () => {
+  it('of whatever parts is judged as saxes judges it whole, however it is cut', () => {
+    fc.assert(
+      fc.property(usual, fc.array(fc.nat(), { maxLength: 6 }), fc.boolean(), (content, seeds, isClosed) => {
+        const bytes = Buffer.from(`<r>${content}${isClosed ? '</r>' : ''}`);
+        const good = isGoodForSaxes(bytes.toString());
+        expect(checked(...cut(bytes, seeds)).problem === undefined).toBe(good);
+        expect(checked(bytes).problem === undefined).toBe(good);
+        expect(checked(...bytewise(bytes)).problem === undefined).toBe(good);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('with bytes that are wrong is judged as the decoder and saxes judge it whole', () => {
+    const wrong = fc.constantFrom(0x00, 0x80, 0xbf, 0xc0, 0xc3, 0xe0, 0xed, 0xef, 0xf0, 0xf4, 0xf8, 0xff);
+    fc.assert(
+      fc.property(document, fc.nat(), wrong, fc.boolean(), fc.array(fc.nat()), ({ xml }, at, byte, more, seeds) => {
+        const bytes = Array.from(Buffer.from(xml));
+        const spoilt = Buffer.from(bytes.toSpliced(at % bytes.length, more ? 0 : 1, byte));
+        const good = isUtf8(spoilt) && isGoodForSaxes(spoilt.toString());
+        expect(checked(...cut(spoilt, seeds)).problem === undefined).toBe(good);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('of a usual page is read without the parser, however it is cut', () => {
+    const page = Buffer.from(Array.from({ length: 200 }, (_, k) => generatedXml(1, k, `R-${k}`, 0)).join(''));
+    for (const pieceBytes of [1, 7, 1_000, 64 * 1024, page.length]) {
+      const content = createPlainContent(1_000);
+      for (let from = 0; from < page.length; from += pieceBytes) {
+        expect(content.push(page.subarray(from, from + pieceBytes))).toBeUndefined();
+      }
+    }
+    const content = createPlainContent(1_000);
+    expect(content.push(page)).toBeUndefined();
+    expect(content.reports).toBe(200);
+    expect(content.leadIn()).toBe('');
+    expect(content.rest()).toHaveLength(0);
+  });
+
+  it('that the parser must go on with is told to it as it stands', () => {
+    const content = createPlainContent(1_000);
+    expect(content.push(Buffer.from('<a><b c="d">x<![CDATA[y'))).toBeUndefined();
+    expect(content.leadIn()).toBe('<a><b><![CDATA[');
+    expect(content.push(Buffer.from(']]><?p?></b></a>'))?.toString()).toBe('<?p?></b></a>');
+    expect(content.leadIn()).toBe('<a><b>');
   });
 });
 
