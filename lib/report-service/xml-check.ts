@@ -43,7 +43,7 @@ interface Gathered {
  */
 export function createXmlCheck(): XmlCheck {
   const parser = createParser();
-  const content = createPlainContent(deepest);
+  const content = createPlainContent();
   let reader: 'prolog' | 'content' | 'parser' = 'prolog';
   let bytes = 0;
 
@@ -87,7 +87,7 @@ export function createXmlCheck(): XmlCheck {
       return parser.problem();
     },
     get reports() {
-      return reader === 'content' ? content.reports : parser.reports();
+      return reader === 'content' ? content.reports() : parser.reports();
     },
   };
 }
@@ -183,7 +183,7 @@ function createParser() {
     /** As if it had read all up to the byte `at`, which `before` has. */
     goOn(at: number, before: PlainContent) {
       write(before.leadIn());
-      reports = before.reports;
+      reports = before.reports();
       given = at;
     },
     problem: () => problem,

@@ -359,23 +359,42 @@ describe('content', () => {
     );
   });
 
+  it('of several pages that come by turns is judged as that of each by itself', () => {
+    const pages = fc.array(fc.tuple(usual, fc.array(fc.nat(), { minLength: 3, maxLength: 3 })), {
+      minLength: 2,
+      maxLength: 4,
+    });
+    fc.assert(
+      fc.property(pages, (given) => {
+        const documents = given.map(([content, seeds]) => cut(Buffer.from(`<r><a>${content}</a></r>`), seeds));
+        const alone = documents.map((pieces) => checked(...pieces));
+        const checks = documents.map(() => createXmlCheck());
+        for (let turn = 0; turn < 4; turn += 1) {
+          for (const [index, check] of checks.entries()) check.push(documents[index]?.[turn] ?? Buffer.of());
+        }
+        expect(checks.map((check) => ({ problem: check.end(), reports: check.reports }))).toEqual(alone);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
   it('of a usual page is read without the parser, however it is cut', () => {
     const page = Buffer.from(Array.from({ length: 200 }, (_, k) => generatedXml(1, k, `R-${k}`, 0)).join(''));
     for (const pieceBytes of [1, 7, 1_000, 64 * 1024, page.length]) {
-      const content = createPlainContent(1_000);
+      const content = createPlainContent();
       for (let from = 0; from < page.length; from += pieceBytes) {
         expect(content.push(page.subarray(from, from + pieceBytes))).toBeUndefined();
       }
     }
-    const content = createPlainContent(1_000);
+    const content = createPlainContent();
     expect(content.push(page)).toBeUndefined();
-    expect(content.reports).toBe(200);
+    expect(content.reports()).toBe(200);
     expect(content.leadIn()).toBe('');
     expect(content.rest()).toHaveLength(0);
   });
 
   it('that the parser must go on with is told to it as it stands', () => {
-    const content = createPlainContent(1_000);
+    const content = createPlainContent();
     expect(content.push(Buffer.from('<a><b c="d">x<![CDATA[y'))).toBeUndefined();
     expect(content.leadIn()).toBe('<a><b><![CDATA[');
     expect(content.push(Buffer.from(']]><?p?></b></a>'))?.toString()).toBe('<?p?></b></a>');
