@@ -42,7 +42,7 @@ interface PageInHand {
   answer?: { readonly nextCursor: Cursor | null };
   readonly committed: Promise<PageEntry>;
   /** Lets go of the page; nothing of it is stored. */
-  readonly drop: () => void;
+  readonly drop: (reason: unknown) => void;
 }
 
 /**
@@ -70,17 +70,17 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
       cursor: nextCursor,
     };
     const dropping = new AbortController();
-    const signals = command.signal === undefined ? [dropping.signal] : [command.signal, dropping.signal];
+    if (command.signal?.aborted) dropping.abort(command.signal.reason);
     const inHand: { -readonly [Name in keyof PageInHand]: PageInHand[Name] } = {
       identity,
-      drop: () => dropping.abort(),
+      drop: (reason) => dropping.abort(reason),
       committed: exportOne(
         needs,
         walk,
         identity,
         before,
         place,
-        { ...command, signal: AbortSignal.any(signals) },
+        { ...command, signal: dropping.signal },
         (answered) => {
           inHand.answer = { nextCursor: answered };
           askAhead();
@@ -102,27 +102,40 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
     ahead = begin({ page, nextCursor }, current.committed, { isFirst: false, mayBeThere: false });
   }
 
-  for (;;) {
-    const entry = await current.committed.catch(async (error: unknown) => {
-      await letGo(ahead);
-      throw (isRepeated(error, command) ? heldBack(error) : undefined) ?? error;
-    });
-    // What stands in the store and the log is the truth about where the run goes, whoever answered otherwise.
-    if (ahead !== undefined && ahead.identity.cursor !== entry.nextCursor) {
-      await letGo(ahead);
+  const interrupt = () => {
+    current.drop(command.signal?.reason);
+    ahead?.drop(command.signal?.reason);
+  };
+  command.signal?.addEventListener('abort', interrupt);
+  try {
+    return await toTheEnd();
+  } finally {
+    command.signal?.removeEventListener('abort', interrupt);
+  }
+
+  async function toTheEnd(): Promise<PageEntry> {
+    for (;;) {
+      const entry = await current.committed.catch(async (error: unknown) => {
+        await letGo(ahead);
+        throw (isRepeated(error, command) ? heldBack(error) : undefined) ?? error;
+      });
+      // What stands in the store and the log is the truth about where the run goes, whoever answered otherwise.
+      if (ahead !== undefined && ahead.identity.cursor !== entry.nextCursor) {
+        await letGo(ahead);
+        ahead = undefined;
+        const patience = walk.goesOn(entry) ? heldBack() : undefined;
+        if (patience !== undefined) throw patience;
+      }
+      if (entry.page >= lastAllowed || !walk.goesOn(entry)) {
+        await letGo(ahead);
+        return entry;
+      }
+      if (ahead === undefined && command.hasTime?.() === false) return entry;
+      // Behind a page that another attempt has stored there may be more of them.
+      current = ahead ?? begin(entry, Promise.resolve(entry), { isFirst: false, mayBeThere: true });
       ahead = undefined;
-      const patience = walk.goesOn(entry) ? heldBack() : undefined;
-      if (patience !== undefined) throw patience;
+      askAhead();
     }
-    if (entry.page >= lastAllowed || !walk.goesOn(entry)) {
-      await letGo(ahead);
-      return entry;
-    }
-    if (ahead === undefined && command.hasTime?.() === false) return entry;
-    // Behind a page that another attempt has stored there may be more of them.
-    current = ahead ?? begin(entry, Promise.resolve(entry), { isFirst: false, mayBeThere: true });
-    ahead = undefined;
-    askAhead();
   }
 }
 
@@ -133,8 +146,11 @@ function isRepeated(error: unknown, { signal }: Invocation): boolean {
   return retryAfterSeconds === undefined && /^(ServiceUnavailable|ServiceThrottled|Contract)Error$/.test(name);
 }
 
+/** Never seen outside: nobody waits for the page any more. */
+const letGoOf = new Error('the page is let go of');
+
 async function letGo(page: PageInHand | undefined): Promise<void> {
-  page?.drop();
+  page?.drop(letGoOf);
   await page?.committed.catch(() => {});
 }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { Installation, InstalledExport, Setback, Watching } from '../core/installation.ts';
 import { instantOf } from '../core/instants.ts';
+import type { ExportDefinition } from '../core/model.ts';
 import type { ExportEvent, RunRef, Surroundings } from '../core/ports.ts';
 import { exportDefinition } from '../core/settings.ts';
 import { createDirectoryPageStore } from './directory-page-store.ts';
@@ -78,7 +79,7 @@ function installedExport(
   const service = localService(settings, env, surroundings);
   return {
     name,
-    definition: exportDefinition(settings.export, service.address),
+    definition: definitionOf(settings, service.address),
     service,
     store: createDirectoryPageStore(out),
     log,
@@ -92,6 +93,13 @@ function installedExport(
   };
 }
 
+/** Here an invocation is a function call: nothing is gained by many, and a page fetched while the last is stored is time saved. */
+const pagesPerInvocation = 50;
+
+function definitionOf({ export: settings }: LocalExport, source: string): ExportDefinition {
+  return exportDefinition({ ...settings, pagesPerInvocation }, source);
+}
+
 async function startLocally(
   { out, env, surroundings }: DirectoryOptions,
   settings: LocalExport,
@@ -101,7 +109,7 @@ async function startLocally(
 ) {
   const service = localService(settings, env, surroundings);
   await using client = await service.connect(watching.say);
-  const definition = exportDefinition(settings.export, service.address);
+  const definition = definitionOf(settings, service.address);
   return await runLocally({
     definition,
     service: client,
@@ -142,7 +150,7 @@ function noting(notes: SqliteNotes, watching: Watching, { now }: Pick<Surroundin
     emit(event: ExportEvent) {
       place = placeAfter(event, place);
       if (event.event === 'service-asked-to-wait') {
-        note((page) => ({ kind: 'wait', at: at(), page, seconds: event.seconds }));
+        note(() => ({ kind: 'wait', at: at(), page: event.page, seconds: event.seconds }));
       }
       if (event.event === 'run-failed' && event.run !== null) {
         note((page) => ({ kind: 'failed-run', at: at(), page, error: event.error, message: event.message }));

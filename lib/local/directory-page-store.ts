@@ -6,7 +6,7 @@
  * behind each leaves:
  *
  *  1. the body into `.incoming/`, synced: a leftover there, swept away after a day
- *  2. its facts, synced, linked into `.facts/`, and that directory synced: facts of a page that nobody sees
+ *  2. at the same time its facts, synced, linked into `.facts/`, and that directory synced: facts of a page that nobody sees
  *  3. the page linked to its name, refused if that is taken: page and facts; only a power cut could still undo the name
  *  4. the page's directory synced: page and facts, for good
  *
@@ -19,7 +19,16 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import type { StoredPage } from '../core/model.ts';
 import type { PageStore, StoreReader } from '../core/ports.ts';
-import { codeOf, type Digest, digestOf, linkOnce, makeDirectory, readFileAt, syncDirectory } from './durable-files.ts';
+import {
+  codeOf,
+  type Digest,
+  digestOf,
+  linkOnce,
+  makeDirectory,
+  readFileAt,
+  syncDirectory,
+  syncDirectoryMeanwhile,
+} from './durable-files.ts';
 import { replaceLatest } from './latest-pointer.ts';
 import { filesIn } from './listing.ts';
 import { factsText, pageConflict, readFacts } from './page-facts.ts';
@@ -64,12 +73,13 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
         const facts = { key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime };
 
         const factsFolder = await ready(factsFolderOf(path));
-        const factsAreOurs = await withSpooled(spool, [factsText(facts)], (file) =>
-          linkOnce(file.path, factsFileOf(path, sha256)),
-        );
-        syncDirectory(factsFolder);
-        const pageIsOurs = await linkOnce(body.path, path);
-        syncDirectory(dirname(path));
+        const factsAreOurs = await withSpooled(spool, [factsText(facts)], async (file) => {
+          await file.synced;
+          return linkOnce(file.path, factsFileOf(path, sha256));
+        });
+        await Promise.all([body.synced, syncDirectoryMeanwhile(factsFolder)]);
+        const pageIsOurs = linkOnce(body.path, path);
+        await syncDirectoryMeanwhile(dirname(path));
 
         const visible = factsAreOurs && pageIsOurs ? { ...facts, revision } : await readPage(path, key);
         if (visible === undefined) throw pageConflict(key, 'its name is taken, but there is no file behind it');
@@ -81,7 +91,8 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
       const path = pathOf(key);
       await withSpooled(spool, inBlocks(chunks), async (manifest) => {
         const folder = await ready(dirname(path));
-        if (!(await linkOnce(manifest.path, path))) {
+        await manifest.synced;
+        if (!linkOnce(manifest.path, path)) {
           const visible = await observe(path, key);
           if (visible?.sha256 !== manifest.sha256)
             throw pageConflict(key, 'its bytes are others than those of this manifest');
@@ -94,6 +105,7 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
       const path = pathOf(key);
       await withSpooled(spool, [`${JSON.stringify(latest, null, 2)}\n`], async (pointer) => {
         const folder = await ready(dirname(path));
+        await pointer.synced;
         const files = { path, replacement: pointer.path, lock: join(incoming, 'latest.lock') };
         await replaceLatest(files, latest, hasBegun);
         syncDirectory(folder);

@@ -5,9 +5,10 @@
  */
 
 import { createHash } from 'node:crypto';
-import { closeSync, createReadStream, existsSync, fsyncSync, mkdirSync, openSync } from 'node:fs';
-import { link, open, stat } from 'node:fs/promises';
+import { closeSync, createReadStream, existsSync, fsync, fsyncSync, linkSync, mkdirSync, openSync } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { promisify } from 'node:util';
 import { ExportError } from '../core/errors.ts';
 
 export interface Digest {
@@ -43,13 +44,13 @@ export async function readFileAt(path: string): Promise<AsyncIterable<Uint8Array
 const withoutHardLinks = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
 
 /**
- * Gives `file` the name `name`, unless something has it already; resolves to whether it did. A hard link is the one
+ * Gives `file` the name `name`, unless something has it already; returns whether it did. A hard link is the one
  * way to do both in one step: rename overwrites, and an exclusive copy shows itself half-written. So a file system
  * without links (exFAT, FAT, some network shares) is refused, not worked around.
  */
-export async function linkOnce(file: string, name: string): Promise<boolean> {
+export function linkOnce(file: string, name: string): boolean {
   try {
-    await link(file, name);
+    linkSync(file, name);
     return true;
   } catch (cause) {
     if (codeOf(cause) === 'EEXIST') return false;
@@ -98,28 +99,46 @@ export function makePath(directory: string): string | undefined {
 // may pass through but not read. None of them tells of a name that was lost.
 const notSyncable = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
 
-/**
- * When it returns, the names that `directory` holds outlive a power cut. Synchronous, like the page log's commit that
- * comes next: a run stores one page at a time, and waits for the disk either way.
- */
+/** When it returns, the names that `directory` holds outlive a power cut. */
 export function syncDirectory(directory: string): void {
-  let descriptor: number | undefined;
+  const descriptor = openDirectory(directory);
+  if (descriptor === undefined) return;
   try {
-    descriptor = openSync(directory, 'r');
     fsyncSync(descriptor);
   } catch (cause) {
-    if (!notSyncable.includes(codeOf(cause))) throw diskError('sync', directory, cause);
+    refuseUnlessNotSyncable(directory, cause);
   } finally {
-    if (descriptor !== undefined) closeSync(descriptor);
+    closeSync(descriptor);
   }
 }
 
-export async function onDisk<T>(act: string, path: string, operation: () => Promise<T>): Promise<T> {
+/** Resolves when what was written to the file, or the names in the directory, would outlive a power cut. */
+export const syncDescriptor = (descriptor: number): Promise<void> => promisify(fsync)(descriptor);
+
+/** The same, while this thread goes on. */
+export async function syncDirectoryMeanwhile(directory: string): Promise<void> {
+  const descriptor = openDirectory(directory);
+  if (descriptor === undefined) return;
   try {
-    return await operation();
+    await syncDescriptor(descriptor);
   } catch (cause) {
-    throw diskError(act, path, cause);
+    refuseUnlessNotSyncable(directory, cause);
+  } finally {
+    closeSync(descriptor);
   }
+}
+
+function openDirectory(directory: string): number | undefined {
+  try {
+    return openSync(directory, 'r');
+  } catch (cause) {
+    refuseUnlessNotSyncable(directory, cause);
+    return undefined;
+  }
+}
+
+function refuseUnlessNotSyncable(directory: string, cause: unknown): void {
+  if (!notSyncable.includes(codeOf(cause))) throw diskError('sync', directory, cause);
 }
 
 const advice: { readonly [code: string]: string } = {

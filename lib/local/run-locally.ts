@@ -1,10 +1,10 @@
 /** Runs an export on this machine: the state machine over a directory and SQLite, execution after execution. */
 
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { RunEnd, StartRequest } from '../core/installation.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import type { EventSink, ReportService, Surroundings } from '../core/ports.ts';
+import { sleep } from '../core/sleep.ts';
 import { createDirectoryPageStore } from './directory-page-store.ts';
 import { acquireExportLock } from './export-lock.ts';
 import { type ExecutionStart, type InterpretOptions, interpretExecution } from './interpret-execution.ts';
@@ -67,9 +67,7 @@ export async function runLocally({ out, startInput, watching: watch, ...run }: L
 /** The machine's own clock, timers and chance. */
 export const realSurroundings: Surroundings = {
   now: Date.now,
-  sleep: async (ms, signal) => {
-    await sleep(ms, undefined, signal === undefined ? {} : { signal });
-  },
+  sleep,
   randomHex: (length) =>
     Array.from(crypto.getRandomValues(new Uint8Array(length)), (byte) => (byte & 15).toString(16)).join(''),
 };

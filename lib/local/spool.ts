@@ -4,20 +4,27 @@
  */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { type FileHandle, open, readdir, rm, stat } from 'node:fs/promises';
+import { closeSync, openSync, rmSync, writev } from 'node:fs';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Digest, onDisk } from './durable-files.ts';
+import { promisify } from 'node:util';
+import { type Digest, diskError, syncDescriptor } from './durable-files.ts';
 
 export interface Spooled extends Digest {
   readonly path: string;
+  /** Resolves when the file would outlive a power cut: no reader may see a name of it before. */
+  readonly synced: Promise<void>;
 }
 
 const suffix = '.spool';
 
+/** So much is written at a time, while as much again comes in. */
+const blockBytes = 512 * 1024;
+
 /**
- * Writes `chunks` to a new file in the folder that `folder` makes ready, syncs it, lends it to `use`, and removes it:
- * what `use` wants to keep, it links or renames. An error that `chunks` throws passes through unchanged. Whatever
- * fails, `chunks` are ended and nothing is left, unless the process is killed.
+ * Writes `chunks` to a new file in the folder that `folder` makes ready, lends it to `use` while it is being synced, and
+ * removes it: what `use` wants to keep, it links or renames. An error that `chunks` throws passes through unchanged.
+ * Whatever fails, `chunks` are ended and nothing is left, unless the process is killed.
  */
 export async function withSpooled<T>(
   folder: () => Promise<string>,
@@ -26,31 +33,95 @@ export async function withSpooled<T>(
 ): Promise<T> {
   const hash = createHash('sha256');
   let bytes = 0;
-  let spooled: { readonly path: string; readonly handle: FileHandle } | undefined;
-  const opened = async () => (spooled ??= await create(await folder()));
+  let file: SpoolFile | undefined;
   try {
     // Opened within the loop, so that a disk that refuses ends `chunks` too: behind them may stand a connection.
     for await (const chunk of chunks) {
-      const { path, handle } = await opened();
+      file ??= create(await folder());
       const data = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
-      // writeFile on a handle goes on from where it stands, and, unlike write, never stops half-way through the chunk.
-      await onDisk('write', path, () => handle.writeFile(data));
       hash.update(data);
       bytes += data.byteLength;
+      const full = file.take(data);
+      if (full !== undefined) await full;
     }
-    const { path, handle } = await opened();
-    await onDisk('sync', path, () => handle.sync());
-    return await use({ path, bytes, sha256: hash.digest('hex') });
+    file ??= create(await folder());
+    const synced = file.sync();
+    // Whoever uses it waits for it, or has failed before.
+    synced.catch(() => {});
+    return await use({ path: file.path, bytes, sha256: hash.digest('hex'), synced });
   } finally {
-    // Never at the price of the outcome: a leftover harms nobody.
-    await spooled?.handle.close().catch(() => undefined);
-    if (spooled !== undefined) await rm(spooled.path, { force: true }).catch(() => undefined);
+    await file?.remove();
   }
 }
 
-async function create(folder: string): Promise<{ path: string; handle: FileHandle }> {
+interface SpoolFile {
+  readonly path: string;
+  /** Takes what may not be changed any more. Returns a promise where it must be waited for. */
+  take(data: Uint8Array): Promise<void> | undefined;
+  sync(): Promise<void>;
+  /** Never at the price of the outcome: a leftover harms nobody. */
+  remove(): Promise<void>;
+}
+
+function create(folder: string): SpoolFile {
   const path = join(folder, `${randomUUID()}${suffix}`);
-  return { path, handle: await onDisk('create', path, () => open(path, 'wx')) };
+  const descriptor = onDisk('create', path, () => openSync(path, 'wx'));
+  let block: Uint8Array[] = [];
+  let inBlock = 0;
+  let writing = Promise.resolve();
+
+  const write = async (): Promise<void> => {
+    await writing;
+    writing = writeAll(descriptor, path, block);
+    writing.catch(() => {});
+    block = [];
+    inBlock = 0;
+  };
+  return {
+    path,
+    take(data) {
+      block.push(data);
+      inBlock += data.byteLength;
+      return inBlock < blockBytes ? undefined : write();
+    },
+    async sync() {
+      await write();
+      await writing;
+      await syncDescriptor(descriptor).catch((cause: unknown) => {
+        throw diskError('sync', path, cause);
+      });
+    },
+    async remove() {
+      await writing.catch(() => {});
+      try {
+        closeSync(descriptor);
+        rmSync(path, { force: true });
+      } catch {}
+    },
+  };
+}
+
+/** One call may write less than it was given. */
+async function writeAll(descriptor: number, path: string, block: readonly Uint8Array[]): Promise<void> {
+  for (let left = block.filter(({ byteLength }) => byteLength > 0); left.length > 0; ) {
+    const { bytesWritten } = await promisify(writev)(descriptor, left).catch((cause: unknown) => {
+      throw diskError('write', path, cause);
+    });
+    let done = bytesWritten;
+    while (done > 0 && left[0] !== undefined) {
+      const [first, ...others] = left;
+      left = done < first.byteLength ? [first.subarray(done), ...others] : others;
+      done -= Math.min(done, first.byteLength);
+    }
+  }
+}
+
+function onDisk<T>(act: string, path: string, operation: () => T): T {
+  try {
+    return operation();
+  } catch (cause) {
+    throw diskError(act, path, cause);
+  }
 }
 
 const blockLength = 65_536;

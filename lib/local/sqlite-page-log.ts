@@ -9,12 +9,13 @@
 
 import type { StatementSync } from 'node:sqlite';
 import { ExportError } from '../core/errors.ts';
-import { asRunId } from '../core/model.ts';
+import { asRunId, type Head } from '../core/model.ts';
 import type { PageLog, RunHistory, RunRef } from '../core/ports.ts';
 import { sealOf } from '../core/seal.ts';
 import { openEntry, openHead, type Place, type Sealed } from '../core/stored-values.ts';
 import { sqliteError } from './sqlite-errors.ts';
 import { openPageLogFile } from './sqlite-schema.ts';
+import { writesOnDisk } from './sqlite-writes-on-disk.ts';
 
 /** Entries read at a time: memory stays flat, and between batches nothing holds up the writers' clearing up. */
 const batchSize = 500;
@@ -53,33 +54,50 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
 
   const read = (statement: StatementSync, ...values: readonly (string | number | null)[]): Row[] =>
     execute(file, () => statement.all(...values)) as unknown as Row[];
-  /** Whether the statement's condition held, so that it changed something. */
-  const write = (statement: StatementSync, ...values: readonly (string | number)[]): boolean =>
-    execute(file, () => statement.run(...values)).changes === 1;
+  const onDisk = writesOnDisk(database, file);
+  /** Whether the statement's condition held, so that it changed something; what is there then is on the disk. */
+  const write = async (statement: StatementSync, ...values: readonly (string | number)[]): Promise<boolean> => {
+    const { changes } = execute(file, () => statement.run(...values));
+    await onDisk.ensure();
+    return changes === 1;
+  };
 
+  let known: { readonly row: Row; readonly head: Head } | undefined;
+  const headIn = (exportName: string, row: Row): Head => {
+    // It is asked for with every page, and seldom another.
+    if (
+      known?.head.export === exportName &&
+      known.row.json === row.json &&
+      known.row.seal === row.seal &&
+      known.row.number === row.number
+    )
+      return known.head;
+    const head = openHead(exportName, place, () => {
+      const { value, seal } = sealedIn(row);
+      // Heads are replaced by what the column says, so it must not say otherwise.
+      if ((value as { version?: unknown } | null)?.version !== row.number) throw new Error('it has two versions');
+      return { value, seal };
+    });
+    known = { row, head };
+    return head;
+  };
   const entryIn = ({ export: exportName, run }: RunRef, row: Row) =>
     openEntry({ export: exportName, run, page: row.number }, place, () => sealedIn(row));
 
   return {
     async head(exportName) {
       const [row] = read(sql.head, exportName);
-      if (row === undefined) return undefined;
-      return openHead(exportName, place, () => {
-        const { value, seal } = sealedIn(row);
-        // Heads are replaced by what the column says, so it must not say otherwise.
-        if ((value as { version?: unknown } | null)?.version !== row.number) throw new Error('it has two versions');
-        return { value, seal };
-      });
+      return row && headIn(exportName, row);
     },
 
     async replaceHead(head) {
       const statement = head.version === 1 ? sql.firstHead : sql.nextHead;
-      return write(statement, head.export, head.version, JSON.stringify(head), sealOf(head));
+      return await write(statement, head.export, head.version, JSON.stringify(head), sealOf(head));
     },
 
     async append(entry) {
       const { export: exportName, run, page } = entry;
-      if (write(sql.append, exportName, run, page, JSON.stringify(entry), sealOf(entry))) return entry;
+      if (await write(sql.append, exportName, run, page, JSON.stringify(entry), sealOf(entry))) return entry;
       const [logged] = read(sql.entry, exportName, run, page);
       // Entries are never removed, so one that was in the way a moment ago is still there.
       if (logged === undefined) throw damaged(file, `page ${page} of run ${run} is both there and not`);
@@ -112,6 +130,7 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
     },
 
     close() {
+      onDisk.close();
       if (database.isOpen) database.close();
     },
   };

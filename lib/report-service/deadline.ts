@@ -8,6 +8,9 @@ import type { Clock } from '../core/ports.ts';
 /** Timers take no more: a longer time would be none at all. */
 const longestTimerMs = 2 ** 31 - 1;
 
+/** One for all, as making an error takes longer than most that is done for a request; nobody ever sees it. */
+const isOver = new Error('the request is over');
+
 export interface Deadline {
   readonly signal: AbortSignal;
   /** What ended the request; undefined while nothing has. */
@@ -52,7 +55,7 @@ export function startDeadline(
       return Promise.race([promise, ended]).finally(() => controller.signal.removeEventListener('abort', onEnd));
     },
     release() {
-      released.abort();
+      released.abort(isOver);
       caller?.removeEventListener('abort', onAbort);
     },
   };

@@ -355,15 +355,15 @@ describe('the directory page store', () => {
 
     it.each(['EPERM', 'ENOTSUP'])('is not worked around where it knows no hard links (%s)', async (code) => {
       await using directory = await temporaryDirectory();
-      const { link } = fs.promises;
+      const { linkSync } = fs;
       const identity = aPageIdentity();
       const store = createDirectoryPageStore(directory.path);
-      const failure = async () => {
+      const failure = () => {
         throw Object.assign(new Error(`${code}: link`), { code });
       };
       try {
         // No file system at hand refuses links, so this one is made to.
-        fs.promises.link = failure;
+        fs.linkSync = failure;
         syncBuiltinESMExports();
         await expect(store.put(identity, aFetchedPage())).rejects.toMatchObject({
           name: 'ConfigurationError',
@@ -371,7 +371,7 @@ describe('the directory page store', () => {
           cause: { code },
         });
       } finally {
-        fs.promises.link = link;
+        fs.linkSync = linkSync;
         syncBuiltinESMExports();
       }
       expect(await visibleFiles(directory.path)).toEqual([]);

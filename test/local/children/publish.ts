@@ -7,6 +7,7 @@ import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { asCursor, asRunId } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
 import { createDirectoryPageStore } from '../../../lib/local/directory-page-store.ts';
@@ -57,14 +58,34 @@ function sayEachStep(root: string, dieBefore: number): void {
     process.stdout.write(`${step} ${paths.map(nameOf).join(' to ')}\n`);
   };
 
-  const { openSync, fsyncSync, mkdirSync, renameSync } = fs;
-  const { open, link, rm } = fs.promises;
+  const { openSync, closeSync, fsync, fsyncSync, linkSync, mkdirSync, renameSync, rmSync, writev } = fs;
   const opened = new Map<number, unknown>();
   Object.assign(fs, {
     openSync(...[path, flags]: Parameters<typeof openSync>) {
+      if (flags === 'wx') say('create', path);
       const descriptor = openSync(path, flags);
       opened.set(descriptor, path);
       return descriptor;
+    },
+    closeSync(descriptor: number) {
+      opened.delete(descriptor);
+      closeSync(descriptor);
+    },
+    writev: Object.assign(
+      (...[descriptor, ...more]: Parameters<typeof writev>) => {
+        say('write', opened.get(descriptor));
+        writev(descriptor, ...more);
+      },
+      {
+        [promisify.custom](descriptor: number, buffers: NodeJS.ArrayBufferView[]) {
+          say('write', opened.get(descriptor));
+          return promisify(writev)(descriptor, buffers);
+        },
+      },
+    ),
+    fsync(descriptor: number, done: fs.NoParamCallback) {
+      say('sync', opened.get(descriptor));
+      fsync(descriptor, done);
     },
     fsyncSync(descriptor: number) {
       say('sync', opened.get(descriptor));
@@ -78,30 +99,13 @@ function sayEachStep(root: string, dieBefore: number): void {
       say('rename', from, to);
       renameSync(from, to);
     },
-  });
-  Object.assign(fs.promises, {
-    async open(...[path, flags]: Parameters<typeof open>) {
-      say('create', path);
-      const handle = await open(path, flags);
-      const writeFile = handle.writeFile.bind(handle);
-      const sync = handle.sync.bind(handle);
-      handle.writeFile = (...data) => {
-        say('write', path);
-        return writeFile(...data);
-      };
-      handle.sync = () => {
-        say('sync', path);
-        return sync();
-      };
-      return handle;
-    },
-    link(from: string, to: string) {
+    linkSync(from: string, to: string) {
       say('link', from, to);
-      return link(from, to);
+      linkSync(from, to);
     },
-    rm(path: string, options: fs.RmOptions) {
+    rmSync(path: string, options: fs.RmOptions) {
       say('remove', path);
-      return rm(path, options);
+      rmSync(path, options);
     },
   });
   syncBuiltinESMExports();

@@ -1,0 +1,41 @@
+/**
+ * Brings what SQLite has written to the disk while this thread goes on: `commit` by itself waits for the disk, and with it
+ * every page that is just coming in.
+ *
+ * In WAL mode a commit is an addition to the file `…-wal`, checksummed, and outlives a power cut once that file is synced
+ * (sqlite.org/wal.html; with `synchronous=NORMAL` SQLite leaves the syncing to a checkpoint, and loses no consistency by
+ * it). So it is synced here, by Node's own threads.
+ */
+
+import { closeSync, openSync } from 'node:fs';
+import type { DatabaseSync } from 'node:sqlite';
+import { diskError, syncDescriptor } from './durable-files.ts';
+
+export interface WritesOnDisk {
+  /** Resolves when all that was committed before would outlive a power cut. */
+  readonly ensure: () => Promise<void>;
+  readonly close: () => void;
+}
+
+/** For a database that is open, in `file`. Where the file system allows no WAL, commits go on to wait for the disk. */
+export function writesOnDisk(database: DatabaseSync, file: string): WritesOnDisk {
+  const { journal_mode: mode } = database.prepare('PRAGMA journal_mode').get() ?? {};
+  if (mode !== 'wal') return { ensure: async () => {}, close: () => {} };
+  database.exec('PRAGMA synchronous = NORMAL');
+  let descriptor: number | undefined;
+  return {
+    async ensure() {
+      try {
+        // SQLite makes it with the first write, and keeps it as long as a connection is open.
+        descriptor ??= openSync(`${file}-wal`, 'r+');
+        await syncDescriptor(descriptor);
+      } catch (cause) {
+        throw diskError('sync', `${file}-wal`, cause);
+      }
+    },
+    close() {
+      if (descriptor !== undefined) closeSync(descriptor);
+      descriptor = undefined;
+    },
+  };
+}
