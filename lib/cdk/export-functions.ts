@@ -93,15 +93,18 @@ function exportFunction(scope: Construct, id: StepName, recipe: Recipe, props: E
   logGroup.grantWrite(role);
   for (const grant of recipe.grants) grant(role);
   acknowledgeWildcard(role, '*', 'X-Ray takes trace segments for no resource in particular');
+  const { alias, ...options } = bundling;
   return new NodejsFunction(scope, id, {
     description: recipe.description,
     entry: join(root, 'functions', recipe.entry),
     projectRoot: root,
     depsLockFilePath: join(root, 'package-lock.json'),
     bundling: {
-      ...bundling,
-      format: OutputFormat.ESM,
-      mainFields: [...bundling.mainFields],
+      ...options,
+      format: OutputFormat.CJS,
+      mainFields: [...options.mainFields],
+      // CDK has no word of its own for it.
+      esbuildArgs: Object.fromEntries(Object.entries(alias).map(([name, path]) => [`--alias:${name}`, path])),
       bundleAwsSDK: true,
       logLevel: LogLevel.WARNING,
       // Under `npm exec -c` the npx that CDK calls would find the outer command in its environment, and trip over it.

@@ -3,7 +3,9 @@
  * not plainly a whole page, and leaves all retrying, but for a renewed key, to the state machine.
  */
 
-import { type Dispatcher, Pool } from 'undici';
+import type { Dispatcher } from 'undici';
+import askThrough from 'undici/lib/api/api-request.js';
+import Pool from 'undici/lib/dispatcher/pool.js';
 import { ExportError } from '../core/errors.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../core/ports.ts';
 import { answerError, isGood, refusesKey } from './answer-errors.ts';
@@ -103,7 +105,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     try {
       const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key });
       const response = await deadline.race(
-        dispatcher.request({ ...parts, origin: base.origin, signal: deadline.signal }),
+        askThrough.call(dispatcher, { ...parts, origin: base.origin, signal: deadline.signal }),
       );
       // A body destroyed before it was read emits an error, which without a listener would end the process.
       response.body.on('error', () => {});

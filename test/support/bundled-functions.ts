@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { build } from 'esbuild';
 import { bundling } from '../../lib/cdk/bundling.ts';
 
+const root = join(import.meta.dirname, '../..');
+
 export const functionNames = ['begin-run', 'export-page', 'finish-run', 'fail-run'] as const;
 export type FunctionName = (typeof functionNames)[number];
 
@@ -21,15 +23,15 @@ export interface BundledFunction {
 
 /** Bundles `name` into a folder of its own in `directory`, where no package is to be found. */
 export async function bundleFunction(name: FunctionName, directory: string): Promise<BundledFunction> {
-  const file = join(directory, name, 'index.mjs');
-  const { banner, ...options } = bundling;
+  // Lambda's folder has no package.json that would say what a .js is; a temporary one may lie below one that has.
+  const file = join(directory, name, 'index.cjs');
   const { metafile } = await build({
-    ...options,
-    mainFields: [...options.mainFields],
-    banner: { js: banner },
+    ...bundling,
+    mainFields: [...bundling.mainFields],
+    absWorkingDir: root,
     bundle: true,
     platform: 'node',
-    entryPoints: [join(import.meta.dirname, `../../functions/${name}.ts`)],
+    entryPoints: [`functions/${name}.ts`],
     outfile: file,
     metafile: true,
     logLevel: 'error',

@@ -27,6 +27,8 @@ export interface LocalAws extends AsyncDisposable {
   readonly secrets: Map<string, string>;
   /** Status by ARN. */
   readonly executions: Map<string, string>;
+  /** Those that came with requests to S3, Secrets Manager and Step Functions. */
+  readonly sessionTokens: unknown[];
 }
 
 export async function startLocalAws(): Promise<LocalAws> {
@@ -34,7 +36,9 @@ export async function startLocalAws(): Promise<LocalAws> {
   const objects: LocalAws['objects'] = new Map();
   const secrets: LocalAws['secrets'] = new Map();
   const executions: LocalAws['executions'] = new Map();
+  const sessionTokens: unknown[] = [];
   const server = createServer((request, response) => {
+    sessionTokens.push(request.headers['x-amz-security-token']);
     void answer(request, response, { objects, secrets, executions });
   });
   server.listen(0, '127.0.0.1');
@@ -54,6 +58,7 @@ export async function startLocalAws(): Promise<LocalAws> {
     objects,
     secrets,
     executions,
+    sessionTokens,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       server.close();
