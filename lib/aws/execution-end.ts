@@ -4,7 +4,7 @@ import { type DescribeExecutionCommandOutput, GetExecutionHistoryCommand, type S
 import * as z from 'zod';
 import type { FailedRun, Run, RunResult } from '../core/model.ts';
 import type { PageLog } from '../core/ports.ts';
-import { headSchema } from '../core/stored-schemas.ts';
+import { resultSchema, runSchema } from '../core/stored-schemas.ts';
 import { type Failure, failureOf, parsed } from './history-failures.ts';
 
 export type ExecutionEnd =
@@ -48,7 +48,6 @@ export async function endOf(
   return { kind: 'skipped', reason: failureOf({ error, cause }, 'States.Unknown').message };
 }
 
-const resultSchema = headSchema.shape.lastCompleted.unwrap().shape.result;
 const continuedSchema = z.object({ next: z.literal('continue'), run: z.string(), segment: z.int() });
 const skippedSchema = z.object({ next: z.literal('skip'), reason: z.string() });
 const caughtSchema = z
@@ -92,11 +91,10 @@ async function failedRun(
 
 const nothing = { pages: 0, reports: 0, bytes: 0 };
 
-const activeSchema = headSchema.shape.active.unwrap().shape;
 const failStateSchema = z.object({
   failed: z.object({
-    run: activeSchema.run.nullable(),
-    since: activeSchema.since.nullable(),
+    run: z.nullable(runSchema.shape.run),
+    since: z.nullable(runSchema.shape.since),
     pages: z.int(),
     reports: z.int().nullable(),
     bytes: z.int(),

@@ -1,24 +1,23 @@
 /** What is set about one export: what it asks for, as the core has it, when it starts by itself, and where it stores. */
 
-import type { z } from 'zod';
+import * as z from 'zod/mini';
 import { functionEnvironmentSchema } from '../core/function-environment.ts';
 import { exportSettingsSchema, type serviceSettingsSchema } from '../core/settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 
 /** One export, and when it starts by itself; without a schedule, it is started by hand. */
-export const deployedExportSchema = exportSettingsSchema.extend({
+export const deployedExportSchema = z.extend(exportSettingsSchema, {
   // CDK finds its constructs by name in a plain object, which has names of its own.
-  name: exportSettingsSchema.shape.name.refine((name) => !(name in {}), 'is a name that CDK keeps to itself'),
-  schedule: scheduleSettingsSchema.optional(),
+  name: exportSettingsSchema.shape.name.check(z.refine((name) => !(name in {}), 'is a name that CDK keeps to itself')),
+  schedule: z.optional(scheduleSettingsSchema),
 });
 /** As a person writes it. */
 export type DeployedExport = z.input<typeof deployedExportSchema>;
 export type ServiceInput = z.input<typeof serviceSettingsSchema>;
 
 /** As the functions have it, and without wildcards: their permissions are cut to it. */
-export const keyPrefixSchema = functionEnvironmentSchema.shape.KEY_PREFIX.regex(
-  /^[A-Za-z0-9!_.'()=/-]*$/,
-  "must be letters, digits and !_.'()=/-",
+export const keyPrefixSchema = functionEnvironmentSchema.shape.KEY_PREFIX.check(
+  z.regex(/^[A-Za-z0-9!_.'()=/-]*$/, "must be letters, digits and !_.'()=/-"),
 );
 
 /** What an export tells its functions: what a person wrote, less what only the deployment needs. */

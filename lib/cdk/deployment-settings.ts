@@ -47,7 +47,7 @@ const deploymentSettingsSchema = z.strictObject(
           .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket')
           .optional(),
         /** What every key begins with. */
-        prefix: keyPrefixSchema.default(''),
+        prefix: z._default(keyPrefixSchema, ''),
       })
       .prefault({}),
     /** Encrypts bucket, table and secret; left out: the keys that AWS keeps for them. */

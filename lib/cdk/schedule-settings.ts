@@ -25,13 +25,15 @@ export const scheduleSettingsSchema = z
     /** Where the hours of a cron expression are read, daylight saving included. */
     timeZone: z.string().refine(isTimeZone, 'must be an IANA time zone, such as Europe/Berlin or UTC').default('UTC'),
     /** The scheduler may start a run up to this much later, to spread load; left out: on time. */
-    flexibleWindow: durationSchema
-      .refine((ms) => ms >= minute && ms <= day && ms % minute === 0, 'must be whole minutes, from PT1M to P1D')
-      .optional(),
+    flexibleWindow: z.optional(
+      durationSchema.check(
+        z.refine((ms) => ms >= minute && ms <= day && ms % minute === 0, 'must be whole minutes, from PT1M to P1D'),
+      ),
+    ),
     enabled: z.boolean('must be true or false').default(true),
     /** The alarm's patience: longer than one interval and one run. `none`: no such alarm, for what runs less than weekly. */
     freshness: z.union(
-      [z.literal('none'), durationSchema.refine((ms) => ms >= 10 * minute && ms <= 7 * day, freshnessForm)],
+      [z.literal('none'), durationSchema.check(z.refine((ms) => ms >= 10 * minute && ms <= 7 * day, freshnessForm))],
       freshnessForm,
     ),
   })

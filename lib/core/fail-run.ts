@@ -5,7 +5,7 @@
  * refused for good, or its pages go in circles. Then it is given up, and the next start begins a new run.
  */
 
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import { changeHead } from './head.ts';
 import { instantOf } from './instants.ts';
 import type { FailedRun, PageEntry } from './model.ts';
@@ -14,7 +14,10 @@ import type { StepNeeds } from './ports.ts';
 export type FailRunNeeds = Pick<StepNeeds, 'definition' | 'log' | 'surroundings' | 'emit'>;
 
 /** As the state machine catches it; the cause of a Lambda's error is JSON text. */
-const failureSchema = z.object({ Error: z.string().default('States.Unknown'), Cause: z.string().default('') });
+const failureSchema = z.object({
+  Error: z._default(z.string(), 'States.Unknown'),
+  Cause: z._default(z.string(), ''),
+});
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 const longestMessage = 1_000;
 

@@ -3,23 +3,26 @@
  * The deployment writes the environment, the functions read it; settings travel in the form a person wrote them.
  */
 
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import { exportSettingsSchema, parseSettings, serviceSettingsSchema } from './settings.ts';
 
-const json = <Schema extends z.ZodType>(schema: Schema) =>
-  z
-    .string()
-    .transform((text, context) => {
-      try {
-        return JSON.parse(text) as unknown;
-      } catch {
-        context.addIssue({ code: 'custom', message: 'must be JSON' });
-        return z.NEVER;
-      }
-    })
-    .pipe(schema);
+const json = <Schema extends z.ZodMiniType>(schema: Schema) =>
+  z.pipe(
+    z.pipe(
+      z.string(),
+      z.transform((text: string, { issues }) => {
+        try {
+          return JSON.parse(text) as unknown;
+        } catch {
+          issues.push({ code: 'custom', message: 'must be JSON', input: text });
+          return z.NEVER;
+        }
+      }),
+    ),
+    schema,
+  );
 
-const name = z.string().min(1, 'must not be empty');
+const name = z.string().check(z.minLength(1, 'must not be empty'));
 
 /** By variable: what it holds. Every function is given those it needs. */
 export const functionEnvironmentSchema = z.object({
@@ -30,7 +33,7 @@ export const functionEnvironmentSchema = z.object({
   TABLE_NAME: name,
   BUCKET_NAME: name,
   /** What every key in the bucket begins with: empty, or with a slash at its end. */
-  KEY_PREFIX: z.string().regex(/^$|^[^/].*\/$/, 'must be empty, or end with a slash and not begin with one'),
+  KEY_PREFIX: z.string().check(z.regex(/^$|^[^/].*\/$/, 'must be empty, or end with a slash and not begin with one')),
   /** The secret that holds the API key; never the key itself. */
   API_KEY_SECRET_ID: name,
   /** The field of the secret's JSON that holds the key; empty: the secret is the key. */

@@ -3,7 +3,7 @@
  * The service's contract shows `YYYY-MM-DDThh:mm:ssZ` (section 2.1), so that is the canonical form here.
  */
 
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import type { Instant } from './model.ts';
 
 /** The canonical form of a moment given in milliseconds since the epoch. */
@@ -38,9 +38,10 @@ export function instantOfHttpDate(value: string): Instant | null {
 }
 
 /** Accepts any ISO 8601 instant that ends in Z, and yields it in canonical form; finer than milliseconds is cut off. */
-export const instantSchema = z.iso
-  .datetime({ error: 'must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z' })
-  .transform((text) => instantOf(Date.parse(text)));
+export const instantSchema = z.pipe(
+  z.iso.datetime({ error: 'must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z' }),
+  z.transform((text) => instantOf(Date.parse(text))),
+);
 
 /** Longer ones are slips of the pen, and reach back before any calendar. */
 const longestSpanMs = 3_650 * 86_400_000;
@@ -49,16 +50,19 @@ const units = { W: 604_800, D: 86_400, H: 3_600, M: 60, S: 1 } as const;
 
 /** Accepts an ISO 8601 duration of weeks, days, hours, minutes and seconds, and yields milliseconds. */
 export const durationSchema = z
-  .string()
-  .regex(/^P(?!$)(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?$/, {
-    error: 'must be an ISO 8601 duration of weeks, days, hours, minutes and seconds, such as PT15M or P1D',
-  })
-  .transform((text) => {
-    const ms = [...text.matchAll(/([\d.]+)([WDHMS])/g)].reduce(
-      (ms, [, amount, unit]) => ms + Number(amount) * units[unit as keyof typeof units] * 1_000,
-      0,
-    );
-    // Timers and instants are in whole milliseconds; and 1.001 s times a thousand is a little less than 1,001.
-    return Math.round(ms);
-  })
-  .refine((ms) => ms <= longestSpanMs, { error: 'must be at most ten years, P3650D' });
+  .pipe(
+    z.string().check(
+      z.regex(/^P(?!$)(\d+W)?(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?$/, {
+        error: 'must be an ISO 8601 duration of weeks, days, hours, minutes and seconds, such as PT15M or P1D',
+      }),
+    ),
+    z.transform((text: string) => {
+      const ms = [...text.matchAll(/([\d.]+)([WDHMS])/g)].reduce(
+        (ms, [, amount, unit]) => ms + Number(amount) * units[unit as keyof typeof units] * 1_000,
+        0,
+      );
+      // Timers and instants are in whole milliseconds; and 1.001 s times a thousand is a little less than 1,001.
+      return Math.round(ms);
+    }),
+  )
+  .check(z.refine((ms) => ms <= longestSpanMs, { error: 'must be at most ten years, P3650D' }));

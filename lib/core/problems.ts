@@ -3,10 +3,14 @@
  * be of any size and hold anything, so of its own words no more is repeated than a person needs to find the place.
  */
 
-import type { z } from 'zod';
+import { en } from 'zod/locales';
+import * as z from 'zod/mini';
 import { printable, shortened } from './foreign-text.ts';
 
 type Issue = z.core.$ZodIssue;
+
+// The words for what our schemas have none of their own: the small form of zod comes without any.
+z.config(en());
 
 /** More problems than a person mends in one go are counted, not told. */
 const mostProblems = 100;

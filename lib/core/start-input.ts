@@ -1,6 +1,6 @@
 /** What an execution may be started with: by the scheduler, by an operator, or by the segment before. */
 
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import { ExportError } from './errors.ts';
 import { printable } from './foreign-text.ts';
 import { instantSchema } from './instants.ts';
@@ -8,14 +8,14 @@ import { describeProblems } from './problems.ts';
 
 /** Kept in the head, and told in the reason of a skip: so neither of any length, nor of anything that is not seen. */
 const nameOfAtMost = (most: number) =>
-  z
-    .string()
-    .min(1, 'must not be empty')
-    .max(most, `must be at most ${most} characters`)
-    .refine((text) => printable(text) === text, 'must be printable, on one line');
+  z.string().check(
+    z.minLength(1, 'must not be empty'),
+    z.maxLength(most, `must be at most ${most} characters`),
+    z.refine((text) => printable(text) === text, 'must be printable, on one line'),
+  );
 
-const startInputSchema = z
-  .strictObject({
+const startInputSchema = z.partial(
+  z.strictObject({
     /** From the scheduler: stable across its repeated deliveries. */
     scheduledTime: nameOfAtMost(100),
     since: instantSchema,
@@ -23,9 +23,11 @@ const startInputSchema = z
     /** From the segment before: the execution this one takes over from. */
     continues: nameOfAtMost(400),
     /** With `continues`: the long waits in a row that it had behind it. */
-    waits: z.int('must be a whole number').min(0, 'must not be negative').max(1_000, 'must be at most 1000'),
-  })
-  .partial();
+    waits: z
+      .int('must be a whole number')
+      .check(z.minimum(0, 'must not be negative'), z.maximum(1_000, 'must be at most 1000')),
+  }),
+);
 export type StartInput = z.infer<typeof startInputSchema>;
 
 /** @throws ConfigurationError that names everything that cannot be used. */

@@ -3,13 +3,13 @@
  * may ever write: a stricter schema would refuse its own work, and a run could never be finished.
  */
 
-import * as z from 'zod';
+import * as z from 'zod/mini';
 import type { Cursor, Head, Instant, JsonObject, PageEntry, PageFacts, RunId } from './model.ts';
 
 const text = z.string();
-const count = z.int().min(0);
-const ordinal = z.int().min(1);
-const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+const count = z.int().check(z.minimum(0));
+const ordinal = z.int().check(z.minimum(1));
+const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
 const runId = z.custom<RunId>((value) => typeof value === 'string' && value !== '');
 const cursor = z.custom<Cursor>((value) => typeof value === 'string');
 /** By its form, which every instant has that Date can hold; a service's clock may well stand in the year 10000. */
@@ -24,19 +24,19 @@ export const entrySchema = z.object({
   key: text,
   bytes: count,
   sha256,
-  revision: text.nullable(),
-  reports: count.nullable(),
-  cursor: cursor.nullable(),
-  nextCursor: cursor.nullable(),
-  serviceTime: instant.nullable(),
+  revision: z.nullable(text),
+  reports: z.nullable(count),
+  cursor: z.nullable(cursor),
+  nextCursor: z.nullable(cursor),
+  serviceTime: z.nullable(instant),
   loggedAt: instant,
-  timing: z.object({ askedAt: instant, latencyMs: count }).nullable(),
-  totals: z.object({ reports: count.nullable(), bytes: count }),
-  cycle: z.object({ tortoise: cursor, power: ordinal, steps: count }).nullable(),
+  timing: z.nullable(z.object({ askedAt: instant, latencyMs: count })),
+  totals: z.object({ reports: z.nullable(count), bytes: count }),
+  cycle: z.nullable(z.object({ tortoise: cursor, power: ordinal, steps: count })),
   repeats: z.boolean(),
-}) satisfies z.ZodType<PageEntry>;
+}) satisfies z.ZodMiniType<PageEntry>;
 
-const continuation = z.union([cursor, z.object({ sha256 })]).nullable();
+const continuation = z.nullable(z.union([cursor, z.object({ sha256 })]));
 
 export const factsSchema = z.object({
   key: text,
@@ -44,35 +44,35 @@ export const factsSchema = z.object({
   page: ordinal,
   bytes: count,
   sha256,
-  reports: count.nullable(),
+  reports: z.nullable(count),
   cursor: continuation,
   nextCursor: continuation,
-  serviceTime: instant.nullable(),
-}) satisfies z.ZodType<PageFacts>;
+  serviceTime: z.nullable(instant),
+}) satisfies z.ZodMiniType<PageFacts>;
 
-const runSchema = z.object({
+export const runSchema = z.object({
   export: text,
   run: runId,
   sequence: count,
   since: instant,
-  request: z.object({ source: text, filter, format: text, container: text, size: ordinal.optional() }),
+  request: z.object({ source: text, filter, format: text, container: text, size: z.optional(ordinal) }),
   startedAt: instant,
   startedBy: text,
   execution: text,
   segment: ordinal,
-  scheduledTime: text.optional(),
+  scheduledTime: z.optional(text),
   cursorRestarts: count,
-  completedAt: instant.optional(),
-  lastFailure: z.object({ error: text, message: text, at: instant }).optional(),
+  completedAt: z.optional(instant),
+  lastFailure: z.optional(z.object({ error: text, message: text, at: instant })),
 });
 
-const resultSchema = z.object({
+export const resultSchema = z.object({
   export: text,
   run: runId,
   since: instant,
-  watermark: instant.nullable(),
+  watermark: z.nullable(instant),
   pages: count,
-  reports: count.nullable(),
+  reports: z.nullable(count),
   bytes: count,
   manifest: text,
 });
@@ -81,8 +81,8 @@ export const headSchema = z.object({
   export: text,
   version: ordinal,
   sequence: count,
-  active: runSchema.optional(),
-  watermark: z.object({ instant, source: text, filter }).optional(),
-  lastScheduledTime: text.optional(),
-  lastCompleted: z.object({ execution: text, result: resultSchema }).optional(),
-}) satisfies z.ZodType<Head>;
+  active: z.optional(runSchema),
+  watermark: z.optional(z.object({ instant, source: text, filter })),
+  lastScheduledTime: z.optional(text),
+  lastCompleted: z.optional(z.object({ execution: text, result: resultSchema })),
+}) satisfies z.ZodMiniType<Head>;

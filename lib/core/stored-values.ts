@@ -6,7 +6,7 @@
  * seal fits, then whether every field is of its type, then whether it is the value that was asked for.
  */
 
-import type { z } from 'zod';
+import type * as z from 'zod/mini';
 import { ExportError } from './errors.ts';
 import type { Head, Latest, PageEntry, PageFacts } from './model.ts';
 import type { RunRef } from './ports.ts';
@@ -91,7 +91,7 @@ export function sequenceOfPointer(text: string): number {
 export const mostPointerBytes = 65_536;
 
 /** The value itself, with the fields of a newer version that this one knows nothing of. */
-function open<Value>(schema: z.ZodType<Value>, read: () => Sealed): Value {
+function open<Value>(schema: z.ZodMiniType<Value>, read: () => Sealed): Value {
   const { value, seal } = read();
   if (typeof seal !== 'string') throw new Error('it bears no seal');
   if (seal !== sealOf(value)) throw new Error('it was edited, as its seal does not fit');

@@ -1,6 +1,6 @@
 /** Turns the command line's words into settings, and names every mistake at once by its option. */
 
-import { z } from 'zod';
+import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import { printable, shortened } from '../core/foreign-text.ts';
 import type { StartRequest } from '../core/installation.ts';
@@ -38,9 +38,9 @@ export interface LocalSettings {
 }
 
 const schema = z.object({
-  settings: localExportSchema.omit({ apiKeyEnv: true }),
-  out: z.string().min(1, 'must name a directory'),
-  start: z.object({ since: instantSchema.optional() }),
+  settings: z.omit(localExportSchema, { apiKeyEnv: true }),
+  out: z.string().check(z.minLength(1, 'must name a directory')),
+  start: z.object({ since: z.optional(instantSchema) }),
 });
 
 const optionOf: Readonly<Record<string, string>> = {

@@ -1,5 +1,6 @@
 /** `report-exporter start`: a run by hand, of an export that is there already. */
 
+import * as z from 'zod/mini';
 import { instantSchema } from '../core/instants.ts';
 import { describeProblems } from '../core/problems.ts';
 import { type CommandWorld, openExport, operate, type PlaceOptions } from './command-world.ts';
@@ -18,7 +19,7 @@ export async function startCommand(
   problems: readonly string[],
   world: CommandWorld,
 ): Promise<number> {
-  const since = instantSchema.optional().safeParse(options.since);
+  const since = z.optional(instantSchema).safeParse(options.since);
   const found = since.success ? problems : [...problems, describeProblems('--since', since.error)];
   return await operate(
     options,

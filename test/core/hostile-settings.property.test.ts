@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { fc, test } from '@fast-check/vitest';
 import { describe, expect, it } from 'vitest';
-import type * as z from 'zod';
+import type * as z from 'zod/mini';
 import { beginRun } from '../../lib/core/begin-run.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import { readFunctionEnvironment } from '../../lib/core/function-environment.ts';
@@ -70,7 +70,7 @@ const asWritten = (parsed: object): unknown =>
     /(Timeout|Wait|overlap|lookBack)$/.test(key) && typeof value === 'number' ? `PT${value / 1_000}S` : value,
   );
 
-function expectSettled<Schema extends z.ZodType>(schema: Schema, value: unknown): z.infer<Schema> | undefined {
+function expectSettled<Schema extends z.ZodMiniType>(schema: Schema, value: unknown): z.infer<Schema> | undefined {
   const outcome = takenOrRefused(() => parseSettings(schema, value, 'settings'));
   if ('refused' in outcome) {
     expect(outcome.refused).toMatch(/^settings.*: ./);
