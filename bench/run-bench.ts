@@ -7,10 +7,11 @@ import { writeFileSync } from 'node:fs';
 import { arch, cpus, platform, release, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Bench } from './bench.ts';
+import { coldStart } from './cold-start.ts';
 import { floor } from './floor.ts';
 import { tableText } from './tables.ts';
 
-const benches: readonly Bench[] = [floor];
+const benches: readonly Bench[] = [floor, coldStart];
 
 const usage = `npm run bench -- [names] [--repetitions N] [--quick] [--json FILE]
 

@@ -21,8 +21,12 @@ export interface BundledFunction {
   readonly imports: ReadonlySet<string>;
 }
 
-/** Bundles `name` into a folder of its own in `directory`, where no package is to be found. */
-export async function bundleFunction(name: FunctionName, directory: string): Promise<BundledFunction> {
+/** Bundles `name` of a folder of the project into a folder of its own in `directory`, where no package is to be found. */
+export async function bundleFunction(
+  name: FunctionName,
+  directory: string,
+  from = 'functions',
+): Promise<BundledFunction> {
   // Lambda's folder has no package.json that would say what a .js is; a temporary one may lie below one that has.
   const file = join(directory, name, 'index.cjs');
   const { metafile } = await build({
@@ -31,7 +35,7 @@ export async function bundleFunction(name: FunctionName, directory: string): Pro
     absWorkingDir: root,
     bundle: true,
     platform: 'node',
-    entryPoints: [`functions/${name}.ts`],
+    entryPoints: [`${from}/${name}.ts`],
     outfile: file,
     metafile: true,
     logLevel: 'error',

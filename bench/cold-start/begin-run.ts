@@ -1,0 +1,19 @@
+/** The least that could decide what an execution is for: no checks, no guarantees. */
+
+import { DynamoDBClient, GetItemCommand, PutItemCommand, QueryCommand } from '@aws-sdk/client-dynamodb';
+import { DescribeExecutionCommand, SFNClient } from '@aws-sdk/client-sfn';
+
+const TableName = process.env.TABLE_NAME;
+
+export async function handler({ execution }: { readonly execution: string }) {
+  const table = new DynamoDBClient();
+  const executions = new SFNClient();
+  const pk = { S: 'reports' };
+  const { Item: head } = await table.send(new GetItemCommand({ TableName, Key: { pk, sk: { S: 'head' } } }));
+  const active = await executions.send(new DescribeExecutionCommand({ executionArn: head?.execution?.S ?? execution }));
+  const { Items: [last] = [] } = await table.send(
+    new QueryCommand({ TableName, KeyConditionExpression: 'pk = :pk', ExpressionAttributeValues: { ':pk': pk } }),
+  );
+  if (active.status !== 'RUNNING') await table.send(new PutItemCommand({ TableName, Item: { pk, sk: { S: 'head' } } }));
+  return { next: 'export', page: Number(last?.page?.N ?? 0) + 1 };
+}
