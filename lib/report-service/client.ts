@@ -5,7 +5,6 @@
 
 import type { Dispatcher } from 'undici';
 import askThrough from 'undici/lib/api/api-request.js';
-import Pool from 'undici/lib/dispatcher/pool.js';
 import { ExportError } from '../core/errors.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../core/ports.ts';
 import { answerError, isGood, refusesKey } from './answer-errors.ts';
@@ -18,13 +17,14 @@ import {
   withRequestId,
 } from './answer-headers.ts';
 import { type ApiKeySource, keysSent, usableApiKey } from './api-key.ts';
+import { poolTo } from './connections.ts';
 import { type Deadline, startDeadline } from './deadline.ts';
 import { excerptOf } from './error-excerpt.ts';
 import { type CursorRoute, headerNames, httpRequest } from './export-request.ts';
 import type { Subject } from './failure.ts';
 import type { Limits } from './limits.ts';
 import { pageBody } from './page-body.ts';
-import { maxHeaderBytes, transportError } from './transport-errors.ts';
+import { transportError } from './transport-errors.ts';
 import { createXmlCheck } from './xml-check.ts';
 
 export interface ReportServiceClientOptions {
@@ -168,17 +168,6 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     },
     close: () => dispatcher.destroy(),
   };
-}
-
-function poolTo(base: URL, limits: Limits): Pool {
-  return new Pool(base.origin, {
-    connect: { timeout: limits.connectTimeoutMs },
-    headersTimeout: limits.headersTimeoutMs,
-    bodyTimeout: limits.bodyTimeoutMs,
-    maxHeaderSize: maxHeaderBytes,
-    pipelining: 1,
-    allowH2: false,
-  });
 }
 
 function baseOf(baseUrl: string): URL {

@@ -9,6 +9,12 @@ declare module 'undici/lib/dispatcher/pool.js' {
   export default Pool;
 }
 
+declare module 'undici/lib/core/connect.js' {
+  import { buildConnector } from 'undici';
+
+  export default buildConnector;
+}
+
 declare module 'undici/lib/api/api-request.js' {
   import type { Dispatcher } from 'undici';
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -40,6 +40,10 @@ describe('the CDK command line, offline', () => {
     const template = join(before, 'ReportExporter.template.json');
     const { Resources, Outputs } = JSON.parse(readFileSync(template, 'utf8'));
     expect(Object.keys(Outputs)).toContain('NightlyStateMachineArn');
+    // Made with all of the bundling, what takes the place of other packages included: no client of STS is left.
+    const functions = globSync(join(before, 'asset.*/index.js')).map((file) => readFileSync(file, 'utf8'));
+    expect(functions.length).toBeGreaterThanOrEqual(4);
+    expect(functions.filter((code) => code.includes('AssumeRole'))).toEqual([]);
 
     const changed = structuredClone(Resources);
     for (const resource of Object.values<{ Type: string; Properties: { State?: string } }>(changed)) {

@@ -119,7 +119,8 @@ function answerAsS3(
   }
   const standing = objects.get(path);
   const refuse = (status: number, code: string) => {
-    response.writeHead(status, { 'content-type': 'application/xml' });
+    // Chunked, as S3 says to a HEAD as well: with no length at all the connection would have to end.
+    response.writeHead(status, { 'content-type': 'application/xml', 'transfer-encoding': 'chunked' });
     response.end(method === 'HEAD' ? undefined : `<Error><Code>${code}</Code><Message>${code}</Message></Error>`);
   };
   if (method === 'PUT') {
