@@ -38,8 +38,11 @@ function sourceOf({ ways, least, most, mayBeWrapped }: Written, isInside: boolea
   return once + (least <= mostCounted ? `{${least},${most}}` : `{${mostCounted},}`);
 }
 
-/** So many parts at most are one expression: enough to find the place, and few enough to be sure of its size. */
-const longestHead = 64;
+/**
+ * So many parts at most are one expression: enough to find the place, and so few that it costs little to make, as each cold
+ * start makes them all. The whole of a key in one took longer than everything else about the first page.
+ */
+const longestHead = 8;
 
 /** The beginning by one expression, and where it stands in the text and is not all, the whole part by part. */
 function searchOf(parts: readonly Written[]): Search {
