@@ -143,6 +143,12 @@ describe('a built function holds what it needs', () => {
     expect(bundles[name].modules).not.toContain('lib/core/published-schemas.ts');
   });
 
+  it.each(functionNames)('%s, and of a package no more than the small way in', (name) => {
+    const large =
+      /node_modules\/(zod\/v4\/classic\/|undici\/(index\.js|lib\/(mock|cache|interceptor|web\/websocket)\/))/;
+    expect([...bundles[name].packageFiles].filter((path) => large.test(path))).toEqual([]);
+  });
+
   it('and nothing of what only an operator needs, though it shares the room', () => {
     const inFunctions = new Set(functionNames.flatMap((name) => [...bundles[name].modules]));
     const others = globSync('lib/aws/*.ts').filter((file) => !inFunctions.has(file));

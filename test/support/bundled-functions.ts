@@ -17,6 +17,8 @@ export interface BundledFunction {
   readonly holds: ReadonlySet<string>;
   /** Our own modules that went in, by their paths in the project. */
   readonly modules: ReadonlySet<string>;
+  /** Files of packages that went in, from `node_modules/` on. */
+  readonly packageFiles: ReadonlySet<string>;
   /** What it imports when it runs, or would if it ever came to that. */
   readonly imports: ReadonlySet<string>;
 }
@@ -49,6 +51,7 @@ export async function bundleFunction(
     bytes: (await stat(file)).size,
     holds: new Set(inputs.flatMap(({ owner, imports }) => (owner === undefined ? imports : [owner]))),
     modules: new Set(Object.keys(metafile.inputs).filter((path) => packageOf(path) === undefined)),
+    packageFiles: new Set(Object.keys(metafile.inputs).filter((path) => packageOf(path) !== undefined)),
     imports: new Set(Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path))),
   };
 }
