@@ -18,7 +18,7 @@ export interface Table {
   readonly rows: readonly (readonly string[])[];
 }
 
-export interface BenchResult {
+interface BenchResult {
   readonly tables: readonly Table[];
   /** Every figure of every repetition, for whoever wants to reckon anew. */
   readonly measured: unknown;
