@@ -8,7 +8,6 @@ import { createHash } from 'node:crypto';
 import { closeSync, createReadStream, existsSync, fsync, fsyncSync, linkSync, mkdirSync, openSync } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { promisify } from 'node:util';
 import { ExportError } from '../core/errors.ts';
 
 export interface Digest {
@@ -113,7 +112,11 @@ export function syncDirectory(directory: string): void {
 }
 
 /** Resolves when what was written to the file, or the names in the directory, would outlive a power cut. */
-export const syncDescriptor = (descriptor: number): Promise<void> => promisify(fsync)(descriptor);
+export function syncDescriptor(descriptor: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    fsync(descriptor, (error) => (error === null ? resolve() : reject(error)));
+  });
+}
 
 /** The same, while this thread goes on. */
 export async function syncDirectoryMeanwhile(directory: string): Promise<void> {

@@ -7,7 +7,6 @@ import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, openSync, rmSync, writev } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { type Digest, diskError, syncDescriptor } from './durable-files.ts';
 
 export interface Spooled extends Digest {
@@ -104,16 +103,22 @@ function create(folder: string): SpoolFile {
 /** One call may write less than it was given. */
 async function writeAll(descriptor: number, path: string, block: readonly Uint8Array[]): Promise<void> {
   for (let left = block.filter(({ byteLength }) => byteLength > 0); left.length > 0; ) {
-    const { bytesWritten } = await promisify(writev)(descriptor, left).catch((cause: unknown) => {
+    let done = await writeSome(descriptor, left).catch((cause: unknown) => {
       throw diskError('write', path, cause);
     });
-    let done = bytesWritten;
     while (done > 0 && left[0] !== undefined) {
       const [first, ...others] = left;
       left = done < first.byteLength ? [first.subarray(done), ...others] : others;
       done -= Math.min(done, first.byteLength);
     }
   }
+}
+
+/** Resolves to how many bytes were written. */
+function writeSome(descriptor: number, block: readonly Uint8Array[]): Promise<number> {
+  return new Promise((resolve, reject) => {
+    writev(descriptor, block, (error, bytesWritten) => (error === null ? resolve(bytesWritten) : reject(error)));
+  });
 }
 
 function onDisk<T>(act: string, path: string, operation: () => T): T {

@@ -7,7 +7,6 @@ import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { asCursor, asRunId } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
 import { createDirectoryPageStore } from '../../../lib/local/directory-page-store.ts';
@@ -71,18 +70,10 @@ function sayEachStep(root: string, dieBefore: number): void {
       opened.delete(descriptor);
       closeSync(descriptor);
     },
-    writev: Object.assign(
-      (...[descriptor, ...more]: Parameters<typeof writev>) => {
-        say('write', opened.get(descriptor));
-        writev(descriptor, ...more);
-      },
-      {
-        [promisify.custom](descriptor: number, buffers: NodeJS.ArrayBufferView[]) {
-          say('write', opened.get(descriptor));
-          return promisify(writev)(descriptor, buffers);
-        },
-      },
-    ),
+    writev(...[descriptor, ...more]: Parameters<typeof writev>) {
+      say('write', opened.get(descriptor));
+      writev(descriptor, ...more);
+    },
     fsync(descriptor: number, done: fs.NoParamCallback) {
       say('sync', opened.get(descriptor));
       fsync(descriptor, done);
