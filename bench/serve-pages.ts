@@ -55,6 +55,8 @@ function pageOf(bytes: number): Buffer {
   return Buffer.from(`${head}${reports.join('')}${' '.repeat(Math.max(0, left))}${foot}`);
 }
 
+// Whoever started it may be killed.
+process.on('disconnect', () => process.exit());
 server.listen(0, '127.0.0.1', () => {
   const { port } = server.address() as AddressInfo;
   process.send?.({ baseUrl: `http://127.0.0.1:${port}`, pageBytes: page.length });
