@@ -1,6 +1,6 @@
 /**
  * A service that answers as the contract says (sections 2 and 4.1) as fast as Node can: every page is the same document,
- * made beforehand, so that what is measured is who asks. `sample` pages are real enough to be read: generated reports.
+ * made beforehand, so that what is measured is who asks. Its pages are real enough to be read: generated reports.
  */
 
 import { fork } from 'node:child_process';
@@ -15,6 +15,13 @@ export interface PageServiceOptions {
   readonly latencyMs?: number;
   /** From then to the last byte. */
   readonly bodyMs?: number;
+  /** Each page tells its number, and the filter's date is heeded: its reports are older than the service. */
+  readonly numbered?: boolean;
+}
+
+/** What its process is told. */
+export interface ServingOptions extends PageServiceOptions {
+  readonly telling: boolean;
 }
 
 export interface PageService extends AsyncDisposable {
@@ -23,10 +30,18 @@ export interface PageService extends AsyncDisposable {
   readonly pageBytes: number;
 }
 
-/** Starts it in a process of its own: it must not share a thread with whoever is measured. */
-export async function startPageService(options: PageServiceOptions): Promise<PageService> {
-  const child = fork(fileURLToPath(new URL('serve-pages.ts', import.meta.url)), [JSON.stringify(options)]);
+/**
+ * Starts it in a process of its own: it must not share a thread with whoever is measured. With numbered pages `onAsked`
+ * hears which page was asked for.
+ */
+export async function startPageService(
+  options: PageServiceOptions,
+  onAsked?: (page: number) => void,
+): Promise<PageService> {
+  const serving: ServingOptions = { ...options, telling: onAsked !== undefined };
+  const child = fork(fileURLToPath(new URL('serve-pages.ts', import.meta.url)), [JSON.stringify(serving)]);
   const [started] = (await once(child, 'message')) as [Pick<PageService, 'baseUrl' | 'pageBytes'>];
+  if (onAsked !== undefined) child.on('message', (message) => onAsked((message as { asked: number }).asked));
   return {
     ...started,
     async [Symbol.asyncDispose]() {

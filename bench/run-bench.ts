@@ -9,9 +9,11 @@ import { parseArgs } from 'node:util';
 import type { Bench } from './bench.ts';
 import { coldStart } from './cold-start.ts';
 import { floor } from './floor.ts';
+import { peers } from './peers.ts';
+import { peersKilled } from './peers-killed.ts';
 import { tableText } from './tables.ts';
 
-const benches: readonly Bench[] = [floor, coldStart];
+const benches: readonly Bench[] = [floor, coldStart, peers, peersKilled];
 
 const usage = `npm run bench -- [names] [--repetitions N] [--quick] [--json FILE]
 
