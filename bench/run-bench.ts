@@ -12,8 +12,9 @@ import { floor } from './floor.ts';
 import { peers } from './peers.ts';
 import { peersKilled } from './peers-killed.ts';
 import { tableText } from './tables.ts';
+import { xmlCheck } from './xml-check.ts';
 
-const benches: readonly Bench[] = [floor, coldStart, peers, peersKilled];
+const benches: readonly Bench[] = [floor, coldStart, peers, peersKilled, xmlCheck];
 
 const usage = `npm run bench -- [names] [--repetitions N] [--quick] [--json FILE]
 
