@@ -21,8 +21,10 @@ export async function measuredScript(
   script: URL,
   words: readonly string[],
   nodeOptions: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
 ): Promise<ProcessFigures> {
-  return await measuredProcess(process.execPath, [...nodeOptions, fileURLToPath(script), ...words]);
+  const all = [...nodeOptions, fileURLToPath(script), ...words];
+  return await measuredProcess(process.execPath, all, { ...process.env, ...env });
 }
 
 /** Runs `command` and reads the last line of its output. */

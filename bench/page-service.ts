@@ -3,9 +3,7 @@
  * made beforehand, so that what is measured is who asks. Its pages are real enough to be read: generated reports.
  */
 
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
+import { startServer } from './forked-server.ts';
 
 export interface PageServiceOptions {
   /** About so many bytes a page, to within a report. */
@@ -30,6 +28,7 @@ export interface PageService extends AsyncDisposable {
   readonly pageBytes: number;
 }
 
+<<<<<<< HEAD
 /**
  * Starts it in a process of its own: it must not share a thread with whoever is measured. With numbered pages `onAsked`
  * hears which page was asked for.
@@ -50,4 +49,10 @@ export async function startPageService(
       await ended;
     },
   };
+=======
+/** Starts it in a process of its own: it must not share a thread with whoever is measured. */
+export async function startPageService(options: PageServiceOptions): Promise<PageService> {
+  const script = new URL('serve-pages.ts', import.meta.url);
+  return await startServer<Pick<PageService, 'baseUrl' | 'pageBytes'>>(script, [JSON.stringify(options)]);
+>>>>>>> bench: the loop on AWS, modelled and held against the real functions
 }

@@ -6,6 +6,7 @@
 import { writeFileSync } from 'node:fs';
 import { arch, cpus, platform, release, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
+import { awsLoop } from './aws-loop.ts';
 import type { Bench } from './bench.ts';
 import { coldStart } from './cold-start.ts';
 import { floor } from './floor.ts';
@@ -14,7 +15,7 @@ import { peersKilled } from './peers-killed.ts';
 import { tableText } from './tables.ts';
 import { xmlCheck } from './xml-check.ts';
 
-const benches: readonly Bench[] = [floor, coldStart, peers, peersKilled, xmlCheck];
+const benches: readonly Bench[] = [floor, coldStart, peers, peersKilled, xmlCheck, awsLoop];
 
 const usage = `npm run bench -- [names] [--repetitions N] [--quick] [--json FILE]
 

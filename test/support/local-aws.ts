@@ -9,6 +9,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { startDynamoDb } from './local-dynamodb.ts';
 
@@ -31,7 +32,12 @@ export interface LocalAws extends AsyncDisposable {
   readonly sessionTokens: unknown[];
 }
 
-export async function startLocalAws(): Promise<LocalAws> {
+export interface LocalAwsOptions {
+  /** How long S3 takes to store an object, on top of what it takes by itself. */
+  readonly storingMs?: number;
+}
+
+export async function startLocalAws({ storingMs = 0 }: LocalAwsOptions = {}): Promise<LocalAws> {
   const dynamoDb = await startDynamoDb();
   const objects: LocalAws['objects'] = new Map();
   const secrets: LocalAws['secrets'] = new Map();
@@ -39,7 +45,7 @@ export async function startLocalAws(): Promise<LocalAws> {
   const sessionTokens: unknown[] = [];
   const server = createServer((request, response) => {
     sessionTokens.push(request.headers['x-amz-security-token']);
-    void answer(request, response, { objects, secrets, executions });
+    void answer(request, response, { objects, secrets, executions }, storingMs);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -87,10 +93,16 @@ async function createTable(endpoint: string): Promise<string> {
 
 type Kept = Pick<LocalAws, 'objects' | 'secrets' | 'executions'>;
 
-async function answer(request: IncomingMessage, response: ServerResponse, kept: Kept): Promise<void> {
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  kept: Kept,
+  storingMs: number,
+): Promise<void> {
   const body = await buffer(request);
   const target = String(request.headers['x-amz-target'] ?? '');
   if (target === '') {
+    if (request.method === 'PUT' && storingMs > 0) await sleep(storingMs);
     answerAsS3(request, response, body, kept.objects);
     return;
   }

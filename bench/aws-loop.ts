@@ -1,0 +1,204 @@
+/**
+ * The loop on AWS: how long a page takes against the service's own time and the store's, for one and for several pages an
+ * invocation, and what Step Functions costs for it. First as a model, in simulated time, with latencies that are
+ * parameters; then by the functions as they are deployed, over real sockets, to see that the model does not lie and how
+ * much of our own comes on top.
+ */
+
+import { functionEnvironment, startAws } from './aws-loop/function-environment.ts';
+import { type Latencies, latenciesFrom, serviceMs, storeMs } from './aws-loop/latencies.ts';
+import { modelledWalk, type WalkFigures } from './aws-loop/modelled-walk.ts';
+import type { Bench, BenchOptions, Table } from './bench.ts';
+import { measuredScript, type ProcessFigures } from './measured-process.ts';
+import { startPageService } from './page-service.ts';
+import { type Contender, figureOf, sideBySide } from './side-by-side.ts';
+import { digits, withSpread } from './tables.ts';
+
+const pagesPerInvocation = [1, 5, 25, 100];
+
+/** Step Functions Standard in us-east-1, by the price list. */
+const dollarsPerTransition = 0.025 / 1_000;
+
+export const awsLoop: Bench = {
+  name: 'aws-loop',
+  title: 'The loop on AWS',
+  async run(options) {
+    const latencies = latenciesFrom(process.env.BENCH_LOOP);
+    const modelled = await measureModel(latencies, options);
+    const real = await measureFunctions(options);
+    return {
+      tables: [modelTable(modelled), functionsTable(real)],
+      measured: { latencies, modelled, real },
+      notes: notesOn(latencies),
+    };
+  },
+};
+
+interface Case {
+  readonly label: string;
+  readonly latencies: Latencies;
+}
+
+/** What is equal or slower is so by the page: the service's two times together, and the store's two writes. */
+function casesOf(given: Latencies): readonly Case[] {
+  const { serviceFirstByteMs: firstByte, serviceBodyMs: body, dynamoWriteMs: write } = given;
+  const service = serviceMs(given);
+  const share = service > 0 ? storeMs(given) / service : 0;
+  const slowStore = { s3PutMs: Math.max(0, service - write) };
+  return [
+    { label: 'service slower', latencies: given },
+    { label: 'equal', latencies: { ...given, ...slowStore } },
+    {
+      label: 'store slower',
+      latencies: { ...given, ...slowStore, serviceFirstByteMs: firstByte * share, serviceBodyMs: body * share },
+    },
+    {
+      label: 'equal, and both fast',
+      latencies: { ...given, serviceFirstByteMs: firstByte * share, serviceBodyMs: body * share },
+    },
+  ];
+}
+
+interface Modelled extends Case {
+  readonly perInvocation: number;
+  readonly pages: number;
+  /** By a service that works on one request of ours at a time, and by one that works on two. */
+  readonly inTurn: WalkFigures;
+  readonly atOnce: WalkFigures;
+}
+
+async function measureModel(given: Latencies, { quick, say }: BenchOptions): Promise<readonly Modelled[]> {
+  const pages = quick ? 200 : 2_000;
+  const modelled: Modelled[] = [];
+  for (const one of casesOf(given)) {
+    for (const perInvocation of pagesPerInvocation) {
+      say(`loop on AWS, ${one.label}, ${perInvocation} an invocation`);
+      const walk = { latencies: one.latencies, pages, pagesPerInvocation: perInvocation };
+      const inTurn = await modelledWalk({ ...walk, answersAtOnce: 1 });
+      const atOnce = await modelledWalk({ ...walk, answersAtOnce: 2 });
+      modelled.push({ ...one, perInvocation, pages, inTurn, atOnce });
+    }
+  }
+  return modelled;
+}
+
+function modelTable(modelled: readonly Modelled[]): Table {
+  const ratio = (value: number) => `${value.toFixed(3)}×`;
+  return {
+    title: 'Modelled: wall time of a page, in simulated milliseconds',
+    columns: [
+      'case',
+      'service',
+      'store',
+      'pages an invocation',
+      'ms a page',
+      'of the slower',
+      'service takes two requests at once',
+      'Lambda ms a page',
+      'Step Functions, $ a million pages',
+    ],
+    rows: modelled.map(({ label, latencies, perInvocation, pages, inTurn, atOnce }) => {
+      const slower = Math.max(serviceMs(latencies), storeMs(latencies));
+      return [
+        label,
+        digits(serviceMs(latencies)),
+        digits(storeMs(latencies)),
+        `${perInvocation}`,
+        digits(inTurn.wallMs / pages),
+        ratio(inTurn.wallMs / pages / slower),
+        ratio(atOnce.wallMs / pages / slower),
+        digits(inTurn.lambdaMs / pages),
+        ((inTurn.transitions / pages) * 1e6 * dollarsPerTransition).toFixed(2),
+      ];
+    }),
+  };
+}
+
+function notesOn(given: Latencies): readonly string[] {
+  const { transitionMs, invokeMs, dynamoReadMs, s3HeadMs } = given;
+  const turn = 2 * transitionMs + invokeMs + 2 * dynamoReadMs + s3HeadMs;
+  return [
+    `Modelled with ${JSON.stringify(given)}; BENCH_LOOP sets others.`,
+    `With K pages an invocation a page takes max(service, store) + (min(service, store) + ${turn} ms) / K: the last page's ` +
+      `storing has nothing beside it, and each turn of the loop takes ${turn} ms by itself. So 25 keep within 1.05 of the ` +
+      `slower where min + ${turn} ms is at most 1.25 max; where both are equal, from ${digits(turn / 0.25)} ms on.`,
+  ];
+}
+
+/** Where everything takes some time, and where nothing does but our own code and what stands in for AWS. */
+const settings = [
+  { label: 'both take 50 ms', latencyMs: 40, bodyMs: 10, storingMs: 50, pages: 50 },
+  { label: 'both take none', latencyMs: 0, bodyMs: 0, storingMs: 0, pages: 200 },
+] as const;
+
+const idle: Latencies = {
+  serviceFirstByteMs: 0,
+  serviceBodyMs: 0,
+  s3PutMs: 0,
+  s3HeadMs: 0,
+  dynamoReadMs: 0,
+  dynamoWriteMs: 0,
+  transitionMs: 0,
+  invokeMs: 0,
+};
+
+interface Real {
+  readonly label: string;
+  readonly perInvocation: number;
+  /** What the model makes of it, with nothing that takes time but service and store. */
+  readonly modelledMs: number;
+  readonly rounds: readonly ProcessFigures[];
+}
+
+async function measureFunctions(options: BenchOptions): Promise<readonly Real[]> {
+  const real: Real[] = [];
+  for (const { label, latencyMs, bodyMs, storingMs, pages: whole } of settings) {
+    const pages = options.quick ? 5 : whole;
+    await using service = await startPageService({ pageBytes: 100_000, pages, latencyMs, bodyMs });
+    const contenders = [1, 25].map(
+      (perInvocation): Contender<ProcessFigures> => ({
+        name: `${perInvocation}`,
+        async once() {
+          await using aws = await startAws({ storingMs });
+          const exportSettings = { pagesPerInvocation: perInvocation };
+          const env = functionEnvironment(aws, { baseUrl: service.baseUrl }, exportSettings);
+          return await measuredScript(new URL('aws-loop/walk.ts', import.meta.url), [], [], env);
+        },
+      }),
+    );
+    const rounds = await sideBySide(contenders, options, `functions, ${label}`);
+    for (const perInvocation of [1, 25]) {
+      const latencies = { ...idle, serviceFirstByteMs: latencyMs, serviceBodyMs: bodyMs, s3PutMs: storingMs };
+      const walk = { latencies, pages, pagesPerInvocation: perInvocation, answersAtOnce: 2 };
+      const modelledMs = (await modelledWalk(walk)).wallMs / pages;
+      real.push({ label, perInvocation, modelledMs, rounds: rounds.get(`${perInvocation}`) ?? [] });
+    }
+  }
+  return real;
+}
+
+function functionsTable(real: readonly Real[]): Table {
+  return {
+    title: 'Real: the deployed functions over local sockets, pages of 100 KB',
+    columns: [
+      'service and store',
+      'pages an invocation',
+      'modelled, ms a page',
+      'real, ms a page',
+      'on top',
+      'CPU of the functions, ms a page',
+    ],
+    rows: real.map(({ label, perInvocation, modelledMs, rounds }) => {
+      const named = new Map([['functions', rounds]]);
+      const real = figureOf(named, 'functions', ({ loopMs = 0, pages = 1 }) => loopMs / pages);
+      return [
+        label,
+        `${perInvocation}`,
+        digits(modelledMs),
+        withSpread(real),
+        digits(real.median - modelledMs),
+        withSpread(figureOf(named, 'functions', ({ loopCpuMs = 0, pages = 1 }) => loopCpuMs / pages)),
+      ];
+    }),
+  };
+}

@@ -1,0 +1,207 @@
+/**
+ * A run on AWS as a model: the real definition of the state machine, the real steps and the real budget of an invocation's
+ * time, over a service, a store and a log that take their time and nothing else. Time is simulated, so what comes out is
+ * what the order of things costs, to the millisecond and the same on any machine; what our own code costs is measured
+ * apart, in real time.
+ */
+
+import { fetchTime } from '../../lib/aws/invocation-time.ts';
+import { functionLimits } from '../../lib/cdk/function-limits.ts';
+import { beginRun } from '../../lib/core/begin-run.ts';
+import { exportPage } from '../../lib/core/export-page.ts';
+import { failRun } from '../../lib/core/fail-run.ts';
+import { finishRun } from '../../lib/core/finish-run.ts';
+import { asRunId } from '../../lib/core/model.ts';
+import type { PageLog, PageStore, ReportService, StepNeeds } from '../../lib/core/ports.ts';
+import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings.ts';
+import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine.ts';
+import type { Turn } from '../../lib/core/turn.ts';
+import { bodyOf, cursorTo, pageBehind, reportsOn } from '../../test/large/numbered-pages.ts';
+import { createStepFunctions, type TaskCall, TaskFailure } from '../../test/simulation/step-functions.ts';
+import { createTimeline, type Timeline } from '../../test/simulation/virtual-time.ts';
+import { aFetchedPage } from '../../test/support/builders.ts';
+import { createMemoryLog, createMemoryStore } from '../../test/support/memory-adapters.ts';
+import type { Latencies } from './latencies.ts';
+
+export interface Walk {
+  readonly latencies: Latencies;
+  readonly pages: number;
+  readonly pagesPerInvocation: number;
+  /** How many requests of ours the service works on at a time; others wait until an answer has ended. */
+  readonly answersAtOnce: number;
+}
+
+/** Of the loop alone: from where the first page begins to where the last is logged and the machine knows. */
+export interface WalkFigures {
+  readonly [figure: string]: number;
+  readonly wallMs: number;
+  /** Of the state machine; each is paid for. */
+  readonly transitions: number;
+  readonly invocations: number;
+  /** Of export-page, as it is paid for. */
+  readonly lambdaMs: number;
+}
+
+interface Payload {
+  readonly input: unknown;
+  readonly execution: string;
+}
+
+export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
+  const { latencies, pages, pagesPerInvocation } = walk;
+  const { transitionMs, invokeMs } = latencies;
+  const time = createTimeline(Date.UTC(2026, 10, 20, 2));
+  const settings = exportSettingsSchema.parse({ name: 'reports', pagesPerInvocation });
+  const serviceSettings = serviceSettingsSchema.parse({ baseUrl: 'https://reports.example.com' });
+  const limits = functionLimits({ service: serviceSettings, settings });
+  const surroundings = { now: () => time.now(), sleep: sleepOn(time), randomHex: countingHex() };
+  const needs: StepNeeds = {
+    definition: exportDefinition(settings, serviceSettings.baseUrl),
+    service: modelledService(walk, time),
+    store: modelledStore(latencies, time),
+    log: modelledLog(latencies, time),
+    executions: { isRunning: async (execution) => machine.find(execution)?.status === 'RUNNING' },
+    surroundings,
+    emit: () => {},
+  };
+  const figures = { wallMs: 0, transitions: 0, invocations: 0, lambdaMs: 0 };
+
+  async function exportPages({ input, execution }: Payload) {
+    const startedAt = time.now();
+    using budget = fetchTime(limits.seconds.ExportPage * 1_000, serviceSettings, 'a page', surroundings);
+    const outcome = await exportPage(needs, { turn: input as Turn, execution, ...budget });
+    figures.invocations += 1;
+    figures.lambdaMs += time.now() - startedAt;
+    return outcome;
+  }
+  const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> = {
+    BeginRun: (payload) => beginRun(needs, payload),
+    ExportPage: exportPages,
+    FinishRun: ({ input, execution }) => finishRun(needs, { run: asRunId((input as Turn).run), execution }),
+    FailRun: ({ input, execution }) => failRun(needs, { failure: input, execution }),
+  };
+  async function perform({ resource, parameters }: TaskCall): Promise<unknown> {
+    await time.sleep(invokeMs);
+    if (resource.endsWith(':putEvents')) return {};
+    if (resource.endsWith(':startExecution')) {
+      const { Name, Input } = parameters as { Name: string; Input: unknown };
+      return { ExecutionArn: machine.start(Name, Input).arn };
+    }
+    const { FunctionName, Payload: payload } = parameters as { FunctionName: StepName; Payload: Payload };
+    const outcome = await steps[FunctionName](payload).catch(({ name, message }: Error) => {
+      throw new TaskFailure(name, message);
+    });
+    return { Payload: outcome };
+  }
+
+  let loopBegan: number | undefined;
+  const machine = createStepFunctions({
+    definition: stateMachine({
+      exportName: 'reports',
+      functions: byStep((step) => step),
+      eventBus: 'default',
+      partition: 'aws',
+      stepTimeoutSeconds: limits.seconds,
+      executionTimeoutSeconds: limits.executionSeconds,
+    }),
+    machine: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
+    time,
+    random: () => 0.5,
+    perform,
+    transitionMs,
+    on(fact) {
+      if (fact.what === 'failed') throw new Error(`${fact.state} failed: ${fact.error}: ${fact.cause}`);
+      if (fact.what !== 'entered') return;
+      if (fact.state === 'ExportPage') loopBegan ??= time.now();
+      if (fact.state === 'FinishRun') figures.wallMs = time.now() - (loopBegan ?? 0);
+      if (loopBegan !== undefined && figures.wallMs === 0) figures.transitions += 1;
+    },
+  });
+  machine.start('first', {});
+  const ended = () => machine.executions.every(({ status }) => status !== 'RUNNING');
+  await time.run({ until: Number.POSITIVE_INFINITY, stop: ended });
+  const { status, output } = machine.executions.at(-1) ?? {};
+  if (status !== 'SUCCEEDED' || (output as { pages?: number }).pages !== pages) {
+    throw new Error(`the modelled run ended as ${status} with ${JSON.stringify(output)}`);
+  }
+  return figures;
+}
+
+/** Answers each request in its time; the answer goes on whether or not it is read. */
+function modelledService({ latencies, pages, answersAtOnce }: Walk, time: Timeline): ReportService {
+  const { serviceFirstByteMs, serviceBodyMs } = latencies;
+  /** When each of those that answer is free again. */
+  const freeAt: number[] = Array.from({ length: answersAtOnce }, () => 0);
+  return {
+    async fetchPage({ cursor }) {
+      const soonest = freeAt.indexOf(Math.min(...freeAt));
+      const begins = Math.max(time.now(), freeAt[soonest] ?? 0);
+      const ends = begins + serviceFirstByteMs + serviceBodyMs;
+      freeAt[soonest] = ends;
+      await time.sleep(begins + serviceFirstByteMs - time.now());
+      const page = pageBehind(cursor);
+      async function* body() {
+        await time.sleep(ends - time.now());
+        yield bodyOf(page);
+      }
+      return aFetchedPage({
+        body: body(),
+        reports: reportsOn(page),
+        nextCursor: page === pages ? null : cursorTo(page + 1),
+      });
+    },
+  };
+}
+
+/** As S3 is used: nothing is sent before the body has ended, and then all of it at once. */
+function modelledStore({ s3PutMs, s3HeadMs }: Latencies, time: Timeline): PageStore {
+  const store = createMemoryStore();
+  return {
+    ...store,
+    async find(key) {
+      await time.sleep(s3HeadMs);
+      return await store.find(key);
+    },
+    async put(identity, page) {
+      async function* sent() {
+        yield* page.body;
+        await time.sleep(s3PutMs);
+      }
+      return await store.put(identity, { ...page, body: sent() });
+    },
+  };
+}
+
+function modelledLog({ dynamoReadMs, dynamoWriteMs }: Latencies, time: Timeline): PageLog {
+  const log = createMemoryLog();
+  const after = async <Outcome>(ms: number, act: () => Promise<Outcome>) => {
+    await time.sleep(ms);
+    return await act();
+  };
+  return {
+    head: (exportName) => after(dynamoReadMs, () => log.head(exportName)),
+    last: (run) => after(dynamoReadMs, () => log.last(run)),
+    replaceHead: (head) => after(dynamoWriteMs, () => log.replaceHead(head)),
+    append: (entry) => after(dynamoWriteMs, () => log.append(entry)),
+    entries: (run) => log.entries(run),
+  };
+}
+
+function sleepOn(time: Timeline) {
+  return (ms: number, signal?: AbortSignal) =>
+    new Promise<void>((resolve, reject) => {
+      const cancel = time.after(ms, resolve);
+      signal?.addEventListener('abort', () => {
+        cancel();
+        reject(signal.reason);
+      });
+    });
+}
+
+function countingHex() {
+  let count = 0;
+  return (length: number) => {
+    count += 1;
+    return count.toString(16).padStart(length, '0');
+  };
+}
