@@ -5,14 +5,11 @@
  * much of our own comes on top.
  */
 
-import { functionEnvironment, startAws } from './aws-loop/function-environment.ts';
 import { type Latencies, latenciesFrom, serviceMs, storeMs } from './aws-loop/latencies.ts';
 import { modelledWalk, type WalkFigures } from './aws-loop/modelled-walk.ts';
+import { functionsTable, measureFunctions } from './aws-loop/real-functions.ts';
 import type { Bench, BenchOptions, Table } from './bench.ts';
-import { measuredScript, type ProcessFigures } from './measured-process.ts';
-import { startPageService } from './page-service.ts';
-import { type Contender, figureOf, sideBySide } from './side-by-side.ts';
-import { digits, withSpread } from './tables.ts';
+import { digits } from './tables.ts';
 
 const pagesPerInvocation = [1, 5, 25, 100];
 
@@ -123,82 +120,4 @@ function notesOn(given: Latencies): readonly string[] {
       `storing has nothing beside it, and each turn of the loop takes ${turn} ms by itself. So 25 keep within 1.05 of the ` +
       `slower where min + ${turn} ms is at most 1.25 max; where both are equal, from ${digits(turn / 0.25)} ms on.`,
   ];
-}
-
-/** Where everything takes some time, and where nothing does but our own code and what stands in for AWS. */
-const settings = [
-  { label: 'both take 50 ms', latencyMs: 40, bodyMs: 10, storingMs: 50, pages: 50 },
-  { label: 'both take none', latencyMs: 0, bodyMs: 0, storingMs: 0, pages: 200 },
-] as const;
-
-const idle: Latencies = {
-  serviceFirstByteMs: 0,
-  serviceBodyMs: 0,
-  s3PutMs: 0,
-  s3HeadMs: 0,
-  dynamoReadMs: 0,
-  dynamoWriteMs: 0,
-  transitionMs: 0,
-  invokeMs: 0,
-};
-
-interface Real {
-  readonly label: string;
-  readonly perInvocation: number;
-  /** What the model makes of it, with nothing that takes time but service and store. */
-  readonly modelledMs: number;
-  readonly rounds: readonly ProcessFigures[];
-}
-
-async function measureFunctions(options: BenchOptions): Promise<readonly Real[]> {
-  const real: Real[] = [];
-  for (const { label, latencyMs, bodyMs, storingMs, pages: whole } of settings) {
-    const pages = options.quick ? 5 : whole;
-    await using service = await startPageService({ pageBytes: 100_000, pages, latencyMs, bodyMs });
-    const contenders = [1, 25].map(
-      (perInvocation): Contender<ProcessFigures> => ({
-        name: `${perInvocation}`,
-        async once() {
-          await using aws = await startAws({ storingMs });
-          const exportSettings = { pagesPerInvocation: perInvocation };
-          const env = functionEnvironment(aws, { baseUrl: service.baseUrl }, exportSettings);
-          return await measuredScript(new URL('aws-loop/walk.ts', import.meta.url), [], [], env);
-        },
-      }),
-    );
-    const rounds = await sideBySide(contenders, options, `functions, ${label}`);
-    for (const perInvocation of [1, 25]) {
-      const latencies = { ...idle, serviceFirstByteMs: latencyMs, serviceBodyMs: bodyMs, s3PutMs: storingMs };
-      const walk = { latencies, pages, pagesPerInvocation: perInvocation, answersAtOnce: 2 };
-      const modelledMs = (await modelledWalk(walk)).wallMs / pages;
-      real.push({ label, perInvocation, modelledMs, rounds: rounds.get(`${perInvocation}`) ?? [] });
-    }
-  }
-  return real;
-}
-
-function functionsTable(real: readonly Real[]): Table {
-  return {
-    title: 'Real: the deployed functions over local sockets, pages of 100 KB',
-    columns: [
-      'service and store',
-      'pages an invocation',
-      'modelled, ms a page',
-      'real, ms a page',
-      'on top',
-      'CPU of the functions, ms a page',
-    ],
-    rows: real.map(({ label, perInvocation, modelledMs, rounds }) => {
-      const named = new Map([['functions', rounds]]);
-      const real = figureOf(named, 'functions', ({ loopMs = 0, pages = 1 }) => loopMs / pages);
-      return [
-        label,
-        `${perInvocation}`,
-        digits(modelledMs),
-        withSpread(real),
-        digits(real.median - modelledMs),
-        withSpread(figureOf(named, 'functions', ({ loopCpuMs = 0, pages = 1 }) => loopCpuMs / pages)),
-      ];
-    }),
-  };
 }

@@ -12,16 +12,14 @@ import { exportPage } from '../../lib/core/export-page.ts';
 import { failRun } from '../../lib/core/fail-run.ts';
 import { finishRun } from '../../lib/core/finish-run.ts';
 import { asRunId } from '../../lib/core/model.ts';
-import type { PageLog, PageStore, ReportService, StepNeeds } from '../../lib/core/ports.ts';
+import type { StepNeeds } from '../../lib/core/ports.ts';
 import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings.ts';
 import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine.ts';
 import type { Turn } from '../../lib/core/turn.ts';
-import { bodyOf, cursorTo, pageBehind, reportsOn } from '../../test/large/numbered-pages.ts';
 import { createStepFunctions, type TaskCall, TaskFailure } from '../../test/simulation/step-functions.ts';
 import { createTimeline, type Timeline } from '../../test/simulation/virtual-time.ts';
-import { aFetchedPage } from '../../test/support/builders.ts';
-import { createMemoryLog, createMemoryStore } from '../../test/support/memory-adapters.ts';
 import type { Latencies } from './latencies.ts';
+import { modelledLog, modelledService, modelledStore } from './modelled-adapters.ts';
 
 export interface Walk {
   readonly latencies: Latencies;
@@ -125,66 +123,6 @@ export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
     throw new Error(`the modelled run ended as ${status} with ${JSON.stringify(output)}`);
   }
   return figures;
-}
-
-/** Answers each request in its time; the answer goes on whether or not it is read. */
-function modelledService({ latencies, pages, answersAtOnce }: Walk, time: Timeline): ReportService {
-  const { serviceFirstByteMs, serviceBodyMs } = latencies;
-  /** When each of those that answer is free again. */
-  const freeAt: number[] = Array.from({ length: answersAtOnce }, () => 0);
-  return {
-    async fetchPage({ cursor }) {
-      const soonest = freeAt.indexOf(Math.min(...freeAt));
-      const begins = Math.max(time.now(), freeAt[soonest] ?? 0);
-      const ends = begins + serviceFirstByteMs + serviceBodyMs;
-      freeAt[soonest] = ends;
-      await time.sleep(begins + serviceFirstByteMs - time.now());
-      const page = pageBehind(cursor);
-      async function* body() {
-        await time.sleep(ends - time.now());
-        yield bodyOf(page);
-      }
-      return aFetchedPage({
-        body: body(),
-        reports: reportsOn(page),
-        nextCursor: page === pages ? null : cursorTo(page + 1),
-      });
-    },
-  };
-}
-
-/** As S3 is used: nothing is sent before the body has ended, and then all of it at once. */
-function modelledStore({ s3PutMs, s3HeadMs }: Latencies, time: Timeline): PageStore {
-  const store = createMemoryStore();
-  return {
-    ...store,
-    async find(key) {
-      await time.sleep(s3HeadMs);
-      return await store.find(key);
-    },
-    async put(identity, page) {
-      async function* sent() {
-        yield* page.body;
-        await time.sleep(s3PutMs);
-      }
-      return await store.put(identity, { ...page, body: sent() });
-    },
-  };
-}
-
-function modelledLog({ dynamoReadMs, dynamoWriteMs }: Latencies, time: Timeline): PageLog {
-  const log = createMemoryLog();
-  const after = async <Outcome>(ms: number, act: () => Promise<Outcome>) => {
-    await time.sleep(ms);
-    return await act();
-  };
-  return {
-    head: (exportName) => after(dynamoReadMs, () => log.head(exportName)),
-    last: (run) => after(dynamoReadMs, () => log.last(run)),
-    replaceHead: (head) => after(dynamoWriteMs, () => log.replaceHead(head)),
-    append: (entry) => after(dynamoWriteMs, () => log.append(entry)),
-    entries: (run) => log.entries(run),
-  };
 }
 
 function sleepOn(time: Timeline) {

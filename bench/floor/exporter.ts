@@ -4,8 +4,14 @@ import { directoryExport } from '../../lib/local/directory-installation.ts';
 import { realSurroundings } from '../../lib/local/run-locally.ts';
 import { measuring } from '../measured-process.ts';
 
-const [baseUrl = '', out = ''] = process.argv.slice(2);
-const settings = { service: { baseUrl }, export: { name: 'reports' }, apiKeyEnv: 'BENCH_API_KEY' };
+const [baseUrl = '', out = '', more = '{}'] = process.argv.slice(2);
+/** Settings beyond those that a first export needs. */
+const { service = {}, ...exported } = JSON.parse(more) as { readonly service?: object };
+const settings = {
+  service: { ...service, baseUrl },
+  export: { name: 'reports', ...exported },
+  apiKeyEnv: 'BENCH_API_KEY',
+};
 const env = { BENCH_API_KEY: 'bench' };
 const silent = { follow: true, emit: () => {}, onRetry: () => {}, say: () => {}, signal: new AbortController().signal };
 

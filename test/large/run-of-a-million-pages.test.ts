@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { statfs } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { exportSettingsSchema } from '../../lib/core/settings.ts';
@@ -10,14 +8,12 @@ import { startScript } from '../support/child-script.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 import type { MemorySample, MillionPagesExported } from './children/export-a-million-pages.ts';
 import { bodyOf, cursorTo, reportsOn } from './numbered-pages.ts';
+import { placeForManyPages } from './place-for-many-pages.ts';
 
 const pages = 1_000_000;
 const mebibyte = 1024 * 1024;
 const mostPayloadBytes = 1_024;
 const { turnsPerExecution } = exportSettingsSchema.parse({ name: 'reports' });
-
-/** Some 1,100 bytes a page in the log and 260 in the manifest; SQLite's own journal on top. */
-const wantedBytes = 2_048 * mebibyte;
 
 /**
  * From the first 100,000 pages to the last. A number kept for each page would be 8 bytes, so more than 7 MB.
@@ -41,7 +37,7 @@ describe('a run of a million pages', () => {
   let manifest: ManifestRead;
 
   beforeAll(async () => {
-    directory = await temporaryDirectory(await roomyPlace());
+    directory = await temporaryDirectory(await placeForManyPages());
     // A backstop, should something leak; and a small young generation, so that the machine sees what is used.
     vi.stubEnv('NODE_OPTIONS', '--max-old-space-size=48 --max-semi-space-size=4');
     const child = startScript(
@@ -101,22 +97,6 @@ describe('a run of a million pages', () => {
     expect(told.mostResidentBytes - before.residentBytes).toBeLessThan(mostResidentGrowth);
   });
 });
-
-/**
- * Memory, where the machine has a file system in it: a million commits flushed to a disk take half an hour, and what a
- * power cut leaves is not asked here. Otherwise where temporary files lie.
- */
-async function roomyPlace(): Promise<string> {
-  const places = ['/dev/shm', tmpdir()];
-  for (const place of places) {
-    const { bavail, bsize } = await statfs(place).catch(() => ({ bavail: 0, bsize: 0 }));
-    if (bavail * bsize >= wantedBytes) return place;
-  }
-  throw new Error(
-    `The page log of a million pages needs ${shown(wantedBytes)} in ${places.join(' or ')}. ` +
-      'Make room there, or name another directory with TMPDIR',
-  );
-}
 
 /** @throws where a page is not the one that comes next, or not as the service sent it */
 async function readManifest(file: string): Promise<ManifestRead> {

@@ -1,30 +1,35 @@
 /**
- * The service, as far as a large page is concerned: says its address and answers until it is killed. A walk has two pages,
- * a tiny one and the large one; the first part of the path says how the large one comes.
+ * The service, as far as large pages are concerned: says its address and answers until it is killed. A walk has a tiny page
+ * and one large page behind it, or more; the first part of the path says how they come, the second how many.
  */
 
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { asCursor } from '../../../lib/core/model.ts';
 import { largePage, largePageBytes } from '../large-page.ts';
+import { cursorTo, pageBehind } from '../numbered-pages.ts';
 
 /** How the large page comes: with a length, in chunks, or to its last bytes but no further. */
 export type Delivery = 'length' | 'chunked' | 'cut' | 'cut-unseen';
 
-const nextCursor = '1588888888888,550e8400-e29b-41d4-a716-446655440000';
 /** Less than the last tag. */
 const missingBytes = 5;
 
 const server = createServer((request, response) => {
   const { pathname, searchParams } = new URL(request.url ?? '', 'http://service');
+  const [, delivery, count = ''] = pathname.split('/');
+  const lastPage = 1 + (/^\d+$/.test(count) ? Number(count) : 1);
+  const cursor = searchParams.get('cursor');
+  const page = pageBehind(cursor === null ? null : asCursor(cursor));
   request.resume();
   response.setHeader('content-type', 'application/xml;charset=UTF-8');
-  if (searchParams.get('cursor') === null) {
-    response.setHeader('X-SERVICE-CURSOR', nextCursor);
+  if (page < lastPage) response.setHeader('X-SERVICE-CURSOR', cursorTo(page + 1));
+  if (page === 1) {
     response.end('<reports><report id="first"/></reports>');
     return;
   }
-  send(response, pathname.split('/')[1] as Delivery).catch(() => response.destroy());
+  send(response, delivery as Delivery).catch(() => response.destroy());
 });
 
 async function send(response: ServerResponse, delivery: Delivery): Promise<void> {

@@ -1,0 +1,5 @@
+/** A process that does nothing, for its memory to be known. */
+
+import { measuring } from '../measured-process.ts';
+
+measuring().tell();

@@ -1,0 +1,61 @@
+/** The ways a page can go, each in a process of its own, and a service of pages of any size. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { startScript } from '../../test/support/child-script.ts';
+import { functionEnvironment, startAws } from '../aws-loop/function-environment.ts';
+import { measuredScript, type ProcessFigures } from '../measured-process.ts';
+import { type PageServiceOptions, startPageService } from '../page-service.ts';
+
+/** How an export goes; `into` says how, for pages of `service`. */
+export interface Path {
+  readonly label: string;
+  readonly into: (baseUrl: string) => Promise<ProcessFigures>;
+}
+
+export const paths: readonly Path[] = [
+  { label: 'directory', into: (baseUrl) => intoDirectory(baseUrl, {}) },
+  { label: 'directory, 25 an invocation', into: (baseUrl) => intoDirectory(baseUrl, { pagesPerInvocation: 25 }) },
+  { label: 'S3', into: (baseUrl) => intoS3(baseUrl, {}) },
+  { label: 'S3, 25 an invocation', into: (baseUrl) => intoS3(baseUrl, { pagesPerInvocation: 25 }) },
+];
+
+const mostBufferedBytes = 100_000_000;
+
+/** A service of such pages. What does not fit into a buffer is made as it is sent. */
+export async function servicePages({
+  pageBytes,
+  pages,
+}: PageServiceOptions): Promise<{ readonly baseUrl: string } & AsyncDisposable> {
+  if (pageBytes <= mostBufferedBytes) return await startPageService({ pageBytes, pages });
+  const service = startScript(new URL('../../test/large/children/send-large-pages.ts', import.meta.url));
+  await service.said(/^http/);
+  return {
+    baseUrl: `${service.lines[0]}/length/${pages - 1}`,
+    [Symbol.asyncDispose]: () => service.kill(),
+  };
+}
+
+/** For pages of up to 2 GiB. */
+const patientService = { maxPageBytes: 2 ** 31, totalTimeout: 'PT5M' };
+
+async function intoDirectory(baseUrl: string, settings: object): Promise<ProcessFigures> {
+  const out = await mkdtemp(join(process.cwd(), '.bench-'));
+  try {
+    const more = JSON.stringify({ ...settings, service: patientService });
+    return await measuredScript(new URL('../floor/exporter.ts', import.meta.url), [baseUrl, out, more]);
+  } finally {
+    await rm(out, { recursive: true, force: true });
+  }
+}
+
+async function intoS3(baseUrl: string, settings: object): Promise<ProcessFigures> {
+  await using aws = await startAws();
+  await using s3 = startScript(new URL('../../test/large/children/swallow-objects.ts', import.meta.url));
+  await s3.said(/^http/);
+  const env = {
+    ...functionEnvironment(aws, { ...patientService, baseUrl }, { ...settings }),
+    AWS_ENDPOINT_URL_S3: s3.lines[0] ?? '',
+  };
+  return await measuredScript(new URL('export-into-s3.ts', import.meta.url), [], [], env);
+}
