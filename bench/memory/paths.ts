@@ -7,17 +7,20 @@ import { functionEnvironment, startAws } from '../aws-loop/function-environment.
 import { measuredScript, type ProcessFigures } from '../measured-process.ts';
 import { type PageServiceOptions, startPageService } from '../page-service.ts';
 
-/** How an export goes; `into` says how, for pages of `service`. */
+/** How an export goes: `into` makes one of the pages at `baseUrl`, by a Node with these options. */
 export interface Path {
   readonly label: string;
-  readonly into: (baseUrl: string) => Promise<ProcessFigures>;
+  readonly into: (baseUrl: string, nodeOptions: readonly string[]) => Promise<ProcessFigures>;
 }
 
+/** For pages of up to 2 GiB. */
+const patientService = { maxPageBytes: 2 ** 31, totalTimeout: 'PT5M' };
+
 export const paths: readonly Path[] = [
-  { label: 'directory', into: (baseUrl) => intoDirectory(baseUrl, {}) },
-  { label: 'directory, 25 an invocation', into: (baseUrl) => intoDirectory(baseUrl, { pagesPerInvocation: 25 }) },
-  { label: 'S3', into: (baseUrl) => intoS3(baseUrl, {}) },
-  { label: 'S3, 25 an invocation', into: (baseUrl) => intoS3(baseUrl, { pagesPerInvocation: 25 }) },
+  { label: 'directory', into: intoDirectory({}) },
+  { label: 'directory, 25 an invocation', into: intoDirectory({ pagesPerInvocation: 25 }) },
+  { label: 'S3', into: intoS3({}) },
+  { label: 'S3, 25 an invocation', into: intoS3({ pagesPerInvocation: 25 }) },
 ];
 
 const mostBufferedBytes = 100_000_000;
@@ -36,26 +39,27 @@ export async function servicePages({
   };
 }
 
-/** For pages of up to 2 GiB. */
-const patientService = { maxPageBytes: 2 ** 31, totalTimeout: 'PT5M' };
-
-async function intoDirectory(baseUrl: string, settings: object): Promise<ProcessFigures> {
-  const out = await mkdtemp(join(process.cwd(), '.bench-'));
-  try {
-    const more = JSON.stringify({ ...settings, service: patientService });
-    return await measuredScript(new URL('../floor/exporter.ts', import.meta.url), [baseUrl, out, more]);
-  } finally {
-    await rm(out, { recursive: true, force: true });
-  }
+function intoDirectory(settings: object): Path['into'] {
+  return async (baseUrl, nodeOptions) => {
+    const out = await mkdtemp(join(process.cwd(), '.bench-'));
+    try {
+      const words = [baseUrl, out, JSON.stringify({ ...settings, service: patientService })];
+      return await measuredScript(new URL('../floor/exporter.ts', import.meta.url), words, nodeOptions);
+    } finally {
+      await rm(out, { recursive: true, force: true });
+    }
+  };
 }
 
-async function intoS3(baseUrl: string, settings: object): Promise<ProcessFigures> {
-  await using aws = await startAws();
-  await using s3 = startScript(new URL('../../test/large/children/swallow-objects.ts', import.meta.url));
-  await s3.said(/^http/);
-  const env = {
-    ...functionEnvironment(aws, { ...patientService, baseUrl }, { ...settings }),
-    AWS_ENDPOINT_URL_S3: s3.lines[0] ?? '',
+function intoS3(settings: Readonly<Record<string, unknown>>): Path['into'] {
+  return async (baseUrl, nodeOptions) => {
+    await using aws = await startAws();
+    await using s3 = startScript(new URL('../../test/large/children/swallow-objects.ts', import.meta.url));
+    await s3.said(/^http/);
+    const env = {
+      ...functionEnvironment(aws, { ...patientService, baseUrl }, settings),
+      AWS_ENDPOINT_URL_S3: s3.lines[0] ?? '',
+    };
+    return await measuredScript(new URL('export-into-s3.ts', import.meta.url), [], nodeOptions, env);
   };
-  return await measuredScript(new URL('export-into-s3.ts', import.meta.url), [], [], env);
 }
