@@ -5,3 +5,6 @@ import { startLocalAws } from '../../test/support/local-aws.ts';
 const aws = await startLocalAws({ storingMs: Number(process.argv[2]) });
 aws.secrets.set('reports/api-key', JSON.stringify({ apiKey: 'bench' }));
 process.send?.({ env: aws.env, table: aws.table });
+
+// Whoever started it may be killed.
+process.on('disconnect', () => process.exit());
