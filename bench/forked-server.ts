@@ -4,10 +4,14 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
-/** Starts `script`; resolves to what it tells by its first message, and ends it when that is disposed of. */
+/**
+ * Starts `script`; resolves to what it tells by its first message, and ends it when that is disposed of. `onMessage` hears
+ * what it tells later.
+ */
 export async function startServer<Told extends object>(
   script: URL,
   words: readonly string[],
+  onMessage?: (message: unknown) => void,
 ): Promise<Told & AsyncDisposable> {
   const child = fork(fileURLToPath(script), words);
   const ended = once(child, 'exit');
@@ -17,6 +21,7 @@ export async function startServer<Told extends object>(
       throw new Error(`${fileURLToPath(script)} ended with ${String(code)} before it served anything`);
     }),
   ]);
+  if (onMessage !== undefined) child.on('message', onMessage);
   return {
     ...told,
     async [Symbol.asyncDispose]() {

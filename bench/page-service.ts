@@ -28,7 +28,6 @@ export interface PageService extends AsyncDisposable {
   readonly pageBytes: number;
 }
 
-<<<<<<< HEAD
 /**
  * Starts it in a process of its own: it must not share a thread with whoever is measured. With numbered pages `onAsked`
  * hears which page was asked for.
@@ -37,22 +36,9 @@ export async function startPageService(
   options: PageServiceOptions,
   onAsked?: (page: number) => void,
 ): Promise<PageService> {
-  const serving: ServingOptions = { ...options, telling: onAsked !== undefined };
-  const child = fork(fileURLToPath(new URL('serve-pages.ts', import.meta.url)), [JSON.stringify(serving)]);
-  const [started] = (await once(child, 'message')) as [Pick<PageService, 'baseUrl' | 'pageBytes'>];
-  if (onAsked !== undefined) child.on('message', (message) => onAsked((message as { asked: number }).asked));
-  return {
-    ...started,
-    async [Symbol.asyncDispose]() {
-      const ended = once(child, 'exit');
-      child.kill();
-      await ended;
-    },
-  };
-=======
-/** Starts it in a process of its own: it must not share a thread with whoever is measured. */
-export async function startPageService(options: PageServiceOptions): Promise<PageService> {
   const script = new URL('serve-pages.ts', import.meta.url);
-  return await startServer<Pick<PageService, 'baseUrl' | 'pageBytes'>>(script, [JSON.stringify(options)]);
->>>>>>> bench: the loop on AWS, modelled and held against the real functions
+  const serving: ServingOptions = { ...options, telling: onAsked !== undefined };
+  return await startServer<Pick<PageService, 'baseUrl' | 'pageBytes'>>(script, [JSON.stringify(serving)], (message) =>
+    onAsked?.((message as { asked: number }).asked),
+  );
 }

@@ -10,20 +10,13 @@ import { awsLoop } from './aws-loop.ts';
 import type { Bench } from './bench.ts';
 import { coldStart } from './cold-start.ts';
 import { floor } from './floor.ts';
-<<<<<<< HEAD
+import { memory } from './memory.ts';
 import { peers } from './peers.ts';
 import { peersKilled } from './peers-killed.ts';
 import { tableText } from './tables.ts';
 import { xmlCheck } from './xml-check.ts';
 
-const benches: readonly Bench[] = [floor, coldStart, peers, peersKilled, xmlCheck, awsLoop];
-=======
-import { memory } from './memory.ts';
-import { tableText } from './tables.ts';
-import { xmlCheck } from './xml-check.ts';
-
-const benches: readonly Bench[] = [floor, coldStart, awsLoop, memory, xmlCheck];
->>>>>>> bench: peak memory against the size and the number of pages
+const benches: readonly Bench[] = [floor, peers, peersKilled, awsLoop, coldStart, memory, xmlCheck];
 
 const usage = `npm run bench -- [names] [--repetitions N] [--quick] [--json FILE]
 
