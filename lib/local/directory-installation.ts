@@ -35,6 +35,7 @@ export function openDirectory(options: DirectoryOptions): Installation {
   const notes = openSqliteNotes(file);
   // One for all exports, as often as they are looked at: it is one file.
   let opened: ReturnType<typeof createSqlitePageLog> | undefined;
+  const store = createDirectoryPageStore(out);
   return {
     name: `directory ${out}`,
     option: `--out ${asWord(out)}`,
@@ -43,11 +44,12 @@ export function openDirectory(options: DirectoryOptions): Installation {
       const settings = notes.settings(exportName);
       if (settings === undefined) throw noSuchExport(exportName, `directory ${out}`, notes.exportNames());
       opened ??= createSqlitePageLog(file);
-      return installedExport(options, settings, notes, opened);
+      return installedExport(options, settings, { notes, log: opened, store });
     },
     async [Symbol.asyncDispose]() {
       notes.close();
       opened?.close();
+      store.close();
     },
   };
 }
@@ -71,8 +73,7 @@ function noSuchExport(exportName: string, place: string, names: readonly string[
 function installedExport(
   options: DirectoryOptions,
   settings: LocalExport,
-  notes: SqliteNotes,
-  log: InstalledExport['log'],
+  { notes, log, store }: Pick<InstalledExport, 'log' | 'store'> & { readonly notes: SqliteNotes },
 ): InstalledExport {
   const { out, env, surroundings } = options;
   const { name } = settings.export;
@@ -81,7 +82,7 @@ function installedExport(
     name,
     definition: definitionOf(settings, service.address),
     service,
-    store: createDirectoryPageStore(out),
+    store,
     log,
     executions: { isRunning: async () => isExportLocked(out, name) },
     nextStart: async () => ({ kind: 'by-hand' }),

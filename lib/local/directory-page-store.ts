@@ -1,21 +1,21 @@
 /**
  * Keeps pages as plain files in a directory, with the promise the S3 store gives: whole or not at all, never overwritten.
  *
- * A page's facts lie beside it, in `.facts/<file name of the page>.<sha256 of the page>.json`: the page's own bytes say
- * which facts are its, so the one link that shows the page shows its facts too. The order of writes, and what a crash
+ * A page's facts lie beside it, in the folder's `.facts.sqlite`, under the page's key and the SHA-256 of its bytes: these
+ * say which facts are its, so the one link that shows the page shows its facts too. The order of writes, and what a crash
  * behind each leaves:
  *
  *  1. the body into `.incoming/`, synced: a leftover there, swept away after a day
- *  2. at the same time its facts, synced, linked into `.facts/`, and that directory synced: facts of a page that nobody sees
+ *  2. at the same time its facts, synced: facts of a page that nobody sees
  *  3. the page linked to its name, refused if that is taken: page and facts; only a power cut could still undo the name
  *  4. the page's directory synced: page and facts, for good
  *
  * Writers of different bytes each leave facts, and the page that won picks its own. Writers of the same bytes share the
- * facts linked first, and the page counts as stored by whoever linked them. Hidden names keep all this out of the way
+ * facts that came first, and the page counts as stored by whoever wrote them. Hidden names keep all this out of the way
  * of readers. The tree can be copied or moved: nothing rests on inodes or times.
  */
 
-import { basename, dirname, join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { ExportError } from '../core/errors.ts';
 import type { StoredPage } from '../core/model.ts';
 import type { PageStore, StoreReader } from '../core/ports.ts';
@@ -31,7 +31,7 @@ import {
 } from './durable-files.ts';
 import { replaceLatest } from './latest-pointer.ts';
 import { filesIn } from './listing.ts';
-import { factsText, pageConflict, readFacts } from './page-facts.ts';
+import { type PageFactsFile, pageConflict, pageFactsIn } from './page-facts.ts';
 import { inBlocks, sweepSpool, withSpooled } from './spool.ts';
 
 /**
@@ -40,7 +40,7 @@ import { inBlocks, sweepSpool, withSpooled } from './spool.ts';
  *
  * @throws ExportError ConfigurationError, on use, where the disk refuses or a key names no visible file in `root`
  */
-export function createDirectoryPageStore(root: string): PageStore & StoreReader {
+export function createDirectoryPageStore(root: string): PageStore & StoreReader & { close(): void } {
   const base = resolve(root);
   const incoming = join(base, '.incoming');
   const made = new Set<string>();
@@ -54,6 +54,17 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
   };
   const spool = () => ready(incoming);
   const pathOf = (key: string): string => join(base, ...visibleSegments(key));
+  const factsFiles = new Map<string, PageFactsFile>();
+  const factsBeside = (path: string): PageFactsFile => {
+    const file = join(dirname(path), '.facts.sqlite');
+    const facts = factsFiles.get(file) ?? pageFactsIn(file);
+    factsFiles.set(file, facts);
+    return facts;
+  };
+  const readPage = async (path: string, key: string): Promise<StoredPage | undefined> => {
+    const digest = await observe(path, key);
+    return digest && { ...factsBeside(path).read({ key, ...digest }), revision };
+  };
 
   return {
     async find(key) {
@@ -72,12 +83,8 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
         const reports = fetched.reports();
         const facts = { key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime };
 
-        const factsFolder = await ready(factsFolderOf(path));
-        const factsAreOurs = await withSpooled(spool, [factsText(facts)], async (file) => {
-          await file.synced;
-          return linkOnce(file.path, factsFileOf(path, sha256));
-        });
-        await Promise.all([body.synced, syncDirectoryMeanwhile(factsFolder)]);
+        await ready(dirname(path));
+        const [factsAreOurs] = await Promise.all([factsBeside(path).add(facts), body.synced]);
         const pageIsOurs = linkOnce(body.path, path);
         await syncDirectoryMeanwhile(dirname(path));
 
@@ -124,25 +131,22 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
     },
 
     locate: (key) => join(root, key),
+
+    close() {
+      for (const facts of factsFiles.values()) facts.close();
+      factsFiles.clear();
+    },
   };
 }
 
 /** A file system has no name for a file's very content. */
 const revision = null;
 
-const factsFolderOf = (path: string) => join(dirname(path), '.facts');
-const factsFileOf = (path: string, sha256: string) => join(factsFolderOf(path), `${basename(path)}.${sha256}.json`);
-
 /** Keys are the core's, so a strange one is a mistake in the settings; hidden names are the store's own. */
 function visibleSegments(key: string): readonly string[] {
   const segments = key.split('/');
   if (segments.every((segment) => /^[^.\\][^\\]*$/.test(segment) && !segment.includes('\0'))) return segments;
   throw new ExportError('ConfigurationError', `${JSON.stringify(key)} names no visible file in the export's directory`);
-}
-
-async function readPage(path: string, key: string): Promise<StoredPage | undefined> {
-  const digest = await observe(path, key);
-  return digest && { ...(await readFacts(factsFileOf(path, digest.sha256), { key, ...digest })), revision };
 }
 
 /** Length and hash of what stands at `path`, or undefined where nothing does. */

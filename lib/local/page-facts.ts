@@ -1,43 +1,102 @@
 /**
- * A page's facts as they lie beside it, sealed, and trusted only where they are what was written and fit the page.
- * Facts that are missing or do not fit mean that the page was put there, or changed, by something else.
+ * The facts of a run's pages, in one SQLite file beside them, and trusted only where they are what was written and fit the
+ * page. Facts that are missing or do not fit mean that the page was put there, or changed, by something else.
+ *
+ * A file each would cost every page two names and three waits for the disk; here it is one line and one.
  */
 
-import { readFile, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import type { DatabaseSync } from 'node:sqlite';
 import { ExportError } from '../core/errors.ts';
 import type { PageFacts } from '../core/model.ts';
 import { sealOf } from '../core/seal.ts';
 import { openFacts } from '../core/stored-values.ts';
+import { sqliteError } from './sqlite-errors.ts';
+import { openSqliteFile } from './sqlite-file.ts';
+import { writesOnDisk } from './sqlite-writes-on-disk.ts';
 
 type Observed = Pick<PageFacts, 'key' | 'bytes' | 'sha256'>;
 
-/** Two cursors of 16 KiB each, escaped at their worst, and all the rest. What is larger was never written here. */
-const mostBytes = 1_048_576;
-
-/** The facts as the text of a file that a person can read. */
-export function factsText(facts: PageFacts): string {
-  return `${JSON.stringify({ ...facts, seal: sealOf(facts) })}\n`;
+export interface PageFactsFile {
+  /**
+   * Writes the facts of a page, unless others of the same page and the same bytes are there; resolves to whether it did.
+   * Whoever's they are, they are on the disk then.
+   * @throws ExportError ConfigurationError where the file cannot be written to
+   */
+  readonly add: (facts: PageFacts) => Promise<boolean>;
+  /**
+   * Those of the page as it was found on the disk.
+   * @throws ExportError PageConflictError where they are not what was written there, or tell of another page
+   */
+  readonly read: (observed: Observed) => PageFacts;
+  readonly close: () => void;
 }
 
-/**
- * The facts in `file`, for the page as it was found on the disk.
- *
- * @throws ExportError PageConflictError where they are not what was written there, or tell of another page
- */
-export async function readFacts(file: string, observed: Observed): Promise<PageFacts> {
+const schema = `
+  CREATE TABLE facts (
+    key    TEXT NOT NULL,
+    sha256 TEXT NOT NULL,
+    facts  TEXT NOT NULL CHECK (json_valid(facts)),
+    seal   TEXT NOT NULL,
+    PRIMARY KEY (key, sha256)
+  ) STRICT, WITHOUT ROWID;
+`;
+
+/** The facts in `file`, which is made with the first of them. */
+export function pageFactsIn(file: string): PageFactsFile {
+  let opened: ReturnType<typeof open> | undefined;
+  const facts = () => (opened ??= open(file));
+  return {
+    async add(added) {
+      const { insert, onDisk } = facts();
+      const { key, sha256 } = added;
+      const { changes } = attempt(file, () => insert.run(key, sha256, JSON.stringify(added), sealOf(added)));
+      await onDisk.ensure();
+      return changes === 1;
+    },
+
+    read(observed) {
+      const { key, bytes, sha256 } = observed;
+      try {
+        // To look into one that is not there would make it.
+        if (opened === undefined && !existsSync(file)) throw new Error('it is not there');
+        const row = facts().select.get(key, sha256);
+        if (row === undefined) throw new Error('they are not in it');
+        const found = openFacts(() => ({ value: JSON.parse(String(row.facts)), seal: row.seal }));
+        if (key !== found.key || bytes !== found.bytes || sha256 !== found.sha256) {
+          throw new Error(`they tell of the ${found.bytes} bytes of ${found.key}`);
+        }
+        return found;
+      } catch (cause) {
+        const why = cause instanceof Error ? cause.message : String(cause);
+        throw pageConflict(key, `the facts that belong to its bytes cannot be taken from ${file}: ${why}`, cause);
+      }
+    },
+
+    close() {
+      opened?.onDisk.close();
+      opened?.database.close();
+      opened = undefined;
+    },
+  };
+}
+
+function open(file: string) {
+  // "RXPF"
+  const database: DatabaseSync = openSqliteFile(file, { applicationId: 0x52585046, version: 1, schema });
+  return attempt(file, () => ({
+    database,
+    onDisk: writesOnDisk(database, file),
+    insert: database.prepare('INSERT INTO facts (key, sha256, facts, seal) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING'),
+    select: database.prepare('SELECT facts, seal FROM facts WHERE key = ? AND sha256 = ?'),
+  }));
+}
+
+function attempt<T>(file: string, act: () => T): T {
   try {
-    const stats = await stat(file);
-    if (!stats.isFile() || stats.size > mostBytes) throw new Error('that is no file of facts');
-    const { seal, ...value } = JSON.parse(await readFile(file, 'utf8')) as { readonly seal?: unknown };
-    const facts = openFacts(() => ({ value, seal }));
-    const { key, bytes, sha256 } = facts;
-    if (key !== observed.key || bytes !== observed.bytes || sha256 !== observed.sha256) {
-      throw new Error(`it tells of the ${bytes} bytes of ${key}`);
-    }
-    return facts;
+    return act();
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw pageConflict(observed.key, `the facts that belong to its bytes cannot be taken from ${file}: ${why}`, cause);
+    throw sqliteError(file, cause);
   }
 }
 

@@ -58,6 +58,7 @@ export async function runLocally({ out, startInput, watching: watch, ...run }: L
     } finally {
       watching?.close();
       log.close();
+      store.close();
     }
   } finally {
     lock.release();

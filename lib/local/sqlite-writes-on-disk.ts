@@ -7,9 +7,9 @@
  * it). So it is synced here, by Node's own threads.
  */
 
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, fdatasync, openSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
-import { diskError, syncDescriptor } from './durable-files.ts';
+import { diskError } from './durable-files.ts';
 
 export interface WritesOnDisk {
   /** Resolves when all that was committed before would outlive a power cut. */
@@ -28,7 +28,7 @@ export function writesOnDisk(database: DatabaseSync, file: string): WritesOnDisk
       try {
         // SQLite makes it with the first write, and keeps it as long as a connection is open.
         descriptor ??= openSync(`${file}-wal`, 'r+');
-        await syncDescriptor(descriptor);
+        await syncData(descriptor);
       } catch (cause) {
         throw diskError('sync', `${file}-wal`, cause);
       }
@@ -38,4 +38,11 @@ export function writesOnDisk(database: DatabaseSync, file: string): WritesOnDisk
       descriptor = undefined;
     },
   };
+}
+
+/** Not its times: the file is written over and over, and as long as it does not grow this is all there is to do. */
+function syncData(descriptor: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    fdatasync(descriptor, (error) => (error === null ? resolve() : reject(error)));
+  });
 }
