@@ -46,6 +46,7 @@ export function modelledStore({ s3PutMs, s3HeadMs }: Latencies, time: VirtualTim
     async put(identity, page) {
       async function* sent() {
         yield* page.body;
+        await page.turn;
         await time.sleep(s3PutMs);
       }
       return await store.put(identity, { ...page, body: sent() });

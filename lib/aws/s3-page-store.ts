@@ -65,7 +65,8 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     async put({ key, run, page, cursor }, fetched) {
       return await spool(fetched.body, async (body) => {
         const { bytes, sha256 } = body;
-        const { nextCursor, serviceTime } = fetched;
+        const { nextCursor, serviceTime, turn } = fetched;
+        await turn;
         const { ours, ...standing } = await createObject(
           objectAt(key),
           body,

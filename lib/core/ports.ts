@@ -55,6 +55,12 @@ export interface FetchedPage {
   reports(): number | null;
 }
 
+/** A page that is being answered, on its way into the store. */
+interface PageToStore extends FetchedPage {
+  /** It shows only when this has resolved; all that can be done before is done meanwhile. Left out: as soon as it is whole. */
+  readonly turn?: Promise<unknown>;
+}
+
 /** Keeps pages, manifests and the pointer to the newest one. A key once written never changes, but for `latest`. */
 export interface PageStore {
   /**
@@ -65,9 +71,9 @@ export interface PageStore {
   /**
    * Stores the page whole, or not at all: body and facts become visible in one step, and an existing page is never
    * overwritten but returned (`stored: false`), whoever wrote it. When it resolves, the page survives a power cut.
-   * If the body throws, nothing is visible and the error passes through unchanged.
+   * If the body throws, or the page's turn rejects, nothing is visible and the error passes through unchanged.
    */
-  put(identity: PageIdentity, page: FetchedPage): Promise<{ readonly stored: boolean; readonly page: StoredPage }>;
+  put(identity: PageIdentity, page: PageToStore): Promise<{ readonly stored: boolean; readonly page: StoredPage }>;
   /**
    * Writes the manifest whole, or not at all, streaming. Writing the same bytes again changes nothing.
    * @throws PageConflictError where other bytes already stand there.

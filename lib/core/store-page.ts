@@ -42,7 +42,7 @@ export async function storePage(
   }
   const { page: fetched, timing } = await fetchPatiently(needs, run, identity, command);
   onAnswer(fetched.nextCursor);
-  const { stored, page } = await needs.store.put(identity, { ...fetched, body: inTurn(fetched.body, turnComes) });
+  const { stored, page } = await needs.store.put(identity, { ...fetched, turn: turnComes });
   if (stored) return { stored: page, nextCursor: fetched.nextCursor, timing };
   mustBelong(page, identity);
   if (page.nextCursor === null || typeof page.nextCursor === 'string') {
@@ -63,12 +63,6 @@ export interface InTurn {
   readonly turnComes: Promise<unknown>;
   /** Told of the cursor that follows, as soon as the page is being answered. It counts only once the page is stored. */
   readonly onAnswer: (nextCursor: Cursor | null) => void;
-}
-
-/** A store shows a page when its body has ended: so the end waits for the page's turn, and what comes before it need not. */
-async function* inTurn(body: AsyncIterable<Uint8Array>, turnComes: Promise<unknown>): AsyncGenerator<Uint8Array> {
-  yield* body;
-  await turnComes;
 }
 
 /** What the page went on with is known only by its hash, and the service will not say it again: nobody can go on from here. */

@@ -85,6 +85,7 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
 
         await ready(dirname(path));
         const [factsAreOurs] = await Promise.all([factsBeside(path).add(facts), body.synced]);
+        await fetched.turn;
         const pageIsOurs = linkOnce(body.path, path);
         await syncDirectoryMeanwhile(dirname(path));
 

@@ -166,6 +166,34 @@ export function pageStoreContract(
         expect((await store.find(identity.key))?.bytes).toBe(100_007);
       });
 
+      it('a page shows when its turn has come, and not before', async () => {
+        const identity = aPageIdentity();
+        const turn = Promise.withResolvers<void>();
+        const whole = Promise.withResolvers<void>();
+        async function* body() {
+          yield randomBody(100_000);
+          whole.resolve();
+        }
+        const put = store.put(identity, { ...aFetchedPage({ body: body() }), turn: turn.promise });
+        await whole.promise;
+        // Time enough to show, for whoever does not wait.
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        expect([await harness.read(identity.key), await store.find(identity.key)]).toEqual([undefined, undefined]);
+
+        turn.resolve();
+        expect((await put).stored).toBe(true);
+        expect((await store.find(identity.key))?.bytes).toBe(100_000);
+      });
+
+      it('a page whose turn does not come leaves nothing', async () => {
+        const identity = aPageIdentity();
+        const notNow = new Error('not its turn');
+        const page = { ...aFetchedPage({ body: 'whole' }), turn: Promise.reject(notNow) };
+        expect(await store.put(identity, page).catch((error: unknown) => error)).toBe(notNow);
+        expect(await store.find(identity.key)).toBeUndefined();
+        await nothingAt(identity.key);
+      });
+
       it.each([
         ['at its start', 0],
         ['in the middle', 100_000],

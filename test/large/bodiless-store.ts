@@ -69,6 +69,7 @@ export function createBodilessStore({ root, lastPage, serviceTime }: BodilessSto
     async put({ key, run, page, cursor }, fetched) {
       const hash = createHash('sha256');
       for await (const chunk of fetched.body) hash.update(chunk);
+      await fetched.turn;
       place ??= { folder: dirname(key), run };
       const facts = factsOf(key);
       if (page <= pages) return { stored: false, page: facts };

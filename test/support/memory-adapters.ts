@@ -33,6 +33,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
       const chunks: Uint8Array[] = [];
       for await (const chunk of fetched.body) chunks.push(chunk);
       const body = Buffer.concat(chunks);
+      await fetched.turn;
       const existing = facts.get(key);
       if (existing !== undefined) return { stored: false, page: existing };
       const sha256 = createHash('sha256').update(body).digest('hex');

@@ -383,9 +383,9 @@ export const mutants: readonly Mutant[] = [
     name: 'a page that is asked for ahead is stored before its turn',
     edits: [
       {
-        file: 'lib/core/store-page.ts',
-        find: '  yield* body;\n  await turnComes;\n',
-        replace: '  yield* body;\n  void turnComes;\n',
+        file: 'lib/aws/s3-page-store.ts',
+        find: '        await turn;\n',
+        replace: '        void turn;\n',
       },
       {
         file: 'lib/core/export-walk.ts',
