@@ -2,8 +2,8 @@
  * Exports one page after the other within one invocation, each committed by itself and in order.
  *
  * While a page is still on its way into the store, the next is asked for already: its cursor is known with the first
- * bytes of the answer. So a page takes as long as the slower of service and store, not as both. At most two pages are in
- * hand, and the second shows nowhere before the first is logged; so whatever is cut off leaves what a walk page by page
+ * bytes of the answer. So a page takes as long as the slower of service and store, not as both. Two pages are in hand, or a
+ * few, and none shows anywhere before the one before it is logged; so whatever is cut off leaves what a walk page by page
  * could have left.
  */
 
@@ -54,8 +54,11 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
   const { service, heldBack } = keepingPatience(given);
   const needs = { ...given, service };
   const { last } = walk;
+  const { pagesInHand = 2 } = command;
   const lastAllowed = Math.min((last?.page ?? 0) + pagesPerInvocation, maxPages);
-  let ahead: PageInHand | undefined;
+  /** In their order, behind the current one. */
+  const ahead: PageInHand[] = [];
+  let isLettingGo = false;
   let current = begin(last, Promise.resolve(last), { isFirst: true, mayBeThere: true });
 
   function begin(
@@ -94,17 +97,28 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
     return inHand;
   }
 
-  /** Asks for the page behind the current one, as soon as its cursor is known. */
+  /** Asks for the page behind the last one in hand, as soon as its cursor is known. */
   function askAhead(): void {
-    const nextCursor = current.answer?.nextCursor;
-    const { page } = current.identity;
-    if (ahead !== undefined || nextCursor == null || page >= lastAllowed || command.hasTime?.() === false) return;
-    ahead = begin({ page, nextCursor }, current.committed, { isFirst: false, mayBeThere: false });
+    const newest = ahead.at(-1) ?? current;
+    const nextCursor = newest.answer?.nextCursor;
+    const { page } = newest.identity;
+    if (isLettingGo || 1 + ahead.length >= pagesInHand || nextCursor == null || page >= lastAllowed) return;
+    if (command.hasTime?.() === false) return;
+    ahead.push(begin({ page, nextCursor }, newest.committed, { isFirst: false, mayBeThere: false }));
+  }
+
+  async function letGoAhead(): Promise<void> {
+    // What one of them may still answer leads nowhere.
+    isLettingGo = true;
+    for (const page of ahead) page.drop(letGoOf);
+    await Promise.allSettled(ahead.map(({ committed }) => committed));
+    ahead.length = 0;
+    isLettingGo = false;
   }
 
   const interrupt = () => {
     current.drop(command.signal?.reason);
-    ahead?.drop(command.signal?.reason);
+    for (const page of ahead) page.drop(command.signal?.reason);
   };
   command.signal?.addEventListener('abort', interrupt);
   try {
@@ -116,24 +130,22 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
   async function toTheEnd(): Promise<PageEntry> {
     for (;;) {
       const entry = await current.committed.catch(async (error: unknown) => {
-        await letGo(ahead);
+        await letGoAhead();
         throw (isRepeated(error, command) ? heldBack(error) : undefined) ?? error;
       });
       // What stands in the store and the log is the truth about where the run goes, whoever answered otherwise.
-      if (ahead !== undefined && ahead.identity.cursor !== entry.nextCursor) {
-        await letGo(ahead);
-        ahead = undefined;
+      if (ahead[0] !== undefined && ahead[0].identity.cursor !== entry.nextCursor) {
+        await letGoAhead();
         const patience = walk.goesOn(entry) ? heldBack() : undefined;
         if (patience !== undefined) throw patience;
       }
       if (entry.page >= lastAllowed || !walk.goesOn(entry)) {
-        await letGo(ahead);
+        await letGoAhead();
         return entry;
       }
-      if (ahead === undefined && command.hasTime?.() === false) return entry;
+      if (ahead.length === 0 && command.hasTime?.() === false) return entry;
       // Behind a page that another attempt has stored there may be more of them.
-      current = ahead ?? begin(entry, Promise.resolve(entry), { isFirst: false, mayBeThere: true });
-      ahead = undefined;
+      current = ahead.shift() ?? begin(entry, Promise.resolve(entry), { isFirst: false, mayBeThere: true });
       askAhead();
     }
   }
@@ -148,11 +160,6 @@ function isRepeated(error: unknown, { signal }: Invocation): boolean {
 
 /** Never seen outside: nobody waits for the page any more. */
 const letGoOf = new Error('the page is let go of');
-
-async function letGo(page: PageInHand | undefined): Promise<void> {
-  page?.drop(letGoOf);
-  await page?.committed.catch(() => {});
-}
 
 async function exportOne(
   needs: WalkNeeds,

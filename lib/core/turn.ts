@@ -19,6 +19,8 @@ export interface Invocation {
   readonly signal?: AbortSignal | undefined;
   /** Until when short Retry-Afters may be sat out here, in milliseconds since the epoch; the others are for the Wait state. */
   readonly patientUntil?: number | undefined;
+  /** How many pages may be on their way at once, where an invocation exports several; two by default. */
+  readonly pagesInHand?: number | undefined;
   /** Whether there is time left to begin another page. Absent: there is. */
   readonly hasTime?: (() => boolean) | undefined;
 }

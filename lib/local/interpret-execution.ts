@@ -49,6 +49,9 @@ export const executionId = (name: string): string => `local:${name}`;
 /** How long one invocation may go on with further pages, and sit out short Retry-Afters, before it hands over. */
 const patienceMs = 60_000;
 
+/** A disk takes its time to say that something is on it: meanwhile others come in. */
+const pagesInHand = 4;
+
 /** Beyond what the service's deadline and a local disk can take, and within what a timer can hold (24 days). */
 const timeouts = { stepTimeoutSeconds: byStep(() => 900), executionTimeoutSeconds: 20 * 86_400 };
 
@@ -130,7 +133,7 @@ function bindSteps(needs: StepNeeds, signal: AbortSignal | undefined) {
       return begun;
     }),
     ExportPage: step<Turn, unknown>(({ input, execution }) =>
-      exportPage(needs, { turn: input, execution, signal, ...patienceFrom(needs.surroundings) }),
+      exportPage(needs, { turn: input, execution, signal, pagesInHand, ...patienceFrom(needs.surroundings) }),
     ),
     FinishRun: step<Turn, unknown>(async ({ input, execution }) => {
       const result = await finishRun(needs, { run: asRunId(input.run), execution });

@@ -399,7 +399,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/export-walk.ts',
-        find: 'if (ahead !== undefined && ahead.identity.cursor !== entry.nextCursor) {',
+        find: 'if (ahead[0] !== undefined && ahead[0].identity.cursor !== entry.nextCursor) {',
         replace: 'if (pagesPerInvocation < 0) {',
       },
       {
