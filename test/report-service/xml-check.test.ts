@@ -393,6 +393,18 @@ describe('content', () => {
     expect(content.rest()).toHaveLength(0);
   });
 
+  it('that is cut within an attribute’s name is read on, whatever names came before', () => {
+    const tag = '<v f="1" f1="2" ff="3"/>';
+    for (let at = 1; at < tag.length; at += 1) {
+      const content = createPlainContent();
+      expect(content.push(Buffer.from(tag.slice(0, at)))).toBeUndefined();
+      expect({ at, left: content.push(Buffer.from(`${tag.slice(at)}${' '.repeat(50)}`)) }).toEqual({
+        at,
+        left: undefined,
+      });
+    }
+  });
+
   it('that the parser must go on with is told to it as it stands', () => {
     const content = createPlainContent();
     expect(content.push(Buffer.from('<a><b c="d">x<![CDATA[y'))).toBeUndefined();

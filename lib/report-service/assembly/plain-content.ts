@@ -213,6 +213,8 @@ function opened(from: i32, to: i32): bool {
 function attribute(at: i32, number: i32): i32 {
   if (!is(at, nameStart)) return stop(at);
   let here = behind(at + 1, inName);
+  // Behind the beginning of a name that is there already may come another end of it.
+  if (here >= end) return unfinished;
   if (isTaken(at, here, number)) return notPlain;
   here = behind(here, blank);
   if (byteAt(here) != equals) return stop(here);
