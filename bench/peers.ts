@@ -1,8 +1,7 @@
 /** The peers: the same work, raw pages onto the local disk, by what a user might pick instead, each in its own idiom. */
 
-import { mkdtemp, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Bench, BenchOptions, Table } from './bench.ts';
+import { type KeptOutputs, keptOutputs } from './kept-outputs.ts';
 import { pageDocument } from './page-document.ts';
 import { startPageService } from './page-service.ts';
 import { ours, type Peer, peers as takingPart } from './peers/contenders.ts';
@@ -29,10 +28,11 @@ export const peers: Bench = {
   title: 'The local export against what one might pick instead',
   async run(options) {
     const { present, absent } = takingPart(await virtualEnvironments(!options.quick, options.say));
+    await using outputs = await keptOutputs();
     const measured: Record<string, unknown> = {};
     const rows: string[][] = [];
     for (const one of options.quick ? quickCases : cases) {
-      const rounds = await measureCase(one, present, options);
+      const rounds = await measureCase(one, present, outputs, options);
       measured[one.label] = Object.fromEntries(rounds);
       rows.push(...rowsOf(one, present, rounds));
     }
@@ -49,24 +49,25 @@ export const peers: Bench = {
   },
 };
 
-async function measureCase({ label, pageBytes, pages }: Case, present: readonly Peer[], options: BenchOptions) {
+async function measureCase(
+  { label, pageBytes, pages }: Case,
+  present: readonly Peer[],
+  outputs: KeptOutputs,
+  options: BenchOptions,
+) {
   const document = pageDocument(pageBytes, true);
   await using service = await startPageService({ pageBytes, pages, numbered: true });
   const contender = (peer: Peer): Contender<PeerFigures> => ({
     name: peer.name,
     async once() {
-      const out = await mkdtemp(join(process.cwd(), '.bench-'));
-      try {
-        const figures = await measuredPeer(peer, service.baseUrl, out);
-        const { listed, published = listed } = await peer.look(out, document);
-        // A contender that is fast because it left something out is no contender.
-        if (published.length !== pages || new Set(published).size !== pages || published.includes('torn')) {
-          throw new Error(`${peer.name} left ${new Set(published).size} pages of ${pages}, ${published.length} in all`);
-        }
-        return { ...figures, pages };
-      } finally {
-        await rm(out, { recursive: true, force: true });
+      const out = await outputs.next();
+      const figures = await measuredPeer(peer, service.baseUrl, out);
+      const { listed, published = listed } = await peer.look(out, document);
+      // A contender that is fast because it left something out is no contender.
+      if (published.length !== pages || new Set(published).size !== pages || published.includes('torn')) {
+        throw new Error(`${peer.name} left ${new Set(published).size} pages of ${pages}, ${published.length} in all`);
       }
+      return { ...figures, pages };
     },
   });
   return await sideBySide(present.map(contender), options, `peers, ${label}`);
