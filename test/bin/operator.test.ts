@@ -2,9 +2,9 @@
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { always, onPage, refusing } from '../../lib/report-service/simulator/fault-scripts.ts';
@@ -179,6 +179,22 @@ describe('verify', () => {
 
     await rm(second);
     expect(await on(out, 'verify')).toMatchObject({ status: 1, stdout: expect.stringContaining(`${second} is gone`) });
+  });
+
+  it('leaves the folder as it was, and misses the facts of every page where their file is gone', async () => {
+    const { out, pages } = await aCompletedRun();
+    const folder = dirname(pages[0] ?? '');
+    const before = await readdir(folder);
+    expect((await on(out, 'verify')).status).toBe(0);
+    expect(await readdir(folder)).toEqual(before);
+
+    await rm(join(folder, '.facts.sqlite'));
+    const ended = await on(out, 'verify', '--json');
+    expect(ended.status).toBe(1);
+    const { findings } = parsed(ended) as { findings: { page: number; message: string }[] };
+    expect(findings.map(({ page }) => page).toSorted((a, b) => a - b)).toEqual([1, 2, 3]);
+    for (const { message } of findings) expect(message).toContain(`${join(folder, '.facts.sqlite')}: it is not there`);
+    expect(await readdir(folder)).toEqual(before.filter((name) => name !== '.facts.sqlite'));
   });
 
   it('takes a pipe or a link in place of a page for a finding, and waits for neither', async () => {

@@ -15,10 +15,10 @@ import { createS3Client } from '../../lib/aws/s3-client.ts';
 import { createS3PageStore } from '../../lib/aws/s3-page-store.ts';
 import type { PageEntry } from '../../lib/core/model.ts';
 import type { PageLog, PageStore } from '../../lib/core/ports.ts';
-import { createDirectoryPageStore } from '../../lib/local/directory-page-store.ts';
 import { interpretExecution } from '../../lib/local/interpret-execution.ts';
 import { createSqlitePageLog } from '../../lib/local/sqlite-page-log.ts';
 import { anExportDefinition, anExportRequest, collect } from '../support/builders.ts';
+import { directoryStore } from '../support/directory-store.ts';
 import type { Manifest } from '../support/export-bench.ts';
 import { startLocalAws } from '../support/local-aws.ts';
 import { rawAnswer, startRawServer } from '../support/raw-server.ts';
@@ -85,13 +85,15 @@ async function onAws(): Promise<World & { readonly objects: Awaited<ReturnType<t
 
 async function onThisMachine(): Promise<World> {
   const directory = await temporaryDirectory();
+  const store = directoryStore(directory.path);
   const log = createSqlitePageLog(join(directory.path, 'state.sqlite'));
   return {
-    store: createDirectoryPageStore(directory.path),
+    store,
     log,
     read: (key) => readFile(join(directory.path, key), 'utf8'),
     async [Symbol.asyncDispose]() {
       log.close();
+      store.close();
       await directory.remove();
     },
   };

@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fc, test } from '@fast-check/vitest';
 import { afterAll, beforeAll, describe } from 'vitest';
-import { createDirectoryPageStore } from '../../lib/local/directory-page-store.ts';
 import { createSqlitePageLog } from '../../lib/local/sqlite-page-log.ts';
+import { directoryStore } from '../support/directory-store.ts';
 import { comeHalfWay, expectAnHonestEndAfter, exportName, type HalfWay } from '../support/half-way.ts';
 import { handEdit, type KeptThing } from '../support/hand-edits.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
@@ -18,7 +18,8 @@ let folder: string;
 beforeAll(async () => {
   template = await temporaryDirectory();
   const log = createSqlitePageLog(join(template.path, 'state.sqlite'));
-  await comeHalfWay({ store: createDirectoryPageStore(template.path), log });
+  using store = directoryStore(template.path);
+  await comeHalfWay({ store, log });
   const run = (await log.head(exportName))?.active;
   log.close();
   folder = `${exportName}/date=2026-11-20/run=${run?.run}`;
@@ -72,22 +73,77 @@ function row(hand: DatabaseSync, table: 'heads' | 'pages', where: string, name: 
   };
 }
 
+/** The facts of a page as one text, with their seal among them; what is no JSON stands where the facts stood. */
+function factsRow(root: string, page: number): KeptThing {
+  const key = `${folder}/page-00000${page}.xml`;
+  /** Opened only for a moment, as the file may be edited, too; undefined where nobody can make sense of it any more. */
+  const inFile = <T>(act: (hand: DatabaseSync) => T): T | undefined => {
+    try {
+      using hand = new DatabaseSync(join(root, folder, '.facts.sqlite'));
+      // A hand is free to put there what the table would refuse.
+      hand.exec('PRAGMA ignore_check_constraints = ON');
+      return act(hand);
+    } catch {
+      return undefined;
+    }
+  };
+  const read = () =>
+    inFile((hand) => hand.prepare('SELECT sha256, facts, seal FROM facts WHERE key = ?').get(key)) as
+      | { readonly sha256: string; readonly facts: string; readonly seal: string }
+      | undefined;
+  const first = read();
+  if (first === undefined) throw new Error(`there are no facts of ${key} to edit`);
+  const withSeal = ({ facts, seal }: { readonly facts: string; readonly seal: string }) => {
+    try {
+      return JSON.stringify({ ...JSON.parse(facts), seal });
+    } catch {
+      return facts;
+    }
+  };
+  const apart = (text: string) => {
+    try {
+      const { seal = '', ...facts } = JSON.parse(text) as Record<string, unknown>;
+      return { facts: JSON.stringify(facts), seal: typeof seal === 'string' ? seal : JSON.stringify(seal) };
+    } catch {
+      return { facts: text, seal: first.seal };
+    }
+  };
+  return {
+    name: `facts of page ${page}`,
+    kind: 'facts',
+    form: 'text',
+    async read() {
+      const found = read();
+      return found && Buffer.from(withSeal(found));
+    },
+    async write(bytes) {
+      inFile((hand) => {
+        hand.prepare('DELETE FROM facts WHERE key = ?').run(key);
+        if (bytes === undefined) return;
+        const { facts, seal } = apart(bytes.toString());
+        hand.prepare('INSERT INTO facts VALUES (?, ?, ?, ?)').run(key, first.sha256, facts, seal);
+      });
+    },
+  };
+}
+
 async function halfWay(root: string): Promise<HalfWay & Disposable> {
+  const store = directoryStore(root);
   const log = createSqlitePageLog(join(root, 'state.sqlite'));
   const hand = new DatabaseSync(join(root, 'state.sqlite'));
   const run = (await log.head(exportName))?.active?.run;
-  const facts = (await readdir(join(root, folder, '.facts'))).toSorted();
   const entry = (page: number) =>
     row(hand, 'pages', `export = '${exportName}' AND run = '${run}' AND page = ${page}`, `entry of page ${page}`);
   return {
-    store: createDirectoryPageStore(root),
+    store,
     log,
     blindToSameSize: true,
     things: [
       row(hand, 'heads', `export = '${exportName}'`, 'head'),
       entry(1),
       entry(2),
-      ...facts.map((name) => file(root, `${folder}/.facts/${name}`, 'facts', 'text')),
+      ...[1, 2, 3].map((page) => factsRow(root, page)),
+      file(root, `${folder}/.facts.sqlite`, 'file of facts', 'bytes'),
       ...[1, 2, 3, 4, 9].map((page) => file(root, `${folder}/page-00000${page}.xml`, 'page', 'bytes')),
       file(root, `${folder}/manifest.json`, 'manifest', 'bytes'),
       file(root, `${exportName}/latest.json`, 'latest', 'text'),
@@ -104,6 +160,7 @@ async function halfWay(root: string): Promise<HalfWay & Disposable> {
     [Symbol.dispose]() {
       hand.close();
       log.close();
+      store.close();
     },
   };
 }

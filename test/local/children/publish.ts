@@ -6,6 +6,7 @@
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { relative } from 'node:path';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { asCursor, asRunId } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
@@ -41,7 +42,11 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   await store.find(identity.key);
 }
 
-/** Puts itself before every file operation that changes something. */
+/**
+ * Puts itself before every file operation that changes something, and behind those that sync while the thread goes on. What
+ * SQLite does to its files is beyond its reach: in their place stands each statement, which SQLite has carried out before
+ * the next step is taken.
+ */
 function sayEachStep(root: string, dieBefore: number): void {
   let steps = 0;
   const spools: string[] = [];
@@ -57,8 +62,16 @@ function sayEachStep(root: string, dieBefore: number): void {
     process.stdout.write(`${step} ${paths.map(nameOf).join(' to ')}\n`);
   };
 
-  const { openSync, closeSync, fsync, fsyncSync, linkSync, mkdirSync, renameSync, rmSync, writev } = fs;
+  const { openSync, closeSync, fdatasync, fsync, fsyncSync, linkSync, mkdirSync, renameSync, rmSync, writev } = fs;
   const opened = new Map<number, unknown>();
+  const sayBeforeAndAfter = (sync: typeof fs.fsync, descriptor: number, done: fs.NoParamCallback) => {
+    const path = opened.get(descriptor);
+    say(sync === fdatasync ? 'sync data' : 'sync', path);
+    sync(descriptor, (error) => {
+      if (error === null) say(sync === fdatasync ? 'synced data' : 'synced', path);
+      done(error);
+    });
+  };
   Object.assign(fs, {
     openSync(...[path, flags]: Parameters<typeof openSync>) {
       if (flags === 'wx') say('create', path);
@@ -74,9 +87,11 @@ function sayEachStep(root: string, dieBefore: number): void {
       say('write', opened.get(descriptor));
       writev(descriptor, ...more);
     },
+    fdatasync(descriptor: number, done: fs.NoParamCallback) {
+      sayBeforeAndAfter(fdatasync, descriptor, done);
+    },
     fsync(descriptor: number, done: fs.NoParamCallback) {
-      say('sync', opened.get(descriptor));
-      fsync(descriptor, done);
+      sayBeforeAndAfter(fsync, descriptor, done);
     },
     fsyncSync(descriptor: number) {
       say('sync', opened.get(descriptor));
@@ -100,4 +115,25 @@ function sayEachStep(root: string, dieBefore: number): void {
     },
   });
   syncBuiltinESMExports();
+
+  const exec = Reflect.get(DatabaseSync.prototype, 'exec') as (this: DatabaseSync, sql: string) => void;
+  const prepare = Reflect.get(DatabaseSync.prototype, 'prepare') as (this: DatabaseSync, sql: string) => StatementSync;
+  const sayStatement = (database: DatabaseSync, sql: string) =>
+    say(`${/\w+ ?\w*/.exec(sql)?.[0]} in`, database.location());
+  Object.assign(DatabaseSync.prototype, {
+    exec(this: DatabaseSync, sql: string) {
+      sayStatement(this, sql);
+      exec.call(this, sql);
+    },
+    prepare(this: DatabaseSync, sql: string) {
+      const statement = prepare.call(this, sql);
+      const run = statement.run.bind(statement);
+      return Object.assign(statement, {
+        run: (...values: Parameters<typeof run>) => {
+          sayStatement(this, sql);
+          return run(...values);
+        },
+      });
+    },
+  });
 }

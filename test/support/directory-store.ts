@@ -1,0 +1,9 @@
+/** A directory page store that lets go of its files when a test is done. */
+
+import { createDirectoryPageStore } from '../../lib/local/directory-page-store.ts';
+
+/** @example using store = directoryStore(directory.path); */
+export function directoryStore(root: string): ReturnType<typeof createDirectoryPageStore> & Disposable {
+  const store = createDirectoryPageStore(root);
+  return { ...store, [Symbol.dispose]: () => store.close() };
+}
