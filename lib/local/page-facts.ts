@@ -84,12 +84,20 @@ export function pageFactsIn(file: string): PageFactsFile {
 function open(file: string) {
   // "RXPF"
   const database: DatabaseSync = openSqliteFile(file, { applicationId: 0x52585046, version: 1, schema });
-  return attempt(file, () => ({
-    database,
-    onDisk: writesOnDisk(database, file),
-    insert: database.prepare('INSERT INTO facts (key, sha256, facts, seal) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING'),
-    select: database.prepare('SELECT facts, seal FROM facts WHERE key = ? AND sha256 = ?'),
-  }));
+  try {
+    return {
+      database,
+      onDisk: writesOnDisk(database, file),
+      insert: database.prepare(
+        'INSERT INTO facts (key, sha256, facts, seal) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+      ),
+      select: database.prepare('SELECT facts, seal FROM facts WHERE key = ? AND sha256 = ?'),
+    };
+  } catch (cause) {
+    // It would be opened again with every page, and stay open until it is collected.
+    database.close();
+    throw sqliteError(file, cause);
+  }
 }
 
 function attempt<T>(file: string, act: () => T): T {

@@ -152,5 +152,17 @@ describe('the facts of pages', () => {
         expect((await readdir(join(directory.path, folder))).sort()).toEqual(['.facts.sqlite', 'page-000001.xml']);
       }
     });
+
+    it('where they cannot be taken from it', async () => {
+      await using directory = await temporaryDirectory();
+      const file = join(directory.path, '.facts.sqlite');
+      const hand = new DatabaseSync(file);
+      hand.exec('PRAGMA application_id = 0x52585046; PRAGMA user_version = 1; CREATE TABLE other (it)');
+      hand.close();
+      const facts = pageFactsIn(file);
+      const looked = factsOf(aPageIdentity(), 'body');
+      for (let look = 0; look < 3; look += 1) expect(() => facts.read(looked)).toThrow('no such table');
+      expect(await openBelow(directory.path)).toEqual([]);
+    });
   });
 });
