@@ -6,7 +6,7 @@
  * behind each leaves:
  *
  *  1. the body into `.incoming/`, synced: a leftover there, swept away after a day
- *  2. at the same time its facts, synced: facts of a page that nobody sees
+ *  2. at the same time, if it is the page's turn, its facts, synced: facts of a page that nobody sees
  *  3. the page linked to its name, refused if that is taken: page and facts; only a power cut could still undo the name
  *  4. the page's directory synced: page and facts, for good
  *
@@ -84,8 +84,10 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
         const facts = { key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime };
 
         await ready(dirname(path));
-        const [factsAreOurs] = await Promise.all([factsBeside(path).add(facts), body.synced]);
+        // Not before: facts that were left of a page asked for in vain would be taken for those of the next such bytes, even
+        // where these were asked for with another cursor.
         await fetched.turn;
+        const [factsAreOurs] = await Promise.all([factsBeside(path).add(facts), body.synced]);
         const pageIsOurs = linkOnce(body.path, path);
         await syncDirectoryMeanwhile(dirname(path));
 
