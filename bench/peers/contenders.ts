@@ -47,7 +47,7 @@ export function peers(environments: ReadonlyMap<string, Environment | Missing>):
   const present: readonly Peer[] = [
     {
       name: ours,
-      checks: 'XML (saxes)',
+      checks: 'XML',
       mark: 'the manifest',
       look: manifests,
       command: (baseUrl, out) => [process.execPath, here('../floor/exporter.ts'), baseUrl, out],
