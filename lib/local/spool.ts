@@ -68,6 +68,7 @@ function create(folder: string): SpoolFile {
   let block: Uint8Array[] = [];
   let inBlock = 0;
   let writing = Promise.resolve();
+  let finishing = Promise.resolve();
 
   const write = async (): Promise<void> => {
     await writing;
@@ -76,6 +77,13 @@ function create(folder: string): SpoolFile {
     block = [];
     inBlock = 0;
   };
+  const finish = async (): Promise<void> => {
+    await write();
+    await writing;
+    await syncDescriptor(descriptor).catch((cause: unknown) => {
+      throw diskError('sync', path, cause);
+    });
+  };
   return {
     path,
     take(data) {
@@ -83,14 +91,13 @@ function create(folder: string): SpoolFile {
       inBlock += data.byteLength;
       return inBlock < blockBytes ? undefined : write();
     },
-    async sync() {
-      await write();
-      await writing;
-      await syncDescriptor(descriptor).catch((cause: unknown) => {
-        throw diskError('sync', path, cause);
-      });
+    sync() {
+      finishing = finish();
+      return finishing;
     },
     async remove() {
+      // The next file that is opened has the descriptor's number: what still waits for a thread would go into that.
+      await finishing.catch(() => {});
       await writing.catch(() => {});
       try {
         closeSync(descriptor);
