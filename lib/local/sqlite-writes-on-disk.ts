@@ -8,8 +8,10 @@
  */
 
 import { closeSync, fdatasync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
-import { diskError } from './durable-files.ts';
+import { isExportError } from '../core/errors.ts';
+import { diskError, syncDirectory } from './durable-files.ts';
 
 export interface WritesOnDisk {
   /** Resolves when all that was committed before would outlive a power cut. */
@@ -27,10 +29,10 @@ export function writesOnDisk(database: DatabaseSync, file: string): WritesOnDisk
     async ensure() {
       try {
         // SQLite makes it with the first write, and keeps it as long as a connection is open.
-        descriptor ??= openSync(`${file}-wal`, 'r+');
+        descriptor ??= openNamed(`${file}-wal`);
         await syncData(descriptor);
       } catch (cause) {
-        throw diskError('sync', `${file}-wal`, cause);
+        throw isExportError(cause) ? cause : diskError('sync', `${file}-wal`, cause);
       }
     },
     close() {
@@ -38,6 +40,12 @@ export function writesOnDisk(database: DatabaseSync, file: string): WritesOnDisk
       descriptor = undefined;
     },
   };
+}
+
+/** SQLite syncs the name of a file that it makes, but not of one that is there; and who made that may have been killed before. */
+function openNamed(wal: string): number {
+  syncDirectory(dirname(wal));
+  return openSync(wal, 'r+');
 }
 
 /** Not its times: the file is written over and over, and as long as it does not grow this is all there is to do. */

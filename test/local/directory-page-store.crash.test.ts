@@ -52,6 +52,8 @@ describe('a directory page store whose process dies', { timeout: 120_000 }, () =
       `PRAGMA synchronous in ${facts}`,
       // 2: the page's facts are on the disk before the page shows.
       `INSERT INTO in ${facts}`,
+      // Also the name of SQLite's file, once: a process that was killed may have made it.
+      `sync ${run}`,
       `sync data ${facts}-wal`,
       `synced data ${facts}-wal`,
       // 3 and 4: the page shows, and then stays.

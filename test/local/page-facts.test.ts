@@ -98,6 +98,42 @@ describe('the facts of pages', () => {
     two.close();
   });
 
+  it('rest on no name of a file that a killed process may have made and not brought to the disk', async () => {
+    await using directory = await temporaryDirectory();
+    const left = join(directory.path, 'left');
+    const found = join(directory.path, 'found');
+    for (const path of [left, found]) fs.mkdirSync(path);
+    const killed = pageFactsIn(join(left, '.facts.sqlite'));
+    await killed.add(factsOf(aPageIdentity({ page: 1 }), 'one'));
+    // As a process leaves them that is killed.
+    for (const name of fs.readdirSync(left)) fs.copyFileSync(join(left, name), join(found, name));
+    killed.close();
+
+    const next = pageFactsIn(join(found, '.facts.sqlite'));
+    const { fsyncSync, fdatasync } = fs;
+    const synced: string[] = [];
+    try {
+      Object.assign(fs, {
+        fsyncSync: (descriptor: number) => {
+          synced.push(fs.readlinkSync(`/proc/self/fd/${descriptor}`));
+          fsyncSync(descriptor);
+        },
+        fdatasync: (...parameters: Parameters<typeof fdatasync>) => {
+          synced.push(fs.readlinkSync(`/proc/self/fd/${parameters[0]}`));
+          fdatasync(...parameters);
+        },
+      });
+      syncBuiltinESMExports();
+      for (const page of [2, 3]) await next.add(factsOf(aPageIdentity({ page }), 'another'));
+    } finally {
+      Object.assign(fs, { fsyncSync, fdatasync });
+      syncBuiltinESMExports();
+    }
+    next.close();
+    const wal = join(found, '.facts.sqlite-wal');
+    expect(synced.slice(synced.indexOf(wal) - 1)).toEqual([found, wal, wal]);
+  });
+
   it('are taken by the next process as the last one left them, in one file', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, '.facts.sqlite');
