@@ -4,7 +4,7 @@
  * and the XML parser where the function needs them. No settings checked, no logs, no metrics, no guarantee.
  */
 
-import { mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundleFunction, type FunctionName, functionNames } from '../test/support/bundled-functions.ts';
@@ -12,6 +12,7 @@ import type { Bench, BenchOptions, Table } from './bench.ts';
 import { measuredProcess, type ProcessFigures } from './measured-process.ts';
 import { type Contender, figureOf, type Rounds, ratioOf, sideBySide } from './side-by-side.ts';
 import { asRatio, digits, withSpread } from './tables.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 /** Sizes stand for all rounds; the figures of each round by `built` and `leanest`. */
 interface ColdStart {
@@ -62,7 +63,7 @@ export const coldStart: Bench = {
 };
 
 async function measureColdStart(options: BenchOptions): Promise<Record<FunctionName, ColdStart>> {
-  const directory = await mkdtemp(join(tmpdir(), 'report-exporter-bench-'));
+  const directory = await temporaryFolder(join(tmpdir(), 'report-exporter-bench-'));
   try {
     const measured: Partial<Record<FunctionName, ColdStart>> = {};
     for (const name of functionNames) {

@@ -5,9 +5,10 @@
  */
 
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { temporaryFolder } from './temporary-folder.ts';
 
 export interface KeptOutputs extends AsyncDisposable {
   /** A new folder, on a disk that has nothing to do. */
@@ -15,7 +16,7 @@ export interface KeptOutputs extends AsyncDisposable {
 }
 
 export async function keptOutputs(): Promise<KeptOutputs> {
-  const root = await mkdtemp(join(process.cwd(), '.bench-'));
+  const root = await temporaryFolder(join(process.cwd(), '.bench-'));
   let folders = 0;
   return {
     async next() {

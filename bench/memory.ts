@@ -3,7 +3,7 @@
  * process of its own, over real sockets, and its peak is the kernel's own high-water mark.
  */
 
-import { mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { MillionPagesExported } from '../test/large/children/export-a-million-pages.ts';
@@ -13,6 +13,7 @@ import { measuredProcess, measuredScript, type ProcessFigures } from './measured
 import { type Path, paths, servicePages } from './memory/paths.ts';
 import { figureOf } from './side-by-side.ts';
 import { digits, withSpread } from './tables.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 const kilobyte = 1_000;
 const megabyte = 1_000_000;
@@ -121,7 +122,7 @@ async function measureBodiless(pageCounts: readonly number[], { say }: BenchOpti
 }
 
 async function exportBodiless(pages: number, nodeOptions: readonly string[]): Promise<ProcessFigures> {
-  const directory = await mkdtemp(join(await placeForManyPages(), 'report-exporter-bench-'));
+  const directory = await temporaryFolder(join(await placeForManyPages(), 'report-exporter-bench-'));
   try {
     const script = fileURLToPath(new URL('../test/large/children/export-a-million-pages.ts', import.meta.url));
     const startedAt = performance.now();

@@ -4,11 +4,12 @@
  */
 
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pageDocument } from '../page-document.ts';
 import { type PageService, startPageService } from '../page-service.ts';
+import { temporaryFolder } from '../temporary-folder.ts';
 import type { Peer } from './contenders.ts';
 import { startPeer } from './peer-process.ts';
 import type { Found } from './what-lies-there.ts';
@@ -143,7 +144,7 @@ async function undisturbed(peer: Peer, plan: KillPlan): Promise<Pace> {
 }
 
 async function inFolder<Result>(act: (out: string) => Promise<Result>): Promise<Result> {
-  const out = await mkdtemp(join(process.cwd(), '.bench-'));
+  const out = await temporaryFolder(join(process.cwd(), '.bench-'));
   try {
     return await act(out);
   } finally {

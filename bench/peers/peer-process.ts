@@ -2,11 +2,12 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { ProcessFigures } from '../measured-process.ts';
+import { temporaryFolder } from '../temporary-folder.ts';
 import type { Peer } from './contenders.ts';
 
 export interface PeerProcess {
@@ -39,7 +40,7 @@ export interface PeerFigures extends ProcessFigures {
 
 /** Runs it to its end. @throws Error with what it wrote to stderr where it fails */
 export async function measuredPeer(peer: Peer, baseUrl: string, out: string): Promise<PeerFigures> {
-  const folder = await mkdtemp(join(tmpdir(), 'bench-figures-'));
+  const folder = await temporaryFolder(join(tmpdir(), 'bench-figures-'));
   try {
     const startedAt = performance.now();
     const { ended } = startPeer(peer, baseUrl, out, { ...process.env, BENCH_FIGURES: folder });

@@ -47,7 +47,7 @@ async function environment(
     await readFile(mark);
     return { python };
   } catch {
-    if (!install) return { missing: `${requirement} is not installed; a run without --quick installs it` };
+    if (!install) return { missing: `${requirement} is not installed; a run without --quick tries to` };
   }
   say(`peers: installing ${requirement}`);
   try {
