@@ -81,7 +81,8 @@ export async function runStep(
     case 'ExportPage': {
       const turn = payload.input as Turn;
       using time = fetchTime(remainingMs(), patience, `page ${turn.page} of run ${turn.run}`, surroundings);
-      return await exportPage(needs, { turn, execution: payload.execution, ...time });
+      const { pagesInHand } = setting;
+      return await exportPage(needs, { turn, execution: payload.execution, pagesInHand, ...time });
     }
     case 'FinishRun':
       return finishRun(needs, { run: asRunId((payload.input as Turn).run), execution: payload.execution });

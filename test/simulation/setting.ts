@@ -25,6 +25,8 @@ export interface Setting {
 
 export interface ExportSetting {
   readonly settings: ExportSettings;
+  /** At once, where an invocation exports several pages: as in a function, or as in a local run. */
+  readonly pagesInHand: number;
   /** From one scheduled start to the next. */
   readonly everyMs: number;
   readonly cursorIn: 'query' | 'body';
@@ -95,6 +97,7 @@ function exportSettingFor(seed: string, name: string, pages: number, functionSke
       maxPages: 1_000,
       longestWait: 'PT1H',
     }),
+    pagesInHand: diceFor(seed, `pages in hand of ${name}`).pick([2, 2, 4]),
     everyMs: dice.pick([30 * minute, hour, hour]),
     cursorIn: dice.pick(['query', 'body']),
     service: {
