@@ -9,14 +9,14 @@
 
 import { followCursor } from './cycle.ts';
 import { ExportError, isExportError } from './errors.ts';
-import { type Walk, walkOn } from './export-walk.ts';
+import { type DraftEntry, type Walk, walkOn } from './export-walk.ts';
 import { ownedRun } from './head.ts';
 import { instantOf } from './instants.ts';
 import type { ExportDefinition, PageEntry, Run } from './model.ts';
 import { waitOrGiveUp } from './patience.ts';
-import type { PageIdentity, StepNeeds } from './ports.ts';
+import type { StepNeeds } from './ports.ts';
 import { restartRun } from './restart-run.ts';
-import { type CommittedPage, conflict } from './store-page.ts';
+import { conflict } from './store-page.ts';
 import type { Invocation, Turn } from './turn.ts';
 
 export type ExportPageNeeds = Pick<StepNeeds, 'definition' | 'service' | 'store' | 'log' | 'surroundings' | 'emit'>;
@@ -51,11 +51,11 @@ export async function exportPage(
   // Only behind a wait: a page that uses the budget up says so itself.
   if (turns >= definition.limits.turnsPerExecution) return { next: 'continue', ...turn };
   let newest = last;
-  const commit: Walk['commit'] = async (identity, stored, before) => {
-    newest = await logPage(needs, run, identity, stored, before);
+  const commit: Walk['commit'] = async (draft) => {
+    newest = await logPage(needs, draft);
     return newest;
   };
-  const walk: Walk = { run, execution: command.execution, last, commit, goesOn };
+  const walk: Walk = { run, execution: command.execution, last, draft: draftOf(run.export), commit, goesOn };
   try {
     return afterPage(definition, turn, await walkOn(needs, walk, command));
   } catch (error) {
@@ -80,22 +80,16 @@ function mustBeItsService({ run, request }: Run, definition: ExportDefinition): 
 }
 
 /** The second of the two writes: the page counts from here on. */
-async function logPage(
-  needs: ExportPageNeeds,
-  run: Run,
-  identity: PageIdentity,
-  committed: CommittedPage,
-  last: PageEntry | undefined,
-): Promise<PageEntry> {
-  const entry = await needs.log.append(entryOf(run, identity, committed, last, needs.surroundings.now()));
-  if (entry.sha256 !== committed.stored.sha256 || entry.nextCursor !== committed.nextCursor) {
-    throw conflict(identity, 'the page log names another');
+async function logPage(needs: ExportPageNeeds, draft: DraftEntry): Promise<PageEntry> {
+  const entry = await needs.log.append({ ...draft, loggedAt: instantOf(needs.surroundings.now()) });
+  if (entry.sha256 !== draft.sha256 || entry.nextCursor !== draft.nextCursor) {
+    throw conflict(draft, 'the page log names another');
   }
   needs.emit({
-    event: committed.timing === null ? 'page-adopted' : 'page-exported',
-    export: run.export,
-    run: run.run,
-    page: identity.page,
+    event: draft.timing === null ? 'page-adopted' : 'page-exported',
+    export: entry.export,
+    run: entry.run,
+    page: entry.page,
     bytes: entry.bytes,
     reports: entry.reports,
     totalReports: entry.totals.reports,
@@ -104,41 +98,36 @@ async function logPage(
   return entry;
 }
 
-function entryOf(
-  run: Run,
-  identity: PageIdentity,
-  { stored, nextCursor, timing }: CommittedPage,
-  last: PageEntry | undefined,
-  now: number,
-): PageEntry {
-  const before = last?.totals ?? { reports: 0, bytes: 0 };
-  const followed = nextCursor === null ? undefined : followCursor(last?.cycle ?? null, nextCursor);
-  const { key, bytes, sha256, revision, reports, serviceTime } = stored;
-  return {
-    export: run.export,
-    run: run.run,
-    page: identity.page,
-    key,
-    bytes,
-    sha256,
-    revision,
-    reports,
-    cursor: identity.cursor,
-    nextCursor,
-    serviceTime,
-    loggedAt: instantOf(now),
-    timing,
-    totals: {
-      reports: before.reports === null || reports === null ? null : before.reports + reports,
-      bytes: before.bytes + bytes,
-    },
-    cycle: followed?.state ?? null,
-    repeats: followed?.repeats ?? false,
+const draftOf =
+  (exportName: string): Walk['draft'] =>
+  ({ run, page, cursor }, { stored, nextCursor, timing }, last) => {
+    const before = last?.totals ?? { reports: 0, bytes: 0 };
+    const followed = nextCursor === null ? undefined : followCursor(last?.cycle ?? null, nextCursor);
+    const { key, bytes, sha256, revision, reports, serviceTime } = stored;
+    return {
+      export: exportName,
+      run,
+      page,
+      key,
+      bytes,
+      sha256,
+      revision,
+      reports,
+      cursor,
+      nextCursor,
+      serviceTime,
+      timing,
+      totals: {
+        reports: before.reports === null || reports === null ? null : before.reports + reports,
+        bytes: before.bytes + bytes,
+      },
+      cycle: followed?.state ?? null,
+      repeats: followed?.repeats ?? false,
+    };
   };
-}
 
 /** Whether a page follows at all: a last page, or a walk in circles, is for the answer to tell. */
-const goesOn = ({ nextCursor, repeats }: PageEntry): boolean => nextCursor !== null && !repeats;
+const goesOn = ({ nextCursor, repeats }: DraftEntry): boolean => nextCursor !== null && !repeats;
 
 /** How the run goes on behind a logged page. Depends on nothing but the entry, so a repetition answers the same. */
 function afterPage({ limits }: ExportDefinition, turn: Turn, entry: PageEntry): ExportPageOutcome {

@@ -3,8 +3,8 @@
  *
  * While a page is still on its way into the store, the next is asked for already: its cursor is known with the first
  * bytes of the answer. So a page takes as long as the slower of service and store, not as both. Two pages are in hand, or a
- * few, and none shows anywhere before the one before it is logged; so whatever is cut off leaves what a walk page by page
- * could have left.
+ * few. Each shows only when the one before it lies in the store for good, and is logged only when that one is: so whatever
+ * is cut off leaves a log without gaps and, behind it, a few pages that follow from it and from one another, to adopt.
  */
 
 import { ExportError, isExportError } from './errors.ts';
@@ -13,7 +13,7 @@ import { pageKey } from './layout.ts';
 import type { Cursor, PageEntry, Run } from './model.ts';
 import { keepingPatience } from './patience.ts';
 import type { PageIdentity, StepNeeds } from './ports.ts';
-import { type CommittedPage, type InTurn, storePage } from './store-page.ts';
+import { type InTurn, type PageInStore, storePage } from './store-page.ts';
 import type { Invocation } from './turn.ts';
 
 type WalkNeeds = Pick<StepNeeds, 'definition' | 'service' | 'store' | 'log' | 'surroundings' | 'emit'>;
@@ -23,11 +23,16 @@ export interface Walk {
   readonly execution: string;
   /** The page that was logged last. */
   readonly last: PageEntry | undefined;
-  /** Logs the page that is stored. */
-  readonly commit: (identity: PageIdentity, stored: CommittedPage, before: PageEntry | undefined) => Promise<PageEntry>;
+  /** What will be logged of a page that is stored, behind the one before it. */
+  readonly draft: (identity: PageIdentity, stored: PageInStore, before: DraftEntry | undefined) => DraftEntry;
+  /** Logs the page. */
+  readonly commit: (draft: DraftEntry) => Promise<PageEntry>;
   /** Whether a page follows. */
-  readonly goesOn: (entry: PageEntry) => boolean;
+  readonly goesOn: (entry: DraftEntry) => boolean;
 }
+
+/** An entry of the page log that has yet to be logged. */
+export type DraftEntry = Omit<PageEntry, 'loggedAt'>;
 
 /** A page's among those of the invocation. */
 interface Place {
@@ -35,12 +40,21 @@ interface Place {
   readonly mayBeThere: InTurn['mayBeThere'];
 }
 
+/** How far a page is; undefined is what stands before the first. */
+interface Progress<Entry, Draft> {
+  /** Resolves when it lies in the store, its own or another attempt's. */
+  readonly stored: Promise<Draft>;
+  /** Resolves when it is logged. */
+  readonly committed: Promise<Entry>;
+}
+
+type PageBefore = Progress<PageEntry | undefined, DraftEntry | undefined>;
+
 /** A page in hand. */
-interface PageInHand {
+interface PageInHand extends Progress<PageEntry, DraftEntry> {
   readonly identity: PageIdentity;
   /** Known once the page is being answered. */
   answer?: { readonly nextCursor: Cursor | null };
-  readonly committed: Promise<PageEntry>;
   /** Lets go of the page; nothing of it is stored. */
   readonly drop: (reason: unknown) => void;
 }
@@ -59,11 +73,11 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
   /** In their order, behind the current one. */
   const ahead: PageInHand[] = [];
   let isLettingGo = false;
-  let current = begin(last, Promise.resolve(last), { isFirst: true, mayBeThere: true });
+  let current = begin(last, behind(last), { isFirst: true, mayBeThere: true });
 
   function begin(
     { page, nextCursor }: Pick<PageEntry, 'page' | 'nextCursor'> = { page: 0, nextCursor: null },
-    before: Promise<PageEntry | undefined>,
+    before: PageBefore,
     place: Place,
   ): PageInHand {
     const identity: PageIdentity = {
@@ -74,27 +88,24 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
     };
     const dropping = new AbortController();
     if (command.signal?.aborted) dropping.abort(command.signal.reason);
+    const stored = storeInTurn(needs, walk, identity, before, place, { ...command, signal: dropping.signal }, answered);
+    const committed = commitBehind(before, stored, walk);
     const inHand: { -readonly [Name in keyof PageInHand]: PageInHand[Name] } = {
       identity,
+      stored,
+      committed,
       drop: (reason) => dropping.abort(reason),
-      committed: exportOne(
-        needs,
-        walk,
-        identity,
-        before,
-        place,
-        { ...command, signal: dropping.signal },
-        (answered) => {
-          inHand.answer = { nextCursor: answered };
-          askAhead();
-        },
-      ),
     };
     // It is waited for when its turn comes, and until then is nobody's error. What it said of the next counts no more.
-    inHand.committed.catch(() => {
+    committed.catch(() => {
       delete inHand.answer;
     });
     return inHand;
+
+    function answered(behindIt: Cursor | null): void {
+      inHand.answer = { nextCursor: behindIt };
+      askAhead();
+    }
   }
 
   /** Asks for the page behind the last one in hand, as soon as its cursor is known. */
@@ -104,7 +115,7 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
     const { page } = newest.identity;
     if (isLettingGo || 1 + ahead.length >= pagesInHand || nextCursor == null || page >= lastAllowed) return;
     if (command.hasTime?.() === false) return;
-    ahead.push(begin({ page, nextCursor }, newest.committed, { isFirst: false, mayBeThere: false }));
+    ahead.push(begin({ page, nextCursor }, newest, { isFirst: false, mayBeThere: false }));
   }
 
   async function letGoAhead(): Promise<void> {
@@ -145,7 +156,7 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
       }
       if (ahead.length === 0 && command.hasTime?.() === false) return entry;
       // Behind a page that another attempt has stored there may be more of them.
-      current = ahead.shift() ?? begin(entry, Promise.resolve(entry), { isFirst: false, mayBeThere: true });
+      current = ahead.shift() ?? begin(entry, behind(entry), { isFirst: false, mayBeThere: true });
       askAhead();
     }
   }
@@ -161,18 +172,19 @@ function isRepeated(error: unknown, { signal }: Invocation): boolean {
 /** Never seen outside: nobody waits for the page any more. */
 const letGoOf = new Error('the page is let go of');
 
-async function exportOne(
+/** Stores the page when the one before it is stored, and drafts its entry. */
+async function storeInTurn(
   needs: WalkNeeds,
   walk: Walk,
   identity: PageIdentity,
-  before: Promise<PageEntry | undefined>,
+  before: PageBefore,
   { isFirst, mayBeThere }: Place,
   command: Invocation,
   onAnswer: InTurn['onAnswer'],
-): Promise<PageEntry> {
+): Promise<DraftEntry> {
   // Beside the request, so that it costs no time: where the run is no longer its own, what comes is not stored.
   const owned = isFirst ? Promise.resolve() : stillOwned(needs, walk);
-  const turnComes = Promise.all([before, owned]).then(([entry]) => {
+  const turnComes = Promise.all([before.stored, owned]).then(([entry]) => {
     const ends = entry !== undefined && !walk.goesOn(entry);
     if (ends || (entry?.nextCursor ?? null) !== identity.cursor) throw outOfTurn(identity);
     command.signal?.throwIfAborted();
@@ -180,7 +192,21 @@ async function exportOne(
   turnComes.catch(() => {});
   const stored = await storePage(needs, walk.run, identity, command, { mayBeThere, turnComes, onAnswer });
   await turnComes;
-  return await walk.commit(identity, stored, await before);
+  return walk.draft(identity, stored, await before.stored);
+}
+
+/** Logs the page when it is stored and the one before it is logged. */
+async function commitBehind(before: PageBefore, stored: Promise<DraftEntry>, walk: Walk): Promise<PageEntry> {
+  // First, so that a page that is let go of has ended when this has.
+  const draft = await stored;
+  await before.committed;
+  return await walk.commit(draft);
+}
+
+/** What a page follows that is logged, or nothing. */
+function behind(entry: PageEntry | undefined): PageBefore {
+  const there = Promise.resolve(entry);
+  return { stored: there, committed: there };
 }
 
 async function stillOwned({ log, definition }: WalkNeeds, { run, execution }: Walk): Promise<void> {

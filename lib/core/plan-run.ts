@@ -3,7 +3,7 @@
 import { decide } from './begin-run.ts';
 import { isExportError } from './errors.ts';
 import { pageKey } from './layout.ts';
-import type { ExportRequest, Instant, PageEntry, Run, RunId } from './model.ts';
+import type { Cursor, ExportRequest, Instant, PageEntry, Run, RunId } from './model.ts';
 import type { StepNeeds, StoreReader } from './ports.ts';
 import { sinceOf } from './since.ts';
 import type { StartInput } from './start-input.ts';
@@ -27,7 +27,7 @@ export type Plan =
       readonly because: string;
       /** The page to ask for next; null where all are stored and the run only has to be published. */
       readonly page: number | null;
-      readonly cursor: string | null;
+      readonly cursor: Cursor | null;
       readonly request: ExportRequest;
     };
 
@@ -53,13 +53,17 @@ export async function planRun(needs: PlanNeeds, input: StartInput = {}): Promise
     }
     const failure = head.active?.lastFailure;
     const why = failure === undefined ? 'was cut off' : `failed (${failure.error})`;
-    const { page, cursor, isStored } = await nextPage(needs, run, last);
-    const stored = isStored ? '; the page behind its log is stored already, and only has to be logged' : '';
+    const { page, cursor, stored } = await nextPage(needs, run, last);
+    const storedAlready = [
+      '',
+      '; the page behind its log is stored already, and only has to be logged',
+      `; ${stored} pages behind its log are stored already, and only have to be logged`,
+    ][Math.min(stored, 2)];
     return {
       act,
       run: run.run,
       since,
-      because: `run ${run.run} ${why}, and goes on where it stopped${stored}`,
+      because: `run ${run.run} ${why}, and goes on where it stopped${storedAlready}`,
       page,
       cursor,
       request,
@@ -70,13 +74,27 @@ export async function planRun(needs: PlanNeeds, input: StartInput = {}): Promise
   }
 }
 
-/** The page that is asked for next: a former attempt may have stored the one behind the log, and then it is the one after. */
-async function nextPage({ store }: PlanNeeds, run: Run, last: PageEntry | undefined) {
-  if (last !== undefined && last.nextCursor === null) return { page: null, cursor: null, isStored: false };
-  const page = (last?.page ?? 0) + 1;
-  const found = await store.find(pageKey(run, page));
-  if (found?.nextCursor === null) return { page: null, cursor: null, isStored: true };
-  // A long cursor lies there as its hash alone, so the page is asked for again.
-  if (typeof found?.nextCursor === 'string') return { page: page + 1, cursor: found.nextCursor, isStored: true };
-  return { page, cursor: last?.nextCursor ?? null, isStored: false };
+/** The page that is asked for next: former attempts may have stored some behind the log, and then it is the one after. */
+async function nextPage({ store }: PlanNeeds, run: Run, last: PageEntry | undefined): Promise<NextPage> {
+  let page = last?.page ?? 0;
+  let cursor = last?.nextCursor ?? null;
+  let stored = 0;
+  while (page === 0 || cursor !== null) {
+    page += 1;
+    const found = await store.find(pageKey(run, page));
+    // A long cursor lies there as its hash alone, so the page is asked for again.
+    if (found === undefined || (found.nextCursor !== null && typeof found.nextCursor !== 'string')) {
+      return { page, cursor, stored };
+    }
+    cursor = found.nextCursor;
+    stored += 1;
+  }
+  return { page: null, cursor: null, stored };
+}
+
+interface NextPage {
+  readonly page: number | null;
+  readonly cursor: Cursor | null;
+  /** Pages that are stored already, and only have to be logged. */
+  readonly stored: number;
 }

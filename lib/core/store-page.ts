@@ -15,7 +15,7 @@ import type { Invocation } from './turn.ts';
 type StorePageNeeds = Pick<StepNeeds, 'definition' | 'service' | 'store' | 'surroundings' | 'emit'>;
 
 /** A page that lies in the store, whoever put it there, and the cursor that follows it. */
-export interface CommittedPage {
+export interface PageInStore {
   readonly stored: StoredPage;
   readonly nextCursor: Cursor | null;
   /** Of the request that brought it; null where a former or another attempt put it there: then it is adopted. */
@@ -32,7 +32,7 @@ export async function storePage(
   identity: PageIdentity,
   command: Invocation,
   { mayBeThere, turnComes, onAnswer }: InTurn,
-): Promise<CommittedPage> {
+): Promise<PageInStore> {
   const found = mayBeThere ? await needs.store.find(identity.key) : undefined;
   if (found !== undefined) {
     mustBelong(found, identity);
@@ -59,7 +59,7 @@ export interface InTurn {
    * none can, as they are stored in order, unless another attempt is at work: then it is met when the page is stored.
    */
   readonly mayBeThere: boolean;
-  /** Resolves when the page before is committed; rejects where this one must not be stored. */
+  /** Resolves when the page before is stored; rejects where this one must not be. */
   readonly turnComes: Promise<unknown>;
   /** Told of the cursor that follows, as soon as the page is being answered. It counts only once the page is stored. */
   readonly onAnswer: (nextCursor: Cursor | null) => void;

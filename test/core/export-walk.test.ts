@@ -5,7 +5,7 @@ import { beginRun } from '../../lib/core/begin-run.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { ExportPageOutcome } from '../../lib/core/export-page.ts';
 import { exportPage } from '../../lib/core/export-page.ts';
-import type { PageRequest, PageStore, ReportService, StepNeeds, Surroundings } from '../../lib/core/ports.ts';
+import type { PageLog, PageRequest, PageStore, ReportService, StepNeeds, Surroundings } from '../../lib/core/ports.ts';
 import type { Invocation, Turn } from '../../lib/core/turn.ts';
 import { aFetchedPage, collect } from '../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../support/export-bench.ts';
@@ -199,6 +199,7 @@ describe('an invocation of several pages', () => {
     const [bench, plain] = [25, 1].map((pages) => manyPages({ script: circle, limits: { maxPages: 50 } }, pages));
     for (const each of [bench, plain]) {
       expect(await each?.start()).toMatchObject({ status: 'failed', failed: { error: 'ContractError', pages: 7 } });
+      expect([...(each?.store.objects.keys() ?? [])]).toHaveLength(7);
     }
   });
 
@@ -258,11 +259,61 @@ describe('an invocation of several pages', () => {
     });
     await invoke(bench).catch(() => {});
     crashed.is = false;
-    expect([...bench.store.objects.keys()]).toHaveLength(1);
+    // The second page was stored while the first was to be logged.
+    expect([...bench.store.objects.keys()]).toHaveLength(2);
+    expect(await loggedPages(bench)).toEqual([]);
     const asked = bench.service.requests.length;
     expect(await invoke(bench)).toMatchObject({ next: 'finish' });
     const behind = bench.service.requests.slice(asked).map(({ cursor }: PageRequest) => cursor);
-    expect(behind).toEqual([2, 4, 6, 8].map(cursorAt));
+    expect(behind).toEqual([4, 6, 8].map(cursorAt));
+  });
+
+  it('stores a page while the one before is being logged, and logs it only behind that', async () => {
+    const bench = manyPages();
+    const gates = Array.from({ length: 6 }, () => Promise.withResolvers<void>());
+    const asked: number[] = [];
+    const log: PageLog = {
+      ...bench.log,
+      async append(entry) {
+        asked.push(entry.page);
+        await gates[entry.page]?.promise;
+        return await bench.log.append(entry);
+      },
+    };
+    const invoked = invoke(bench, { log });
+    await settled();
+    // Two are in hand, so the third is not even asked for.
+    expect([...bench.store.objects.keys()]).toHaveLength(2);
+    expect(bench.service.requests).toHaveLength(2);
+    expect(asked).toEqual([1]);
+    for (const gate of gates) gate.resolve();
+    expect(await invoked).toMatchObject({ next: 'finish' });
+    expect(asked).toEqual([1, 2, 3, 4, 5]);
+    expect(await loggedPages(bench)).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('logs nothing behind a page that cannot be logged, and has nothing under way when it says so', async () => {
+    const bench = manyPages();
+    const slow = slowStore(bench);
+    const log: PageLog = {
+      ...bench.log,
+      async append({ page }) {
+        if (page === 1) throw new ExportError('ServiceUnavailableError', 'the log is away');
+        throw new Error(`page ${page} is logged`);
+      },
+    };
+    let isOver = false;
+    const invoked = invoke(bench, { store: slow.store, log }).finally(() => {
+      isOver = true;
+    });
+    invoked.catch(() => {});
+    slow.release(1);
+    await settled();
+    expect(isOver).toBe(false);
+    slow.release(2);
+    await expect(invoked).rejects.toThrow('the log is away');
+    expect(await loggedPages(bench)).toEqual([]);
+    expect(await bench.start()).toMatchObject({ status: 'completed', result: { pages: 5 } });
   });
 
   it('takes the page that another attempt has stored for the truth, also about where the run goes', async () => {

@@ -8,6 +8,7 @@ import type { StartInput } from '../../lib/core/start-input.ts';
 import { anExportRequest, aRunId, at } from '../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions } from '../support/export-bench.ts';
 import { installedBench } from '../support/installed-bench.ts';
+import { createMemoryLog } from '../support/memory-adapters.ts';
 import { type Script, someReports } from '../support/scripted-service.ts';
 
 const refusing: Script = (_, nth) => {
@@ -94,6 +95,36 @@ describe('the plan', () => {
     const asked = bench.service.requests.length;
     await bench.start();
     expect(bench.service.requests[asked]?.cursor).toBe(planned.act === 'resume' ? planned.cursor : undefined);
+  });
+
+  it.each([
+    [9, 5],
+    [7, null],
+  ])('of a run of %d reports with four pages stored, but none logged, asks for page %s', async (reports, page) => {
+    let isLogDown = true;
+    const log = createMemoryLog();
+    const bench = anExportBench({
+      reports: someReports(reports),
+      size: 2,
+      limits: { pagesPerInvocation: 25 },
+    }).with({
+      log: {
+        ...log,
+        async append(entry) {
+          // Four pages are in hand, and lie in the store when the first cannot be logged.
+          while (bench.store.objects.size < 4) await new Promise(setImmediate);
+          if (isLogDown) throw new ExportError('ConfigurationError', 'no log');
+          return await log.append(entry);
+        },
+      },
+    });
+    expect((await bench.start()).status).toBe('failed');
+    const planned = await plan(bench);
+    expect(planned).toMatchObject({ act: 'resume', page, because: expect.stringContaining('4 pages behind its log') });
+    isLogDown = false;
+    const asked = bench.service.requests.length;
+    expect((await bench.start()).status).toBe('completed');
+    expect(bench.service.requests[asked]?.cursor).toBe((planned.act === 'resume' && planned.cursor) || undefined);
   });
 
   it('of a run with every page stored is to publish it', async () => {

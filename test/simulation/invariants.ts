@@ -129,14 +129,17 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     else onPage(exportOf(exportName), key, rest, object);
   }
 
-  function onPage({ name, service }: ExportWorld, key: string, rest: string, { body, metadata }: StoredObject): void {
+  function onPage(exported: ExportWorld, key: string, rest: string, { body, metadata }: StoredObject): void {
+    const { service } = exported;
     const [, run = '', digits = ''] = /^date=[\d-]{10}\/run=([^/]+)\/page-(\d{6})\.[a-z]+$/.exec(rest) ?? [];
     const page = Number(digits);
-    const before = entriesOf(name, run).find((entry) => entry.page === page - 1);
-    if (page !== 1 && before === undefined)
-      broken('pages are stored in order', `${key} comes before its predecessor is logged`);
+    const cursor = cursorBehind(exported, run, page - 1, key);
+    if (cursor === undefined) {
+      broken('pages are stored in order', `${key} comes before its predecessor is stored`);
+      return;
+    }
+    if (page !== 1 && cursor === null) broken('pages are stored in order', `${key} comes behind the last`);
     const sha256 = sha256Of(body);
-    const cursor = before?.nextCursor ?? null;
     const alike = service.given(cursor).filter((given) => given.sha256 === sha256);
     if (alike.length === 0)
       broken('a page is stored byte for byte', `${key} holds what was never given out for its cursor`);
@@ -145,6 +148,24 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     }
     if (!sameCursor(metadata, 'cursor', cursor)) broken('cursors chain', `${key} was asked for with another cursor`);
     if (metadata.run !== run || metadata.page !== String(page)) broken('a page says whose it is', key);
+  }
+
+  /** What a page went on with, by the log or by what is stored; null before the first, undefined where it is not there. */
+  function cursorBehind(
+    exported: ExportWorld,
+    run: string,
+    page: number,
+    keyBehind: string,
+  ): string | null | undefined {
+    if (page === 0) return null;
+    const logged = entriesOf(exported.name, run).find((entry) => entry.page === page);
+    if (logged !== undefined) return logged.nextCursor;
+    const key = keyBehind.replace(/\d{6}(?=\.[a-z]+$)/, String(page).padStart(6, '0'));
+    const stored = s3().objects.get(key);
+    const asked = stored && cursorBehind(exported, run, page - 1, key);
+    if (stored === undefined || asked === undefined) return undefined;
+    const given = exported.service.given(asked);
+    return given.find(({ nextCursor }) => sameCursor(stored.metadata, 'next-cursor', nextCursor))?.nextCursor;
   }
 
   function onManifest({ name, service, timeline }: ExportWorld, key: string, { body }: StoredObject): void {

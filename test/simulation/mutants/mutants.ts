@@ -389,9 +389,15 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/core/export-walk.ts',
-        find: '  await turnComes;\n  return await walk.commit(identity, stored, await before);',
-        replace: '  return await walk.commit(identity, stored, await before);',
+        find: '  await turnComes;\n  return walk.draft(',
+        replace: '  return walk.draft(',
       },
+    ],
+  },
+  {
+    name: 'a page that is asked for ahead is logged before its turn',
+    edits: [
+      { file: 'lib/core/export-walk.ts', find: '  await before.committed;\n', replace: '  void before.committed;\n' },
     ],
   },
   {
