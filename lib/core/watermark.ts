@@ -19,7 +19,8 @@ function earlier(ours: Instant, theirs: Instant | null): Instant {
 
 /**
  * Where the next run starts: the service's clock at the run's first response, ours where it sent none or one that cannot
- * be. It never moves back, and stays where the run began after it: moving it would leave out what lies between.
+ * be. It never moves back, and stays where the run began after the point from which the next one would ask: moving it
+ * would leave out what lies between, or what may yet show up there within the overlap.
  */
 export function watermarkAfter(
   head: Head,
@@ -35,8 +36,10 @@ export function watermarkAfter(
   const { serviceTime, loggedAt } = first;
   const believed = serviceTime !== null && epochMsOf(serviceTime) - epochMsOf(loggedAt) <= believableLeadMs;
   const reached = believed ? serviceTime : earlier(run.startedAt, serviceTime);
-  if (bound !== undefined && (epochMsOf(run.since) > epochMsOf(bound) || epochMsOf(reached) <= epochMsOf(bound))) {
-    return head.watermark;
+  if (bound !== undefined) {
+    const overlapMs = known !== undefined && since.from === 'watermark' ? since.overlapMs : 0;
+    const leavesGap = epochMsOf(run.since) > Math.max(0, epochMsOf(bound) - overlapMs);
+    if (leavesGap || epochMsOf(reached) <= epochMsOf(bound)) return head.watermark;
   }
   return { instant: reached, source, filter };
 }

@@ -24,4 +24,17 @@ describe('the watermark', () => {
     const first = aPageEntry({ serviceTime: at(serviceTime), loggedAt: at('2026-11-20T02:00:01Z') });
     expect(watermarkAfter(aHead(), anExportDefinition(), run, first)?.instant).toBe(expected);
   });
+
+  it.each([
+    ['reaches as far back as the next one would', '2026-11-20T00:50:00Z', '2026-11-20T02:00:00Z'],
+    // What was dated back to before that, and showed up since, no later run would ask for.
+    ['begins within the overlap', '2026-11-20T00:50:00.001Z', '2026-11-20T01:00:00Z'],
+  ])('behind a run that %s', (_, since, expected) => {
+    const definition = anExportDefinition({ since: { from: 'watermark', overlapMs: 600_000 } });
+    const run = aRun({ since: at(since) });
+    const { source, filter } = run.request;
+    const head = aHead({ watermark: { instant: at('2026-11-20T01:00:00Z'), source, filter } });
+    const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:00Z'), loggedAt: at('2026-11-20T02:00:01Z') });
+    expect(watermarkAfter(head, definition, run, first)?.instant).toBe(expected);
+  });
 });

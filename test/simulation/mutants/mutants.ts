@@ -120,8 +120,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/watermark.ts',
-        find: '(epochMsOf(run.since) > epochMsOf(bound) || epochMsOf(reached) <= epochMsOf(bound))',
-        replace: 'epochMsOf(reached) <= epochMsOf(bound)',
+        find: 'if (leavesGap || epochMsOf(reached)',
+        replace: 'if (epochMsOf(reached)',
       },
     ],
   },
@@ -130,8 +130,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/watermark.ts',
-        find: '(epochMsOf(run.since) > epochMsOf(bound) || epochMsOf(reached) <= epochMsOf(bound))',
-        replace: 'epochMsOf(run.since) > epochMsOf(bound)',
+        find: 'leavesGap || epochMsOf(reached) <= epochMsOf(bound)',
+        replace: 'leavesGap',
       },
     ],
   },
