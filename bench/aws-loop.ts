@@ -112,8 +112,8 @@ function modelTable(modelled: readonly Modelled[]): Table {
 }
 
 function notesOn(given: Latencies): readonly string[] {
-  const { transitionMs, invokeMs, dynamoReadMs, s3HeadMs } = given;
-  const turn = 2 * transitionMs + invokeMs + 2 * dynamoReadMs + s3HeadMs;
+  const { transitionMs, invokeMs, dynamoReadMs } = given;
+  const turn = 2 * transitionMs + invokeMs + 2 * dynamoReadMs;
   return [
     `Modelled with ${JSON.stringify(given)}; BENCH_LOOP sets others.`,
     `With K pages an invocation a page takes max(service, store) + (min(service, store) + ${turn} ms) / K: the last page's ` +

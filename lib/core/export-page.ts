@@ -38,6 +38,7 @@ export async function exportPage(
   const { definition, log } = needs;
   const run = ownedRun(await log.head(definition.name), command.execution, definition.name);
   mustBeItsService(run, definition);
+  const isOfTurn = run.run === command.turn.run;
   const last = await log.last(run);
   const { turns, waits } = command.turn;
   const page = (last?.page ?? 0) + 1;
@@ -45,7 +46,7 @@ export async function exportPage(
   if (last !== undefined) {
     const next = afterPage(definition, turn, last);
     // A repeated invocation finds its page logged: the answer follows from the log alone.
-    const logged = run.run === command.turn.run && last.page >= command.turn.page;
+    const logged = isOfTurn && last.page >= command.turn.page;
     if (logged || next.next === 'finish') return next;
   }
   // Only behind a wait: a page that uses the budget up says so itself.
@@ -55,7 +56,18 @@ export async function exportPage(
     newest = await logPage(needs, draft);
     return newest;
   };
-  const walk: Walk = { run, execution: command.execution, last, draft: draftOf(run.export), commit, goesOn };
+  // Behind a turn that ended well nothing is left. An attempt that is repeated may have left something, but asking for that
+  // would cost every turn what so seldom is of use: it is met when the page is stored.
+  const mayBeThere = turns === 0 || !isOfTurn;
+  const walk: Walk = {
+    run,
+    execution: command.execution,
+    last,
+    mayBeThere,
+    draft: draftOf(run.export),
+    commit,
+    goesOn,
+  };
   try {
     return afterPage(definition, turn, await walkOn(needs, walk, command));
   } catch (error) {

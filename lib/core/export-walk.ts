@@ -23,6 +23,8 @@ export interface Walk {
   readonly execution: string;
   /** The page that was logged last. */
   readonly last: PageEntry | undefined;
+  /** Whether a former attempt may well have left the page behind it in the store. */
+  readonly mayBeThere: boolean;
   /** What will be logged of a page that is stored, behind the one before it. */
   readonly draft: (identity: PageIdentity, stored: PageInStore, before: DraftEntry | undefined) => DraftEntry;
   /** Logs the page. */
@@ -73,7 +75,7 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
   /** In their order, behind the current one. */
   const ahead: PageInHand[] = [];
   let isLettingGo = false;
-  let current = begin(last, behind(last), { isFirst: true, mayBeThere: true });
+  let current = begin(last, behind(last), { isFirst: true, mayBeThere: walk.mayBeThere });
 
   function begin(
     { page, nextCursor }: Pick<PageEntry, 'page' | 'nextCursor'> = { page: 0, nextCursor: null },

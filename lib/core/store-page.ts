@@ -6,7 +6,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { ExportError } from './errors.ts';
+import { ExportError, isExportError } from './errors.ts';
 import type { Continuation, Cursor, PageTiming, Run, StoredPage } from './model.ts';
 import { fetchPatiently } from './patience.ts';
 import type { PageIdentity, StepNeeds } from './ports.ts';
@@ -31,15 +31,39 @@ export async function storePage(
   run: Run,
   identity: PageIdentity,
   command: Invocation,
-  { mayBeThere, turnComes, onAnswer }: InTurn,
+  place: InTurn,
 ): Promise<PageInStore> {
-  const found = mayBeThere ? await needs.store.find(identity.key) : undefined;
-  if (found !== undefined) {
-    mustBelong(found, identity);
-    const { nextCursor } = found;
-    if (nextCursor === null || typeof nextCursor === 'string') return { stored: found, nextCursor, timing: null };
-    // The store holds only the hash of a long cursor: asking again tells the cursor, and the hash tells if it is the one.
+  if (place.mayBeThere) {
+    const left = await leftBehind(needs, identity);
+    return left ?? (await fetchAndStore(needs, run, identity, command, place));
   }
+  try {
+    return await fetchAndStore(needs, run, identity, command, place);
+  } catch (error) {
+    // It may be refused because it was used already, by an attempt that stored what it brought.
+    const left = isExportError(error, 'CursorRejectedError') ? await leftBehind(needs, identity) : undefined;
+    if (left === undefined) throw error;
+    return left;
+  }
+}
+
+/** As a former attempt left it, unless it cannot tell how the walk goes on. */
+async function leftBehind({ store }: StorePageNeeds, identity: PageIdentity): Promise<PageInStore | undefined> {
+  const stored = await store.find(identity.key);
+  if (stored === undefined) return undefined;
+  mustBelong(stored, identity);
+  const { nextCursor } = stored;
+  // The store holds only the hash of a long cursor: asking again tells the cursor, and the hash tells if it is the one.
+  return nextCursor === null || typeof nextCursor === 'string' ? { stored, nextCursor, timing: null } : undefined;
+}
+
+async function fetchAndStore(
+  needs: StorePageNeeds,
+  run: Run,
+  identity: PageIdentity,
+  command: Invocation,
+  { turnComes, onAnswer }: InTurn,
+): Promise<PageInStore> {
   const { page: fetched, timing } = await fetchPatiently(needs, run, identity, command);
   onAnswer(fetched.nextCursor);
   const { stored, page } = await needs.store.put(identity, { ...fetched, turn: turnComes });
@@ -55,8 +79,8 @@ export async function storePage(
 /** How a page stands among those that one invocation exports. */
 export interface InTurn {
   /**
-   * Whether a former attempt may have left it in the store: the first, or one behind a page that was found there. Of others
-   * none can, as they are stored in order, unless another attempt is at work: then it is met when the page is stored.
+   * Whether a former attempt may well have left it in the store: the first of an execution, or one behind a page that was
+   * found there. Of others hardly ever: then it is met when the page is stored, or when the service refuses its cursor.
    */
   readonly mayBeThere: boolean;
   /** Resolves when the page before is stored; rejects where this one must not be. */

@@ -292,7 +292,9 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     // A start with another since may give up a run without a page, and the first may be logged while it does so.
     const unbegun =
       last === undefined || (input.since !== undefined && input.since !== before.since && last.page === 1);
-    const restarted = step === 'BeginRun' && (asked || unbegun || last?.repeats);
+    // No BeginRun gives up the very run that its execution has begun.
+    const others = before.startedBy !== payload.execution;
+    const restarted = step === 'BeginRun' && others && (asked || unbegun || last?.repeats);
     const cursorDropped =
       step === 'ExportPage' &&
       active?.cursorRestarts === before.cursorRestarts + 1 &&
