@@ -6,7 +6,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     // They need more than Node, `npm run test:aws` and `test:browser`, or minutes and gigabytes, `npm run test:large`.
     exclude: ['test/aws-e2e/**', 'test/browser/**', 'test/large/**'],
-    // What tests start as processes of their own comes up in two thirds of the time.
+    // Modules that they start with Node by themselves need not be compiled anew; the command line sees to its own.
     env: { NODE_COMPILE_CACHE: fileURLToPath(new URL('node_modules/.cache/tests', import.meta.url)) },
     setupFiles: ['test/support/fuzz-seed.ts'],
     // Two cores are what a small CI machine has; more workers only queue.

@@ -94,6 +94,8 @@ async function measureAll(cases: readonly Case[], options: BenchOptions): Promis
       options.say(`memory, ${one.label}, ${label}: ${what}`);
       const told = await into(service.baseUrl, nodeOptions);
       if (told.pages !== one.pages) throw new Error(`${label}: ${told.pages} pages of ${one.pages}`);
+      // All of it takes long, and may be stopped half-way.
+      options.say(`  ${digits(told.peakRssBytes / megabyte)} MB`);
       return told;
     };
     const taken = new Map<Path, ProcessFigures[]>(paths.map((path) => [path, []]));

@@ -9,9 +9,9 @@ import { createHash } from 'node:crypto';
 import { isExportError } from './errors.ts';
 import { type ExpectedPage, type Finding, pagesOfLog, pagesOfManifest } from './expected-pages.ts';
 import { epochMsOf } from './instants.ts';
-import { latestKey, pageAt, runFolder, runIdOf } from './layout.ts';
+import { latestKey, pageAt, pageKey, runFolder, runIdOf } from './layout.ts';
 import type { WalkedRun } from './manifest.ts';
-import type { StoredPage } from './model.ts';
+import type { Continuation, StoredPage } from './model.ts';
 import type { PageLog, StoreReader } from './ports.ts';
 import { type PublishedRun, readPointer } from './published-runs.ts';
 
@@ -98,7 +98,9 @@ async function auditWalk(
     }
   };
   await Promise.all(Array.from({ length: lanes }, lane));
-  await auditFolder(needs, run, sum.pages, isWhole);
+  const behind = await pagesBehind(needs, run, sum.pages);
+  if (isWhole) auditStrays(needs, behind, sum.pages);
+  else await auditUnlogged(needs, run, behind, sum.pages);
   return { ...sum, notes };
 }
 
@@ -143,31 +145,80 @@ function wrongFact({ run }: WalkedRun, { page, entry, isLast }: ExpectedPage, st
   return undefined;
 }
 
-function isSame(held: StoredPage['cursor'], cursor: string | null): boolean {
-  if (held === null || typeof held === 'string') return held === cursor;
-  return cursor !== null && held.sha256 === createHash('sha256').update(cursor).digest('hex');
+function isSame(held: Continuation, cursor: Continuation): boolean {
+  if (held === null || cursor === null) return held === cursor;
+  return typeof held === 'string' && typeof cursor === 'string' ? held === cursor : hashOf(held) === hashOf(cursor);
 }
 
-/** Pages that lie in the run's folder, but behind its last one: of an unfinished run one may just have been stored. */
-async function auditFolder({ store, log, onFinding }: AuditNeeds, run: WalkedRun, pages: number, isWhole: boolean) {
-  let allowed = isWhole ? pages : pages + 1;
+const hashOf = (cursor: NonNullable<Continuation>): string =>
+  typeof cursor === 'string' ? createHash('sha256').update(cursor).digest('hex') : cursor.sha256;
+
+/** By page, the keys that lie in the run's folder behind page `last`. */
+async function pagesBehind({ store }: AuditNeeds, run: WalkedRun, last: number): Promise<ReadonlyMap<number, string>> {
+  const behind = new Map<number, string>();
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
-    // An unfinished run may be under way, and have come further since its log was read.
-    if (!isWhole && page !== undefined && page > allowed) allowed = (await lastLogged(log, run, pages)) + 1;
-    if (page !== undefined && page > allowed) {
-      onFinding({ page, message: `${store.locate(key)} is there, but neither manifest nor log ends with it` });
-    }
+    if (page !== undefined && page > last) behind.set(page, key);
+  }
+  return behind;
+}
+
+/** `last` is where manifest or log end, with all that may lie behind it. */
+function auditStrays({ store, onFinding }: AuditNeeds, behind: ReadonlyMap<number, string>, last: number) {
+  for (const [page, key] of behind) {
+    if (page <= last) continue;
+    onFinding({ page, message: `${store.locate(key)} is there, but neither manifest nor log ends with it` });
   }
 }
 
-/** What the log cannot tell was found when it was walked. */
-async function lastLogged(log: PageLog, run: WalkedRun, known: number): Promise<number> {
+/**
+ * Of an unfinished run some pages may be stored that are not logged yet: each follows from the one before it. The run may
+ * be under way, and have come further since its log was read.
+ */
+async function auditUnlogged(needs: AuditNeeds, run: WalkedRun, behind: ReadonlyMap<number, string>, walked: number) {
+  if (behind.size === 0) return;
+  const { store, log, onFinding } = needs;
+  let { page, goesOn, cursor } = await lastLogged(log, run, walked);
   try {
-    return Math.max(known, (await log.last(run))?.page ?? 0);
+    // By what is there, not by the listing, which may have missed what came while it was made.
+    for (const most = Math.max(...behind.keys()); goesOn && page < most; page += 1) {
+      const stored = await store.find(pageKey(run, page + 1));
+      if (stored === undefined || !follows(stored, run, page + 1, cursor)) break;
+      cursor = stored.nextCursor;
+      goesOn = cursor !== null;
+    }
   } catch (error) {
     if (!isExportError(error, 'PageConflictError')) throw error;
-    return known;
+    page += 1;
+    onFinding({ page, message: error.message });
+  }
+  auditStrays(needs, behind, page);
+}
+
+/** `cursor` is undefined where it cannot be told. */
+function follows(stored: StoredPage, { run }: WalkedRun, page: number, cursor: Continuation | undefined): boolean {
+  return stored.run === run && stored.page === page && (cursor === undefined || isSame(stored.cursor, cursor));
+}
+
+interface LastLogged {
+  readonly page: number;
+  readonly goesOn: boolean;
+  /** With which the next page is asked for; undefined where the log cannot tell. */
+  readonly cursor: Continuation | undefined;
+}
+
+/** What the log cannot tell was found when it was walked. */
+async function lastLogged(log: PageLog, run: WalkedRun, known: number): Promise<LastLogged> {
+  try {
+    const last = await log.last(run);
+    if (last !== undefined && last.page >= known) {
+      const { page, nextCursor } = last;
+      return { page, goesOn: nextCursor !== null, cursor: nextCursor };
+    }
+    return { page: known, goesOn: true, cursor: known === 0 ? null : undefined };
+  } catch (error) {
+    if (!isExportError(error, 'PageConflictError')) throw error;
+    return { page: known, goesOn: true, cursor: undefined };
   }
 }
 

@@ -33,19 +33,22 @@ export async function storePage(
   command: Invocation,
   place: InTurn,
 ): Promise<PageInStore> {
-  if (place.mayBeThere) {
-    const left = await leftBehind(needs, identity);
-    return left ?? (await fetchAndStore(needs, run, identity, command, place));
-  }
+  const left = place.mayBeThere ? await leftBehind(needs, identity) : undefined;
+  if (left !== undefined) return left;
   try {
     return await fetchAndStore(needs, run, identity, command, place);
   } catch (error) {
-    // It may be refused because it was used already, by an attempt that stored what it brought.
-    const left = isExportError(error, 'CursorRejectedError') ? await leftBehind(needs, identity) : undefined;
-    if (left === undefined) throw error;
-    return left;
+    // The service may give no page for a cursor that an attempt has used already, and stored what it brought.
+    const mayBeRefused = isRefusal(error) && command.signal?.aborted !== true;
+    const stored = mayBeRefused ? await leftBehind(needs, identity) : undefined;
+    if (stored === undefined) throw error;
+    return stored;
   }
 }
+
+/** No page, and for all that can be told because of the cursor. Never what the store says of itself: that must be heard. */
+const isRefusal = (error: unknown): boolean =>
+  isExportError(error) && /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable)Error$/.test(error.name);
 
 /** As a former attempt left it, unless it cannot tell how the walk goes on. */
 async function leftBehind({ store }: StorePageNeeds, identity: PageIdentity): Promise<PageInStore | undefined> {

@@ -6,12 +6,14 @@ import { describe, expect, it } from 'vitest';
 import { type Audited, auditPublished, auditUnpublished } from '../../lib/core/audit-run.ts';
 import { ExportError, isExportError } from '../../lib/core/errors.ts';
 import type { Finding } from '../../lib/core/expected-pages.ts';
-import type { PageEntry } from '../../lib/core/model.ts';
-import type { PageLog } from '../../lib/core/ports.ts';
+import { pageKey } from '../../lib/core/layout.ts';
+import type { Cursor, PageEntry } from '../../lib/core/model.ts';
+import type { PageIdentity, PageLog } from '../../lib/core/ports.ts';
 import { publishedRun } from '../../lib/core/published-runs.ts';
-import { aCursor } from '../support/builders.ts';
+import { aCursor, aFetchedPage, aRunId } from '../support/builders.ts';
 import { anExportBench, type Bench } from '../support/export-bench.ts';
-import { someReports } from '../support/scripted-service.ts';
+import { createMemoryLog } from '../support/memory-adapters.ts';
+import { cursorAt, someReports } from '../support/scripted-service.ts';
 
 /** Three pages, published. */
 async function aPublishedRun(): Promise<Bench> {
@@ -251,11 +253,16 @@ describe('an unfinished run', () => {
         { store: bench.store, log: bench.log, onFinding: (each) => findings.push(each), onPage() {} },
         active,
       );
-    return { bench, active, findings, check };
+    /** As an invocation does that is cut off before it logs the page. */
+    const store = async (page: number, cursor: Cursor | null, changed: Partial<PageIdentity> = {}) => {
+      const identity = { key: pageKey(active, page), run: active.run, page, cursor, ...changed };
+      await bench.store.put(identity, aFetchedPage({ nextCursor: page < 9 ? cursorAt(100 + page) : null }));
+    };
+    return { bench, active, findings, check, store };
   }
 
   it('may come further while it is looked at', async () => {
-    const { bench, active, findings } = await anUnfinishedRun();
+    const { bench, active, findings, store } = await anUnfinishedRun();
     const pages: PageEntry[] = [];
     for await (const entry of bench.log.entries(active)) pages.push(entry);
     // As the log was when it was read: before its last page, and the folder has one more than that by now.
@@ -265,8 +272,7 @@ describe('an unfinished run', () => {
         yield* pages.slice(0, -1);
       },
     };
-    const stray = pageOf(bench, pages.length).replace(/\d\.xml$/, `${pages.length + 1}.xml`);
-    bench.store.objects.set(stray, '<r/>');
+    await store(pages.length + 1, pages.at(-1)?.nextCursor ?? null);
     const onFinding = (each: Finding) => findings.push(each);
     await auditUnpublished({ store: bench.store, log, onFinding, onPage() {} }, active);
     expect(findings).toEqual([]);
@@ -278,14 +284,55 @@ describe('an unfinished run', () => {
     expect(findings).toEqual([]);
   });
 
-  it('may have a page stored that is not logged yet, but not two', async () => {
-    const { bench, findings, check } = await anUnfinishedRun();
-    const next = pageOf(bench, 1).replace('page-000001', 'page-000003');
-    bench.store.objects.set(next, '<r/>');
+  it('may have pages stored that are not logged yet, as long as each follows from the one before', async () => {
+    const { findings, check, store } = await anUnfinishedRun();
+    await store(3, cursorAt(4));
+    await store(4, cursorAt(103));
+    await store(5, cursorAt(104));
     await check();
     expect(findings).toEqual([]);
-    bench.store.objects.set(next.replace('page-000003', 'page-000004'), '<r/>');
+    await store(7, cursorAt(106));
     await check();
-    expect(findings).toEqual([{ page: 4, message: expect.stringContaining('page-000004.xml is there') }]);
+    expect(findings).toEqual([{ page: 7, message: expect.stringContaining('page-000007.xml is there') }]);
+  });
+
+  it.each([
+    ['another cursor', 3, cursorAt(77), {}],
+    ['another run', 3, cursorAt(4), { run: aRunId() }],
+    ['another page', 3, cursorAt(4), { page: 9 }],
+    ['the last but one', 4, cursorAt(103), {}],
+  ])('but none of %s', async (_, page, cursor, changed) => {
+    const { findings, check, store } = await anUnfinishedRun();
+    await store(page, cursor, changed);
+    await check();
+    expect(findings).toEqual([{ page, message: expect.stringContaining(`page-00000${page}.xml is there`) }]);
+  });
+
+  it('has none behind its last page', async () => {
+    const { findings, check, store } = await anUnfinishedRun();
+    await store(3, cursorAt(4));
+    for (const page of [4, 5, 6, 7, 8, 9, 10]) await store(page, cursorAt(99 + page));
+    await check();
+    expect(findings).toEqual([{ page: 10, message: expect.stringContaining('page-000010.xml is there') }]);
+  });
+
+  it('may have pages stored before any is logged', async () => {
+    const log = createMemoryLog();
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { pagesPerInvocation: 25 } });
+    const down = bench.with({
+      log: {
+        ...log,
+        async append() {
+          while (bench.store.objects.size < 4) await new Promise(setImmediate);
+          throw new ExportError('ConfigurationError', 'no log');
+        },
+      },
+    });
+    expect((await down.start()).status).toBe('failed');
+    const { active } = await down.head();
+    const findings: Finding[] = [];
+    const needs = { store: down.store, log, onFinding: (each: Finding) => findings.push(each), onPage() {} };
+    expect(active && (await auditUnpublished(needs, active))).toMatchObject({ pages: 0 });
+    expect(findings).toEqual([]);
   });
 });

@@ -72,21 +72,24 @@ describe('a page stored but not logged', () => {
     expect(bench.events).toContainEqual(expect.objectContaining({ event: 'page-adopted', page: 2, totalReports: 4 }));
   });
 
-  it('is adopted by the next attempt also where the service takes its cursor only once', async () => {
-    const bench = anExportBench({
-      size: 2,
-      crash: offBehindPage2(),
-      script: (_, nth) => {
-        if (nth === 3) throw new ExportError('CursorRejectedError', 'it was used already');
-        return undefined;
-      },
-    });
-    const end = await run(bench);
-    if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
-    expect(bench.events.map(({ event }) => event)).not.toContain('run-restarted');
-    expect(bench.service.requests).toHaveLength(4);
-  });
+  it.each(['CursorRejectedError', 'RequestRejectedError', 'ContractError', 'ServiceUnavailableError'] as const)(
+    'is adopted by the next attempt also where the service takes its cursor only once, and answers %s',
+    async (name) => {
+      const bench = anExportBench({
+        size: 2,
+        crash: offBehindPage2(),
+        script: ({ cursor }, nth) => {
+          if (nth > 2 && cursor === cursorAt(2)) throw new ExportError(name, 'it was used already');
+          return undefined;
+        },
+      });
+      const end = await run(bench);
+      if (end.status !== 'completed') throw new Error(JSON.stringify(end));
+      expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+      expect(bench.events.map(({ event }) => event)).not.toContain('run-restarted');
+      expect(bench.service.requests).toHaveLength(4);
+    },
+  );
 
   it('whose cursor the store holds as a hash is asked for again, and the run goes on with that cursor', async () => {
     const bench = anExportBench({ size: 2, crash: offBehindPage2() });
