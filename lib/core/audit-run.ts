@@ -98,9 +98,7 @@ async function auditWalk(
     }
   };
   await Promise.all(Array.from({ length: lanes }, lane));
-  const behind = await pagesBehind(needs, run, sum.pages);
-  if (isWhole) auditStrays(needs, behind, sum.pages);
-  else await auditUnlogged(needs, run, behind, sum.pages);
+  await auditFolder(needs, run, sum.pages, isWhole);
   return { ...sum, notes };
 }
 
@@ -153,46 +151,46 @@ function isSame(held: Continuation, cursor: Continuation): boolean {
 const hashOf = (cursor: NonNullable<Continuation>): string =>
   typeof cursor === 'string' ? createHash('sha256').update(cursor).digest('hex') : cursor.sha256;
 
-/** By page, the keys that lie in the run's folder behind page `last`. */
-async function pagesBehind({ store }: AuditNeeds, run: WalkedRun, last: number): Promise<ReadonlyMap<number, string>> {
-  const behind = new Map<number, string>();
+/** Pages that lie in the run's folder, but behind its last one, by manifest or log. */
+async function auditFolder(needs: AuditNeeds, run: WalkedRun, pages: number, isWhole: boolean): Promise<void> {
+  const { store, onFinding } = needs;
+  const conflicts = new Set<number>();
+  let last = pages;
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageAt(run, key);
-    if (page !== undefined && page > last) behind.set(page, key);
-  }
-  return behind;
-}
-
-/** `last` is where manifest or log end, with all that may lie behind it. */
-function auditStrays({ store, onFinding }: AuditNeeds, behind: ReadonlyMap<number, string>, last: number) {
-  for (const [page, key] of behind) {
-    if (page <= last) continue;
+    if (page === undefined || page <= last) continue;
+    if (!isWhole) last = await lastStored(needs, run, pages, conflicts);
+    if (page <= last || conflicts.has(page)) continue;
     onFinding({ page, message: `${store.locate(key)} is there, but neither manifest nor log ends with it` });
   }
 }
 
 /**
- * Of an unfinished run some pages may be stored that are not logged yet: each follows from the one before it. The run may
- * be under way, and have come further since its log was read.
+ * The last page of an unfinished run: some may be stored that are not logged yet, each following from the one before it.
+ * The run may be under way, and have come further since its log was walked, or since this was asked before. Pages that
+ * cannot be read are added to `conflicts`, once.
  */
-async function auditUnlogged(needs: AuditNeeds, run: WalkedRun, behind: ReadonlyMap<number, string>, walked: number) {
-  if (behind.size === 0) return;
-  const { store, log, onFinding } = needs;
+async function lastStored(
+  { store, log, onFinding }: AuditNeeds,
+  run: WalkedRun,
+  walked: number,
+  conflicts: Set<number>,
+): Promise<number> {
   let { page, goesOn, cursor } = await lastLogged(log, run, walked);
   try {
-    // By what is there, not by the listing, which may have missed what came while it was made.
-    for (const most = Math.max(...behind.keys()); goesOn && page < most; page += 1) {
+    while (goesOn) {
       const stored = await store.find(pageKey(run, page + 1));
       if (stored === undefined || !follows(stored, run, page + 1, cursor)) break;
+      page += 1;
       cursor = stored.nextCursor;
       goesOn = cursor !== null;
     }
   } catch (error) {
     if (!isExportError(error, 'PageConflictError')) throw error;
-    page += 1;
-    onFinding({ page, message: error.message });
+    if (!conflicts.has(page + 1)) onFinding({ page: page + 1, message: error.message });
+    conflicts.add(page + 1);
   }
-  auditStrays(needs, behind, page);
+  return page;
 }
 
 /** `cursor` is undefined where it cannot be told. */
@@ -212,8 +210,8 @@ async function lastLogged(log: PageLog, run: WalkedRun, known: number): Promise<
   try {
     const last = await log.last(run);
     if (last !== undefined && last.page >= known) {
-      const { page, nextCursor } = last;
-      return { page, goesOn: nextCursor !== null, cursor: nextCursor };
+      const { page, nextCursor, repeats } = last;
+      return { page, goesOn: nextCursor !== null && !repeats, cursor: nextCursor };
     }
     return { page: known, goesOn: true, cursor: known === 0 ? null : undefined };
   } catch (error) {

@@ -38,12 +38,33 @@ export async function storePage(
   try {
     return await fetchAndStore(needs, run, identity, command, place);
   } catch (error) {
-    // The service may give no page for a cursor that an attempt has used already, and stored what it brought.
-    const mayBeRefused = isRefusal(error) && command.signal?.aborted !== true;
-    const stored = mayBeRefused ? await leftBehind(needs, identity) : undefined;
+    const stored = isRefusal(error) ? await usedBefore(needs, identity, command, place) : undefined;
     if (stored === undefined) throw error;
     return stored;
   }
+}
+
+/**
+ * The service may give no page for a cursor that an attempt has used already, and stored what it brought. Looked for in the
+ * page's turn, when it would be there. What goes wrong with looking is no news beside the refusal, but for a conflict.
+ */
+async function usedBefore(
+  needs: StorePageNeeds,
+  identity: PageIdentity,
+  { signal }: Invocation,
+  { turnComes, onAnswer }: InTurn,
+): Promise<PageInStore | undefined> {
+  // Whatever it has said of the next page.
+  onAnswer(null);
+  const isItsTurn = await turnComes.then(
+    () => true,
+    () => false,
+  );
+  if (!isItsTurn || signal?.aborted === true) return undefined;
+  return await leftBehind(needs, identity).catch((error: unknown) => {
+    if (isExportError(error, 'PageConflictError')) throw error;
+    return undefined;
+  });
 }
 
 /** No page, and for all that can be told because of the cursor. Never what the store says of itself: that must be heard. */

@@ -316,6 +316,54 @@ describe('an unfinished run', () => {
     expect(findings).toEqual([{ page: 10, message: expect.stringContaining('page-000010.xml is there') }]);
   });
 
+  it('is looked at however many pages lie behind what can be read of its log', async () => {
+    const { bench, active, findings } = await anUnfinishedRun();
+    const unreadable = new ExportError('PageConflictError', 'The log was edited');
+    const log: PageLog = {
+      ...bench.log,
+      entries() {
+        throw unreadable;
+      },
+      async last() {
+        throw unreadable;
+      },
+    };
+    const folder = pageKey(active, 1).replace(/[^/]+$/, '');
+    const store = {
+      ...bench.store,
+      find: async () => undefined,
+      async *list() {
+        for (let page = 1; page <= 200_000; page += 1) {
+          yield { key: `${folder}page-${String(page).padStart(6, '0')}.xml`, bytes: 1, revision: null };
+        }
+      },
+    };
+    await auditUnpublished({ store, log, onFinding: (each) => findings.push(each), onPage() {} }, active);
+    expect(findings).toHaveLength(200_001);
+    expect(findings[0]?.message).toBe('The log was edited');
+  });
+
+  it('tells once of a page that cannot be read, and of what lies behind it', async () => {
+    const { bench, active, findings, store } = await anUnfinishedRun();
+    for (const [page, cursor] of [
+      [3, 4],
+      [4, 103],
+      [5, 104],
+    ] as const)
+      await store(page, cursorAt(cursor));
+    const edited = pageKey(active, 4);
+    const find = async (key: string) => {
+      if (key === edited) throw new ExportError('PageConflictError', 'page 4 was edited');
+      return await bench.store.find(key);
+    };
+    const needs = { store: { ...bench.store, find }, log: bench.log, onPage() {} };
+    await auditUnpublished({ ...needs, onFinding: (each) => findings.push(each) }, active);
+    expect(findings).toEqual([
+      { page: 4, message: 'page 4 was edited' },
+      { page: 5, message: expect.stringContaining('page-000005.xml is there') },
+    ]);
+  });
+
   it('may have pages stored before any is logged', async () => {
     const log = createMemoryLog();
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { pagesPerInvocation: 25 } });

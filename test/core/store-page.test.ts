@@ -91,6 +91,26 @@ describe('a page stored but not logged', () => {
     },
   );
 
+  it('does not hide that the service is unavailable where the store is, too', async () => {
+    const bench = anExportBench({
+      size: 2,
+      crash: offBehindPage2(),
+      script: ({ cursor }, nth) => {
+        if (nth > 2 && cursor === cursorAt(2)) throw new ExportError('RequestRejectedError', 'it was used already');
+        return undefined;
+      },
+    });
+    let looks = 0;
+    const find = async (key: string) => {
+      looks += 1;
+      if (key.endsWith('page-000002.xml')) throw new ExportError('ConfigurationError', 'no bucket');
+      return await bench.store.find(key);
+    };
+    const end = await run(bench, { ...bench.store, find });
+    expect(end).toMatchObject({ status: 'failed', failed: { error: 'RequestRejectedError' } });
+    expect(looks).toBeGreaterThan(1);
+  });
+
   it('whose cursor the store holds as a hash is asked for again, and the run goes on with that cursor', async () => {
     const bench = anExportBench({ size: 2, crash: offBehindPage2() });
     const end = await run(bench, hashing(bench.store));
