@@ -13,8 +13,9 @@ import { createDynamoPageLog } from '../../lib/aws/dynamodb-page-log.ts';
 import { lambdaSurroundings } from '../../lib/aws/lambda-surroundings.ts';
 import { createS3Client } from '../../lib/aws/s3-client.ts';
 import { createS3PageStore } from '../../lib/aws/s3-page-store.ts';
+import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry } from '../../lib/core/model.ts';
-import type { PageLog, PageStore } from '../../lib/core/ports.ts';
+import type { PageLog, PageStore, StepNeeds } from '../../lib/core/ports.ts';
 import { interpretExecution } from '../../lib/local/interpret-execution.ts';
 import { createSqlitePageLog } from '../../lib/local/sqlite-page-log.ts';
 import { anExportDefinition, anExportRequest, collect } from '../support/builders.ts';
@@ -99,7 +100,7 @@ async function onThisMachine(): Promise<World> {
   };
 }
 
-/** The log of a process that dies, once for each page, when the page lies in the store and is about to be logged. */
+/** The log of an execution that dies, once for each page, when the page lies in the store and is about to be logged. */
 function dyingBeforeEachPageIsLogged(log: PageLog): PageLog {
   const died = new Set<number>();
   return {
@@ -107,7 +108,7 @@ function dyingBeforeEachPageIsLogged(log: PageLog): PageLog {
     async append(entry) {
       if (died.has(entry.page)) return log.append(entry);
       died.add(entry.page);
-      throw new Error('killed');
+      throw new ExportError('ConfigurationError', 'killed');
     },
   };
 }
@@ -138,19 +139,18 @@ async function walk(world: World, cursorIn: 'query' | 'body') {
   });
   await using client = clientFor(server, { cursorIn });
   const definition = anExportDefinition({ request: anExportRequest({ source: 'test' }) });
-  const end = await interpretExecution(
-    {
-      definition,
-      service: client,
-      store: world.store,
-      log: dyingBeforeEachPageIsLogged(world.log),
-      executions: { isRunning: async () => false },
-      surroundings: lambdaSurroundings,
-      emit: () => {},
-    },
-    { name: 'walk', input: {} },
-    { pauseSeconds: 0 },
-  );
+  const needs: StepNeeds = {
+    definition,
+    service: client,
+    store: world.store,
+    log: dyingBeforeEachPageIsLogged(world.log),
+    executions: { isRunning: async () => false },
+    surroundings: lambdaSurroundings,
+    emit: () => {},
+  };
+  const execute = (nth: number) => interpretExecution(needs, { name: `walk-${nth}`, input: {} }, { pauseSeconds: 0 });
+  let end = await execute(0);
+  for (let nth = 1; nth <= cursors.length + 1 && end.status !== 'completed'; nth += 1) end = await execute(nth);
   if (end.status !== 'completed') throw new Error(JSON.stringify(end));
   const entries = await collect(world.log.entries({ export: definition.name, run: end.result.run }));
   const manifest = JSON.parse(await world.read(end.result.manifest)) as Manifest;
