@@ -81,7 +81,8 @@ describe('a page of 2 GB', () => {
     expect(exported.logged?.page).toBe(1);
     const { asked, objects } = await swallowedBy(s3);
     expect(Object.keys(objects)).toEqual([`pages/${exported.logged?.key}`]);
-    expect(tally(asked)).toEqual({ 'HeadObject 404': 1, 'PutObject 200': 1 });
+    // The second look is for what an attempt before may have stored, as the service gives no page.
+    expect(tally(asked)).toEqual({ 'HeadObject 404': 2, 'PutObject 200': 1 });
     expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(mostGrowth);
   });
 

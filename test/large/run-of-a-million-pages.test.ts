@@ -85,7 +85,9 @@ describe('a run of a million pages', () => {
     const lost = pages + struck['lost-before-storing'];
     expect(told.fetched).toBeGreaterThan(lost);
     expect(told.fetched).toBeLessThanOrEqual(lost + struck['lost-after-storing']);
-    expect(told.adopted).toBe(struck['lost-after-storing']);
+    // Asked for again, it may be lost once more behind the store: it is adopted all the same, once.
+    expect(told.adopted).toBeLessThanOrEqual(struck['lost-after-storing']);
+    expect(told.adopted).toBeGreaterThan(struck['lost-after-storing'] * 0.95);
     expect(told.waits).toBe(struck.throttled);
     // And once for the pointer to the manifest.
     const failures = Object.values(struck).reduce((sum, count) => sum + count) - struck.throttled;
