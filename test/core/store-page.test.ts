@@ -91,7 +91,7 @@ describe('a page stored but not logged', () => {
     },
   );
 
-  it('does not hide that the service is unavailable where the store is, too', async () => {
+  it('does not hide what the service said where looking into the store fails, too', async () => {
     const bench = anExportBench({
       size: 2,
       crash: offBehindPage2(),
