@@ -9,7 +9,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { SaxesParser } from 'saxes';
-import { createXmlCheck } from '../lib/report-service/xml-check.ts';
+import { createXmlCheck } from '../lib/report-service/xml/well-formedness.ts';
 import type { Bench, BenchOptions, Table } from './bench.ts';
 import { type Contender, figureOf, type Rounds, ratioOf, sideBySide } from './side-by-side.ts';
 import { asRatio, digits, withSpread } from './tables.ts';

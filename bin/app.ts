@@ -2,8 +2,8 @@
 
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { contextKey, deploymentSettings } from '../lib/cdk/deployment-settings.ts';
-import { ReportExporterStack } from '../lib/cdk/report-exporter-stack.ts';
+import { contextKey, deploymentSettings } from '../lib/cdk/settings/deployment-settings.ts';
+import { ReportExporterStack } from '../lib/cdk/stack.ts';
 
 const app = new App();
 try {

@@ -3,13 +3,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import type { AbandonOptions, Asking } from '../lib/operator/abandon-command.ts';
-import type { CommandWorld, PlaceOptions } from '../lib/operator/command-world.ts';
-import type { PagesOptions } from '../lib/operator/pages-command.ts';
-import type { ReportOptions } from '../lib/operator/report-command.ts';
-import type { StartOptions } from '../lib/operator/start-command.ts';
-import type { StatusOptions } from '../lib/operator/status-command.ts';
-import type { VerifyOptions } from '../lib/operator/verify-command.ts';
+import type { AbandonOptions, Asking } from '../lib/operator/commands/abandon.ts';
+import type { PagesOptions } from '../lib/operator/commands/pages.ts';
+import type { ReportOptions } from '../lib/operator/commands/report.ts';
+import type { StartOptions } from '../lib/operator/commands/start.ts';
+import type { StatusOptions } from '../lib/operator/commands/status.ts';
+import type { VerifyOptions } from '../lib/operator/commands/verify.ts';
+import type { CommandWorld, PlaceOptions } from '../lib/operator/context.ts';
 import { problemsIn, withValue } from './command-options.ts';
 
 /** `end` is told each command's exit status. */
@@ -36,7 +36,7 @@ Exit status: 0, or 1 where an export's state cannot be read, 2 wrong usage or no
     )
     .action(
       doing<StatusOptions>(end, async (name, options, problems) => {
-        const { statusCommand } = await import('../lib/operator/status-command.ts');
+        const { statusCommand } = await import('../lib/operator/commands/status.ts');
         return await statusCommand(name, options, problems, world);
       }),
     );
@@ -61,7 +61,7 @@ Exit status: that of the run: 0 completed, skipped, or started and not followed,
     )
     .action(
       doing<StartOptions>(end, async (name, options, problems) => {
-        const { startCommand } = await import('../lib/operator/start-command.ts');
+        const { startCommand } = await import('../lib/operator/commands/start.ts');
         return await startCommand(name, options, problems, world);
       }),
     );
@@ -82,7 +82,7 @@ Exit status: 0 all is as it was exported, 1 something is wrong, 2 wrong usage or
     )
     .action(
       doing<VerifyOptions>(end, async (name, options, problems) => {
-        const { verifyCommand } = await import('../lib/operator/verify-command.ts');
+        const { verifyCommand } = await import('../lib/operator/commands/verify.ts');
         return await verifyCommand(name, options, problems, world);
       }),
     );
@@ -106,7 +106,7 @@ Exit status: 0, 1 a page is gone, 2 wrong usage or nothing published.`,
     )
     .action(
       doing<PagesOptions>(end, async (name, options, problems) => {
-        const { pagesCommand } = await import('../lib/operator/pages-command.ts');
+        const { pagesCommand } = await import('../lib/operator/commands/pages.ts');
         return await pagesCommand(name, options, problems, world);
       }),
     );
@@ -124,7 +124,7 @@ Exit status: 0, or 1 where a start would fail, 2 wrong usage.`,
     )
     .action(
       doing<PlaceOptions>(end, async (name, options, problems) => {
-        const { planCommand } = await import('../lib/operator/plan-command.ts');
+        const { planCommand } = await import('../lib/operator/commands/plan.ts');
         return await planCommand(name, options, problems, world);
       }),
     );
@@ -142,7 +142,7 @@ Exit status: 0 given up, 1 not meant, 2 wrong usage or nothing to give up.`,
     )
     .action(
       doing<AbandonOptions>(end, async (name, options, problems) => {
-        const { abandonCommand } = await import('../lib/operator/abandon-command.ts');
+        const { abandonCommand } = await import('../lib/operator/commands/abandon.ts');
         return await abandonCommand(name, options, problems, world);
       }),
     );
@@ -163,7 +163,7 @@ Exit status: 0, or 1 where something stands in the way, 2 wrong usage or nothing
     )
     .action(
       doing<PlaceOptions>(end, async (name, options, problems) => {
-        const { doctorCommand } = await import('../lib/operator/doctor-command.ts');
+        const { doctorCommand } = await import('../lib/operator/commands/doctor.ts');
         return await doctorCommand(name, { ...options, version: versionIn(packageFile) }, problems, world);
       }),
     );
@@ -184,7 +184,7 @@ Exit status: 0, 2 wrong usage or no such run.`,
     )
     .action(
       doing<ReportOptions>(end, async (name, options, problems) => {
-        const { reportCommand } = await import('../lib/operator/report-command.ts');
+        const { reportCommand } = await import('../lib/operator/commands/report.ts');
         return await reportCommand(name, options, problems, world);
       }),
     );

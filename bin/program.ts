@@ -1,11 +1,11 @@
 /** The command line: reads the words, and hands them to the command, which is loaded when it is called. */
 
 import { Command, CommanderError } from 'commander';
-import type { Asking } from '../lib/operator/abandon-command.ts';
-import type { CommandWorld } from '../lib/operator/command-world.ts';
+import type { Asking } from '../lib/operator/commands/abandon.ts';
+import type { ServiceOptions } from '../lib/operator/commands/service.ts';
+import type { CommandWorld } from '../lib/operator/context.ts';
 import { exitStatuses } from '../lib/operator/exit-statuses.ts';
-import type { LocalOptions } from '../lib/operator/local-settings.ts';
-import type { ServiceOptions } from '../lib/operator/service-command.ts';
+import type { LocalOptions } from '../lib/operator/run-options.ts';
 import { problemsIn, withValue } from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';
 
@@ -71,7 +71,7 @@ Exit status: 0 completed or skipped, 1 the run failed, 2 wrong usage or settings
     .allowExcessArguments()
     .action(async (_: unknown, command: Command) => {
       const problems = problemsIn(command);
-      const { localCommand } = await import('../lib/operator/local-command.ts');
+      const { localCommand } = await import('../lib/operator/commands/local.ts');
       status = await localCommand(command.opts<LocalOptions>(), problems, world);
     });
 
@@ -106,7 +106,7 @@ Examples:
     .allowExcessArguments()
     .action(async (_: unknown, command: Command) => {
       const problems = problemsIn(command);
-      const { serviceCommand } = await import('../lib/operator/service-command.ts');
+      const { serviceCommand } = await import('../lib/operator/commands/service.ts');
       status = await serviceCommand(command.opts<ServiceOptions>(), problems, world);
     });
 

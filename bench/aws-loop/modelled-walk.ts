@@ -5,16 +5,16 @@
  * apart, in real time.
  */
 
-import { fetchTime } from '../../lib/aws/invocation-time.ts';
+import { fetchTime } from '../../lib/aws/lambda/invocation-deadline.ts';
 import { functionLimits } from '../../lib/cdk/function-limits.ts';
-import { beginRun } from '../../lib/core/begin-run.ts';
-import { exportPage } from '../../lib/core/export-page.ts';
-import { failRun } from '../../lib/core/fail-run.ts';
-import { finishRun } from '../../lib/core/finish-run.ts';
 import { asRunId } from '../../lib/core/model.ts';
 import type { StepNeeds } from '../../lib/core/ports.ts';
-import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings.ts';
-import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine.ts';
+import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
+import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine/definition.ts';
+import { beginRun } from '../../lib/core/steps/begin-run.ts';
+import { exportPage } from '../../lib/core/steps/export-page.ts';
+import { failRun } from '../../lib/core/steps/fail-run.ts';
+import { finishRun } from '../../lib/core/steps/finish-run.ts';
 import type { Turn } from '../../lib/core/turn.ts';
 import { createStepFunctions, type TaskCall, TaskFailure } from '../../test/simulation/step-functions.ts';
 import { createTimeline, type Timeline } from '../../test/simulation/virtual-time.ts';

@@ -1,7 +1,7 @@
 /** The local export as `npm start` makes it, from its first page to its manifest, but for the terminal. */
 
-import { directoryExport } from '../../lib/local/directory-installation.ts';
-import { realSurroundings } from '../../lib/local/run-locally.ts';
+import { directoryExport } from '../../lib/local/deployment.ts';
+import { realSurroundings } from '../../lib/local/run.ts';
 import { measuring } from '../measured-process.ts';
 
 const [baseUrl = '', out = '', more = '{}'] = process.argv.slice(2);

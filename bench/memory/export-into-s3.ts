@@ -2,7 +2,7 @@
 
 import { beginRunHandler } from '../../lib/aws/begin-run-handler.ts';
 import { exportPageHandler } from '../../lib/aws/export-page-handler.ts';
-import type { ExportPageOutcome } from '../../lib/core/export-page.ts';
+import type { ExportPageOutcome } from '../../lib/core/steps/export-page.ts';
 import { executionArn } from '../../test/support/function-machine.ts';
 import { measuring } from '../measured-process.ts';
 

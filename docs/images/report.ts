@@ -2,9 +2,9 @@
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { runReportHtml } from '../../lib/operator/report/run-report-html.ts';
+import { runReportHtml } from '../../lib/operator/run-report/page.ts';
 import { launchChromium, openFile } from '../../test/browser/chromium.ts';
-import { eventfulRun, reportOn } from '../../test/operator/report/example-runs.ts';
+import { eventfulRun, reportOn } from '../../test/operator/run-report/example-runs.ts';
 import { temporaryDirectory } from '../../test/support/temporary-directory.ts';
 
 await using directory = await temporaryDirectory();

@@ -1,12 +1,12 @@
 /** BeginRun as a function: a new run, the rest of an unfinished one, or nothing. */
 
 import { SFNClient } from '@aws-sdk/client-sfn';
-import { type BeginRunOutcome, beginRun } from '../core/begin-run.ts';
-import { readFunctionEnvironment } from '../core/function-environment.ts';
-import { createExecutions } from './executions.ts';
-import { sdkSettings } from './sdk-settings.ts';
-import { type Environment, type StepHandler, stepHandler } from './step-handler.ts';
-import { stepNeeds, stepVariables } from './step-needs.ts';
+import { readFunctionEnvironment } from '../core/settings/environment.ts';
+import { type BeginRunOutcome, beginRun } from '../core/steps/begin-run.ts';
+import { stepNeeds, stepVariables } from './lambda/dependencies.ts';
+import { type Environment, type StepHandler, stepHandler } from './lambda/step-handler.ts';
+import { sdkSettings } from './sdk-config.ts';
+import { createExecutions } from './step-functions/executions.ts';
 
 export function beginRunHandler(env: Environment): StepHandler<BeginRunOutcome> {
   return stepHandler((telemetry) => {

@@ -1,19 +1,19 @@
 /** ExportPage as a function: fetches, stores and logs a page, or some, within the time the invocation has. */
 
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { type ExportPageOutcome, exportPage } from '../core/export-page.ts';
-import { readFunctionEnvironment } from '../core/function-environment.ts';
 import type { Clock, ReportService } from '../core/ports.ts';
+import { readFunctionEnvironment } from '../core/settings/environment.ts';
+import { type ExportPageOutcome, exportPage } from '../core/steps/export-page.ts';
 import type { Turn } from '../core/turn.ts';
-import { createReportServiceClient } from '../report-service/client.ts';
-import { limitsOf } from '../report-service/limits.ts';
-import { fetchTime } from './invocation-time.ts';
-import { createS3Client } from './s3-client.ts';
-import { createS3PageStore } from './s3-page-store.ts';
-import { sdkSettings } from './sdk-settings.ts';
+import { createReportServiceClient } from '../report-service/client/client.ts';
+import { limitsOf } from '../report-service/client/limits.ts';
+import { stepNeeds, stepVariables } from './lambda/dependencies.ts';
+import { fetchTime } from './lambda/invocation-deadline.ts';
+import { type Environment, type StepHandler, stepHandler } from './lambda/step-handler.ts';
+import { createS3Client } from './s3/client.ts';
+import { createS3PageStore } from './s3/page-store.ts';
+import { sdkSettings } from './sdk-config.ts';
 import { createSecretApiKey } from './secret-api-key.ts';
-import { type Environment, type StepHandler, stepHandler } from './step-handler.ts';
-import { stepNeeds, stepVariables } from './step-needs.ts';
 
 const variables = [...stepVariables, 'BUCKET_NAME', 'KEY_PREFIX', 'API_KEY_SECRET_ID', 'API_KEY_SECRET_FIELD'] as const;
 

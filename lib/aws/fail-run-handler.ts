@@ -1,10 +1,10 @@
 /** FailRun as a function: records the failure; the next start goes on from it. */
 
-import { failRun } from '../core/fail-run.ts';
-import { readFunctionEnvironment } from '../core/function-environment.ts';
 import type { FailedRun } from '../core/model.ts';
-import { type Environment, type StepHandler, stepHandler } from './step-handler.ts';
-import { stepNeeds, stepVariables } from './step-needs.ts';
+import { readFunctionEnvironment } from '../core/settings/environment.ts';
+import { failRun } from '../core/steps/fail-run.ts';
+import { stepNeeds, stepVariables } from './lambda/dependencies.ts';
+import { type Environment, type StepHandler, stepHandler } from './lambda/step-handler.ts';
 
 export function failRunHandler(env: Environment): StepHandler<FailedRun> {
   return stepHandler((telemetry) => {

@@ -1,13 +1,13 @@
 /** FinishRun as a function: publishes the manifest, then moves the watermark. */
 
-import { finishRun } from '../core/finish-run.ts';
-import { readFunctionEnvironment } from '../core/function-environment.ts';
 import { asRunId, type RunResult } from '../core/model.ts';
+import { readFunctionEnvironment } from '../core/settings/environment.ts';
+import { finishRun } from '../core/steps/finish-run.ts';
 import type { Turn } from '../core/turn.ts';
-import { createS3Client } from './s3-client.ts';
-import { createS3PageStore } from './s3-page-store.ts';
-import { type Environment, type StepHandler, stepHandler } from './step-handler.ts';
-import { stepNeeds, stepVariables } from './step-needs.ts';
+import { stepNeeds, stepVariables } from './lambda/dependencies.ts';
+import { type Environment, type StepHandler, stepHandler } from './lambda/step-handler.ts';
+import { createS3Client } from './s3/client.ts';
+import { createS3PageStore } from './s3/page-store.ts';
 
 export function finishRunHandler(env: Environment): StepHandler<RunResult> {
   return stepHandler((telemetry) => {

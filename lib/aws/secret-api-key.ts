@@ -5,7 +5,7 @@
 
 import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { ExportError } from '../core/errors.ts';
-import type { ApiKeySource } from '../report-service/api-key.ts';
+import type { ApiKeySource } from '../report-service/client/api-key.ts';
 
 export interface SecretApiKeyOptions {
   readonly client: SecretsManagerClient;

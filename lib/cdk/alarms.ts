@@ -18,8 +18,8 @@ import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import type { ExportFunctions } from './export-functions.ts';
-import { metricsOf } from './export-metrics.ts';
+import type { ExportFunctions } from './functions.ts';
+import { metricsOf } from './metrics.ts';
 import { type AlarmId, whatToDo } from './runbook.ts';
 
 export interface ExportAlarmsProps {

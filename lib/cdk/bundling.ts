@@ -19,7 +19,7 @@ export const bundling = {
    * Both it loads only when needed, which in one file keeps esbuild from leaving out all that they might use.
    */
   alias: {
-    '@aws-sdk/credential-provider-node': './lib/aws/environment-credentials.ts',
-    '@smithy/core/event-streams': './lib/aws/no-event-streams.ts',
+    '@aws-sdk/credential-provider-node': './lib/aws/lambda/shims/environment-credentials.ts',
+    '@smithy/core/event-streams': './lib/aws/lambda/shims/no-event-streams.ts',
   },
 } as const;

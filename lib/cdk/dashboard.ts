@@ -3,8 +3,8 @@
 import { Duration } from 'aws-cdk-lib';
 import { Dashboard, GraphWidget, type IWidget, TextWidget } from 'aws-cdk-lib/aws-cloudwatch';
 import type { Construct } from 'constructs';
-import { type MetricName, metricUnits } from '../core/metric-names.ts';
-import { metricsOf } from './export-metrics.ts';
+import { type MetricName, metricUnits } from '../core/metrics.ts';
+import { metricsOf } from './metrics.ts';
 
 export function exportDashboard(scope: Construct, exportNames: readonly string[]): Dashboard {
   return new Dashboard(scope, 'Dashboard', {

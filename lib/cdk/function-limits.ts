@@ -5,8 +5,8 @@
  * inner one time to end by itself and to say why.
  */
 
-import type { ExportSettings, ServiceSettings } from '../core/settings.ts';
-import type { StepName } from '../core/state-machine.ts';
+import type { ExportSettings, ServiceSettings } from '../core/settings/settings.ts';
+import type { StepName } from '../core/state-machine/definition.ts';
 
 const mebibyte = 1024 * 1024;
 

@@ -23,23 +23,23 @@ import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
-import { parseSettings, serviceSettingsSchema } from '../core/settings.ts';
-import { detailTypes } from '../core/state-machine.ts';
+import { parseSettings, serviceSettingsSchema } from '../core/settings/settings.ts';
+import { detailTypes } from '../core/state-machine/definition.ts';
 import { exportAlarms } from './alarms.ts';
-import { announcementRule } from './announcement-rule.ts';
+import { announcementRule } from './event-rules.ts';
+import { functionLimits, problemOfEnvironment, problemsOfLimits } from './function-limits.ts';
+import { type ExportFunctions, exportFunctions } from './functions.ts';
+import { grantsOf } from './permissions.ts';
+import { type ExportSchedule, exportSchedule } from './schedule.ts';
 import {
   type DeployedExport,
   deployedExportSchema,
   functionSettings,
   keyPrefixSchema,
   type ServiceInput,
-} from './deployed-export.ts';
-import { type ExportFunctions, exportFunctions } from './export-functions.ts';
-import { type ExportSchedule, exportSchedule } from './export-schedule.ts';
-import { exportStateMachine } from './export-state-machine.ts';
-import { functionLimits, problemOfEnvironment, problemsOfLimits } from './function-limits.ts';
-import { grantsOf } from './grants.ts';
-import type { ScheduleSettings } from './schedule-settings.ts';
+} from './settings/deployed-export.ts';
+import type { ScheduleSettings } from './settings/schedule-settings.ts';
+import { exportStateMachine } from './state-machine.ts';
 
 export interface ReportExportProps {
   /** Where the service is; as in cdk.json. */

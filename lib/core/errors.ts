@@ -2,7 +2,7 @@
  * Every way an export can go wrong, named by what recovers from it.
  *
  * The literal `name` is what the state machine matches, so a name is part of the deployed contract: the retry and
- * catch tables in `state-machine.ts` are tested against this list. The service's own contract shows no errors
+ * catch tables in `state-machine/definition.ts` are tested against this list. The service's own contract shows no errors
  * (section 7), so the classification is this project's assumption.
  */
 

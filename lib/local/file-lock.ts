@@ -7,8 +7,8 @@
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { isExportError } from '../core/errors.ts';
-import { makePath } from './durable-files.ts';
-import { isBusy, sqliteError } from './sqlite-errors.ts';
+import { makePath } from './files/durable-fs.ts';
+import { isBusy, sqliteError } from './sqlite/errors.ts';
 
 export interface FileLock {
   /** Gives the lock back; once is enough, twice does no harm. */

@@ -1,12 +1,12 @@
 /** Starts a run, shows how it gets on, and tells how it ended: to a person, to a program, and by the exit status. */
 
-import type { RunEnd, Watching } from '../core/installation.ts';
+import type { RunEnd, Watching } from '../core/operations/deployment.ts';
 import type { ExportEvent } from '../core/ports.ts';
-import { realSurroundings } from '../local/run-locally.ts';
-import type { CommandWorld } from './command-world.ts';
+import { realSurroundings } from '../local/run.ts';
+import type { CommandWorld } from './context.ts';
 import { exitStatuses } from './exit-statuses.ts';
-import { createProgress } from './progress.ts';
-import { type NextCommands, type Report, reportOf, type Seen, seenNothing, summaryOf } from './summary.ts';
+import { createProgress } from './output/progress.ts';
+import { type NextCommands, type Report, reportOf, type Seen, seenNothing, summaryOf } from './run-summary.ts';
 
 export interface FollowOptions {
   readonly exportName: string;

@@ -1,5 +1,5 @@
 import { inject } from 'vitest';
-import { dynamoHarness } from '../aws/dynamodb-contract.ts';
+import { dynamoHarness } from '../aws/dynamodb/dynamodb-contract.ts';
 import { editedPageLogContract } from '../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../contracts/page-log-contract.ts';
 import { credentials, region } from './emulators/ministack.ts';

@@ -1,9 +1,15 @@
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openStack } from '../../lib/aws/stack-installation.ts';
-import type { Installation, InstalledExport, Retry, RunSpan, StartRequest } from '../../lib/core/installation.ts';
+import { openStack } from '../../lib/aws/stack/deployment.ts';
+import type {
+  Installation,
+  InstalledExport,
+  Retry,
+  RunSpan,
+  StartRequest,
+} from '../../lib/core/operations/deployment.ts';
 import type { ExportEvent } from '../../lib/core/ports.ts';
-import { realSurroundings } from '../../lib/local/run-locally.ts';
+import { realSurroundings } from '../../lib/local/run.ts';
 import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/fault-scripts.ts';
 import { collect } from '../support/builders.ts';
 import { stepFunctions } from './deployed/aws.ts';

@@ -1,5 +1,5 @@
 import { inject } from 'vitest';
-import { s3Harness } from '../aws/s3-contract.ts';
+import { s3Harness } from '../aws/s3/s3-contract.ts';
 import { pageStoreContract } from '../contracts/page-store-contract.ts';
 import { credentials, region } from './emulators/ministack.ts';
 

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Setback } from '../../lib/core/installation.ts';
-import { runReportHtml } from '../../lib/operator/report/run-report-html.ts';
+import type { Setback } from '../../lib/core/operations/deployment.ts';
+import { runReportHtml } from '../../lib/operator/run-report/page.ts';
 import {
   adoptedRun,
   aReportedRun,
@@ -19,7 +19,7 @@ import {
   shortRun,
   uncountedRun,
   walk,
-} from '../operator/report/example-runs.ts';
+} from '../operator/run-report/example-runs.ts';
 import { at } from '../support/builders.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 import { findChromium, launchChromium, openFile } from './chromium.ts';

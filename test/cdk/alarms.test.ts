@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { alarmIds } from '../../lib/cdk/runbook.ts';
-import { metricNamespace, metricUnits } from '../../lib/core/metric-names.ts';
+import { metricNamespace, metricUnits } from '../../lib/core/metrics.ts';
 import { aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
 
 const { template } = deploy({ alarms: { email: 'operator@example.com' } });

@@ -4,8 +4,8 @@ import { LambdaFunction, SfnStateMachine, SqsQueue } from 'aws-cdk-lib/aws-event
 import { Code, Function as LambdaFunctionResource, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { describe, expect, it } from 'vitest';
-import { deploymentSettings } from '../../lib/cdk/deployment-settings.ts';
-import { ReportExporterStack } from '../../lib/cdk/report-exporter-stack.ts';
+import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
+import { ReportExporterStack } from '../../lib/cdk/stack.ts';
 import { anApp, resource, someSettings } from '../support/deployment.ts';
 import { executionArn } from '../support/function-machine.ts';
 

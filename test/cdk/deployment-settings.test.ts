@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { deploymentSettings } from '../../lib/cdk/deployment-settings.ts';
+import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { isExportError } from '../../lib/core/errors.ts';
 import { aSchedule, deploy, someSettings } from '../support/deployment.ts';
 

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { fc, test } from '@fast-check/vitest';
 import { describe, expect, it } from 'vitest';
-import { functionSettings } from '../../lib/cdk/deployed-export.ts';
-import { contextKey, deploymentSettings } from '../../lib/cdk/deployment-settings.ts';
+import { functionSettings } from '../../lib/cdk/settings/deployed-export.ts';
+import { contextKey, deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { isExportError } from '../../lib/core/errors.ts';
-import { readFunctionEnvironment } from '../../lib/core/function-environment.ts';
+import { readFunctionEnvironment } from '../../lib/core/settings/environment.ts';
 import { aSchedule, someSettings } from '../support/deployment.ts';
 import { anyValue, mutated, nested } from '../support/mutations.ts';
 

@@ -5,11 +5,11 @@ import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Secret } from 'aws-cdk-lib/aws-secretsmanager';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
-import { exportDefinition } from '../../lib/cdk/export-state-machine.ts';
 import { functionLimits } from '../../lib/cdk/function-limits.ts';
 import { ReportExport } from '../../lib/cdk/report-export.ts';
-import { readFunctionEnvironment } from '../../lib/core/function-environment.ts';
-import { installedExportSchema, installedExportSuffix } from '../../lib/core/installed-export-output.ts';
+import { exportDefinition } from '../../lib/cdk/state-machine.ts';
+import { readFunctionEnvironment } from '../../lib/core/settings/environment.ts';
+import { installedExportSchema, installedExportSuffix } from '../../lib/core/settings/stack-output.ts';
 import { anApp, aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
 
 /** As text with references in it comes out. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { scheduleSettingsSchema } from '../../lib/cdk/schedule-settings.ts';
+import { scheduleSettingsSchema } from '../../lib/cdk/settings/schedule-settings.ts';
 import { aSchedule } from '../support/deployment.ts';
 
 function problemsOf(overrides: object): string[] {

@@ -1,15 +1,15 @@
 /** An execution's history never overflows, however much fails: nothing could catch that, and the run would stop unheard. */
 
 import { describe, expect, it } from 'vitest';
-import { beginRun } from '../../lib/core/begin-run.ts';
 import { ExportError } from '../../lib/core/errors.ts';
-import { exportPage } from '../../lib/core/export-page.ts';
-import { failRun } from '../../lib/core/fail-run.ts';
-import { finishRun } from '../../lib/core/finish-run.ts';
 import { asRunId } from '../../lib/core/model.ts';
-import { stepRetries } from '../../lib/core/retry-policy.ts';
-import { exportSettingsSchema } from '../../lib/core/settings.ts';
-import { type StepName, stepNames } from '../../lib/core/state-machine.ts';
+import { exportSettingsSchema } from '../../lib/core/settings/settings.ts';
+import { type StepName, stepNames } from '../../lib/core/state-machine/definition.ts';
+import { stepRetries } from '../../lib/core/state-machine/retry-policy.ts';
+import { beginRun } from '../../lib/core/steps/begin-run.ts';
+import { exportPage } from '../../lib/core/steps/export-page.ts';
+import { failRun } from '../../lib/core/steps/fail-run.ts';
+import { finishRun } from '../../lib/core/steps/finish-run.ts';
 import type { Turn } from '../../lib/core/turn.ts';
 import { anExportBench } from '../support/export-bench.ts';
 import { someReports } from '../support/scripted-service.ts';

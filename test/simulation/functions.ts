@@ -1,20 +1,20 @@
 /** The four steps as functions of the simulated Lambda: the real steps over the real adapters and the real client. */
 
-import { createDynamoPageLog } from '../../lib/aws/dynamodb-page-log.ts';
-import { createExecutions } from '../../lib/aws/executions.ts';
-import { fetchTime } from '../../lib/aws/invocation-time.ts';
-import { createS3PageStore } from '../../lib/aws/s3-page-store.ts';
-import { beginRun } from '../../lib/core/begin-run.ts';
-import { exportPage } from '../../lib/core/export-page.ts';
-import { failRun } from '../../lib/core/fail-run.ts';
-import { finishRun } from '../../lib/core/finish-run.ts';
+import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
+import { fetchTime } from '../../lib/aws/lambda/invocation-deadline.ts';
+import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
+import { createExecutions } from '../../lib/aws/step-functions/executions.ts';
 import { asRunId } from '../../lib/core/model.ts';
 import type { ExportEvent, StepNeeds } from '../../lib/core/ports.ts';
-import { exportDefinition, serviceSettingsSchema } from '../../lib/core/settings.ts';
+import { exportDefinition, serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
+import { beginRun } from '../../lib/core/steps/begin-run.ts';
+import { exportPage } from '../../lib/core/steps/export-page.ts';
+import { failRun } from '../../lib/core/steps/fail-run.ts';
+import { finishRun } from '../../lib/core/steps/finish-run.ts';
 import type { Turn } from '../../lib/core/turn.ts';
-import { fixedApiKey } from '../../lib/report-service/api-key.ts';
-import { createReportServiceClient } from '../../lib/report-service/client.ts';
-import { limitsOf } from '../../lib/report-service/limits.ts';
+import { fixedApiKey } from '../../lib/report-service/client/api-key.ts';
+import { createReportServiceClient } from '../../lib/report-service/client/client.ts';
+import { limitsOf } from '../../lib/report-service/client/limits.ts';
 import { memorySpool } from './memory-spool.ts';
 import { SimulatedNetwork } from './network.ts';
 import type { Process } from './process.ts';

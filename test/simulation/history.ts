@@ -1,8 +1,8 @@
 /** One history: a world made from a seed, left to itself until all is done, and whether every promise was kept. */
 
 import { functionLimits, stateGraceSeconds } from '../../lib/cdk/function-limits.ts';
-import { serviceSettingsSchema } from '../../lib/core/settings.ts';
-import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine.ts';
+import { serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
+import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine/definition.ts';
 import { apiKey, type Outside, prefix, runStep, vendor } from './functions.ts';
 import { createInvariants, type ExportWorld, type Invariants } from './invariants.ts';
 import { createLambda } from './lambda.ts';

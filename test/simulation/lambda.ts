@@ -3,7 +3,7 @@
  * answered. It may turn the caller away, run the step twice, or fail to be heard while the step goes on.
  */
 
-import type { StepName } from '../../lib/core/state-machine.ts';
+import type { StepName } from '../../lib/core/state-machine/definition.ts';
 import { createProcess, type Process } from './process.ts';
 import { TaskFailure } from './step-functions.ts';
 import type { World } from './world.ts';

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import type { Spool } from '../../lib/aws/spool.ts';
+import type { Spool } from '../../lib/aws/s3/spool.ts';
 
 export const memorySpool: Spool = async (chunks, use) => {
   const all: Buffer[] = [];

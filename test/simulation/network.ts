@@ -4,7 +4,7 @@
  */
 
 import { Dispatcher, errors } from 'undici';
-import type { Limits } from '../../lib/report-service/limits.ts';
+import type { Limits } from '../../lib/report-service/client/limits.ts';
 import type { Process } from './process.ts';
 import type { ServiceAnswer, ServiceRequest, SimulatedService } from './report-service.ts';
 import type { World } from './world.ts';

@@ -4,7 +4,7 @@
  */
 
 import type { Surroundings } from '../../lib/core/ports.ts';
-import type { StepName } from '../../lib/core/state-machine.ts';
+import type { StepName } from '../../lib/core/state-machine/definition.ts';
 import type { World } from './world.ts';
 
 export interface Process {

@@ -1,6 +1,6 @@
 /** The real definition in the simulated Step Functions and in the local interpreter, its steps played by a script. */
 
-import { byStep, type StepName, stateMachine, stepNames } from '../../lib/core/state-machine.ts';
+import { byStep, type StepName, stateMachine, stepNames } from '../../lib/core/state-machine/definition.ts';
 import { type ExecutionTold, execute, executionArn } from '../support/function-machine.ts';
 import { createStepFunctions, type SimulatedExecution, TaskFailure } from './step-functions.ts';
 import { createTimeline } from './virtual-time.ts';

@@ -6,7 +6,7 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { S3Client } from '@aws-sdk/client-s3';
 import type { SFNClient } from '@aws-sdk/client-sfn';
-import { sdkSettings } from '../../lib/aws/sdk-settings.ts';
+import { sdkSettings } from '../../lib/aws/sdk-config.ts';
 import { isConnectionError, type Latency, type Process } from './process.ts';
 import { s3Error } from './simulated-s3.ts';
 import type { World } from './world.ts';

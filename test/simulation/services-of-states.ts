@@ -1,6 +1,6 @@
 /** What the states of a machine ask for: a function, another execution, an event on the bus; and what asks about executions. */
 
-import { type StepName, stepNames } from '../../lib/core/state-machine.ts';
+import { type StepName, stepNames } from '../../lib/core/state-machine/definition.ts';
 import type { Lambda } from './lambda.ts';
 import type { Process } from './process.ts';
 import type { Command } from './sdk.ts';

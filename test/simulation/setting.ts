@@ -1,6 +1,6 @@
 /** The circumstances of one history, drawn from its seed: what is exported, how the service is, and what goes wrong how often. */
 
-import { type ExportSettings, exportSettingsSchema } from '../../lib/core/settings.ts';
+import { type ExportSettings, exportSettingsSchema } from '../../lib/core/settings/settings.ts';
 import { diceFor } from './dice.ts';
 import { type FaultRates, ratesFor } from './faults.ts';
 

@@ -1,6 +1,6 @@
 /** Who starts and stops executions: the schedule, which may deliver late and more than once, and people. */
 
-import { instantOf } from '../../lib/core/instants.ts';
+import { instantOf } from '../../lib/core/timestamps.ts';
 import type { Exported } from './history.ts';
 import type { Setting } from './setting.ts';
 import type { World } from './world.ts';

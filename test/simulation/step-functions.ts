@@ -6,7 +6,7 @@
  * local runner uses, execution by execution.
  */
 
-import type { Retrier, State, StateMachine, TaskState } from '../../lib/core/states-language.ts';
+import type { Retrier, State, StateMachine, TaskState } from '../../lib/core/state-machine/asl.ts';
 import { type Context, pick, place, resolveTemplate } from './states-data.ts';
 import type { VirtualTime } from './virtual-time.ts';
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
 import { runProgram } from '../../bin/program.ts';
-import type { JsonReport } from '../../lib/operator/summary.ts';
+import type { JsonReport } from '../../lib/operator/run-summary.ts';
 import type { Manifest } from './export-bench.ts';
 
 const program = join(import.meta.dirname, '../../bin/report-exporter.ts');

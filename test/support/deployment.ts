@@ -7,8 +7,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { deploymentSettings } from '../../lib/cdk/deployment-settings.ts';
-import { ReportExporterStack } from '../../lib/cdk/report-exporter-stack.ts';
+import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
+import { ReportExporterStack } from '../../lib/cdk/stack.ts';
 
 export const aSchedule = (overrides: object = {}) => ({
   expression: 'cron(0 2 * * ? *)',

@@ -10,7 +10,7 @@ import {
   type ExecutionStart,
   executionId,
   interpretExecution,
-} from '../../lib/local/interpret-execution.ts';
+} from '../../lib/local/interpreter.ts';
 import { anExportDefinition, anExportRequest, someLimits } from './builders.ts';
 import { type CrashPoint, createMemoryLog, createMemoryStore, type MemoryStore } from './memory-adapters.ts';
 import {

@@ -5,10 +5,10 @@
 
 import { expect } from 'vitest';
 import { errorNames } from '../../lib/core/errors.ts';
-import { filterSince } from '../../lib/core/filter.ts';
 import { asCursor, type Instant, type Latest } from '../../lib/core/model.ts';
 import type { PageLog, PageStore, StepNeeds } from '../../lib/core/ports.ts';
-import { type ExecutionEnd, interpretExecution } from '../../lib/local/interpret-execution.ts';
+import { filterSince } from '../../lib/core/settings/filter.ts';
+import { type ExecutionEnd, interpretExecution } from '../../lib/local/interpreter.ts';
 import { anExportDefinition, anExportRequest, at, collect, sha256Of } from './builders.ts';
 import type { Manifest } from './export-bench.ts';
 import { type HandEdit, type KeptThing, makeEdit } from './hand-edits.ts';

@@ -1,6 +1,6 @@
 /** An export bench as an operator's commands see it: in memory, with nothing scheduled and nothing that held it up. */
 
-import type { InstalledExport, Setback } from '../../lib/core/installation.ts';
+import type { InstalledExport, Setback } from '../../lib/core/operations/deployment.ts';
 import type { Bench } from './export-bench.ts';
 
 export function installedBench(bench: Bench, setbacks: readonly Setback[] = []): InstalledExport {

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import type { PublishedName } from '../../lib/core/published-schemas.ts';
+import type { PublishedName } from '../../lib/core/storage/published-schemas.ts';
 
 export const schemaFile = (name: PublishedName): string =>
   join(import.meta.dirname, '../../docs/schemas', `${name}.schema.json`);

@@ -5,9 +5,9 @@ import { expect } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../lib/core/model.ts';
 import type { FetchedPage, PageRequest } from '../../lib/core/ports.ts';
-import { realSurroundings } from '../../lib/local/run-locally.ts';
-import { fixedApiKey } from '../../lib/report-service/api-key.ts';
-import { createReportServiceClient, type ReportServiceClient } from '../../lib/report-service/client.ts';
+import { realSurroundings } from '../../lib/local/run.ts';
+import { fixedApiKey } from '../../lib/report-service/client/api-key.ts';
+import { createReportServiceClient, type ReportServiceClient } from '../../lib/report-service/client/client.ts';
 
 type Options = Parameters<typeof createReportServiceClient>[0];
 

@@ -7,9 +7,9 @@ import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Answer, Headers } from './answer.ts';
 import type { Exchange } from './exchange.ts';
 import type { Fault } from './faults.ts';
+import type { Answer, Headers } from './response.ts';
 
 interface Delivered {
   readonly facts: Pick<Exchange, 'bytes' | 'sha256' | 'whole' | 'problem'>;

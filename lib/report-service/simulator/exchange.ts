@@ -1,7 +1,7 @@
 /** What was asked and what was answered, for tests and for the curious. The API key is never in it. */
 
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Headers } from './answer.ts';
+import type { Headers } from './response.ts';
 
 export interface Exchange {
   /** Counts the requests to this simulator from 1. */

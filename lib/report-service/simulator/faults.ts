@@ -3,7 +3,7 @@
  * nothing else, and fields combine. `fault-scripts.ts` has the usual ones by name, and says when they strike.
  */
 
-import type { Answer, Headers } from './answer.ts';
+import type { Answer, Headers } from './response.ts';
 
 export interface Fault {
   /** Milliseconds between choosing the page and the first byte of the answer; its date header is of the later moment. */

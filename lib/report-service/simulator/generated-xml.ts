@@ -4,7 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { instantOf } from '../../core/instants.ts';
+import { instantOf } from '../../core/timestamps.ts';
 
 const types = ['invoice', 'payment', 'refund', 'inventory'] as const;
 const names = [

@@ -2,8 +2,8 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { type ExportRequest, readExportRequest } from './export-request.ts';
 import { Refusal } from './refusal.ts';
+import { type ExportRequest, readExportRequest } from './request.ts';
 
 const exportPath = '/v1/report/export';
 const bodyLimit = 64 * 1_024;

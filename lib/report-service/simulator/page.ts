@@ -3,8 +3,8 @@
  * report served, so reports that arrive meanwhile with later dates extend the walk and never shift it.
  */
 
-import type { ExportRequest } from './export-request.ts';
 import type { Position, Report, ReportSource } from './report-source.ts';
+import type { ExportRequest } from './request.ts';
 
 export interface Page {
   readonly reports: readonly Report[];

@@ -3,7 +3,7 @@
  *
  * Sections 2 to 5 and 8 are kept rule by rule; what the contract leaves open is answered as a careful service would, and
  * each such choice is named as our assumption where it is made: statuses and error bodies in `refusal.ts`, the open ends
- * of a request in `export-request.ts`, the order of reports in `report-source.ts`.
+ * of a request in `request.ts`, the order of reports in `report-source.ts`.
  *
  * No walk is remembered: a cursor holds its own position, so an instance started anew with the same vendor, seed and
  * reports goes on with the cursors of the former one.
@@ -13,8 +13,8 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ExportError } from '../../core/errors.ts';
-import { answering } from './answering.ts';
 import type { Exchange } from './exchange.ts';
+import { answering } from './handler.ts';
 import type { SimulatorOptions } from './simulator-options.ts';
 
 export interface Simulator extends AsyncDisposable {

@@ -6,8 +6,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inject } from 'vitest';
-import type { DeployedExport, ServiceInput } from '../../../lib/cdk/deployed-export.ts';
-import { contextKey } from '../../../lib/cdk/deployment-settings.ts';
+import type { DeployedExport, ServiceInput } from '../../../lib/cdk/settings/deployed-export.ts';
+import { contextKey } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { runTool } from '../emulators/guarded-process.ts';
 import { accountId, credentials, region } from '../emulators/ministack.ts';
 

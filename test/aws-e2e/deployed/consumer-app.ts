@@ -10,8 +10,8 @@ import { PolicyStatement, User } from 'aws-cdk-lib/aws-iam';
 import { Code, Function as LambdaFunctionResource, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { deploymentSettings } from '../../../lib/cdk/deployment-settings.ts';
-import { ReportExporterStack } from '../../../lib/cdk/report-exporter-stack.ts';
+import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 import type { Settings } from './cdk.ts';
 
 /** What the tests hand over, as JSON in a file that the context names. */

@@ -7,7 +7,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
-import type { DeployedExport } from '../../../lib/cdk/deployed-export.ts';
+import type { DeployedExport } from '../../../lib/cdk/settings/deployed-export.ts';
 import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
 import { createQueue } from './mailbox.ts';

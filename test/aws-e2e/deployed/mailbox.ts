@@ -1,6 +1,6 @@
 /** A queue that a rule of the event bus fills, as a consumer of the events would have one. */
 
-import { eventSource } from '../../../lib/core/state-machine.ts';
+import { eventSource } from '../../../lib/core/state-machine/definition.ts';
 import { accountId, region } from '../emulators/ministack.ts';
 import { ask } from './aws.ts';
 import { eventually } from './eventually.ts';

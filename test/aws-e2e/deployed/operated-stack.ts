@@ -2,7 +2,7 @@
 
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject, vi } from 'vitest';
-import type { DeployedExport } from '../../../lib/cdk/deployed-export.ts';
+import type { DeployedExport } from '../../../lib/cdk/settings/deployed-export.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';

@@ -8,17 +8,17 @@ import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { beginRun } from '../../../lib/core/begin-run.ts';
-import { exportPage } from '../../../lib/core/export-page.ts';
-import { failRun } from '../../../lib/core/fail-run.ts';
-import { finishRun } from '../../../lib/core/finish-run.ts';
-import { instantOf } from '../../../lib/core/instants.ts';
 import { asRunId, type RunResult } from '../../../lib/core/model.ts';
 import type { StepNeeds } from '../../../lib/core/ports.ts';
-import { exportDefinition, exportSettingsSchema } from '../../../lib/core/settings.ts';
-import { byStep, type StepName, stateMachine } from '../../../lib/core/state-machine.ts';
+import { exportDefinition, exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
+import { byStep, type StepName, stateMachine } from '../../../lib/core/state-machine/definition.ts';
+import { beginRun } from '../../../lib/core/steps/begin-run.ts';
+import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { failRun } from '../../../lib/core/steps/fail-run.ts';
+import { finishRun } from '../../../lib/core/steps/finish-run.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { Turn } from '../../../lib/core/turn.ts';
-import { createSqlitePageLog } from '../../../lib/local/sqlite-page-log.ts';
+import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { diceFor } from '../../simulation/dice.ts';
 import {
   createStepFunctions,

@@ -1,6 +1,6 @@
 /** Adds one to the sequence of the export `argv[3]` in the page log `argv[2]`, `argv[4]` times, whoever else does too. */
 
-import { createSqlitePageLog } from '../../../lib/local/sqlite-page-log.ts';
+import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 
 const [, , file = '', exportName = '', times = ''] = process.argv;
 const log = createSqlitePageLog(file);

@@ -1,6 +1,6 @@
 /** Takes the lock of the export `argv[3]` in `argv[2]`, says whether it has it, and keeps it until it is killed. */
 
-import { acquireExportLock } from '../../../lib/local/export-lock.ts';
+import { acquireExportLock } from '../../../lib/local/lock.ts';
 
 const [, , directory = '', exportName = ''] = process.argv;
 const lock = acquireExportLock(directory, exportName);

@@ -1,7 +1,7 @@
 /** Logs the pages of the run `argv[4]` of the export `argv[3]` in `argv[2]`, and says each, until it is killed. */
 
 import { asRunId } from '../../../lib/core/model.ts';
-import { createSqlitePageLog } from '../../../lib/local/sqlite-page-log.ts';
+import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { aPageEntry } from '../../support/builders.ts';
 
 const [, , file = '', exportName = '', run = ''] = process.argv;

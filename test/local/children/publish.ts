@@ -10,7 +10,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { asCursor, asRunId } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
-import { createDirectoryPageStore } from '../../../lib/local/directory-page-store.ts';
+import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
 import { aFetchedPage, aLatest, aPageIdentity } from '../../support/builders.ts';
 
 const run = asRunId('20261120T020000Z-1f3a5c');

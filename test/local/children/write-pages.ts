@@ -6,7 +6,7 @@
 
 import { fileURLToPath } from 'node:url';
 import { asCursor, asRunId } from '../../../lib/core/model.ts';
-import { createDirectoryPageStore } from '../../../lib/local/directory-page-store.ts';
+import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
 import { aFetchedPage, aPageIdentity, inRandomChunks } from '../../support/builders.ts';
 
 export const identityOf = (folder: string, page: number) =>

@@ -21,7 +21,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a log entry is written without its condition',
     edits: [
       {
-        file: 'lib/aws/dynamodb-page-log.ts',
+        file: 'lib/aws/dynamodb/page-log.ts',
         find: "        Item: pageItem(entry, expiresAt),\n        ConditionExpression: 'attribute_not_exists(pk)',\n",
         replace: '        Item: pageItem(entry, expiresAt),\n',
       },
@@ -31,7 +31,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a head is replaced without its condition',
     edits: [
       {
-        file: 'lib/aws/dynamodb-page-log.ts',
+        file: 'lib/aws/dynamodb/page-log.ts',
         find: '{ Item: headItem(head, token), ...condition }',
         replace: '{ Item: headItem(head, token), ...(condition && {}) }',
       },
@@ -39,13 +39,13 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a page is stored without its condition',
-    edits: [{ file: 'lib/aws/s3-objects.ts', find: "          IfNoneMatch: '*',\n", replace: '' }],
+    edits: [{ file: 'lib/aws/s3/objects.ts', find: "          IfNoneMatch: '*',\n", replace: '' }],
   },
   {
     name: 'a page is logged before it is stored',
     edits: [
       {
-        file: 'lib/aws/s3-page-store.ts',
+        file: 'lib/aws/s3/page-store.ts',
         find: `        const { ours, ...standing } = await createObject(
           objectAt(key),
           body,
@@ -68,7 +68,7 @@ export const mutants: readonly Mutant[] = [
     name: "what stands in a page's way is taken for our own",
     edits: [
       {
-        file: 'lib/aws/s3-objects.ts',
+        file: 'lib/aws/s3/objects.ts',
         find: 'return { ...standing, ours: standing.Metadata?.attempt === attempt };',
         replace: 'return { ETag: standing.ETag, ours: true, Metadata, ContentLength: body.bytes };',
       },
@@ -78,7 +78,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the cursor of a page that is adopted is not adopted',
     edits: [
       {
-        file: 'lib/core/store-page.ts',
+        file: 'lib/core/steps/commit-page.ts',
         find: 'return { stored: page, nextCursor: page.nextCursor, timing: null };',
         replace: 'return { stored: page, nextCursor: fetched.nextCursor, timing: null };',
       },
@@ -88,7 +88,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the watermark moves as a run starts',
     edits: [
       {
-        file: 'lib/core/begin-run.ts',
+        file: 'lib/core/steps/begin-run.ts',
         find: '    active: run,\n    lastScheduledTime: input.scheduledTime',
         replace:
           '    active: run,\n    watermark: { instant: instantOf(now), source: run.request.source, filter: run.request.filter },\n    lastScheduledTime: input.scheduledTime',
@@ -99,7 +99,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the watermark is measured by the last answer, not the first',
     edits: [
       {
-        file: 'lib/core/finish-run.ts',
+        file: 'lib/core/steps/finish-run.ts',
         find: 'watermarkAfter(head, definition, run, first)',
         replace: 'watermarkAfter(head, definition, run, last)',
       },
@@ -109,7 +109,7 @@ export const mutants: readonly Mutant[] = [
     name: "the watermark is the answer's Date, however long it took",
     edits: [
       {
-        file: 'lib/report-service/answer-headers.ts',
+        file: 'lib/report-service/client/response-headers.ts',
         find: 'Math.max(0, Math.ceil(elapsedMs / 1_000)) * 1_000',
         replace: 'Math.min(0, elapsedMs)',
       },
@@ -119,7 +119,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the watermark moves over what lies before a run',
     edits: [
       {
-        file: 'lib/core/watermark.ts',
+        file: 'lib/core/steps/watermark.ts',
         find: 'if (leavesGap || epochMsOf(reached)',
         replace: 'if (epochMsOf(reached)',
       },
@@ -129,7 +129,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the watermark moves back',
     edits: [
       {
-        file: 'lib/core/watermark.ts',
+        file: 'lib/core/steps/watermark.ts',
         find: 'leavesGap || epochMsOf(reached) <= epochMsOf(bound)',
         replace: 'leavesGap',
       },
@@ -139,7 +139,7 @@ export const mutants: readonly Mutant[] = [
     name: 'an error is taken for the end',
     edits: [
       {
-        file: 'lib/core/export-page.ts',
+        file: 'lib/core/steps/export-page.ts',
         find: '    throw error;\n  }\n}',
         replace: "    return { next: 'finish', ...turn };\n  }\n}",
       },
@@ -149,28 +149,38 @@ export const mutants: readonly Mutant[] = [
     name: 'a body that breaks off is taken for whole',
     edits: [
       {
-        file: 'lib/report-service/page-body.ts',
+        file: 'lib/report-service/client/response-body.ts',
         find: '        throw translate(error, bytes);\n',
         replace:
           '        if (bytes < 0) throw translate(error, bytes);\n        return { done: true, value: undefined } as const;\n',
       },
-      { file: 'lib/report-service/page-body.ts', find: '    refuse(subject, xmlCheck?.end());\n', replace: '' },
+      {
+        file: 'lib/report-service/client/response-body.ts',
+        find: '    refuse(subject, xmlCheck?.end());\n',
+        replace: '',
+      },
     ],
   },
   {
     name: 'half a document is taken for one',
-    edits: [{ file: 'lib/report-service/page-body.ts', find: '    refuse(subject, xmlCheck?.end());\n', replace: '' }],
+    edits: [
+      {
+        file: 'lib/report-service/client/response-body.ts',
+        find: '    refuse(subject, xmlCheck?.end());\n',
+        replace: '',
+      },
+    ],
   },
   {
     name: 'a run is published before its log is complete',
     edits: [
       {
-        file: 'lib/core/export-page.ts',
+        file: 'lib/core/steps/export-page.ts',
         find: 'if (entry.nextCursor === null) return',
         replace: 'if (entry.nextCursor === null || entry.page === 2) return',
       },
       {
-        file: 'lib/core/manifest.ts',
+        file: 'lib/core/storage/manifest.ts',
         find: ' || last.nextCursor !== null)',
         replace: ')',
       },
@@ -180,12 +190,12 @@ export const mutants: readonly Mutant[] = [
     name: 'latest.json is written before the manifest',
     edits: [
       {
-        file: 'lib/core/finish-run.ts',
+        file: 'lib/core/steps/finish-run.ts',
         find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n',
         replace: '',
       },
       {
-        file: 'lib/core/finish-run.ts',
+        file: 'lib/core/steps/finish-run.ts',
         find: '  return changeHead(log, name,',
         replace:
           '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n  return changeHead(log, name,',
@@ -196,17 +206,17 @@ export const mutants: readonly Mutant[] = [
     name: 'a run is completed before its manifest is written',
     edits: [
       {
-        file: 'lib/core/finish-run.ts',
+        file: 'lib/core/steps/finish-run.ts',
         find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n',
         replace: '',
       },
       {
-        file: 'lib/core/finish-run.ts',
+        file: 'lib/core/steps/finish-run.ts',
         find: '  return changeHead(log, name,',
         replace: '  const told = await changeHead(log, name,',
       },
       {
-        file: 'lib/core/finish-run.ts',
+        file: 'lib/core/steps/finish-run.ts',
         find: 'result: done };\n  });\n}',
         replace:
           'result: done };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n  return told;\n}',
@@ -217,7 +227,7 @@ export const mutants: readonly Mutant[] = [
     name: 'latest.json is replaced whatever stands there',
     edits: [
       {
-        file: 'lib/aws/s3-latest-pointer.ts',
+        file: 'lib/aws/s3/latest-pointer.ts',
         find: "...(standing === undefined ? { IfNoneMatch: '*' } : { IfMatch: standing.etag }),",
         replace: '',
       },
@@ -227,7 +237,7 @@ export const mutants: readonly Mutant[] = [
     name: 'when a run ended is not settled before its manifest is written',
     edits: [
       {
-        file: 'lib/core/finish-run.ts',
+        file: 'lib/core/steps/finish-run.ts',
         find: '    return { change: { ...head, active: settled }, result: settled };',
         replace: '    return { result: settled };',
       },
@@ -237,7 +247,7 @@ export const mutants: readonly Mutant[] = [
     name: 'nobody asks who owns the run',
     edits: [
       {
-        file: 'lib/core/head.ts',
+        file: 'lib/core/steps/export-state.ts',
         find: 'if (active?.execution === execution && (run === undefined || active.run === run)) return active;',
         replace: 'if (active !== undefined && (run === active.run || execution !== run)) return active;',
       },
@@ -247,7 +257,7 @@ export const mutants: readonly Mutant[] = [
     name: 'an invocation that lived on finishes whatever run is there',
     edits: [
       {
-        file: 'lib/core/head.ts',
+        file: 'lib/core/steps/export-state.ts',
         find: 'if (active?.execution === execution && (run === undefined || active.run === run)) return active;',
         replace: 'if (active?.execution === execution && run !== "") return active;',
       },
@@ -257,7 +267,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a run is taken over without asking whether its execution lives',
     edits: [
       {
-        file: 'lib/core/begin-run.ts',
+        file: 'lib/core/steps/begin-run.ts',
         find: 'if (await needs.executions.isRunning(active.execution)) {',
         replace: 'if ((await needs.executions.isRunning(active.execution)) && execution === "") {',
       },
@@ -267,7 +277,7 @@ export const mutants: readonly Mutant[] = [
     name: 'whoever says that it continues takes the run over',
     edits: [
       {
-        file: 'lib/core/begin-run.ts',
+        file: 'lib/core/steps/begin-run.ts',
         find: 'return input.continues === active.execution\n',
         replace: 'return input.continues !== ""\n',
       },
@@ -277,7 +287,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a restart is done again',
     edits: [
       {
-        file: 'lib/core/begin-run.ts',
+        file: 'lib/core/steps/begin-run.ts',
         find: 'if (input.restart === true && active.startedBy !== execution) return',
         replace: 'if (input.restart === true) return',
       },
@@ -287,7 +297,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a page whose cursor was lost stops its run',
     edits: [
       {
-        file: 'lib/core/store-page.ts',
+        file: 'lib/core/steps/commit-page.ts',
         find: 'throw lostCursor(identity);',
         replace: "throw conflict(identity, 'its cursor was lost');",
       },
@@ -297,7 +307,7 @@ export const mutants: readonly Mutant[] = [
     name: 'latest.json is never written',
     edits: [
       {
-        file: 'lib/aws/s3-page-store.ts',
+        file: 'lib/aws/s3/page-store.ts',
         find: 'replaceLatest(objectAt(key), latest, hasBegun, surroundings)',
         replace: 'Promise.resolve(latest && hasBegun && replaceLatest && undefined)',
       },
@@ -307,7 +317,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a run bears the sequence of the one before',
     edits: [
       {
-        file: 'lib/core/begin-run.ts',
+        file: 'lib/core/steps/begin-run.ts',
         find: 'sequence: nextSequence(head, now),',
         replace: 'sequence: Math.max(head.sequence, nextSequence({ ...head, sequence: 0 }, 0)),',
       },
@@ -317,12 +327,12 @@ export const mutants: readonly Mutant[] = [
     name: 'an execution never continues in another',
     edits: [
       {
-        file: 'lib/core/export-page.ts',
+        file: 'lib/core/steps/export-page.ts',
         find: "next.turns >= limits.turnsPerExecution ? 'continue' : 'page'",
         replace: "next.turns < 0 ? 'continue' : 'page'",
       },
       {
-        file: 'lib/core/export-page.ts',
+        file: 'lib/core/steps/export-page.ts',
         find: 'if (turns >= definition.limits.turnsPerExecution) return',
         replace: 'if (turns < 0) return',
       },
@@ -332,7 +342,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a walk starts afresh without bound',
     edits: [
       {
-        file: 'lib/core/restart-run.ts',
+        file: 'lib/core/steps/restart-run.ts',
         find: 'if (run.cursorRestarts >= definition.limits.cursorRestarts) throw error;',
         replace: 'if (definition.limits.cursorRestarts < 0) throw error;',
       },
@@ -342,7 +352,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a walk that starts afresh starts later',
     edits: [
       {
-        file: 'lib/core/restart-run.ts',
+        file: 'lib/core/steps/restart-run.ts',
         find: '      startedAt: instantOf(now),',
         replace: '      startedAt: instantOf(now),\n      since: instantOf(now),',
       },
@@ -352,7 +362,7 @@ export const mutants: readonly Mutant[] = [
     name: 'FailRun acts on a run that is not its own',
     edits: [
       {
-        file: 'lib/core/fail-run.ts',
+        file: 'lib/core/steps/fail-run.ts',
         find: 'if (active?.execution !== command.execution) {',
         replace: 'if (active === undefined) {',
       },
@@ -362,7 +372,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a run that another invocation has completed is not announced',
     edits: [
       {
-        file: 'lib/core/finish-run.ts',
+        file: 'lib/core/steps/finish-run.ts',
         find: "isExportError(error, 'RunSupersededError') ? await",
         replace: "isExportError(error, 'ContractError') ? await",
       },
@@ -372,7 +382,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a run that is resumed skips a page',
     edits: [
       {
-        file: 'lib/core/export-walk.ts',
+        file: 'lib/core/steps/page-pipeline.ts',
         find: '    const identity: PageIdentity = {\n      key: pageKey(walk.run, page + 1),\n      run: walk.run.run,\n      page: page + 1,',
         replace:
           '    const skip = place.isFirst && page > 0 ? 2 : 1;\n    const identity: PageIdentity = {\n      key: pageKey(walk.run, page + skip),\n      run: walk.run.run,\n      page: page + skip,',
@@ -383,12 +393,12 @@ export const mutants: readonly Mutant[] = [
     name: 'a page that is asked for ahead is stored before its turn',
     edits: [
       {
-        file: 'lib/aws/s3-page-store.ts',
+        file: 'lib/aws/s3/page-store.ts',
         find: '        await turn;\n',
         replace: '        void turn;\n',
       },
       {
-        file: 'lib/core/export-walk.ts',
+        file: 'lib/core/steps/page-pipeline.ts',
         find: '  await turnComes;\n  return walk.draft(',
         replace: '  return walk.draft(',
       },
@@ -397,19 +407,23 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a page that is asked for ahead is logged before its turn',
     edits: [
-      { file: 'lib/core/export-walk.ts', find: '  await before.committed;\n', replace: '  void before.committed;\n' },
+      {
+        file: 'lib/core/steps/page-pipeline.ts',
+        find: '  await before.committed;\n',
+        replace: '  void before.committed;\n',
+      },
     ],
   },
   {
     name: 'a page that was asked for ahead is kept where its cursor does not follow',
     edits: [
       {
-        file: 'lib/core/export-walk.ts',
+        file: 'lib/core/steps/page-pipeline.ts',
         find: 'if (ahead[0] !== undefined && ahead[0].identity.cursor !== entry.nextCursor) {',
         replace: 'if (pagesPerInvocation < 0) {',
       },
       {
-        file: 'lib/core/export-walk.ts',
+        file: 'lib/core/steps/page-pipeline.ts',
         find: '    if (ends || (entry?.nextCursor ?? null) !== identity.cursor) throw outOfTurn(identity);\n',
         replace: '    if (ends || entry?.page === -1) throw outOfTurn(identity);\n',
       },
@@ -419,7 +433,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the log is read without asking for the newest',
     edits: [
       {
-        file: 'lib/aws/dynamodb-page-log.ts',
+        file: 'lib/aws/dynamodb/page-log.ts',
         find: "        ConsistentRead: true,\n        KeyConditionExpression: 'pk = :pk AND begins_with",
         replace: "        KeyConditionExpression: 'pk = :pk AND begins_with",
       },
@@ -429,7 +443,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the head is read without asking for the newest',
     edits: [
       {
-        file: 'lib/aws/dynamodb-page-log.ts',
+        file: 'lib/aws/dynamodb/page-log.ts',
         find: 'Key: keyItem(key), ConsistentRead: true }',
         replace: 'Key: keyItem(key) }',
       },
@@ -439,7 +453,7 @@ export const mutants: readonly Mutant[] = [
     name: 'only the first batch of the log is read',
     edits: [
       {
-        file: 'lib/aws/dynamodb-page-log.ts',
+        file: 'lib/aws/dynamodb/page-log.ts',
         find: 'next = batch.LastEvaluatedKey;',
         replace: 'next = undefined;',
       },
@@ -449,7 +463,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a walk in circles goes on',
     edits: [
       {
-        file: 'lib/core/cycle.ts',
+        file: 'lib/core/steps/cycle-detection.ts',
         find: 'if (next === state.tortoise) return { state, repeats: true };',
         replace: '',
       },
@@ -459,7 +473,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a failed run is forgotten, and the next starts behind it',
     edits: [
       {
-        file: 'lib/core/fail-run.ts',
+        file: 'lib/core/steps/fail-run.ts',
         find: "failure.Error !== 'CursorRejectedError' && last?.repeats !== true",
         replace: "failure.Error === 'RequestRejectedError' && last?.repeats !== true",
       },

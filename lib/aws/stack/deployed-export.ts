@@ -1,0 +1,139 @@
+/** One deployed export, as its functions are set up at this moment. */
+
+import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
+import { type SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import { ExportError } from '../../core/errors.ts';
+import type { InstalledExport, InstalledService, StartRequest } from '../../core/operations/deployment.ts';
+import type { Surroundings } from '../../core/ports.ts';
+import { type FunctionVariable, readFunctionEnvironment } from '../../core/settings/environment.ts';
+import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
+import type { InstalledExportOutput } from '../../core/settings/stack-output.ts';
+import { createReportServiceClient } from '../../report-service/client/client.ts';
+import { limitsOf } from '../../report-service/client/limits.ts';
+import { createDynamoPageLog } from '../dynamodb/page-log.ts';
+import { createS3PageStore } from '../s3/page-store.ts';
+import { nextStartOf } from '../scheduler/next-start.ts';
+import { createSecretApiKey } from '../secret-api-key.ts';
+import { createExecutions } from '../step-functions/executions.ts';
+import { followExecution } from '../step-functions/follow-execution.ts';
+import { lastSetbackOf, setbacksOf } from '../step-functions/incidents.ts';
+import { standOf } from '../step-functions/progress-poller.ts';
+import type { OperatorClients } from './clients.ts';
+
+/** @throws ConfigurationError where its function is gone, or was deployed with what this version cannot read */
+export async function installedExport(
+  { export: name, stateMachineArn, exportPageFunction, schedule }: InstalledExportOutput,
+  clients: OperatorClients,
+  surroundings: Surroundings,
+): Promise<InstalledExport> {
+  const settings = await functionSettings(clients.lambda, exportPageFunction, name);
+  const { stepFunctions: client } = clients;
+  const log = createDynamoPageLog({ client: clients.dynamoDb, table: settings.TABLE_NAME, surroundings });
+  const { BUCKET_NAME: bucket, KEY_PREFIX: prefix } = settings;
+  const store = createS3PageStore({ client: clients.s3, bucket, prefix, surroundings });
+  const setbackNeeds = { client, stateMachineArn, log, now: surroundings.now };
+  return {
+    name,
+    definition: exportDefinition(settings.EXPORT_SETTINGS, sourceOf(settings.SERVICE_SETTINGS.baseUrl)),
+    service: installedService(settings, clients, surroundings),
+    store,
+    log,
+    executions: createExecutions(client),
+    nextStart: () =>
+      nextStartOf(schedule, {
+        client: clients.scheduler,
+        now: surroundings.now,
+        lastScheduledTime: async () => (await log.head(name))?.lastScheduledTime,
+      }),
+    setbacks: (run) => setbacksOf(setbackNeeds, run),
+    lastSetback: (run) => lastSetbackOf(setbackNeeds, run),
+    async start(request, watching) {
+      const before = watching.follow ? await standOf(log, name) : undefined;
+      const executionName = `by-hand-${surroundings.randomHex(16)}`;
+      const executionArn = await startExecution(
+        client,
+        stateMachineArn,
+        executionName,
+        JSON.stringify(startInput(request)),
+      );
+      watching.say(`Execution ${executionArn}`);
+      if (before === undefined) return { status: 'started', execution: executionArn, run: null };
+      const needs = { client, exportName: name, log, store, clock: surroundings };
+      return await followExecution(needs, executionArn, before, watching);
+    },
+  };
+}
+
+/**
+ * Under a name of its own: where the SDK repeats the request as its answer was lost, it starts the same one, and is told
+ * that there is one where that is over by then.
+ */
+async function startExecution(
+  client: SFNClient,
+  stateMachineArn: string,
+  name: string,
+  input: string,
+): Promise<string> {
+  try {
+    const { executionArn = '' } = await client.send(new StartExecutionCommand({ stateMachineArn, name, input }));
+    return executionArn;
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== 'ExecutionAlreadyExists') throw error;
+    return `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`;
+  }
+}
+
+function startInput({ since, restart }: StartRequest) {
+  return { ...(since === undefined ? {} : { since }), ...(restart === true ? { restart } : {}) };
+}
+
+const variables = [
+  'EXPORT_SETTINGS',
+  'SERVICE_SETTINGS',
+  'TABLE_NAME',
+  'BUCKET_NAME',
+  'KEY_PREFIX',
+  'API_KEY_SECRET_ID',
+  'API_KEY_SECRET_FIELD',
+] as const satisfies readonly FunctionVariable[];
+type Settings = ReturnType<typeof readFunctionEnvironment<(typeof variables)[number]>>;
+
+async function functionSettings(client: LambdaClient, FunctionName: string, exportName: string): Promise<Settings> {
+  const refused = (why: string, cause?: unknown) =>
+    new ExportError(
+      'ConfigurationError',
+      `The settings of export ${exportName} cannot be read: ${why}. Bring the stack up to date: npx cdk deploy`,
+      { cause },
+    );
+  try {
+    const { Environment } = await client.send(new GetFunctionConfigurationCommand({ FunctionName }));
+    if (Environment?.Error !== undefined) {
+      throw refused(`Lambda does not show the environment of ${FunctionName} (${Environment.Error.Message})`);
+    }
+    return readFunctionEnvironment(Environment?.Variables ?? {}, variables);
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== 'ResourceNotFoundException') throw error;
+    throw refused(`there is no function ${FunctionName}`, error);
+  }
+}
+
+function installedService(settings: Settings, clients: OperatorClients, clock: Surroundings): InstalledService {
+  const { baseUrl, vendor, cursorIn, ...limits } = settings.SERVICE_SETTINGS;
+  const { API_KEY_SECRET_ID: secretId, API_KEY_SECRET_FIELD: field } = settings;
+  return {
+    address: sourceOf(baseUrl),
+    vendor,
+    cursorIn,
+    keySource: field === '' ? `secret ${secretId}` : `field ${field} of secret ${secretId}`,
+    async connect() {
+      const apiKey = createSecretApiKey({ client: clients.secretsManager, secretId, field, now: clock.now });
+      // Looked up before anything is asked: that there is none to be had should not look like the service's refusal.
+      await apiKey.get();
+      const service = createReportServiceClient({ baseUrl, vendor, cursorIn, apiKey, limits: limitsOf(limits), clock });
+      return {
+        fetchPage: (request, signal) => service.fetchPage(request, signal),
+        [Symbol.asyncDispose]: () => service.close(),
+      };
+    },
+  };
+}

@@ -1,0 +1,110 @@
+/**
+ * Reads out of an execution's history what held its run up: attempts that failed, waits, and how it gave up.
+ *
+ * Each event says little by itself. Which run and page it is about stands in the input of the state that was entered
+ * last, and whether a failed attempt was repeated in what comes behind it.
+ */
+
+import type { HistoryEvent } from '@aws-sdk/client-sfn';
+import * as z from 'zod';
+import type { Setback } from '../../core/operations/deployment.ts';
+import { instantOf } from '../../core/timestamps.ts';
+import { endIn, failureIn, parsed } from './history-failures.ts';
+
+/** A setback, and where in the execution it was met. */
+export interface Happening {
+  /** Counts the events of the execution. */
+  readonly event: number;
+  readonly state: string;
+  readonly run: string;
+  readonly setback: Setback;
+  /** How often this state has failed in a row, as far as the events read show. */
+  readonly attempt: number;
+}
+
+export interface HistoryReading {
+  /** To be told every event, in order. Yields what is certain from here on. */
+  read(event: HistoryEvent): readonly Happening[];
+  /** What was the last word, at least so far: an attempt that has failed and may be repeated yet. */
+  rest(): readonly Happening[];
+}
+
+/** `run`: the one that it is about until an event names another. */
+export function createHistoryReading(run?: string): HistoryReading {
+  let about: { readonly state: string; readonly run: string | undefined; readonly page: number | null } = {
+    state: '',
+    run,
+    page: null,
+  };
+  let attempt = 0;
+  let failed: Unplaced | undefined;
+  /** Before BeginRun has said which run it is about. */
+  let unplaced: Unplaced[] = [];
+
+  const place = (happenings: readonly (Unplaced | undefined)[]): Happening[] => {
+    unplaced.push(...happenings.filter((each) => each !== undefined));
+    const { run } = about;
+    if (run === undefined) return [];
+    const placed = unplaced.map((each) => ({ ...each, run }));
+    unplaced = [];
+    return placed;
+  };
+  const happening = (event: HistoryEvent, setback: (at: { at: Setback['at']; page: number | null }) => Setback) => ({
+    event: event.id ?? 0,
+    state: about.state,
+    setback: setback({ at: instantOf(event.timestamp?.getTime() ?? 0), page: about.page }),
+    attempt,
+  });
+
+  return {
+    read(event) {
+      const { type = '', stateEnteredEventDetails: entered } = event;
+      if (entered !== undefined) {
+        const input = inputSchema.parse(parsed(entered.input));
+        const { name = '' } = entered;
+        about = { state: name, run: input.run ?? about.run, page: pageIn(name, input.page, about.page) };
+        attempt = 0;
+        // It was not repeated: what comes of it stands behind.
+        failed = undefined;
+        const { waitSeconds } = input;
+        if (type !== 'WaitStateEntered' || waitSeconds === undefined) return place([]);
+        return place([happening(event, (at) => ({ kind: 'wait', ...at, seconds: waitSeconds }))]);
+      }
+      const failure = failureIn(event);
+      if (failure !== undefined) {
+        attempt += 1;
+        failed = happening(event, (at) => ({ kind: 'failed-attempt', ...at, ...failure }));
+        return [];
+      }
+      const end = endIn(event);
+      if (end !== undefined) {
+        // The attempt that it failed with is told once; one that was to be repeated when it was stopped, as well.
+        const attempted = type === 'ExecutionFailed' ? undefined : failed;
+        failed = undefined;
+        return place([attempted, happening(event, (at) => ({ kind: 'failed-run', ...at, ...end }))]);
+      }
+      if (type !== 'TaskScheduled' && type !== 'LambdaFunctionScheduled') return [];
+      const repeated = failed;
+      failed = undefined;
+      return place([repeated]);
+    },
+    rest: () => place([failed]),
+  };
+}
+
+type Unplaced = Omit<Happening, 'run'>;
+
+/** Of what travels from state to state; whatever else it is, it says nothing of a run. */
+const inputSchema = z
+  .object({
+    run: z.string().optional().catch(undefined),
+    page: z.int().optional().catch(undefined),
+    waitSeconds: z.number().optional().catch(undefined),
+  })
+  .catch({});
+
+/** Other states have a page in their input too, but are not about it; the ends of an execution are about where it was. */
+function pageIn(state: string, page: number | undefined, before: number | null): number | null {
+  if (state === 'ExportPage' || state === 'WaitForService') return page ?? null;
+  return state === 'BeginRun' || state === 'FinishRun' ? null : before;
+}

@@ -1,0 +1,29 @@
+/** Which errors of AWS pass by themselves, so that whoever only watches need not give up. */
+
+import { isExportError } from '../../core/errors.ts';
+
+interface AwsError extends Error {
+  readonly $fault?: string;
+  readonly $retryable?: { readonly throttling?: boolean };
+  readonly $metadata?: { readonly httpStatusCode?: number };
+}
+
+export function isThrottling(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { name, $retryable, $metadata }: AwsError = error;
+  if ($retryable?.throttling === true || $metadata?.httpStatusCode === 429) return true;
+  return /^(Throttl|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded|SlowDown)/.test(name);
+}
+
+/** Whether asking again may help. An execution may be begun and not yet be known everywhere. */
+export function isPassing(error: unknown): boolean {
+  if (isThrottling(error) || isExportError(error, 'ServiceUnavailableError')) return true;
+  if (!(error instanceof Error) || isExportError(error)) return false;
+  const { name, $retryable, $fault, $metadata }: AwsError = error;
+  return (
+    name === 'ExecutionDoesNotExist' ||
+    $retryable !== undefined ||
+    $fault === 'server' ||
+    ($metadata?.httpStatusCode ?? 0) >= 500
+  );
+}

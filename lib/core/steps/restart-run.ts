@@ -1,0 +1,42 @@
+/** Starts a walk afresh whose cursor the service dropped. */
+
+import type { ExportError } from '../errors.ts';
+import type { Run } from '../model.ts';
+import type { StepNeeds } from '../ports.ts';
+import { runIdOf } from '../storage/keys.ts';
+import { instantOf } from '../timestamps.ts';
+import type { Turn } from '../turn.ts';
+import { changeHead, nextSequence, ownedRun } from './export-state.ts';
+
+/**
+ * Gives up a walk that cannot be finished, because of `error`, and begins a new one from the same `since` under a new
+ * run id, in the same execution; the pages of the old one stay where they are and are never published.
+ * @throws `error` where the run has used up its restarts
+ */
+export async function restartRun(
+  { definition, log, surroundings, emit }: Pick<StepNeeds, 'definition' | 'log' | 'surroundings' | 'emit'>,
+  run: Run,
+  turn: Turn,
+  execution: string,
+  error: ExportError,
+): Promise<{ readonly next: 'page' } & Turn> {
+  if (run.cursorRestarts >= definition.limits.cursorRestarts) throw error;
+  const now = surroundings.now();
+  const { fresh, abandoned } = await changeHead(log, definition.name, (head) => {
+    const active = ownedRun(head, execution, definition.name);
+    // An invocation that overlaps this one was here first: its new run is not to be given up for another.
+    if (active.run !== run.run) return { result: { fresh: active, abandoned: false } };
+    const next: Run = {
+      ...active,
+      run: runIdOf(now, surroundings.randomHex(6)),
+      sequence: nextSequence(head, now),
+      startedAt: instantOf(now),
+      cursorRestarts: active.cursorRestarts + 1,
+    };
+    return { change: { ...head, sequence: next.sequence, active: next }, result: { fresh: next, abandoned: true } };
+  });
+  if (abandoned) {
+    emit({ event: 'run-restarted', export: run.export, run: fresh.run, abandoned: run.run, reason: error.message });
+  }
+  return { next: 'page', ...turn, run: fresh.run, page: 1, turns: turn.turns + 1, waits: 0 };
+}

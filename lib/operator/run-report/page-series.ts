@@ -1,0 +1,80 @@
+/** Follows a run's page log and keeps what a chart can show of it: every page of a short run, and of a long one its course. */
+
+import type { Instant, PageEntry } from '../../core/model.ts';
+import { epochMsOf } from '../../core/timestamps.ts';
+import { createBoundedSeries } from './bounded-series.ts';
+import type { LatencySummary, PagePoint, TimeSpent } from './data.ts';
+import { createLatencyRanks } from './latency-ranks.ts';
+import { spreadOf, together } from './statistics.ts';
+
+/** A chart is some thousand pixels wide, so more points show nothing more. */
+const mostPoints = 2_000;
+
+export interface PageCourse {
+  readonly points: readonly PagePoint[];
+  readonly pagesPerPoint: number;
+  readonly latency: LatencySummary | null;
+  readonly time: TimeSpent;
+  readonly adopted: number;
+}
+
+export function createPageCourse(startedAt: Instant) {
+  const points = createBoundedSeries<PagePoint>(mostPoints, joined);
+  const ranks = createLatencyRanks();
+  const spent = { before: 0, latency: 0, transfer: 0 };
+  let longestGap: TimeSpent['longestGap'] = null;
+  let adopted = 0;
+  let formerAt = epochMsOf(startedAt);
+  return {
+    add(entry: PageEntry): void {
+      const point = pointOf(entry, formerAt);
+      points.add(point);
+      if (entry.timing === null) adopted += 1;
+      else ranks.add(entry.page, entry.timing.latencyMs);
+      spent.before += point.before?.sum ?? 0;
+      spent.latency += point.latency?.sum ?? 0;
+      spent.transfer += point.transfer?.sum ?? 0;
+      const gap = Math.max(0, point.loggedAt - formerAt);
+      if (gap > (longestGap?.ms ?? -1)) longestGap = { ms: gap, page: entry.page };
+      formerAt = point.loggedAt;
+    },
+    course: (): PageCourse => ({
+      points: points.items,
+      pagesPerPoint: points.perItem,
+      latency: ranks.summary(),
+      time: { ...spent, longestGap },
+      adopted,
+    }),
+  };
+}
+
+function pointOf({ page, loggedAt, timing, bytes, reports }: PageEntry, formerAt: number): PagePoint {
+  const logged = epochMsOf(loggedAt);
+  const asked = timing === null ? 0 : epochMsOf(timing.askedAt);
+  // The clocks of two machines may differ, and no time is less than nothing.
+  const span = (ms: number) => (timing === null ? null : spreadOf(Math.max(0, ms)));
+  return {
+    firstPage: page,
+    pages: 1,
+    loggedAt: logged,
+    before: span(asked - formerAt),
+    latency: span(timing?.latencyMs ?? 0),
+    transfer: span(logged - asked - (timing?.latencyMs ?? 0)),
+    bytes: spreadOf(bytes),
+    reports: reports === null ? null : spreadOf(reports),
+  };
+}
+
+/** Two points next to each other as one. */
+export function joined(a: PagePoint, b: PagePoint): PagePoint {
+  return {
+    firstPage: a.firstPage,
+    pages: a.pages + b.pages,
+    loggedAt: b.loggedAt,
+    before: together(a.before, b.before),
+    latency: together(a.latency, b.latency),
+    transfer: together(a.transfer, b.transfer),
+    bytes: together(a.bytes, b.bytes),
+    reports: together(a.reports, b.reports),
+  };
+}

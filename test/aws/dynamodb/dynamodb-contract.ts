@@ -1,0 +1,67 @@
+/** The DynamoDB page log against any DynamoDB endpoint, for the suite in `test/contracts/page-log-contract.ts`. */
+
+import { randomBytes } from 'node:crypto';
+import {
+  CreateTableCommand,
+  DeleteTableCommand,
+  DynamoDBClient,
+  GetItemCommand,
+  PutItemCommand,
+  waitUntilTableExists,
+} from '@aws-sdk/client-dynamodb';
+import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import { headKey, type ItemKey, pageItemKey } from '../../../lib/aws/dynamodb/items.ts';
+import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
+import { lambdaSurroundings } from '../../../lib/aws/lambda/lambda-surroundings.ts';
+import type { EditedPageLogHarness, Kept } from '../../contracts/edited-page-log-contract.ts';
+import type { PageLogHarness } from '../../contracts/page-log-contract.ts';
+import type { Endpoint } from '../endpoint.ts';
+
+export interface DynamoHarness extends Omit<EditedPageLogHarness, 'log'>, PageLogHarness {
+  readonly endpoint: string;
+  readonly client: DynamoDBClient;
+  readonly table: string;
+}
+
+/** Two page logs on a table of their own, which goes with them. */
+export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> {
+  const client = new DynamoDBClient({ ...endpoint });
+  const other = new DynamoDBClient({ ...endpoint });
+  const table = `page-log-${randomBytes(6).toString('hex')}`;
+  await client.send(
+    new CreateTableCommand({
+      TableName: table,
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: [
+        { AttributeName: 'pk', AttributeType: 'S' },
+        { AttributeName: 'sk', AttributeType: 'S' },
+      ],
+      KeySchema: [
+        { AttributeName: 'pk', KeyType: 'HASH' },
+        { AttributeName: 'sk', KeyType: 'RANGE' },
+      ],
+    }),
+  );
+  await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 0.05, maxDelay: 1 }, { TableName: table });
+  const edit = async (key: ItemKey, change: (kept: Kept) => Kept) => {
+    const Key = marshall({ ...key });
+    const { Item = {} } = await client.send(new GetItemCommand({ TableName: table, Key, ConsistentRead: true }));
+    const { pk: _pk, sk: _sk, ...kept } = unmarshall(Item);
+    await client.send(new PutItemCommand({ TableName: table, Item: marshall({ ...change(kept), ...key }) }));
+  };
+  return {
+    endpoint: endpoint.endpoint,
+    client,
+    table,
+    name: `table ${table}`,
+    editHead: (exportName, change) => edit(headKey(exportName), change),
+    editPage: (page, change) => edit(pageItemKey(page), change),
+    log: createDynamoPageLog({ client, table, surroundings: lambdaSurroundings }),
+    another: createDynamoPageLog({ client: other, table, surroundings: lambdaSurroundings }),
+    async cleanup() {
+      await client.send(new DeleteTableCommand({ TableName: table }));
+      client.destroy();
+      other.destroy();
+    },
+  };
+}

@@ -1,0 +1,167 @@
+/** Whatever somebody does by hand to the bucket and the table: a true manifest, or an error with a name. */
+
+import { createHash } from 'node:crypto';
+import {
+  type AttributeValue,
+  DeleteItemCommand,
+  DynamoDBClient,
+  PutItemCommand,
+  ScanCommand,
+} from '@aws-sdk/client-dynamodb';
+import { S3Client } from '@aws-sdk/client-s3';
+import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
+import { fc, test } from '@fast-check/vitest';
+import { afterAll, beforeAll, describe } from 'vitest';
+import { type Item, pagesPrefix } from '../../../lib/aws/dynamodb/items.ts';
+import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
+import { lambdaSurroundings } from '../../../lib/aws/lambda/lambda-surroundings.ts';
+import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
+import type { PageLog, PageStore } from '../../../lib/core/ports.ts';
+import { comeHalfWay, expectAnHonestEndAfter, exportName, type HalfWay } from '../../support/half-way.ts';
+import { handEdit, type KeptThing } from '../../support/hand-edits.ts';
+import { type LocalAws, startLocalAws } from '../../support/local-aws.ts';
+import { anyone } from '../endpoint.ts';
+
+const prefix = 'bucket/all/';
+const surroundings = { ...lambdaSurroundings, sleep: async () => {} };
+
+let aws: LocalAws;
+let table: DynamoDBClient;
+let store: PageStore;
+let log: PageLog;
+let folder: string;
+let objects: LocalAws['objects'];
+let items: readonly Item[];
+
+beforeAll(async () => {
+  aws = await startLocalAws();
+  const { AWS_ENDPOINT_URL_DYNAMODB: dynamoDb = '', AWS_ENDPOINT_URL: s3 = '' } = aws.env;
+  table = new DynamoDBClient({ endpoint: dynamoDb, ...anyone });
+  const client = new S3Client({ endpoint: s3, ...anyone, forcePathStyle: true });
+  store = createS3PageStore({ client, bucket: 'bucket', prefix: 'all/', surroundings });
+  log = createDynamoPageLog({ client: table, table: aws.table, surroundings });
+  await comeHalfWay({ store, log });
+  folder = `${exportName}/date=2026-11-20/run=${(await log.head(exportName))?.active?.run}`;
+  objects = new Map(aws.objects);
+  items = await allItems();
+});
+afterAll(async () => await aws[Symbol.asyncDispose]());
+
+const allItems = async () =>
+  (await table.send(new ScanCommand({ TableName: aws.table, ConsistentRead: true }))).Items ?? [];
+const put = (Item: Item) => table.send(new PutItemCommand({ TableName: aws.table, Item }));
+const remove = ({ pk, sk }: Item) =>
+  table.send(new DeleteItemCommand({ TableName: aws.table, Key: { pk, sk } as Record<string, AttributeValue> }));
+
+/** As it was when the run was cut off. */
+async function comeBack(): Promise<void> {
+  aws.objects.clear();
+  for (const [path, object] of objects) aws.objects.set(path, object);
+  for (const item of await allItems()) await remove(item);
+  for (const item of items) await put(item);
+}
+
+function itemAt(sk: string): KeptThing {
+  const key = { pk: { S: exportName }, sk: { S: sk } };
+  return {
+    name: sk,
+    kind: sk === 'head' ? 'head' : 'entry',
+    form: 'fields',
+    async read() {
+      const found = (await allItems()).find((item) => item.sk?.S === sk);
+      if (found === undefined) return undefined;
+      const { pk: _pk, sk: _sk, ...fields } = unmarshall(found);
+      return Buffer.from(JSON.stringify(fields));
+    },
+    async write(bytes) {
+      if (bytes === undefined) {
+        await remove(key);
+        return;
+      }
+      const fields = JSON.parse(bytes.toString()) as Record<string, unknown>;
+      const texts = JSON.stringify(fields, (_, value) => (typeof value === 'number' ? `${value}` : value));
+      // Numbers that no table takes are put there as text.
+      const asText = () => put({ ...marshall(JSON.parse(texts)), ...key });
+      await (async () => await put({ ...marshall(fields), ...key }))().catch(asText);
+    },
+  };
+}
+
+const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('base64');
+
+/** The bytes of an object. Whoever puts others there keeps its metadata; S3 keeps its own checksum of what is sent. */
+function bytesAt(key: string, kind: string, form: KeptThing['form']): KeptThing {
+  return {
+    name: key.split('/').at(-1) ?? '',
+    kind,
+    form,
+    read: async () => aws.objects.get(prefix + key)?.body,
+    async write(bytes) {
+      if (bytes === undefined) aws.objects.delete(prefix + key);
+      else {
+        const headers = { ...aws.objects.get(prefix + key)?.headers, 'x-amz-checksum-sha256': sha256(bytes) };
+        aws.objects.set(prefix + key, { body: bytes, headers });
+      }
+    },
+  };
+}
+
+/** The metadata of an object, as its own headers; without it, S3 still has the object. */
+function metadataAt(key: string): KeptThing {
+  return {
+    name: `metadata of ${key.split('/').at(-1)}`,
+    kind: 'metadata',
+    form: 'fields',
+    read: async () => {
+      const headers = aws.objects.get(prefix + key)?.headers;
+      return headers && Buffer.from(JSON.stringify(headers));
+    },
+    async write(bytes) {
+      const object = aws.objects.get(prefix + key);
+      if (object === undefined) return;
+      const told = Object.entries(JSON.parse(bytes?.toString() ?? '{}') as Record<string, unknown>)
+        // A header's value is one line of printable ASCII.
+        .map(
+          ([name, value]) => [name, (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 900)] as const,
+        )
+        .filter(([name, value]) => name.startsWith('x-amz-meta-') && /^[\x21-\x7e][\x20-\x7e]*$/.test(value));
+      const { 'x-amz-checksum-sha256': checksum = sha256(object.body) } = object.headers;
+      const headers = { ...Object.fromEntries(told), 'x-amz-checksum-sha256': checksum };
+      aws.objects.set(prefix + key, { ...object, headers });
+    },
+  };
+}
+
+function halfWay(): HalfWay {
+  const run = folder.split('run=')[1] as Parameters<typeof pagesPrefix>[0]['run'];
+  const page = (number: number) => `${folder}/page-00000${number}.xml`;
+  return {
+    store,
+    log,
+    blindToSameSize: false,
+    things: [
+      itemAt('head'),
+      ...[1, 2].map((number) => itemAt(`${pagesPrefix({ run })}00000000000${number}`)),
+      ...[1, 2, 3].map((number) => metadataAt(page(number))),
+      ...[1, 2, 3, 4, 9].map((number) => bytesAt(page(number), 'page', 'bytes')),
+      bytesAt(`${folder}/manifest.json`, 'manifest', 'bytes'),
+      bytesAt(`${exportName}/latest.json`, 'latest', 'text'),
+    ],
+    deleteHead: async () => {
+      await remove({ pk: { S: exportName }, sk: { S: 'head' } });
+    },
+    objects: async () =>
+      new Map([...aws.objects].map(([path, { body }]) => [path.slice(prefix.length), body] as const)),
+  };
+}
+
+describe('whatever somebody edits in the bucket or the table', () => {
+  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: 20 })(
+    'the run is published as it is, or not at all, with an error that says why',
+    async (edits) => {
+      await comeBack();
+      await expectAnHonestEndAfter(edits, halfWay());
+    },
+    300_000,
+  );
+});

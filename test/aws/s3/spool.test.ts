@@ -1,0 +1,64 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { describe, expect, it } from 'vitest';
+import { fileSpool } from '../../../lib/aws/s3/spool.ts';
+import { inRandomChunks, randomBody, sha256Of } from '../../support/builders.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+describe('a spooled body', () => {
+  it('is known by length and hash, and there as often as it is wanted, also twice at once', async () => {
+    await using directory = await temporaryDirectory();
+    const body = randomBody(2_500_000);
+    async function* chunks() {
+      yield* inRandomChunks(body);
+    }
+    await fileSpool(directory.path)(chunks(), async (spooled) => {
+      expect(spooled).toMatchObject({ bytes: body.length, sha256: sha256Of(body) });
+      const readings = [
+        ...(await Promise.all([spooled.read(), spooled.read()].map(buffer))),
+        await buffer(spooled.read()),
+      ];
+      expect(readings.map(sha256Of)).toEqual(Array(3).fill(sha256Of(body)));
+    });
+  });
+
+  it('may be empty', async () => {
+    await using directory = await temporaryDirectory();
+    async function* nothing() {}
+    await fileSpool(directory.path)(nothing(), async (spooled) => {
+      expect(spooled).toMatchObject({ bytes: 0, sha256: sha256Of('') });
+      expect(await buffer(spooled.read())).toHaveLength(0);
+    });
+  });
+
+  it('leaves nothing even while it is in use, so a killed function leaves nothing', async () => {
+    await using directory = await temporaryDirectory();
+    async function* chunks() {
+      yield randomBody(3_000_000);
+      expect(await readdir(directory.path)).toEqual([]);
+    }
+    await fileSpool(directory.path)(chunks(), async ({ bytes }) => {
+      expect(bytes).toBe(3_000_000);
+      expect(await readdir(directory.path)).toEqual([]);
+    });
+  });
+
+  it('ends its source where the directory cannot take it, and says what to do', async () => {
+    await using directory = await temporaryDirectory();
+    let ended = false;
+    async function* endless() {
+      try {
+        for (;;) yield randomBody(1_000_000);
+      } finally {
+        ended = true;
+      }
+    }
+    const spooling = fileSpool(join(directory.path, 'missing'))(endless(), async () => 'used');
+    await expect(spooling).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/missing cannot take .*ENOENT.*temporary storage/) as unknown as string,
+    });
+    expect(ended).toBe(true);
+  });
+});

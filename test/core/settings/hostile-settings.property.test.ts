@@ -1,0 +1,232 @@
+/**
+ * Whatever stands where a person's settings or an operator's start input should be: it is taken, and then means the same
+ * every time, or refused with a place for every problem, in a message that a person can read and a log can hold.
+ */
+
+import { isDeepStrictEqual } from 'node:util';
+import { fc, test } from '@fast-check/vitest';
+import { describe, expect, it } from 'vitest';
+import type * as z from 'zod/mini';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { readFunctionEnvironment } from '../../../lib/core/settings/environment.ts';
+import {
+  exportDefinition,
+  exportSettingsSchema,
+  parseSettings,
+  serviceSettingsSchema,
+  sourceOf,
+} from '../../../lib/core/settings/settings.ts';
+import { beginRun } from '../../../lib/core/steps/begin-run.ts';
+import { anExportRequest, someLimits } from '../../support/builders.ts';
+import { anExportBench } from '../../support/export-bench.ts';
+import { anyValue, mutated } from '../../support/mutations.ts';
+
+/** What `act` makes of it; only a ConfigurationError that can be shown is a refusal. */
+function takenOrRefused<Value>(act: () => Value): { taken: Value } | { refused: string } {
+  try {
+    return { taken: act() };
+  } catch (error) {
+    if (!(error instanceof ExportError)) throw error;
+    expectPresentable(error);
+    return { refused: error.message };
+  }
+}
+
+function expectPresentable(error: ExportError): void {
+  expect(error.name).toBe('ConfigurationError');
+  expect(error.message.length).toBeLessThan(20_000);
+  expect(error.message).toMatch(/^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]+$/u);
+  expect(error.cause).toBeUndefined();
+}
+
+const someService = {
+  baseUrl: 'https://reports.example.com/eu',
+  vendor: 'ACME',
+  cursorIn: 'body',
+  totalTimeout: 'PT1M',
+};
+const anExport = {
+  name: 'nightly',
+  since: { initial: '2026-11-01T00:00:00Z', overlap: 'PT15M' },
+  filter: { type: 'daily', date: { lt: '2026-12-01T00:00:00Z' }, nested: [{ a: 1 }, [null, 'x']] },
+  format: 'XML',
+  size: 10,
+  maxPages: 1_000,
+  shortWait: 'PT5S',
+};
+
+/** What cannot be written as JSON is no text at all. */
+function asJson(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? '';
+  } catch {
+    return '';
+  }
+}
+
+/** How each duration stands again as a person would write it. */
+const asWritten = (parsed: object): unknown =>
+  JSON.parse(JSON.stringify(parsed), (key, value: unknown) =>
+    /(Timeout|Wait|overlap|lookBack)$/.test(key) && typeof value === 'number' ? `PT${value / 1_000}S` : value,
+  );
+
+function expectSettled<Schema extends z.ZodMiniType>(schema: Schema, value: unknown): z.infer<Schema> | undefined {
+  const outcome = takenOrRefused(() => parseSettings(schema, value, 'settings'));
+  if ('refused' in outcome) {
+    expect(outcome.refused).toMatch(/^settings.*: ./);
+    return undefined;
+  }
+  const { taken } = outcome;
+  expect(parseSettings(schema, value, 'settings')).toEqual(taken);
+  // As it travels to the functions, and as it comes back from there.
+  const travelled: unknown = JSON.parse(JSON.stringify(value));
+  if (isDeepStrictEqual(travelled, value)) expect(parseSettings(schema, travelled, 'settings')).toEqual(taken);
+  expect(parseSettings(schema, asWritten(taken as object), 'settings')).toEqual(taken);
+  return taken;
+}
+
+describe('settings from anywhere', () => {
+  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(someService) }, anyValue)], { numRuns: 200 })(
+    'of the service are taken or refused',
+    (value) => {
+      const settings = expectSettled(serviceSettingsSchema, value);
+      if (settings === undefined) return;
+      expect(sourceOf(sourceOf(settings.baseUrl))).toBe(sourceOf(settings.baseUrl));
+      // undici takes nothing but whole milliseconds.
+      const { connectTimeout, headersTimeout, bodyTimeout, totalTimeout, maxPageBytes } = settings;
+      for (const number of [connectTimeout, headersTimeout, bodyTimeout, totalTimeout, maxPageBytes]) {
+        expect(number).toSatisfy(Number.isSafeInteger);
+        expect(number).toBeGreaterThan(0);
+      }
+    },
+  );
+
+  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(anExport) }, anyValue)], { numRuns: 200 })(
+    'of an export are taken or refused',
+    (value) => {
+      const settings = expectSettled(exportSettingsSchema, value);
+      if (settings === undefined) return;
+      const definition = exportDefinition(settings, 'simulator');
+      expect(JSON.parse(JSON.stringify(definition))).toEqual(JSON.parse(JSON.stringify(structuredClone(definition))));
+      // What is not told of it is not asked for: nothing was left out on the way.
+      const { filter = {} } = value as { filter?: unknown };
+      expect(JSON.stringify(settings.filter)).toBe(JSON.stringify(filter));
+    },
+  );
+
+  const text = (valid: object) =>
+    fc.oneof(
+      mutated(valid).map(asJson),
+      fc.constantFrom(
+        '',
+        '{',
+        'null',
+        '"',
+        '\ufeff{}',
+        `${'['.repeat(50_000)}${']'.repeat(50_000)}`,
+        '{"__proto__":1}',
+      ),
+    );
+  test.prop(
+    [
+      fc.record(
+        {
+          EXPORT_SETTINGS: text(anExport),
+          SERVICE_SETTINGS: text(someService),
+          KEY_PREFIX: fc.constantFrom('', '/', 'a/', '/a/', 'a', '\n/', 'a//', 'x'.repeat(5_000)),
+          TABLE_NAME: fc.constantFrom('', 'table', '__proto__'),
+        },
+        { requiredKeys: [] },
+      ),
+    ],
+    { numRuns: 200 },
+  )('of a function’s environment are taken or refused', (env) => {
+    const variables = ['EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'KEY_PREFIX', 'TABLE_NAME'] as const;
+    const outcome = takenOrRefused(() => readFunctionEnvironment(env, variables));
+    if ('refused' in outcome) {
+      const missing = variables.filter((variable) => env[variable] === undefined);
+      for (const variable of missing) expect(outcome.refused).toContain(`environment ${variable}: `);
+    } else {
+      expect(readFunctionEnvironment(env, variables)).toEqual(outcome.taken);
+    }
+  });
+});
+
+describe('a start input from anywhere', () => {
+  const valid = {
+    since: '2026-11-01T00:00:00Z',
+    restart: true,
+    scheduledTime: '2026-11-20T02:00:00Z',
+    continues: 'arn:aws:states:us-east-1:123456789012:execution:reports:first',
+  };
+  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(valid) }, anyValue), fc.boolean()], { numRuns: 200 })(
+    'begins a run, skips, or is refused and leaves nothing behind',
+    async (input, isUnderWay) => {
+      const bench = anExportBench();
+      if (isUnderWay) {
+        await beginRun(bench.needs, { input: { scheduledTime: '2026-11-20T02:00:00Z' }, execution: 'first' });
+        bench.running.add('first');
+      }
+      const before = await bench.log.head(bench.needs.definition.name);
+      const outcome = await beginRun(bench.needs, { input, execution: 'second' }).catch((error: unknown) => error);
+      const after = await bench.log.head(bench.needs.definition.name);
+      if (outcome instanceof Error) {
+        expect(outcome).toBeInstanceOf(ExportError);
+        expectPresentable(outcome as ExportError);
+        expect(outcome.message).toContain('start input');
+        // What FailRun keeps of it.
+        expect(outcome.message.length).toBeLessThanOrEqual(1_000);
+        expect(after).toEqual(before);
+        return;
+      }
+      // All that is kept of it, and travels in the execution's history, is small.
+      expect(JSON.stringify(outcome).length).toBeLessThan(1_024);
+      expect(JSON.stringify(after ?? null).length).toBeLessThan(4_096);
+      expect(JSON.stringify(bench.events).length).toBeLessThan(4_096);
+    },
+  );
+
+  it('that meets a filter of any size is refused in few words', async () => {
+    const filter = { type: 'x'.repeat(100_000) };
+    const bench = anExportBench({ definition: { request: anExportRequest({ filter }) } });
+    await bench.start();
+    const other = bench.with({ definition: { request: anExportRequest({ filter: { ...filter, more: 1 } }) } });
+    const refused = beginRun(other.needs, { input: {}, execution: 'second' });
+    await expect(refused).rejects.toMatchObject({ message: expect.stringMatching(/^The watermark of .{100,1000}$/) });
+
+    const definition = { request: anExportRequest({ filter, size: 2 }), limits: someLimits({ maxPages: 1 }) };
+    const unfinished = anExportBench({ definition });
+    await unfinished.start();
+    const changed = unfinished.with({ definition: { request: anExportRequest({ filter: {} }) } });
+    await expect(beginRun(changed.needs, { input: {}, execution: 'second' })).rejects.toMatchObject({
+      message: expect.stringMatching(/^Run .{100,1000}$/),
+    });
+  });
+
+  const badSinces = [
+    '2026-02-30T00:00:00Z',
+    '2026-11-20T02:00:00+01:00',
+    '10000-01-01T00:00:00Z',
+    5,
+    null,
+    ['x'],
+    'now',
+  ];
+  test.prop([
+    fc.record({
+      since: fc.constantFrom<unknown>(...badSinces),
+      restart: fc.constantFrom<unknown>('true', 1, null, {}),
+      scheduledTime: fc.constantFrom<unknown>('', 7, null, 'x'.repeat(10_000), 'a\nb'),
+      continues: fc.constantFrom<unknown>('', true, 'x'.repeat(10_000)),
+      surprise: fc.constant(1),
+    }),
+  ])('is refused with every problem named', async (input) => {
+    const bench = anExportBench();
+    const refused = beginRun(bench.needs, { input, execution: 'e' });
+    await expect(refused).rejects.toMatchObject({
+      message: expect.stringMatching(
+        /(?=.*start input since: )(?=.*start input restart: )(?=.*start input scheduledTime: )(?=.*start input continues: )(?=.*"surprise")/,
+      ),
+    });
+  });
+});

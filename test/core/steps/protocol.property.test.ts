@@ -1,0 +1,107 @@
+/**
+ * The promise, over random report sets, page sizes, segment lengths and crash points: every matching page stored exactly
+ * once, in order, and nothing of an unfinished run visible, whatever crashes and repeats.
+ */
+
+import { fc, test } from '@fast-check/vitest';
+import { describe, expect } from 'vitest';
+import { ExportError } from '../../../lib/core/errors.ts';
+import type { Latest } from '../../../lib/core/model.ts';
+import { anExportBench, type Bench, type Manifest, reportIdsOf } from '../../support/export-bench.ts';
+import { someReports } from '../../support/scripted-service.ts';
+
+/** As if the process had been cut off: nothing after it happens, not even the handling of an error. */
+class Crash extends Error {}
+
+const plan = fc.record({
+  reports: fc.integer({ min: 0, max: 40 }),
+  since: fc.integer({ min: 0, max: 45 }),
+  size: fc.integer({ min: 1, max: 10 }),
+  turnsPerExecution: fc.integer({ min: 1, max: 6 }),
+  // Effects between one crash and the next: 1 crashes at the very first.
+  crashes: fc.array(fc.integer({ min: 1, max: 30 }), { maxLength: 12 }),
+  outages: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 6 }),
+});
+
+function manifestsOf({ store }: Bench): Manifest[] {
+  return [...store.objects].filter(([key]) => key.endsWith('/manifest.json')).map(([, text]) => JSON.parse(text));
+}
+
+/** What must hold at every moment, for any reader. */
+function expectNothingHalf(bench: Bench, expected: readonly string[]): void {
+  for (const manifest of manifestsOf(bench)) {
+    const ids = manifest.pages.flatMap(({ key }) =>
+      [...(bench.store.objects.get(key) ?? '').matchAll(/id="([^"]+)"/g)].map(([, id]) => id),
+    );
+    expect(ids).toEqual(expected);
+    expect(manifest.pages.map(({ page }) => page)).toEqual(manifest.pages.map((_, index) => index + 1));
+  }
+  const latest = bench.store.objects.get(`${bench.needs.definition.name}/latest.json`);
+  if (latest !== undefined) expect(bench.store.objects.has((JSON.parse(latest) as Latest).manifest)).toBe(true);
+}
+
+describe('whatever crashes and repeats', () => {
+  test.prop([plan], { numRuns: 300 })('a run is published whole, once, in order', async (given) => {
+    const crashes = [...given.crashes];
+    let budget = crashes.shift() ?? Number.POSITIVE_INFINITY;
+    let down = false;
+    const crash = () => {
+      if (down) throw new Crash('still down');
+      budget -= 1;
+      if (budget > 0) return;
+      budget = crashes.shift() ?? Number.POSITIVE_INFINITY;
+      down = true;
+      throw new Crash('cut off');
+    };
+    const reports = someReports(given.reports);
+    const bench = anExportBench({
+      reports,
+      size: given.size,
+      limits: { turnsPerExecution: given.turnsPerExecution },
+      crash,
+      script: (_, nth) => {
+        if (given.outages.includes(nth))
+          throw new ExportError('ServiceUnavailableError', 'Report service answered 503');
+        return undefined;
+      },
+    });
+    const since = new Date(Date.UTC(2026, 10, 1) + given.since * 60_000).toISOString();
+    const expected = reports.slice(given.since).map(({ id }) => id);
+
+    // Each crash ends an execution; the operator starts again until it completes.
+    let end = await bench.start({ since });
+    for (let starts = 0; end.status !== 'completed' && starts < 50; starts += 1) {
+      expectNothingHalf(bench, expected);
+      down = false;
+      end = await bench.start({ since });
+    }
+    if (end.status !== 'completed') throw new Error(`never completed: ${JSON.stringify(end)}`);
+    expectNothingHalf(bench, expected);
+    expect(reportIdsOf(bench, end.result.manifest)).toEqual(expected);
+    expect(end.result).toMatchObject({
+      reports: expected.length,
+      pages: Math.max(1, Math.ceil(expected.length / given.size)),
+    });
+    expect(end.result.watermark).toBe('2026-11-20T02:00:01Z');
+    const pages = [...bench.store.objects.keys()].filter((key) =>
+      key.startsWith(end.result.manifest.replace('manifest.json', 'page-')),
+    );
+    expect(pages).toHaveLength(end.result.pages);
+  });
+
+  test.prop([plan], { numRuns: 100 })('executions that overlap agree on one run', async (given) => {
+    const reports = someReports(given.reports);
+    const bench = anExportBench({ reports, size: given.size, limits: { turnsPerExecution: given.turnsPerExecution } });
+    // Nothing says that an execution is alive, so each takes the run over from the other whenever it starts.
+    const ends = await Promise.all([bench.start(), bench.start(), bench.start()]);
+    const finished = ends.filter(({ status }) => status === 'completed');
+    expect(finished.length).toBeGreaterThanOrEqual(1);
+    expect(ends.every(({ status }) => status === 'completed' || status === 'skipped')).toBe(true);
+    for (const manifest of manifestsOf(bench)) {
+      const bodies = manifest.pages.map(({ key }) => bench.store.objects.get(key) ?? '').join('');
+      const ids = [...bodies.matchAll(/id="([^"]+)"/g)].map(([, id]) => id);
+      const since = Date.parse(manifest.since);
+      expect(ids).toEqual(reports.filter(({ date }) => Date.parse(date) >= since).map(({ id }) => id));
+    }
+  });
+});

@@ -1,0 +1,40 @@
+/** Where the next run starts, where clocks cannot be believed. */
+
+import { describe, expect, it } from 'vitest';
+import { watermarkAfter } from '../../../lib/core/steps/watermark.ts';
+import { aHead, anExportDefinition, aPageEntry, aRun, at } from '../../support/builders.ts';
+
+describe('the watermark', () => {
+  it.each([
+    [
+      'our own, where that of the service runs more than a day ahead',
+      '2026-11-20T02:00:00Z',
+      '2026-11-25T00:00:00Z',
+      '2026-11-20T02:00:00Z',
+    ],
+    [
+      'the earlier, where ours ran further ahead as the run began',
+      '2026-11-27T02:00:00Z',
+      '2026-11-25T00:00:00Z',
+      '2026-11-25T00:00:00Z',
+    ],
+    ["the service's, however far behind", '2026-11-20T02:00:00Z', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z'],
+  ])('is %s', (_, startedAt, serviceTime, expected) => {
+    const run = aRun({ startedAt: at(startedAt) });
+    const first = aPageEntry({ serviceTime: at(serviceTime), loggedAt: at('2026-11-20T02:00:01Z') });
+    expect(watermarkAfter(aHead(), anExportDefinition(), run, first)?.instant).toBe(expected);
+  });
+
+  it.each([
+    ['reaches as far back as the next one would', '2026-11-20T00:50:00Z', '2026-11-20T02:00:00Z'],
+    // What was dated back to before that, and showed up since, no later run would ask for.
+    ['begins within the overlap', '2026-11-20T00:50:00.001Z', '2026-11-20T01:00:00Z'],
+  ])('behind a run that %s', (_, since, expected) => {
+    const definition = anExportDefinition({ since: { from: 'watermark', overlapMs: 600_000 } });
+    const run = aRun({ since: at(since) });
+    const { source, filter } = run.request;
+    const head = aHead({ watermark: { instant: at('2026-11-20T01:00:00Z'), source, filter } });
+    const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:00Z'), loggedAt: at('2026-11-20T02:00:01Z') });
+    expect(watermarkAfter(head, definition, run, first)?.instant).toBe(expected);
+  });
+});

@@ -1,0 +1,574 @@
+import { describe, expect, it } from 'vitest';
+import { ExportError } from '../../../lib/core/errors.ts';
+import type { Head, Latest, RunId, RunResult } from '../../../lib/core/model.ts';
+import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import type { ExecutionEnd } from '../../../lib/local/interpreter.ts';
+import { aFetchedPage, at, sha256Of } from '../../support/builders.ts';
+import { anExportBench, type Bench, executionId, reportIdsOf } from '../../support/export-bench.ts';
+import { createMemoryLog } from '../../support/memory-adapters.ts';
+import { cursorAt, someReports } from '../../support/scripted-service.ts';
+
+function completed(end: ExecutionEnd): RunResult {
+  if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
+  return end.result;
+}
+
+function failed(end: ExecutionEnd) {
+  if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
+  return end.failed;
+}
+
+function startedRun({ events }: Bench): RunId {
+  const started = events.find(({ event }) => event === 'run-started');
+  if (started?.event !== 'run-started') throw new Error('no run was started');
+  return started.run;
+}
+
+const unavailable = () => {
+  throw new ExportError('ServiceUnavailableError', 'Report service answered 503');
+};
+
+describe('a run from its first page to its manifest', () => {
+  it('stores every matching report once, in order, and publishes a manifest that names each page', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    const result = completed(await bench.start());
+
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    const manifest = bench.manifest(result.manifest);
+    expect(manifest).toMatchObject({
+      manifestVersion: 1,
+      run: result.run,
+      since: '1970-01-01T00:00:00Z',
+      filter: { date: { gte: '1970-01-01T00:00:00Z' } },
+      format: 'XML',
+      container: 'NONE',
+      size: 2,
+      startedAt: '2026-11-20T02:00:00Z',
+      serviceStartedAt: '2026-11-20T02:00:01Z',
+      totals: { pages: 3, reports: 5, bytes: result.bytes },
+    });
+    expect(manifest.pages.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(4)]);
+    for (const { key, sha256, bytes } of manifest.pages) {
+      const body = bench.store.objects.get(key) ?? '';
+      expect({ sha256, bytes }).toEqual({ sha256: sha256Of(body), bytes: body.length });
+    }
+  });
+
+  it('lays keys out as the design says, and points latest.json at the manifest', async () => {
+    const bench = anExportBench({ reports: someReports(1) });
+    const { run, manifest } = completed(await bench.start());
+    const { name } = bench.needs.definition;
+    expect([...bench.store.objects.keys()]).toEqual([
+      `${name}/date=2026-11-20/run=${run}/page-000001.xml`,
+      `${name}/date=2026-11-20/run=${run}/manifest.json`,
+      `${name}/latest.json`,
+    ]);
+    expect(JSON.parse(bench.store.objects.get(`${name}/latest.json`) ?? '')).toMatchObject({
+      run,
+      manifest,
+      sequence: (await bench.head()).sequence,
+    });
+  });
+
+  it('asks each page with the cursor of the page before, and the very same request', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    await bench.start();
+    expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(4)]);
+    expect(new Set(bench.service.requests.map(({ request, since }) => JSON.stringify({ request, since }))).size).toBe(
+      1,
+    );
+  });
+
+  it('goes on past an empty page that carries a cursor', async () => {
+    const bench = anExportBench({
+      reports: someReports(4),
+      script: (_, nth) =>
+        nth === 1 ? aFetchedPage({ body: '<reports/>', reports: 0, nextCursor: cursorAt(0) }) : undefined,
+    });
+    const result = completed(await bench.start());
+    expect(result).toMatchObject({ pages: 3, reports: 4 });
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4']);
+  });
+
+  it('publishes a run without a single report: one empty page', async () => {
+    expect(completed(await anExportBench({ reports: [] }).start())).toMatchObject({ pages: 1, reports: 0 });
+  });
+
+  it('does not know the number of reports where one page cannot be counted', async () => {
+    const bench = anExportBench({
+      script: (_, nth) => (nth === 2 ? aFetchedPage({ reports: null, nextCursor: null }) : undefined),
+    });
+    const result = completed(await bench.start());
+    expect(result.reports).toBeNull();
+    expect(bench.manifest(result.manifest).totals.reports).toBeNull();
+  });
+
+  it('goes through as many executions as it needs, and each takes over from exactly the one before', async () => {
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { turnsPerExecution: 2 } });
+    const first = await bench.execute({ name: 'first', input: {} });
+    if (first.status !== 'continued') throw new Error('expected the run to continue');
+    expect(first.next.input).toEqual({ continues: executionId('first'), waits: 0 });
+    const run = (await bench.head()).active;
+    expect(first.next.name).toBe(`${run?.run}-2`);
+
+    const second = await bench.execute(first.next);
+    if (second.status !== 'continued') throw new Error('expected the run to continue');
+    expect(second.next.name).toBe(`${run?.run}-3`);
+    const result = completed(await bench.execute(second.next));
+    expect(result.run).toBe(run?.run);
+    expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);
+  });
+});
+
+describe('the watermark', () => {
+  it("becomes the service's clock at the first response, and the next run starts there", async () => {
+    const bench = anExportBench();
+    expect(completed(await bench.start()).watermark).toBe('2026-11-20T02:00:01Z');
+    expect(completed(await bench.start()).since).toBe('2026-11-20T02:00:01Z');
+  });
+
+  it('is our own clock at the start where the service sends no date', async () => {
+    const bench = anExportBench({ script: () => aFetchedPage({ nextCursor: null, serviceTime: null }) });
+    expect(completed(await bench.start()).watermark).toBe('2026-11-20T02:00:00Z');
+  });
+
+  it('is our own clock where the service’s runs absurdly ahead, for it could never come back from there', async () => {
+    const ahead = (serviceTime: string) =>
+      anExportBench({ script: () => aFetchedPage({ nextCursor: null, serviceTime: at(serviceTime) }) });
+    expect(completed(await ahead('2036-11-20T02:00:00Z').start()).watermark).toBe('2026-11-20T02:00:00Z');
+    expect(completed(await ahead('2026-11-20T02:05:00Z').start()).watermark).toBe('2026-11-20T02:05:00Z');
+  });
+
+  it('is reached back behind by the overlap', async () => {
+    const bench = anExportBench({ definition: { since: { from: 'watermark', overlapMs: 3_600_000 } } });
+    await bench.start();
+    expect(completed(await bench.start()).since).toBe('2026-11-20T01:00:01Z');
+  });
+
+  it('starts at the configured initial value', async () => {
+    const initial = at('2026-11-01T00:03:00Z');
+    const bench = anExportBench({ definition: { since: { from: 'watermark', initial, overlapMs: 0 } } });
+    const result = completed(await bench.start());
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r4', 'r5']);
+  });
+
+  it('never moves back, also when the service’s clock does', async () => {
+    const bench = anExportBench();
+    await bench.start();
+    const earlier = bench.with({
+      script: () => aFetchedPage({ nextCursor: null, serviceTime: at('2026-11-19T00:00:00Z') }),
+    });
+    expect(completed(await earlier.start()).watermark).toBe('2026-11-20T02:00:01Z');
+  });
+
+  it('moves with a run that starts before it', async () => {
+    const bench = anExportBench();
+    await bench.start();
+    const later = bench.with({
+      script: () => aFetchedPage({ nextCursor: null, serviceTime: at('2026-11-21T00:00:00Z') }),
+    });
+    expect(completed(await later.start({ since: '2026-11-05T00:00:00Z' }))).toMatchObject({
+      since: '2026-11-05T00:00:00Z',
+      watermark: '2026-11-21T00:00:00Z',
+    });
+  });
+
+  it('stays where a run starts after it, or what lies between would be left out', async () => {
+    const bench = anExportBench();
+    await bench.start();
+    const later = bench.with({
+      script: () => aFetchedPage({ nextCursor: null, serviceTime: at('2026-11-22T00:00:00Z') }),
+    });
+    expect(completed(await later.start({ since: '2026-11-21T00:00:00Z' })).watermark).toBe('2026-11-20T02:00:01Z');
+    expect(completed(await later.start()).since).toBe('2026-11-20T02:00:01Z');
+  });
+
+  it('stays unset where a first run starts after the configured initial value', async () => {
+    const since = { from: 'watermark', initial: at('2026-11-01T00:00:00Z'), overlapMs: 0 } as const;
+    const bench = anExportBench({ definition: { since } });
+    expect(completed(await bench.start({ since: '2026-11-10T00:00:00Z' })).watermark).toBeNull();
+    expect(completed(await bench.start()).since).toBe('2026-11-01T00:00:00Z');
+  });
+
+  it('of one service is not taken for another’s', async () => {
+    const bench = anExportBench();
+    await bench.start();
+    const elsewhere = bench.with({
+      definition: { request: { ...bench.needs.definition.request, source: 'https://reports.example.com' } },
+    });
+    const refused = failed(await elsewhere.start());
+    expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
+    expect(refused.message).toContain(
+      'was measured at simulator with filter {}, and means nothing to https://reports.example.com with filter {}',
+    );
+    expect(completed(await elsewhere.start({ since: '2026-11-01T00:00:00Z' })).watermark).toBe('2026-11-20T02:00:01Z');
+    expect((await bench.head()).watermark?.source).toBe('https://reports.example.com');
+  });
+
+  it('of one filter is not taken for another’s: what only the new one selects may lie before it', async () => {
+    const bench = anExportBench();
+    await bench.start();
+    const { request } = bench.needs.definition;
+    const other = bench.with({ definition: { request: { ...request, filter: { type: 'invoice' } } } });
+    expect(failed(await other.start())).toMatchObject({ error: 'ConfigurationError', run: null });
+    expect(completed(await other.start({ since: '2026-11-01T00:00:00Z' })).watermark).toBe('2026-11-20T02:00:01Z');
+    expect(completed(await other.start()).since).toBe('2026-11-20T02:00:01Z');
+    expect(failed(await bench.start()).message).toContain('with filter {"type":"invoice"}, and means nothing to');
+  });
+
+  it('of another filter gives way also where the configured initial value lies before the new start', async () => {
+    const since = { from: 'watermark', initial: at('2026-11-01T00:00:00Z'), overlapMs: 0 } as const;
+    const bench = anExportBench({ definition: { since } });
+    await bench.start();
+    const request = { ...bench.needs.definition.request, filter: { type: 'invoice' } };
+    const other = bench.with({ definition: { since, request } });
+    completed(await other.start({ since: '2026-11-10T00:00:00Z' }));
+    expect(completed(await other.start()).since).toBe('2026-11-20T02:00:01Z');
+  });
+
+  it('plays no part in an export that looks back a fixed time from its schedule, while that reaches it', async () => {
+    const bench = anExportBench({ definition: { since: { from: 'look-back', lookBackMs: 86_400_000 } } });
+    expect(completed(await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' })).since).toBe('2026-11-19T01:00:00Z');
+    expect(completed(await bench.start()).since).toBe('2026-11-19T02:00:00Z');
+  });
+
+  it('closes the gap behind a look-back whose start was missed, or spent on finishing an older run', async () => {
+    const bench = anExportBench({ definition: { since: { from: 'look-back', lookBackMs: 86_400_000 } } });
+    await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' });
+    bench.pass(3 * 86_400_000);
+    expect(completed(await bench.start({ scheduledTime: '2026-11-23T01:00:00Z' })).since).toBe('2026-11-20T02:00:01Z');
+  });
+});
+
+describe('a run that is started again', () => {
+  const dead = (afterPages: number) => (_: unknown, nth: number) => (nth > afterPages ? unavailable() : undefined);
+
+  it('is resumed from its last logged page, without fetching a logged page again', async () => {
+    const bench = anExportBench({ reports: someReports(7), size: 2, script: dead(2) });
+    expect(failed(await bench.start())).toMatchObject({ error: 'ServiceUnavailableError', pages: 2, resumable: true });
+    const again = bench.with({ script: () => undefined });
+    const result = completed(await again.start());
+    expect(again.service.requests.map(({ cursor }) => cursor)).toEqual([cursorAt(4), cursorAt(6)]);
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5', 'r6', 'r7']);
+    expect(bench.manifest(result.manifest).startedAt).toBe('2026-11-20T02:00:00Z');
+  });
+
+  it('takes latest.json over also where the state was lost and begun anew', async () => {
+    const bench = anExportBench();
+    for (let runs = 0; runs < 5; runs += 1) await bench.start();
+    bench.pass(60_000);
+    const anew = bench.with({ log: createMemoryLog() });
+    const { manifest } = completed(await anew.start());
+    expect(JSON.parse(bench.store.objects.get(`${bench.needs.definition.name}/latest.json`) ?? '')).toMatchObject({
+      manifest,
+    });
+  });
+
+  it('says how far it had come when it failed', async () => {
+    const bench = anExportBench({ reports: someReports(7), size: 2, script: dead(2) });
+    expect(failed(await bench.start())).toMatchObject({ pages: 2, reports: 4, bytes: expect.any(Number) });
+  });
+
+  it('shows nothing to readers before it is complete', async () => {
+    const bench = anExportBench({ script: dead(2) });
+    await bench.start();
+    expect([...bench.store.objects.keys()].every((key) => key.includes('/page-'))).toBe(true);
+  });
+
+  it('is skipped while its execution is alive, and touches nothing', async () => {
+    const bench = anExportBench({ script: dead(1) });
+    await bench.start();
+    const before = await bench.head();
+    bench.running.add(before.active?.execution ?? '');
+    expect(await bench.start()).toEqual({
+      status: 'skipped',
+      reason: `run ${before.active?.run} is still being worked on by ${before.active?.execution}`,
+    });
+    expect(await bench.head()).toEqual(before);
+  });
+
+  it('is skipped where the scheduler delivers the same time twice', async () => {
+    const bench = anExportBench();
+    const input = { scheduledTime: '2026-11-20T02:00:00Z' };
+    completed(await bench.start(input));
+    expect(await bench.start(input)).toMatchObject({ status: 'skipped' });
+    completed(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' }));
+  });
+
+  it('is abandoned for a new one on restart, even while alive; the old execution then ends quietly', async () => {
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { turnsPerExecution: 2 } });
+    const old = await bench.execute({ name: 'old', input: {} });
+    bench.running.add(executionId('old'));
+    if (old.status !== 'continued') throw new Error('expected the run to continue');
+    const result = completed(await bench.start({ restart: true }));
+    expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);
+    expect(await bench.execute(old.next)).toMatchObject({ status: 'skipped' });
+    expect((await bench.head()).lastCompleted?.result).toEqual(result);
+  });
+
+  it('is refused with another since than it began with, unless restarted', async () => {
+    const bench = anExportBench({ script: dead(1) });
+    await bench.start({ since: '2026-11-01T00:00:00Z' });
+    const again = bench.with({ script: () => undefined });
+    const refused = failed(await again.start({ since: '2026-11-02T00:00:00Z' }));
+    expect(refused.error).toBe('ConfigurationError');
+    expect(refused.message).toContain('since 2026-11-01T00:00:00Z, now 2026-11-02T00:00:00Z');
+    expect(completed(await again.start({ since: '2026-11-01T00:00:00.000Z' })).since).toBe('2026-11-01T00:00:00Z');
+  });
+
+  it('is refused where the export now asks for something else, for a cursor only goes with its own request', async () => {
+    const bench = anExportBench({ size: 2, script: dead(1) });
+    await bench.start();
+    const refused = failed(await bench.with({ size: 3, script: () => undefined }).start());
+    expect(refused).toMatchObject({ error: 'ConfigurationError', resumable: true });
+    expect(refused.message).toContain('size 2, now 3');
+    completed(await bench.with({ size: 3, script: () => undefined }).start({ restart: true }));
+  });
+
+  it('stops where a deployment moved the export elsewhere in the middle of a walk', async () => {
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { turnsPerExecution: 1 } });
+    const first = await bench.execute({ name: 'first', input: {} });
+    if (first.status !== 'continued') throw new Error('expected the run to continue');
+    const request = { ...bench.needs.definition.request, source: 'https://other.example.com' };
+    const moved = bench.with({ definition: { request } });
+    const end = failed(await moved.execute(first.next));
+    expect(end).toMatchObject({ error: 'ConfigurationError', resumable: true, pages: 1 });
+    expect(moved.service.requests).toEqual([]);
+    completed(await bench.start());
+  });
+
+  it('begins anew with what the export asks now, where the unfinished run has no page to lose', async () => {
+    const bench = anExportBench({ size: 2, script: dead(0) });
+    await bench.start();
+    expect(completed(await bench.with({ size: 5, script: () => undefined }).start()).pages).toBe(1);
+  });
+
+  it.each([
+    ['an unknown field', { sinse: '2026-11-01T00:00:00Z' }, 'sinse'],
+    ['a since that is no instant', { since: 'yesterday' }, 'since: must be an ISO 8601 UTC instant'],
+    ['a local time', { since: '2026-11-01T00:00:00+01:00' }, 'since: must be an ISO 8601 UTC instant'],
+    ['a list', [], 'start input'],
+    ['a text', 'restart', 'start input'],
+  ])('is refused with %s in its input, before anything is changed', async (_, input, says) => {
+    const bench = anExportBench();
+    const refused = failed(await bench.start(input));
+    expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
+    expect(refused.message).toContain(says);
+    await expect(bench.head()).rejects.toThrow('no head was written');
+  });
+});
+
+describe('patience', () => {
+  const throttled = (retryAfterSeconds?: number) => () => {
+    throw new ExportError('ServiceThrottledError', 'Report service answered 429', { retryAfterSeconds });
+  };
+
+  it('sits out a short Retry-After inside the invocation', async () => {
+    const bench = anExportBench({ script: (_, nth) => (nth === 2 ? throttled(7)() : undefined) });
+    expect(completed(await bench.start()).reports).toBe(5);
+    expect(bench.slept).toEqual([7_000]);
+  });
+
+  it('hands a long Retry-After to the Wait state, rounded up', async () => {
+    const bench = anExportBench({ script: (_, nth) => (nth === 2 ? throttled(120.2)() : undefined) });
+    expect(completed(await bench.start()).reports).toBe(5);
+    expect(bench.slept).toEqual([]);
+    expect(bench.events).toContainEqual(
+      expect.objectContaining({ event: 'service-asked-to-wait', seconds: 121, inside: false, page: 2 }),
+    );
+  });
+
+  it('hands short waits over too, once they would outlast the invocation', async () => {
+    const bench = anExportBench({ script: (_, nth) => (nth >= 2 && nth < 10 ? throttled(9)() : undefined) });
+    expect(completed(await bench.start()).reports).toBe(5);
+    expect(bench.slept).toEqual(Array(7).fill(9_000));
+    expect(bench.events.filter((event) => event.event === 'service-asked-to-wait' && !event.inside)).toHaveLength(1);
+  });
+
+  it('never turns a Retry-After of nought into a tight loop', async () => {
+    const bench = anExportBench({ script: (_, nth) => (nth === 1 ? throttled(0)() : undefined) });
+    completed(await bench.start());
+    expect(bench.slept).toEqual([1_000]);
+  });
+
+  it('ends after so many long waits in a row; a later start resumes', async () => {
+    const bench = anExportBench({
+      limits: { waitsInARow: 3 },
+      script: (_, nth) => (nth > 1 ? throttled(60)() : undefined),
+    });
+    const end = failed(await bench.start());
+    expect(end).toMatchObject({ error: 'RequestRejectedError', resumable: true, pages: 1 });
+    expect(bench.service.requests).toHaveLength(5);
+    expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
+  });
+
+  it('counts the waits of a page, not of a run', async () => {
+    const bench = anExportBench({
+      limits: { waitsInARow: 1 },
+      script: (_, nth) => (nth % 2 === 1 ? throttled(60)() : undefined),
+    });
+    expect(completed(await bench.start()).reports).toBe(5);
+  });
+
+  it('never cuts a Retry-After short: one beyond the limit fails the run', async () => {
+    const bench = anExportBench({ limits: { longestWaitSeconds: 100 }, script: throttled(101) });
+    expect(failed(await bench.start())).toMatchObject({ error: 'RequestRejectedError', resumable: true });
+    expect(bench.service.requests).toHaveLength(1);
+  });
+
+  it.each(['ServiceUnavailableError', 'ServiceThrottledError', 'ContractError'] as const)(
+    'tries a page again after a %s',
+    async (name) => {
+      const bench = anExportBench({
+        script: (_, nth) => {
+          if (nth === 2) throw new ExportError(name, 'once');
+          return undefined;
+        },
+      });
+      expect(completed(await bench.start()).reports).toBe(5);
+    },
+  );
+
+  it.each([
+    ['ConfigurationError', 1],
+    ['RequestRejectedError', 1],
+    ['ContractError', 3],
+    ['ServiceUnavailableError', 21],
+  ] as const)('gives a lasting %s up after %i attempts, and shows the real error', async (name, attempts) => {
+    const bench = anExportBench({
+      script: () => {
+        throw new ExportError(name, 'the real cause');
+      },
+    });
+    expect(failed(await bench.start())).toMatchObject({ error: name, message: 'the real cause' });
+    expect(bench.service.requests).toHaveLength(attempts);
+    expect((await bench.head()).active?.lastFailure).toMatchObject({ error: name, message: 'the real cause' });
+  });
+});
+
+describe('a cursor that goes wrong', () => {
+  const rejected = () => {
+    throw new ExportError('CursorRejectedError', 'Report service answered 410');
+  };
+
+  it('starts the walk afresh from the same since, under a new run', async () => {
+    const bench = anExportBench({ script: (_, nth) => (nth === 2 ? rejected() : undefined) });
+    const result = completed(await bench.start({ since: '2026-11-01T00:01:00Z' }));
+    expect(reportIdsOf(bench, result.manifest)).toEqual(['r2', 'r3', 'r4', 'r5']);
+    expect(result.since).toBe('2026-11-01T00:01:00Z');
+    expect(bench.manifest(result.manifest).sequence).toBe((await bench.head()).sequence);
+    const started = startedRun(bench);
+    expect(started).not.toBe(result.run);
+    expect([...bench.store.objects.keys()].filter((key) => key.endsWith('manifest.json'))).toEqual([result.manifest]);
+  });
+
+  it('is restarted from once, though an invocation that overlaps this one meets the same refusal', async () => {
+    const bench = anExportBench({ limits: { turnsPerExecution: 1 } });
+    await bench.execute({ name: 'one', input: {} });
+    const head = await bench.head();
+    const execution = head.active?.execution ?? '';
+    const turn = { export: head.export, run: head.active?.run ?? '', segment: 1, page: 2, turns: 0, waits: 0 };
+    let asked = 0;
+    let release = () => {};
+    const bothAsked = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const service: typeof bench.service = {
+      requests: [],
+      async fetchPage() {
+        asked += 1;
+        if (asked === 2) release();
+        await bothAsked;
+        return rejected();
+      },
+    };
+    const again = () => exportPage({ ...bench.needs, service }, { turn, execution });
+    const [zombie, retry] = await Promise.all([again(), again()]);
+    expect(retry).toEqual(zombie);
+    expect((await bench.head()).active).toMatchObject({ run: retry.run, cursorRestarts: 1 });
+    expect(bench.events.filter(({ event }) => event === 'run-restarted')).toHaveLength(1);
+  });
+
+  it('fails the run once the restarts are used up, and the next start begins anew', async () => {
+    const bench = anExportBench({ script: ({ cursor }) => (cursor === null ? undefined : rejected()) });
+    expect(failed(await bench.start())).toMatchObject({ error: 'CursorRejectedError', resumable: false });
+    expect(bench.service.requests).toHaveLength(4);
+    expect((await bench.head()).active).toBeUndefined();
+    expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
+  });
+
+  it.each([1, 2, 3, 7, 20])('is caught where it comes round again after %i pages', async (length) => {
+    const leadIn = 3;
+    const bench = anExportBench({
+      script: (_, nth) =>
+        aFetchedPage({ nextCursor: cursorAt(nth <= leadIn ? nth : leadIn + 1 + ((nth - leadIn - 1) % length)) }),
+    });
+    const end = failed(await bench.start());
+    expect(end).toMatchObject({ error: 'ContractError', resumable: false });
+    expect(end.message).toContain('the pages go in circles');
+    expect(bench.service.requests.length).toBeLessThanOrEqual(3 * (leadIn + length) + 1);
+    expect([...bench.store.objects.keys()].some((key) => key.endsWith('manifest.json'))).toBe(false);
+    // The circle's pages must never be published, so the next start does not resume them.
+    expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
+  });
+
+  it('after which the head was put back as it had been does not count below the manifests that are there', async () => {
+    const bench = anExportBench();
+    const put: Head[] = [];
+    for (let run = 0; run < 3; run += 1) {
+      completed(await bench.start());
+      put.push(await bench.head());
+      bench.pass(60_000);
+    }
+    const [old] = put;
+    await bench.log.replaceHead({ ...(old as Head), version: (await bench.head()).version + 1 });
+    const result = completed(await bench.start());
+    const latest = JSON.parse(bench.store.objects.get(`${bench.needs.definition.name}/latest.json`) ?? '') as Latest;
+    expect(latest.manifest).toBe(result.manifest);
+    expect(latest.sequence).toBeGreaterThan(put.at(-1)?.sequence ?? Number.NaN);
+  });
+
+  it('does not resume a walk in circles whose execution died before it could say so', async () => {
+    const bench = anExportBench({ script: () => aFetchedPage({ nextCursor: cursorAt(1) }) });
+    await bench.start();
+    const head = await bench.head();
+    const poisoned = startedRun(bench);
+    // As if FailRun had never run: the head still names the run.
+    await bench.log.replaceHead({
+      ...head,
+      version: head.version + 1,
+      active: {
+        export: head.export,
+        run: poisoned,
+        sequence: 1,
+        since: at('1970-01-01T00:00:00Z'),
+        request: bench.needs.definition.request,
+        startedAt: at('2026-11-20T02:00:00Z'),
+        startedBy: 'dead',
+        execution: 'dead',
+        segment: 1,
+        cursorRestarts: 0,
+      },
+    });
+    const result = completed(await bench.with({ script: () => undefined }).start());
+    expect(result.run).not.toBe(poisoned);
+    expect(result.reports).toBe(5);
+  });
+
+  it('stops a run past its most pages, and goes on where it stopped once more are allowed', async () => {
+    const bench = anExportBench({ limits: { maxPages: 2 } });
+    const end = failed(await bench.start());
+    expect(end).toMatchObject({ error: 'ConfigurationError', pages: 2, resumable: true });
+    expect(end.message).toContain('no more than 2 are allowed');
+    const unchanged = bench.with({});
+    expect(failed(await unchanged.start())).toMatchObject({ error: 'ConfigurationError', pages: 2 });
+    expect(unchanged.service.requests).toEqual([]);
+    const more = bench.with({ limits: { maxPages: 3 } });
+    expect(completed(await more.start()).pages).toBe(3);
+    expect(more.service.requests).toHaveLength(1);
+  });
+
+  it('does not stop a run that ends on its most pages', async () => {
+    expect(completed(await anExportBench({ limits: { maxPages: 3 } }).start()).pages).toBe(3);
+  });
+});

@@ -1,0 +1,205 @@
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { asRunId } from '../../../lib/core/model.ts';
+import type { StepNeeds } from '../../../lib/core/ports.ts';
+import { beginRun } from '../../../lib/core/steps/begin-run.ts';
+import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { failRun } from '../../../lib/core/steps/fail-run.ts';
+import { finishRun } from '../../../lib/core/steps/finish-run.ts';
+import type { PublishedName } from '../../../lib/core/storage/published-schemas.ts';
+import type { Turn } from '../../../lib/core/turn.ts';
+import { anExportRequest } from '../../support/builders.ts';
+import { aDirectory, jsonOf, run } from '../../support/command-line.ts';
+import { anExportBench, type Bench } from '../../support/export-bench.ts';
+import { execute, executionArn, type Functions } from '../../support/function-machine.ts';
+import { problemsIn } from '../../support/published-schemas.ts';
+
+/** Values as readers get them, by what they are. */
+const seen: Record<PublishedName, unknown[]> = {
+  'manifest.v1': [],
+  'latest.v1': [],
+  'completed.v1': [],
+  'failed.v1': [],
+};
+
+/** What the schema says of `value`, which is kept to be broken later. */
+function wrongWith(name: PublishedName, value: unknown): string[] {
+  seen[name].push(JSON.parse(JSON.stringify(value)));
+  return problemsIn(name, value);
+}
+
+describe('what a run on this machine leaves', () => {
+  const read = async (path: string) => JSON.parse(await readFile(path, 'utf8')) as Record<string, unknown>;
+
+  /** Makes a run, and looks at all that its readers get. */
+  async function published(out: string, options: readonly string[], env: Readonly<Record<string, string>> = {}) {
+    const ended = await run(['local', '--json', '--out', out, ...options], env);
+    expect(ended.stderr).toContain('Completed');
+    const manifest = await read(jsonOf(ended).manifest ?? '');
+    expect(wrongWith('manifest.v1', manifest)).toEqual([]);
+    expect(wrongWith('latest.v1', await read(join(out, 'reports/latest.json')))).toEqual([]);
+    return manifest;
+  }
+
+  it('is as the schemas say: one page, several, the rest, and none at all', async () => {
+    const out = await aDirectory();
+    const filter = ['--filter', '{"date":{"lt":"2200-01-01T00:00:00Z"}}'];
+    expect(await published(out, [])).toMatchObject({ size: null, totals: { pages: 3 } });
+    expect(await published(out, ['--size', '10', '--since', '1970-01-01T00:00:00Z'])).toMatchObject({ size: 10 });
+    expect(await published(out, ['--since', '2199-12-31T00:00:00Z'])).toMatchObject({
+      totals: { pages: 1, reports: 0 },
+    });
+    expect(await published(await aDirectory(), filter)).toMatchObject({ filter: { date: { lt: expect.anything() } } });
+  });
+
+  it('is as the schemas say where the format is not XML, and the service tells no time', async () => {
+    const service = createServer((request, response) => {
+      request.resume().on('end', () => {
+        response.sendDate = false;
+        response.writeHead(200, { 'content-type': 'application/json', 'content-length': 2 }).end('[]');
+      });
+    });
+    await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => {
+      service.close();
+    });
+    const baseUrl = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
+    const options = ['--base-url', baseUrl, '--format', 'JSON', '--container', 'GZIP'];
+    expect(await published(await aDirectory(), options, { REPORT_EXPORT_API_KEY: 'k' })).toMatchObject({
+      format: 'JSON',
+      serviceStartedAt: null,
+      totals: { reports: null },
+      pages: [{ reports: null }],
+    });
+  });
+});
+
+describe('what the state machine announces', () => {
+  const steps = (needs: StepNeeds): Functions => ({
+    BeginRun: (payload) => beginRun(needs, payload),
+    ExportPage: ({ input, execution }) =>
+      exportPage(needs, { turn: input as Turn, execution, patientUntil: Number.POSITIVE_INFINITY }),
+    FinishRun: ({ input, execution }) => finishRun(needs, { run: asRunId((input as { run: string }).run), execution }),
+    FailRun: ({ input, execution }) => failRun(needs, { failure: input, execution }),
+  });
+  const aBench = (options: Parameters<typeof anExportBench>[0] = {}) =>
+    anExportBench({ ...options, definition: { name: 'reports', ...options.definition } });
+  const told = async (bench: Bench, input: unknown = {}, changed: Partial<Functions> = {}) => {
+    const { events } = await execute({ ...steps(bench.needs), ...changed }, { name: 'first', input });
+    expect(events).toHaveLength(1);
+    return events[0] as Record<string, unknown>;
+  };
+  const refused = () => {
+    throw new ExportError('RequestRejectedError', 'Report service answered 404 for page 2');
+  };
+
+  it('is as the schema says when a run is published', async () => {
+    const bench = aBench();
+    const completed = await told(bench);
+    expect(wrongWith('completed.v1', completed)).toEqual([]);
+    expect(completed).toMatchObject({ eventVersion: 1, export: 'reports', execution: executionArn('first') });
+
+    const { manifest } = completed.result as { manifest: string };
+    expect(wrongWith('manifest.v1', bench.manifest(manifest))).toEqual([]);
+    expect(wrongWith('latest.v1', bench.manifest('reports/latest.json'))).toEqual([]);
+  });
+
+  it('is as the schema says when the run holds nothing, or has no watermark', async () => {
+    const lookBack = { since: { from: 'look-back', lookBackMs: 60_000 }, request: anExportRequest() } as const;
+    expect(wrongWith('completed.v1', await told(aBench({ reports: [] })))).toEqual([]);
+    expect(wrongWith('completed.v1', await told(aBench({ definition: lookBack })))).toEqual([]);
+    expect(wrongWith('completed.v1', await told(aBench(), { since: '2200-01-01T00:00:00Z' }))).toEqual([]);
+  });
+
+  it('is as the schema says when a run fails, early or late', async () => {
+    const late = await told(aBench({ script: (_, nth) => (nth === 2 ? refused() : undefined) }));
+    expect(wrongWith('failed.v1', late)).toEqual([]);
+    expect(late).toMatchObject({ error: 'RequestRejectedError', failed: { pages: 1, resumable: true } });
+
+    const early = await told(aBench(), { snice: 'yesterday' });
+    expect(wrongWith('failed.v1', early)).toEqual([]);
+    expect(early).toMatchObject({ error: 'ConfigurationError', failed: { run: null, since: null, resumable: false } });
+  });
+
+  it('is as the schema says where not even the failure could be recorded', async () => {
+    const unrecorded = await told(
+      aBench({ script: refused }),
+      {},
+      {
+        FailRun: () => {
+          throw new ExportError('PageConflictError', 'The head of export reports is not as it was left');
+        },
+      },
+    );
+    expect(wrongWith('failed.v1', unrecorded)).toEqual([]);
+    expect(unrecorded).toMatchObject({ error: 'RequestRejectedError', failed: { Error: 'PageConflictError' } });
+  });
+});
+
+describe('a schema', () => {
+  type Path = readonly (string | number)[];
+  type Parent = Record<string | number, unknown>;
+
+  /** Every field of `value`, however deep; of an array, those of its last item. */
+  function pathsIn(value: unknown, path: Path = []): Path[] {
+    if (typeof value !== 'object' || value === null) return [];
+    const entries = Array.isArray(value) ? [[value.length - 1, value.at(-1)] as const] : Object.entries(value);
+    return entries.flatMap(([name, below]) => {
+      const here = [...path, name];
+      return Array.isArray(value) ? pathsIn(below, here) : [here, ...pathsIn(below, here)];
+    });
+  }
+
+  /** A copy of `value` in which something has been done to what holds the field at `path`. */
+  function changed(value: unknown, path: Path, change: (parent: Parent, name: string | number) => void): unknown {
+    const copy = structuredClone(value);
+    const parent = path.slice(0, -1).reduce((each, name) => (each as Parent)[name], copy) as Parent;
+    change(parent, path.at(-1) as string | number);
+    return copy;
+  }
+
+  /** A filter's further fields are the service's own. */
+  const isOurs = (path: Path) =>
+    !path.includes('filter') || ['filter', 'filter.date', 'filter.date.gte'].includes(path.join('.'));
+  /** Every field of what was seen. */
+  function cases(name: PublishedName): { value: unknown; path: Path }[] {
+    const found = seen[name].flatMap((value) =>
+      pathsIn(value)
+        .filter(isOurs)
+        .map((path) => ({ value, path })),
+    );
+    if (found.length === 0) throw new Error(`nothing was seen of ${name}: run the whole file`);
+    return found;
+  }
+
+  it.each(Object.keys(seen) as PublishedName[])('%s refuses a value that lacks a field', (name) => {
+    for (const { value, path } of cases(name).filter(({ path }) => path.at(-1) !== 'Cause')) {
+      const broken = changed(value, path, (parent, field) => delete parent[field]);
+      expect(problemsIn(name, broken), `without ${path.join('.')}`).not.toEqual([]);
+    }
+  });
+
+  it.each(Object.keys(seen) as PublishedName[])('%s refuses a value with something else in a field', (name) => {
+    for (const { value, path } of cases(name)) {
+      for (const wrong of [{}, [], -1, 1.5, true]) {
+        const broken = changed(value, path, (parent, field) => {
+          parent[field] = typeof parent[field] === typeof wrong && wrong === true ? 'true' : wrong;
+        });
+        expect(problemsIn(name, broken), `${path.join('.')}: ${JSON.stringify(wrong)}`).not.toEqual([]);
+      }
+    }
+  });
+
+  it.each(Object.keys(seen) as PublishedName[])('%s lets fields pass that are yet to come', (name) => {
+    for (const { value, path } of cases(name)) {
+      const newer = changed(value, path, (parent) => {
+        parent.yetToCome = { of: ['a', 'later', 'day'] };
+      });
+      expect(problemsIn(name, newer), `beside ${path.join('.')}`).toEqual([]);
+    }
+  });
+});

@@ -1,0 +1,63 @@
+import { readdir } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import { acquireExportLock } from '../../lib/local/lock.ts';
+import { startScript } from '../support/child-script.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const holder = new URL('children/hold-export-lock.ts', import.meta.url);
+
+describe('the export lock', { timeout: 60_000 }, () => {
+  it('is refused while another process has it, and free the moment that process is killed', async () => {
+    await using directory = await temporaryDirectory();
+    await using other = startScript(holder, directory.path, 'reports');
+    await other.said(/^held$/);
+
+    expect(acquireExportLock(directory.path, 'reports')).toBeUndefined();
+
+    await other.kill();
+    const lock = acquireExportLock(directory.path, 'reports');
+    expect(lock).toBeDefined();
+
+    await using late = startScript(holder, directory.path, 'reports');
+    expect(await late.ended).toBe(0);
+    expect(late.lines).toEqual(['refused']);
+    lock?.release();
+  });
+
+  it('is refused to a second holder in the same process, until it is released', async () => {
+    await using directory = await temporaryDirectory();
+    const first = acquireExportLock(directory.path, 'reports');
+    expect(first).toBeDefined();
+    expect(acquireExportLock(directory.path, 'reports')).toBeUndefined();
+
+    first?.release();
+    const second = acquireExportLock(directory.path, 'reports');
+    expect(second).toBeDefined();
+
+    // A release that comes twice must not take the lock from whoever has it now.
+    first?.release();
+    expect(acquireExportLock(directory.path, 'reports')).toBeUndefined();
+    second?.release();
+  });
+
+  it('keeps exports apart, also in directories apart, whatever they are called', async () => {
+    await using directory = await temporaryDirectory();
+    await using another = await temporaryDirectory();
+    const locks = [
+      acquireExportLock(directory.path, 'reports'),
+      acquireExportLock(directory.path, 'reports-daily'),
+      acquireExportLock(directory.path, '../reports'),
+      acquireExportLock(another.path, 'reports'),
+    ];
+    expect(locks.every((lock) => lock !== undefined)).toBe(true);
+    for (const lock of locks) lock?.release();
+    expect(await readdir(directory.path)).toEqual(['.locks']);
+  });
+
+  it('says which file it could not make', async () => {
+    await using directory = await temporaryDirectory();
+    const acquire = () => acquireExportLock(`${directory.path}/\0`, 'reports');
+    expect(acquire).toThrow(expect.objectContaining({ name: 'ConfigurationError', cause: expect.anything() }));
+    expect(acquire).toThrow(`Could not create ${directory.path}`);
+  });
+});

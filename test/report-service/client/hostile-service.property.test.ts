@@ -1,0 +1,194 @@
+/**
+ * Whatever a service sends, a page comes through as it was sent and whole, or an error says by its name what is to be
+ * done: short, printable, without the key. Nothing hangs, nothing else is thrown, no connection is left.
+ */
+
+import { fc, test } from '@fast-check/vitest';
+import { SaxesParser } from 'saxes';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ExportError, errorNames } from '../../../lib/core/errors.ts';
+import type { FetchedPage } from '../../../lib/core/ports.ts';
+import { type HostileAnswer, hostileAnswers } from '../../support/hostile-answers.ts';
+import { tooDeep } from '../../support/hostile-bodies.ts';
+import { type RawServer, rawAnswer, startRawServer } from '../../support/raw-server.ts';
+import { type Reading, readAnswer } from '../../support/reading-answers.ts';
+import { searchForSecrets } from '../../support/secret-search.ts';
+import { aCursor, clientFor, pageRequest, patiently } from '../../support/service-client.ts';
+import { aVirtualClock } from '../../support/virtual-clock.ts';
+
+const keys = { old: 'S3cr3t/key+with="odd"&<chars>  \\%42', renewed: 'an0ther-key/of=the same' };
+const maxPageBytes = 64 * 1024;
+/** No message is longer, whatever the service says. */
+const longestMessage = 1_000;
+
+const marker = '<reports><the-next-page/></reports>';
+let current: HostileAnswer;
+let server: RawServer;
+const stray: unknown[] = [];
+const onStray = (reason: unknown) => stray.push(reason);
+
+beforeAll(async () => {
+  process.on('unhandledRejection', onStray).on('uncaughtException', onStray);
+  server = await startRawServer(async (socket, { target }) => {
+    if (target.includes('cursor=')) {
+      socket.write(rawAnswer({ body: marker, headers: { connection: 'close' } }));
+      return;
+    }
+    const { bytes, cuts, ending } = current;
+    socket.setNoDelay(true);
+    const edges = [0, ...cuts, bytes.length];
+    for (const [place, end] of edges.slice(1).entries()) {
+      const piece = bytes.subarray(edges[place], end);
+      if (piece.length > 0) await new Promise<unknown>((resolve) => socket.write(piece, resolve));
+      // A turn of the loop, so that pieces arrive as such more often than not.
+      await new Promise(setImmediate);
+    }
+    if (ending === 'end') socket.end();
+    if (ending === 'reset') socket.resetAndDestroy();
+  });
+});
+afterAll(async () => {
+  process.off('unhandledRejection', onStray).off('uncaughtException', onStray);
+  await server[Symbol.asyncDispose]();
+});
+
+interface Accepted {
+  readonly page: FetchedPage;
+  readonly body: Buffer;
+}
+
+async function read(fetching: Promise<FetchedPage>): Promise<Accepted> {
+  const page = await fetching;
+  const chunks: Uint8Array[] = [];
+  for await (const piece of page.body) chunks.push(piece);
+  return { page, body: Buffer.concat(chunks) };
+}
+
+/** What became of the request for the first page, and of one for the next. */
+async function meet(answer: HostileAnswer, reading: Reading, isXml: boolean) {
+  current = answer;
+  const clock = aVirtualClock();
+  const totalTimeoutMs = 60_000;
+  await using client = clientFor(server, {
+    clock,
+    limits: { totalTimeoutMs, maxPageBytes },
+    apiKey: { get: async () => keys.old, refresh: async () => keys.renewed },
+  });
+  const first = read(client.fetchPage(pageRequest(isXml ? {} : { format: 'JSON' }))).catch((error: unknown) => error);
+  // Where no end is in sight, time passes; where there is one, it must be found without.
+  if (answer.ending === 'stay open' && !reading.strict) {
+    let settled = false;
+    void first.then(() => {
+      settled = true;
+    });
+    for (let turns = 0; turns < 10 && !settled; turns += 1) await new Promise((resolve) => setTimeout(resolve, 2));
+    await clock.pass(totalTimeoutMs);
+  }
+  const outcome = await first;
+  const next = await read(client.fetchPage(pageRequest({ cursor: aCursor }))).catch((error: unknown) => error);
+  return { outcome, next, sleepers: clock.sleepers() };
+}
+
+/** By saxes, given the document in one piece. */
+function isWholeXml(bytes: Buffer): boolean {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    const parser = new SaxesParser({ position: false });
+    let hasDoctype = false;
+    parser.on('doctype', () => {
+      hasDoctype = true;
+    });
+    parser.on('xmldecl', ({ encoding = 'utf-8' }) => {
+      if (!/^utf-8$/i.test(encoding)) throw new Error(`in ${encoding}`);
+    });
+    parser.on('error', (error) => {
+      if (!(hasDoctype && error.message === 'undefined entity.')) throw error;
+    });
+    parser.write(text).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Whether there is nothing at all to object to. */
+function isGood({ strict, status, headers, body }: Reading, isXml: boolean): boolean {
+  const cursors = headers.get('x-service-cursor') ?? ['-'];
+  return (
+    strict &&
+    body !== undefined &&
+    body.length <= maxPageBytes &&
+    status !== undefined &&
+    status >= 200 &&
+    status < 300 &&
+    status !== 206 &&
+    cursors.length === 1 &&
+    /^[\x20-\x7e]+$/.test(cursors[0] ?? '') &&
+    /^(application\/xml(;charset=UTF-8)?)$/.test((headers.get('content-type') ?? []).join()) &&
+    /^(identity)?$/.test((headers.get('content-encoding') ?? []).join()) &&
+    (headers.get('upgrade') ?? headers.get('connection')?.filter((value) => value !== 'close') ?? []).length === 0 &&
+    searchForSecrets({ headers: [...headers.values()].flat().join('\n') }, keys).length === 0 &&
+    JSON.stringify([...headers]).length < 8_000 &&
+    (isXml
+      ? isWholeXml(body) && !body.includes(tooDeep)
+      : headers.has('content-length') || headers.has('transfer-encoding'))
+  );
+}
+
+function expectTyped(error: unknown): asserts error is ExportError {
+  expect(error).toBeInstanceOf(ExportError);
+  const { name, message } = error as ExportError;
+  expect(errorNames).toContain(name);
+  expect(message.length).toBeGreaterThan(10);
+  expect(message.length).toBeLessThanOrEqual(longestMessage);
+  expect(message).toMatch(/^[^\p{C}\p{Zl}\p{Zp}]+$/u);
+  expect(searchForSecrets({ error }, keys)).toEqual([]);
+}
+
+let accepted = 0;
+let refused = 0;
+
+describe('whatever a service answers', () => {
+  test.prop([hostileAnswers(keys.old), fc.boolean()], { numRuns: 400 })(
+    'it is a whole page as it was sent, or a typed error',
+    async (answer, isXml) => {
+      const reading = readAnswer(answer.bytes, answer.ending !== 'stay open');
+      const { outcome, next, sleepers } = await meet(answer, reading, isXml);
+      if (outcome instanceof Error) {
+        refused += 1;
+        expectTyped(outcome);
+        expect(answer.ending !== 'reset' && isGood(reading, isXml)).toBe(false);
+      } else {
+        accepted += 1;
+        const { page, body } = outcome as Accepted;
+        expect(reading.status).toSatisfy((status: number) => status >= 200 && status < 300 && status !== 206);
+        expect(body.toString('latin1')).toBe(reading.body?.toString('latin1'));
+        expect(page.nextCursor === null ? [] : [page.nextCursor]).toEqual(
+          reading.headers.get('x-service-cursor') ?? [],
+        );
+        if (isXml) expect(isWholeXml(body)).toBe(true);
+        else expect(reading.headers.has('content-length') || reading.headers.has('transfer-encoding')).toBe(true);
+        expect(reading.headers.get('content-encoding')?.join() ?? '').toMatch(/^(identity)?$/);
+        expect(body.length).toBeLessThanOrEqual(maxPageBytes);
+        expect(page.contentType).toBe(
+          reading.headers.get('content-type')?.join(', ').trim() || 'application/octet-stream',
+        );
+      }
+      // Nothing of an answer may be taken for the next one.
+      if (next instanceof Error) expectTyped(next);
+      else expect((next as Accepted).body.toString()).toBe(marker);
+      expect(sleepers).toBe(0);
+      expect(stray).toEqual([]);
+    },
+  );
+
+  it('leaves no connection behind, and nothing that nobody handles', async () => {
+    await expect.poll(() => server.open, patiently).toBe(0);
+    expect(stray).toEqual([]);
+  });
+
+  it('was met with both, many times: neither half of the property is empty', () => {
+    expect(accepted).toBeGreaterThan(30);
+    expect(refused).toBeGreaterThan(30);
+  });
+});

@@ -1,0 +1,114 @@
+/** What the client puts on the wire (contract, sections 2.1, 2.2, 4.1 and 5). */
+
+import { setImmediate as turn } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { asCursor } from '../../../lib/core/model.ts';
+import { requestPath } from '../../../lib/report-service/client/request.ts';
+import { rawAnswer, startRawServer } from '../../support/raw-server.ts';
+import { aCursor, clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service-client.ts';
+
+describe('the request', () => {
+  it('is a POST of JSON with the key in the vendor’s header', async () => {
+    await using server = await startRawServer(rawAnswer());
+    await using client = clientFor(server, { vendor: 'ACME' });
+    await readPage(client.fetchPage(pageRequest()));
+    const [request] = server.requests;
+    expect(request).toMatchObject({ method: 'POST', target: '/v1/report/export' });
+    expect(request?.headers).toMatchObject({
+      'content-type': 'application/json',
+      'X-ACME-API-KEY': trickyApiKey,
+      'accept-encoding': 'identity',
+      'user-agent': 'report-exporter',
+    });
+    expect(request?.body).toBe('{"filter":{"date":{"gte":"2026-11-20T02:00:00Z"}},"format":"XML","container":"NONE"}');
+  });
+
+  it('sends size and further conditions only where they are asked for', async () => {
+    await using server = await startRawServer(rawAnswer());
+    await using client = clientFor(server);
+    await readPage(
+      client.fetchPage(pageRequest({ size: 7, filter: { kind: 'a', date: { lt: '2027-01-01T00:00:00Z' } } })),
+    );
+    expect(JSON.parse(server.requests[0]?.body ?? '')).toEqual({
+      filter: { kind: 'a', date: { lt: '2027-01-01T00:00:00Z', gte: '2026-11-20T02:00:00Z' } },
+      format: 'XML',
+      container: 'NONE',
+      size: 7,
+    });
+  });
+
+  it.each(['/', '/reporting', '/reporting/', '/reporting//'])('goes below the base URL’s own path %s', async (path) => {
+    await using server = await startRawServer(rawAnswer());
+    await using client = clientFor({ url: `${server.url}${path}` });
+    await readPage(client.fetchPage(pageRequest()));
+    expect(server.requests[0]?.target).toBe(`${path.replace(/\/+$/, '')}/v1/report/export`);
+  });
+
+  it('uses one connection for the pages of a run', async () => {
+    await using server = await startRawServer(rawAnswer());
+    await using client = clientFor(server);
+    for (let page = 1; page <= 5; page += 1) {
+      await readPage(client.fetchPage(pageRequest()));
+      // undici frees a connection one turn after its body; a run stores the page in between.
+      await turn();
+    }
+    expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1, 1, 1, 1]);
+  });
+});
+
+describe('the cursor', () => {
+  it('goes back in the query with its comma as %2C, and then nothing else of the request differs', async () => {
+    await using server = await startRawServer(rawAnswer());
+    await using client = clientFor(server);
+    await readPage(client.fetchPage(pageRequest({ size: 3 })));
+    await readPage(client.fetchPage(pageRequest({ size: 3, cursor: aCursor })));
+    const [first, second] = server.requests;
+    expect(second?.target).toBe('/v1/report/export?cursor=1588888888888%2C550e8400-e29b-41d4-a716-446655440000');
+    expect(second?.body).toBe(first?.body);
+    expect(second?.headers).toEqual(first?.headers);
+  });
+
+  it('goes back in the body as it is, and then not in the query', async () => {
+    await using server = await startRawServer(rawAnswer());
+    await using client = clientFor(server, { cursorIn: 'body' });
+    await readPage(client.fetchPage(pageRequest({ size: 3 })));
+    await readPage(client.fetchPage(pageRequest({ size: 3, cursor: aCursor })));
+    const [first, second] = server.requests;
+    expect(second?.target).toBe('/v1/report/export');
+    expect(JSON.parse(second?.body ?? '')).toEqual({ ...JSON.parse(first?.body ?? ''), cursor: aCursor });
+    expect(second?.body).toContain(`"cursor":"${aCursor}"`);
+  });
+
+  it('of any form arrives as it was given out', () => {
+    const cursors = fc.string({
+      unit: fc.constantFrom(...Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i))),
+      minLength: 1,
+    });
+    fc.assert(
+      fc.property(cursors, (text) => {
+        const target = requestPath(new URL('http://127.0.0.1/base/'), pageRequest({ cursor: asCursor(text) }), 'query');
+        expect(target).toMatch(/^\/base\/v1\/report\/export\?cursor=[^ +,&#?]+$/);
+        expect(new URL(target, 'http://127.0.0.1').searchParams.get('cursor')).toBe(text);
+      }),
+    );
+  });
+});
+
+describe('a client that cannot be', () => {
+  it.each(['', 'AC ME', 'ACME\r\nX', 'ÄCME', 'A:B'])('is refused for the vendor %j', async (vendor) => {
+    const made = Promise.try(() => clientFor({ url: 'http://127.0.0.1:1' }, { vendor }));
+    expect(await failureOf(made)).toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringContaining('vendor'),
+    });
+  });
+
+  it.each(['reports.example.com', 'ftp://reports.example.com', ''])('is refused for the base URL %j', async (url) => {
+    const made = Promise.try(() => clientFor({ url }));
+    expect(await failureOf(made)).toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringContaining('baseUrl'),
+    });
+  });
+});

@@ -1,0 +1,438 @@
+/** A page on its way through the client: whole, or an error; and never a connection left behind. */
+
+import { getEventListeners, once } from 'node:events';
+import { type AddressInfo, createServer, type Server } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { chunk, rawAnswer, startRawServer, twoReports } from '../../support/raw-server.ts';
+import {
+  aCursor,
+  clientFor,
+  failureOf,
+  pageRequest,
+  patiently,
+  readPage,
+  trickyApiKey,
+} from '../../support/service-client.ts';
+
+const chunkedHead = 'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ntransfer-encoding: chunked\r\n\r\n';
+/** The headers and first chunk of a page whose rest is still to come. */
+const opened = Buffer.concat([Buffer.from(chunkedHead), chunk('<r>')]);
+const portOf = (server: Server) => (server.address() as AddressInfo).port;
+const json = pageRequest({ format: 'JSON' });
+
+describe('a body in pieces', () => {
+  it('arrives whole, wherever it is cut', async () => {
+    const body = Buffer.from('<r><a>Grüße, 世界, 🌍</a><b/></r>');
+    await fc.assert(
+      fc.asyncProperty(fc.uniqueArray(fc.nat(body.length), { maxLength: 6 }), async (cuts) => {
+        const edges = [0, ...cuts.toSorted((a, b) => a - b), body.length];
+        const pieces = edges.slice(1).map((end, index) => body.subarray(edges[index], end));
+        await using server = await startRawServer(async (socket) => {
+          socket.setNoDelay(true).write(chunkedHead);
+          for (const piece of pieces.filter(({ length }) => length > 0)) socket.write(chunk(piece));
+          socket.write(chunk(''));
+        });
+        await using client = clientFor(server);
+        const page = await client.fetchPage(pageRequest());
+        expect(await readPage(page)).toBe(body.toString());
+        expect(page.reports()).toBe(2);
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  it('goes through as it comes: its first bytes are there before its last are sent', async () => {
+    const { promise: goOn, resolve: sendTheRest } = Promise.withResolvers<void>();
+    await using server = await startRawServer(async (socket) => {
+      socket.write(Buffer.concat([Buffer.from(chunkedHead), chunk('<r><a/>')]));
+      await goOn;
+      socket.write(Buffer.concat([chunk('</r>'), chunk('')]));
+    });
+    await using client = clientFor(server);
+    const { body } = await client.fetchPage(pageRequest());
+    const received: string[] = [];
+    for await (const piece of body) {
+      received.push(Buffer.from(piece).toString());
+      sendTheRest();
+    }
+    expect(received).toEqual(['<r><a/>', '</r>']);
+  });
+
+  it('that ends where the connection closes is believed for its last tag', async () => {
+    await using server = await startRawServer((socket) => {
+      socket.end(rawAnswer({ framing: 'close' }));
+    });
+    await using client = clientFor(server);
+    const page = await client.fetchPage(pageRequest());
+    expect(await readPage(page)).toBe(twoReports);
+    expect(page.reports()).toBe(2);
+  });
+});
+
+describe('a cursor after the last chunk', () => {
+  const endingWith = (trailers: string) =>
+    Buffer.concat([Buffer.from(chunkedHead), chunk(twoReports), Buffer.from(`0\r\n${trailers}\r\n`)]);
+
+  it.each(['x-service-cursor', 'X-SERVICE-CURSOR', 'X-Service-Cursor'])(
+    'comes too late: the page is not taken for the last one (%s)',
+    async (name) => {
+      await using server = await startRawServer(endingWith(`x-checksum: 1\r\n${name}: ${aCursor}\r\n`));
+      await using client = clientFor(server);
+      for (const request of [pageRequest(), json, pageRequest({ cursor: aCursor })]) {
+        const error = await failureOf(readPage(client.fetchPage(request)));
+        expect(error).toMatchObject({
+          name: 'ContractError',
+          message: expect.stringMatching(/with the cursor header after the body/),
+        });
+      }
+    },
+  );
+
+  it('is not to be confused with other trailers, which say nothing to us', async () => {
+    await using server = await startRawServer(endingWith('x-checksum: 1\r\nx-other-cursor: 2\r\n'));
+    await using client = clientFor(server);
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+  });
+});
+
+describe('a body that is cut off', () => {
+  it.each([
+    ['length', 'keep-alive'],
+    ['length', 'close'],
+    ['chunked', 'keep-alive'],
+    ['chunked', 'close'],
+  ] as const)('is noticed at any byte (%s, %s)', async (framing, connection) => {
+    const whole = rawAnswer({ framing, headers: { 'x-service-cursor': aCursor, connection } });
+    const head = whole.indexOf('\r\n\r\n') + 4;
+    const sample = [head, head + 1, head + 5, whole.length - 6, whole.length - 3, whole.length - 1];
+    for (const end of sample) {
+      await using server = await startRawServer((socket) => {
+        socket.end(whole.subarray(0, end));
+      });
+      await using client = clientFor(server);
+      const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+      expect(error).toMatchObject({
+        name: 'ServiceUnavailableError',
+        message: expect.stringMatching(/broke off after \d+ bytes of page 1 of run R: it is tried again for a while/),
+        cause: expect.any(Error),
+      });
+    }
+  });
+
+  it('is noticed in a format whose end nobody can see', async () => {
+    await using server = await startRawServer((socket) => {
+      socket.end(rawAnswer({ body: '{"reports":[]}', headers: { 'content-length': '15' }, framing: 'close' }));
+    });
+    await using client = clientFor(server);
+    const error = await failureOf(readPage(client.fetchPage(json)));
+    expect(error).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('after 14 bytes'),
+    });
+  });
+
+  it('without a length is noticed by the tags it lacks', async () => {
+    await using server = await startRawServer((socket) => {
+      socket.end(rawAnswer({ framing: 'close' }).subarray(0, -12));
+    });
+    await using client = clientFor(server);
+    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringMatching(/byte \d+: unclosed tag/) });
+  });
+
+  it('by a reset is noticed', async () => {
+    await using server = await startRawServer((socket) => {
+      socket.write(rawAnswer().subarray(0, -20), () => setTimeout(() => socket.resetAndDestroy(), 20));
+    });
+    await using client = clientFor(server);
+    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+    expect(error).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('broke off after'),
+    });
+  });
+
+  it('may be whole to the eye: a reset instead of the last chunk is no end', async () => {
+    await using server = await startRawServer((socket) => {
+      socket.write(Buffer.concat([Buffer.from(chunkedHead), chunk('<r/>')]), () =>
+        setTimeout(() => socket.resetAndDestroy(), 20),
+      );
+    });
+    await using client = clientFor(server);
+    expect(await failureOf(readPage(client.fetchPage(pageRequest())))).toMatchObject({
+      name: 'ServiceUnavailableError',
+    });
+  });
+});
+
+describe('a body that is no page', () => {
+  it.each([
+    ['empty', '', 'the body is empty'],
+    ['not closed', '<r>\n <a>', 'byte 8'],
+    ['two documents', '<r/><r/>', 'only one root'],
+    ['an error in words', 'Sorry!', 'text data outside of root'],
+    ['not UTF-8', Buffer.from('<r>Gr\xfc\xdfe</r>', 'latin1'), 'not UTF-8'],
+  ])('breaks the contract: %s', async (_, body, problem) => {
+    await using server = await startRawServer(rawAnswer({ body }));
+    await using client = clientFor(server);
+    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining(problem) });
+  });
+
+  it('breaks the contract where it goes on over the cap, and is not read further', async () => {
+    await using server = await startRawServer(async (socket) => {
+      socket.write(opened);
+      while (!socket.destroyed) {
+        socket.write(chunk('<a/>'.repeat(1_000)));
+        await pause(1);
+      }
+    });
+    await using client = clientFor(server, { limits: { maxPageBytes: 100_000 } });
+    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('100000 bytes') });
+    await expect.poll(() => server.open, patiently).toBe(0);
+  });
+
+  it('may be just as large as the cap', async () => {
+    await using server = await startRawServer(rawAnswer());
+    await using client = clientFor(server, { limits: { maxPageBytes: Buffer.byteLength(twoReports) } });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+  });
+});
+
+describe('a service that is slow', () => {
+  it('to answer is given up', async () => {
+    await using server = await startRawServer(() => {});
+    await using client = clientFor(server, { limits: { headersTimeoutMs: 50 } });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: 'Report service sent no answer within 50 ms for page 1 of run R: it is tried again for a while',
+    });
+    await expect.poll(() => server.open, patiently).toBe(0);
+  });
+
+  it('between two chunks is given up', async () => {
+    await using server = await startRawServer(opened);
+    await using client = clientFor(server, { limits: { bodyTimeoutMs: 50 } });
+    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+    expect(error).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: 'Report service fell silent for 50 ms after 3 bytes of page 1 of run R: it is tried again for a while',
+    });
+  });
+
+  it('in all is given up, though it drips steadily', async () => {
+    await using server = await startRawServer(async (socket) => {
+      socket.write(opened);
+      while (!socket.destroyed) {
+        socket.write(chunk('<a/>'));
+        await pause(10);
+      }
+    });
+    await using client = clientFor(server, { limits: { bodyTimeoutMs: 5_000, totalTimeoutMs: 500 } });
+    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+    expect(error).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringMatching(/took longer than 500 ms in all after \d+ bytes of page 1/),
+    });
+    await expect.poll(() => server.open, patiently).toBe(0);
+  });
+
+  it('to greet is given up: by the connect timeout, or by the total time if that is shorter', async () => {
+    // A listener that never answers a TLS greeting.
+    await using server = await startRawServer(() => {});
+    const https = { url: server.url.replace('http:', 'https:') };
+    await using first = clientFor(https, { limits: { connectTimeoutMs: 60 } });
+    expect(await failureOf(first.fetchPage(pageRequest()))).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: 'Report service accepted no connection within 60 ms for page 1 of run R: it is tried again for a while',
+    });
+    await using second = clientFor(https, { limits: { totalTimeoutMs: 60 } });
+    expect(await failureOf(second.fetchPage(pageRequest()))).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('took longer than 60 ms in all for page 1'),
+    });
+  });
+});
+
+describe('a service that is not there', () => {
+  it('may come back', async () => {
+    const gone = createServer().listen(0, '127.0.0.1');
+    await once(gone, 'listening');
+    const port = portOf(gone);
+    gone.close();
+    await using client = clientFor({ url: `http://127.0.0.1:${port}` });
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: 'Report service gave no answer (ECONNREFUSED) for page 1 of run R: it is tried again for a while',
+      cause: { code: 'ECONNREFUSED' },
+    });
+  });
+
+  it('or hangs up on every request may come back', async () => {
+    await using server = await startRawServer((socket) => {
+      socket.end();
+    });
+    await using client = clientFor(server);
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('gave no answer (UND_ERR_SOCKET)'),
+    });
+  });
+});
+
+describe('a connection with TLS', () => {
+  it('is offered HTTP/1.1 alone: the cap on headers and the timeouts are measured by it', async () => {
+    const { promise: greeting, resolve: onGreeting } = Promise.withResolvers<Buffer>();
+    const listener = createServer((socket) => {
+      socket
+        .on('error', () => {})
+        .once('data', (hello) => {
+          onGreeting(Buffer.from(hello));
+          socket.destroy();
+        });
+    }).listen(0, '127.0.0.1');
+    await once(listener, 'listening');
+    await using client = clientFor({ url: `https://127.0.0.1:${portOf(listener)}` });
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
+    listener.close();
+    // The list of protocols in a TLS greeting: two bytes of length, then each with its own.
+    expect((await greeting).includes('\x00\x09\x08http/1.1')).toBe(true);
+  });
+});
+
+describe('an answer that is not HTTP', () => {
+  const echo = `X-SERVICE-API-KEY: ${trickyApiKey}`;
+  it.each([
+    ['from its first line', `SSH-2.0 ${echo}\r\n\r\n`],
+    ['in its headers', `HTTP/1.1 200 OK\r\n${echo}\r\nno colon\r\n\r\n`],
+    ['in its chunks', Buffer.concat([opened, Buffer.from(`zz\r\n${echo}\r\n`)])],
+    ['for naming two lengths', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx'],
+    ['for naming a length and chunks', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\nxx'],
+  ])('%s breaks the contract, and its bytes are not repeated', async (_, answer) => {
+    await using server = await startRawServer(answer);
+    await using client = clientFor(server);
+    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('not HTTP/1.1') });
+  });
+
+  it('for its headers of more than 16 KiB breaks the contract', async () => {
+    await using server = await startRawServer(rawAnswer({ headers: { 'x-much': 'x'.repeat(17 * 1024) } }));
+    await using client = clientFor(server);
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('16384 bytes of headers') });
+  });
+});
+
+describe('an interruption', () => {
+  const silent = () => {};
+  it('before the request sends none', async () => {
+    await using server = await startRawServer(rawAnswer());
+    await using client = clientFor(server);
+    await expect(client.fetchPage(pageRequest(), AbortSignal.abort('enough'))).rejects.toBe('enough');
+    expect(server.requests).toEqual([]);
+  });
+
+  it.each(['http:', 'https:'])('while waiting for an answer to %s is passed on as it is', async (scheme) => {
+    await using server = await startRawServer(silent);
+    await using client = clientFor({ url: server.url.replace('http:', scheme) });
+    const interruption = new AbortController();
+    const fetching = client.fetchPage(pageRequest(), interruption.signal);
+    await expect.poll(() => server.open, patiently).toBe(1);
+    interruption.abort();
+    await expect(fetching).rejects.toBe(interruption.signal.reason);
+    expect(interruption.signal.reason).toMatchObject({ name: 'AbortError' });
+  });
+
+  it('in the middle of the body is passed on as it is, and closes the connection', async () => {
+    await using server = await startRawServer(opened);
+    await using client = clientFor(server);
+    const interruption = new AbortController();
+    const { body } = await client.fetchPage(pageRequest(), interruption.signal);
+    const reading = (async () => {
+      for await (const _ of body) interruption.abort('Ctrl-C');
+    })();
+    await expect(reading).rejects.toBe('Ctrl-C');
+    await expect.poll(() => server.open, patiently).toBe(0);
+  });
+
+  it('while an error page comes in is passed on as it is', async () => {
+    await using server = await startRawServer('HTTP/1.1 500 Oops\r\ncontent-length: 9\r\n\r\n...');
+    await using client = clientFor(server);
+    const interruption = new AbortController();
+    const fetching = client.fetchPage(pageRequest(), interruption.signal);
+    await expect.poll(() => server.requests.length, patiently).toBe(1);
+    interruption.abort('Ctrl-C');
+    await expect(fetching).rejects.toBe('Ctrl-C');
+  });
+
+  it('is listened for no longer than the request lasts', async () => {
+    await using server = await startRawServer(rawAnswer(), rawAnswer({ status: 503 }), rawAnswer());
+    await using client = clientFor(server);
+    const { signal } = new AbortController();
+    await readPage(client.fetchPage(pageRequest(), signal));
+    await failureOf(client.fetchPage(pageRequest(), signal));
+    await (await client.fetchPage(pageRequest(), signal)).body[Symbol.asyncIterator]().return?.();
+    await expect.poll(() => getEventListeners(signal, 'abort'), patiently).toEqual([]);
+  });
+});
+
+describe('a reader that stops early', () => {
+  it('after some of the body leaves no connection behind', async () => {
+    await using server = await startRawServer(opened);
+    await using client = clientFor(server);
+    const { body } = await client.fetchPage(pageRequest());
+    for await (const piece of body) if (piece.length > 0) break;
+    await expect.poll(() => server.open, patiently).toBe(0);
+  });
+
+  it('by an error of its own gets that error, and leaves no connection behind', async () => {
+    await using server = await startRawServer(opened);
+    await using client = clientFor(server);
+    const { body } = await client.fetchPage(pageRequest());
+    const store = async () => {
+      for await (const _ of body) throw new Error('disk full');
+    };
+    await expect(store()).rejects.toThrow('disk full');
+    await expect.poll(() => server.open, patiently).toBe(0);
+  });
+
+  it('before it began leaves no connection behind', async () => {
+    await using server = await startRawServer(opened);
+    await using client = clientFor(server);
+    const { body } = await client.fetchPage(pageRequest());
+    await body[Symbol.asyncIterator]().return?.();
+    await expect.poll(() => server.open, patiently).toBe(0);
+  });
+
+  it('without a word keeps its connection only for the total time', async () => {
+    await using server = await startRawServer(opened);
+    await using client = clientFor(server, { limits: { totalTimeoutMs: 50 } });
+    const page = await client.fetchPage(pageRequest());
+    await expect.poll(() => server.open, patiently).toBe(0);
+    expect(await failureOf(readPage(page))).toMatchObject({ name: 'ServiceUnavailableError' });
+  });
+
+  it('cannot read the body again: an empty second reading would pass for an empty page', async () => {
+    await using server = await startRawServer(rawAnswer());
+    await using client = clientFor(server);
+    const page = await client.fetchPage(pageRequest());
+    await readPage(page);
+    await expect(readPage(page)).rejects.toThrow('only once');
+  });
+});
+
+describe('a client that is closed', () => {
+  it('breaks off what it was reading, and that is not the service’s fault', async () => {
+    await using server = await startRawServer(opened);
+    const client = clientFor(server);
+    const page = await client.fetchPage(pageRequest());
+    const [failure] = await Promise.all([readPage(page).catch((error: unknown) => error), client.close()]);
+    expect(failure).toMatchObject({ code: 'UND_ERR_DESTROYED' });
+    await expect(client.fetchPage(pageRequest())).rejects.toMatchObject({ code: 'UND_ERR_DESTROYED' });
+    await expect.poll(() => server.open, patiently).toBe(0);
+  });
+});

@@ -1,0 +1,145 @@
+/** A key may be a token or a whole JSON secret, of thousands of characters; and it may come wrapped into lines. */
+
+import { randomBytes } from 'node:crypto';
+import { describe, expect, it, vi } from 'vitest';
+import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
+import { failure } from '../../../lib/report-service/client/errors.ts';
+import { holdsKey, longestTrace, presentable, redact } from '../../../lib/report-service/redaction/redact.ts';
+import { rawAnswer, startRawServer } from '../../support/raw-server.ts';
+import { clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service-client.ts';
+
+/** Like a token, but never the same: what was remembered of another test's key is of no use. */
+const token = (length: number) => `eyJ${randomBytes(length).toString('base64url')}`.slice(0, length);
+
+/** A secret stored as JSON and sent whole: full of characters that are escaped, and of backslashes in a row. */
+function wholeSecret(length: number): string {
+  const fields = Object.entries({
+    a: '"quoted" & <tagged> 100%41',
+    path: 'C:\\x\\\\server',
+    plus: '+ + x78 u0078 %25',
+  });
+  let text = '';
+  while (text.length < length) text += JSON.stringify({ ...Object.fromEntries(fields), id: token(30) });
+  return `${text.slice(0, length - 1)}}`;
+}
+
+const hex = (character: string) => character.charCodeAt(0).toString(16).padStart(2, '0');
+const each = (key: string, write: (character: string) => string) => Array.from(key, write).join('');
+
+const writings: Readonly<Record<string, (key: string) => string>> = {
+  plain: (key) => key,
+  'in capitals': (key) => key.toUpperCase(),
+  'in JSON': (key) => JSON.stringify(key).slice(1, -1),
+  'in JSON, twice': (key) => JSON.stringify(JSON.stringify(key)).slice(3, -3),
+  'in JSON, each character': (key) => each(key, (character) => `\\u00${hex(character)}`),
+  'in a URL': encodeURIComponent,
+  'in a form': (key) => new URLSearchParams({ key }).toString().slice(4),
+  'in a URL, each character, twice': (key) => each(key, (character) => `%25${hex(character)}`),
+  'in HTML': (key) => key.replaceAll(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`),
+  'in HTML, each character': (key) => each(key, (character) => `&#x00${hex(character)};`),
+  'in hexadecimal': (key) => Buffer.from(key).toString('hex').toUpperCase(),
+  'in Base64': (key) => Buffer.from(`${key}::`).toString('base64'),
+  'in Base64, behind one character': (key) => Buffer.from(`:${key}:::`).toString('base64'),
+  'in Base64, behind two characters': (key) => Buffer.from(`::${key}::::`).toString('base64url'),
+};
+
+const sizes = [1_599, 2_048, 16_384];
+
+describe.each(sizes)('a key of %i characters', (size) => {
+  const keys = { 'a token': token(size), 'a whole secret': wholeSecret(size) };
+
+  it.each(Object.entries(keys))('that is %s is found in every writing, and nothing is left of it', (_, key) => {
+    for (const [name, write] of Object.entries(writings)) {
+      const left = redact(`<${write(key)}>`, [key]);
+      // Of Base64, the characters at the edges belong in part to others.
+      expect({ name, isShort: left.length < 30 }).toEqual({ name, isShort: true });
+      expect(left).toContain('[redacted]');
+      expect(holdsKey(`1588888888888,${write(key)}`, [key])).toBe(true);
+      expect(write(key).length).toBeLessThanOrEqual(longestTrace([key]));
+    }
+    expect(holdsKey(`1588888888888,${key.slice(0, -1)}`, [key])).toBe(false);
+    expect(redact(`<${key}>, <${key}>`, [key])).toBe('<[redacted]>, <[redacted]>');
+  });
+
+  it('is told by no error, nor by its causes', () => {
+    const subject = { label: 'page 1', keys: new Set(Object.values(keys)) };
+    const told = Object.values(keys).join(' and ');
+    const error = failure(subject, 'ContractError', `seen: ${told}`, { cause: new Error(told) });
+    expect(error).toMatchObject({
+      message: 'seen: [redacted] and [redacted]',
+      cause: { message: '[redacted] and [redacted]' },
+    });
+    for (const key of subject.keys) for (const part of partsOf(key)) expectNoKey(error, part);
+  });
+
+  it('is told by no answer that echoes it', async () => {
+    for (const key of Object.values(keys)) {
+      const refusal = { 'content-type': 'text/plain', 'x-request-id': key };
+      const answers = [
+        rawAnswer({ status: 400, headers: { 'content-type': 'text/plain' }, body: `You sent ${key}, wrongly` }),
+        rawAnswer({ status: 400, headers: refusal, body: Buffer.from(key).toString('base64') }),
+        rawAnswer({ headers: { 'x-service-cursor': `1588888888888,${key}` } }),
+        rawAnswer({ headers: { 'content-type': `application/xml;key="${key}"` } }),
+        rawAnswer({ body: `<r>&${key};</r>` }),
+        `HTTP/1.1 200 ${key}\r\n${key}\r\n\r\n`,
+      ] as const;
+      await using server = await startRawServer(...answers);
+      await using client = clientFor(server, { apiKey: fixedApiKey(key) });
+      const errors = [];
+      for (const _ of answers) {
+        const error = await failureOf(readPage(client.fetchPage(pageRequest())));
+        for (const part of partsOf(key)) expectNoKey(error, part);
+        errors.push(error.name);
+      }
+      expect(errors).toEqual(['RequestRejectedError', ...errors.slice(1, 2), ...Array(4).fill('ContractError')]);
+      expect(server.requests).toHaveLength(answers.length);
+      expect(server.requests[0]?.headers['X-SERVICE-API-KEY']).toBe(key);
+    }
+  });
+});
+
+/** Some of a key is too much of it already. */
+function partsOf(key: string): readonly string[] {
+  const places = [0, 50, 150, 1_000, Math.floor(key.length / 2), key.length - 40];
+  return places.map((place) => key.slice(place, place + 40));
+}
+
+describe('a text that cannot be searched', () => {
+  it('is left out as a whole, rather than told by the error, which holds the expression', () => {
+    const key = token(40);
+    const search = vi.spyOn(RegExp.prototype, 'exec').mockImplementation(function fail(this: RegExp) {
+      throw new SyntaxError(`Invalid regular expression: /${this.source}/: Stack overflow`);
+    });
+    let left = '';
+    try {
+      left = redact(`<${key}>`, [key]);
+    } finally {
+      search.mockRestore();
+    }
+    expect(left).toBe('[redacted]');
+  });
+});
+
+describe('a key that was wrapped', () => {
+  const key = 'S3cr3t/key+with="odd"&<chars>  \\%42';
+  const wrapped = (text: string, width: number, by: string) =>
+    (text.match(new RegExp(`[^]{1,${width}}`, 'g')) ?? []).join(by);
+  const forms = {
+    plain: key,
+    'in a URL': encodeURIComponent(key),
+    'in hexadecimal': Buffer.from(key).toString('hex'),
+    'in Base64': Buffer.from(`user:${key}:x`).toString('base64'),
+    'in Base64 for URLs': Buffer.from(`me:${key}:x`).toString('base64url'),
+  };
+
+  it.each(Object.entries(forms))('is found %s', (name, form) => {
+    for (const by of [' ', '\n', '\r\n', '\t', '\n        ']) {
+      for (const width of name === 'in a URL' ? [form.length] : [1, 2, 7, 19]) {
+        const shown = presentable(`<${wrapped(form, width, by)}>`, [key], 1_000);
+        expect(shown).toContain('[redacted]');
+        expect(shown.length).toBeLessThan(50);
+      }
+    }
+    expect(holdsKey(wrapped(form, name === 'in a URL' ? form.length : 5, ' '), [key])).toBe(true);
+  });
+});

@@ -1,0 +1,75 @@
+import { fc, test } from '@fast-check/vitest';
+import { describe, expect, it } from 'vitest';
+import { reportElements } from '../../../lib/report-service/xml/split-reports.ts';
+import { collect } from '../../support/builders.ts';
+
+/** The page in pieces of so many bytes. */
+async function* inPieces(text: string, size: number): AsyncGenerator<Uint8Array> {
+  const bytes = Buffer.from(text);
+  for (let start = 0; start < bytes.length; start += size) yield bytes.subarray(start, start + size);
+}
+const elementsOf = (text: string, size = 7) => collect(reportElements(inPieces(text, size)));
+
+/** Reports as a service may write them, each a whole element. */
+const reports = [
+  '<report id="1"/>',
+  '<r/>',
+  '<r:x xmlns:r="urn:x" a=">" b=\'/>\'>text</r:x >',
+  '<r><r><r/></r><!-- <r> --></r>',
+  '<r><![CDATA[</r>]]]]><![CDATA[>]]></r>',
+  '<r><?pi </r> ?></r\n>',
+  '<übung>Zürich 北京 🜁 &amp; &#x41;</übung>',
+  '<r\r\n  a="1"\r\n>\r\n</r>',
+  '<R.-_1>&undeclared;</R.-_1>',
+  `<long>${'x'.repeat(300)}</long>`,
+] as const;
+const between = ['', ' ', '\n', '\r\n', '<!-- <r/> -->', '<?skip <r/> ?>', 'text 🜁'] as const;
+const prologues = [
+  '',
+  '\ufeff',
+  '<?xml version="1.0" encoding="UTF-8"?>\n',
+  '<!DOCTYPE reports [<!ENTITY e "<r/>">]>\n<!-- <r/> -->',
+] as const;
+
+describe('the reports of a page', () => {
+  it('come one by one, whatever their name, exactly as they stand', async () => {
+    const page = `<?xml version="1.0"?>\n<reports>\n  <report id="1"><a/></report>\n  <Other/>\n</reports>\n`;
+    expect(await elementsOf(page)).toEqual(['<report id="1"><a/></report>', '<Other/>']);
+  });
+
+  it('are none where there are none', async () => {
+    for (const page of ['<reports/>', '<reports></reports>', '<reports> <!-- <r/> --> </reports>']) {
+      expect(await elementsOf(page)).toEqual([]);
+    }
+  });
+
+  const part = fc.tuple(fc.constantFrom(...reports), fc.constantFrom(...between));
+  test.prop([fc.constantFrom(...prologues), fc.array(part, { maxLength: 6 }), fc.integer({ min: 1, max: 40 })])(
+    'are found however the page comes in pieces',
+    async (prologue, parts, size) => {
+      // Entities need a DOCTYPE to be let pass.
+      const inside = parts.filter(([report]) => prologue.includes('DOCTYPE') || !report.includes('&undeclared;'));
+      const page = `${prologue}<root a="&lt;r/>">${inside.map((each) => each.join('')).join('')}</root>\n`;
+      expect(await elementsOf(page, size)).toEqual(inside.map(([report]) => report));
+    },
+  );
+
+  it('of a large page take no more memory than one of them', async () => {
+    let count = 0;
+    async function* page() {
+      yield Buffer.from('<reports>');
+      for (let n = 0; n < 20_000; n += 1) yield Buffer.from(`<report n="${n}">${'x'.repeat(500)}</report>\n`);
+      yield Buffer.from('</reports>');
+    }
+    for await (const report of reportElements(page())) {
+      expect(report.length).toBeLessThan(600);
+      count += 1;
+    }
+    expect(count).toBe(20_000);
+  });
+
+  it('of a page that is not whole end in an error', async () => {
+    await expect(elementsOf('<reports><report/>')).rejects.toThrow(/unclosed tag/);
+    await expect(elementsOf('<reports><report></reports>')).rejects.toThrow(/unexpected close tag/);
+  });
+});
