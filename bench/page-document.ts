@@ -1,6 +1,6 @@
 /** The document that the page service serves: generated reports, filled up to the size that was asked for. */
 
-import { generatedXml } from '../lib/report-service/simulator/generated-xml.ts';
+import { generatedXml } from '../lib/report-service/simulator/generated-reports.ts';
 
 const declaration = '<?xml version="1.0" encoding="UTF-8"?>\n';
 const foot = '</reports>\n';

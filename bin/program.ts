@@ -4,7 +4,7 @@ import { Command, CommanderError } from 'commander';
 import type { Asking } from '../lib/operator/commands/abandon.ts';
 import type { ServiceOptions } from '../lib/operator/commands/service.ts';
 import type { CommandWorld } from '../lib/operator/context.ts';
-import { exitStatuses } from '../lib/operator/exit-statuses.ts';
+import { exitStatuses } from '../lib/operator/context.ts';
 import type { LocalOptions } from '../lib/operator/run-options.ts';
 import { problemsIn, withValue } from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';

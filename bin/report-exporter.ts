@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 // A command comes up in two thirds of the time where its modules need not be compiled anew. Beside the code, as it is code;
 // where nothing may be written there, Node does without. So what comes next is imported behind it.
 enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/report-exporter', import.meta.url)));
-const { exitStatuses } = await import('../lib/operator/exit-statuses.ts');
+const { exitStatuses } = await import('../lib/operator/context.ts');
 const { runProgram } = await import('./program.ts');
 
 const interruption = new AbortController();

@@ -7,6 +7,7 @@
 
 import { fetchTime } from '../../lib/aws/lambda/invocation-deadline.ts';
 import { functionLimits } from '../../lib/cdk/function-limits.ts';
+import type { Turn } from '../../lib/core/model.ts';
 import { asRunId } from '../../lib/core/model.ts';
 import type { StepNeeds } from '../../lib/core/ports.ts';
 import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
@@ -15,7 +16,6 @@ import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../lib/core/steps/export-page.ts';
 import { failRun } from '../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../lib/core/steps/finish-run.ts';
-import type { Turn } from '../../lib/core/turn.ts';
 import { createStepFunctions, type TaskCall, TaskFailure } from '../../test/simulation/step-functions.ts';
 import { createTimeline, type Timeline } from '../../test/simulation/virtual-time.ts';
 import type { Latencies } from './latencies.ts';

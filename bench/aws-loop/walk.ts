@@ -3,10 +3,10 @@
  * told of, as nearly all of a long run finds its functions warm; and of that the loop, from its first page to its last.
  */
 
-import { beginRunHandler } from '../../lib/aws/begin-run-handler.ts';
-import { exportPageHandler } from '../../lib/aws/export-page-handler.ts';
-import { failRunHandler } from '../../lib/aws/fail-run-handler.ts';
-import { finishRunHandler } from '../../lib/aws/finish-run-handler.ts';
+import { beginRunHandler } from '../../functions/begin-run.ts';
+import { exportPageHandler } from '../../functions/export-page.ts';
+import { failRunHandler } from '../../functions/fail-run.ts';
+import { finishRunHandler } from '../../functions/finish-run.ts';
 import { execute, type Functions } from '../../test/support/function-machine.ts';
 import { measuring } from '../measured-process.ts';
 

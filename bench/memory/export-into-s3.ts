@@ -1,7 +1,7 @@
 /** A run by begin-run and export-page as they are deployed, until its pages are all in S3: one container, warm throughout. */
 
-import { beginRunHandler } from '../../lib/aws/begin-run-handler.ts';
-import { exportPageHandler } from '../../lib/aws/export-page-handler.ts';
+import { beginRunHandler } from '../../functions/begin-run.ts';
+import { exportPageHandler } from '../../functions/export-page.ts';
 import type { ExportPageOutcome } from '../../lib/core/steps/export-page.ts';
 import { executionArn } from '../../test/support/function-machine.ts';
 import { measuring } from '../measured-process.ts';

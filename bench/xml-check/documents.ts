@@ -1,6 +1,6 @@
 /** Documents for the XML check, each nearly all of one thing: what is fast with tags may be slow with text. */
 
-import { generatedXml } from '../../lib/report-service/simulator/generated-xml.ts';
+import { generatedXml } from '../../lib/report-service/simulator/generated-reports.ts';
 
 /** Makes the nth report; they are repeated until the document has its size, so that no two neighbours are the same. */
 const reports = {

@@ -1,7 +1,10 @@
 /** Waiting that is cheap to give up: every request has a deadline, and nearly all of them are over before it. */
 
+import { randomBytes } from 'node:crypto';
+import type { Surroundings } from './ports.ts';
+
 /** Resolves after `ms`, or rejects with the signal's own reason as soon as it aborts. */
-export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const giveUp = () => {
@@ -15,3 +18,10 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
     signal?.addEventListener('abort', giveUp, { once: true });
   });
 }
+
+/** The process's own clock, timers and random numbers. */
+export const systemRuntime: Surroundings = {
+  now: Date.now,
+  sleep,
+  randomHex: (length) => randomBytes(length).toString('hex').slice(0, length),
+};

@@ -12,6 +12,7 @@ import {
   type RunOptions,
   type StateMachineDefinition,
 } from 'aws-local-stepfunctions';
+import type { Turn } from '../core/model.ts';
 import { asRunId, type FailedRun, type RunResult } from '../core/model.ts';
 import type { Retry } from '../core/operations/deployment.ts';
 import type { StepNeeds } from '../core/ports.ts';
@@ -20,7 +21,6 @@ import { beginRun } from '../core/steps/begin-run.ts';
 import { exportPage } from '../core/steps/export-page.ts';
 import { failRun } from '../core/steps/fail-run.ts';
 import { finishRun } from '../core/steps/finish-run.ts';
-import type { Turn } from '../core/turn.ts';
 
 export interface ExecutionStart {
   readonly name: string;

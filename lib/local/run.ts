@@ -1,7 +1,6 @@
 /** Runs an export on this machine: the state machine over a directory and SQLite, execution after execution. */
 
 import { join } from 'node:path';
-import { sleep } from '../core/clock.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import type { RunEnd, StartRequest } from '../core/operations/deployment.ts';
 import type { EventSink, ReportService, Surroundings } from '../core/ports.ts';
@@ -64,11 +63,3 @@ export async function runLocally({ out, startInput, watching: watch, ...run }: L
     lock.release();
   }
 }
-
-/** The machine's own clock, timers and chance. */
-export const realSurroundings: Surroundings = {
-  now: Date.now,
-  sleep,
-  randomHex: (length) =>
-    Array.from(crypto.getRandomValues(new Uint8Array(length)), (byte) => (byte & 15).toString(16)).join(''),
-};

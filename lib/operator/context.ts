@@ -1,11 +1,10 @@
 /** What a command meets of the process it runs in, and how it says what it has to say. */
 
+import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { Installation, InstalledExport } from '../core/operations/deployment.ts';
 import { printable, shortened } from '../core/sanitize.ts';
 import { openDirectory } from '../local/deployment.ts';
-import { realSurroundings } from '../local/run.ts';
-import { exitStatuses } from './exit-statuses.ts';
 import type { Terminal } from './output/progress.ts';
 import { paintFor } from './output/terminal.ts';
 
@@ -69,11 +68,11 @@ function mustBeUsable({ out, stack }: PlaceOptions, problems: readonly string[])
 
 async function openInstallation({ out, stack }: PlaceOptions, { env }: CommandWorld): Promise<Installation> {
   if (stack === undefined) {
-    return openDirectory({ out: out ?? standardDirectory, env, surroundings: realSurroundings });
+    return openDirectory({ out: out ?? standardDirectory, env, surroundings: systemRuntime });
   }
   // The SDK takes a while to load, and most of what runs here has no use for it.
   const { openStack } = await import('../aws/stack/deployment.ts');
-  return await openStack({ stackName: stack, env, surroundings: realSurroundings });
+  return await openStack({ stackName: stack, env, surroundings: systemRuntime });
 }
 
 function tellError(error: unknown, { json }: PlaceOptions, world: CommandWorld): number {
@@ -129,3 +128,6 @@ export async function print(stream: Stream, text: string | Uint8Array): Promise<
     stream.on?.('error', goOn);
   });
 }
+
+/** What a shell is told: done, failed, wrong usage or settings, interrupted. */
+export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;

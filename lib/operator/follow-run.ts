@@ -1,10 +1,10 @@
 /** Starts a run, shows how it gets on, and tells how it ended: to a person, to a program, and by the exit status. */
 
+import { systemRuntime } from '../core/clock.ts';
 import type { RunEnd, Watching } from '../core/operations/deployment.ts';
 import type { ExportEvent } from '../core/ports.ts';
-import { realSurroundings } from '../local/run.ts';
 import type { CommandWorld } from './context.ts';
-import { exitStatuses } from './exit-statuses.ts';
+import { exitStatuses } from './context.ts';
 import { createProgress } from './output/progress.ts';
 import { type NextCommands, type Report, reportOf, type Seen, seenNothing, summaryOf } from './run-summary.ts';
 
@@ -21,7 +21,7 @@ export async function followRun(
   { stdout, stderr, signal }: CommandWorld,
   start: (watching: Watching) => Promise<RunEnd>,
 ): Promise<number> {
-  const { now } = realSurroundings;
+  const { now } = systemRuntime;
   const progress = createProgress(stderr, now);
   const startedAt = now();
   let seen = seenNothing(exportName);

@@ -2,7 +2,7 @@
 
 import { isExportError } from '../core/errors.ts';
 import type { RunEnd } from '../core/operations/deployment.ts';
-import { exitStatuses } from './exit-statuses.ts';
+import { exitStatuses } from './context.ts';
 import { bytes, plural } from './output/format.ts';
 
 /** The object of `--json`. What is not known is null; `error` is there on failure only, `reason` on a skip only. */

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { onPage, refusing } from '../../lib/report-service/simulator/fault-scripts.ts';
+import { onPage, refusing } from '../../lib/report-service/simulator/faults.ts';
 import { aDirectory, type Ended, jsonOf, run } from '../support/command-line.ts';
 import { s3 } from './deployed/aws.ts';
 import { prefix, theKey } from './deployed/deployment.ts';

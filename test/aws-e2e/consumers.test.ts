@@ -7,7 +7,7 @@ import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { CopyObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { build } from 'esbuild';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
-import { onPage, refusing } from '../../lib/report-service/simulator/fault-scripts.ts';
+import { onPage, refusing } from '../../lib/report-service/simulator/faults.ts';
 import { exampleIn } from '../support/doc-pages.ts';
 import type { Manifest } from '../support/export-bench.ts';
 import { problemsIn } from '../support/published-schemas.ts';

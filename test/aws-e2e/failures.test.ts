@@ -2,14 +2,15 @@ import { readFile } from 'node:fs/promises';
 import { ScanCommand } from '@aws-sdk/client-dynamodb';
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
+  combined,
+  type Fault,
   malformed,
   onPage,
   refusing,
   throttled,
   together,
   withBody,
-} from '../../lib/report-service/simulator/fault-scripts.ts';
-import { combined, type Fault } from '../../lib/report-service/simulator/faults.ts';
+} from '../../lib/report-service/simulator/faults.ts';
 import { ask, dynamoDb, get } from './deployed/aws.ts';
 import { templateFile } from './deployed/cdk.ts';
 import { type Deployment, putKey, stackName, theDeployment, theKey } from './deployed/deployment.ts';

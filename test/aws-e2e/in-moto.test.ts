@@ -1,6 +1,6 @@
 import { CreateStateMachineCommand, DescribeStateMachineCommand } from '@aws-sdk/client-sfn';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { onPage, refusing } from '../../lib/report-service/simulator/fault-scripts.ts';
+import { onPage, refusing } from '../../lib/report-service/simulator/faults.ts';
 import { stepFunctions, stepFunctionsOfMoto } from './deployed/aws.ts';
 import { type Deployment, theDeployment } from './deployed/deployment.ts';
 import { eventually } from './deployed/eventually.ts';

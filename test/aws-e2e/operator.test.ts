@@ -1,6 +1,7 @@
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStack } from '../../lib/aws/stack/deployment.ts';
+import { systemRuntime } from '../../lib/core/clock.ts';
 import type {
   Installation,
   InstalledExport,
@@ -9,8 +10,7 @@ import type {
   StartRequest,
 } from '../../lib/core/operations/deployment.ts';
 import type { ExportEvent } from '../../lib/core/ports.ts';
-import { realSurroundings } from '../../lib/local/run.ts';
-import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/fault-scripts.ts';
+import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/faults.ts';
 import { collect } from '../support/builders.ts';
 import { stepFunctions } from './deployed/aws.ts';
 import { eventually } from './deployed/eventually.ts';
@@ -55,7 +55,7 @@ describe('A deployed stack, to its operator,', () => {
   let stack: Installation;
   beforeAll(async () => {
     await deployOperatedStack();
-    stack = await openStack({ stackName: operatedStack, env: asAnOperator(), surroundings: realSurroundings });
+    stack = await openStack({ stackName: operatedStack, env: asAnOperator(), surroundings: systemRuntime });
   });
   afterAll(async () => await stack[Symbol.asyncDispose]());
 
@@ -94,12 +94,12 @@ describe('A deployed stack, to its operator,', () => {
   });
 
   it('is looked for in vain under another name, and its neighbours are named', async () => {
-    const lost = openStack({ stackName: 'Nowhere', env: asAnOperator(), surroundings: realSurroundings });
+    const lost = openStack({ stackName: 'Nowhere', env: asAnOperator(), surroundings: systemRuntime });
     await expect(lost).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringMatching(/no stack Nowhere in us-east-1.*ReportExporterOperated.*AWS_PROFILE.*cdk deploy/),
     });
-    const toolkit = openStack({ stackName: 'CDKToolkit', env: asAnOperator(), surroundings: realSurroundings });
+    const toolkit = openStack({ stackName: 'CDKToolkit', env: asAnOperator(), surroundings: systemRuntime });
     await expect(toolkit).rejects.toThrow(/CDKToolkit holds no exports: it is not one of Report Exporter/);
   });
 

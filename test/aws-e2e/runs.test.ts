@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { onPage, refusing } from '../../lib/report-service/simulator/fault-scripts.ts';
+import { onPage, refusing } from '../../lib/report-service/simulator/faults.ts';
 import { type Deployment, theDeployment } from './deployed/deployment.ts';
 import { ended, run, start } from './deployed/executions.ts';
 import { openMailbox } from './deployed/mailbox.ts';

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import type { SimulatorOptions } from '../../lib/report-service/simulator/simulator.ts';
 import { type Simulator, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import type { SimulatorOptions } from '../../lib/report-service/simulator/simulator-options.ts';
 import { aDirectory, jsonOf, readManifest, run, start } from '../support/command-line.ts';
 import type { Manifest } from '../support/export-bench.ts';
 

@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { always, onPage, refusing } from '../../lib/report-service/simulator/fault-scripts.ts';
+import { always, onPage, refusing } from '../../lib/report-service/simulator/faults.ts';
 import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { someReports } from '../support/asking-the-simulator.ts';

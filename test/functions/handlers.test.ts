@@ -2,11 +2,12 @@
 
 import { DeleteItemCommand, DynamoDBClient, QueryCommand } from '@aws-sdk/client-dynamodb';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { beginRunHandler } from '../../lib/aws/begin-run-handler.ts';
-import { exportPageHandler } from '../../lib/aws/export-page-handler.ts';
-import { failRunHandler } from '../../lib/aws/fail-run-handler.ts';
-import { finishRunHandler } from '../../lib/aws/finish-run-handler.ts';
+import { beginRunHandler } from '../../functions/begin-run.ts';
+import { exportPageHandler } from '../../functions/export-page.ts';
+import { failRunHandler } from '../../functions/fail-run.ts';
+import { finishRunHandler } from '../../functions/finish-run.ts';
 import {
+  combined,
   dripping,
   type FaultScript,
   onPage,
@@ -15,8 +16,7 @@ import {
   throttled,
   together,
   truncated,
-} from '../../lib/report-service/simulator/fault-scripts.ts';
-import { combined } from '../../lib/report-service/simulator/faults.ts';
+} from '../../lib/report-service/simulator/faults.ts';
 import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { someReports } from '../support/asking-the-simulator.ts';

@@ -3,14 +3,14 @@
 import dns from 'node:dns';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { beginRunHandler } from '../../lib/aws/begin-run-handler.ts';
-import { exportPageHandler } from '../../lib/aws/export-page-handler.ts';
-import { lambdaSurroundings } from '../../lib/aws/lambda/lambda-surroundings.ts';
+import { beginRunHandler } from '../../functions/begin-run.ts';
+import { exportPageHandler } from '../../functions/export-page.ts';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
+import { systemRuntime } from '../../lib/core/clock.ts';
 import type { ExportPageOutcome } from '../../lib/core/steps/export-page.ts';
-import { type FaultScript, onRequest, refusing } from '../../lib/report-service/simulator/fault-scripts.ts';
+import { type FaultScript, onRequest, refusing } from '../../lib/report-service/simulator/faults.ts';
 import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { someReports, theKey } from '../support/asking-the-simulator.ts';
@@ -102,7 +102,7 @@ it('S3 takes large bodies by one connection, too', async () => {
   const env = { ...aws.env, AWS_ENDPOINT_URL_S3: s3.url };
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   const client = createS3Client(env);
-  const store = createS3PageStore({ client, bucket: 'bucket', prefix: '', surroundings: lambdaSurroundings });
+  const store = createS3PageStore({ client, bucket: 'bucket', prefix: '', surroundings: systemRuntime });
   const large = [Buffer.alloc(3 * 1024 * 1024)];
   for (const key of ['a', 'b', 'c']) await store.putManifest(key, Readable.from(large));
   client.destroy();

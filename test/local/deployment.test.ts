@@ -3,11 +3,11 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Setback, Watching } from '../../lib/core/operations/deployment.ts';
 import { directoryExport, openDirectory } from '../../lib/local/deployment.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
-import { realSurroundings } from '../../lib/local/run.ts';
-import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/fault-scripts.ts';
+import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/faults.ts';
 import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { someReports } from '../support/asking-the-simulator.ts';
@@ -21,7 +21,7 @@ const watching: Watching = {
   say: () => {},
   signal: new AbortController().signal,
 };
-const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, surroundings: realSurroundings });
+const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, surroundings: systemRuntime });
 
 describe('a directory', () => {
   it('remembers how an export was started, and what held its runs up', async () => {

@@ -31,7 +31,7 @@ const plan: Readonly<Record<string, Room>> = {
     rooms: ['lib/core', 'lib/report-service'],
     packages: ['@aws-sdk/', '@aws-lambda-powertools/', 'aws-lambda', 'croner', 'zod'],
   },
-  functions: { rooms: ['lib/aws'], packages: [] },
+  functions: { rooms: ['lib/aws', 'lib/core', 'lib/report-service'], packages: ['@aws-sdk/'] },
   'lib/cdk': { rooms: ['lib/core'], packages: ['aws-cdk-lib', 'constructs', 'zod'] },
   bin: {
     rooms: ['lib/operator', 'lib/cdk'],

@@ -10,9 +10,9 @@ import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
-import { lambdaSurroundings } from '../../lib/aws/lambda/lambda-surroundings.ts';
 import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
+import { systemRuntime } from '../../lib/core/clock.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry } from '../../lib/core/model.ts';
 import type { PageLog, PageStore, StepNeeds } from '../../lib/core/ports.ts';
@@ -73,8 +73,8 @@ async function onAws(): Promise<World & { readonly objects: Awaited<ReturnType<t
   const s3 = createS3Client(aws.env);
   return {
     objects,
-    store: createS3PageStore({ client: s3, bucket: 'bucket', prefix: 'all/', surroundings: lambdaSurroundings }),
-    log: createDynamoPageLog({ client: dynamo, table, surroundings: lambdaSurroundings }),
+    store: createS3PageStore({ client: s3, bucket: 'bucket', prefix: 'all/', surroundings: systemRuntime }),
+    log: createDynamoPageLog({ client: dynamo, table, surroundings: systemRuntime }),
     read: async (key) => objects.get(`bucket/all/${key}`)?.body.toString() ?? '',
     async [Symbol.asyncDispose]() {
       dynamo.destroy();
@@ -145,7 +145,7 @@ async function walk(world: World, cursorIn: 'query' | 'body') {
     store: world.store,
     log: dyingBeforeEachPageIsLogged(world.log),
     executions: { isRunning: async () => false },
-    surroundings: lambdaSurroundings,
+    surroundings: systemRuntime,
     emit: () => {},
   };
   const execute = (nth: number) => interpretExecution(needs, { name: `walk-${nth}`, input: {} }, { pauseSeconds: 0 });

@@ -11,12 +11,13 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { beginRunHandler } from '../../lib/aws/begin-run-handler.ts';
-import { exportPageHandler } from '../../lib/aws/export-page-handler.ts';
-import { failRunHandler } from '../../lib/aws/fail-run-handler.ts';
-import { finishRunHandler } from '../../lib/aws/finish-run-handler.ts';
+import { beginRunHandler } from '../../functions/begin-run.ts';
+import { exportPageHandler } from '../../functions/export-page.ts';
+import { failRunHandler } from '../../functions/fail-run.ts';
+import { finishRunHandler } from '../../functions/finish-run.ts';
 import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
-import { realSurroundings, runLocally } from '../../lib/local/run.ts';
+import { systemRuntime } from '../../lib/core/clock.ts';
+import { runLocally } from '../../lib/local/run.ts';
 import { doctorCommand } from '../../lib/operator/commands/doctor.ts';
 import { localCommand } from '../../lib/operator/commands/local.ts';
 import { planCommand } from '../../lib/operator/commands/plan.ts';
@@ -28,8 +29,14 @@ import { createProgress } from '../../lib/operator/output/progress.ts';
 import type { LocalOptions } from '../../lib/operator/run-options.ts';
 import { reportOf, seenNothing, summaryOf } from '../../lib/operator/run-summary.ts';
 import { fixedApiKey } from '../../lib/report-service/client/api-key.ts';
-import { refusing, reset, throttled, truncated } from '../../lib/report-service/simulator/fault-scripts.ts';
-import { combined, type Fault } from '../../lib/report-service/simulator/faults.ts';
+import {
+  combined,
+  type Fault,
+  refusing,
+  reset,
+  throttled,
+  truncated,
+} from '../../lib/report-service/simulator/faults.ts';
 import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { someReports } from '../support/asking-the-simulator.ts';
@@ -307,7 +314,7 @@ describe('a run on this machine', () => {
         service: client,
         out: out.path,
         startInput: { restart: true },
-        surroundings: { ...realSurroundings, sleep: async () => {} },
+        surroundings: { ...systemRuntime, sleep: async () => {} },
         watching: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, close() {} }),
         pauseSeconds: 0,
       });

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
+import type { Turn } from '../../lib/core/model.ts';
 import { asRunId } from '../../lib/core/model.ts';
 import { exportSettingsSchema } from '../../lib/core/settings/settings.ts';
 import { type StepName, stepNames } from '../../lib/core/state-machine/definition.ts';
@@ -10,7 +11,6 @@ import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../lib/core/steps/export-page.ts';
 import { failRun } from '../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../lib/core/steps/finish-run.ts';
-import type { Turn } from '../../lib/core/turn.ts';
 import { anExportBench } from '../support/export-bench.ts';
 import { someReports } from '../support/scripted-service.ts';
 import { definition } from './scripted-execution.ts';

@@ -7,8 +7,8 @@ import { connect } from 'node:net';
 import { SaxesParser } from 'saxes';
 import { request } from 'undici';
 import { type GivenReport, givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import type { SimulatorOptions } from '../../lib/report-service/simulator/simulator.ts';
 import { type Simulator, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import type { SimulatorOptions } from '../../lib/report-service/simulator/simulator-options.ts';
 
 export const theKey = 'the-key-of-the-tests';
 

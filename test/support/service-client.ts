@@ -2,10 +2,10 @@
 
 import { inspect } from 'node:util';
 import { expect } from 'vitest';
+import { systemRuntime } from '../../lib/core/clock.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../lib/core/model.ts';
 import type { FetchedPage, PageRequest } from '../../lib/core/ports.ts';
-import { realSurroundings } from '../../lib/local/run.ts';
 import { fixedApiKey } from '../../lib/report-service/client/api-key.ts';
 import { createReportServiceClient, type ReportServiceClient } from '../../lib/report-service/client/client.ts';
 
@@ -36,7 +36,7 @@ export function clientFor(
       maxPageBytes: 1024 * 1024,
       ...limits,
     },
-    clock: { ...realSurroundings, ...(now && { now }) },
+    clock: { ...systemRuntime, ...(now && { now }) },
     ...options,
   });
   return { ...client, [Symbol.asyncDispose]: () => client.close() };

@@ -11,8 +11,8 @@ import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { asRunId, type Head, type JsonObject, type PageEntry, type RunId } from '../../core/model.ts';
 import type { RunRef } from '../../core/ports.ts';
-import { sealOf } from '../../core/storage/checksum.ts';
 import type { Sealed } from '../../core/storage/stored-records.ts';
+import { sealOf } from '../../core/storage/stored-records.ts';
 
 export type Item = Record<string, AttributeValue>;
 

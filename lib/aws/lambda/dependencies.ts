@@ -1,12 +1,12 @@
 /** What every step needs, made from the function's environment. Nothing of S3 or the service: most have no use for them. */
 
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { systemRuntime } from '../../core/clock.ts';
 import type { StepNeeds } from '../../core/ports.ts';
 import type { readFunctionEnvironment } from '../../core/settings/environment.ts';
 import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { sdkSettings } from '../sdk-config.ts';
-import { lambdaSurroundings } from './lambda-surroundings.ts';
 import type { Telemetry } from './telemetry.ts';
 
 /** The variables that {@link stepNeeds} is made from. */
@@ -26,9 +26,9 @@ export function stepNeeds(settings: StepSettings, telemetry: Telemetry): CommonN
     log: createDynamoPageLog({
       client: new DynamoDBClient(sdkSettings),
       table: settings.TABLE_NAME,
-      surroundings: lambdaSurroundings,
+      surroundings: systemRuntime,
     }),
-    surroundings: lambdaSurroundings,
+    surroundings: systemRuntime,
     emit: telemetry.emit,
   };
 }

@@ -7,8 +7,7 @@
 
 import { createHash } from 'node:crypto';
 import { asCursor, asRunId, type Continuation, type Instant, type PageFacts } from '../../core/model.ts';
-import { sealOf } from '../../core/storage/checksum.ts';
-import { openFacts } from '../../core/storage/stored-records.ts';
+import { openFacts, sealOf } from '../../core/storage/stored-records.ts';
 
 export type Metadata = Readonly<Record<string, string>>;
 

@@ -11,13 +11,14 @@ import { ExportError } from '../../core/errors.ts';
 import type { PageFacts, StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
 import { replaceLatest } from './latest-pointer.ts';
-import { listObjects, revisionOf } from './listing.ts';
 import {
   type Chance,
   createObject,
   hasOtherBytes,
   headObject,
+  listObjects,
   readObject,
+  revisionOf,
   type S3Object,
   type Standing,
 } from './objects.ts';

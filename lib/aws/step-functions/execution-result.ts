@@ -4,8 +4,8 @@ import { type DescribeExecutionCommandOutput, GetExecutionHistoryCommand, type S
 import * as z from 'zod';
 import type { FailedRun, Run, RunResult } from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
-import { resultSchema, runSchema } from '../../core/storage/stored-schemas.ts';
-import { type Failure, failureOf, parsed } from './history-failures.ts';
+import { resultSchema, runSchema } from '../../core/storage/stored-records.ts';
+import { type Failure, failureOf, parsed } from './history.ts';
 
 export type ExecutionEnd =
   /** `untold`: how its execution failed all the same, once the run was published. */

@@ -4,8 +4,8 @@ import { isExportError } from '../errors.ts';
 import type { Cursor, ExportRequest, Instant, PageEntry, Run, RunId } from '../model.ts';
 import type { StepNeeds, StoreReader } from '../ports.ts';
 import { decide } from '../steps/begin-run.ts';
-import { sinceOf } from '../steps/since.ts';
 import type { StartInput } from '../steps/start-input.ts';
+import { sinceOf } from '../steps/watermark.ts';
 import { pageKey } from '../storage/keys.ts';
 
 export type Plan =

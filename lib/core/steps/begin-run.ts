@@ -7,14 +7,13 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
-import type { ExportRequest, Head, Instant, PageEntry, Run } from '../model.ts';
+import type { ExportRequest, Head, Instant, PageEntry, Run, Turn } from '../model.ts';
 import type { StepNeeds } from '../ports.ts';
 import { runIdOf } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
-import type { Turn } from '../turn.ts';
 import { changeHead, type HeadChange, nextSequence } from './export-state.ts';
-import { inFewWords, sinceOf } from './since.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
+import { inFewWords, sinceOf } from './watermark.ts';
 
 export type BeginRunNeeds = Pick<StepNeeds, 'definition' | 'log' | 'executions' | 'surroundings' | 'emit'>;
 

@@ -7,9 +7,8 @@
 
 import { createHash } from 'node:crypto';
 import { ExportError, isExportError } from '../errors.ts';
-import type { Continuation, Cursor, PageTiming, Run, StoredPage } from '../model.ts';
+import type { Continuation, Cursor, Invocation, PageTiming, Run, StoredPage } from '../model.ts';
 import type { PageIdentity, StepNeeds } from '../ports.ts';
-import type { Invocation } from '../turn.ts';
 import { fetchPatiently } from './retry-after.ts';
 
 type StorePageNeeds = Pick<StepNeeds, 'definition' | 'service' | 'store' | 'surroundings' | 'emit'>;

@@ -8,10 +8,9 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import type { ExportDefinition, PageEntry, Run } from '../model.ts';
+import type { ExportDefinition, Invocation, PageEntry, Run, Turn } from '../model.ts';
 import type { StepNeeds } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
-import type { Invocation, Turn } from '../turn.ts';
 import { conflict } from './commit-page.ts';
 import { followCursor } from './cycle-detection.ts';
 import { ownedRun } from './export-state.ts';

@@ -8,10 +8,9 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import type { Cursor, PageEntry, Run } from '../model.ts';
+import type { Cursor, Invocation, PageEntry, Run } from '../model.ts';
 import type { PageIdentity, StepNeeds } from '../ports.ts';
 import { pageKey } from '../storage/keys.ts';
-import type { Invocation } from '../turn.ts';
 import { type InTurn, type PageInStore, storePage } from './commit-page.ts';
 import { ownedRun } from './export-state.ts';
 import { keepingPatience } from './retry-after.ts';

@@ -1,11 +1,10 @@
 /** Starts a walk afresh whose cursor the service dropped. */
 
 import type { ExportError } from '../errors.ts';
-import type { Run } from '../model.ts';
+import type { Run, Turn } from '../model.ts';
 import type { StepNeeds } from '../ports.ts';
 import { runIdOf } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
-import type { Turn } from '../turn.ts';
 import { changeHead, nextSequence, ownedRun } from './export-state.ts';
 
 /**

@@ -6,10 +6,9 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import type { PageTiming, Run } from '../model.ts';
+import type { Invocation, PageTiming, Run, Turn } from '../model.ts';
 import type { FetchedPage, PageIdentity, ReportService, StepNeeds } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
-import type { Invocation, Turn } from '../turn.ts';
 
 /** A page that is being answered, and how long that took to begin. */
 export interface TimedPage {

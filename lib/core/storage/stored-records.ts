@@ -6,13 +6,12 @@
  * seal fits, then whether every field is of its type, then whether it is the value that was asked for.
  */
 
-import type * as z from 'zod/mini';
+import { hash } from 'node:crypto';
+import * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
-import type { Head, Latest, PageEntry, PageFacts } from '../model.ts';
+import type { Cursor, Head, Instant, JsonObject, Latest, PageEntry, PageFacts, RunId } from '../model.ts';
 import type { RunRef } from '../ports.ts';
 import { describeProblems } from '../settings/validation-errors.ts';
-import { sealOf } from './checksum.ts';
-import { entrySchema, factsSchema, headSchema } from './stored-schemas.ts';
 
 /** A value as a store gave it back, with the seal that lay beside it. */
 export interface Sealed {
@@ -101,3 +100,107 @@ function open<Value>(schema: z.ZodMiniType<Value>, read: () => Sealed): Value {
 }
 
 const why = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+
+// MERGED stored-schemas.ts: What kept values may look like, field by field. Nothing is allowed that this exporter never writes, and all that it may ever write: a stricter schema would refuse its own work, and a run could never be finished.
+
+const text = z.string();
+const count = z.int().check(z.minimum(0));
+const ordinal = z.int().check(z.minimum(1));
+const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
+const runId = z.custom<RunId>((value) => typeof value === 'string' && value !== '');
+const cursor = z.custom<Cursor>((value) => typeof value === 'string');
+/** By its form, which every instant has that Date can hold; a service's clock may well stand in the year 10000. */
+const instantForm = /^(\d{4}|[+-]\d{6})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3])(:[0-5]\d){2}(\.\d{3})?Z$/;
+const instant = z.custom<Instant>((value) => typeof value === 'string' && instantForm.test(value));
+const filter = z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
+
+const entrySchema = z.object({
+  export: text,
+  run: runId,
+  page: ordinal,
+  key: text,
+  bytes: count,
+  sha256,
+  revision: z.nullable(text),
+  reports: z.nullable(count),
+  cursor: z.nullable(cursor),
+  nextCursor: z.nullable(cursor),
+  serviceTime: z.nullable(instant),
+  loggedAt: instant,
+  timing: z.nullable(z.object({ askedAt: instant, latencyMs: count })),
+  totals: z.object({ reports: z.nullable(count), bytes: count }),
+  cycle: z.nullable(z.object({ tortoise: cursor, power: ordinal, steps: count })),
+  repeats: z.boolean(),
+}) satisfies z.ZodMiniType<PageEntry>;
+
+const continuation = z.nullable(z.union([cursor, z.object({ sha256 })]));
+
+const factsSchema = z.object({
+  key: text,
+  run: runId,
+  page: ordinal,
+  bytes: count,
+  sha256,
+  reports: z.nullable(count),
+  cursor: continuation,
+  nextCursor: continuation,
+  serviceTime: z.nullable(instant),
+}) satisfies z.ZodMiniType<PageFacts>;
+
+export const runSchema = z.object({
+  export: text,
+  run: runId,
+  sequence: count,
+  since: instant,
+  request: z.object({ source: text, filter, format: text, container: text, size: z.optional(ordinal) }),
+  startedAt: instant,
+  startedBy: text,
+  execution: text,
+  segment: ordinal,
+  scheduledTime: z.optional(text),
+  cursorRestarts: count,
+  completedAt: z.optional(instant),
+  lastFailure: z.optional(z.object({ error: text, message: text, at: instant })),
+});
+
+export const resultSchema = z.object({
+  export: text,
+  run: runId,
+  since: instant,
+  watermark: z.nullable(instant),
+  pages: count,
+  reports: z.nullable(count),
+  bytes: count,
+  manifest: text,
+});
+
+const headSchema = z.object({
+  export: text,
+  version: ordinal,
+  sequence: count,
+  active: z.optional(runSchema),
+  watermark: z.optional(z.object({ instant, source: text, filter })),
+  lastScheduledTime: z.optional(text),
+  lastCompleted: z.optional(z.object({ execution: text, result: resultSchema })),
+}) satisfies z.ZodMiniType<Head>;
+
+// MERGED checksum.ts: Tells a value that somebody has edited where it is kept from the value that was written there. A seal is kept beside the value: made on every write, compared on every read. So a slip of the hand in a console or an editor, a partial restore or a mixed-up copy is noticed, however plausible the value looks. It is no defence against somebody who makes the seal anew: whoever may write to the store may do that.
+
+/** The SHA-256, in lower-case hexadecimal, of the canonical JSON of `value`; the same for a value from every store. */
+export function sealOf(value: unknown): string {
+  return hash('sha256', JSON.stringify(inOrder(value)));
+}
+
+/** `value` with the names of every object in one order, as stores do not keep theirs. What is undefined is left out. */
+function inOrder(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(inOrder);
+  const ordered: Record<string, unknown> = {};
+  for (const name of Object.keys(value).sort()) {
+    const field = inOrder((value as Record<string, unknown>)[name]);
+    // The one name that, assigned to, would not become a field.
+    if (name === '__proto__') Object.defineProperty(ordered, name, { value: field, enumerable: true });
+    else ordered[name] = field;
+  }
+  return ordered;
+}

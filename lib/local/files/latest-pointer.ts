@@ -4,7 +4,7 @@ import { readFileSync, renameSync, statSync } from 'node:fs';
 import { ExportError } from '../../core/errors.ts';
 import type { Latest } from '../../core/model.ts';
 import { mostPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
-import { holdFileLock } from '../file-lock.ts';
+import { holdFileLock } from '../lock.ts';
 import { diskError } from './durable-fs.ts';
 
 /** Others hold the lock for one read and one rename; so long means a process that hangs. */

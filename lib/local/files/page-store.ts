@@ -15,6 +15,7 @@
  * of readers. The tree can be copied or moved: nothing rests on inodes or times.
  */
 
+import { opendir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import type { StoredPage } from '../../core/model.ts';
@@ -23,6 +24,7 @@ import {
   codeOf,
   type Digest,
   digestOf,
+  diskError,
   linkOnce,
   makeDirectory,
   readFileAt,
@@ -30,7 +32,6 @@ import {
   syncDirectoryMeanwhile,
 } from './durable-fs.ts';
 import { replaceLatest } from './latest-pointer.ts';
-import { filesIn } from './listing.ts';
 import { type PageFactsFile, pageConflict, pageFactsIn } from './page-metadata.ts';
 import { inBlocks, sweepSpool, withSpooled } from './spool.ts';
 
@@ -160,4 +161,36 @@ async function observe(path: string, key: string): Promise<Digest | undefined> {
     if (codeOf(cause) === 'ENOENT' || codeOf(cause) === 'ENOTDIR') return undefined;
     throw pageConflict(key, 'it cannot be read', cause);
   }
+}
+
+// MERGED listing.ts: Lists a folder of any size without holding it in memory.
+
+interface ListedFile {
+  readonly name: string;
+  readonly bytes: number;
+}
+
+/**
+ * The visible files that lie directly in `folder`, in any order; none where there is no such folder.
+ * @throws ExportError ConfigurationError where the disk refuses
+ */
+async function* filesIn(folder: string): AsyncGenerator<ListedFile> {
+  try {
+    for await (const { name } of await opendir(folder)) {
+      if (name.startsWith('.')) continue;
+      // May be gone since it was listed, or be a link that leads nowhere.
+      const stats = await stat(join(folder, name)).catch(unlessMissing);
+      if (stats?.isFile()) yield { name, bytes: stats.size };
+    }
+  } catch (cause) {
+    if (isMissing(cause)) return;
+    throw diskError('list', folder, cause);
+  }
+}
+
+const isMissing = (cause: unknown): boolean => codeOf(cause) === 'ENOENT' || codeOf(cause) === 'ENOTDIR';
+
+function unlessMissing(cause: unknown): undefined {
+  // The last: a link that leads to itself.
+  if (!isMissing(cause) && codeOf(cause) !== 'ELOOP') throw cause;
 }

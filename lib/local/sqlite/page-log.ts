@@ -7,14 +7,13 @@
  * own.
  */
 
-import type { StatementSync } from 'node:sqlite';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type Head } from '../../core/model.ts';
 import type { PageLog, RunHistory, RunRef } from '../../core/ports.ts';
-import { sealOf } from '../../core/storage/checksum.ts';
-import { openEntry, openHead, type Place, type Sealed } from '../../core/storage/stored-records.ts';
+import { openEntry, openHead, type Place, type Sealed, sealOf } from '../../core/storage/stored-records.ts';
+import { openSqliteFile } from './database.ts';
 import { sqliteError } from './errors.ts';
-import { openPageLogFile } from './schema.ts';
 import { writesOnDisk } from './wal-sync.ts';
 
 /** Entries read at a time: memory stays flat, and between batches nothing holds up the writers' clearing up. */
@@ -160,4 +159,40 @@ function damaged(file: string, what: string): ExportError {
     'ConfigurationError',
     `${file} is damaged: ${what}; restore it from a backup, or move it away to begin with an empty one`,
   );
+}
+
+// MERGED schema.ts: What lies in the page log's file.
+
+const schema = `
+  CREATE TABLE heads (
+    export  TEXT NOT NULL PRIMARY KEY,
+    version INTEGER NOT NULL,
+    head    TEXT NOT NULL CHECK (json_valid(head)),
+    seal    TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE pages (
+    export TEXT NOT NULL,
+    run    TEXT NOT NULL,
+    page   INTEGER NOT NULL,
+    entry  TEXT NOT NULL CHECK (json_valid(entry)),
+    seal   TEXT NOT NULL,
+    PRIMARY KEY (export, run, page)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE exports (
+    export   TEXT NOT NULL PRIMARY KEY,
+    settings TEXT NOT NULL CHECK (json_valid(settings))
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE setbacks (
+    id      INTEGER PRIMARY KEY,
+    export  TEXT NOT NULL,
+    run     TEXT NOT NULL,
+    setback TEXT NOT NULL CHECK (json_valid(setback))
+  ) STRICT;
+  CREATE INDEX setbacks_of_runs ON setbacks (export, run, id);
+`;
+
+/** @throws ExportError ConfigurationError where the file cannot be opened, is not a page log, or is a newer one */
+export function openPageLogFile(file: string): DatabaseSync {
+  // "REXP"
+  return openSqliteFile(file, { applicationId: 0x52455850, version: 3, schema });
 }

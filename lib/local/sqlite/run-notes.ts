@@ -8,7 +8,7 @@ import type { RunRef } from '../../core/ports.ts';
 import { parseSettings } from '../../core/settings/settings.ts';
 import { type LocalExport, type LocalExportInput, localExportSchema } from '../settings.ts';
 import { sqliteError } from './errors.ts';
-import { openPageLogFile } from './schema.ts';
+import { openPageLogFile } from './page-log.ts';
 
 export interface SqliteNotes {
   /** In alphabetical order. */

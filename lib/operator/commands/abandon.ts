@@ -3,8 +3,7 @@
 import { createInterface } from 'node:readline/promises';
 import { ExportError } from '../../core/errors.ts';
 import { abandonable, abandonRun } from '../../core/operations/abandon-run.ts';
-import { type CommandWorld, openExport, operate, type PlaceOptions } from '../context.ts';
-import { exitStatuses } from '../exit-statuses.ts';
+import { type CommandWorld, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
 import { plural } from '../output/format.ts';
 
 export interface AbandonOptions extends PlaceOptions {

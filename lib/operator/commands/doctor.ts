@@ -1,9 +1,8 @@
 /** `report-exporter doctor`: looks for whatever would keep an export from running, and says what to do about it. */
 
+import { systemRuntime } from '../../core/clock.ts';
 import type { Installation } from '../../core/operations/deployment.ts';
-import { realSurroundings } from '../../local/run.ts';
-import { type CommandWorld, operate, type PlaceOptions } from '../context.ts';
-import { exitStatuses } from '../exit-statuses.ts';
+import { type CommandWorld, exitStatuses, operate, type PlaceOptions } from '../context.ts';
 import { checkUp, type Diagnosis } from '../health-checks.ts';
 import { plural } from '../output/format.ts';
 import { type Paint, paintFor } from '../output/terminal.ts';
@@ -66,7 +65,7 @@ async function* diagnoses(
       remedy: 'make a first run with npm start',
     };
   }
-  yield* checkUp(installation, names, realSurroundings, say);
+  yield* checkUp(installation, names, systemRuntime, say);
 }
 
 const marks = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;

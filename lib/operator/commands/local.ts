@@ -3,8 +3,8 @@
  * Exit status: 0 completed or skipped, 1 the run failed, 2 wrong usage or settings, 130 interrupted.
  */
 
+import { systemRuntime } from '../../core/clock.ts';
 import { directoryExport } from '../../local/deployment.ts';
-import { realSurroundings } from '../../local/run.ts';
 import type { CommandWorld } from '../context.ts';
 import { followRun } from '../follow-run.ts';
 import { type LocalOptions, readLocalSettings } from '../run-options.ts';
@@ -24,6 +24,6 @@ export async function localCommand(
   };
   return await followRun(following, world, async (watching) => {
     const { settings, out, start } = readLocalSettings(options, problems, env);
-    return await directoryExport({ out, env, surroundings: realSurroundings }, settings).start(start, watching);
+    return await directoryExport({ out, env, surroundings: systemRuntime }, settings).start(start, watching);
   });
 }

@@ -4,8 +4,7 @@ import { ExportError } from '../../core/errors.ts';
 import type { InstalledExport } from '../../core/operations/deployment.ts';
 import { publishedRun } from '../../core/storage/published-runs.ts';
 import { reportElements } from '../../report-service/xml/split-reports.ts';
-import { type CommandWorld, openExport, operate, type PlaceOptions, print } from '../context.ts';
-import { exitStatuses } from '../exit-statuses.ts';
+import { type CommandWorld, exitStatuses, openExport, operate, type PlaceOptions, print } from '../context.ts';
 
 export interface PagesOptions extends PlaceOptions {
   readonly run?: string;

@@ -1,12 +1,11 @@
 /** `report-exporter plan`: what the next start would ask the service for, and why; nothing is asked, nothing changed. */
 
+import { systemRuntime } from '../../core/clock.ts';
 import { asCursor } from '../../core/model.ts';
 import type { InstalledExport, NextStart } from '../../core/operations/deployment.ts';
 import { type Plan, planRun } from '../../core/operations/plan-run.ts';
-import { realSurroundings } from '../../local/run.ts';
 import { headerNames, httpRequest } from '../../report-service/client/request.ts';
-import { type CommandWorld, openExport, operate, type PlaceOptions } from '../context.ts';
-import { exitStatuses } from '../exit-statuses.ts';
+import { type CommandWorld, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
 
 export async function planCommand(
   exportName: string | undefined,
@@ -17,7 +16,7 @@ export async function planCommand(
   return await operate(options, problems, world, async (installation) => {
     const installed = await openExport(installation, exportName);
     const next = await installed.nextStart();
-    const needs = { ...installed, surroundings: realSurroundings };
+    const needs = { ...installed, surroundings: systemRuntime };
     const plan = await planRun(needs, next.kind === 'scheduled' ? { scheduledTime: next.at } : {});
     const request = requestOf(installed, plan);
     if (options.json === true) {

@@ -3,6 +3,7 @@
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import open from 'open';
+import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type Head, type JsonObject } from '../../core/model.ts';
 import type { Installation, InstalledExport } from '../../core/operations/deployment.ts';
@@ -10,9 +11,7 @@ import { overviewOfRun, type RunOverview, runsOf } from '../../core/operations/r
 import { manifestKeyOf } from '../../core/storage/keys.ts';
 import { findManifest } from '../../core/storage/published-runs.ts';
 import { instantOf } from '../../core/timestamps.ts';
-import { realSurroundings } from '../../local/run.ts';
-import { type CommandWorld, openExport, operate, type PlaceOptions } from '../context.ts';
-import { exitStatuses } from '../exit-statuses.ts';
+import { type CommandWorld, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
 import { collectRunReport } from '../run-report/collect.ts';
 import type { ReportedRun } from '../run-report/data.ts';
 import { runReportHtml } from '../run-report/page.ts';
@@ -50,7 +49,7 @@ export async function reportCommand(
 const occasionAt = ({ name, option }: Installation) => ({
   place: name,
   option,
-  madeAt: instantOf(realSurroundings.now()),
+  madeAt: instantOf(systemRuntime.now()),
 });
 
 /** The run that was named, or the newest. */

@@ -6,7 +6,7 @@ import { directoryReports } from '../../report-service/simulator/directory-repor
 import { generatedReports } from '../../report-service/simulator/generated-reports.ts';
 import { startSimulator } from '../../report-service/simulator/simulator.ts';
 import type { CommandWorld } from '../context.ts';
-import { exitStatuses } from '../exit-statuses.ts';
+import { exitStatuses } from '../context.ts';
 import { readApiKey } from '../run-options.ts';
 
 export interface ServiceOptions {

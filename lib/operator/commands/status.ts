@@ -1,10 +1,9 @@
 /** `report-exporter status`: where exports stand and how their recent runs went, at a glance, or for a program. */
 
+import { systemRuntime } from '../../core/clock.ts';
 import type { Installation } from '../../core/operations/deployment.ts';
 import { type ExportOverview, overviewOf } from '../../core/operations/run-status.ts';
-import { realSurroundings } from '../../local/run.ts';
-import { type CommandWorld, operate, type PlaceOptions, print, ReaderGone } from '../context.ts';
-import { exitStatuses } from '../exit-statuses.ts';
+import { type CommandWorld, exitStatuses, operate, type PlaceOptions, print, ReaderGone } from '../context.ts';
 import { statusLines, statusValues } from '../output/status-table.ts';
 import { paintFor } from '../output/terminal.ts';
 
@@ -44,7 +43,7 @@ export async function statusCommand(
       const pace = options.stack === undefined ? paces.directory : paces.stack;
       const clear = world.stdout.isTTY === true && options.json !== true ? '\x1b[H\x1b[2J' : '';
       for (;;) {
-        await realSurroundings.sleep(pace, world.signal).catch(() => {});
+        await systemRuntime.sleep(pace, world.signal).catch(() => {});
         if (world.signal.aborted) return exitStatuses.ok;
         try {
           await show(await look(), options, installation, world, clear);
@@ -87,7 +86,7 @@ async function show(
   { stdout, env }: CommandWorld,
   before: string,
 ): Promise<number> {
-  const now = realSurroundings.now();
+  const now = systemRuntime.now();
   const lines =
     json === true
       ? [JSON.stringify({ at: new Date(now).toISOString(), exports: statuses })]

@@ -7,10 +7,9 @@ import type { Finding } from '../../core/operations/expected-pages.ts';
 import { type Audited, auditPublished, auditUnpublished } from '../../core/operations/verify-run.ts';
 import { manifestKey, manifestKeyOf } from '../../core/storage/keys.ts';
 import { findManifest, readPointer } from '../../core/storage/published-runs.ts';
-import { type CommandWorld, openExport, operate, type PlaceOptions } from '../context.ts';
-import { exitStatuses } from '../exit-statuses.ts';
+import { type CommandWorld, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
 import { bytes, plural } from '../output/format.ts';
-import { createMeter } from '../output/meter.ts';
+import { createMeter } from '../output/progress.ts';
 import { paintFor } from '../output/terminal.ts';
 
 export interface VerifyOptions extends PlaceOptions {

@@ -1,14 +1,14 @@
 /** The places of the charts, and beside each the same facts in words, for whoever cannot see it. */
 
 import type { Instant } from '../../core/model.ts';
-import { instantOf } from '../../core/timestamps.ts';
+import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { plural } from '../output/format.ts';
 import type { PagePoint, RunReportData } from './data.ts';
 import { clockTime, duration, moment, number, percent, size } from './format.ts';
 import type { Group } from './incident-digest.ts';
 import { type Html, html, nothing } from './markup.ts';
 import { pagesTable } from './pages-table.ts';
-import { meanOf, together } from './statistics.ts';
+import { meanOf, type Spread, together } from './statistics.ts';
 
 export function chartsSection(data: RunReportData): Html {
   const { latency, totals } = data;
@@ -140,3 +140,46 @@ function sentences(...parts: readonly (string | false | null | undefined)[]): st
   const said = parts.filter((part) => typeof part === 'string' && part !== '');
   return said.map((part) => `${String(part).charAt(0).toUpperCase()}${String(part).slice(1)}.`).join(' ');
 }
+
+// MERGED chart-data.ts: What the charts draw, by columns: the form the charting library takes, and half the size of a list of objects.
+
+/** Read by `charts.js`. Moments are in seconds since the epoch, times in milliseconds. */
+export function chartData({ run, endedAt, points, pagesPerPoint, latency, setbacks }: RunReportData) {
+  const column = (of: (point: PagePoint) => Spread | null) => points.map((point) => shown(of(point), meanOf));
+  const range = (of: (point: PagePoint) => Spread | null) =>
+    pagesPerPoint === 1
+      ? null
+      : [
+          points.map((point) => shown(of(point), (it) => it.min)),
+          points.map((point) => shown(of(point), (it) => it.max)),
+        ];
+  const marks = (kind: 'wait' | 'failed-attempt' | 'failed-run') =>
+    setbacks.marks
+      .filter((mark) => mark.kind === kind)
+      .map(({ at, seconds, count }) => [at / 1_000, kind === 'wait' ? seconds : count]);
+  return {
+    start: epochMsOf(run.startedAt) / 1_000,
+    end: epochMsOf(endedAt) / 1_000,
+    pagesPerPoint,
+    firstPage: points.map((point) => point.firstPage),
+    pages: points.map((point) => point.pages),
+    loggedAt: points.map((point) => point.loggedAt / 1_000),
+    before: column((point) => point.before),
+    latency: column((point) => point.latency),
+    latencyRange: range((point) => point.latency),
+    transfer: column((point) => point.transfer),
+    bytes: column((point) => point.bytes),
+    bytesRange: range((point) => point.bytes),
+    reports: column((point) => point.reports),
+    reportsRange: range((point) => point.reports),
+    median: latency?.median ?? null,
+    p95: latency?.p95 ?? null,
+    waits: marks('wait'),
+    attempts: marks('failed-attempt'),
+    failures: marks('failed-run'),
+  };
+}
+
+/** Tenths are finer than any chart. */
+const shown = (spread: Spread | null, of: (spread: Spread) => number): number | null =>
+  spread === null ? null : Math.round(of(spread) * 10) / 10;

@@ -3,8 +3,8 @@
 import type { Setback } from '../../core/operations/deployment.ts';
 import { printable, shortened } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import { createBoundedSeries } from './bounded-series.ts';
 import type { Setbacks } from './data.ts';
+import { createBoundedSeries } from './page-series.ts';
 
 /** A setback with its words cut to what a person reads. */
 export type Row = Setback;

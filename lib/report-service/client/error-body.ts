@@ -4,7 +4,7 @@ import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/ports.ts';
 import { shortened } from '../../core/sanitize.ts';
 import { longestTrace, presentable } from '../redaction/redact.ts';
-import { type Header, isIdentity, mediaType } from './header-values.ts';
+import { type Header, isIdentity, mediaType } from './response-headers.ts';
 
 const mostBytes = 4 * 1024;
 const mostMilliseconds = 2_000;

@@ -1,20 +1,12 @@
 /** What a good answer's headers must say before its body is worth reading (contract, section 2.3). */
 
+import { MIMEType } from 'node:util';
+import type { Dispatcher } from 'undici';
 import type { ExportError } from '../../core/errors.ts';
 import { asCursor, type Cursor, type Instant } from '../../core/model.ts';
-import { epochMsOf, instantOf } from '../../core/timestamps.ts';
+import { epochMsOf, instantOf, instantOfHttpDate } from '../../core/timestamps.ts';
 import { holdsKey, presentable } from '../redaction/redact.ts';
 import { failure, type Subject } from './errors.ts';
-import {
-  type Header,
-  type Headers,
-  httpDate,
-  isIdentity,
-  isPrintable,
-  joined,
-  mediaType,
-  single,
-} from './header-values.ts';
 
 /**
  * The continuation, or null where the header is absent: there are no more pages (contract, section 3). Opaque, unchanged.
@@ -126,4 +118,43 @@ function broken(subject: Subject, how: string): ExportError {
     'ContractError',
     `Report service answered ${subject.label} ${how}: it is tried again a little, in case it was a glitch`,
   );
+}
+
+// MERGED header-values.ts: Reads single header values as HTTP means them. undici gives names in lower case, values as Latin-1 text, and a header that came twice as an array.
+
+export type Headers = Dispatcher.ResponseData['headers'];
+export type Header = Headers[string];
+
+/** The value of a header that came exactly once, without the blanks around it, which HTTP does not count as part of it. */
+export function single(header: Header): string | undefined {
+  return typeof header === 'string' ? header.replace(/^[ \t]+|[ \t]+$/g, '') : undefined;
+}
+
+/** All that a header says, however often it came; empty where it is absent. */
+function joined(header: Header): string {
+  return [header ?? ''].flat().join(', ').trim();
+}
+
+/** The moment of an HTTP date; null where it is absent, repeated or none. */
+export function httpDate(header: Header): Instant | null {
+  const value = single(header);
+  return value === undefined ? null : instantOfHttpDate(value);
+}
+
+/** undefined where it is absent or none. */
+export function mediaType(header: Header): MIMEType | undefined {
+  try {
+    return new MIMEType(joined(header));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a body comes as it is, and not compressed. */
+export function isIdentity(contentEncoding: Header): boolean {
+  return /^(identity)?$/i.test(joined(contentEncoding));
+}
+
+function isPrintable(value: string): boolean {
+  return /^[\x20-\x7e]+$/.test(value);
 }

@@ -19,7 +19,7 @@ import type { ErrorName, ExportError } from '../../core/errors.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { presentable } from '../redaction/redact.ts';
 import { failure, type Subject } from './errors.ts';
-import { httpDate, single } from './header-values.ts';
+import { httpDate, single } from './response-headers.ts';
 
 type Answer = Pick<Dispatcher.ResponseData, 'statusCode' | 'headers'>;
 

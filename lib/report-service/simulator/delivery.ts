@@ -7,8 +7,8 @@ import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Exchange } from './exchange.ts';
 import type { Fault } from './faults.ts';
+import type { Exchange } from './handler.ts';
 import type { Answer, Headers } from './response.ts';
 
 interface Delivered {

@@ -2,19 +2,15 @@
  * One request, one answer: admit it, find the page, let a scripted fault at it, send it, note the exchange.
  */
 
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cursorForm } from './cursor.ts';
 import { deliver } from './delivery.ts';
-import type { Exchange } from './exchange.ts';
-import { faultDesk } from './fault-desk.ts';
-import { withFault } from './faults.ts';
-import { admit, receive, shownBody } from './intake.ts';
-import { choosePage } from './page.ts';
+import { faultDesk, withFault } from './faults.ts';
 import { Refusal } from './refusal.ts';
-import type { ExportRequest } from './request.ts';
-import { pageAnswer, refusalAnswer } from './response.ts';
-import type { SimulatorOptions } from './simulator-options.ts';
+import { admit, type ExportRequest, receive, shownBody } from './request.ts';
+import { choosePage, type Headers, pageAnswer, refusalAnswer } from './response.ts';
+import type { SimulatorOptions } from './simulator.ts';
 
 /**
  * The function that answers requests. Each is judged as of the moment it has arrived whole. `note` hears of each exchange
@@ -83,4 +79,35 @@ function attempt<Result>(act: () => Result): Result | Refusal {
     if (error instanceof Refusal) return error;
     return new Refusal('internal_error', error instanceof Error ? error.message : String(error), { cause: error });
   }
+}
+
+// MERGED exchange.ts: What was asked and what was answered, for tests and for the curious. The API key is never in it.
+
+export interface Exchange {
+  /** Counts the requests to this simulator from 1. */
+  readonly number: number;
+  readonly method: string;
+  /** Path and query as they came, percent-encoding and all. */
+  readonly target: string;
+  /** Without the key's header. */
+  readonly requestHeaders: IncomingHttpHeaders;
+  /** Parsed where it is JSON, otherwise as text. */
+  readonly requestBody: unknown;
+  /** The cursor in force, query before body; undefined where none was sent, or where the request could not be read. */
+  readonly cursor: string | undefined;
+
+  /** 0 where the connection was cut before the status line. */
+  readonly status: number;
+  readonly headers: Headers;
+  /** The values of the cursor header as sent: one, or none on the last page, or whatever a fault made of it. */
+  readonly nextCursors: readonly string[];
+  /** The identifiers of the page's reports. */
+  readonly reports: readonly string[];
+  /** Bytes of the body that were handed to the connection, and their SHA-256 in lower-case hexadecimal. */
+  readonly bytes: number;
+  readonly sha256: string;
+  /** False where a fault, the client or a report that could not be read ended the answer early. */
+  readonly whole: boolean;
+  /** Why the answer is not whole, where no fault was scripted; or what lies behind a 500. */
+  readonly problem?: unknown;
 }

@@ -13,9 +13,9 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ExportError } from '../../core/errors.ts';
-import type { Exchange } from './exchange.ts';
-import { answering } from './handler.ts';
-import type { SimulatorOptions } from './simulator-options.ts';
+import type { FaultScript } from './faults.ts';
+import { answering, type Exchange } from './handler.ts';
+import type { ReportSource } from './report-source.ts';
 
 export interface Simulator extends AsyncDisposable {
   /** `http://127.0.0.1:41234`, without a slash at its end. */
@@ -85,4 +85,24 @@ async function listening(server: Server, port: number): Promise<number> {
     throw new ExportError('ConfigurationError', `The simulator cannot listen on port ${port} of 127.0.0.1`, { cause });
   }
   return (server.address() as AddressInfo).port;
+}
+
+// MERGED simulator-options.ts: What a simulator is told when it is started.
+
+export interface SimulatorOptions {
+  /** The vendor's part of the header names: `SERVICE` makes `X-SERVICE-API-KEY` and `x-service-cursor`. */
+  readonly vendor: string;
+  /** The only key that is let in. */
+  readonly apiKey: string;
+  readonly reports: ReportSource;
+  /** 0, the default, takes a free one. */
+  readonly port?: number | undefined;
+  /** Signs the cursors; an instance with another seed refuses them. 1 by default. */
+  readonly seed?: string | number | undefined;
+  /** Milliseconds since the epoch: decides which reports exist yet, and becomes the date header. */
+  readonly now?: (() => number) | undefined;
+  /** See `faults.ts`. */
+  readonly faults?: FaultScript | undefined;
+  /** Told of each exchange before the last of its answer is sent: a client that has its answer finds it noted. */
+  readonly onExchange?: ((exchange: Exchange) => void) | undefined;
 }

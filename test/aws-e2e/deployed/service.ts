@@ -1,7 +1,7 @@
 /** The Report Export Service as the deployed functions find it: one simulator at a time, each with its own reports. */
 
 import { inject } from 'vitest';
-import type { FaultScript } from '../../../lib/report-service/simulator/fault-scripts.ts';
+import type { FaultScript } from '../../../lib/report-service/simulator/faults.ts';
 import { givenReports, type Report, type ReportSource } from '../../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../../lib/report-service/simulator/simulator.ts';
 import { aReport, someReports } from '../../support/asking-the-simulator.ts';

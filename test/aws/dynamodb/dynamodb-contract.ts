@@ -12,7 +12,7 @@ import {
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { headKey, type ItemKey, pageItemKey } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
-import { lambdaSurroundings } from '../../../lib/aws/lambda/lambda-surroundings.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { EditedPageLogHarness, Kept } from '../../contracts/edited-page-log-contract.ts';
 import type { PageLogHarness } from '../../contracts/page-log-contract.ts';
 import type { Endpoint } from '../endpoint.ts';
@@ -56,8 +56,8 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
     name: `table ${table}`,
     editHead: (exportName, change) => edit(headKey(exportName), change),
     editPage: (page, change) => edit(pageItemKey(page), change),
-    log: createDynamoPageLog({ client, table, surroundings: lambdaSurroundings }),
-    another: createDynamoPageLog({ client: other, table, surroundings: lambdaSurroundings }),
+    log: createDynamoPageLog({ client, table, surroundings: systemRuntime }),
+    another: createDynamoPageLog({ client: other, table, surroundings: systemRuntime }),
     async cleanup() {
       await client.send(new DeleteTableCommand({ TableName: table }));
       client.destroy();

@@ -14,8 +14,8 @@ import { fc, test } from '@fast-check/vitest';
 import { afterAll, beforeAll, describe } from 'vitest';
 import { type Item, pagesPrefix } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
-import { lambdaSurroundings } from '../../../lib/aws/lambda/lambda-surroundings.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { PageLog, PageStore } from '../../../lib/core/ports.ts';
 import { comeHalfWay, expectAnHonestEndAfter, exportName, type HalfWay } from '../../support/half-way.ts';
 import { handEdit, type KeptThing } from '../../support/hand-edits.ts';
@@ -23,7 +23,7 @@ import { type LocalAws, startLocalAws } from '../../support/local-aws.ts';
 import { anyone } from '../endpoint.ts';
 
 const prefix = 'bucket/all/';
-const surroundings = { ...lambdaSurroundings, sleep: async () => {} };
+const surroundings = { ...systemRuntime, sleep: async () => {} };
 
 let aws: LocalAws;
 let table: DynamoDBClient;

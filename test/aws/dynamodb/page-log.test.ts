@@ -13,10 +13,10 @@ import { mockClient } from 'aws-sdk-client-mock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { headItem, type Item, pageItem } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
-import { lambdaSurroundings } from '../../../lib/aws/lambda/lambda-surroundings.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import { asRunId } from '../../../lib/core/model.ts';
 import type { PageLog } from '../../../lib/core/ports.ts';
-import { sealOf } from '../../../lib/core/storage/checksum.ts';
+import { sealOf } from '../../../lib/core/storage/stored-records.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { aFullRun, aHead, anExportName, anExportRequest, aPageEntry, aRun, collect } from '../../support/builders.ts';
@@ -24,7 +24,7 @@ import { startDynamoDb } from '../../support/local-dynamodb.ts';
 import { anyone } from '../endpoint.ts';
 import { type DynamoHarness, dynamoHarness } from './dynamodb-contract.ts';
 
-const at = (now: number) => ({ ...lambdaSurroundings, now: () => now });
+const at = (now: number) => ({ ...systemRuntime, now: () => now });
 
 // Entries of the long run fill more than one answer, which holds 1 MB.
 pageLogContract('The DynamoDB page log', aHarness, { manyEntries: 800 });
@@ -141,7 +141,7 @@ describe('the DynamoDB page log', () => {
         },
         { step: 'finalizeRequest', priority: 'low' },
       );
-      return createDynamoPageLog({ client, table, surroundings: lambdaSurroundings });
+      return createDynamoPageLog({ client, table, surroundings: systemRuntime });
     }
 
     it.each([1, 2])('a head of version %i that meets itself was written', async (version) => {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { fetchTime } from '../../../lib/aws/lambda/invocation-deadline.ts';
-import { lambdaSurroundings } from '../../../lib/aws/lambda/lambda-surroundings.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import { aVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts';
 
 const minute = 60_000;
@@ -59,13 +59,13 @@ describe('the time of an invocation', () => {
 describe("a function's surroundings", () => {
   it('a sleep that is interrupted ends with the reason, by whose name the state machine decides', async () => {
     const controller = new AbortController();
-    const sleeping = lambdaSurroundings.sleep(minute, controller.signal);
+    const sleeping = systemRuntime.sleep(minute, controller.signal);
     const reason = new Error('the time is up');
     controller.abort(reason);
     await expect(sleeping).rejects.toBe(reason);
   });
 
   it.each([1, 6, 32])('chance comes as %i hexadecimal digits', (length) => {
-    expect(lambdaSurroundings.randomHex(length)).toMatch(new RegExp(`^[0-9a-f]{${length}}$`));
+    expect(systemRuntime.randomHex(length)).toMatch(new RegExp(`^[0-9a-f]{${length}}$`));
   });
 });

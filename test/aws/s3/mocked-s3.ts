@@ -2,9 +2,9 @@
 
 import { PutObjectCommand, type PutObjectCommandInput, S3Client, S3ServiceException } from '@aws-sdk/client-s3';
 import { mockClient } from 'aws-sdk-client-mock';
-import { lambdaSurroundings } from '../../../lib/aws/lambda/lambda-surroundings.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import type { Spool } from '../../../lib/aws/s3/spool.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 
 export function aMockedStore(options: { readonly spool?: Spool } = {}) {
   const client = new S3Client({ region: 'us-east-1' });
@@ -15,7 +15,7 @@ export function aMockedStore(options: { readonly spool?: Spool } = {}) {
       client,
       bucket: 'bucket',
       prefix: 'all/reports/',
-      surroundings: lambdaSurroundings,
+      surroundings: systemRuntime,
       ...options,
     }),
   };

@@ -8,8 +8,8 @@ import {
   ListObjectsV2Command,
   S3Client,
 } from '@aws-sdk/client-s3';
-import { lambdaSurroundings } from '../../../lib/aws/lambda/lambda-surroundings.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { PageStoreHarness } from '../../contracts/page-store-contract.ts';
 import { collect } from '../../support/builders.ts';
 import type { Endpoint } from '../endpoint.ts';
@@ -23,7 +23,7 @@ export async function s3Harness({ bucket, ...endpoint }: Endpoint & { bucket: st
     .send(new HeadBucketCommand({ Bucket: bucket }))
     .catch(() => client.send(new CreateBucketCommand({ Bucket: bucket })));
   const [store, another] = clients.map((each) =>
-    createS3PageStore({ client: each, bucket, prefix, surroundings: lambdaSurroundings }),
+    createS3PageStore({ client: each, bucket, prefix, surroundings: systemRuntime }),
   );
   if (store === undefined || another === undefined) throw new Error('two clients make two stores');
 

@@ -12,8 +12,8 @@ import { mockClient } from 'aws-sdk-client-mock';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
 import { openStack } from '../../../lib/aws/stack/deployment.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { Watching } from '../../../lib/core/operations/deployment.ts';
-import { realSurroundings } from '../../../lib/local/run.ts';
 import { aRunResult, at } from '../../support/builders.ts';
 
 const arn = (kind: string, name: string) => `arn:aws:states:eu-central-1:123456789012:${kind}:${name}`;
@@ -70,7 +70,7 @@ function mockedAws() {
     .resolves({ Environment: { Variables: environment } });
   return aws;
 }
-const open = (stackName = 'ReportExporter') => openStack({ stackName, env: {}, surroundings: realSurroundings });
+const open = (stackName = 'ReportExporter') => openStack({ stackName, env: {}, surroundings: systemRuntime });
 
 describe('a deployed stack', () => {
   let aws: ReturnType<typeof mockedAws>;

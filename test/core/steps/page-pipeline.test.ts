@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
+import type { Invocation, Turn } from '../../../lib/core/model.ts';
 import type {
   PageLog,
   PageRequest,
@@ -13,7 +14,6 @@ import type {
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/export-page.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import type { Invocation, Turn } from '../../../lib/core/turn.ts';
 import { aFetchedPage, collect } from '../../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../../support/export-bench.ts';
 import { createMemoryLog } from '../../support/memory-adapters.ts';

@@ -2,12 +2,12 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Head, Instant, PageEntry } from '../../../lib/core/model.ts';
-import { sealOf } from '../../../lib/core/storage/checksum.ts';
 import {
   openEntry,
   openHead,
   type Place,
   type Sealed,
+  sealOf,
   sequenceOfPointer,
 } from '../../../lib/core/storage/stored-records.ts';
 import { aCursor, aFullRun, anExportName, aPageEntry, aRunId, aRunResult, at } from '../../support/builders.ts';

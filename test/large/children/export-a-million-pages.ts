@@ -8,6 +8,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import type { Turn } from '../../../lib/core/model.ts';
 import { asRunId, type RunResult } from '../../../lib/core/model.ts';
 import type { StepNeeds } from '../../../lib/core/ports.ts';
 import { exportDefinition, exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
@@ -17,7 +18,6 @@ import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
-import type { Turn } from '../../../lib/core/turn.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { diceFor } from '../../simulation/dice.ts';
 import {

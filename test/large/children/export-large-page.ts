@@ -7,14 +7,13 @@
 import { mkdirSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { lambdaSurroundings } from '../../../lib/aws/lambda/lambda-surroundings.ts';
 import { createS3Client } from '../../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
-import type { PageEntry } from '../../../lib/core/model.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
+import type { PageEntry, Turn } from '../../../lib/core/model.ts';
 import type { PageStore, StepNeeds } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import type { Turn } from '../../../lib/core/turn.ts';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
@@ -61,7 +60,7 @@ const client = createReportServiceClient({
     totalTimeoutMs: hour,
     maxPageBytes: largePageBytes,
   },
-  clock: lambdaSurroundings,
+  clock: systemRuntime,
 });
 const log = createSqlitePageLog(join(temporary, 'state.sqlite'));
 const needs: StepNeeds = {
@@ -70,7 +69,7 @@ const needs: StepNeeds = {
   store: target.startsWith('http') ? s3Store() : createDirectoryPageStore(target),
   log,
   executions: { isRunning: async () => false },
-  surroundings: lambdaSurroundings,
+  surroundings: systemRuntime,
   emit: () => {},
 };
 const execution = 'execution';
@@ -107,7 +106,7 @@ function s3Store(): PageStore {
     client: createS3Client(process.env),
     bucket: 'pages',
     prefix: '',
-    surroundings: lambdaSurroundings,
+    surroundings: systemRuntime,
   });
 }
 

@@ -6,8 +6,8 @@ import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { holdFileLock } from '../../../lib/local/file-lock.ts';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
+import { holdFileLock } from '../../../lib/local/lock.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { pageStoreContract } from '../../contracts/page-store-contract.ts';
 import {

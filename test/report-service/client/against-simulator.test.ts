@@ -4,11 +4,11 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
-import * as fault from '../../../lib/report-service/simulator/fault-scripts.ts';
 import type { Fault } from '../../../lib/report-service/simulator/faults.ts';
+import * as fault from '../../../lib/report-service/simulator/faults.ts';
 import { generatedReports } from '../../../lib/report-service/simulator/generated-reports.ts';
+import type { SimulatorOptions } from '../../../lib/report-service/simulator/simulator.ts';
 import { startSimulator } from '../../../lib/report-service/simulator/simulator.ts';
-import type { SimulatorOptions } from '../../../lib/report-service/simulator/simulator-options.ts';
 import { clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service-client.ts';
 
 const now = () => Date.parse('2026-11-20T02:00:00Z');

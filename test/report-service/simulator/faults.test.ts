@@ -3,6 +3,7 @@ import { request } from 'undici';
 import { describe, expect, it } from 'vitest';
 import {
   always,
+  combined,
   cursorHeaderNamed,
   cursors,
   cursorTwice,
@@ -25,8 +26,7 @@ import {
   typed,
   withBody,
   withoutDate,
-} from '../../../lib/report-service/simulator/fault-scripts.ts';
-import { combined } from '../../../lib/report-service/simulator/faults.ts';
+} from '../../../lib/report-service/simulator/faults.ts';
 import { givenReports } from '../../../lib/report-service/simulator/report-source.ts';
 import type { Simulator } from '../../../lib/report-service/simulator/simulator.ts';
 import {

@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { request } from 'undici';
 import { describe, expect, it } from 'vitest';
-import type { Exchange } from '../../../lib/report-service/simulator/exchange.ts';
-import { always, delayed, dripping } from '../../../lib/report-service/simulator/fault-scripts.ts';
+import { always, delayed, dripping } from '../../../lib/report-service/simulator/faults.ts';
 import { generatedReports } from '../../../lib/report-service/simulator/generated-reports.ts';
+import type { Exchange } from '../../../lib/report-service/simulator/handler.ts';
 import { givenReports, type ReportSource } from '../../../lib/report-service/simulator/report-source.ts';
 import {
   aBody,

@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { SaxesParser } from 'saxes';
 import { describe, expect, it } from 'vitest';
-import { generatedXml } from '../../../lib/report-service/simulator/generated-xml.ts';
+import { generatedXml } from '../../../lib/report-service/simulator/generated-reports.ts';
 import { createPlainContent } from '../../../lib/report-service/xml/fast-path.ts';
 import { createXmlCheck } from '../../../lib/report-service/xml/well-formedness.ts';
 
