@@ -113,11 +113,11 @@ function modelTable(modelled: readonly Modelled[]): Table {
 
 function notesOn(given: Latencies): readonly string[] {
   const { transitionMs, invokeMs, dynamoReadMs } = given;
-  const turn = 2 * transitionMs + invokeMs + 2 * dynamoReadMs;
+  const loop = 2 * transitionMs + invokeMs + 2 * dynamoReadMs;
   return [
     `Modelled with ${JSON.stringify(given)}; BENCH_LOOP sets others.`,
-    `With K pages an invocation a page takes at most max(service, store) + (min(service, store) + ${turn} ms) / K: the last page's ` +
-      `storing has nothing beside it, and each turn of the loop takes ${turn} ms by itself. So 25 keep within 1.05 of the ` +
-      `slower where min + ${turn} ms is at most 1.25 max; where both are equal, from ${digits(turn / 0.25)} ms on.`,
+    `With K pages an invocation a page takes at most max(service, store) + (min(service, store) + ${loop} ms) / K: the last page's ` +
+      `storing has nothing beside it, and each turn of the loop takes ${loop} ms by itself. So 25 keep within 1.05 of the ` +
+      `slower where min + ${loop} ms is at most 1.25 max; where both are equal, from ${digits(loop / 0.25)} ms on.`,
   ];
 }

@@ -9,13 +9,13 @@ import type { ReportOptions } from '../lib/operator/commands/report.ts';
 import type { StartOptions } from '../lib/operator/commands/start.ts';
 import type { StatusOptions } from '../lib/operator/commands/status.ts';
 import type { VerifyOptions } from '../lib/operator/commands/verify.ts';
-import type { CommandWorld, PlaceOptions } from '../lib/operator/context.ts';
+import type { CommandContext, PlaceOptions } from '../lib/operator/context.ts';
 import { problemsIn, withValue } from './command-options.ts';
 
 /** `end` is told each command's exit status. */
 export function addOperatorCommands(
   program: Command,
-  world: CommandWorld & Asking,
+  world: CommandContext & Asking,
   end: (status: number) => void,
 ): void {
   placed(program.command('status'))

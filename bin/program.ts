@@ -3,16 +3,16 @@
 import { Command, CommanderError } from 'commander';
 import type { Asking } from '../lib/operator/commands/abandon.ts';
 import type { ServiceOptions } from '../lib/operator/commands/service.ts';
-import type { CommandWorld } from '../lib/operator/context.ts';
+import type { CommandContext } from '../lib/operator/context.ts';
 import { exitStatuses } from '../lib/operator/context.ts';
 import type { LocalOptions } from '../lib/operator/run-options.ts';
 import { problemsIn, withValue } from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';
 
-export type ProgramWorld = CommandWorld & Asking;
+export type ProgramContext = CommandContext & Asking;
 
 /** Does what `words` say, and resolves to the exit status. */
-export async function runProgram(words: readonly string[], world: ProgramWorld): Promise<number> {
+export async function runProgram(words: readonly string[], world: ProgramContext): Promise<number> {
   let status: number = exitStatuses.ok;
   const program = new Command('report-exporter')
     .description(

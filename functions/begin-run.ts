@@ -1,9 +1,9 @@
 /** Lambda's door to BeginRun. */
 
 import { SFNClient } from '@aws-sdk/client-sfn';
-import { stepNeeds, stepVariables } from '../lib/aws/lambda/dependencies.ts';
+import { stepDependencies, stepVariables } from '../lib/aws/lambda/dependencies.ts';
 import { type Environment, type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
-import { sdkSettings } from '../lib/aws/sdk-config.ts';
+import { sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createExecutions } from '../lib/aws/step-functions/executions.ts';
 import { readFunctionEnvironment } from '../lib/core/settings/environment.ts';
 import { type BeginRunOutcome, beginRun } from '../lib/core/steps/begin-run.ts';
@@ -14,10 +14,10 @@ export const handler = beginRunHandler(process.env);
 
 export function beginRunHandler(env: Environment): StepHandler<BeginRunOutcome> {
   return stepHandler((telemetry) => {
-    const needs = {
-      ...stepNeeds(readFunctionEnvironment(env, stepVariables), telemetry),
-      executions: createExecutions(new SFNClient(sdkSettings)),
+    const deps = {
+      ...stepDependencies(readFunctionEnvironment(env, stepVariables), telemetry),
+      executions: createExecutions(new SFNClient(sdkConfig)),
     };
-    return ({ input, execution }) => beginRun(needs, { input, execution });
+    return ({ input, execution }) => beginRun(deps, { input, execution });
   });
 }

@@ -1,14 +1,14 @@
 /** Lambda's door to ExportPage. */
 
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { stepNeeds, stepVariables } from '../lib/aws/lambda/dependencies.ts';
-import { fetchTime } from '../lib/aws/lambda/invocation-deadline.ts';
+import { stepDependencies, stepVariables } from '../lib/aws/lambda/dependencies.ts';
+import { startInvocationDeadline } from '../lib/aws/lambda/invocation-deadline.ts';
 import { type Environment, type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import { createS3Client } from '../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../lib/aws/s3/page-store.ts';
-import { sdkSettings } from '../lib/aws/sdk-config.ts';
+import { sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createSecretApiKey } from '../lib/aws/secret-api-key.ts';
-import type { Turn } from '../lib/core/model.ts';
+import type { LoopState } from '../lib/core/model.ts';
 import type { Clock, ReportService } from '../lib/core/ports.ts';
 import { readFunctionEnvironment } from '../lib/core/settings/environment.ts';
 import { type ExportPageOutcome, exportPage } from '../lib/core/steps/export-page.ts';
@@ -25,23 +25,23 @@ export function exportPageHandler(env: Environment): StepHandler<ExportPageOutco
   return stepHandler((telemetry) => {
     const settings = readFunctionEnvironment(env, variables);
     const { BUCKET_NAME: bucket, KEY_PREFIX: prefix } = settings;
-    const common = stepNeeds(settings, telemetry);
-    const { surroundings } = common;
-    const { now } = surroundings;
-    const needs = {
+    const common = stepDependencies(settings, telemetry);
+    const { runtime } = common;
+    const { now } = runtime;
+    const deps = {
       ...common,
-      service: measured(serviceClient(settings, surroundings), now, (ms) => telemetry.count('ServiceLatency', ms)),
-      store: createS3PageStore({ client: createS3Client(env), bucket, prefix, surroundings }),
+      service: measured(serviceClient(settings, runtime), now, (ms) => telemetry.count('ServiceLatency', ms)),
+      store: createS3PageStore({ client: createS3Client(env), bucket, prefix, runtime }),
     };
     return async ({ input, execution }, context) => {
-      const turn = input as Turn;
-      using time = fetchTime(
+      const loop = input as LoopState;
+      using time = startInvocationDeadline(
         context.getRemainingTimeInMillis(),
         settings.SERVICE_SETTINGS,
-        `page ${turn.page} of run ${turn.run}`,
-        surroundings,
+        `page ${loop.page} of run ${loop.run}`,
+        runtime,
       );
-      return await exportPage(needs, { turn, execution, ...time });
+      return await exportPage(deps, { loop, execution, ...time });
     };
   });
 }
@@ -55,7 +55,7 @@ function serviceClient(settings: Settings, clock: Clock): ReportService {
     vendor,
     cursorIn,
     apiKey: createSecretApiKey({
-      client: new SecretsManagerClient(sdkSettings),
+      client: new SecretsManagerClient(sdkConfig),
       secretId: settings.API_KEY_SECRET_ID,
       field: settings.API_KEY_SECRET_FIELD,
       now: clock.now,
@@ -69,9 +69,9 @@ function serviceClient(settings: Settings, clock: Clock): ReportService {
 function measured(service: ReportService, now: () => number, tell: (ms: number) => void): ReportService {
   return {
     async fetchPage(request, signal) {
-      const askedAt = now();
+      const requestedAt = now();
       const page = await service.fetchPage(request, signal);
-      tell(now() - askedAt);
+      tell(now() - requestedAt);
       return page;
     },
   };

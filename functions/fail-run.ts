@@ -1,6 +1,6 @@
 /** Lambda's door to FailRun. */
 
-import { stepNeeds, stepVariables } from '../lib/aws/lambda/dependencies.ts';
+import { stepDependencies, stepVariables } from '../lib/aws/lambda/dependencies.ts';
 import { type Environment, type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import type { FailedRun } from '../lib/core/model.ts';
 import { readFunctionEnvironment } from '../lib/core/settings/environment.ts';
@@ -12,7 +12,7 @@ export const handler = failRunHandler(process.env);
 
 export function failRunHandler(env: Environment): StepHandler<FailedRun> {
   return stepHandler((telemetry) => {
-    const needs = stepNeeds(readFunctionEnvironment(env, stepVariables), telemetry);
-    return ({ input, execution }) => failRun(needs, { failure: input, execution });
+    const deps = stepDependencies(readFunctionEnvironment(env, stepVariables), telemetry);
+    return ({ input, execution }) => failRun(deps, { failure: input, execution });
   });
 }

@@ -1,10 +1,10 @@
 /** Lambda's door to FinishRun. */
 
-import { stepNeeds, stepVariables } from '../lib/aws/lambda/dependencies.ts';
+import { stepDependencies, stepVariables } from '../lib/aws/lambda/dependencies.ts';
 import { type Environment, type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import { createS3Client } from '../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../lib/aws/s3/page-store.ts';
-import { asRunId, type RunResult, type Turn } from '../lib/core/model.ts';
+import { asRunId, type LoopState, type RunResult } from '../lib/core/model.ts';
 import { readFunctionEnvironment } from '../lib/core/settings/environment.ts';
 import { finishRun } from '../lib/core/steps/finish-run.ts';
 
@@ -16,12 +16,12 @@ export function finishRunHandler(env: Environment): StepHandler<RunResult> {
   return stepHandler((telemetry) => {
     const settings = readFunctionEnvironment(env, [...stepVariables, 'BUCKET_NAME', 'KEY_PREFIX']);
     const { BUCKET_NAME: bucket, KEY_PREFIX: prefix } = settings;
-    const common = stepNeeds(settings, telemetry);
-    const { surroundings } = common;
-    const needs = {
+    const common = stepDependencies(settings, telemetry);
+    const { runtime } = common;
+    const deps = {
       ...common,
-      store: createS3PageStore({ client: createS3Client(env), bucket, prefix, surroundings }),
+      store: createS3PageStore({ client: createS3Client(env), bucket, prefix, runtime }),
     };
-    return ({ input, execution }) => finishRun(needs, { run: asRunId((input as Turn).run), execution });
+    return ({ input, execution }) => finishRun(deps, { run: asRunId((input as LoopState).run), execution });
   });
 }

@@ -46,7 +46,7 @@ export function modelledStore({ s3PutMs, s3HeadMs }: Latencies, time: VirtualTim
     async put(identity, page) {
       async function* sent() {
         yield* page.body;
-        await page.turn;
+        await page.predecessorStored;
         await time.sleep(s3PutMs);
       }
       return await store.put(identity, { ...page, body: sent() });
@@ -61,9 +61,9 @@ export function modelledLog({ dynamoReadMs, dynamoWriteMs }: Latencies, time: Vi
     return await act();
   };
   return {
-    head: (exportName) => after(dynamoReadMs, () => log.head(exportName)),
+    exportState: (exportName) => after(dynamoReadMs, () => log.exportState(exportName)),
     last: (run) => after(dynamoReadMs, () => log.last(run)),
-    replaceHead: (head) => after(dynamoWriteMs, () => log.replaceHead(head)),
+    replaceState: (head) => after(dynamoWriteMs, () => log.replaceState(head)),
     append: (entry) => after(dynamoWriteMs, () => log.append(entry)),
     entries: (run) => log.entries(run),
   };

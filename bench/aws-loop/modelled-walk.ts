@@ -5,11 +5,11 @@
  * apart, in real time.
  */
 
-import { fetchTime } from '../../lib/aws/lambda/invocation-deadline.ts';
+import { startInvocationDeadline } from '../../lib/aws/lambda/invocation-deadline.ts';
 import { functionLimits } from '../../lib/cdk/function-limits.ts';
-import type { Turn } from '../../lib/core/model.ts';
+import type { LoopState } from '../../lib/core/model.ts';
 import { asRunId } from '../../lib/core/model.ts';
-import type { StepNeeds } from '../../lib/core/ports.ts';
+import type { StepDependencies } from '../../lib/core/ports.ts';
 import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
 import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine/definition.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
@@ -52,31 +52,31 @@ export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
   const settings = exportSettingsSchema.parse({ name: 'reports', pagesPerInvocation });
   const serviceSettings = serviceSettingsSchema.parse({ baseUrl: 'https://reports.example.com' });
   const limits = functionLimits({ service: serviceSettings, settings });
-  const surroundings = { now: () => time.now(), sleep: sleepOn(time), randomHex: countingHex() };
-  const needs: StepNeeds = {
+  const runtime = { now: () => time.now(), sleep: sleepOn(time), randomHex: countingHex() };
+  const deps: StepDependencies = {
     definition: exportDefinition(settings, serviceSettings.baseUrl),
     service: modelledService(walk, time),
     store: modelledStore(latencies, time),
     log: modelledLog(latencies, time),
     executions: { isRunning: async (execution) => machine.find(execution)?.status === 'RUNNING' },
-    surroundings,
+    runtime,
     emit: () => {},
   };
   const figures = { wallMs: 0, transitions: 0, invocations: 0, lambdaMs: 0 };
 
   async function exportPages({ input, execution }: Payload) {
     const startedAt = time.now();
-    using budget = fetchTime(limits.seconds.ExportPage * 1_000, serviceSettings, 'a page', surroundings);
-    const outcome = await exportPage(needs, { turn: input as Turn, execution, ...budget });
+    using budget = startInvocationDeadline(limits.seconds.ExportPage * 1_000, serviceSettings, 'a page', runtime);
+    const outcome = await exportPage(deps, { loop: input as LoopState, execution, ...budget });
     figures.invocations += 1;
     figures.lambdaMs += time.now() - startedAt;
     return outcome;
   }
   const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> = {
-    BeginRun: (payload) => beginRun(needs, payload),
+    BeginRun: (payload) => beginRun(deps, payload),
     ExportPage: exportPages,
-    FinishRun: ({ input, execution }) => finishRun(needs, { run: asRunId((input as Turn).run), execution }),
-    FailRun: ({ input, execution }) => failRun(needs, { failure: input, execution }),
+    FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as LoopState).run), execution }),
+    FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
   };
   async function perform({ resource, parameters }: TaskCall): Promise<unknown> {
     await time.sleep(invokeMs);

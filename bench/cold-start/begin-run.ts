@@ -9,11 +9,12 @@ export async function handler({ execution }: { readonly execution: string }) {
   const table = new DynamoDBClient();
   const executions = new SFNClient();
   const pk = { S: 'reports' };
-  const { Item: head } = await table.send(new GetItemCommand({ TableName, Key: { pk, sk: { S: 'head' } } }));
+  const { Item: head } = await table.send(new GetItemCommand({ TableName, Key: { pk, sk: { S: 'state' } } }));
   const active = await executions.send(new DescribeExecutionCommand({ executionArn: head?.execution?.S ?? execution }));
   const { Items: [last] = [] } = await table.send(
     new QueryCommand({ TableName, KeyConditionExpression: 'pk = :pk', ExpressionAttributeValues: { ':pk': pk } }),
   );
-  if (active.status !== 'RUNNING') await table.send(new PutItemCommand({ TableName, Item: { pk, sk: { S: 'head' } } }));
+  if (active.status !== 'RUNNING')
+    await table.send(new PutItemCommand({ TableName, Item: { pk, sk: { S: 'state' } } }));
   return { next: 'export', page: Number(last?.page?.N ?? 0) + 1 };
 }

@@ -7,7 +7,7 @@ const TableName = process.env.TABLE_NAME;
 export async function handler({ input }: { readonly input: { readonly Error: string } }) {
   const table = new DynamoDBClient();
   const pk = { S: 'reports' };
-  const { Item: head } = await table.send(new GetItemCommand({ TableName, Key: { pk, sk: { S: 'head' } } }));
+  const { Item: head } = await table.send(new GetItemCommand({ TableName, Key: { pk, sk: { S: 'state' } } }));
   const { Items: [last] = [] } = await table.send(
     new QueryCommand({ TableName, KeyConditionExpression: 'pk = :pk', ExpressionAttributeValues: { ':pk': pk } }),
   );

@@ -19,6 +19,6 @@ export async function handler({ input }: { readonly input: { readonly run: strin
   await new Upload({ client, params: { Bucket, Key: `${input.run}/manifest.json`, Body } }).done();
   await client.send(new HeadObjectCommand({ Bucket, Key: 'latest.json' }));
   await client.send(new PutObjectCommand({ Bucket, Key: 'latest.json', Body: JSON.stringify({ run: input.run }) }));
-  await table.send(new PutItemCommand({ TableName, Item: { pk, sk: { S: 'head' } } }));
+  await table.send(new PutItemCommand({ TableName, Item: { pk, sk: { S: 'state' } } }));
   return { pages: Items.length };
 }

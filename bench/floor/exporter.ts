@@ -16,6 +16,6 @@ const env = { BENCH_API_KEY: 'bench' };
 const silent = { follow: true, emit: () => {}, onRetry: () => {}, say: () => {}, signal: new AbortController().signal };
 
 const { tell } = measuring();
-const end = await directoryExport({ out, env, surroundings: systemRuntime }, settings).start({}, silent);
+const end = await directoryExport({ out, env, runtime: systemRuntime }, settings).start({}, silent);
 if (end.status !== 'completed') throw new Error(`The export ended as ${JSON.stringify(end)}`);
 tell({ pages: end.result.pages });

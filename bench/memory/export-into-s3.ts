@@ -13,14 +13,14 @@ const context = { awsRequestId: 'measured', getRemainingTimeInMillis: () => 900_
 
 const { tell } = measuring();
 const exportPage = exportPageHandler(env);
-let turn: unknown = await beginRunHandler(env)({ input: {}, execution }, context);
+let loop: unknown = await beginRunHandler(env)({ input: {}, execution }, context);
 let pages = 0;
 for (let next = ''; next !== 'finish'; ) {
-  const outcome: ExportPageOutcome = await exportPage({ input: turn, execution }, context);
+  const outcome: ExportPageOutcome = await exportPage({ input: loop, execution }, context);
   if (outcome.next === 'wait') throw new Error('the service asked to wait');
   ({ next } = outcome);
   pages = outcome.page - 1;
   // Another execution would take the run over here; to the function that makes no difference.
-  turn = { ...outcome, turns: 0 };
+  loop = { ...outcome, iterations: 0 };
 }
 tell({ pages });

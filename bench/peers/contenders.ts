@@ -24,12 +24,12 @@ export function peers(environments: ReadonlyMap<string, Environment | Missing>):
 } {
   const absent: string[] = [];
   const inPython = (
-    needs: readonly string[],
+    deps: readonly string[],
     peer: Omit<Peer, 'command'>,
     command: (pythons: readonly string[], baseUrl: string, out: string) => readonly [string, ...string[]],
   ): readonly Peer[] => {
     const pythons: string[] = [];
-    for (const need of needs) {
+    for (const need of deps) {
       const found = environments.get(need) ?? { missing: `${need} stands in no requirements` };
       if ('missing' in found) {
         absent.push(`${peer.name} is left out: ${found.missing}.`);

@@ -20,8 +20,8 @@ export interface FunctionLimits {
 }
 
 /** What Lambda allows at most. */
-const longestFunctionSeconds = 900;
-const mostTemporaryMebibytes = 10_240;
+const maxFunctionSeconds = 900;
+const maxTemporaryMebibytes = 10_240;
 const environmentBytes = 4_096;
 
 /** begin-run and fail-run read and write a few items. */
@@ -38,27 +38,27 @@ const executionSeconds = 7 * 86_400;
 
 type Limiting = {
   readonly service: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>;
-  readonly settings: Pick<ExportSettings, 'shortWait' | 'longestWait' | 'pagesPerInvocation'>;
+  readonly settings: Pick<ExportSettings, 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation'>;
 };
 
 export function functionLimits({ service, settings }: Limiting): FunctionLimits {
   const pageMebibytes = Math.ceil(service.maxPageBytes / mebibyte);
   // Allows for S3 taking no more than 20 MiB a second, and a minute on top for everything else.
   const storingSeconds = 60 + Math.ceil(pageMebibytes / 20);
-  const pageSeconds = Math.ceil((service.totalTimeout + settings.shortWait) / 1_000) + storingSeconds;
+  const pageSeconds = Math.ceil((service.totalTimeout + settings.maxInlineWait) / 1_000) + storingSeconds;
   // Another page is begun as long as there is time for a whole one, so all that is over is for them.
   const isWalk = settings.pagesPerInvocation > 1;
   return {
     seconds: {
       BeginRun: bookkeepingSeconds,
-      ExportPage: isWalk ? Math.max(pageSeconds, longestFunctionSeconds) : pageSeconds,
+      ExportPage: isWalk ? Math.max(pageSeconds, maxFunctionSeconds) : pageSeconds,
       // Streams a manifest as long as the run: a million pages take minutes, so it gets all there is.
-      FinishRun: longestFunctionSeconds,
+      FinishRun: maxFunctionSeconds,
       FailRun: bookkeepingSeconds,
     },
     // A quarter of a gibibyte above the page in hand, or the two, and never less than the half gibibyte that costs nothing.
     temporaryMebibytes: Math.max(512, pageMebibytes * (isWalk ? 2 : 1) + 256),
-    executionSeconds: executionSeconds + Math.ceil(settings.longestWait / 1_000),
+    executionSeconds: executionSeconds + Math.ceil(settings.maxRetryAfter / 1_000),
   };
 }
 
@@ -66,16 +66,16 @@ export function functionLimits({ service, settings }: Limiting): FunctionLimits 
 export function problemsOfLimits(limiting: Limiting): string[] {
   const { seconds, temporaryMebibytes } = functionLimits(limiting);
   const problems = [];
-  if (seconds.ExportPage > longestFunctionSeconds) {
+  if (seconds.ExportPage > maxFunctionSeconds) {
     problems.push(
-      `one page may take ${seconds.ExportPage} s (service.totalTimeout, shortWait, and the time to store service.maxPageBytes), ` +
-        `but a function may run for ${longestFunctionSeconds} s`,
+      `one page may take ${seconds.ExportPage} s (service.totalTimeout, maxInlineWait, and the time to store service.maxPageBytes), ` +
+        `but a function may run for ${maxFunctionSeconds} s`,
     );
   }
-  if (temporaryMebibytes > mostTemporaryMebibytes) {
+  if (temporaryMebibytes > maxTemporaryMebibytes) {
     problems.push(
       `one page may take ${temporaryMebibytes} MiB of temporary storage (service.maxPageBytes), ` +
-        `but a function has at most ${mostTemporaryMebibytes} MiB`,
+        `but a function has at most ${maxTemporaryMebibytes} MiB`,
     );
   }
   return problems;

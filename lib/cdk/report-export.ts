@@ -32,8 +32,8 @@ import { type ExportFunctions, exportFunctions } from './functions.ts';
 import { grantsOf } from './permissions.ts';
 import { type ExportSchedule, exportSchedule } from './schedule.ts';
 import {
-  type DeployedExport,
-  deployedExportSchema,
+  type ExportDeploymentSettings,
+  exportDeploymentSchema,
   functionSettings,
   keyPrefixSchema,
   type ServiceInput,
@@ -45,7 +45,7 @@ export interface ReportExportProps {
   /** Where the service is; as in cdk.json. */
   readonly service: ServiceInput;
   /** What is exported and when; as in cdk.json. */
-  readonly settings: DeployedExport;
+  readonly settings: ExportDeploymentSettings;
   readonly bucket: IBucket;
   /** What every key in the bucket begins with: empty, or with a slash at its end. Default: empty. */
   readonly prefix?: string;
@@ -74,11 +74,11 @@ export class ReportExport extends Construct {
   constructor(scope: Construct, id: string, props: ReportExportProps) {
     super(scope, id);
     const service = parseSettings(serviceSettingsSchema, props.service, 'service');
-    const settings = parseSettings(deployedExportSchema, props.settings, 'settings');
+    const settings = parseSettings(exportDeploymentSchema, props.settings, 'settings');
     const prefix = parseSettings(keyPrefixSchema, props.prefix ?? '', 'prefix');
     const { bucket, table, secret, encryptionKey, logRetention = RetentionDays.THREE_MONTHS } = props;
     const travelling = functionSettings(props.service, props.settings);
-    mustFit(settings.name, [...problemsOfLimits({ service, settings }), problemOfEnvironment(travelling)]);
+    assertFits(settings.name, [...problemsOfLimits({ service, settings }), problemOfEnvironment(travelling)]);
 
     const limits = functionLimits({ service, settings });
     this.exportName = settings.name;
@@ -140,7 +140,7 @@ export class ReportExport extends Construct {
   }
 }
 
-function mustFit(exportName: string, problems: readonly (string | undefined)[]): void {
+function assertFits(exportName: string, problems: readonly (string | undefined)[]): void {
   const found = problems.filter((problem) => problem !== undefined);
   if (found.length > 0) throw new ExportError('ConfigurationError', `Export ${exportName}: ${found.join('; ')}`);
 }

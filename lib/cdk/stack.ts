@@ -7,7 +7,7 @@ import { CfnOutput, Stack } from 'aws-cdk-lib';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import { Construct } from 'constructs';
-import { type InstalledExportOutput, installedExportSuffix } from '../core/settings/stack-output.ts';
+import { type ExportOutput, exportOutputSuffix } from '../core/settings/stack-output.ts';
 import { alarmTopic, tableAlarms } from './alarms.ts';
 import { exportDashboard } from './dashboard.ts';
 import { ReportExport } from './report-export.ts';
@@ -70,14 +70,14 @@ export class ReportExporterStack extends Stack {
         `aws stepfunctions start-execution --state-machine-arn ${arn} --input '{}'`,
         `Starts export ${exportName} by hand`,
       );
-      const parts: InstalledExportOutput = {
+      const parts: ExportOutput = {
         export: exportName,
         stateMachineArn: arn,
         exportPageFunction: functions.ExportPage.functionName,
         ...(schedule === undefined ? {} : { schedule: schedule.schedule.scheduleName }),
       };
       this.tell(
-        `${id}${installedExportSuffix}`,
+        `${id}${exportOutputSuffix}`,
         this.toJsonString(parts),
         `What report-exporter --stack needs to know of ${exportName}`,
       );

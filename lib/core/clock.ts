@@ -1,7 +1,7 @@
 /** Waiting that is cheap to give up: every request has a deadline, and nearly all of them are over before it. */
 
 import { randomBytes } from 'node:crypto';
-import type { Surroundings } from './ports.ts';
+import type { Runtime } from './ports.ts';
 
 /** Resolves after `ms`, or rejects with the signal's own reason as soon as it aborts. */
 function sleep(ms: number, signal?: AbortSignal): Promise<void> {
@@ -20,7 +20,7 @@ function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /** The process's own clock, timers and random numbers. */
-export const systemRuntime: Surroundings = {
+export const systemRuntime: Runtime = {
   now: Date.now,
   sleep,
   randomHex: (length) => randomBytes(length).toString('hex').slice(0, length),

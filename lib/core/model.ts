@@ -45,9 +45,9 @@ type SincePolicy =
       readonly overlapMs: number;
     }
   | {
-      readonly from: 'look-back';
+      readonly from: 'lookback';
       /** How far before its scheduled time a run starts, in milliseconds; at the watermark, where that lies further back. */
-      readonly lookBackMs: number;
+      readonly lookbackMs: number;
     };
 
 /** A named export and the limits its runs keep. */
@@ -62,17 +62,17 @@ export interface RunLimits {
   /** A run with more pages than this fails; absent: no limit. */
   readonly maxPages?: number | undefined;
   /** Turns (invocations and waits) after which the run continues in a new execution. */
-  readonly turnsPerExecution: number;
+  readonly iterationsPerExecution: number;
   /** Pages that one invocation exports at most, as long as its time allows. */
   readonly pagesPerInvocation: number;
   /** How often one run may start afresh because the service dropped its cursor. */
-  readonly cursorRestarts: number;
+  readonly maxCursorRestarts: number;
   /** A Retry-After up to this many seconds is waited out inside the invocation; a longer one in the Wait state. */
-  readonly shortWaitSeconds: number;
+  readonly maxInlineWaitSeconds: number;
   /** A Retry-After over this many seconds fails the run. */
-  readonly longestWaitSeconds: number;
+  readonly maxRetryAfterSeconds: number;
   /** Long waits in a row, without a page between them, after which the run fails. */
-  readonly waitsInARow: number;
+  readonly maxConsecutiveWaits: number;
 }
 
 /** One walk of an export from its first page to its last, as the head item remembers it while it is active. */
@@ -90,7 +90,7 @@ export interface Run {
   /** The execution that owns the run; any other is superseded. */
   readonly execution: string;
   /** Counts the executions of the run from 1. */
-  readonly segment: number;
+  readonly executionNumber: number;
   readonly scheduledTime?: string | undefined;
   /** How often this walk was started afresh because the service dropped its cursor. */
   readonly cursorRestarts: number;
@@ -143,7 +143,7 @@ export interface FailedRun {
 }
 
 /** The one item that says where an export stands. Replaced as a whole, by compare-and-set on `version`. */
-export interface Head {
+export interface ExportState {
   readonly export: string;
   /** 1 for the first head ever written; each replacement adds one. */
   readonly version: number;
@@ -175,9 +175,9 @@ export interface PageFacts {
   /** Child elements of the document's root; null where the format is not XML. */
   readonly reports: number | null;
   /** The cursor the page was asked for with; null for page 1. */
-  readonly cursor: Continuation;
+  readonly cursor: StoredCursor;
   /** Where the run goes from here; null: this was the last page. */
-  readonly nextCursor: Continuation;
+  readonly nextCursor: StoredCursor;
   /** The service's clock when the page was asked for; null where it sent no Date. */
   readonly serviceTime: Instant | null;
 }
@@ -189,12 +189,12 @@ export interface StoredPage extends PageFacts {
 }
 
 /** A cursor as a store holds it: whole, or, where the store cannot hold it whole, as its lower-case hexadecimal SHA-256. */
-export type Continuation = Cursor | { readonly sha256: string } | null;
+export type StoredCursor = Cursor | { readonly sha256: string } | null;
 
 /** How long the service took over a page, by our clock. */
 export interface PageTiming {
   /** When the request was sent that brought the page. */
-  readonly askedAt: Instant;
+  readonly requestedAt: Instant;
   /** Until the answer's headers were there, in milliseconds. */
   readonly latencyMs: number;
 }
@@ -225,7 +225,7 @@ export interface PageEntry {
 }
 
 /** `latest.json`: which manifest is the newest. */
-export interface Latest {
+export interface LatestPointer {
   readonly export: string;
   readonly run: RunId;
   readonly sequence: number;
@@ -237,14 +237,14 @@ export interface Latest {
 // MERGED turn.ts: What travels from state to state, and what bounds one turn of the loop.
 
 /** Identity and small counters. The page log is the truth about everything else. */
-export interface Turn {
+export interface LoopState {
   readonly export: string;
   readonly run: string;
-  readonly segment: number;
+  readonly executionNumber: number;
   /** The page to fetch next. */
   readonly page: number;
   /** Turns this execution has made; one with a wait counts twice. */
-  readonly turns: number;
+  readonly iterations: number;
   /** Long waits in a row before this turn. */
   readonly waits: number;
 }
@@ -254,9 +254,9 @@ export interface Invocation {
   /** Interrupts the fetch and any waiting; the page is then not exported. */
   readonly signal?: AbortSignal | undefined;
   /** Until when short Retry-Afters may be sat out here, in milliseconds since the epoch; the others are for the Wait state. */
-  readonly patientUntil?: number | undefined;
+  readonly retryAfterDeadline?: number | undefined;
   /** How many pages may be on their way at once, where an invocation exports several; two by default. */
-  readonly pagesInHand?: number | undefined;
+  readonly maxInFlight?: number | undefined;
   /** Whether there is time left to begin another page. Absent: there is. */
   readonly hasTime?: (() => boolean) | undefined;
 }

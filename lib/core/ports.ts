@@ -7,10 +7,10 @@ import type {
   Cursor,
   ExportDefinition,
   ExportRequest,
+  ExportState,
   FailedRun,
-  Head,
   Instant,
-  Latest,
+  LatestPointer,
   PageEntry,
   Run,
   RunId,
@@ -58,7 +58,7 @@ export interface FetchedPage {
 /** A page that is being answered, on its way into the store. */
 interface PageToStore extends FetchedPage {
   /** It shows only when this has resolved; all that can be done before is done meanwhile. Left out: as soon as it is whole. */
-  readonly turn?: Promise<unknown>;
+  readonly predecessorStored?: Promise<unknown>;
 }
 
 /** Keeps pages, manifests and the pointer to the newest one. A key once written never changes, but for `latest`. */
@@ -83,7 +83,7 @@ export interface PageStore {
    * Points `key` at the newest manifest; a pointer with a higher sequence is left as it is. One that cannot be read, or
    * that claims a sequence which `hasBegun` denies, leads nobody anywhere and gives way.
    */
-  putLatest(key: string, latest: Latest, hasBegun: (sequence: number) => Promise<boolean>): Promise<void>;
+  putLatest(key: string, latest: LatestPointer, hasBegun: (sequence: number) => Promise<boolean>): Promise<void>;
   /**
    * What a reader sees who lists `folder`: the objects that lie directly in it, in any order, without holding them all
    * in memory. Shows every write that has resolved.
@@ -116,12 +116,12 @@ export interface PageIdentity {
  * @throws PageConflictError from every read that meets a value which is not as it was written.
  */
 export interface PageLog {
-  head(exportName: string): Promise<Head | undefined>;
+  exportState(exportName: string): Promise<ExportState | undefined>;
   /**
    * Compare-and-set: writes `head` only if the stored one has version `head.version - 1` (none, for version 1).
    * Resolves to whether it was written.
    */
-  replaceHead(head: Head): Promise<boolean>;
+  replaceState(head: ExportState): Promise<boolean>;
   /** Appends `entry`, or, where the run's page is already logged, leaves it and returns what stands there. */
   append(entry: PageEntry): Promise<PageEntry>;
   /** The run's entry with the highest page. */
@@ -144,7 +144,7 @@ export interface Executions {
 }
 
 /** Time and chance, from outside, so that hours of waiting take a test milliseconds. */
-export interface Surroundings {
+export interface Runtime {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
@@ -152,7 +152,7 @@ export interface Surroundings {
   randomHex(length: number): string;
 }
 
-export type Clock = Pick<Surroundings, 'now' | 'sleep'>;
+export type Clock = Pick<Runtime, 'now' | 'sleep'>;
 
 /** One fact about a run, for logs and progress. The same words stand in alarms and in the runbook. */
 export type ExportEvent =
@@ -177,7 +177,7 @@ interface OfRun {
 
 interface RunProgress extends OfRun {
   readonly since: Instant;
-  readonly segment: number;
+  readonly executionNumber: number;
   /** The page to fetch next. */
   readonly page: number;
   /** What is logged already. */
@@ -198,12 +198,12 @@ interface PageProgress extends OfRun {
 export type EventSink = (event: ExportEvent) => void;
 
 /** All that the steps need; each takes its part. */
-export interface StepNeeds {
+export interface StepDependencies {
   readonly definition: ExportDefinition;
   readonly service: ReportService;
   readonly store: PageStore;
   readonly log: PageLog;
   readonly executions: Executions;
-  readonly surroundings: Surroundings;
+  readonly runtime: Runtime;
   readonly emit: EventSink;
 }

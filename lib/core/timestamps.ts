@@ -44,7 +44,7 @@ export const instantSchema = z.pipe(
 );
 
 /** Longer ones are slips of the pen, and reach back before any calendar. */
-const longestSpanMs = 3_650 * 86_400_000;
+const maxDurationMs = 3_650 * 86_400_000;
 
 const units = { W: 604_800, D: 86_400, H: 3_600, M: 60, S: 1 } as const;
 
@@ -65,4 +65,4 @@ export const durationSchema = z
       return Math.round(ms);
     }),
   )
-  .check(z.refine((ms) => ms <= longestSpanMs, { error: 'must be at most ten years, P3650D' }));
+  .check(z.refine((ms) => ms <= maxDurationMs, { error: 'must be at most ten years, P3650D' }));

@@ -4,8 +4,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { ExportDefinition } from '../core/model.ts';
-import type { Installation, InstalledExport, Setback, Watching } from '../core/operations/deployment.ts';
-import type { ExportEvent, RunRef, Surroundings } from '../core/ports.ts';
+import type { DeployedExport, Deployment, Incident, Watching } from '../core/operations/deployment.ts';
+import type { ExportEvent, RunRef, Runtime } from '../core/ports.ts';
 import { exportDefinition } from '../core/settings/settings.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
@@ -14,16 +14,16 @@ import { runLocally } from './run.ts';
 import { localService } from './service.ts';
 import { type LocalExport, type LocalExportInput, localExportSchema } from './settings.ts';
 import { createSqlitePageLog } from './sqlite/page-log.ts';
-import { openSqliteNotes, type SqliteNotes } from './sqlite/run-notes.ts';
+import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
 
 export interface DirectoryOptions {
   readonly out: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly surroundings: Surroundings;
+  readonly runtime: Runtime;
 }
 
 /** @throws ConfigurationError where no export has run in the directory, or its state cannot be read */
-export function openDirectory(options: DirectoryOptions): Installation {
+export function openDirectory(options: DirectoryOptions): Deployment {
   const { out } = options;
   const file = stateFile(out);
   if (!existsSync(file)) {
@@ -32,7 +32,7 @@ export function openDirectory(options: DirectoryOptions): Installation {
       `No export has run in ${out}: there is no ${file}. Make a first run with npm start -- --out ${out}, or name another directory`,
     );
   }
-  const notes = openSqliteNotes(file);
+  const notes = openRunNotes(file);
   // One for all exports, as often as they are looked at: it is one file.
   let opened: ReturnType<typeof createSqlitePageLog> | undefined;
   const store = createDirectoryPageStore(out);
@@ -44,7 +44,7 @@ export function openDirectory(options: DirectoryOptions): Installation {
       const settings = notes.settings(exportName);
       if (settings === undefined) throw noSuchExport(exportName, `directory ${out}`, notes.exportNames());
       opened ??= createSqlitePageLog(file);
-      return installedExport(options, settings, { notes, log: opened, store });
+      return deployedExport(options, settings, { notes, log: opened, store });
     },
     async [Symbol.asyncDispose]() {
       notes.close();
@@ -55,7 +55,7 @@ export function openDirectory(options: DirectoryOptions): Installation {
 }
 
 /** An export of this machine with the settings given, whatever it was last started with; its start remembers them. */
-export function directoryExport(options: DirectoryOptions, settings: LocalExportInput): Pick<InstalledExport, 'start'> {
+export function directoryExport(options: DirectoryOptions, settings: LocalExportInput): Pick<DeployedExport, 'start'> {
   const parsed = localExportSchema.parse(settings);
   return { start: (request, watching) => startLocally(options, parsed, request, watching, settings) };
 }
@@ -70,14 +70,14 @@ function noSuchExport(exportName: string, place: string, names: readonly string[
   return new ExportError('ConfigurationError', `There is no export ${exportName} in ${place}. ${known}`);
 }
 
-function installedExport(
+function deployedExport(
   options: DirectoryOptions,
   settings: LocalExport,
-  { notes, log, store }: Pick<InstalledExport, 'log' | 'store'> & { readonly notes: SqliteNotes },
-): InstalledExport {
-  const { out, env, surroundings } = options;
+  { notes, log, store }: Pick<DeployedExport, 'log' | 'store'> & { readonly notes: RunNotes },
+): DeployedExport {
+  const { out, env, runtime } = options;
   const { name } = settings.export;
-  const service = localService(settings, env, surroundings);
+  const service = localService(settings, env, runtime);
   return {
     name,
     definition: definitionOf(settings, service.address),
@@ -86,10 +86,10 @@ function installedExport(
     log,
     executions: { isRunning: async () => isExportLocked(out, name) },
     nextStart: async () => ({ kind: 'by-hand' }),
-    async *setbacks(run) {
-      yield* notes.setbacks(run);
+    async *incidents(run) {
+      yield* notes.incidents(run);
     },
-    lastSetback: async (run) => notes.lastSetback(run),
+    lastIncident: async (run) => notes.lastIncident(run),
     start: (request, watching) => startLocally(options, settings, request, watching),
   };
 }
@@ -102,13 +102,13 @@ function definitionOf({ export: settings }: LocalExport, source: string): Export
 }
 
 async function startLocally(
-  { out, env, surroundings }: DirectoryOptions,
+  { out, env, runtime }: DirectoryOptions,
   settings: LocalExport,
-  startInput: Parameters<InstalledExport['start']>[0],
+  startInput: Parameters<DeployedExport['start']>[0],
   watching: Watching,
   remembered?: LocalExportInput,
 ) {
-  const service = localService(settings, env, surroundings);
+  const service = localService(settings, env, runtime);
   await using client = await service.connect(watching.say);
   const definition = definitionOf(settings, service.address);
   return await runLocally({
@@ -116,11 +116,11 @@ async function startLocally(
     service: client,
     out,
     startInput,
-    surroundings,
+    runtime,
     signal: watching.signal,
     watching: (file) => {
-      const notes = openSqliteNotes(file);
-      const noted = noting(notes, watching, surroundings);
+      const notes = openRunNotes(file);
+      const noted = noting(notes, watching, runtime);
       return {
         emit(event) {
           // Only once they have a run: a start that was refused must not change what the next one asks for.
@@ -136,11 +136,11 @@ async function startLocally(
 }
 
 /** Tells `watching`, and notes down what held the run up. */
-function noting(notes: SqliteNotes, watching: Watching, { now }: Pick<Surroundings, 'now'>) {
+function noting(notes: RunNotes, watching: Watching, { now }: Pick<Runtime, 'now'>) {
   let place: (RunRef & { readonly page: number }) | undefined;
-  const note = (setback: (page: number) => Setback) => {
+  const note = (incident: (page: number) => Incident) => {
     try {
-      if (place !== undefined) notes.note(place, setback(place.page));
+      if (place !== undefined) notes.note(place, incident(place.page));
     } catch (error) {
       // Where the state cannot be written to, the run itself will say so.
       if (!isExportError(error)) throw error;

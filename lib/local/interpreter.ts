@@ -12,10 +12,10 @@ import {
   type RunOptions,
   type StateMachineDefinition,
 } from 'aws-local-stepfunctions';
-import type { Turn } from '../core/model.ts';
+import type { LoopState } from '../core/model.ts';
 import { asRunId, type FailedRun, type RunResult } from '../core/model.ts';
 import type { Retry } from '../core/operations/deployment.ts';
-import type { StepNeeds } from '../core/ports.ts';
+import type { StepDependencies } from '../core/ports.ts';
 import { byStep, type StateName, stateMachine, stepNames } from '../core/state-machine/definition.ts';
 import { beginRun } from '../core/steps/begin-run.ts';
 import { exportPage } from '../core/steps/export-page.ts';
@@ -50,7 +50,7 @@ export const executionId = (name: string): string => `local:${name}`;
 const patienceMs = 60_000;
 
 /** A disk takes its time to say that something is on it: meanwhile others come in. */
-const pagesInHand = 4;
+const maxInFlight = 4;
 
 /** Beyond what the service's deadline and a local disk can take, and within what a timer can hold (24 days). */
 const timeouts = { stepTimeoutSeconds: byStep(() => 900), executionTimeoutSeconds: 20 * 86_400 };
@@ -60,13 +60,13 @@ const timeouts = { stepTimeoutSeconds: byStep(() => 900), executionTimeoutSecond
  * @throws only where the interpreter itself is at fault.
  */
 export async function interpretExecution(
-  needs: StepNeeds,
+  deps: StepDependencies,
   start: ExecutionStart,
   { signal, onRetry, pauseSeconds }: InterpretOptions = {},
 ): Promise<ExecutionEnd> {
-  const steps = bindSteps(needs, signal);
+  const steps = bindSteps(deps, signal);
   const machine = stateMachine({
-    exportName: needs.definition.name,
+    exportName: deps.definition.name,
     functions: byStep((step) => step),
     eventBus: 'local',
     partition: 'aws',
@@ -100,13 +100,13 @@ export async function interpretExecution(
   if (reached === 'Skipped') return { status: 'skipped', reason: failure.message };
   // Not even FailRun could be done: the error that led there is what a person must see.
   const unknown = { run: null, since: null, pages: 0, reports: 0, bytes: 0, resumable: true };
-  return { status: 'failed', failed: { export: needs.definition.name, ...unknown, ...failure } };
+  return { status: 'failed', failed: { export: deps.definition.name, ...unknown, ...failure } };
 }
 
 type Handler = (parameters: unknown) => Promise<unknown>;
 type Handlers = NonNullable<NonNullable<RunOptions['overrides']>['taskResourceLocalHandlers']>;
 
-function bindSteps(needs: StepNeeds, signal: AbortSignal | undefined) {
+function bindSteps(deps: StepDependencies, signal: AbortSignal | undefined) {
   const inFlight = new Set<Promise<unknown>>();
   let end: ExecutionEnd | undefined;
 
@@ -128,20 +128,20 @@ function bindSteps(needs: StepNeeds, signal: AbortSignal | undefined) {
   };
   const handlers = {
     BeginRun: step<unknown, unknown>(async ({ input, execution }) => {
-      const begun = await beginRun(needs, { input, execution });
+      const begun = await beginRun(deps, { input, execution });
       if (begun.next === 'skip') end = { status: 'skipped', reason: begun.reason };
       return begun;
     }),
-    ExportPage: step<Turn, unknown>(({ input, execution }) =>
-      exportPage(needs, { turn: input, execution, signal, pagesInHand, ...patienceFrom(needs.surroundings) }),
+    ExportPage: step<LoopState, unknown>(({ input, execution }) =>
+      exportPage(deps, { loop: input, execution, signal, maxInFlight, ...patienceFrom(deps.runtime) }),
     ),
-    FinishRun: step<Turn, unknown>(async ({ input, execution }) => {
-      const result = await finishRun(needs, { run: asRunId(input.run), execution });
+    FinishRun: step<LoopState, unknown>(async ({ input, execution }) => {
+      const result = await finishRun(deps, { run: asRunId(input.run), execution });
       end = { status: 'completed', result };
       return result;
     }),
     FailRun: step<unknown, unknown>(async ({ input, execution }) => {
-      const failed = await failRun(needs, { failure: input, execution });
+      const failed = await failRun(deps, { failure: input, execution });
       end = { status: 'failed', failed };
       return failed;
     }),
@@ -161,9 +161,9 @@ function bindSteps(needs: StepNeeds, signal: AbortSignal | undefined) {
   };
 }
 
-function patienceFrom({ now }: StepNeeds['surroundings']) {
-  const patientUntil = now() + patienceMs;
-  return { patientUntil, hasTime: () => now() <= patientUntil };
+function patienceFrom({ now }: StepDependencies['runtime']) {
+  const retryAfterDeadline = now() + patienceMs;
+  return { retryAfterDeadline, hasTime: () => now() <= retryAfterDeadline };
 }
 
 function paces(seconds: number | undefined) {

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import type { ExportDefinition } from '../core/model.ts';
 import type { RunEnd, StartRequest } from '../core/operations/deployment.ts';
-import type { EventSink, ReportService, Surroundings } from '../core/ports.ts';
+import type { EventSink, ReportService, Runtime } from '../core/ports.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { type ExecutionStart, type InterpretOptions, interpretExecution } from './interpreter.ts';
 import { acquireExportLock } from './lock.ts';
@@ -15,7 +15,7 @@ export interface LocalRun extends Omit<InterpretOptions, 'onRetry'> {
   /** The directory where pages and state live; made if it is not there. */
   readonly out: string;
   readonly startInput: StartRequest;
-  readonly surroundings: Surroundings;
+  readonly runtime: Runtime;
   /** Opened on the state's file once this process alone works on the export, and closed at the end. */
   readonly watching: (stateFile: string) => LocalWatching;
 }
@@ -32,7 +32,7 @@ interface LocalWatching extends Required<Pick<InterpretOptions, 'onRetry'>> {
  * @throws ExportError where the directory or the SQLite file cannot be worked with.
  */
 export async function runLocally({ out, startInput, watching: watch, ...run }: LocalRun): Promise<RunEnd> {
-  const { definition, surroundings } = run;
+  const { definition, runtime } = run;
   const lock = acquireExportLock(out, definition.name);
   if (lock === undefined) {
     return { status: 'skipped', reason: `another process is exporting ${definition.name} to ${out}` };
@@ -47,7 +47,7 @@ export async function runLocally({ out, startInput, watching: watch, ...run }: L
       const { emit, onRetry } = watching;
       // The lock says that no other process is at work on the export, and this one makes its executions one by one.
       const executions = { isRunning: () => Promise.resolve(false) };
-      let start: ExecutionStart = { name: surroundings.randomHex(12), input: startInput };
+      let start: ExecutionStart = { name: runtime.randomHex(12), input: startInput };
       for (;;) {
         const end = await interpretExecution({ ...run, emit, store, log, executions }, start, { ...run, onRetry });
         if (end.status === 'completed') return { ...end, manifest: store.locate(end.result.manifest) };

@@ -1,8 +1,8 @@
 /** The service as an export on this machine speaks to it: the one that was named, or a simulator of it on loopback. */
 
 import { ExportError } from '../core/errors.ts';
-import type { InstalledService } from '../core/operations/deployment.ts';
-import type { Surroundings } from '../core/ports.ts';
+import type { DeployedService } from '../core/operations/deployment.ts';
+import type { Runtime } from '../core/ports.ts';
 import { sourceOf } from '../core/settings/settings.ts';
 import { fixedApiKey } from '../report-service/client/api-key.ts';
 import { createReportServiceClient } from '../report-service/client/client.ts';
@@ -19,8 +19,8 @@ type Environment = Readonly<Record<string, string | undefined>>;
 export function localService(
   { service: { baseUrl, vendor, cursorIn, ...limits }, apiKeyEnv }: LocalExport,
   env: Environment,
-  surroundings: Surroundings,
-): InstalledService {
+  runtime: Runtime,
+): DeployedService {
   const client = (url: string, key: string) =>
     createReportServiceClient({
       baseUrl: url,
@@ -28,7 +28,7 @@ export function localService(
       cursorIn,
       apiKey: fixedApiKey(key),
       limits: limitsOf(limits),
-      clock: surroundings,
+      clock: runtime,
     });
   const closing = (service: ReturnType<typeof client>, end?: () => Promise<void>) => ({
     fetchPage: (...request: Parameters<typeof service.fetchPage>) => service.fetchPage(...request),
@@ -51,8 +51,8 @@ export function localService(
     address: 'simulator',
     keySource: 'made up for the simulator',
     async connect(say) {
-      const key = surroundings.randomHex(32);
-      const reports = generatedReports({ ...simulated, now: surroundings.now });
+      const key = runtime.randomHex(32);
+      const reports = generatedReports({ ...simulated, now: runtime.now });
       const simulator = await startSimulator({ vendor, apiKey: key, reports, seed: simulated.seed });
       say(`No --base-url: a simulated service answers on ${simulator.baseUrl}`);
       return closing(client(simulator.baseUrl, key), () => simulator.close());

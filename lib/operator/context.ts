@@ -2,13 +2,13 @@
 
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
-import type { Installation, InstalledExport } from '../core/operations/deployment.ts';
+import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
 import { printable, shortened } from '../core/sanitize.ts';
 import { openDirectory } from '../local/deployment.ts';
 import type { Terminal } from './output/progress.ts';
 import { paintFor } from './output/terminal.ts';
 
-export interface CommandWorld {
+export interface CommandContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdout: Terminal;
   readonly stderr: Terminal;
@@ -34,17 +34,17 @@ const standardDirectory = './exports';
 export async function operate(
   options: PlaceOptions,
   problems: readonly string[],
-  world: CommandWorld,
-  act: (installation: Installation) => Promise<number>,
+  world: CommandContext,
+  act: (installation: Deployment) => Promise<number>,
   { endsItself = false }: { readonly endsItself?: boolean } = {},
 ): Promise<number> {
   try {
-    mustBeUsable(options, problems);
-    await using installation = await openInstallation(options, world);
+    assertUsable(options, problems);
+    await using installation = await openDeployment(options, world);
     const acting = act(installation);
     return await (endsItself ? acting : Promise.race([acting, interruption(world.signal)]));
   } catch (error) {
-    if (error instanceof ReaderGone) return exitStatuses.ok;
+    if (error instanceof BrokenPipe) return exitStatuses.ok;
     if (error instanceof Interrupted) return exitStatuses.interrupted;
     return tellError(error, options, world);
   }
@@ -60,22 +60,22 @@ function interruption(signal: AbortSignal): Promise<never> {
   return promise;
 }
 
-function mustBeUsable({ out, stack }: PlaceOptions, problems: readonly string[]): void {
+function assertUsable({ out, stack }: PlaceOptions, problems: readonly string[]): void {
   const both = out !== undefined && stack !== undefined ? ['--out, --stack: name one of them'] : [];
   const found = [...problems.map((problem) => shortened(printable(problem), 200)), ...both];
   if (found.length > 0) throw new ExportError('ConfigurationError', found.join('\n'));
 }
 
-async function openInstallation({ out, stack }: PlaceOptions, { env }: CommandWorld): Promise<Installation> {
+async function openDeployment({ out, stack }: PlaceOptions, { env }: CommandContext): Promise<Deployment> {
   if (stack === undefined) {
-    return openDirectory({ out: out ?? standardDirectory, env, surroundings: systemRuntime });
+    return openDirectory({ out: out ?? standardDirectory, env, runtime: systemRuntime });
   }
   // The SDK takes a while to load, and most of what runs here has no use for it.
   const { openStack } = await import('../aws/stack/deployment.ts');
-  return await openStack({ stackName: stack, env, surroundings: systemRuntime });
+  return await openStack({ stackName: stack, env, runtime: systemRuntime });
 }
 
-function tellError(error: unknown, { json }: PlaceOptions, world: CommandWorld): number {
+function tellError(error: unknown, { json }: PlaceOptions, world: CommandContext): number {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   const isUsage = isExportError(error, 'ConfigurationError');
   const text = message
@@ -89,7 +89,7 @@ function tellError(error: unknown, { json }: PlaceOptions, world: CommandWorld):
 }
 
 /** The export of that name, or the only one there is. @throws ConfigurationError that names those there are */
-export async function openExport(installation: Installation, name: string | undefined): Promise<InstalledExport> {
+export async function openExport(installation: Deployment, name: string | undefined): Promise<DeployedExport> {
   if (name !== undefined) return await installation.open(name);
   const names = await installation.exportNames();
   const [only] = names;
@@ -99,7 +99,7 @@ export async function openExport(installation: Installation, name: string | unde
 }
 
 /** Whoever read has left, as `head` does: there is nobody to write for. */
-export class ReaderGone extends Error {}
+export class BrokenPipe extends Error {}
 
 interface Stream extends Terminal {
   on?(event: 'drain' | 'error', listener: () => void): unknown;
@@ -116,7 +116,7 @@ export async function print(stream: Stream, text: string | Uint8Array): Promise<
     looked.add(stream);
     stream.on?.('error', () => left.add(stream));
   }
-  if (left.has(stream)) throw new ReaderGone();
+  if (left.has(stream)) throw new BrokenPipe();
   if (stream.write(text as string) !== false || stream.on === undefined) return;
   await new Promise<void>((resolve) => {
     const goOn = () => {

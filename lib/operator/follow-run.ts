@@ -3,7 +3,7 @@
 import { systemRuntime } from '../core/clock.ts';
 import type { RunEnd, Watching } from '../core/operations/deployment.ts';
 import type { ExportEvent } from '../core/ports.ts';
-import type { CommandWorld } from './context.ts';
+import type { CommandContext } from './context.ts';
 import { exitStatuses } from './context.ts';
 import { createProgress } from './output/progress.ts';
 import { type NextCommands, type Report, reportOf, type Seen, seenNothing, summaryOf } from './run-summary.ts';
@@ -18,7 +18,7 @@ export interface FollowOptions {
 /** Resolves to the exit status, which is the run's. `start` may throw what keeps the run from being made. */
 export async function followRun(
   { exportName, follow, json, next }: FollowOptions,
-  { stdout, stderr, signal }: CommandWorld,
+  { stdout, stderr, signal }: CommandContext,
   start: (watching: Watching) => Promise<RunEnd>,
 ): Promise<number> {
   const { now } = systemRuntime;

@@ -4,10 +4,10 @@
  */
 
 import { isExportError } from '../core/errors.ts';
-import type { Installation, InstalledExport } from '../core/operations/deployment.ts';
+import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
 import { planRun } from '../core/operations/plan-run.ts';
-import { overviewOf } from '../core/operations/run-status.ts';
-import type { Surroundings } from '../core/ports.ts';
+import { exportStatus } from '../core/operations/run-status.ts';
+import type { Runtime } from '../core/ports.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { span } from './output/format.ts';
@@ -30,15 +30,15 @@ const noticeableSkewMs = 30_000;
 const absurdLeadMs = 86_400_000;
 
 /** Looks at one export after another, at each as far as what came before allows. */
-export async function* checkUp(
-  installation: Installation,
+export async function* runHealthChecks(
+  installation: Deployment,
   names: readonly string[],
-  surroundings: Surroundings,
+  runtime: Runtime,
   say: (text: string) => void,
 ): AsyncGenerator<Diagnosis> {
   for (const name of names) {
     const told = (check: string, what: Told): Diagnosis => ({ check, export: name, ...what });
-    let installed: InstalledExport;
+    let installed: DeployedExport;
     try {
       installed = await installation.open(name);
       yield told(
@@ -63,7 +63,7 @@ export async function* checkUp(
       // Nothing behind it can be told of where not even the head can be read.
       if (check === 'state' && found.some(({ state: is }) => is === 'problem')) break;
     }
-    for (const [check, each] of await service(installed, surroundings, say)) yield told(check, each);
+    for (const [check, each] of await service(installed, runtime, say)) yield told(check, each);
   }
 }
 
@@ -75,18 +75,18 @@ function problem(error: unknown, remedy: string): Told {
   return { state: 'problem', message: `${name}: ${message}`, remedy };
 }
 
-async function state({ log, name }: InstalledExport): Promise<Told[]> {
+async function state({ log, name }: DeployedExport): Promise<Told[]> {
   try {
-    const head = await log.head(name);
+    const head = await log.exportState(name);
     return [ok(head === undefined ? 'no run yet' : `can be read; watermark ${head.watermark?.instant ?? 'none'}`)];
   } catch (error) {
     return [problem(error, 'see docs/runbook.md#pageconflicterror')];
   }
 }
 
-async function store({ store: reader, log, name }: InstalledExport): Promise<Told[]> {
+async function store({ store: reader, log, name }: DeployedExport): Promise<Told[]> {
   try {
-    const active = (await log.head(name))?.active;
+    const active = (await log.exportState(name))?.active;
     // Both ways in which a run looks: by name, and by listing.
     const latest = await reader.read(latestKey(name));
     if (latest !== undefined) for await (const _ of latest) break;
@@ -99,17 +99,17 @@ async function store({ store: reader, log, name }: InstalledExport): Promise<Tol
   }
 }
 
-async function runs(installed: InstalledExport, { option }: Installation): Promise<Told[]> {
+async function runs(installed: DeployedExport, { option }: Deployment): Promise<Told[]> {
   try {
-    const [newest] = (await overviewOf(installed, 1)).runs;
+    const [newest] = (await exportStatus(installed, 1)).runs;
     if (newest === undefined) return [ok('none yet')];
-    const { run, state: stateOfRun, lastSetback } = newest;
-    const failedForGood = stateOfRun === 'abandoned' && lastSetback?.kind === 'failed-run';
+    const { run, state: stateOfRun, lastIncident } = newest;
+    const failedForGood = stateOfRun === 'abandoned' && lastIncident?.kind === 'failed-run';
     if (stateOfRun !== 'failed' && stateOfRun !== 'stopped' && !failedForGood) {
       return [ok(`run ${run} is ${stateOfRun}`)];
     }
     const why =
-      lastSetback === null || lastSetback.kind === 'wait' ? '' : `: ${lastSetback.error}: ${lastSetback.message}`;
+      lastIncident === null || lastIncident.kind === 'wait' ? '' : `: ${lastIncident.error}: ${lastIncident.message}`;
     const remedy = `npx report-exporter start ${installed.name} ${option}`;
     return [
       {
@@ -125,7 +125,7 @@ async function runs(installed: InstalledExport, { option }: Installation): Promi
   }
 }
 
-async function schedule(installed: InstalledExport): Promise<Told[]> {
+async function schedule(installed: DeployedExport): Promise<Told[]> {
   try {
     const next = await installed.nextStart();
     if (next.kind === 'by-hand') return [ok('none: started by hand')];
@@ -143,8 +143,8 @@ async function schedule(installed: InstalledExport): Promise<Told[]> {
 }
 
 async function service(
-  installed: InstalledExport,
-  surroundings: Surroundings,
+  installed: DeployedExport,
+  runtime: Runtime,
   say: (text: string) => void,
 ): Promise<(readonly [string, Told])[]> {
   const {
@@ -158,17 +158,17 @@ async function service(
   }
   await using open = client;
   try {
-    const request = await probeOf(installed, surroundings);
-    const askedAt = surroundings.now();
+    const request = await probeOf(installed, runtime);
+    const requestedAt = runtime.now();
     const page = await open.fetchPage(request);
-    const latency = Math.round(surroundings.now() - askedAt);
+    const latency = Math.round(runtime.now() - requestedAt);
     for await (const _ of page.body);
     const reports = page.reports();
     const held = reports === null ? '' : `, ${reports} report${reports === 1 ? '' : 's'}`;
     return [
       ['key', ok(`found (${keySource}) and accepted`)],
       ['service', ok(`${address} answered in ${latency} ms with a good page of size 1${held}; nothing was stored`)],
-      ['clock', clock(page.serviceTime === null ? null : epochMsOf(page.serviceTime) - askedAt)],
+      ['clock', clock(page.serviceTime === null ? null : epochMsOf(page.serviceTime) - requestedAt)],
     ];
   } catch (error) {
     const refused = isExportError(error, 'ConfigurationError');
@@ -180,14 +180,14 @@ async function service(
 }
 
 /** The next run's own request, for one report. Where no run could start, everything since now. */
-async function probeOf(installed: InstalledExport, surroundings: Surroundings) {
+async function probeOf(installed: DeployedExport, runtime: Runtime) {
   const { definition } = installed;
-  const plan = await planRun({ ...installed, surroundings }).catch(() => undefined);
-  const since = plan?.act === 'start' || plan?.act === 'resume' ? plan.since : nowOf(surroundings);
+  const plan = await planRun({ ...installed, runtime }).catch(() => undefined);
+  const since = plan?.act === 'start' || plan?.act === 'resume' ? plan.since : nowOf(runtime);
   return { request: { ...definition.request, size: 1 }, since, cursor: null, label: 'a page of size 1 for a check' };
 }
 
-const nowOf = ({ now }: Surroundings) => instantOf(Math.floor(now() / 1_000) * 1_000);
+const nowOf = ({ now }: Runtime) => instantOf(Math.floor(now() / 1_000) * 1_000);
 
 function clock(skewMs: number | null): Told {
   if (skewMs === null) {

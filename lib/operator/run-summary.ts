@@ -42,7 +42,7 @@ export interface Report {
   readonly next: string;
 }
 
-const goesOn = 'It is not completed. The next start goes on where it stopped';
+const hasNextPage = 'It is not completed. The next start goes on where it stopped';
 const beginsAnew = 'Nothing of it is published. It is given up, and the next start begins a new run';
 
 /** Which commands to try next. */
@@ -67,7 +67,7 @@ export function reportOf(
     manifest: null,
     ...json,
   });
-  const unfinished = seen.run === null ? '' : goesOn;
+  const unfinished = seen.run === null ? '' : hasNextPage;
   switch (outcome.status) {
     case 'completed': {
       const json = { status: 'completed', ...outcome.result, manifest: outcome.manifest } as const;
@@ -99,7 +99,7 @@ export function reportOf(
         return { exitStatus: exitStatuses.usage, json, next: readHelp };
       // It was not the execution's own when it failed: given up by then, or published, by this one or by another.
       const unowned = run === null && seen.run !== null ? `See what became of it with ${watch}` : beginsAnew;
-      return { exitStatus: exitStatuses.failed, json, next: resumable ? goesOn : unowned };
+      return { exitStatus: exitStatuses.failed, json, next: resumable ? hasNextPage : unowned };
     }
     case 'error': {
       const { name, message } = outcome.error instanceof Error ? outcome.error : new Error(String(outcome.error));

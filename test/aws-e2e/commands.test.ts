@@ -81,7 +81,9 @@ describe('The operator’s commands', () => {
       expect(jsonOf(failed)).toMatchObject({ status: 'failed', pages: 1 });
     }
     const { exports } = parsed(await on('status', 'commanded', '--json')) as { exports: readonly unknown[] };
-    expect(exports).toMatchObject([{ runs: [{ state: 'failed', pages: 1, lastSetback: { kind: 'failed-run' } }, {}] }]);
+    expect(exports).toMatchObject([
+      { runs: [{ state: 'failed', pages: 1, lastIncident: { kind: 'failed-run' } }, {}] },
+    ]);
     expect(parsed(await on('plan', 'commanded', '--json'))).toMatchObject({ plan: { act: 'resume', page: 2 } });
     expect(await on('abandon', 'commanded', '--yes')).toMatchObject({
       status: 0,

@@ -43,7 +43,7 @@ describe('A deployed run', () => {
     await using service = await openService(7, { holdBack: 'r5' });
 
     const executionArn = await start(machine);
-    await service.heldBack;
+    await service.pendingBackoff;
     await stepFunctions.send(new StopExecutionCommand({ executionArn, cause: 'The test stops it' }));
 
     expect((await ended(executionArn)).status).toBe('ABORTED');

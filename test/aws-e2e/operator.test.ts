@@ -2,13 +2,7 @@ import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openStack } from '../../lib/aws/stack/deployment.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import type {
-  Installation,
-  InstalledExport,
-  Retry,
-  RunSpan,
-  StartRequest,
-} from '../../lib/core/operations/deployment.ts';
+import type { DeployedExport, Deployment, Retry, RunSpan, StartRequest } from '../../lib/core/operations/deployment.ts';
 import type { ExportEvent } from '../../lib/core/ports.ts';
 import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/faults.ts';
 import { collect } from '../support/builders.ts';
@@ -18,7 +12,7 @@ import { asAnOperator, deployOperatedStack, operatedStack } from './deployed/ope
 import { openService } from './deployed/service.ts';
 
 /** A start that is followed: to its end, or only until it is known to be made. */
-function follow(installed: InstalledExport, request: StartRequest = {}, until: 'its end' | 'the start' = 'its end') {
+function follow(installed: DeployedExport, request: StartRequest = {}, until: 'its end' | 'the start' = 'its end') {
   const events: ExportEvent[] = [];
   const retries: Retry[] = [];
   const said: string[] = [];
@@ -38,8 +32,8 @@ function follow(installed: InstalledExport, request: StartRequest = {}, until: '
 }
 
 /** The span of the run that the export's head speaks of. */
-async function newestRun({ log, name }: InstalledExport): Promise<RunSpan> {
-  const head = await log.head(name);
+async function newestRun({ log, name }: DeployedExport): Promise<RunSpan> {
+  const head = await log.exportState(name);
   if (head?.active !== undefined) return head.active;
   const { done, value } = await log.runs(name)[Symbol.asyncIterator]().next();
   if (done === true) throw new Error(`Export ${name} has no run`);
@@ -52,10 +46,10 @@ async function firstOf<T>(items: AsyncIterable<T>): Promise<T> {
 }
 
 describe('A deployed stack, to its operator,', () => {
-  let stack: Installation;
+  let stack: Deployment;
   beforeAll(async () => {
     await deployOperatedStack();
-    stack = await openStack({ stackName: operatedStack, env: asAnOperator(), surroundings: systemRuntime });
+    stack = await openStack({ stackName: operatedStack, env: asAnOperator(), runtime: systemRuntime });
   });
   afterAll(async () => await stack[Symbol.asyncDispose]());
 
@@ -73,7 +67,7 @@ describe('A deployed stack, to its operator,', () => {
     ]);
     const segmented = await stack.open('segmented');
     expect(segmented.definition).toMatchObject({ name: 'segmented', request: { size: 1, format: 'XML' } });
-    expect(segmented.definition.limits.turnsPerExecution).toBe(2);
+    expect(segmented.definition.limits.iterationsPerExecution).toBe(2);
     expect(segmented.service).toMatchObject({ vendor: 'ACME', cursorIn: 'query' });
     expect(segmented.service.keySource).toMatch(/^secret arn:aws:secretsmanager:/);
     expect(segmented.store.locate('segmented/latest.json')).toMatch(/^s3:\/\/.*\/reports\/segmented\/latest\.json$/);
@@ -94,12 +88,12 @@ describe('A deployed stack, to its operator,', () => {
   });
 
   it('is looked for in vain under another name, and its neighbours are named', async () => {
-    const lost = openStack({ stackName: 'Nowhere', env: asAnOperator(), surroundings: systemRuntime });
+    const lost = openStack({ stackName: 'Nowhere', env: asAnOperator(), runtime: systemRuntime });
     await expect(lost).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringMatching(/no stack Nowhere in us-east-1.*ReportExporterOperated.*AWS_PROFILE.*cdk deploy/),
     });
-    const toolkit = openStack({ stackName: 'CDKToolkit', env: asAnOperator(), surroundings: systemRuntime });
+    const toolkit = openStack({ stackName: 'CDKToolkit', env: asAnOperator(), runtime: systemRuntime });
     await expect(toolkit).rejects.toThrow(/CDKToolkit holds no exports: it is not one of Report Exporter/);
   });
 
@@ -118,7 +112,7 @@ describe('A deployed stack, to its operator,', () => {
     await using service = await openService(7, { holdBack: 'r5' });
 
     const run = follow(installed);
-    await service.heldBack;
+    await service.pendingBackoff;
     await eventually('the second page to be told of', async () =>
       run.events.find((event) => event.event === 'page-exported' && event.page === 2),
     );
@@ -128,13 +122,19 @@ describe('A deployed stack, to its operator,', () => {
     expect(end).toMatchObject({ status: 'completed', result: { export: 'followed', pages: 4, reports: 7 } });
     if (end.status !== 'completed') throw new Error('It has not completed');
     expect(end.manifest).toBe(installed.store.locate(end.result.manifest));
-    expect(run.events[0]).toMatchObject({ event: 'run-started', run: end.result.run, pages: 0, page: 1, segment: 1 });
+    expect(run.events[0]).toMatchObject({
+      event: 'run-started',
+      run: end.result.run,
+      pages: 0,
+      page: 1,
+      executionNumber: 1,
+    });
     expect(run.events.at(-2)).toMatchObject({ event: 'page-exported', page: 4, totalReports: 7 });
     expect(run.events.at(-1)).toMatchObject({ event: 'run-completed', manifest: end.result.manifest });
     const manifest = await installed.store.read(end.result.manifest);
     if (manifest === undefined) throw new Error('The manifest is not there');
     expect(JSON.parse(Buffer.concat(await collect(manifest)).toString())).toMatchObject({ run: end.result.run });
-    expect(await collect(installed.setbacks(await newestRun(installed)))).toEqual([]);
+    expect(await collect(installed.incidents(await newestRun(installed)))).toEqual([]);
   });
 
   it('follows a run through all its executions', async () => {
@@ -163,7 +163,7 @@ describe('A deployed stack, to its operator,', () => {
       { follow: false, emit: unheard, say: unheard, onRetry: unheard, signal: new AbortController().signal },
     );
     if (started.status !== 'started') throw new Error(`It was ${started.status}`);
-    await service.heldBack;
+    await service.pendingBackoff;
     const { run: id } = await newestRun(installed);
 
     const skipped = await follow(installed).end;
@@ -175,9 +175,12 @@ describe('A deployed stack, to its operator,', () => {
     const fresh = { restart: true, since: '2026-11-20T00:00:02Z' as RunSpan['startedAt'] };
     const restarted = follow(installed, fresh, 'the start');
     expect(await restarted.end).toEqual({ status: 'started', execution: restarted.executions()[0], run: null });
-    await eventually('the end of the new run', async () => (await installed.log.head('overlapped'))?.lastCompleted);
+    await eventually(
+      'the end of the new run',
+      async () => (await installed.log.exportState('overlapped'))?.lastCompleted,
+    );
     service.release();
-    expect((await installed.log.head('overlapped'))?.lastCompleted?.result.since).toBe('2026-11-20T00:00:02Z');
+    expect((await installed.log.exportState('overlapped'))?.lastCompleted?.result.since).toBe('2026-11-20T00:00:02Z');
   });
 
   it('tells of failed attempts and waits while they last, and of how a run failed; the next start goes on', async () => {
@@ -212,7 +215,7 @@ describe('A deployed stack, to its operator,', () => {
     const span = await newestRun(installed);
     const inWords = (page: number, status: number) => expect.stringContaining(`answered ${status} for page ${page}`);
     const at = expect.stringMatching(/^20.*Z$/);
-    const setbacks = [
+    const incidents = [
       ...[1, 2].map(() => ({
         kind: 'failed-attempt',
         at,
@@ -223,12 +226,12 @@ describe('A deployed stack, to its operator,', () => {
       { kind: 'wait', at, page: 3, seconds: 4 },
       { kind: 'failed-run', at, page: 4, error: 'ConfigurationError', message: inWords(4, 403) },
     ];
-    expect(await collect(installed.setbacks(span))).toEqual(setbacks);
-    expect(await installed.lastSetback(span)).toEqual(setbacks.at(-1));
+    expect(await collect(installed.incidents(span))).toEqual(incidents);
+    expect(await installed.lastIncident(span)).toEqual(incidents.at(-1));
 
     await using service = await openService(9, { holdBack: 'r9' });
     const stopped = follow(installed);
-    await service.heldBack;
+    await service.pendingBackoff;
     const [executionArn] = stopped.executions();
     await stepFunctions.send(new StopExecutionCommand({ executionArn, cause: 'The test stops it' }));
     expect(await stopped.end).toMatchObject({
@@ -241,7 +244,7 @@ describe('A deployed stack, to its operator,', () => {
     service.release();
     expect(resumed.events[0]).toMatchObject({ event: 'run-resumed', run: span.run, page: 5, pages: 4, reports: 8 });
     const stop = { kind: 'failed-run', at, page: 5, error: 'ExecutionAborted', message: 'The test stops it' };
-    expect(await collect(installed.setbacks(span))).toEqual([...setbacks, stop]);
-    expect(await installed.lastSetback(span)).toBeUndefined();
+    expect(await collect(installed.incidents(span))).toEqual([...incidents, stop]);
+    expect(await installed.lastIncident(span)).toBeUndefined();
   });
 });

@@ -106,7 +106,7 @@ describe('A deployed export', () => {
     await using service = await openService(5, { holdBack: 'r3' });
 
     const running = await start(machine);
-    await service.heldBack;
+    await service.pendingBackoff;
     const overlapping = await run(machine);
     service.release();
 

@@ -76,7 +76,7 @@ describe('status', () => {
       {
         export: 'daily',
         runs: [
-          { run: id, state: 'failed', pages: 1, lastSetback: { kind: 'failed-run', error: 'ConfigurationError' } },
+          { run: id, state: 'failed', pages: 1, lastIncident: { kind: 'failed-run', error: 'ConfigurationError' } },
         ],
       },
     ]);
@@ -101,7 +101,7 @@ describe('status', () => {
   it('shows a damaged export beside the others, and exits with 1', async () => {
     const { out } = await aCompletedRun();
     const database = new DatabaseSync(join(out, 'state.sqlite'));
-    database.exec(`UPDATE heads SET head = json_set(head, '$.sequence', 1)`);
+    database.exec(`UPDATE export_states SET state = json_set(state, '$.sequence', 1)`);
     database.close();
     const ended = await on(out, 'status', '--json');
     expect(ended.status).toBe(1);
@@ -378,7 +378,7 @@ describe('a command that only looks', () => {
   it('blames nothing but the state where that is damaged', async () => {
     const { out } = await aCompletedRun();
     const database = new DatabaseSync(join(out, 'state.sqlite'));
-    database.exec(`UPDATE heads SET head = json_set(head, '$.sequence', 1)`);
+    database.exec(`UPDATE export_states SET state = json_set(state, '$.sequence', 1)`);
     database.close();
     const { findings } = parsed(await on(out, 'doctor', '--json')) as { findings: { check: string; state: string }[] };
     expect(findings.filter(({ state }) => state === 'problem')).toMatchObject([

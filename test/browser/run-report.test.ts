@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Setback } from '../../lib/core/operations/deployment.ts';
+import type { Incident } from '../../lib/core/operations/deployment.ts';
 import { runReportHtml } from '../../lib/operator/run-report/page.ts';
 import {
   adoptedRun,
@@ -156,8 +156,8 @@ describe('the report on a run', () => {
       `" onmouseover="window.harmed = 'attribute'`,
       `'-window.harmed-'\u2028\u202e</style><svg onload=window.harmed=1>`,
     ];
-    const setbacks = words.map(
-      (message, index): Setback => ({
+    const incidents = words.map(
+      (message, index): Incident => ({
         kind: 'failed-attempt',
         at: at('2026-11-20T02:00:01Z'),
         page: index,
@@ -168,10 +168,10 @@ describe('the report on a run', () => {
     const [script = '', image = '', attribute = ''] = words;
     const run = aReportedRun({ export: script, folder: image, filter: { [attribute]: script }, format: image });
     const occasion = { place: attribute, option: script };
-    await using opened = await open('hostile', { run, entries: walk(run, { pages: 3 }), setbacks, occasion });
+    await using opened = await open('hostile', { run, entries: walk(run, { pages: 3 }), incidents, occasion });
     const { page, requests, complaints } = opened;
     expect(await page.locator('h1').innerText()).toContain(script);
-    expect(await page.locator('.setbacks').innerText()).toContain(image);
+    expect(await page.locator('.incidents').innerText()).toContain(image);
     expect(await page.evaluate(() => 'harmed' in window)).toBe(false);
     expect(await page.locator('img, svg').count()).toBe(0);
     expect({ requests, complaints }).toEqual({ requests: [], complaints: [] });
@@ -188,13 +188,18 @@ describe('the report on a run', () => {
   it('keeps words without an end inside a narrow window', async () => {
     const endless = 'w'.repeat(900);
     const run = aReportedRun({ export: endless, folder: endless, filter: { [endless]: endless }, format: endless });
-    const setback = { at: at('2026-11-20T02:00:01Z'), page: 9_007_199_254_740_991, error: endless, message: endless };
-    const setbacks: Setback[] = [
-      { kind: 'failed-attempt', ...setback },
-      { kind: 'failed-run', ...setback },
+    const incident = { at: at('2026-11-20T02:00:01Z'), page: 9_007_199_254_740_991, error: endless, message: endless };
+    const incidents: Incident[] = [
+      { kind: 'failed-attempt', ...incident },
+      { kind: 'failed-run', ...incident },
     ];
     const occasion = { place: endless, option: endless };
-    const example = { run: { ...run, state: 'failed' as const }, entries: walk(run, { pages: 3 }), setbacks, occasion };
+    const example = {
+      run: { ...run, state: 'failed' as const },
+      entries: walk(run, { pages: 3 }),
+      incidents,
+      occasion,
+    };
     await using opened = await open('endless', example, looks.narrow);
     expect(await opened.page.evaluate(overflow)).toEqual([]);
   });

@@ -73,7 +73,7 @@ describe('the settings of a deployment', () => {
   });
 
   it('reach the functions as a person wrote them', () => {
-    const written = { name: 'nightly', since: { overlap: 'PT15M' }, shortWait: 'PT5S', schedule: aSchedule() };
+    const written = { name: 'nightly', since: { overlap: 'PT15M' }, maxInlineWait: 'PT5S', schedule: aSchedule() };
     expect(deploymentSettings(someSettings({ exports: [written] })).exports).toEqual([written]);
   });
 

@@ -25,7 +25,7 @@ const everything = someSettings({
   logRetentionDays: 30,
   exports: [
     { name: 'nightly', schedule: aSchedule({ flexibleWindow: 'PT15M' }), filter: { type: 'daily' }, size: 5 },
-    { name: 'hourly', since: { lookBack: 'P1D' }, maxPages: 10, shortWait: 'PT5S' },
+    { name: 'hourly', since: { lookbackWindow: 'P1D' }, maxPages: 10, maxInlineWait: 'PT5S' },
   ],
 });
 
@@ -66,7 +66,16 @@ describe('settings of a deployment from anywhere', () => {
   });
 
   it('with more mistakes than a person reads are refused with a hundred of them, and how many more there are', () => {
-    const wrong = { name: '', format: '', container: '', size: 0, maxPages: 0, since: 1, shortWait: 1, longestWait: 1 };
+    const wrong = {
+      name: '',
+      format: '',
+      container: '',
+      size: 0,
+      maxPages: 0,
+      since: 1,
+      maxInlineWait: 1,
+      maxRetryAfter: 1,
+    };
     const exports = Array.from({ length: 14 }, () => ({ ...wrong, ...Object.fromEntries(Array(50).entries()) }));
     const lines = problemsIn(someSettings({ exports }));
     expect(lines).toHaveLength(101);

@@ -9,7 +9,7 @@ import { functionLimits } from '../../lib/cdk/function-limits.ts';
 import { ReportExport } from '../../lib/cdk/report-export.ts';
 import { exportDefinition } from '../../lib/cdk/state-machine.ts';
 import { readFunctionEnvironment } from '../../lib/core/settings/environment.ts';
-import { installedExportSchema, installedExportSuffix } from '../../lib/core/settings/stack-output.ts';
+import { exportOutputSchema, exportOutputSuffix } from '../../lib/core/settings/stack-output.ts';
 import { anApp, aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
 
 /** As text with references in it comes out. */
@@ -77,7 +77,7 @@ describe('the functions', () => {
     const limits = (maxPageBytes: number) =>
       functionLimits({
         service: { totalTimeout: 60_000, maxPageBytes },
-        settings: { shortWait: 0, longestWait: 0, pagesPerInvocation: 1 },
+        settings: { maxInlineWait: 0, maxRetryAfter: 0, pagesPerInvocation: 1 },
       });
     expect(limits(mebibyte).temporaryMebibytes).toBe(512);
     expect(limits(2_000 * mebibyte).temporaryMebibytes).toBeGreaterThan(2_000);
@@ -88,7 +88,7 @@ describe('the state machine', () => {
   it('is the one of the core, with a placeholder for each function', () => {
     const limits = functionLimits({
       service: { totalTimeout: 120_000, maxPageBytes: 256 * 1024 * 1024 },
-      settings: { shortWait: 20_000, longestWait: 21_600_000, pagesPerInvocation: 1 },
+      settings: { maxInlineWait: 20_000, maxRetryAfter: 21_600_000, pagesPerInvocation: 1 },
     });
     const expected = exportDefinition({ exportName: 'nightly', limits });
     expect(JSON.parse(machine.DefinitionString)).toEqual(JSON.parse(JSON.stringify(expected)));
@@ -108,7 +108,7 @@ describe('the state machine', () => {
   });
 
   it('outlasts the longest wait it may be asked for', () => {
-    const patient = deploy({ exports: [{ name: 'a', longestWait: 'P10D' }] }).template;
+    const patient = deploy({ exports: [{ name: 'a', maxRetryAfter: 'P10D' }] }).template;
     const { DefinitionString } = resource(patient, 'AWS::StepFunctions::StateMachine').Properties;
     expect(JSON.parse(DefinitionString).TimeoutSeconds).toBeGreaterThan(10 * 86_400);
   });
@@ -230,8 +230,8 @@ describe('what all exports share', () => {
     const { template } = deploy({ exports: [{ name: 'daily', schedule: aSchedule() }, { name: 'by-hand' }] });
     const told = (name: string) => {
       const outputs = (template.toJSON() as { Outputs: Record<string, { Value: JoinOfReferences }> }).Outputs;
-      const parts = outputs[`${name}${installedExportSuffix}`]?.Value['Fn::Join'][1] ?? [];
-      return installedExportSchema.parse(
+      const parts = outputs[`${name}${exportOutputSuffix}`]?.Value['Fn::Join'][1] ?? [];
+      return exportOutputSchema.parse(
         JSON.parse(parts.map((part) => (typeof part === 'string' ? part : part.Ref)).join('')),
       );
     };

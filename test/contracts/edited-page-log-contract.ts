@@ -4,12 +4,12 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Head, PageEntry } from '../../lib/core/model.ts';
+import type { ExportState, PageEntry } from '../../lib/core/model.ts';
 import type { PageLog } from '../../lib/core/ports.ts';
 import { aCursor, aFullRun, anExportName, aPageEntry, aRun, aRunResult, at, collect } from '../support/builders.ts';
 import { fieldsOf, type Path, withField, withoutField } from '../support/fields.ts';
 
-/** A head or an entry as it lies in the store: its fields, and its seal among them. */
+/** A head or an entry as it lies in the store: its fields, and its checksum among them. */
 export type Kept = Readonly<Record<string, unknown>>;
 
 export interface EditedPageLogHarness {
@@ -22,7 +22,7 @@ export interface EditedPageLogHarness {
   cleanup(): Promise<void>;
 }
 
-const aFullHead = (exportName = anExportName()): Head => ({
+const aFullHead = (exportName = anExportName()): ExportState => ({
   export: exportName,
   version: 1,
   sequence: 7,
@@ -36,7 +36,7 @@ const aFullEntry = (overrides: Partial<PageEntry> = {}): PageEntry =>
 
 /** One edit of each field: another value of its own type, another type, or none at all. */
 const edits = (value: object): [string, (kept: Kept) => Kept][] =>
-  fieldsOf({ ...value, seal: 'a seal' })
+  fieldsOf({ ...value, checksum: 'a checksum' })
     // A filter may be kept as text, and is then edited as a whole.
     .filter(({ path }) => !path.slice(0, -1).includes('filter'))
     .flatMap(({ path, value: field }) =>
@@ -74,7 +74,7 @@ export function editedPageLogContract(
       return { name, misses: [harness.name, 'Nothing was changed', ...says].filter((part) => !message.includes(part)) };
     }
     const headFailure = (exportName: string) =>
-      failureOf(log.head(exportName), `The head of export ${exportName}`, 'delete');
+      failureOf(log.exportState(exportName), `The head of export ${exportName}`, 'delete');
     const pageFailures = (entry: PageEntry) => {
       const says = [`page ${entry.page} of run ${entry.run} of export ${entry.export}`, 'start with restart'];
       const readings = [log.last(entry), collect(log.entries(entry)), log.append(entry)];
@@ -86,24 +86,24 @@ export function editedPageLogContract(
     it('and takes what was put there again, as it was, for what it is', async () => {
       const head = aFullHead();
       const entry = aFullEntry();
-      await log.replaceHead(head);
+      await log.replaceState(head);
       await log.append(entry);
       await harness.editHead(head.export, (kept) => ({ ...kept }));
       await harness.editPage(entry, (kept) => Object.fromEntries(Object.entries(kept).reverse()));
-      expect(await log.head(head.export)).toEqual(head);
+      expect(await log.exportState(head.export)).toEqual(head);
       expect(await log.last(entry)).toEqual(entry);
     });
 
-    it('in a head: any field, and the seal', async () => {
+    it('in a head: any field, and the checksum', async () => {
       for (const [what, change] of edits(aFullHead())) {
         const head = aFullHead();
-        await log.replaceHead(head);
+        await log.replaceState(head);
         await harness.editHead(head.export, change);
         expect({ what, found: await headFailure(head.export) }).toEqual({ what, found: conflict });
       }
     });
 
-    it('in an entry: any field, and the seal', async () => {
+    it('in an entry: any field, and the checksum', async () => {
       for (const [what, change] of edits(aFullEntry())) {
         const entry = await log.append(aFullEntry());
         await harness.editPage(entry, change);
@@ -121,17 +121,17 @@ export function editedPageLogContract(
           ['watermark'],
         ] as Path[]) {
           const head = aFullHead();
-          await log.replaceHead(head);
+          await log.replaceState(head);
           await harness.editHead(head.export, (kept) => withField(kept, path, value));
           expect(await headFailure(head.export)).toEqual(conflict);
         }
       },
     );
 
-    it('in a head: that it is another export’s, seal and all', async () => {
+    it('in a head: that it is another export’s, checksum and all', async () => {
       const [head, other] = [aFullHead(), aFullHead()];
-      await log.replaceHead(head);
-      await log.replaceHead(other);
+      await log.replaceState(head);
+      await log.replaceState(other);
       let theirs: Kept = {};
       await harness.editHead(other.export, (kept) => {
         theirs = kept;
@@ -139,10 +139,10 @@ export function editedPageLogContract(
       });
       await harness.editHead(head.export, () => theirs);
       expect(await headFailure(head.export)).toEqual(conflict);
-      expect(await log.head(other.export)).toEqual(other);
+      expect(await log.exportState(other.export)).toEqual(other);
     });
 
-    it('in an entry: that it is another page’s, run’s or export’s, seal and all', async () => {
+    it('in an entry: that it is another page’s, run’s or export’s, checksum and all', async () => {
       const { export: exportName, run } = aRun();
       const elsewhere = [
         { export: exportName, run, page: 1 },

@@ -4,7 +4,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { asCursor, asRunId, type Head, type PageEntry, type RunId } from '../../lib/core/model.ts';
+import { asCursor, asRunId, type ExportState, type PageEntry, type RunId } from '../../lib/core/model.ts';
 import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
 import {
   aCursor,
@@ -57,21 +57,21 @@ export function pageLogContract(
     const atOnce = <T>(write: (log: PageLog, index: number) => Promise<T>): Promise<T[]> =>
       Promise.all(Array.from({ length: writers }, (_, index) => write(writer(index), index)));
 
-    describe('heads', () => {
+    describe('export states', () => {
       it('an export that never ran has no head', async () => {
-        expect(await log.head(anExportName())).toBeUndefined();
+        expect(await log.exportState(anExportName())).toBeUndefined();
       });
 
       it('the first head is written, and read back at once, by whoever looks', async () => {
         const head = aHead();
-        expect(await log.replaceHead(head)).toBe(true);
-        expect(await log.head(head.export)).toEqual(head);
-        expect(await writer(1).head(head.export)).toEqual(head);
+        expect(await log.replaceState(head)).toBe(true);
+        expect(await log.exportState(head.export)).toEqual(head);
+        expect(await writer(1).exportState(head.export)).toEqual(head);
       });
 
       it('a head with everything in it comes back exactly', async () => {
         const exportName = anExportName();
-        const head: Required<Head> = {
+        const head: Required<ExportState> = {
           export: exportName,
           version: 1,
           sequence: 7,
@@ -84,8 +84,8 @@ export function pageLogContract(
           lastScheduledTime: '2026-11-20T02:00:00Z',
           lastCompleted: { execution: 'execution-6', result: aRunResult({ export: exportName }) },
         };
-        await log.replaceHead(head);
-        expect(await log.head(exportName)).toEqual(head);
+        await log.replaceState(head);
+        expect(await log.exportState(exportName)).toEqual(head);
       });
 
       it('what is unknown stays unknown: no size, no reports, no watermark', async () => {
@@ -96,79 +96,79 @@ export function pageLogContract(
           active: aRun({ export: exportName }),
           lastCompleted: { execution: 'execution-1', result },
         });
-        await log.replaceHead(head);
-        expect(await log.head(exportName)).toEqual(head);
+        await log.replaceState(head);
+        expect(await log.exportState(exportName)).toEqual(head);
       });
 
       it('a field given as undefined comes back as absent or undefined, and nothing else', async () => {
         const head = aHead({ active: undefined, watermark: undefined, lastScheduledTime: undefined });
-        expect(await log.replaceHead(head)).toBe(true);
-        expect(await log.head(head.export)).toEqual(head);
+        expect(await log.replaceState(head)).toBe(true);
+        expect(await log.exportState(head.export)).toEqual(head);
       });
 
       it('a head is replaced as a whole: what the next version leaves out is gone', async () => {
         const first = aHead({ active: aRun(), lastScheduledTime: '2026-11-20T02:00:00Z' });
         const second = aHead({ export: first.export, version: 2, sequence: 1 });
-        await log.replaceHead(first);
-        expect(await writer(1).replaceHead(second)).toBe(true);
-        expect(await log.head(first.export)).toEqual(second);
+        await log.replaceState(first);
+        expect(await writer(1).replaceState(second)).toBe(true);
+        expect(await log.exportState(first.export)).toEqual(second);
       });
 
       it('who decided on an old head is refused, and the newer one stays', async () => {
         const first = aHead();
         const second = aHead({ export: first.export, version: 2, sequence: 1 });
-        await log.replaceHead(first);
-        await log.replaceHead(second);
+        await log.replaceState(first);
+        await log.replaceState(second);
 
         const late = aHead({ export: first.export, version: 2, sequence: 99 });
-        expect(await log.replaceHead(late)).toBe(false);
-        expect(await log.replaceHead({ ...late, version: 1 })).toBe(false);
-        expect(await log.head(first.export)).toEqual(second);
+        expect(await log.replaceState(late)).toBe(false);
+        expect(await log.replaceState({ ...late, version: 1 })).toBe(false);
+        expect(await log.exportState(first.export)).toEqual(second);
       });
 
       it('no version is skipped', async () => {
         const exportName = anExportName();
-        expect(await log.replaceHead(aHead({ export: exportName, version: 2 }))).toBe(false);
-        expect(await log.head(exportName)).toBeUndefined();
+        expect(await log.replaceState(aHead({ export: exportName, version: 2 }))).toBe(false);
+        expect(await log.exportState(exportName)).toBeUndefined();
 
         const first = aHead({ export: exportName });
-        await log.replaceHead(first);
-        expect(await log.replaceHead({ ...first, version: 3 })).toBe(false);
-        expect(await log.head(exportName)).toEqual(first);
+        await log.replaceState(first);
+        expect(await log.replaceState({ ...first, version: 3 })).toBe(false);
+        expect(await log.exportState(exportName)).toEqual(first);
       });
 
       it.each([1, 2])('of many who write version %i at once, exactly one does', async (version) => {
         const exportName = anExportName();
-        if (version === 2) await log.replaceHead(aHead({ export: exportName }));
+        if (version === 2) await log.replaceState(aHead({ export: exportName }));
 
         const written = await atOnce((log, sequence) =>
-          log.replaceHead(aHead({ export: exportName, version, sequence })),
+          log.replaceState(aHead({ export: exportName, version, sequence })),
         );
 
         expect(written.filter(Boolean)).toHaveLength(1);
-        expect(await log.head(exportName)).toMatchObject({ version, sequence: written.indexOf(true) });
+        expect(await log.exportState(exportName)).toMatchObject({ version, sequence: written.indexOf(true) });
       });
 
       it('no update is lost where many read, change and try until they succeed', async () => {
         const exportName = anExportName();
-        await log.replaceHead(aHead({ export: exportName }));
+        await log.replaceState(aHead({ export: exportName }));
 
         await atOnce(async (log) => {
           for (;;) {
-            const head = await log.head(exportName);
+            const head = await log.exportState(exportName);
             if (head === undefined) throw new Error('the head is gone');
-            if (await log.replaceHead({ ...head, version: head.version + 1, sequence: head.sequence + 1 })) return;
+            if (await log.replaceState({ ...head, version: head.version + 1, sequence: head.sequence + 1 })) return;
           }
         });
 
-        expect(await log.head(exportName)).toMatchObject({ version: 1 + writers, sequence: writers });
+        expect(await log.exportState(exportName)).toMatchObject({ version: 1 + writers, sequence: writers });
       });
 
-      it('exports whose names are alike have heads of their own', async () => {
+      it('exports whose names are alike have states of their own', async () => {
         const exportName = anExportName();
         const names = [exportName, `${exportName}-daily`, exportName.slice(0, -1), exportName.toUpperCase()];
-        for (const [sequence, name] of names.entries()) await log.replaceHead(aHead({ export: name, sequence }));
-        for (const [sequence, name] of names.entries()) expect(await log.head(name)).toMatchObject({ sequence });
+        for (const [sequence, name] of names.entries()) await log.replaceState(aHead({ export: name, sequence }));
+        for (const [sequence, name] of names.entries()) expect(await log.exportState(name)).toMatchObject({ sequence });
       });
     });
 
@@ -327,14 +327,14 @@ export function pageLogContract(
           }
         }
         await log.append(aPageEntry({ export: `${exportName}-daily`, run: asRunId('20261120T020000Z-cccccc') }));
-        await log.replaceHead(aHead({ export: exportName }));
+        await log.replaceState(aHead({ export: exportName }));
 
         expect(await collect(log.runs(exportName))).toEqual(logged);
       });
 
       it('is empty for an export without a page, and may be left early', async () => {
         const exportName = anExportName();
-        await log.replaceHead(aHead({ export: exportName }));
+        await log.replaceState(aHead({ export: exportName }));
         expect(await collect(log.runs(exportName))).toEqual([]);
 
         for (const run of [aRunId(), aRunId()]) await log.append(aPageEntry({ export: exportName, run, page: 1 }));

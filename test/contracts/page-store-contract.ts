@@ -4,7 +4,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { asCursor, type Continuation, type Cursor, type Latest } from '../../lib/core/model.ts';
+import { asCursor, type Cursor, type LatestPointer, type StoredCursor } from '../../lib/core/model.ts';
 import type { PageStore, StoreReader } from '../../lib/core/ports.ts';
 import {
   aCursor,
@@ -168,19 +168,19 @@ export function pageStoreContract(
 
       it('a page shows when its turn has come, and not before', async () => {
         const identity = aPageIdentity();
-        const turn = Promise.withResolvers<void>();
+        const loop = Promise.withResolvers<void>();
         const whole = Promise.withResolvers<void>();
         async function* body() {
           yield randomBody(100_000);
           whole.resolve();
         }
-        const put = store.put(identity, { ...aFetchedPage({ body: body() }), turn: turn.promise });
+        const put = store.put(identity, { ...aFetchedPage({ body: body() }), predecessorStored: loop.promise });
         await whole.promise;
         // Time enough to show, for whoever does not wait.
         await new Promise((resolve) => setTimeout(resolve, 100));
         expect([await harness.read(identity.key), await store.find(identity.key)]).toEqual([undefined, undefined]);
 
-        turn.resolve();
+        loop.resolve();
         expect((await put).stored).toBe(true);
         expect((await store.find(identity.key))?.bytes).toBe(100_000);
       });
@@ -188,10 +188,10 @@ export function pageStoreContract(
       it('a page whose turn does not come leaves nothing', async () => {
         const identity = aPageIdentity();
         const notNow = new Error('not its turn');
-        const turn = Promise.reject(notNow);
+        const loop = Promise.reject(notNow);
         // Until the store comes to wait for it, it is nobody's error.
-        turn.catch(() => {});
-        const page = { ...aFetchedPage({ body: 'whole' }), turn };
+        loop.catch(() => {});
+        const page = { ...aFetchedPage({ body: 'whole' }), predecessorStored: loop };
         expect(await store.put(identity, page).catch((error: unknown) => error)).toBe(notNow);
         expect(await store.find(identity.key)).toBeUndefined();
         await nothingAt(identity.key);
@@ -405,7 +405,7 @@ export function pageStoreContract(
     });
 
     describe('the pointer to the newest manifest', () => {
-      const pointer = async (key: string) => JSON.parse((await text(key)) ?? 'null') as Latest | null;
+      const pointer = async (key: string) => JSON.parse((await text(key)) ?? 'null') as LatestPointer | null;
       const hasBegun = async () => true;
 
       it('names the newest manifest, and moves on with the next one', async () => {
@@ -542,13 +542,13 @@ export function pageStoreContract(
   });
 }
 
-const isOdd = ({ sequence }: Latest) => sequence % 2 === 1;
+const isOdd = ({ sequence }: LatestPointer) => sequence % 2 === 1;
 
 async function* stream(...chunks: readonly string[]): AsyncGenerator<string> {
   yield* chunks;
 }
 
 /** A store that cannot hold a cursor whole gives back its hash; nothing in between. */
-function expectWholeOrHash(actual: Continuation | undefined, cursor: Cursor): void {
+function expectWholeOrHash(actual: StoredCursor | undefined, cursor: Cursor): void {
   expect([cursor, { sha256: sha256Of(cursor) }]).toContainEqual(actual);
 }

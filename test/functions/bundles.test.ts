@@ -102,7 +102,7 @@ describe('a built function holds what it needs', () => {
     '@aws-sdk/client-secrets-manager',
     '@aws-sdk/client-sfn',
   ];
-  const needs: Readonly<Record<FunctionName, readonly string[]>> = {
+  const deps: Readonly<Record<FunctionName, readonly string[]>> = {
     'begin-run': ['@aws-sdk/client-dynamodb', '@aws-sdk/client-sfn'],
     'export-page': [
       '@aws-sdk/client-dynamodb',
@@ -133,7 +133,7 @@ describe('a built function holds what it needs', () => {
 
   it.each(functionNames)('%s, and no more', (name) => {
     const looked = [...sdk, 'undici', 'saxes', ...strangers];
-    expect(looked.filter((each) => bundles[name].holds.has(each)).sort()).toEqual([...needs[name]].sort());
+    expect(looked.filter((each) => bundles[name].holds.has(each)).sort()).toEqual([...deps[name]].sort());
   });
 
   it.each(functionNames)('%s, and nothing of what only readers need', (name) => {

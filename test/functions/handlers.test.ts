@@ -215,7 +215,7 @@ describe('the functions', () => {
   });
 
   it('go on in a new execution where one is full, and begin the next run where this one ended', async () => {
-    await using deployment = await deploy({ reports: 5, settings: { turnsPerExecution: 2 } });
+    await using deployment = await deploy({ reports: 5, settings: { iterationsPerExecution: 2 } });
     const first = await execute(deployment.functions, { name: 'first' });
     expect(first.states.at(-1)).toBe('Continued');
     expect(first.next).toMatchObject({ input: { continues: executionArn('first') } });
@@ -250,11 +250,11 @@ describe('the functions', () => {
     const { functions, aws, service } = deployment;
     const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 60_000 };
     const execution = executionArn('first');
-    const turn = await functions.BeginRun({ input: {}, execution }, context);
-    const exported = await functions.ExportPage({ input: turn, execution }, context);
+    const loop = await functions.BeginRun({ input: {}, execution }, context);
+    const exported = await functions.ExportPage({ input: loop, execution }, context);
     await forgetPage(aws, 'reports', 1);
 
-    expect(await functions.ExportPage({ input: turn, execution }, context)).toEqual(exported);
+    expect(await functions.ExportPage({ input: loop, execution }, context)).toEqual(exported);
     await functions.FinishRun({ input: exported, execution }, context);
 
     expect(publishedIds(deployment)).toEqual(['r1', 'r2']);
@@ -298,9 +298,9 @@ describe('a function that cannot do its work', () => {
     await using deployment = await deploy({ faults: onRequest(1, fault) });
     const { functions, aws } = deployment;
     const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 400 };
-    const turn = (await functions.BeginRun({ input: {}, execution: executionArn('first') }, context)) as object;
+    const loop = (await functions.BeginRun({ input: {}, execution: executionArn('first') }, context)) as object;
 
-    const exporting = functions.ExportPage({ input: turn, execution: executionArn('first') }, context);
+    const exporting = functions.ExportPage({ input: loop, execution: executionArn('first') }, context);
     await expect(exporting).rejects.toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringMatching(/page 1 of run .*200 ms/) as unknown as string,
@@ -320,7 +320,7 @@ describe('a function that cannot do its work', () => {
     await using deployment = await deploy();
     const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 1_000 };
     const invoking = deployment.functions.ExportPage(
-      { input: { turns: 0, waits: 0, page: 1, run: 'r' }, execution: 'e' },
+      { input: { iterations: 0, waits: 0, page: 1, run: 'r' }, execution: 'e' },
       context,
     );
     await expect(invoking).rejects.toMatchObject({ name: 'RunSupersededError' });

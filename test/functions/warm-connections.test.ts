@@ -102,7 +102,7 @@ it('S3 takes large bodies by one connection, too', async () => {
   const env = { ...aws.env, AWS_ENDPOINT_URL_S3: s3.url };
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   const client = createS3Client(env);
-  const store = createS3PageStore({ client, bucket: 'bucket', prefix: '', surroundings: systemRuntime });
+  const store = createS3PageStore({ client, bucket: 'bucket', prefix: '', runtime: systemRuntime });
   const large = [Buffer.alloc(3 * 1024 * 1024)];
   for (const key of ['a', 'b', 'c']) await store.putManifest(key, Readable.from(large));
   client.destroy();

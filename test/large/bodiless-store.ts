@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ExportError } from '../../lib/core/errors.ts';
-import type { Instant, Latest, RunId, StoredPage } from '../../lib/core/model.ts';
+import type { Instant, LatestPointer, RunId, StoredPage } from '../../lib/core/model.ts';
 import type { PageStore } from '../../lib/core/ports.ts';
 import { bodyOf, cursorTo, reportsOn } from './numbered-pages.ts';
 
@@ -17,7 +17,7 @@ export interface BodilessStore extends PageStore {
   readonly pages: number;
   /** Of each manifest that was put, also where it was there already. */
   readonly manifests: readonly string[];
-  readonly latest: Latest | undefined;
+  readonly latest: LatestPointer | undefined;
 }
 
 export interface BodilessStoreOptions {
@@ -32,7 +32,7 @@ const blockCharacters = 1024 * 1024;
 export function createBodilessStore({ root, lastPage, serviceTime }: BodilessStoreOptions): BodilessStore {
   let place: { readonly folder: string; readonly run: RunId } | undefined;
   let pages = 0;
-  let latest: Latest | undefined;
+  let latest: LatestPointer | undefined;
   const manifests: string[] = [];
   const numberIn = (key: string) => Number(/\/page-(\d+)\.xml$/.exec(key)?.[1]);
 
@@ -69,7 +69,7 @@ export function createBodilessStore({ root, lastPage, serviceTime }: BodilessSto
     async put({ key, run, page, cursor }, fetched) {
       const hash = createHash('sha256');
       for await (const chunk of fetched.body) hash.update(chunk);
-      await fetched.turn;
+      await fetched.predecessorStored;
       place ??= { folder: dirname(key), run };
       const facts = factsOf(key);
       if (page <= pages) return { stored: false, page: facts };

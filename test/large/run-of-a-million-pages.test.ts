@@ -13,7 +13,7 @@ import { placeForManyPages } from './place-for-many-pages.ts';
 const pages = 1_000_000;
 const mebibyte = 1024 * 1024;
 const mostPayloadBytes = 1_024;
-const { turnsPerExecution } = exportSettingsSchema.parse({ name: 'reports' });
+const { iterationsPerExecution } = exportSettingsSchema.parse({ name: 'reports' });
 
 /**
  * From the first 100,000 pages to the last. A number kept for each page would be 8 bytes, so more than 7 MB.
@@ -68,9 +68,9 @@ describe('a run of a million pages', () => {
   });
 
   it('goes on from execution to execution, none of which holds more events than it may', () => {
-    expect(told.segments).toBeGreaterThanOrEqual(pages / turnsPerExecution);
+    expect(told.segments).toBeGreaterThanOrEqual(pages / iterationsPerExecution);
     // A wait counts for two turns.
-    expect(told.segments).toBeLessThanOrEqual(Math.ceil((pages + 2 * told.waits) / turnsPerExecution));
+    expect(told.segments).toBeLessThanOrEqual(Math.ceil((pages + 2 * told.waits) / iterationsPerExecution));
     expect(told.mostEvents).toBeLessThan(mostHistoryEvents);
   });
 

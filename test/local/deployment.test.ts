@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import type { Setback, Watching } from '../../lib/core/operations/deployment.ts';
+import type { Incident, Watching } from '../../lib/core/operations/deployment.ts';
 import { directoryExport, openDirectory } from '../../lib/local/deployment.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/faults.ts';
@@ -21,7 +21,7 @@ const watching: Watching = {
   say: () => {},
   signal: new AbortController().signal,
 };
-const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, surroundings: systemRuntime });
+const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, runtime: systemRuntime });
 
 describe('a directory', () => {
   it('remembers how an export was started, and what held its runs up', async () => {
@@ -47,15 +47,15 @@ describe('a directory', () => {
     });
     const { run, export: name } = end.result;
     const span = { export: name, run, startedAt: end.result.since };
-    const setbacks = await collect(installed.setbacks(span));
-    expect(setbacks).toMatchObject([
+    const incidents = await collect(installed.incidents(span));
+    expect(incidents).toMatchObject([
       { kind: 'wait', page: 2, seconds: 1 },
       { kind: 'failed-attempt', page: 3, error: 'ServiceUnavailableError' },
-    ] satisfies Partial<Setback>[]);
-    expect(await installed.lastSetback(span)).toEqual(setbacks.at(-1));
+    ] satisfies Partial<Incident>[]);
+    expect(await installed.lastIncident(span)).toEqual(incidents.at(-1));
     const timings = (await collect(installed.log.entries(span))).map(({ timing }) => timing);
     for (const timing of timings)
-      expect(timing).toEqual({ askedAt: expect.any(String), latencyMs: expect.any(Number) });
+      expect(timing).toEqual({ requestedAt: expect.any(String), latencyMs: expect.any(Number) });
   });
 
   it('knows whether a process is at work on an export', async () => {
@@ -78,10 +78,10 @@ describe('a directory', () => {
     const settings = { service: {}, export: { name: 'a' }, apiKeyEnv: 'KEY' };
     await directoryExport(optionsFor(directory.path), settings).start({}, watching);
     await using installation = openDirectory(optionsFor(directory.path));
-    await (await installation.open('a')).log.head('a');
+    await (await installation.open('a')).log.exportState('a');
     const openFiles = async () => (await readdir('/proc/self/fd')).length;
     const before = await openFiles();
-    for (let look = 0; look < 20; look += 1) await (await installation.open('a')).log.head('a');
+    for (let look = 0; look < 20; look += 1) await (await installation.open('a')).log.exportState('a');
     expect(await openFiles()).toBeLessThan(before + 10);
   });
 

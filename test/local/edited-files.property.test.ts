@@ -20,7 +20,7 @@ beforeAll(async () => {
   const log = createSqlitePageLog(join(template.path, 'state.sqlite'));
   using store = directoryStore(template.path);
   await comeHalfWay({ store, log });
-  const run = (await log.head(exportName))?.active;
+  const run = (await log.exportState(exportName))?.active;
   log.close();
   folder = `${exportName}/date=2026-11-20/run=${run?.run}`;
 });
@@ -37,9 +37,9 @@ const file = (root: string, key: string, kind: string, form: KeptThing['form']):
   },
 });
 
-/** A row as one object: what stands in its JSON, its seal, and its `#number`. */
-function row(hand: DatabaseSync, table: 'heads' | 'pages', where: string, name: string): KeptThing {
-  const [json, number] = table === 'heads' ? ['head', 'version'] : ['entry', 'page'];
+/** A row as one object: what stands in its JSON, its checksum, and its `#number`. */
+function row(hand: DatabaseSync, table: 'export_states' | 'pages', where: string, name: string): KeptThing {
+  const [json, number] = table === 'export_states' ? ['state', 'version'] : ['entry', 'page'];
   let first: Record<string, unknown> | undefined;
   const read = () => hand.prepare(`SELECT * FROM ${table} WHERE ${where}`).get() as Record<string, unknown> | undefined;
   return {
@@ -51,18 +51,18 @@ function row(hand: DatabaseSync, table: 'heads' | 'pages', where: string, name: 
       first ??= found;
       if (found === undefined) return undefined;
       return Buffer.from(
-        JSON.stringify({ ...JSON.parse(String(found[json])), seal: found.seal, '#number': found[number] }),
+        JSON.stringify({ ...JSON.parse(String(found[json])), checksum: found.checksum, '#number': found[number] }),
       );
     },
     async write(bytes) {
       first ??= read();
       hand.exec(`DELETE FROM ${table} WHERE ${where}`);
       if (bytes === undefined || first === undefined) return;
-      const { seal = '', '#number': told, ...kept } = JSON.parse(bytes.toString()) as Record<string, unknown>;
+      const { checksum = '', '#number': told, ...kept } = JSON.parse(bytes.toString()) as Record<string, unknown>;
       const changed = {
         ...first,
         [json]: JSON.stringify(kept),
-        seal: typeof seal === 'string' ? seal : JSON.stringify(seal),
+        checksum: typeof checksum === 'string' ? checksum : JSON.stringify(checksum),
         ...(Number.isSafeInteger(told) ? { [number]: told } : {}),
       } as Record<string, string | number>;
       const names = Object.keys(changed);
@@ -73,7 +73,7 @@ function row(hand: DatabaseSync, table: 'heads' | 'pages', where: string, name: 
   };
 }
 
-/** The facts of a page as one text, with their seal among them; what is no JSON stands where the facts stood. */
+/** The facts of a page as one text, with their checksum among them; what is no JSON stands where the facts stood. */
 function factsRow(root: string, page: number): KeptThing {
   const key = `${folder}/page-00000${page}.xml`;
   /** Opened only for a moment, as the file may be edited, too; undefined where nobody can make sense of it any more. */
@@ -88,24 +88,27 @@ function factsRow(root: string, page: number): KeptThing {
     }
   };
   const read = () =>
-    inFile((hand) => hand.prepare('SELECT sha256, facts, seal FROM facts WHERE key = ?').get(key)) as
-      | { readonly sha256: string; readonly facts: string; readonly seal: string }
+    inFile((hand) => hand.prepare('SELECT sha256, facts, checksum FROM facts WHERE key = ?').get(key)) as
+      | { readonly sha256: string; readonly facts: string; readonly checksum: string }
       | undefined;
   const first = read();
   if (first === undefined) throw new Error(`there are no facts of ${key} to edit`);
-  const withSeal = ({ facts, seal }: { readonly facts: string; readonly seal: string }) => {
+  const withSeal = ({ facts, checksum }: { readonly facts: string; readonly checksum: string }) => {
     try {
-      return JSON.stringify({ ...JSON.parse(facts), seal });
+      return JSON.stringify({ ...JSON.parse(facts), checksum });
     } catch {
       return facts;
     }
   };
   const apart = (text: string) => {
     try {
-      const { seal = '', ...facts } = JSON.parse(text) as Record<string, unknown>;
-      return { facts: JSON.stringify(facts), seal: typeof seal === 'string' ? seal : JSON.stringify(seal) };
+      const { checksum = '', ...facts } = JSON.parse(text) as Record<string, unknown>;
+      return {
+        facts: JSON.stringify(facts),
+        checksum: typeof checksum === 'string' ? checksum : JSON.stringify(checksum),
+      };
     } catch {
-      return { facts: text, seal: first.seal };
+      return { facts: text, checksum: first.checksum };
     }
   };
   return {
@@ -120,8 +123,8 @@ function factsRow(root: string, page: number): KeptThing {
       inFile((hand) => {
         hand.prepare('DELETE FROM facts WHERE key = ?').run(key);
         if (bytes === undefined) return;
-        const { facts, seal } = apart(bytes.toString());
-        hand.prepare('INSERT INTO facts VALUES (?, ?, ?, ?)').run(key, first.sha256, facts, seal);
+        const { facts, checksum } = apart(bytes.toString());
+        hand.prepare('INSERT INTO facts VALUES (?, ?, ?, ?)').run(key, first.sha256, facts, checksum);
       });
     },
   };
@@ -131,7 +134,7 @@ async function halfWay(root: string): Promise<HalfWay & Disposable> {
   const store = directoryStore(root);
   const log = createSqlitePageLog(join(root, 'state.sqlite'));
   const hand = new DatabaseSync(join(root, 'state.sqlite'));
-  const run = (await log.head(exportName))?.active?.run;
+  const run = (await log.exportState(exportName))?.active?.run;
   const entry = (page: number) =>
     row(hand, 'pages', `export = '${exportName}' AND run = '${run}' AND page = ${page}`, `entry of page ${page}`);
   return {
@@ -139,7 +142,7 @@ async function halfWay(root: string): Promise<HalfWay & Disposable> {
     log,
     blindToSameSize: true,
     things: [
-      row(hand, 'heads', `export = '${exportName}'`, 'head'),
+      row(hand, 'export_states', `export = '${exportName}'`, 'head'),
       entry(1),
       entry(2),
       ...[1, 2, 3].map((page) => factsRow(root, page)),
@@ -148,7 +151,7 @@ async function halfWay(root: string): Promise<HalfWay & Disposable> {
       file(root, `${folder}/manifest.json`, 'manifest', 'bytes'),
       file(root, `${exportName}/latest.json`, 'latest', 'text'),
     ],
-    deleteHead: async () => hand.exec('DELETE FROM heads'),
+    deleteHead: async () => hand.exec('DELETE FROM export_states'),
     async objects() {
       const found = await readdir(root, { recursive: true, withFileTypes: true });
       const keys = found

@@ -15,7 +15,7 @@ import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry } from '../../lib/core/model.ts';
-import type { PageLog, PageStore, StepNeeds } from '../../lib/core/ports.ts';
+import type { PageLog, PageStore, StepDependencies } from '../../lib/core/ports.ts';
 import { interpretExecution } from '../../lib/local/interpreter.ts';
 import { createSqlitePageLog } from '../../lib/local/sqlite/page-log.ts';
 import { anExportDefinition, anExportRequest, collect } from '../support/builders.ts';
@@ -73,8 +73,8 @@ async function onAws(): Promise<World & { readonly objects: Awaited<ReturnType<t
   const s3 = createS3Client(aws.env);
   return {
     objects,
-    store: createS3PageStore({ client: s3, bucket: 'bucket', prefix: 'all/', surroundings: systemRuntime }),
-    log: createDynamoPageLog({ client: dynamo, table, surroundings: systemRuntime }),
+    store: createS3PageStore({ client: s3, bucket: 'bucket', prefix: 'all/', runtime: systemRuntime }),
+    log: createDynamoPageLog({ client: dynamo, table, runtime: systemRuntime }),
     read: async (key) => objects.get(`bucket/all/${key}`)?.body.toString() ?? '',
     async [Symbol.asyncDispose]() {
       dynamo.destroy();
@@ -139,16 +139,16 @@ async function walk(world: World, cursorIn: 'query' | 'body') {
   });
   await using client = clientFor(server, { cursorIn });
   const definition = anExportDefinition({ request: anExportRequest({ source: 'test' }) });
-  const needs: StepNeeds = {
+  const deps: StepDependencies = {
     definition,
     service: client,
     store: world.store,
     log: dyingBeforeEachPageIsLogged(world.log),
     executions: { isRunning: async () => false },
-    surroundings: systemRuntime,
+    runtime: systemRuntime,
     emit: () => {},
   };
-  const execute = (nth: number) => interpretExecution(needs, { name: `walk-${nth}`, input: {} }, { pauseSeconds: 0 });
+  const execute = (nth: number) => interpretExecution(deps, { name: `walk-${nth}`, input: {} }, { pauseSeconds: 0 });
   let end = await execute(0);
   for (let nth = 1; nth <= cursors.length + 1 && end.status !== 'completed'; nth += 1) end = await execute(nth);
   if (end.status !== 'completed') throw new Error(JSON.stringify(end));

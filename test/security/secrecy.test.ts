@@ -142,7 +142,7 @@ async function deploy(): Promise<Deployment> {
   for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
   const env = {
     ...aws.env,
-    EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 2, cursorRestarts: 0, shortWait: 'PT0S' }),
+    EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 2, maxCursorRestarts: 0, maxInlineWait: 'PT0S' }),
     SERVICE_SETTINGS: JSON.stringify({ baseUrl: service.baseUrl }),
     DEPLOYMENT_NAME: 'ReportExporter',
     TABLE_NAME: aws.table,
@@ -226,8 +226,8 @@ describe('the search itself', () => {
 function echoesInTurn(first: number): (readonly [place: string, fault: Fault])[] {
   const ways = Object.values(writings);
   const places = Object.keys(echoes(''));
-  return places.map((place, turn) => {
-    const write = ways[(first + turn) % ways.length] ?? String;
+  return places.map((place, loop) => {
+    const write = ways[(first + loop) % ways.length] ?? String;
     return [place, echoes(write(keys.current))[place] ?? {}];
   });
 }
@@ -314,7 +314,7 @@ describe('a run on this machine', () => {
         service: client,
         out: out.path,
         startInput: { restart: true },
-        surroundings: { ...systemRuntime, sleep: async () => {} },
+        runtime: { ...systemRuntime, sleep: async () => {} },
         watching: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, close() {} }),
         pauseSeconds: 0,
       });

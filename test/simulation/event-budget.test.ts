@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import type { Turn } from '../../lib/core/model.ts';
+import type { LoopState } from '../../lib/core/model.ts';
 import { asRunId } from '../../lib/core/model.ts';
 import { exportSettingsSchema } from '../../lib/core/settings/settings.ts';
 import { type StepName, stepNames } from '../../lib/core/state-machine/definition.ts';
@@ -17,7 +17,10 @@ import { definition } from './scripted-execution.ts';
 import { createStepFunctions, mostHistoryEvents, type SimulatedExecution, TaskFailure } from './step-functions.ts';
 import { createTimeline } from './virtual-time.ts';
 
-const { turnsPerExecution, waitsInARow } = exportSettingsSchema.parse({ name: 'reports', waitsInARow: 100 });
+const { iterationsPerExecution, maxConsecutiveWaits } = exportSettingsSchema.parse({
+  name: 'reports',
+  maxConsecutiveWaits: 100,
+});
 
 /** One of every error that is tried again, as often as it is: what a visit of a state may meet at worst. */
 const everyFailure = stepRetries.flatMap(({ ErrorEquals: [error = ''], MaxAttempts }) =>
@@ -25,7 +28,7 @@ const everyFailure = stepRetries.flatMap(({ ErrorEquals: [error = ''], MaxAttemp
 );
 
 interface Payload {
-  readonly input: Turn;
+  readonly input: LoopState;
   readonly execution: string;
 }
 
@@ -34,12 +37,12 @@ function asLambdaTells(error: Error): never {
 }
 
 /** Walks a run in which every attempt fails that may, and tells each execution it took. */
-async function walk(pages: number, waitsBefore: (page: number) => number, turns = turnsPerExecution) {
+async function walk(pages: number, waitsBefore: (page: number) => number, iterations = iterationsPerExecution) {
   const waited = new Map<number, number>();
   const bench = anExportBench({
     reports: someReports(pages),
     size: 1,
-    limits: { turnsPerExecution: turns, waitsInARow },
+    limits: { iterationsPerExecution: iterations, maxConsecutiveWaits },
     script() {
       const page = bench.store.objects.size + 1;
       const waits = waited.get(page) ?? 0;
@@ -48,12 +51,12 @@ async function walk(pages: number, waitsBefore: (page: number) => number, turns 
       throw new ExportError('ServiceThrottledError', 'Report service answered 429', { retryAfterSeconds: 300 });
     },
   });
-  const { needs } = bench;
+  const { deps } = bench;
   const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> = {
-    BeginRun: (payload) => beginRun(needs, payload),
-    ExportPage: ({ input, execution }) => exportPage(needs, { turn: input, execution }),
-    FinishRun: ({ input, execution }) => finishRun(needs, { run: asRunId(input.run), execution }),
-    FailRun: ({ input, execution }) => failRun(needs, { failure: input, execution }),
+    BeginRun: (payload) => beginRun(deps, payload),
+    ExportPage: ({ input, execution }) => exportPage(deps, { loop: input, execution }),
+    FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId(input.run), execution }),
+    FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
   };
   const time = createTimeline(0);
   let visit = '';
@@ -98,7 +101,7 @@ async function walk(pages: number, waitsBefore: (page: number) => number, turns 
 
 describe('the events of an execution', () => {
   it('are fewer than it holds where every attempt fails that may, on every page', async () => {
-    const { executions } = await walk(2 * turnsPerExecution + 10, () => 0);
+    const { executions } = await walk(2 * iterationsPerExecution + 10, () => 0);
     expect(executions.map(({ status }) => status)).toEqual(['SUCCEEDED', 'SUCCEEDED', 'SUCCEEDED']);
     const most = Math.max(...executions.map(({ events }) => events));
     expect(most).toBeLessThan(mostHistoryEvents);
@@ -107,14 +110,14 @@ describe('the events of an execution', () => {
   });
 
   it('are fewer than it holds where the service makes it wait too, as often as it may', async () => {
-    const last = turnsPerExecution - 1;
-    const { executions } = await walk(turnsPerExecution + 10, (page) => (page === last ? waitsInARow : 0));
+    const last = iterationsPerExecution - 1;
+    const { executions } = await walk(iterationsPerExecution + 10, (page) => (page === last ? maxConsecutiveWaits : 0));
     expect(new Set(executions.map(({ status }) => status))).toEqual(new Set(['SUCCEEDED']));
     expect(Math.max(...executions.map(({ events }) => events))).toBeLessThan(mostHistoryEvents);
   });
 
   it('do not start patience anew: waits in a row are counted across executions', async () => {
-    const { executions } = await walk(3, (page) => (page === 2 ? waitsInARow + 1 : 0), 20);
+    const { executions } = await walk(3, (page) => (page === 2 ? maxConsecutiveWaits + 1 : 0), 20);
     expect(executions.length).toBeGreaterThan(5);
     expect(executions.map(({ status }) => status).filter((status) => status !== 'SUCCEEDED')).toEqual(['FAILED']);
     expect(executions.at(-1)).toMatchObject({ error: 'RequestRejectedError' });

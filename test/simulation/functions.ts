@@ -1,12 +1,12 @@
 /** The four steps as functions of the simulated Lambda: the real steps over the real adapters and the real client. */
 
 import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
-import { fetchTime } from '../../lib/aws/lambda/invocation-deadline.ts';
+import { startInvocationDeadline } from '../../lib/aws/lambda/invocation-deadline.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
 import { createExecutions } from '../../lib/aws/step-functions/executions.ts';
-import type { Turn } from '../../lib/core/model.ts';
+import type { LoopState } from '../../lib/core/model.ts';
 import { asRunId } from '../../lib/core/model.ts';
-import type { ExportEvent, StepNeeds } from '../../lib/core/ports.ts';
+import type { ExportEvent, StepDependencies } from '../../lib/core/ports.ts';
 import { exportDefinition, serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../lib/core/steps/export-page.ts';
@@ -47,8 +47,8 @@ export async function runStep(
   remainingMs: () => number,
 ): Promise<unknown> {
   const { world } = outside;
-  const { surroundings, step, payload } = process;
-  const needs: StepNeeds = {
+  const { runtime, step, payload } = process;
+  const deps: StepDependencies = {
     definition: exportDefinition(setting.settings, baseUrl),
     service: createReportServiceClient({
       baseUrl,
@@ -56,38 +56,38 @@ export async function runStep(
       cursorIn: setting.cursorIn,
       apiKey: fixedApiKey(apiKey),
       limits,
-      clock: surroundings,
+      clock: runtime,
       dispatcher: new SimulatedNetwork(world, process, outside.service, limits),
     }),
     store: createS3PageStore({
       client: s3ClientOf(world, process, (command) => outside.s3(process, command)),
       bucket: 'bucket',
       prefix,
-      surroundings,
+      runtime,
       spool: memorySpool,
     }),
     log: createDynamoPageLog({
       client: dynamoDbClientOf(world, process, (command) => outside.dynamoDb(process, command)),
       table: 'page-log',
-      surroundings,
+      runtime,
     }),
     executions: createExecutions(sfnClientOf(world, process, (command) => outside.stepFunctions(process, command))),
-    surroundings,
+    runtime,
     emit: (event) => world.tell(process.id, () => `says ${wordsOf(event)}`),
   };
   switch (step) {
     case 'BeginRun':
-      return beginRun(needs, payload);
+      return beginRun(deps, payload);
     case 'ExportPage': {
-      const turn = payload.input as Turn;
-      using time = fetchTime(remainingMs(), patience, `page ${turn.page} of run ${turn.run}`, surroundings);
-      const { pagesInHand } = setting;
-      return await exportPage(needs, { turn, execution: payload.execution, pagesInHand, ...time });
+      const loop = payload.input as LoopState;
+      using time = startInvocationDeadline(remainingMs(), patience, `page ${loop.page} of run ${loop.run}`, runtime);
+      const { maxInFlight } = setting;
+      return await exportPage(deps, { loop, execution: payload.execution, maxInFlight, ...time });
     }
     case 'FinishRun':
-      return finishRun(needs, { run: asRunId((payload.input as Turn).run), execution: payload.execution });
+      return finishRun(deps, { run: asRunId((payload.input as LoopState).run), execution: payload.execution });
     case 'FailRun':
-      return failRun(needs, { failure: payload.input, execution: payload.execution });
+      return failRun(deps, { failure: payload.input, execution: payload.execution });
   }
 }
 

@@ -189,11 +189,11 @@ function exportIn(world: World, setting: Setting, each: ExportSetting, outside: 
     random: (about) => world.dice(about).roll(),
     perform: (call) => performTask({ world, lambda, machine: () => machine, announced }, call),
     transitionMs: 25,
-    on: watchExecutions(world, settings.turnsPerExecution),
+    on: watchExecutions(world, settings.iterationsPerExecution),
   });
   const initial = settings.since.initial === undefined ? undefined : Date.parse(settings.since.initial);
-  const { cursorRestarts } = settings;
-  const exported: Exported = { name, service, timeline, initial, cursorRestarts, setting: each, machine, announced };
+  const { maxCursorRestarts } = settings;
+  const exported: Exported = { name, service, timeline, initial, maxCursorRestarts, setting: each, machine, announced };
   return { exported, lambda: lambda.invocations };
 }
 

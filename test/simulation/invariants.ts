@@ -20,7 +20,7 @@ export interface ExportWorld {
   readonly timeline: ReportTimeline;
   readonly initial: number | undefined;
   /** How often a walk may start afresh because its cursor was dropped. */
-  readonly cursorRestarts: number;
+  readonly maxCursorRestarts: number;
 }
 
 export interface Surveyed {
@@ -35,8 +35,8 @@ export interface Surveyed {
 }
 
 export interface Invariants {
-  readonly onObject: (key: string, object: StoredObject, standing: StoredObject | undefined) => void;
-  readonly onItem: (item: Item, standing: Item | undefined) => void;
+  readonly onObject: (key: string, object: StoredObject, existing: StoredObject | undefined) => void;
+  readonly onItem: (item: Item, existing: Item | undefined) => void;
   /** Reports that stand in a published run of the export. */
   published(exportName: string): ReadonlySet<SimulatedReport>;
   publishedRuns(): number;
@@ -120,11 +120,11 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     return found;
   };
 
-  function onObject(key: string, object: StoredObject, standing: StoredObject | undefined): void {
+  function onObject(key: string, object: StoredObject, existing: StoredObject | undefined): void {
     const [, exportName = '', rest = ''] = new RegExp(`^${prefix}([^/]+)/(.+)$`).exec(key) ?? [];
     if (!exports.has(exportName)) broken('objects lie where they belong', key);
-    else if (rest === 'latest.json') onLatest(key, object, standing);
-    else if (standing !== undefined) broken('an object, once visible, never changes', key);
+    else if (rest === 'latest.json') onLatest(key, object, existing);
+    else if (existing !== undefined) broken('an object, once visible, never changes', key);
     else if (rest.endsWith('/manifest.json')) onManifest(exportOf(exportName), key, object);
     else onPage(exportOf(exportName), key, rest, object);
   }
@@ -217,27 +217,27 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     if (lost.length > 0) broken('nothing is lost within a run', `${key} lacks ${lost.join(', ')}`);
   }
 
-  function onLatest(key: string, { body }: StoredObject, standing: StoredObject | undefined): void {
+  function onLatest(key: string, { body }: StoredObject, existing: StoredObject | undefined): void {
     const latest = JSON.parse(body.toString()) as { sequence: number; manifest: string; run: string };
     const manifest = manifests.get(prefix + latest.manifest);
     if (manifest === undefined) broken('latest.json points at a published run', `${key}: ${latest.manifest}`);
     else if (manifest.sequence !== latest.sequence || manifest.run !== latest.run)
       broken('latest.json says what it points at', key);
-    if (standing === undefined) return;
-    const { sequence } = JSON.parse(standing.body.toString()) as { sequence: number };
+    if (existing === undefined) return;
+    const { sequence } = JSON.parse(existing.body.toString()) as { sequence: number };
     if (sequence > latest.sequence)
       broken('latest.json never points backwards', `${key}: ${sequence} to ${latest.sequence}`);
   }
 
-  function onItem(item: Item, standing: Item | undefined): void {
+  function onItem(item: Item, existing: Item | undefined): void {
     const name = text(item, 'pk');
-    if (text(item, 'sk') === 'head') onHead(exportOf(name), unmarshall({ ...item }) as HeadItem, standing);
-    else onEntry(exportOf(name), unmarshall({ ...item }) as Entry, standing);
+    if (text(item, 'sk') === 'state') onHead(exportOf(name), unmarshall({ ...item }) as HeadItem, existing);
+    else onEntry(exportOf(name), unmarshall({ ...item }) as Entry, existing);
   }
 
-  function onEntry({ name, service }: ExportWorld, entry: Entry, standing: Item | undefined): void {
+  function onEntry({ name, service }: ExportWorld, entry: Entry, existing: Item | undefined): void {
     const about = `page ${entry.page} of run ${entry.run} of ${name}`;
-    if (standing !== undefined) {
+    if (existing !== undefined) {
       broken('a log entry never changes', about);
       return;
     }
@@ -255,9 +255,9 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     if (givenPage(service, entry) === undefined) broken('the log holds the cursor the service gave', about);
   }
 
-  function onHead(exported: ExportWorld, head: HeadItem, standing: Item | undefined): void {
+  function onHead(exported: ExportWorld, head: HeadItem, existing: Item | undefined): void {
     const { name } = exported;
-    const before = standing === undefined ? undefined : (unmarshall({ ...standing }) as HeadItem);
+    const before = existing === undefined ? undefined : (unmarshall({ ...existing }) as HeadItem);
     if (head.version !== (before?.version ?? 0) + 1)
       broken('a head replaces the one that was read', `${name}: version ${head.version}`);
     if (head.sequence < (before?.sequence ?? 0)) broken('sequences grow', name);
@@ -270,7 +270,7 @@ export function createInvariants(surveyed: Surveyed): Invariants {
   }
 
   /** At most one run is active: none takes the place of another without a reason. */
-  function checkOwner({ name, cursorRestarts }: ExportWorld, before: Active | undefined, head: HeadItem): void {
+  function checkOwner({ name, maxCursorRestarts }: ExportWorld, before: Active | undefined, head: HeadItem): void {
     if (before === undefined) return;
     const { step, payload, id } = surveyed.writer();
     const input = (payload.input ?? {}) as { restart?: boolean; since?: string; continues?: string; Error?: string };
@@ -298,7 +298,7 @@ export function createInvariants(surveyed: Surveyed): Invariants {
     const cursorDropped =
       step === 'ExportPage' &&
       active?.cursorRestarts === before.cursorRestarts + 1 &&
-      active.cursorRestarts <= cursorRestarts &&
+      active.cursorRestarts <= maxCursorRestarts &&
       active.since === before.since;
     const hopeless =
       step === 'FailRun' && active === undefined && (input.Error === 'CursorRejectedError' || last?.repeats);

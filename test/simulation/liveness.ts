@@ -23,7 +23,7 @@ export function checkCalm(
   if (running.length > 0)
     late(`${running.map(({ name: each, state }) => `${each} in ${state}`).join(', ')} still running`);
 
-  const stored = item(name, 'head');
+  const stored = item(name, 'state');
   const head = stored && unmarshall({ ...stored });
   if (head?.active !== undefined) late(`run ${head.active.run} is still unfinished`);
   const completedBy = machine.executions.find(({ arn }) => arn === head?.lastCompleted?.execution);

@@ -3,7 +3,7 @@
  * waits for it any more. Every request it makes is a moment at which that can happen.
  */
 
-import type { Surroundings } from '../../lib/core/ports.ts';
+import type { Runtime } from '../../lib/core/ports.ts';
 import type { StepName } from '../../lib/core/state-machine/definition.ts';
 import type { World } from './world.ts';
 
@@ -12,7 +12,7 @@ export interface Process {
   readonly step: StepName;
   /** As the state machine sent it. */
   readonly payload: { readonly input: unknown; readonly execution: string };
-  readonly surroundings: Surroundings;
+  readonly runtime: Runtime;
   readonly isAlive: () => boolean;
   /** Nothing it does comes to pass any more, but for requests that are under way. */
   kill(why: string): void;
@@ -116,7 +116,7 @@ export function createProcess({ world, id, step, payload, skewMs, onKilled }: Pr
     isAlive: () => alive,
     kill,
     request,
-    surroundings: {
+    runtime: {
       now: () => Math.floor(time.now() + skewMs),
       sleep: (ms, signal) => sleepOf(world, () => alive, ms, signal),
       randomHex(length) {

@@ -18,7 +18,7 @@ export const definition = stateMachine({
 type Answer = object | string;
 export type Script = Readonly<Record<StepName, readonly Answer[]>>;
 
-export const turn = { export: 'reports', run: 'run-1', segment: 1, page: 1, turns: 0, waits: 0 };
+export const loop = { export: 'reports', run: 'run-1', executionNumber: 1, page: 1, iterations: 0, waits: 0 };
 export const failed = { run: 'run-1', since: null, pages: 0, reports: 0, bytes: 0, message: 'm', resumable: true };
 
 /** Answers in the order of the script; its last one for ever. */

@@ -6,7 +6,7 @@
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { S3Client } from '@aws-sdk/client-s3';
 import type { SFNClient } from '@aws-sdk/client-sfn';
-import { sdkSettings } from '../../lib/aws/sdk-config.ts';
+import { sdkConfig } from '../../lib/aws/sdk-config.ts';
 import { isConnectionError, type Latency, type Process } from './process.ts';
 import { s3Error } from './simulated-s3.ts';
 import type { World } from './world.ts';
@@ -43,11 +43,11 @@ function sending(world: World, process: Process, { name, latency, perform, throt
       try {
         return await process.request(name, what, () => answer(what, command), latency);
       } catch (error) {
-        if (!isTransient(error) || attempt === sdkSettings.maxAttempts) throw error;
+        if (!isTransient(error) || attempt === sdkConfig.maxAttempts) throw error;
         const pause = world
           .dice(`${process.id}/${what}/${attempt}/${world.time.now()}`)
           .between(20, 100 * 2 ** attempt);
-        await process.surroundings.sleep(pause);
+        await process.runtime.sleep(pause);
       }
     }
   };

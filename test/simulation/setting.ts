@@ -26,7 +26,7 @@ export interface Setting {
 export interface ExportSetting {
   readonly settings: ExportSettings;
   /** At once, where an invocation exports several pages: as in a function, or as in a local run. */
-  readonly pagesInHand: number;
+  readonly maxInFlight: number;
   /** From one scheduled start to the next. */
   readonly everyMs: number;
   readonly cursorIn: 'query' | 'body';
@@ -76,7 +76,7 @@ function exportSettingFor(seed: string, name: string, pages: number, functionSke
   const size = dice.happens(0.7) ? pageSize : undefined;
   const most = 1 + dice.below(pages * pageSize);
   const overlap = dice.pick(['PT0S', 'PT0S', 'PT10M']);
-  const lookBack = dice.happens(0.15) ? { lookBack: dice.pick(['PT30M', 'PT3H']) } : undefined;
+  const lookbackWindow = dice.happens(0.15) ? { lookbackWindow: dice.pick(['PT30M', 'PT3H']) } : undefined;
   const initial = dice.happens(0.3) ? { initial: '2026-11-19T12:00:00Z' } : {};
   // Now and then pages so large that they go in parts; as no XML, whose check would take too long here.
   const large = dice.happens(0.004);
@@ -85,19 +85,19 @@ function exportSettingFor(seed: string, name: string, pages: number, functionSke
   return {
     settings: exportSettingsSchema.parse({
       name,
-      since: lookBack ?? { ...initial, overlap },
+      since: lookbackWindow ?? { ...initial, overlap },
       filter: dice.happens(0.3) ? { type: 'invoice', amount: { gt: 1.5 } } : {},
       format,
       size,
-      turnsPerExecution: dice.pick([1, 2, 3, 5, 250]),
+      iterationsPerExecution: dice.pick([1, 2, 3, 5, 250]),
       // By dice of its own: those behind it must not change what becomes of a seed.
       pagesPerInvocation: diceFor(seed, `pages of ${name}`).pick([1, 1, 2, 3, 25]),
-      cursorRestarts: dice.below(3),
+      maxCursorRestarts: dice.below(3),
       // Far beyond any walk here that comes to an end: one that does not is to be noticed soon.
       maxPages: 1_000,
-      longestWait: 'PT1H',
+      maxRetryAfter: 'PT1H',
     }),
-    pagesInHand: diceFor(seed, `pages in hand of ${name}`).pick([2, 2, 4]),
+    maxInFlight: diceFor(seed, `pages in hand of ${name}`).pick([2, 2, 4]),
     everyMs: dice.pick([30 * minute, hour, hour]),
     cursorIn: dice.pick(['query', 'body']),
     service: {
@@ -116,7 +116,7 @@ function exportSettingFor(seed: string, name: string, pages: number, functionSke
     reports: {
       backlog: large ? 3 : dice.below(most + 1),
       arriving: large ? 3 : dice.below(most * 2 + 1),
-      latenessMs: overlap === 'PT10M' && lookBack === undefined ? dice.pick([0, 9 * minute]) : 0,
+      latenessMs: overlap === 'PT10M' && lookbackWindow === undefined ? dice.pick([0, 9 * minute]) : 0,
       changing: dice.happens(0.3),
     },
   };

@@ -18,7 +18,7 @@ export interface SimulatedDynamoDb {
 
 export interface SimulatedDynamoDbOptions {
   /** Sees every item before it takes the place of what stood there. */
-  readonly onWrite: (item: Item, standing: Item | undefined) => void;
+  readonly onWrite: (item: Item, existing: Item | undefined) => void;
   /** Whether a refused write brings back the item in its way, as not every endpoint does. */
   readonly returnsStanding: boolean;
   /** The most items a query answers with, however many were asked for: as though they were large. */
@@ -49,19 +49,19 @@ export function createSimulatedDynamoDb({
     PutItemCommand({ Item: item = {}, ConditionExpression, ExpressionAttributeValues }) {
       const pk = text(item, 'pk');
       const sk = text(item, 'sk');
-      const standing = partition(pk).get(sk);
-      if (!holds(ConditionExpression, ExpressionAttributeValues, standing)) {
+      const existing = partition(pk).get(sk);
+      if (!holds(ConditionExpression, ExpressionAttributeValues, existing)) {
         throw new ConditionalCheckFailedException({
           message: 'The conditional request failed',
           $metadata: { httpStatusCode: 400 },
-          ...(returnsStanding && standing !== undefined
-            ? { Item: structuredClone(standing) as Record<string, AttributeValue> }
+          ...(returnsStanding && existing !== undefined
+            ? { Item: structuredClone(existing) as Record<string, AttributeValue> }
             : {}),
         });
       }
       const kept = structuredClone(item);
-      onWrite(kept, standing);
-      stale.set(kept, standing);
+      onWrite(kept, existing);
+      stale.set(kept, existing);
       partitions.set(pk, partition(pk).set(sk, kept));
       return {};
     },
@@ -106,14 +106,14 @@ interface Input {
   readonly Limit?: number;
 }
 
-function holds(condition: string | undefined, values: Item | undefined, standing: Item | undefined): boolean {
+function holds(condition: string | undefined, values: Item | undefined, existing: Item | undefined): boolean {
   switch (condition) {
     case undefined:
       return true;
     case 'attribute_not_exists(pk)':
-      return standing === undefined;
+      return existing === undefined;
     case 'version = :before':
-      return standing?.version?.N !== undefined && standing.version.N === values?.[':before']?.N;
+      return existing?.version?.N !== undefined && existing.version.N === values?.[':before']?.N;
     default:
       throw unknown(condition);
   }

@@ -24,24 +24,24 @@ interface Upload {
 
 /** `onWrite` sees every object before it takes the place of what stood there. */
 export function createSimulatedS3(
-  onWrite: (key: string, object: StoredObject, standing: StoredObject | undefined) => void,
+  onWrite: (key: string, object: StoredObject, existing: StoredObject | undefined) => void,
 ): SimulatedS3 {
   const objects = new Map<string, StoredObject>();
   const uploads = new Map<string, Upload>();
   let ids = 0;
 
   const write = (key: string, body: Buffer, metadata: StoredObject['metadata'], condition: Condition) => {
-    const standing = objects.get(key);
-    if (condition.IfNoneMatch === '*' && standing !== undefined) throw s3Error('PreconditionFailed', 412);
-    if (condition.IfMatch !== undefined && standing === undefined) throw s3Error('NoSuchKey', 404);
-    if (condition.IfMatch !== undefined && standing?.etag !== condition.IfMatch)
+    const existing = objects.get(key);
+    if (condition.IfNoneMatch === '*' && existing !== undefined) throw s3Error('PreconditionFailed', 412);
+    if (condition.IfMatch !== undefined && existing === undefined) throw s3Error('NoSuchKey', 404);
+    if (condition.IfMatch !== undefined && existing?.etag !== condition.IfMatch)
       throw s3Error('PreconditionFailed', 412);
     const object = { body, metadata, etag: `"${createHash('md5').update(body).digest('hex')}"` };
-    onWrite(key, object, standing);
+    onWrite(key, object, existing);
     objects.set(key, object);
     return { ETag: object.etag };
   };
-  const standing = (key: string, name: string) => {
+  const existing = (key: string, name: string) => {
     const object = objects.get(key);
     if (object === undefined) throw s3Error(name, 404);
     return object;
@@ -54,11 +54,11 @@ export function createSimulatedS3(
 
   const commands: Readonly<Record<string, (input: Input) => unknown>> = {
     HeadObjectCommand({ Key }) {
-      const { body, metadata, etag } = standing(Key, 'NotFound');
+      const { body, metadata, etag } = existing(Key, 'NotFound');
       return { ContentLength: body.length, Metadata: { ...metadata }, ETag: etag };
     },
     GetObjectCommand({ Key }) {
-      const { body, metadata, etag } = standing(Key, 'NoSuchKey');
+      const { body, metadata, etag } = existing(Key, 'NoSuchKey');
       return {
         ContentLength: body.length,
         Metadata: { ...metadata },

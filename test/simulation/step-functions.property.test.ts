@@ -2,7 +2,7 @@
 
 import { fc, test } from '@fast-check/vitest';
 import { describe, expect } from 'vitest';
-import { failed, interpret, type Script, simulate, turn } from './scripted-execution.ts';
+import { failed, interpret, loop, type Script, simulate } from './scripted-execution.ts';
 
 const errors = fc.constantFrom(
   'ConfigurationError',
@@ -15,7 +15,7 @@ const errors = fc.constantFrom(
 );
 const often = (answer: fc.Arbitrary<object>) =>
   fc.array(fc.oneof({ weight: 3, arbitrary: answer }, errors), { minLength: 1, maxLength: 6 });
-const next = (...names: string[]) => fc.constantFrom(...names).map((each) => ({ next: each, ...turn, waitSeconds: 3 }));
+const next = (...names: string[]) => fc.constantFrom(...names).map((each) => ({ next: each, ...loop, waitSeconds: 3 }));
 const scripts: fc.Arbitrary<Script> = fc.record({
   BeginRun: often(next('skip', 'export', 'finish')),
   // It must come to an end: the last answer is given for ever.

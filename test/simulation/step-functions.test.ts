@@ -1,25 +1,25 @@
 /** The simulated Step Functions: its count of events, its limits, its names. */
 
 import { describe, expect, it } from 'vitest';
-import { definition, failed, type Script, simulate, turn } from './scripted-execution.ts';
+import { definition, failed, loop, type Script, simulate } from './scripted-execution.ts';
 import { createStepFunctions } from './step-functions.ts';
 import { createTimeline } from './virtual-time.ts';
 
 describe('the simulated Step Functions', () => {
-  const page = { next: 'page', ...turn };
+  const page = { next: 'page', ...loop };
   const good: Script = {
-    BeginRun: [{ next: 'export', ...turn }],
-    ExportPage: [page, page, { next: 'finish', ...turn }],
+    BeginRun: [{ next: 'export', ...loop }],
+    ExportPage: [page, page, { next: 'finish', ...loop }],
     FinishRun: [{ run: 'run-1' }],
     FailRun: [failed],
   };
 
   it('counts events as the real one does: 5 a task, 2 a choice, a wait or an end, 3 a failed attempt', async () => {
-    // Started; BeginRun, HasWork; three turns of ExportPage and NextTurn; FinishRun, AnnounceCompleted, Completed; ended.
+    // Started; BeginRun, HasWork; three turns of ExportPage and NextAction; FinishRun, AnnounceCompleted, Completed; ended.
     expect((await simulate(good)).execution.events).toBe(1 + 7 + 3 * 7 + 5 + 5 + 2 + 1);
     const troubled = { ...good, ExportPage: ['ServiceUnavailableError', 'Lambda.Unknown', ...good.ExportPage] };
     expect((await simulate(troubled)).execution.events).toBe(42 + 2 * 3);
-    const waiting = { ...good, ExportPage: [{ next: 'wait', ...turn, waitSeconds: 5 }, ...good.ExportPage] };
+    const waiting = { ...good, ExportPage: [{ next: 'wait', ...loop, waitSeconds: 5 }, ...good.ExportPage] };
     expect((await simulate(waiting)).execution.events).toBe(42 + 7 + 2);
   });
 

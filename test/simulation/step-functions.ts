@@ -138,10 +138,10 @@ export function createStepFunctions(options: StepFunctionsOptions): StepFunction
   return {
     executions,
     start(name, input) {
-      const standing = byName.get(name);
-      if (standing === undefined) return begin(name, input);
-      const same = JSON.stringify(standing.input) === JSON.stringify(input);
-      if (standing.status === 'RUNNING' && same) return standing;
+      const existing = byName.get(name);
+      if (existing === undefined) return begin(name, input);
+      const same = JSON.stringify(existing.input) === JSON.stringify(input);
+      if (existing.status === 'RUNNING' && same) return existing;
       throw new TaskFailure('StepFunctions.ExecutionAlreadyExistsException', `Execution Already Exists: '${name}'`);
     },
     stop: (execution) => end(execution, 'ABORTED'),

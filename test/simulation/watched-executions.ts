@@ -8,8 +8,8 @@ import type { World } from './world.ts';
 /** The machine's own bound on what travels from state to state, but for an error and its cause. */
 const mostPayloadBytes = 1_024;
 
-/** `turnsPerExecution` bounds the pages an execution makes before it hands over. */
-export function watchExecutions(world: World, turnsPerExecution: number): (fact: ExecutionFact) => void {
+/** `iterationsPerExecution` bounds the pages an execution makes before it hands over. */
+export function watchExecutions(world: World, iterationsPerExecution: number): (fact: ExecutionFact) => void {
   const pages = new Map<string, number>();
   return (fact) => {
     const { execution } = fact;
@@ -20,12 +20,13 @@ export function watchExecutions(world: World, turnsPerExecution: number): (fact:
         return;
       case 'entered': {
         world.tell(name, () => `enters ${fact.state}`);
-        if (fact.state === 'NextTurn' && (fact.data as { next?: unknown }).next === 'page') {
+        if (fact.state === 'NextAction' && (fact.data as { next?: unknown }).next === 'page') {
           pages.set(name, (pages.get(name) ?? 0) + 1);
           // A walk that starts afresh, three times at most, goes on for a page.
-          if ((pages.get(name) ?? 0) > turnsPerExecution + 3) world.violate('an execution hands over in time', name);
+          if ((pages.get(name) ?? 0) > iterationsPerExecution + 3)
+            world.violate('an execution hands over in time', name);
         }
-        const isTurn = fact.state === 'ExportPage' || fact.state === 'FinishRun' || fact.state === 'NextTurn';
+        const isTurn = fact.state === 'ExportPage' || fact.state === 'FinishRun' || fact.state === 'NextAction';
         if (isTurn && Buffer.byteLength(JSON.stringify(fact.data)) > mostPayloadBytes) {
           world.violate('little travels from state to state', `${name}, ${fact.state}: ${JSON.stringify(fact.data)}`);
         }

@@ -10,9 +10,9 @@ import {
   type Cursor,
   type ExportDefinition,
   type ExportRequest,
-  type Head,
+  type ExportState,
   type Instant,
-  type Latest,
+  type LatestPointer,
   type PageEntry,
   type Run,
   type RunId,
@@ -44,12 +44,12 @@ export function anExportRequest(overrides: Partial<ExportRequest> = {}): ExportR
 
 export function someLimits(overrides: Partial<RunLimits> = {}): RunLimits {
   return {
-    turnsPerExecution: 2_000,
+    iterationsPerExecution: 2_000,
     pagesPerInvocation: 1,
-    cursorRestarts: 1,
-    shortWaitSeconds: 10,
-    longestWaitSeconds: 86_400,
-    waitsInARow: 5,
+    maxCursorRestarts: 1,
+    maxInlineWaitSeconds: 10,
+    maxRetryAfterSeconds: 86_400,
+    maxConsecutiveWaits: 5,
     ...overrides,
   };
 }
@@ -74,7 +74,7 @@ export function aRun(overrides: Partial<Run> = {}): Run {
     startedAt: at('2026-11-20T02:00:00Z'),
     startedBy: `execution-${randomBytes(6).toString('hex')}`,
     execution: `execution-${randomBytes(6).toString('hex')}`,
-    segment: 1,
+    executionNumber: 1,
     cursorRestarts: 0,
     ...overrides,
   };
@@ -104,7 +104,7 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
 }
 
 /** A head of version 1 with nothing active; name the export to tie it to a run. */
-export function aHead(overrides: Partial<Head> = {}): Head {
+export function aHead(overrides: Partial<ExportState> = {}): ExportState {
   return { export: anExportName(), version: 1, sequence: 0, ...overrides };
 }
 
@@ -164,7 +164,7 @@ export function aPageEntry(overrides: Partial<PageEntry> = {}): PageEntry {
     nextCursor: aCursor(),
     serviceTime: at('2026-11-20T02:00:01Z'),
     loggedAt: at('2026-11-20T02:00:02.345Z'),
-    timing: { askedAt: at('2026-11-20T02:00:01.250Z'), latencyMs: 480 },
+    timing: { requestedAt: at('2026-11-20T02:00:01.250Z'), latencyMs: 480 },
     totals: { reports: reports === null ? null : reports * identity.page, bytes: bytes * identity.page },
     cycle: null,
     repeats: false,
@@ -172,7 +172,7 @@ export function aPageEntry(overrides: Partial<PageEntry> = {}): PageEntry {
   };
 }
 
-export function aLatest(overrides: Partial<Latest> = {}): Latest {
+export function aLatest(overrides: Partial<LatestPointer> = {}): LatestPointer {
   const exportName = overrides.export ?? anExportName();
   const run = overrides.run ?? aRunId();
   return {

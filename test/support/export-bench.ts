@@ -3,8 +3,8 @@
  * and those it continues in.
  */
 
-import type { ExportDefinition, Head, RunLimits } from '../../lib/core/model.ts';
-import type { ExportEvent, PageLog, RunHistory, StepNeeds, Surroundings } from '../../lib/core/ports.ts';
+import type { ExportDefinition, ExportState, RunLimits } from '../../lib/core/model.ts';
+import type { ExportEvent, PageLog, RunHistory, Runtime, StepDependencies } from '../../lib/core/ports.ts';
 import {
   type ExecutionEnd,
   type ExecutionStart,
@@ -32,7 +32,7 @@ export interface BenchOptions {
 }
 
 export interface Bench {
-  readonly needs: StepNeeds;
+  readonly deps: StepDependencies;
   readonly store: MemoryStore;
   readonly log: PageLog & RunHistory;
   readonly service: ScriptedService;
@@ -49,7 +49,7 @@ export interface Bench {
   execute(start: ExecutionStart): Promise<ExecutionEnd>;
   /** The same store, log and clock with another service or definition. */
   with(options: BenchOptions): Bench;
-  head(): Promise<Head>;
+  head(): Promise<ExportState>;
   manifest(key: string): Manifest;
 }
 
@@ -86,7 +86,7 @@ export function anExportBench(options: BenchOptions = {}, kept?: Kept): Bench {
   const events: ExportEvent[] = [];
   const slept: number[] = [];
   const running = new Set<string>();
-  const surroundings: Surroundings = {
+  const runtime: Runtime = {
     now: () => clock.now,
     sleep: async (ms) => {
       slept.push(ms);
@@ -103,18 +103,18 @@ export function anExportBench(options: BenchOptions = {}, kept?: Kept): Bench {
     limits: someLimits(options.limits),
     ...options.definition,
   });
-  const needs: StepNeeds = {
+  const deps: StepDependencies = {
     definition,
     service,
     store,
     log,
     executions: { isRunning: async (execution) => running.has(execution) },
-    surroundings,
+    runtime,
     emit: (event) => events.push(event),
   };
-  const execute = (start: ExecutionStart) => interpretExecution(needs, start, { pauseSeconds: 0 });
+  const execute = (start: ExecutionStart) => interpretExecution(deps, start, { pauseSeconds: 0 });
   return {
-    needs,
+    deps,
     store,
     log,
     service,
@@ -134,7 +134,7 @@ export function anExportBench(options: BenchOptions = {}, kept?: Kept): Bench {
     with: (changed) =>
       anExportBench({ ...options, ...changed }, { store, log: changed.log ?? log, clock, name: definition.name }),
     async head() {
-      const head = await log.head(definition.name);
+      const head = await log.exportState(definition.name);
       if (head === undefined) throw new Error('no head was written');
       return head;
     },

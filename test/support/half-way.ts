@@ -5,8 +5,8 @@
 
 import { expect } from 'vitest';
 import { errorNames } from '../../lib/core/errors.ts';
-import { asCursor, type Instant, type Latest } from '../../lib/core/model.ts';
-import type { PageLog, PageStore, StepNeeds } from '../../lib/core/ports.ts';
+import { asCursor, type Instant, type LatestPointer } from '../../lib/core/model.ts';
+import type { PageLog, PageStore, StepDependencies } from '../../lib/core/ports.ts';
 import { filterSince } from '../../lib/core/settings/filter.ts';
 import { type ExecutionEnd, interpretExecution } from '../../lib/local/interpreter.ts';
 import { anExportDefinition, anExportRequest, at, collect, sha256Of } from './builders.ts';
@@ -38,12 +38,12 @@ const starts: readonly Instant[] = [since, at('1970-01-01T00:00:00Z')];
 const service = scriptedService(someReports(9));
 
 let random = 0;
-const needsOf = (parts: Pick<HalfWay, 'store' | 'log'>): StepNeeds => ({
+const needsOf = (parts: Pick<HalfWay, 'store' | 'log'>): StepDependencies => ({
   definition,
   service,
   ...parts,
   executions: { isRunning: async () => false },
-  surroundings: {
+  runtime: {
     now: () => Date.UTC(2026, 10, 20, 2) + random * 1_000,
     sleep: async () => {},
     randomHex: (length) => {
@@ -119,7 +119,7 @@ async function expectHonest(halfWay: HalfWay, before: ReadonlyMap<string, Buffer
     return;
   }
   expect(newManifests).toEqual([end.result.manifest]);
-  expect((JSON.parse(String(latest)) as Latest).manifest).toBe(end.result.manifest);
+  expect((JSON.parse(String(latest)) as LatestPointer).manifest).toBe(end.result.manifest);
   await expectTrue(halfWay, JSON.parse(String(objects.get(end.result.manifest))) as Manifest, objects);
 }
 

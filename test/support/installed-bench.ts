@@ -1,10 +1,10 @@
 /** An export bench as an operator's commands see it: in memory, with nothing scheduled and nothing that held it up. */
 
-import type { InstalledExport, Setback } from '../../lib/core/operations/deployment.ts';
+import type { DeployedExport, Incident } from '../../lib/core/operations/deployment.ts';
 import type { Bench } from './export-bench.ts';
 
-export function installedBench(bench: Bench, setbacks: readonly Setback[] = []): InstalledExport {
-  const { definition, executions } = bench.needs;
+export function installedBench(bench: Bench, incidents: readonly Incident[] = []): DeployedExport {
+  const { definition, executions } = bench.deps;
   return {
     name: definition.name,
     definition,
@@ -14,7 +14,7 @@ export function installedBench(bench: Bench, setbacks: readonly Setback[] = []):
       cursorIn: 'query',
       keySource: 'a test',
       connect: async () => ({
-        fetchPage: (...request) => bench.needs.service.fetchPage(...request),
+        fetchPage: (...request) => bench.deps.service.fetchPage(...request),
         [Symbol.asyncDispose]: async () => {},
       }),
     },
@@ -22,10 +22,10 @@ export function installedBench(bench: Bench, setbacks: readonly Setback[] = []):
     log: bench.log,
     executions,
     nextStart: async () => ({ kind: 'by-hand' }),
-    async *setbacks() {
-      yield* setbacks;
+    async *incidents() {
+      yield* incidents;
     },
-    lastSetback: async () => setbacks.at(-1),
+    lastIncident: async () => incidents.at(-1),
     start: async () => {
       throw new Error('a bench is started by itself');
     },

@@ -129,7 +129,7 @@ function answerAsS3(
     response.end(listingOf(objects, path.replace(/\/$/, ''), searchParams));
     return;
   }
-  const standing = objects.get(path);
+  const existing = objects.get(path);
   const refuse = (status: number, code: string) => {
     // Chunked, as S3 says to a HEAD as well: with no length at all the connection would have to end.
     response.writeHead(status, { 'content-type': 'application/xml', 'transfer-encoding': 'chunked' });
@@ -138,8 +138,8 @@ function answerAsS3(
   if (method === 'PUT') {
     const mayWrite =
       headers['if-none-match'] === '*'
-        ? standing === undefined
-        : headers['if-match'] === undefined || (standing !== undefined && etag(standing) === headers['if-match']);
+        ? existing === undefined
+        : headers['if-match'] === undefined || (existing !== undefined && etag(existing) === headers['if-match']);
     if (!mayWrite) {
       refuse(412, 'PreconditionFailed');
       return;
@@ -153,21 +153,21 @@ function answerAsS3(
     response.end();
     return;
   }
-  if (standing === undefined) {
+  if (existing === undefined) {
     refuse(404, 'NoSuchKey');
     return;
   }
-  const { 'x-amz-checksum-sha256': checksum, ...said } = standing.headers;
+  const { 'x-amz-checksum-sha256': checksum, ...said } = existing.headers;
   response.writeHead(200, {
     ...said,
     // Of what was sent with one, and for who asks.
     ...(checksum !== undefined && headers['x-amz-checksum-mode'] === 'ENABLED'
       ? { 'x-amz-checksum-sha256': checksum, 'x-amz-checksum-type': 'FULL_OBJECT' }
       : {}),
-    etag: etag(standing),
-    'content-length': standing.body.length,
+    etag: etag(existing),
+    'content-length': existing.body.length,
   });
-  response.end(method === 'HEAD' ? undefined : standing.body);
+  response.end(method === 'HEAD' ? undefined : existing.body);
 }
 
 const etag = ({ body }: StoredObject) => `"${createHash('md5').update(body).digest('hex')}"`;

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ExportError } from '../../lib/core/errors.ts';
-import type { Head, PageEntry, StoredPage } from '../../lib/core/model.ts';
+import type { ExportState, PageEntry, StoredPage } from '../../lib/core/model.ts';
 import type { PageLog, PageStore, RunHistory, StoreReader } from '../../lib/core/ports.ts';
 import { sequenceOfPointer } from '../../lib/core/storage/stored-records.ts';
 
@@ -33,7 +33,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
       const chunks: Uint8Array[] = [];
       for await (const chunk of fetched.body) chunks.push(chunk);
       const body = Buffer.concat(chunks);
-      await fetched.turn;
+      await fetched.predecessorStored;
       const existing = facts.get(key);
       if (existing !== undefined) return { stored: false, page: existing };
       const sha256 = createHash('sha256').update(body).digest('hex');
@@ -69,10 +69,10 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
       const claimed = () => sequenceOfPointer(objects.get(key) ?? '');
       crash('before latest is written');
       for (let denied = -1; ; ) {
-        const standing = claimed();
-        if (standing <= latest.sequence || standing === denied) break;
-        if (await hasBegun(standing)) return;
-        denied = standing;
+        const existing = claimed();
+        if (existing <= latest.sequence || existing === denied) break;
+        if (await hasBegun(existing)) return;
+        denied = existing;
       }
       objects.set(key, JSON.stringify(latest));
       crash('after latest is written');
@@ -92,18 +92,18 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
 }
 
 export function createMemoryLog(crash: CrashPoint = () => {}): PageLog & RunHistory {
-  const heads = new Map<string, Head>();
+  const exportStates = new Map<string, ExportState>();
   const runs = new Map<string, PageEntry[]>();
   const entriesOf = ({ export: name, run }: { export: string; run: string }) =>
     runs.get(JSON.stringify([name, run])) ?? [];
   return {
-    async head(exportName) {
-      return structuredClone(heads.get(exportName));
+    async exportState(exportName) {
+      return structuredClone(exportStates.get(exportName));
     },
-    async replaceHead(head) {
+    async replaceState(head) {
       crash('before the head is replaced');
-      if ((heads.get(head.export)?.version ?? 0) !== head.version - 1) return false;
-      heads.set(head.export, structuredClone(head));
+      if ((exportStates.get(head.export)?.version ?? 0) !== head.version - 1) return false;
+      exportStates.set(head.export, structuredClone(head));
       crash('after the head is replaced');
       return true;
     },

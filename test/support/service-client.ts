@@ -63,7 +63,7 @@ export async function readPage(page: FetchedPage | Promise<FetchedPage>): Promis
 }
 
 /** For `expect.poll`: what a busy machine may need, and looks often enough that a quick one does not wait. */
-export const patiently = { timeout: 10_000, interval: 5 };
+export const backoff = { timeout: 10_000, interval: 5 };
 
 /** The ExportError that `act` fails with; it holds the key nowhere, in no writing we know of. */
 export async function failureOf(act: Promise<unknown>): Promise<ExportError> {

@@ -10,7 +10,7 @@ export interface VirtualClock extends Clock {
 }
 
 /** The longest that a timer of Node's can run. */
-const longestTimerMs = 2 ** 31 - 1;
+const maxTimerMs = 2 ** 31 - 1;
 
 export function aVirtualClock(): VirtualClock {
   let now = 0;
@@ -18,7 +18,7 @@ export function aVirtualClock(): VirtualClock {
   return {
     now: () => now,
     sleep(ms, signal) {
-      if (ms > longestTimerMs) throw new RangeError(`no timer runs for ${ms} ms`);
+      if (ms > maxTimerMs) throw new RangeError(`no timer runs for ${ms} ms`);
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       const sleeper = { due: now + ms, wake: resolve };
       sleepers.add(sleeper);

@@ -3,16 +3,16 @@
  * each of its facts, and the partition key is the export's name, by which permissions can be drawn.
  *
  * The one exception is the filter of a request. It is any JSON at all, and a table keeps neither the order of its names
- * nor an empty one nor every number; so it is kept as text. Beside it all stands the seal of the value as the core knows
+ * nor an empty one nor every number; so it is kept as text. Beside it all stands the checksum of the value as the core knows
  * it, which does not mind in which order a table gives attributes back.
  */
 
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
-import { asRunId, type Head, type JsonObject, type PageEntry, type RunId } from '../../core/model.ts';
+import { asRunId, type ExportState, type JsonObject, type PageEntry, type RunId } from '../../core/model.ts';
 import type { RunRef } from '../../core/ports.ts';
-import type { Sealed } from '../../core/storage/stored-records.ts';
-import { sealOf } from '../../core/storage/stored-records.ts';
+import type { Checksummed } from '../../core/storage/stored-records.ts';
+import { checksumOf } from '../../core/storage/stored-records.ts';
 
 export type Item = Record<string, AttributeValue>;
 
@@ -22,7 +22,7 @@ export interface ItemKey {
   readonly sk: string;
 }
 
-export const headKey = (exportName: string): ItemKey => ({ pk: exportName, sk: 'head' });
+export const stateKey = (exportName: string): ItemKey => ({ pk: exportName, sk: 'state' });
 
 /** What the `sk` of every page begins with, and what comes behind all of those. */
 export const runsPrefix = 'run#';
@@ -49,21 +49,21 @@ export function pageInKey(run: Pick<RunRef, 'run'>, sk: string | undefined): num
 }
 
 /** `writeToken` is this write's own: by it a repetition recognises what it has written itself. */
-export function headItem(head: Head, writeToken: string): Item {
+export function stateItem(head: ExportState, writeToken: string): Item {
   const { active, watermark } = head;
   return itemOf({
-    ...headKey(head.export),
+    ...stateKey(head.export),
     ...head,
     active: active && { ...active, request: flat(active.request) },
     watermark: watermark && flat(watermark),
-    seal: sealOf(head),
+    checksum: checksumOf(head),
     writeToken,
   });
 }
 
 /** `expiresAt` in seconds since the epoch: when the table may drop the item. */
 export function pageItem(entry: PageEntry, expiresAt: number): Item {
-  return itemOf({ ...pageItemKey(entry), ...entry, seal: sealOf(entry), expiresAt });
+  return itemOf({ ...pageItemKey(entry), ...entry, checksum: checksumOf(entry), expiresAt });
 }
 
 export function keyItem(key: ItemKey): Item {
@@ -71,15 +71,15 @@ export function keyItem(key: ItemKey): Item {
 }
 
 /** What the item says is a head, to be looked at. @throws where it cannot be one */
-export function headIn(item: Item): Sealed {
-  const { pk: _pk, sk: _sk, writeToken: _token, seal, ...head } = unmarshall(item);
+export function stateIn(item: Item): Checksummed {
+  const { pk: _pk, sk: _sk, writeToken: _token, checksum, ...head } = unmarshall(item);
   const { active, watermark } = head;
   const value = {
     ...head,
     ...(active && { active: { ...active, request: whole(active.request) } }),
     ...(watermark && { watermark: whole(watermark) }),
   };
-  return { value, seal };
+  return { value, checksum };
 }
 
 function flat<Filtered extends { readonly filter: JsonObject }>(value: Filtered) {
@@ -96,9 +96,9 @@ export function writeTokenOf(item: Item): string | undefined {
 }
 
 /** What the item says is a page's entry, to be looked at. @throws where it cannot be one */
-export function entryIn(item: Item): Sealed {
-  const { pk: _pk, sk: _sk, expiresAt: _expires, seal, ...value } = unmarshall(item);
-  return { value, seal };
+export function entryIn(item: Item): Checksummed {
+  const { pk: _pk, sk: _sk, expiresAt: _expires, checksum, ...value } = unmarshall(item);
+  return { value, checksum };
 }
 
 function itemOf(values: Readonly<Record<string, unknown>>): Item {

@@ -15,14 +15,11 @@ import {
   QueryCommand,
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
-import type { PageLog, RunHistory, RunRef, Surroundings } from '../../core/ports.ts';
-import { openEntry, openHead, type Place } from '../../core/storage/stored-records.ts';
+import type { PageLog, RunHistory, RunRef, Runtime } from '../../core/ports.ts';
+import { openEntry, openState, type Place } from '../../core/storage/stored-records.ts';
 import {
   behindRuns,
   entryIn,
-  headIn,
-  headItem,
-  headKey,
   type Item,
   type ItemKey,
   keyItem,
@@ -32,6 +29,9 @@ import {
   pagesPrefix,
   runInKey,
   runsPrefix,
+  stateIn,
+  stateItem,
+  stateKey,
   writeTokenOf,
 } from './items.ts';
 
@@ -39,7 +39,7 @@ export interface DynamoPageLogOptions {
   readonly client: DynamoDBClient;
   /** Keys `pk` and `sk`, both strings; time to live on `expiresAt`. */
   readonly table: string;
-  readonly surroundings: Pick<Surroundings, 'now' | 'randomHex'>;
+  readonly runtime: Pick<Runtime, 'now' | 'randomHex'>;
   /** How long page entries are kept; the manifest outlives them. Heads stay. */
   readonly retentionDays?: number;
 }
@@ -49,7 +49,7 @@ const batchSize = 500;
 
 /** A page log in `table`, which must be there. Needs GetItem, PutItem and Query on it. */
 export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & RunHistory {
-  const { client, table, surroundings, retentionDays = 400 } = options;
+  const { client, table, runtime, retentionDays = 400 } = options;
   const get = async (key: ItemKey): Promise<Item | undefined> => {
     const command = new GetItemCommand({ TableName: table, Key: keyItem(key), ConsistentRead: true });
     return (await client.send(command)).Item;
@@ -59,7 +59,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
   const putIf = async (
     key: ItemKey,
     put: Pick<PutItemCommandInput, 'Item' | 'ConditionExpression' | 'ExpressionAttributeValues'>,
-  ): Promise<{ readonly written: boolean; readonly standing?: Item | undefined }> => {
+  ): Promise<{ readonly written: boolean; readonly existing?: Item | undefined }> => {
     try {
       await client.send(
         new PutItemCommand({ TableName: table, ReturnValuesOnConditionCheckFailure: 'ALL_OLD', ...put }),
@@ -68,7 +68,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
     } catch (error) {
       if (!(error instanceof ConditionalCheckFailedException)) throw error;
       // Not every endpoint returns the item that it is asked for.
-      return { written: false, standing: error.Item ?? (await get(key)) };
+      return { written: false, existing: error.Item ?? (await get(key)) };
     }
   };
 
@@ -85,8 +85,8 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
 
   const place: Place = {
     name: `table ${table}`,
-    mendHead: (exportName) =>
-      `put the item back (pk ${exportName}, sk ${headKey(exportName).sk}), as point-in-time recovery has it, or delete it ` +
+    repairState: (exportName) =>
+      `put the item back (pk ${exportName}, sk ${stateKey(exportName).sk}), as point-in-time recovery has it, or delete it ` +
       'and set since.initial to where the next run is to start',
   };
   const entryAt = ({ export: exportName, run }: RunRef, item: Item) =>
@@ -108,13 +108,13 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
   };
 
   return {
-    async head(exportName) {
-      const item = await get(headKey(exportName));
-      return item && openHead(exportName, place, () => headIn(item));
+    async exportState(exportName) {
+      const item = await get(stateKey(exportName));
+      return item && openState(exportName, place, () => stateIn(item));
     },
 
-    async replaceHead(head) {
-      const token = surroundings.randomHex(32);
+    async replaceState(head) {
+      const token = runtime.randomHex(32);
       const condition =
         head.version === 1
           ? { ConditionExpression: 'attribute_not_exists(pk)' }
@@ -122,18 +122,18 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
               ConditionExpression: 'version = :before',
               ExpressionAttributeValues: { ':before': { N: String(head.version - 1) } },
             };
-      const { written, standing } = await putIf(headKey(head.export), { Item: headItem(head, token), ...condition });
-      return written || (standing !== undefined && writeTokenOf(standing) === token);
+      const { written, existing } = await putIf(stateKey(head.export), { Item: stateItem(head, token), ...condition });
+      return written || (existing !== undefined && writeTokenOf(existing) === token);
     },
 
     async append(entry) {
-      const expiresAt = Math.floor(surroundings.now() / 1_000) + retentionDays * 86_400;
-      const { written, standing } = await putIf(pageItemKey(entry), {
+      const expiresAt = Math.floor(runtime.now() / 1_000) + retentionDays * 86_400;
+      const { written, existing } = await putIf(pageItemKey(entry), {
         Item: pageItem(entry, expiresAt),
         ConditionExpression: 'attribute_not_exists(pk)',
       });
       if (written) return entry;
-      if (standing !== undefined) return entryAt(entry, standing);
+      if (existing !== undefined) return entryAt(entry, existing);
       throw new Error(
         `Page ${entry.page} of run ${entry.run} was in the page log ${table} and is gone; it is tried again for a while`,
       );

@@ -2,33 +2,33 @@
 
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { systemRuntime } from '../../core/clock.ts';
-import type { StepNeeds } from '../../core/ports.ts';
+import type { StepDependencies } from '../../core/ports.ts';
 import type { readFunctionEnvironment } from '../../core/settings/environment.ts';
 import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
-import { sdkSettings } from '../sdk-config.ts';
+import { sdkConfig } from '../sdk-config.ts';
 import type { Telemetry } from './telemetry.ts';
 
 /** The variables that {@link stepNeeds} is made from. */
 export const stepVariables = ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
 
 /** What every step needs; S3 and the service are for those who use them. */
-type CommonNeeds = Pick<StepNeeds, 'definition' | 'log' | 'surroundings' | 'emit'>;
+type CommonDependencies = Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>;
 
 type StepSettings = ReturnType<typeof readFunctionEnvironment<(typeof stepVariables)[number]>>;
 
 /** From here on, `telemetry` is about the export. */
-export function stepNeeds(settings: StepSettings, telemetry: Telemetry): CommonNeeds {
+export function stepDependencies(settings: StepSettings, telemetry: Telemetry): CommonDependencies {
   const definition = exportDefinition(settings.EXPORT_SETTINGS, sourceOf(settings.SERVICE_SETTINGS.baseUrl));
   telemetry.about(settings.DEPLOYMENT_NAME, definition.name);
   return {
     definition,
     log: createDynamoPageLog({
-      client: new DynamoDBClient(sdkSettings),
+      client: new DynamoDBClient(sdkConfig),
       table: settings.TABLE_NAME,
-      surroundings: systemRuntime,
+      runtime: systemRuntime,
     }),
-    surroundings: systemRuntime,
+    runtime: systemRuntime,
     emit: telemetry.emit,
   };
 }

@@ -8,11 +8,11 @@ import { ExportError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
 import type { ServiceSettings } from '../../core/settings/settings.ts';
 
-export interface FetchTime extends Disposable {
+export interface InvocationDeadline extends Disposable {
   /** Aborts when only the time to store is left; its reason is a ServiceUnavailableError. */
   readonly signal: AbortSignal;
   /** Until when Retry-Afters may be waited out, so that a whole request still fits in behind; since the epoch. */
-  readonly patientUntil: number;
+  readonly retryAfterDeadline: number;
   /** Whether a whole request still fits in, and the storing of two pages: its own waits for that of the one before. */
   readonly hasTime: () => boolean;
 }
@@ -21,12 +21,12 @@ export interface FetchTime extends Disposable {
 const storingMs = (bytes: number): number => 30_000 + (bytes / (20 * 1024 * 1024)) * 1_000;
 
 /** To be disposed of when the page is fetched and stored, or its timer would outlive it. */
-export function fetchTime(
+export function startInvocationDeadline(
   remainingMs: number,
   { totalTimeout, maxPageBytes }: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>,
   label: string,
   { now, sleep }: Clock,
-): FetchTime {
+): InvocationDeadline {
   const startedAt = now();
   const fetchingMs = remainingMs - Math.min(storingMs(maxPageBytes), remainingMs / 2);
   const controller = new AbortController();
@@ -42,7 +42,7 @@ export function fetchTime(
   sleep(fetchingMs, done.signal).then(runOut, () => {});
   return {
     signal: controller.signal,
-    patientUntil: startedAt + Math.max(0, fetchingMs - totalTimeout),
+    retryAfterDeadline: startedAt + Math.max(0, fetchingMs - totalTimeout),
     hasTime: () => now() <= startedAt + fetchingMs - totalTimeout - storingMs(maxPageBytes),
     [Symbol.dispose]: () => done.abort(),
   };

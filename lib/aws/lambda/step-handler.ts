@@ -33,11 +33,11 @@ export function stepHandler<Outcome>(
   return async (event, context) => {
     telemetry.begin({ execution: event?.execution, request: context.awsRequestId });
     try {
-      mustBeStepEvent(event);
+      assertStepEvent(event);
       step ??= assemble(telemetry);
       return await step(event, context);
     } catch (error) {
-      giveName(error);
+      nameFromCode(error);
       telemetry.failed(error, turnIn(event?.input));
       throw error;
     } finally {
@@ -46,7 +46,7 @@ export function stepHandler<Outcome>(
   };
 }
 
-function mustBeStepEvent(event: Partial<StepEvent> | undefined): void {
+function assertStepEvent(event: Partial<StepEvent> | undefined): void {
   if (typeof event?.execution === 'string' && event.execution !== '') return;
   throw new ExportError(
     'ConfigurationError',
@@ -56,7 +56,7 @@ function mustBeStepEvent(event: Partial<StepEvent> | undefined): void {
 }
 
 /** To Node a connection that fails is just an Error, with a code; but only the name is shown in an execution's history. */
-function giveName(error: unknown): void {
+function nameFromCode(error: unknown): void {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return;
   if (error.name === 'Error' || error.name === 'AggregateError') error.name = error.code;
 }

@@ -2,10 +2,10 @@
 
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import type { Environment } from '../lambda/step-handler.ts';
-import { sdkSettingsForBodies } from '../sdk-config.ts';
+import { sdkConfigForBodies } from '../sdk-config.ts';
 
 /** An endpoint of its own, as a local one has, is found by the SDK; a bucket is no host name there, but part of the path. */
-export function createS3Client(env: Environment, settings: S3ClientConfig = sdkSettingsForBodies): S3Client {
+export function createS3Client(env: Environment, settings: S3ClientConfig = sdkConfigForBodies): S3Client {
   const endpoint = URL.parse(env.AWS_ENDPOINT_URL_S3 || env.AWS_ENDPOINT_URL || '');
   return new S3Client({
     ...settings,

@@ -2,9 +2,9 @@
 
 import { Readable } from 'node:stream';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
-import type { Latest } from '../../core/model.ts';
-import { mostPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
-import { type Chance, isContended, isMissing, pause, refusedLook, type S3Object } from './objects.ts';
+import type { LatestPointer } from '../../core/model.ts';
+import { maxPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
+import { accessDenied, type Chance, isConflict, isMissing, pause, type S3Object } from './objects.ts';
 
 /** Finishing runs of one export are few; losing more races than this means that something else is wrong. */
 const attempts = 30;
@@ -16,15 +16,15 @@ const attempts = 30;
  */
 export async function replaceLatest(
   object: S3Object,
-  latest: Latest,
+  latest: LatestPointer,
   hasBegun: (sequence: number) => Promise<boolean>,
-  surroundings: Chance,
+  runtime: Chance,
 ): Promise<void> {
   const { client, ...place } = object;
   for (let tries = 1; ; tries += 1) {
-    const standing = await readPointer(object);
+    const existing = await readPointer(object);
     // Asked only now: a run that published this pointer had begun before it did.
-    if (standing !== undefined && standing.sequence > latest.sequence && (await hasBegun(standing.sequence))) return;
+    if (existing !== undefined && existing.sequence > latest.sequence && (await hasBegun(existing.sequence))) return;
     try {
       await client.send(
         new PutObjectCommand({
@@ -32,14 +32,14 @@ export async function replaceLatest(
           Body: `${JSON.stringify(latest, null, 2)}\n`,
           ContentType: 'application/json',
           ChecksumAlgorithm: 'SHA256',
-          ...(standing === undefined ? { IfNoneMatch: '*' } : { IfMatch: standing.etag }),
+          ...(existing === undefined ? { IfNoneMatch: '*' } : { IfMatch: existing.etag }),
         }),
       );
       return;
     } catch (error) {
       // Changed since it was read, or gone.
-      if (!(isContended(error) || isMissing(error)) || tries === attempts) throw error;
-      await pause(tries, surroundings);
+      if (!(isConflict(error) || isMissing(error)) || tries === attempts) throw error;
+      await pause(tries, runtime);
     }
   }
 }
@@ -47,13 +47,13 @@ export async function replaceLatest(
 async function readPointer({ client, ...place }: S3Object) {
   try {
     const { Body, ETag: etag, ContentLength = 0 } = await client.send(new GetObjectCommand(place));
-    if (ContentLength <= mostPointerBytes) {
+    if (ContentLength <= maxPointerBytes) {
       return { etag, sequence: sequenceOfPointer((await Body?.transformToString()) ?? '') };
     }
     if (Body instanceof Readable) Body.destroy();
     return { etag, sequence: 0 };
   } catch (error) {
     if (isMissing(error)) return undefined;
-    throw refusedLook(error, place) ?? error;
+    throw accessDenied(error, place) ?? error;
   }
 }

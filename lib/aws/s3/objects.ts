@@ -13,7 +13,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../../core/errors.ts';
-import type { ListedObject, Surroundings } from '../../core/ports.ts';
+import type { ListedObject, Runtime } from '../../core/ports.ts';
 import type { Metadata } from './page-metadata.ts';
 import type { Spooled } from './spool.ts';
 
@@ -24,24 +24,24 @@ export interface S3Object {
 }
 
 /** For tokens that no other attempt has, and for pauses. */
-export type Chance = Pick<Surroundings, 'sleep' | 'randomHex'>;
+export type Chance = Pick<Runtime, 'sleep' | 'randomHex'>;
 
 /** What is known of an object without its bytes. */
-export type Standing = Pick<
+export type Existing = Pick<
   HeadObjectCommandOutput,
   'Metadata' | 'ContentLength' | 'ETag' | 'ChecksumSHA256' | 'ChecksumType'
 >;
 
 /** Up to this size one PutObject; larger ones in parts of it. (lanes + 1) × part size is the memory they take. */
 const partBytes = 8 * 1024 * 1024;
-const lanes = 4;
-const mostParts = 10_000;
+const concurrency = 4;
+const maxParts = 10_000;
 
 /**
  * Taken (412), or another is just taking it (409): for either, look who it was. NoSuchUpload is what a completion meets
  * that the SDK repeats because the answer to the first was lost.
  */
-const contended: ReadonlySet<string> = new Set(['PreconditionFailed', 'ConditionalRequestConflict', 'NoSuchUpload']);
+const conflicting: ReadonlySet<string> = new Set(['PreconditionFailed', 'ConditionalRequestConflict', 'NoSuchUpload']);
 const attempts = 6;
 const firstPauseMs = 50;
 
@@ -56,16 +56,16 @@ export async function createObject(
   { client, ...place }: S3Object,
   body: Spooled,
   { contentType, metadata }: { readonly contentType: string; readonly metadata: Metadata },
-  surroundings: Chance,
-): Promise<Standing & { readonly ours: boolean }> {
-  const attempt = surroundings.randomHex(32);
+  runtime: Chance,
+): Promise<Existing & { readonly ours: boolean }> {
+  const attempt = runtime.randomHex(32);
   const Metadata = { ...metadata, attempt };
   for (let tries = 1; ; tries += 1) {
     try {
       const { ETag } = await new Upload({
         client,
-        queueSize: lanes,
-        partSize: Math.max(partBytes, Math.ceil(body.bytes / mostParts)),
+        queueSize: concurrency,
+        partSize: Math.max(partBytes, Math.ceil(body.bytes / maxParts)),
         leavePartsOnError: false,
         params: {
           ...place,
@@ -81,11 +81,11 @@ export async function createObject(
       }).done();
       return { ours: true, Metadata, ContentLength: body.bytes, ETag };
     } catch (error) {
-      if (!nameIn(error, contended)) throw error;
-      const standing = await headObject({ client, ...place });
-      if (standing !== undefined) return { ...standing, ours: standing.Metadata?.attempt === attempt };
+      if (!nameIn(error, conflicting)) throw error;
+      const existing = await headObject({ client, ...place });
+      if (existing !== undefined) return { ...existing, ours: existing.Metadata?.attempt === attempt };
       if (tries === attempts) throw error;
-      await pause(tries, surroundings);
+      await pause(tries, runtime);
     }
   }
 }
@@ -93,12 +93,12 @@ export async function createObject(
 const missing: ReadonlySet<string> = new Set(['NotFound', 'NoSuchKey']);
 
 /** @throws ConfigurationError where S3 does not let us look */
-export async function headObject({ client, ...place }: S3Object): Promise<Standing | undefined> {
+export async function headObject({ client, ...place }: S3Object): Promise<Existing | undefined> {
   try {
     return await client.send(new HeadObjectCommand({ ...place, ChecksumMode: 'ENABLED' }));
   } catch (error) {
     if (isMissing(error)) return undefined;
-    throw refusedLook(error, place) ?? error;
+    throw accessDenied(error, place) ?? error;
   }
 }
 
@@ -109,7 +109,7 @@ export async function readObject({ client, ...place }: S3Object): Promise<AsyncI
     return Body instanceof Readable ? Body : undefined;
   } catch (error) {
     if (isMissing(error)) return undefined;
-    throw refusedLook(error, place) ?? error;
+    throw accessDenied(error, place) ?? error;
   }
 }
 
@@ -118,7 +118,7 @@ export async function readObject({ client, ...place }: S3Object): Promise<AsyncI
  * S3 has checked and kept it. Of what came in parts it has none of the whole; not every server says so by the type.
  */
 export function hasOtherBytes(
-  { ChecksumSHA256: checksum, ChecksumType: type }: Standing,
+  { ChecksumSHA256: checksum, ChecksumType: type }: Existing,
   { bytes, sha256 }: Pick<Spooled, 'bytes' | 'sha256'>,
 ): boolean {
   if (checksum === undefined || checksum.includes('-')) return false;
@@ -132,12 +132,12 @@ export function isMissing(error: unknown): boolean {
   return nameIn(error, missing);
 }
 
-export function isContended(error: unknown): boolean {
-  return nameIn(error, contended);
+export function isConflict(error: unknown): boolean {
+  return nameIn(error, conflicting);
 }
 
 /** The error for a 403 to a look, whose answer says nothing by itself; undefined for any other. */
-export function refusedLook(cause: unknown, { Bucket, Key }: Omit<S3Object, 'client'>): ExportError | undefined {
+export function accessDenied(cause: unknown, { Bucket, Key }: Omit<S3Object, 'client'>): ExportError | undefined {
   const { $metadata: answer } = cause as { $metadata?: { httpStatusCode?: number } };
   if (answer?.httpStatusCode !== 403) return undefined;
   return new ExportError(
@@ -173,7 +173,7 @@ export async function* listObjects(
   do {
     const command = new ListObjectsV2Command({ Bucket, Prefix: prefix, ContinuationToken: next });
     const listed = await client.send(command).catch((error: unknown) => {
-      throw refusedLook(error, { Bucket, Key: prefix }) ?? error;
+      throw accessDenied(error, { Bucket, Key: prefix }) ?? error;
     });
     for (const { Key: key = '', Size: bytes = 0, ETag } of listed.Contents ?? []) {
       yield { key, bytes, revision: revisionOf(ETag) };

@@ -6,17 +6,17 @@
  */
 
 import { createHash } from 'node:crypto';
-import { asCursor, asRunId, type Continuation, type Instant, type PageFacts } from '../../core/model.ts';
-import { openFacts, sealOf } from '../../core/storage/stored-records.ts';
+import { asCursor, asRunId, type Instant, type PageFacts, type StoredCursor } from '../../core/model.ts';
+import { checksumOf, openFacts } from '../../core/storage/stored-records.ts';
 
 export type Metadata = Readonly<Record<string, string>>;
 
 /** Two cursors and all the rest must fit into 2 KB. */
-const longestCursor = 800;
+const maxCursorLength = 800;
 
 /** Headers lose blanks at their ends and double ones within; what looks like an encoded word may be decoded on the way. */
 const travelsUnchanged = (value: string): boolean =>
-  value.length <= longestCursor && /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(value) && !value.includes('=?');
+  value.length <= maxCursorLength && /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(value) && !value.includes('=?');
 
 export function metadataOf(page: PageFacts): Metadata {
   const facts = { ...page, cursor: asCarried(page.cursor), nextCursor: asCarried(page.nextCursor) };
@@ -31,7 +31,7 @@ export function metadataOf(page: PageFacts): Metadata {
     // Said outright: metadata that lost its cursor on the way must not make this the last page.
     'last-page': String(facts.nextCursor === null),
     ...(facts.serviceTime === null ? {} : { 'service-time': facts.serviceTime }),
-    seal: sealOf(facts),
+    checksum: checksumOf(facts),
   };
 }
 
@@ -53,21 +53,21 @@ export function factsOf(key: string, metadata: Metadata): PageFacts {
     nextCursor,
     serviceTime: serviceTime as Instant | null,
   } satisfies PageFacts;
-  return openFacts(() => ({ value, seal: metadata.seal }));
+  return openFacts(() => ({ value, checksum: metadata.checksum }));
 }
 
 /** Whole where it comes back as it was, otherwise as its hash. */
-function asCarried(cursor: Continuation): Continuation {
+function asCarried(cursor: StoredCursor): StoredCursor {
   if (typeof cursor !== 'string' || travelsUnchanged(cursor)) return cursor;
   return { sha256: createHash('sha256').update(cursor).digest('hex') };
 }
 
-function cursorAs(name: string, cursor: Continuation): Metadata {
+function cursorAs(name: string, cursor: StoredCursor): Metadata {
   if (cursor === null) return {};
   return typeof cursor === 'string' ? { [name]: cursor } : { [`${name}-sha256`]: cursor.sha256 };
 }
 
-function cursorIn(metadata: Metadata, name: string): Continuation {
+function cursorIn(metadata: Metadata, name: string): StoredCursor {
   const whole = metadata[name];
   if (whole !== undefined) return asCursor(whole);
   const sha256 = metadata[`${name}-sha256`];

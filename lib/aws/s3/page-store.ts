@@ -14,13 +14,13 @@ import { replaceLatest } from './latest-pointer.ts';
 import {
   type Chance,
   createObject,
+  type Existing,
   hasOtherBytes,
   headObject,
   listObjects,
   readObject,
   revisionOf,
   type S3Object,
-  type Standing,
 } from './objects.ts';
 import { factsOf, metadataOf } from './page-metadata.ts';
 import { fileSpool, type Spool } from './spool.ts';
@@ -30,25 +30,25 @@ export interface S3PageStoreOptions {
   readonly bucket: string;
   /** What every key in the bucket begins with: empty, or with a slash at its end. Keys in the model come without it. */
   readonly prefix: string;
-  readonly surroundings: Chance;
+  readonly runtime: Chance;
   /** Where bodies wait for their upload; files in the system's temporary directory by default. */
   readonly spool?: Spool;
 }
 
 /** Needs GetObject, PutObject and AbortMultipartUpload on the keys, and ListBucket: without it S3 hides what is missing. */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
-  const { client, bucket, prefix, surroundings, spool = fileSpool(tmpdir()) } = options;
+  const { client, bucket, prefix, runtime, spool = fileSpool(tmpdir()) } = options;
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
 
-  const readPage = (key: string, standing: Standing): StoredPage => {
-    const facts = readFacts(key, standing);
-    const { ContentLength: bytes } = standing;
+  const readPage = (key: string, existing: Existing): StoredPage => {
+    const facts = readFacts(key, existing);
+    const { ContentLength: bytes } = existing;
     if (bytes !== facts.bytes) throw conflict(locate(key), `it has ${bytes} bytes, its metadata says ${facts.bytes}`);
-    if (hasOtherBytes(standing, facts)) throw conflict(locate(key), 'its bytes are not those its metadata tells of');
-    return { ...facts, revision: revisionOf(standing.ETag) };
+    if (hasOtherBytes(existing, facts)) throw conflict(locate(key), 'its bytes are not those its metadata tells of');
+    return { ...facts, revision: revisionOf(existing.ETag) };
   };
-  const readFacts = (key: string, { Metadata = {} }: Standing): PageFacts => {
+  const readFacts = (key: string, { Metadata = {} }: Existing): PageFacts => {
     try {
       return factsOf(key, Metadata);
     } catch (cause) {
@@ -59,16 +59,16 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
 
   return {
     async find(key) {
-      const standing = await headObject(objectAt(key));
-      return standing && readPage(key, standing);
+      const existing = await headObject(objectAt(key));
+      return existing && readPage(key, existing);
     },
 
     async put({ key, run, page, cursor }, fetched) {
       return await spool(fetched.body, async (body) => {
         const { bytes, sha256 } = body;
-        const { nextCursor, serviceTime, turn } = fetched;
-        await turn;
-        const { ours, ...standing } = await createObject(
+        const { nextCursor, serviceTime, predecessorStored: loop } = fetched;
+        await loop;
+        const { ours, ...existing } = await createObject(
           objectAt(key),
           body,
           {
@@ -85,32 +85,32 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
               serviceTime,
             }),
           },
-          surroundings,
+          runtime,
         );
         // Read from the metadata in either case: whoever comes later must be told the same.
-        return { stored: ours, page: readPage(key, standing) };
+        return { stored: ours, page: readPage(key, existing) };
       });
     },
 
     async putManifest(key, chunks) {
       await spool(chunks, async (body) => {
-        const { ours, ...standing } = await createObject(
+        const { ours, ...existing } = await createObject(
           objectAt(key),
           body,
           {
             contentType: 'application/json',
             metadata: { sha256: body.sha256 },
           },
-          surroundings,
+          runtime,
         );
-        const { Metadata, ContentLength } = standing;
+        const { Metadata, ContentLength } = existing;
         const isThisOne =
-          Metadata?.sha256 === body.sha256 && ContentLength === body.bytes && !hasOtherBytes(standing, body);
+          Metadata?.sha256 === body.sha256 && ContentLength === body.bytes && !hasOtherBytes(existing, body);
         if (!ours && !isThisOne) throw conflict(locate(key), 'its bytes are others than those of this manifest');
       });
     },
 
-    putLatest: (key, latest, hasBegun) => replaceLatest(objectAt(key), latest, hasBegun, surroundings),
+    putLatest: (key, latest, hasBegun) => replaceLatest(objectAt(key), latest, hasBegun, runtime),
 
     async *list(folder) {
       for await (const object of listObjects({ client, Bucket: bucket }, `${prefix}${folder}/`)) {

@@ -6,7 +6,7 @@ import type { NextStart } from '../../core/operations/deployment.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { nextCronTime } from './cron.ts';
 
-export interface NextStartNeeds {
+export interface NextStartDependencies {
   readonly client: SchedulerClient;
   readonly now: () => number;
   /** When the newest run that the scheduler started was due; a rate goes on from there. */
@@ -17,11 +17,11 @@ export interface NextStartNeeds {
  * Needs GetSchedule. A schedule that will never come true again counts as switched off, one that is gone as none.
  * @throws ConfigurationError where its expression is none that a deployment makes
  */
-export async function nextStartOf(scheduleName: string | undefined, needs: NextStartNeeds): Promise<NextStart> {
-  const schedule = scheduleName === undefined ? undefined : await find(needs.client, scheduleName);
+export async function nextStartOf(scheduleName: string | undefined, deps: NextStartDependencies): Promise<NextStart> {
+  const schedule = scheduleName === undefined ? undefined : await find(deps.client, scheduleName);
   if (schedule === undefined) return { kind: 'by-hand' };
   const { ScheduleExpression: expression = '', State, EndDate, FlexibleTimeWindow } = schedule;
-  const at = State === 'DISABLED' ? undefined : await nextTime(schedule, needs);
+  const at = State === 'DISABLED' ? undefined : await nextTime(schedule, deps);
   if (at === undefined || (EndDate !== undefined && at > EndDate.getTime())) return { kind: 'disabled', expression };
   const about = expression.startsWith('rate') || FlexibleTimeWindow?.Mode === 'FLEXIBLE';
   return { kind: 'scheduled', at: instantOf(at), about, expression };
@@ -36,9 +36,9 @@ async function find(client: SchedulerClient, Name: string): Promise<GetScheduleC
   }
 }
 
-async function nextTime(schedule: GetScheduleCommandOutput, needs: NextStartNeeds): Promise<number | undefined> {
+async function nextTime(schedule: GetScheduleCommandOutput, deps: NextStartDependencies): Promise<number | undefined> {
   const { ScheduleExpression: expression = '', ScheduleExpressionTimezone: timeZone = 'UTC', StartDate } = schedule;
-  const now = needs.now();
+  const now = deps.now();
   const begins = StartDate?.getTime() ?? 0;
   const fields = /^cron\((.*)\)$/.exec(expression)?.[1];
   if (fields !== undefined) return nextCronTime(fields, timeZone, Math.max(now, begins - 1));
@@ -50,12 +50,15 @@ async function nextTime(schedule: GetScheduleCommandOutput, needs: NextStartNeed
     );
   }
   if (begins > now) return begins;
-  const base = await lastBeat(schedule, needs);
+  const base = await lastBeat(schedule, deps);
   return base + (Math.floor((now - base) / interval) + 1) * interval;
 }
 
 /** The newest moment from which the scheduler may count: it counts anew from each change of the schedule. */
-async function lastBeat(schedule: GetScheduleCommandOutput, { lastScheduledTime }: NextStartNeeds): Promise<number> {
+async function lastBeat(
+  schedule: GetScheduleCommandOutput,
+  { lastScheduledTime }: NextStartDependencies,
+): Promise<number> {
   const { CreationDate, LastModificationDate, StartDate } = schedule;
   const scheduled = Date.parse((await lastScheduledTime()) ?? '');
   const changes = [CreationDate, LastModificationDate, StartDate].map((date) => date?.getTime() ?? 0);

@@ -11,7 +11,7 @@ import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import type { Environment } from '../lambda/step-handler.ts';
 import { createS3Client } from '../s3/client.ts';
-import { inWordsOfAnOperator } from './error-messages.ts';
+import { addFriendlyErrors } from './error-messages.ts';
 
 export type OperatorClients = ReturnType<typeof createOperatorClients>;
 
@@ -35,7 +35,7 @@ export function createOperatorClients(env: Environment) {
     s3: createS3Client(env, patienceWithBodies),
     secretsManager: new SecretsManagerClient(patience),
   };
-  for (const client of Object.values(clients)) inWordsOfAnOperator(client);
+  for (const client of Object.values(clients)) addFriendlyErrors(client);
   return {
     ...clients,
     close() {

@@ -3,11 +3,11 @@
 import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { type SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { ExportError } from '../../core/errors.ts';
-import type { InstalledExport, InstalledService, StartRequest } from '../../core/operations/deployment.ts';
-import type { Surroundings } from '../../core/ports.ts';
+import type { DeployedExport, DeployedService, StartRequest } from '../../core/operations/deployment.ts';
+import type { Runtime } from '../../core/ports.ts';
 import { type FunctionVariable, readFunctionEnvironment } from '../../core/settings/environment.ts';
 import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
-import type { InstalledExportOutput } from '../../core/settings/stack-output.ts';
+import type { ExportOutput } from '../../core/settings/stack-output.ts';
 import { createReportServiceClient } from '../../report-service/client/client.ts';
 import { limitsOf } from '../../report-service/client/limits.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
@@ -16,40 +16,40 @@ import { nextStartOf } from '../scheduler/next-start.ts';
 import { createSecretApiKey } from '../secret-api-key.ts';
 import { createExecutions } from '../step-functions/executions.ts';
 import { followExecution } from '../step-functions/follow-execution.ts';
-import { lastSetbackOf, setbacksOf } from '../step-functions/incidents.ts';
+import { incidentsOf, lastIncidentOf } from '../step-functions/incidents.ts';
 import { standOf } from '../step-functions/progress-poller.ts';
 import type { OperatorClients } from './clients.ts';
 
 /** @throws ConfigurationError where its function is gone, or was deployed with what this version cannot read */
-export async function installedExport(
-  { export: name, stateMachineArn, exportPageFunction, schedule }: InstalledExportOutput,
+export async function deployedExport(
+  { export: name, stateMachineArn, exportPageFunction, schedule }: ExportOutput,
   clients: OperatorClients,
-  surroundings: Surroundings,
-): Promise<InstalledExport> {
+  runtime: Runtime,
+): Promise<DeployedExport> {
   const settings = await functionSettings(clients.lambda, exportPageFunction, name);
   const { stepFunctions: client } = clients;
-  const log = createDynamoPageLog({ client: clients.dynamoDb, table: settings.TABLE_NAME, surroundings });
+  const log = createDynamoPageLog({ client: clients.dynamoDb, table: settings.TABLE_NAME, runtime });
   const { BUCKET_NAME: bucket, KEY_PREFIX: prefix } = settings;
-  const store = createS3PageStore({ client: clients.s3, bucket, prefix, surroundings });
-  const setbackNeeds = { client, stateMachineArn, log, now: surroundings.now };
+  const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
+  const incidentDependencies = { client, stateMachineArn, log, now: runtime.now };
   return {
     name,
     definition: exportDefinition(settings.EXPORT_SETTINGS, sourceOf(settings.SERVICE_SETTINGS.baseUrl)),
-    service: installedService(settings, clients, surroundings),
+    service: deployedService(settings, clients, runtime),
     store,
     log,
     executions: createExecutions(client),
     nextStart: () =>
       nextStartOf(schedule, {
         client: clients.scheduler,
-        now: surroundings.now,
-        lastScheduledTime: async () => (await log.head(name))?.lastScheduledTime,
+        now: runtime.now,
+        lastScheduledTime: async () => (await log.exportState(name))?.lastScheduledTime,
       }),
-    setbacks: (run) => setbacksOf(setbackNeeds, run),
-    lastSetback: (run) => lastSetbackOf(setbackNeeds, run),
+    incidents: (run) => incidentsOf(incidentDependencies, run),
+    lastIncident: (run) => lastIncidentOf(incidentDependencies, run),
     async start(request, watching) {
       const before = watching.follow ? await standOf(log, name) : undefined;
-      const executionName = `by-hand-${surroundings.randomHex(16)}`;
+      const executionName = `by-hand-${runtime.randomHex(16)}`;
       const executionArn = await startExecution(
         client,
         stateMachineArn,
@@ -58,8 +58,8 @@ export async function installedExport(
       );
       watching.say(`Execution ${executionArn}`);
       if (before === undefined) return { status: 'started', execution: executionArn, run: null };
-      const needs = { client, exportName: name, log, store, clock: surroundings };
-      return await followExecution(needs, executionArn, before, watching);
+      const deps = { client, exportName: name, log, store, clock: runtime };
+      return await followExecution(deps, executionArn, before, watching);
     },
   };
 }
@@ -117,7 +117,7 @@ async function functionSettings(client: LambdaClient, FunctionName: string, expo
   }
 }
 
-function installedService(settings: Settings, clients: OperatorClients, clock: Surroundings): InstalledService {
+function deployedService(settings: Settings, clients: OperatorClients, clock: Runtime): DeployedService {
   const { baseUrl, vendor, cursorIn, ...limits } = settings.SERVICE_SETTINGS;
   const { API_KEY_SECRET_ID: secretId, API_KEY_SECRET_FIELD: field } = settings;
   return {

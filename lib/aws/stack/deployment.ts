@@ -2,29 +2,25 @@
 
 import { type CloudFormationClient, DescribeStacksCommand, type Stack } from '@aws-sdk/client-cloudformation';
 import { ExportError } from '../../core/errors.ts';
-import type { Installation } from '../../core/operations/deployment.ts';
-import type { Surroundings } from '../../core/ports.ts';
-import {
-  type InstalledExportOutput,
-  installedExportSchema,
-  installedExportSuffix,
-} from '../../core/settings/stack-output.ts';
+import type { Deployment } from '../../core/operations/deployment.ts';
+import type { Runtime } from '../../core/ports.ts';
+import { type ExportOutput, exportOutputSchema, exportOutputSuffix } from '../../core/settings/stack-output.ts';
 import type { Environment } from '../lambda/step-handler.ts';
 import { createOperatorClients } from './clients.ts';
-import { installedExport } from './deployed-export.ts';
+import { deployedExport } from './deployed-export.ts';
 
 export interface StackOptions {
   readonly stackName: string;
   /** For what the SDK does not see by itself; profile, region, endpoints and credentials it finds where it always does. */
   readonly env: Environment;
-  readonly surroundings: Surroundings;
+  readonly runtime: Runtime;
 }
 
 /**
  * Looks the stack up once; what its exports are set to is asked for when one is opened.
  * @throws ConfigurationError where there is no such stack, it is not ready, or AWS does not let us look
  */
-export async function openStack({ stackName, env, surroundings }: StackOptions): Promise<Installation> {
+export async function openStack({ stackName, env, runtime }: StackOptions): Promise<Deployment> {
   const clients = createOperatorClients(env);
   try {
     const exports = await readStack(clients.cloudFormation, stackName);
@@ -35,7 +31,7 @@ export async function openStack({ stackName, env, surroundings }: StackOptions):
       exportNames: async () => [...exports.keys()],
       async open(exportName) {
         const found = exports.get(exportName);
-        if (found !== undefined) return await installedExport(found, clients, surroundings);
+        if (found !== undefined) return await deployedExport(found, clients, runtime);
         throw new ExportError(
           'ConfigurationError',
           `There is no export ${exportName} in stack ${stackName} in ${region}. It holds ${[...exports.keys()].join(', ')}`,
@@ -57,10 +53,7 @@ export async function openStack({ stackName, env, surroundings }: StackOptions):
  * By export, in alphabetical order. Needs DescribeStacks.
  * @throws ConfigurationError where there is no such stack, it is not one of ours, or it is not ready
  */
-async function readStack(
-  client: CloudFormationClient,
-  stackName: string,
-): Promise<ReadonlyMap<string, InstalledExportOutput>> {
+async function readStack(client: CloudFormationClient, stackName: string): Promise<ReadonlyMap<string, ExportOutput>> {
   const stack = await find(client, stackName);
   if (stack === undefined) throw await noSuchStack(client, stackName);
   const exports = exportsOf(stack);
@@ -78,16 +71,16 @@ async function find(client: CloudFormationClient, stackName: string): Promise<St
   }
 }
 
-function exportsOf({ Outputs = [] }: Stack): ReadonlyMap<string, InstalledExportOutput> {
+function exportsOf({ Outputs = [] }: Stack): ReadonlyMap<string, ExportOutput> {
   const found = Outputs.flatMap(({ OutputKey = '', OutputValue = '' }) => {
-    return OutputKey.endsWith(installedExportSuffix) ? (parse(OutputValue) ?? []) : [];
+    return OutputKey.endsWith(exportOutputSuffix) ? (parse(OutputValue) ?? []) : [];
   });
   return new Map(found.map((each) => [each.export, each] as const).sort(([one], [other]) => (one < other ? -1 : 1)));
 }
 
-function parse(text: string): InstalledExportOutput | undefined {
+function parse(text: string): ExportOutput | undefined {
   try {
-    return installedExportSchema.safeParse(JSON.parse(text)).data;
+    return exportOutputSchema.safeParse(JSON.parse(text)).data;
   } catch {
     return undefined;
   }
@@ -105,12 +98,12 @@ async function noSuchStack(client: CloudFormationClient, stackName: string): Pro
 }
 
 /** More stacks than in so many answers nobody wants to choose from. */
-const mostAnswers = 5;
+const maxAnswers = 5;
 
 async function ourStacks(client: CloudFormationClient): Promise<string[]> {
   const names: string[] = [];
   let NextToken: string | undefined;
-  for (let answers = 0; answers < mostAnswers; answers += 1) {
+  for (let answers = 0; answers < maxAnswers; answers += 1) {
     const part = await client.send(new DescribeStacksCommand({ NextToken }));
     names.push(
       ...(part.Stacks ?? []).filter((stack) => exportsOf(stack).size > 0).map(({ StackName = '' }) => StackName),

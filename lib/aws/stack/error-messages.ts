@@ -13,7 +13,7 @@ interface Client {
 }
 
 /** Makes errors of `client` that a person can mend ConfigurationErrors. All others stay what they are. */
-export function inWordsOfAnOperator(client: Client): void {
+export function addFriendlyErrors(client: Client): void {
   const stack = client.middlewareStack as SFNClient['middlewareStack'];
   stack.add(
     (next, { clientName = 'AWS', commandName = 'request' }) =>

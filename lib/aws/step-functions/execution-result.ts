@@ -15,23 +15,23 @@ export type ExecutionEnd =
   | { readonly kind: 'continued'; readonly execution: string }
   | { readonly kind: 'failed'; readonly failed: FailedRun };
 
-export interface EndNeeds {
+export interface ExecutionResultDependencies {
   readonly client: SFNClient;
   readonly exportName: string;
-  readonly log: Pick<PageLog, 'head' | 'last'>;
+  readonly log: Pick<PageLog, 'exportState' | 'last'>;
 }
 
 /** The run and segment that an execution was last seen to work on. */
-export type Segment = { readonly run: string; readonly segment: number };
+export type Segment = { readonly run: string; readonly executionNumber: number };
 
 /** Of an execution that has ended; needs GetExecutionHistory where it has failed. */
 export async function endOf(
-  needs: EndNeeds,
+  deps: ExecutionResultDependencies,
   ended: DescribeExecutionCommandOutput,
   seen: Segment | undefined,
 ): Promise<ExecutionEnd> {
   const { executionArn = '', status } = ended;
-  if (status !== 'SUCCEEDED') return await badEnd(needs, ended);
+  if (status !== 'SUCCEEDED') return await badEnd(deps, ended);
   const output = parsed(ended.output);
   const completed = resultSchema.safeParse(output);
   if (completed.success) return { kind: 'completed', result: completed.data };
@@ -48,37 +48,37 @@ export async function endOf(
   return { kind: 'skipped', reason: failureOf({ error, cause }, 'States.Unknown').message };
 }
 
-const continuedSchema = z.object({ next: z.literal('continue'), run: z.string(), segment: z.int() });
+const continuedSchema = z.object({ next: z.literal('continue'), run: z.string(), executionNumber: z.int() });
 const skippedSchema = z.object({ next: z.literal('skip'), reason: z.string() });
 const caughtSchema = z
   .object({ Error: z.string().optional(), Cause: z.string().optional() })
   .catch({ Error: undefined, Cause: undefined });
 
 /** As the state machine names it. */
-function nextOf(executionArn: string, { run, segment }: Segment): string {
-  return `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${run}-${segment + 1}`;
+function nextOf(executionArn: string, { run, executionNumber }: Segment): string {
+  return `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${run}-${executionNumber + 1}`;
 }
 
 /** Behind the head's last word nothing but the event is left to fail: then the run is published, and not failed. */
-async function badEnd(needs: EndNeeds, ended: DescribeExecutionCommandOutput): Promise<ExecutionEnd> {
+async function badEnd(deps: ExecutionResultDependencies, ended: DescribeExecutionCommandOutput): Promise<ExecutionEnd> {
   const { executionArn = '', status, error, cause } = ended;
   const failure = failureOf({ error, cause }, status === 'ABORTED' ? 'ExecutionAborted' : 'States.Timeout');
-  const head = await needs.log.head(needs.exportName);
+  const head = await deps.log.exportState(deps.exportName);
   if (head?.lastCompleted?.execution === executionArn) {
     return { kind: 'completed', result: head.lastCompleted.result, untold: failure };
   }
-  return { kind: 'failed', failed: await failedRun(needs, ended, failure, head?.active) };
+  return { kind: 'failed', failed: await failedRun(deps, ended, failure, head?.active) };
 }
 
 /** In FailRun's own words where it has left any, which is what the event tells, too; else by the head and the log. */
 async function failedRun(
-  needs: EndNeeds,
+  deps: ExecutionResultDependencies,
   { executionArn = '', status }: DescribeExecutionCommandOutput,
   failure: Failure,
   active: Run | undefined,
 ): Promise<FailedRun> {
-  const { exportName: name, log } = needs;
-  const told = status === 'FAILED' ? await toldByFailRun(needs, executionArn) : undefined;
+  const { exportName: name, log } = deps;
+  const told = status === 'FAILED' ? await toldByFailRun(deps, executionArn) : undefined;
   if (told !== undefined) return { export: name, ...told, error: failure.error };
   if (active?.execution !== executionArn) {
     return { export: name, run: null, since: null, ...nothing, ...failure, resumable: active !== undefined };
@@ -104,7 +104,7 @@ const failStateSchema = z.object({
 });
 
 /** The state Failed is the last one, and what it is entered with stands among the last events. */
-async function toldByFailRun({ client }: EndNeeds, executionArn: string) {
+async function toldByFailRun({ client }: ExecutionResultDependencies, executionArn: string) {
   const { events = [] } = await client.send(
     new GetExecutionHistoryCommand({ executionArn, reverseOrder: true, maxResults: 5 }),
   );

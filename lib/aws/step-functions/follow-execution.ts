@@ -9,35 +9,35 @@ import type { RunEnd, Watching } from '../../core/operations/deployment.ts';
 import type { Clock, StoreReader } from '../../core/ports.ts';
 import { stepNames } from '../../core/state-machine/definition.ts';
 import { stepRetries } from '../../core/state-machine/retry-policy.ts';
-import { type EndNeeds, type ExecutionEnd, endOf } from './execution-result.ts';
-import type { Happening } from './history.ts';
-import { recentHappenings } from './incidents.ts';
+import { type ExecutionEnd, type ExecutionResultDependencies, endOf } from './execution-result.ts';
+import type { IncidentEvent } from './history.ts';
+import { recentIncidentEvents } from './incidents.ts';
 import { type Before, createRunProgress, type RunProgress } from './progress-poller.ts';
 import { isPassing, isThrottling } from './retryable.ts';
 
-export interface FollowNeeds extends EndNeeds {
+export interface FollowDependencies extends ExecutionResultDependencies {
   readonly store: Pick<StoreReader, 'locate'>;
   readonly clock: Clock;
 }
 
 /** Needs DescribeExecution and GetExecutionHistory. */
 export async function followExecution(
-  needs: FollowNeeds,
+  deps: FollowDependencies,
   first: string,
   before: Before,
   watching: Watching,
 ): Promise<RunEnd> {
   const { signal } = watching;
-  const progress = createRunProgress(needs, before, watching.emit);
-  const beginning = needs.clock.now();
-  const trouble = createTroubleTeller(needs, watching);
+  const progress = createRunProgress(deps, before, watching.emit);
+  const beginning = deps.clock.now();
+  const trouble = createAttemptReporter(deps, watching);
   let execution = first;
   /** Looks in a row that showed nothing, and how many of them AWS did not merely throttle. */
   let misses = 0;
   let failures = 0;
   while (!signal.aborted) {
     try {
-      const end = await lookAt(needs, execution, progress, trouble);
+      const end = await lookAt(deps, execution, progress, trouble);
       misses = 0;
       failures = 0;
       if (end?.kind === 'continued') {
@@ -45,23 +45,23 @@ export async function followExecution(
         watching.say(`The run goes on in execution ${execution}`);
         continue;
       }
-      if (end !== undefined) return await toldEnd(needs, end, progress, watching);
+      if (end !== undefined) return await toldEnd(deps, end, progress, watching);
     } catch (error) {
       misses += 1;
       if (!isThrottling(error)) failures += 1;
-      if (!isPassing(error) || failures > mostFailures) {
+      if (!isPassing(error) || failures > maxFailures) {
         watching.say(`It goes on in execution ${execution}, but cannot be watched any more`);
         throw error;
       }
     }
-    await sleepThrough(needs.clock, pauseMs(needs.clock.now() - beginning, misses), signal);
+    await sleepThrough(deps.clock, pauseMs(deps.clock.now() - beginning, misses), signal);
   }
   const seen = progress.seen();
   return { status: 'started', execution, run: seen === undefined ? null : asRunId(seen.run) };
 }
 
 /** Then a person should know. Each has taken the SDK several attempts; being throttled is none. */
-const mostFailures = 20;
+const maxFailures = 20;
 
 /** Soon at first, seldom where it takes long. */
 function pauseMs(watchedMs: number, misses: number): number {
@@ -79,15 +79,15 @@ async function sleepThrough(clock: Clock, ms: number, signal: AbortSignal): Prom
 
 /** Resolves to the execution's end, once it has come to one. */
 async function lookAt(
-  needs: FollowNeeds,
+  deps: FollowDependencies,
   executionArn: string,
   progress: RunProgress,
-  trouble: TroubleTeller,
+  trouble: AttemptReporter,
 ): Promise<ExecutionEnd | undefined> {
   // First the execution, then its traces: so nothing that it did before its end is missed.
-  const described = await needs.client.send(new DescribeExecutionCommand({ executionArn }));
+  const described = await deps.client.send(new DescribeExecutionCommand({ executionArn }));
   const isNew = await progress.look(executionArn);
-  if (isOver(described)) return await endOf(needs, described, progress.seen());
+  if (isOver(described)) return await endOf(deps, described, progress.seen());
   // Something keeps it from getting on, and the history says what.
   if (!isNew) await trouble.tell(executionArn, progress.seen()?.run);
   return undefined;
@@ -98,7 +98,7 @@ function isOver({ status }: DescribeExecutionCommandOutput): boolean {
 }
 
 async function toldEnd(
-  { exportName, store }: FollowNeeds,
+  { exportName, store }: FollowDependencies,
   end: Exclude<ExecutionEnd, { readonly kind: 'continued' }>,
   progress: RunProgress,
   { emit, say }: Watching,
@@ -124,29 +124,31 @@ async function toldEnd(
 
 // MERGED trouble-teller.ts: Tells a watcher what keeps a run from getting on: the history shows it, and it is read only where nothing else is new.
 
-interface TroubleTeller {
+interface AttemptReporter {
   /** Tells of the waits and failed attempts that have not been told yet. */
   tell(execution: string, run: string | undefined): Promise<void>;
 }
 
-function createTroubleTeller(
-  { client, exportName }: Pick<EndNeeds, 'client' | 'exportName'>,
+function createAttemptReporter(
+  { client, exportName }: Pick<ExecutionResultDependencies, 'client' | 'exportName'>,
   { emit, onRetry }: Watching,
-): TroubleTeller {
+): AttemptReporter {
   let told = { execution: '', event: 0 };
   return {
     async tell(execution, run) {
       if (told.execution !== execution) told = { execution, event: 0 };
-      const { happenings } = await recentHappenings(client, execution, run);
-      for (const { event, run: id, state, attempt, setback } of happenings.filter((each) => each.event > told.event)) {
+      const { incidentEvents } = await recentIncidentEvents(client, execution, run);
+      for (const { event, run: id, state, attempt, incident } of incidentEvents.filter(
+        (each) => each.event > told.event,
+      )) {
         told = { execution, event };
-        if (setback.kind === 'wait') {
-          const { page, seconds } = setback;
+        if (incident.kind === 'wait') {
+          const { page, seconds } = incident;
           const about = { export: exportName, run: asRunId(id), page: page ?? 0 };
           emit({ event: 'service-asked-to-wait', ...about, seconds, inside: false });
         }
-        if (setback.kind !== 'failed-attempt') continue;
-        const { error, message } = setback;
+        if (incident.kind !== 'failed-attempt') continue;
+        const { error, message } = incident;
         const attempts = attemptsAfter(state, error);
         if (attempt <= attempts) onRetry({ state, error, message, attempt, attempts });
       }
@@ -155,7 +157,7 @@ function createTroubleTeller(
 }
 
 /** How often the state is repeated after such an error. */
-function attemptsAfter(state: Happening['state'], error: string): number {
+function attemptsAfter(state: IncidentEvent['state'], error: string): number {
   if (!stepNames.some((step) => step === state)) return 0;
   const retrier = stepRetries.find(
     ({ ErrorEquals }) => ErrorEquals.includes(error) || ErrorEquals.includes('States.ALL'),

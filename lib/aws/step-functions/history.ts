@@ -7,26 +7,26 @@
 
 import type { HistoryEvent } from '@aws-sdk/client-sfn';
 import * as z from 'zod';
-import type { Setback } from '../../core/operations/deployment.ts';
+import type { Incident } from '../../core/operations/deployment.ts';
 import { printable, shortened } from '../../core/sanitize.ts';
 import { instantOf } from '../../core/timestamps.ts';
 
-/** A setback, and where in the execution it was met. */
-export interface Happening {
+/** A incident, and where in the execution it was met. */
+export interface IncidentEvent {
   /** Counts the events of the execution. */
   readonly event: number;
   readonly state: string;
   readonly run: string;
-  readonly setback: Setback;
+  readonly incident: Incident;
   /** How often this state has failed in a row, as far as the events read show. */
   readonly attempt: number;
 }
 
 export interface HistoryReading {
   /** To be told every event, in order. Yields what is certain from here on. */
-  read(event: HistoryEvent): readonly Happening[];
+  read(event: HistoryEvent): readonly IncidentEvent[];
   /** What was the last word, at least so far: an attempt that has failed and may be repeated yet. */
-  rest(): readonly Happening[];
+  rest(): readonly IncidentEvent[];
 }
 
 /** `run`: the one that it is about until an event names another. */
@@ -41,18 +41,21 @@ export function createHistoryReading(run?: string): HistoryReading {
   /** Before BeginRun has said which run it is about. */
   let unplaced: Unplaced[] = [];
 
-  const place = (happenings: readonly (Unplaced | undefined)[]): Happening[] => {
-    unplaced.push(...happenings.filter((each) => each !== undefined));
+  const place = (incidentEvents: readonly (Unplaced | undefined)[]): IncidentEvent[] => {
+    unplaced.push(...incidentEvents.filter((each) => each !== undefined));
     const { run } = about;
     if (run === undefined) return [];
     const placed = unplaced.map((each) => ({ ...each, run }));
     unplaced = [];
     return placed;
   };
-  const happening = (event: HistoryEvent, setback: (at: { at: Setback['at']; page: number | null }) => Setback) => ({
+  const incidentEvent = (
+    event: HistoryEvent,
+    incident: (at: { at: Incident['at']; page: number | null }) => Incident,
+  ) => ({
     event: event.id ?? 0,
     state: about.state,
-    setback: setback({ at: instantOf(event.timestamp?.getTime() ?? 0), page: about.page }),
+    incident: incident({ at: instantOf(event.timestamp?.getTime() ?? 0), page: about.page }),
     attempt,
   });
 
@@ -68,12 +71,12 @@ export function createHistoryReading(run?: string): HistoryReading {
         failed = undefined;
         const { waitSeconds } = input;
         if (type !== 'WaitStateEntered' || waitSeconds === undefined) return place([]);
-        return place([happening(event, (at) => ({ kind: 'wait', ...at, seconds: waitSeconds }))]);
+        return place([incidentEvent(event, (at) => ({ kind: 'wait', ...at, seconds: waitSeconds }))]);
       }
       const failure = failureIn(event);
       if (failure !== undefined) {
         attempt += 1;
-        failed = happening(event, (at) => ({ kind: 'failed-attempt', ...at, ...failure }));
+        failed = incidentEvent(event, (at) => ({ kind: 'failed-attempt', ...at, ...failure }));
         return [];
       }
       const end = endIn(event);
@@ -81,7 +84,7 @@ export function createHistoryReading(run?: string): HistoryReading {
         // The attempt that it failed with is told once; one that was to be repeated when it was stopped, as well.
         const attempted = type === 'ExecutionFailed' ? undefined : failed;
         failed = undefined;
-        return place([attempted, happening(event, (at) => ({ kind: 'failed-run', ...at, ...end }))]);
+        return place([attempted, incidentEvent(event, (at) => ({ kind: 'failed-run', ...at, ...end }))]);
       }
       if (type !== 'TaskScheduled' && type !== 'LambdaFunctionScheduled') return [];
       const repeated = failed;
@@ -92,7 +95,7 @@ export function createHistoryReading(run?: string): HistoryReading {
   };
 }
 
-type Unplaced = Omit<Happening, 'run'>;
+type Unplaced = Omit<IncidentEvent, 'run'>;
 
 /** Of what travels from state to state; whatever else it is, it says nothing of a run. */
 const inputSchema = z
@@ -145,7 +148,7 @@ const inOurWords: Readonly<Record<string, string>> = {
   ExecutionAborted: 'Somebody stopped the execution',
 };
 
-const longestMessage = 1_000;
+const maxMessageLength = 1_000;
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 
 /** The cause of a Lambda's error is JSON. Whatever it says may be long, and is for a terminal. */
@@ -156,7 +159,7 @@ export function failureOf(
   const error = shortened(printable(details.error || otherwise), 100);
   const cause = details.cause ?? '';
   const said = lambdaCauseSchema.safeParse(parsed(cause)).data?.errorMessage ?? cause;
-  const message = shortened(printable(said).trim(), longestMessage);
+  const message = shortened(printable(said).trim(), maxMessageLength);
   return { error, message: message === '' ? (inOurWords[error] ?? 'Step Functions says no more') : message };
 }
 

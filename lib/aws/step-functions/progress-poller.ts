@@ -22,39 +22,43 @@ export interface Before {
   readonly last: PageEntry | undefined;
 }
 
-export async function standOf(log: Pick<PageLog, 'head' | 'last'>, exportName: string): Promise<Before> {
-  const active = (await log.head(exportName))?.active;
+export async function standOf(log: Pick<PageLog, 'exportState' | 'last'>, exportName: string): Promise<Before> {
+  const active = (await log.exportState(exportName))?.active;
   return { active, last: active && (await log.last(active)) };
 }
 
 export function createRunProgress(
-  { log, exportName }: { readonly log: Pick<PageLog, 'head' | 'last'>; readonly exportName: string },
+  { log, exportName }: { readonly log: Pick<PageLog, 'exportState' | 'last'>; readonly exportName: string },
   before: Before,
   emit: EventSink,
 ): RunProgress {
   let known: Segment | undefined;
   let told = 0;
 
-  const begin = (run: Pick<Run, 'run' | 'since' | 'segment'>) => {
-    const { run: id, since, segment } = run;
-    const goesOn = before.active?.run === id;
-    const last = goesOn ? before.last : undefined;
+  const begin = (run: Pick<Run, 'run' | 'since' | 'executionNumber'>) => {
+    const { run: id, since, executionNumber } = run;
+    const hasNextPage = before.active?.run === id;
+    const last = hasNextPage ? before.last : undefined;
     told = last?.page ?? 0;
     emit({
-      event: goesOn ? 'run-resumed' : 'run-started',
+      event: hasNextPage ? 'run-resumed' : 'run-started',
       export: exportName,
       run: id,
       since,
-      segment,
+      executionNumber,
       page: told + 1,
       pages: told,
       ...(last?.totals ?? { reports: 0, bytes: 0 }),
     });
   };
   /** Whether it is another than before; the first one, too. */
-  const meet = (run: { readonly run: Run['run']; readonly since: Instant; readonly segment: number }): boolean => {
+  const meet = (run: {
+    readonly run: Run['run'];
+    readonly since: Instant;
+    readonly executionNumber: number;
+  }): boolean => {
     const former = known?.run;
-    known = { run: run.run, segment: run.segment };
+    known = { run: run.run, executionNumber: run.executionNumber };
     if (former === run.run) return false;
     if (former === undefined) begin(run);
     else {
@@ -85,13 +89,13 @@ export function createRunProgress(
   return {
     seen: () => known,
     async look(execution) {
-      const active = (await log.head(exportName))?.active;
+      const active = (await log.exportState(exportName))?.active;
       if (active?.execution !== execution) return false;
       const met = meet(active);
       return (await tellPages(active.run)) || met;
     },
     async completed(result) {
-      meet({ run: result.run, since: result.since, segment: known?.segment ?? 1 });
+      meet({ run: result.run, since: result.since, executionNumber: known?.executionNumber ?? 1 });
       await tellPages(result.run);
       emit({ event: 'run-completed', ...result });
     },

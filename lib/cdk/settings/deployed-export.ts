@@ -6,13 +6,13 @@ import { exportSettingsSchema, type serviceSettingsSchema } from '../../core/set
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 
 /** One export, and when it starts by itself; without a schedule, it is started by hand. */
-export const deployedExportSchema = z.extend(exportSettingsSchema, {
+export const exportDeploymentSchema = z.extend(exportSettingsSchema, {
   // CDK finds its constructs by name in a plain object, which has names of its own.
   name: exportSettingsSchema.shape.name.check(z.refine((name) => !(name in {}), 'is a name that CDK keeps to itself')),
   schedule: z.optional(scheduleSettingsSchema),
 });
 /** As a person writes it. */
-export type DeployedExport = z.input<typeof deployedExportSchema>;
+export type ExportDeploymentSettings = z.input<typeof exportDeploymentSchema>;
 export type ServiceInput = z.input<typeof serviceSettingsSchema>;
 
 /** As the functions have it, and without wildcards: their permissions are cut to it. */
@@ -21,6 +21,9 @@ export const keyPrefixSchema = functionEnvironmentSchema.shape.KEY_PREFIX.check(
 );
 
 /** What an export tells its functions: what a person wrote, less what only the deployment needs. */
-export function functionSettings(service: ServiceInput, { schedule: _schedule, ...settings }: DeployedExport) {
+export function functionSettings(
+  service: ServiceInput,
+  { schedule: _schedule, ...settings }: ExportDeploymentSettings,
+) {
   return { EXPORT_SETTINGS: JSON.stringify(settings), SERVICE_SETTINGS: JSON.stringify(service) };
 }

@@ -12,15 +12,15 @@ import { serviceSettingsSchema } from '../../core/settings/settings.ts';
 import { problemLines } from '../../core/settings/validation-errors.ts';
 import { problemOfEnvironment, problemsOfLimits } from '../function-limits.ts';
 import {
-  type DeployedExport,
-  deployedExportSchema,
+  type ExportDeploymentSettings,
+  exportDeploymentSchema,
   functionSettings,
   keyPrefixSchema,
   type ServiceInput,
 } from './deployed-export.ts';
 
 /** A scheduled one has some 34 resources; a test counts them. */
-const mostExports = 14;
+const maxExports = 14;
 
 const retentions = Object.values(RetentionDays).filter((value) => typeof value === 'number');
 
@@ -79,16 +79,16 @@ const deploymentSettingsSchema = z.strictObject(
       .literal(retentions, `must be one of ${retentions.join(', ')} (9999: for ever)`)
       .default(RetentionDays.THREE_MONTHS),
     exports: z
-      .array(deployedExportSchema, 'must be a list of exports')
+      .array(exportDeploymentSchema, 'must be a list of exports')
       .min(1, 'must hold at least one export')
-      .max(mostExports, `must hold at most ${mostExports} exports, as a stack takes 500 resources: use several stacks`),
+      .max(maxExports, `must hold at most ${maxExports} exports, as a stack takes 500 resources: use several stacks`),
   },
   { error: ({ code }) => (code === 'invalid_type' ? 'must be the settings of the deployment, an object' : undefined) },
 );
 
 export interface DeploymentSettings extends Omit<z.infer<typeof deploymentSettingsSchema>, 'service' | 'exports'> {
   readonly service: ServiceInput;
-  readonly exports: readonly DeployedExport[];
+  readonly exports: readonly ExportDeploymentSettings[];
 }
 
 /** The key of cdk.json's context that holds the settings. */
@@ -152,9 +152,9 @@ function collisionsOf(names: readonly (string | undefined)[], place: number): st
 /** Only for what is right by itself; anything else has been named already. */
 function misfitsOf(service: unknown, each: unknown): string[] {
   const parsedService = serviceSettingsSchema.safeParse(service);
-  const parsedExport = deployedExportSchema.safeParse(each);
+  const parsedExport = exportDeploymentSchema.safeParse(each);
   if (!parsedService.success || !parsedExport.success) return [];
-  const environment = problemOfEnvironment(functionSettings(service as ServiceInput, each as DeployedExport));
+  const environment = problemOfEnvironment(functionSettings(service as ServiceInput, each as ExportDeploymentSettings));
   return [
     ...problemsOfLimits({ service: parsedService.data, settings: parsedExport.data }),
     ...(environment === undefined ? [] : [environment]),

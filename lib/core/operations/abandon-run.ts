@@ -4,12 +4,12 @@
  */
 
 import { ExportError } from '../errors.ts';
-import type { Head, Run, RunId } from '../model.ts';
+import type { ExportState, Run, RunId } from '../model.ts';
 import type { Executions, PageLog, StoreReader } from '../ports.ts';
-import { changeHead } from '../steps/export-state.ts';
+import { updateState } from '../steps/export-state.ts';
 import { manifestKey } from '../storage/keys.ts';
 
-interface AbandonNeeds {
+interface AbandonDependencies {
   readonly log: PageLog;
   readonly store: StoreReader;
   readonly executions: Executions;
@@ -20,11 +20,11 @@ interface AbandonNeeds {
  * @throws ConfigurationError where `run` is not, or no longer, the unfinished one, or is published already
  */
 export async function abandonRun(
-  needs: AbandonNeeds,
+  deps: AbandonDependencies,
   { export: exportName, run }: { readonly export: string; readonly run: RunId },
 ): Promise<Run> {
-  return await changeHead(needs.log, exportName, async (head) => {
-    const abandoned = await abandonable(needs, head, exportName);
+  return await updateState(deps.log, exportName, async (head) => {
+    const abandoned = await abandonable(deps, head, exportName);
     if (abandoned.run !== run) {
       throw new ExportError(
         'ConfigurationError',
@@ -38,8 +38,8 @@ export async function abandonRun(
 
 /** The run that can be given up. @throws ConfigurationError where there is none, or it is, or is being, published */
 export async function abandonable(
-  { store, executions }: Omit<AbandonNeeds, 'log'>,
-  head: Head | undefined,
+  { store, executions }: Omit<AbandonDependencies, 'log'>,
+  head: ExportState | undefined,
   exportName: string,
 ): Promise<Run> {
   const active = head?.active;

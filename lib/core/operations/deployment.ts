@@ -6,7 +6,7 @@
 import type { ExportDefinition, FailedRun, Instant, RunId, RunResult } from '../model.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../ports.ts';
 
-export interface Installation extends AsyncDisposable {
+export interface Deployment extends AsyncDisposable {
   /** For a person: `directory ./exports`, `stack ReportExporter in eu-central-1`. */
   readonly name: string;
   /** How a command names it: `--out ./exports`, `--stack ReportExporter`. */
@@ -14,29 +14,29 @@ export interface Installation extends AsyncDisposable {
   /** In alphabetical order. */
   exportNames(): Promise<readonly string[]>;
   /** @throws ConfigurationError where it holds no such export, or its settings cannot be read */
-  open(exportName: string): Promise<InstalledExport>;
+  open(exportName: string): Promise<DeployedExport>;
 }
 
-export interface InstalledExport {
+export interface DeployedExport {
   readonly name: string;
   /** What its next run is made with. */
   readonly definition: ExportDefinition;
-  readonly service: InstalledService;
+  readonly service: DeployedService;
   readonly store: StoreReader;
   readonly log: PageLog & RunHistory;
   readonly executions: Executions;
   /** When it starts by itself. */
   nextStart(): Promise<NextStart>;
   /** What held the run up, in order of time, as far back as it is remembered. */
-  setbacks(run: RunSpan): AsyncIterable<Setback>;
+  incidents(run: RunSpan): AsyncIterable<Incident>;
   /** The newest of them; cheaper than reading them all. */
-  lastSetback(run: RunSpan): Promise<Setback | undefined>;
+  lastIncident(run: RunSpan): Promise<Incident | undefined>;
   /** Makes a run, or the rest of an unfinished one. A failed run is an outcome, not an exception. */
   start(request: StartRequest, watching: Watching): Promise<RunEnd>;
 }
 
 /** The service as an installed export speaks to it. */
-export interface InstalledService {
+export interface DeployedService {
   /** Its base URL, or `simulator`. */
   readonly address: string;
   readonly vendor: string;
@@ -62,7 +62,7 @@ export interface RunSpan extends RunRef {
   readonly completedAt?: Instant | undefined;
 }
 
-export type Setback = { readonly at: Instant; readonly page: number | null } & (
+export type Incident = { readonly at: Instant; readonly page: number | null } & (
   | {
       /** An attempt that failed, and was or may be repeated. */
       readonly kind: 'failed-attempt';

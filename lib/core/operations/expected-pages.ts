@@ -3,8 +3,8 @@
 import { isExportError } from '../errors.ts';
 import type { PageEntry } from '../model.ts';
 import type { PageLog, RunRef, StoreReader } from '../ports.ts';
-import { pageAt } from '../storage/keys.ts';
-import { brokenLink, type WalkedRun } from '../storage/manifest.ts';
+import { pageNumberAt } from '../storage/keys.ts';
+import { brokenLink, type RunKeyParts } from '../storage/manifest.ts';
 import type { PublishedRun } from '../storage/published-runs.ts';
 import type { ManifestPage } from '../storage/published-schemas.ts';
 
@@ -14,7 +14,7 @@ export interface Finding {
   readonly message: string;
 }
 
-interface ExpectedPagesNeeds {
+interface ExpectedPagesDependencies {
   readonly store: StoreReader;
   readonly log: PageLog;
   readonly onFinding: (finding: Finding) => void;
@@ -29,8 +29,8 @@ export interface ExpectedPage {
 
 /** What the manifest names, held against the log. Ends with notes on what could not be looked at. */
 export async function* pagesOfManifest(
-  { log, store, onFinding }: ExpectedPagesNeeds,
-  run: WalkedRun,
+  { log, store, onFinding }: ExpectedPagesDependencies,
+  run: RunKeyParts,
   { head, manifest, pages }: PublishedRun,
 ): AsyncGenerator<ExpectedPage, readonly string[]> {
   const entries = entriesOf(log, run, onFinding);
@@ -43,7 +43,7 @@ export async function* pagesOfManifest(
     for await (const page of pages) {
       number += 1;
       if (page.page !== number) says(page.page, `page ${page.page} stands where page ${number} should`);
-      if (pageAt(run, page.key) !== page.page) says(page.page, `page ${page.page} is said to lie at ${page.key}`);
+      if (pageNumberAt(run, page.key) !== page.page) says(page.page, `page ${page.page} is said to lie at ${page.key}`);
       const { value: entry } = await entries.next();
       if (entry !== undefined) {
         logged += 1;
@@ -81,8 +81,8 @@ export async function* pagesOfManifest(
 
 /** What the log holds of a run that has no manifest. */
 export async function* pagesOfLog(
-  { log, onFinding }: ExpectedPagesNeeds,
-  run: WalkedRun,
+  { log, onFinding }: ExpectedPagesDependencies,
+  run: RunKeyParts,
 ): AsyncGenerator<ExpectedPage, readonly string[]> {
   let before: PageEntry | undefined;
   for await (const entry of entriesOf(log, run, onFinding)) {
@@ -98,7 +98,7 @@ export async function* pagesOfLog(
 async function* entriesOf(
   log: PageLog,
   run: RunRef,
-  onFinding: ExpectedPagesNeeds['onFinding'],
+  onFinding: ExpectedPagesDependencies['onFinding'],
 ): AsyncGenerator<PageEntry, undefined> {
   try {
     yield* log.entries(run);

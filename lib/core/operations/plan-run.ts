@@ -2,20 +2,20 @@
 
 import { isExportError } from '../errors.ts';
 import type { Cursor, ExportRequest, Instant, PageEntry, Run, RunId } from '../model.ts';
-import type { StepNeeds, StoreReader } from '../ports.ts';
+import type { StepDependencies, StoreReader } from '../ports.ts';
 import { decide } from '../steps/begin-run.ts';
 import type { StartInput } from '../steps/start-input.ts';
-import { sinceOf } from '../steps/watermark.ts';
+import { chooseSince } from '../steps/watermark.ts';
 import { pageKey } from '../storage/keys.ts';
 
 export type Plan =
-  | { readonly act: 'skip'; readonly because: string }
+  | { readonly act: 'skip'; readonly reason: string }
   /** A start would fail; `because` says why, and what to do. */
-  | { readonly act: 'refuse'; readonly because: string }
+  | { readonly act: 'refuse'; readonly reason: string }
   | {
       readonly act: 'start';
       readonly since: Instant;
-      readonly because: string;
+      readonly reason: string;
       /** The unfinished run that would be given up for it. */
       readonly abandons: RunId | null;
       readonly request: ExportRequest;
@@ -24,14 +24,14 @@ export type Plan =
       readonly act: 'resume';
       readonly run: RunId;
       readonly since: Instant;
-      readonly because: string;
+      readonly reason: string;
       /** The page to ask for next; null where all are stored and the run only has to be published. */
       readonly page: number | null;
       readonly cursor: Cursor | null;
       readonly request: ExportRequest;
     };
 
-type PlanNeeds = Pick<StepNeeds, 'definition' | 'log' | 'executions' | 'surroundings'> & {
+type PlanDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime'> & {
   readonly store: Pick<StoreReader, 'find'>;
 };
 
@@ -39,21 +39,21 @@ type PlanNeeds = Pick<StepNeeds, 'definition' | 'log' | 'executions' | 'surround
 const nobody = 'plan';
 
 /** Reads, and changes nothing. `input` is what the start would be given. */
-export async function planRun(needs: PlanNeeds, input: StartInput = {}): Promise<Plan> {
-  const { definition, log, surroundings } = needs;
-  const head = (await log.head(definition.name)) ?? { export: definition.name, version: 0, sequence: 0 };
+export async function planRun(deps: PlanDependencies, input: StartInput = {}): Promise<Plan> {
+  const { definition, log, runtime } = deps;
+  const head = (await log.exportState(definition.name)) ?? { export: definition.name, version: 0, sequence: 0 };
   try {
-    const { result } = await decide(needs, head, input, nobody);
-    if (result.act === 'skip') return { act: 'skip', because: result.reason };
+    const { result } = await decide(deps, head, input, nobody);
+    if (result.act === 'skip') return { act: 'skip', reason: result.reason };
     const { act, run, last } = result;
     const { since, request } = run;
     if (act === 'start') {
-      const { because } = sinceOf(definition, head, input, surroundings.now());
-      return { act, since, because, abandons: head.active?.run ?? null, request };
+      const { reason } = chooseSince(definition, head, input, runtime.now());
+      return { act, since, reason, abandons: head.active?.run ?? null, request };
     }
     const failure = head.active?.lastFailure;
     const why = failure === undefined ? 'was cut off' : `failed (${failure.error})`;
-    const { page, cursor, stored } = await nextPage(needs, run, last);
+    const { page, cursor, stored } = await nextPage(deps, run, last);
     const storedAlready = [
       '',
       '; the page behind its log is stored already, and only has to be logged',
@@ -63,19 +63,19 @@ export async function planRun(needs: PlanNeeds, input: StartInput = {}): Promise
       act,
       run: run.run,
       since,
-      because: `run ${run.run} ${why}, and goes on where it stopped${storedAlready}`,
+      reason: `run ${run.run} ${why}, and goes on where it stopped${storedAlready}`,
       page,
       cursor,
       request,
     };
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError') && !isExportError(error, 'PageConflictError')) throw error;
-    return { act: 'refuse', because: error.message };
+    return { act: 'refuse', reason: error.message };
   }
 }
 
 /** The page that is asked for next: former attempts may have stored some behind the log, and then it is the one after. */
-async function nextPage({ store }: PlanNeeds, run: Run, last: PageEntry | undefined): Promise<NextPage> {
+async function nextPage({ store }: PlanDependencies, run: Run, last: PageEntry | undefined): Promise<NextPage> {
   let page = last?.page ?? 0;
   let cursor = last?.nextCursor ?? null;
   let stored = 0;

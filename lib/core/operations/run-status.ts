@@ -2,11 +2,11 @@
 
 import { dirname } from 'node:path/posix';
 import { isExportError } from '../errors.ts';
-import type { Head, Instant, PageEntry, Run, RunId } from '../model.ts';
+import type { ExportState, Instant, PageEntry, Run, RunId } from '../model.ts';
 import { manifestKey } from '../storage/keys.ts';
 import { findManifest } from '../storage/published-runs.ts';
-import type { ManifestHead } from '../storage/published-schemas.ts';
-import type { InstalledExport, NextStart, Setback } from './deployment.ts';
+import type { ManifestHeader } from '../storage/published-schemas.ts';
+import type { DeployedExport, Incident, NextStart } from './deployment.ts';
 
 /**
  * `running`: an execution is at work on it. `failed`, `stopped`: none is, and the next start goes on with it.
@@ -14,7 +14,7 @@ import type { InstalledExport, NextStart, Setback } from './deployment.ts';
  */
 export type RunState = 'running' | 'failed' | 'stopped' | 'completed' | 'abandoned';
 
-export interface RunOverview {
+export interface RunStatus {
   readonly export: string;
   readonly run: RunId;
   readonly state: RunState;
@@ -33,23 +33,23 @@ export interface RunOverview {
   readonly folder: string;
   readonly manifest: string | null;
   /** Of a run that is not over, or the newest one if it was given up: what held it up last. */
-  readonly lastSetback: Setback | null;
+  readonly lastIncident: Incident | null;
 }
 
-export interface ExportOverview {
+export interface ExportStatus {
   readonly export: string;
   readonly watermark: Instant | null;
   /** When the newest completed run was. */
   readonly completedAt: Instant | null;
   readonly next: NextStart;
   /** The newest first. */
-  readonly runs: readonly RunOverview[];
+  readonly runs: readonly RunStatus[];
 }
 
 /** The export with its `most` newest runs. */
-export async function overviewOf(installed: InstalledExport, most: number): Promise<ExportOverview> {
-  const head = await installed.log.head(installed.name);
-  const runs: RunOverview[] = [];
+export async function exportStatus(installed: DeployedExport, most: number): Promise<ExportStatus> {
+  const head = await installed.log.exportState(installed.name);
+  const runs: RunStatus[] = [];
   for await (const run of runsOf(installed, head)) {
     runs.push(run);
     if (runs.length >= most) break;
@@ -64,7 +64,7 @@ export async function overviewOf(installed: InstalledExport, most: number): Prom
 }
 
 /** The runs of the export, the newest first, as far back as the page log remembers. */
-export async function* runsOf(installed: InstalledExport, head: Head | undefined): AsyncGenerator<RunOverview> {
+export async function* runsOf(installed: DeployedExport, head: ExportState | undefined): AsyncGenerator<RunStatus> {
   const active = head?.active;
   let newer: Instant | null = null;
   if (active !== undefined) {
@@ -77,18 +77,18 @@ export async function* runsOf(installed: InstalledExport, head: Head | undefined
     // Where nothing came behind it, it may have failed for good, and the operator asks why.
     const mayHaveFailed = newer === null && run.state === 'abandoned';
     yield mayHaveFailed
-      ? { ...run, lastSetback: (await installed.lastSetback({ ...run, completedAt: undefined })) ?? null }
+      ? { ...run, lastIncident: (await installed.lastIncident({ ...run, completedAt: undefined })) ?? null }
       : run;
     newer = run.startedAt;
   }
 }
 
 /** One run of the export, however many came after it; undefined where the page log does not know it. */
-export async function overviewOfRun(
-  installed: InstalledExport,
-  head: Head | undefined,
+export async function runStatus(
+  installed: DeployedExport,
+  head: ExportState | undefined,
   run: RunId,
-): Promise<RunOverview | undefined> {
+): Promise<RunStatus | undefined> {
   if (head?.active?.run === run) return await activeRun(installed, head.active);
   const last = await installed.log.last({ export: installed.name, run });
   if (last === undefined) return undefined;
@@ -97,7 +97,11 @@ export async function overviewOfRun(
 }
 
 /** When the run after `run` began, as its name says. */
-async function startAfter({ log, name }: InstalledExport, head: Head | undefined, run: RunId): Promise<Instant | null> {
+async function startAfter(
+  { log, name }: DeployedExport,
+  head: ExportState | undefined,
+  run: RunId,
+): Promise<Instant | null> {
   let newer = head?.active?.startedAt ?? null;
   for await (const each of log.runs(name)) {
     if (each.run === run) break;
@@ -106,7 +110,7 @@ async function startAfter({ log, name }: InstalledExport, head: Head | undefined
   return newer;
 }
 
-async function activeRun(installed: InstalledExport, run: Run): Promise<RunOverview> {
+async function activeRun(installed: DeployedExport, run: Run): Promise<RunStatus> {
   const { log, executions } = installed;
   const [last, isRunning] = await Promise.all([log.last(run), executions.isRunning(run.execution)]);
   return {
@@ -120,16 +124,16 @@ async function activeRun(installed: InstalledExport, run: Run): Promise<RunOverv
     ...amountOf(last),
     folder: dirname(manifestKey(run)),
     manifest: null,
-    lastSetback: (await installed.lastSetback(run)) ?? failureOf(run),
+    lastIncident: (await installed.lastIncident(run)) ?? failureOf(run),
   };
 }
 
 /** As the head remembers it, where nothing else does. */
-function failureOf({ lastFailure }: Run): Setback | null {
+function failureOf({ lastFailure }: Run): Incident | null {
   return lastFailure === undefined ? null : { kind: 'failed-run', page: null, ...lastFailure };
 }
 
-async function pastRun({ store }: InstalledExport, last: PageEntry, newer: Instant | null): Promise<RunOverview> {
+async function pastRun({ store }: DeployedExport, last: PageEntry, newer: Instant | null): Promise<RunStatus> {
   const folder = dirname(last.key);
   const manifest = `${folder}/manifest.json`;
   const found = await manifestHead(() => findManifest(store, manifest));
@@ -145,14 +149,14 @@ async function pastRun({ store }: InstalledExport, last: PageEntry, newer: Insta
     ...amountOf(last),
     folder,
     manifest: found === undefined ? null : manifest,
-    lastSetback: null,
+    lastIncident: null,
   };
 }
 
 /** Its pages are not read, so its stream is let go. One that was edited is for `verify` to tell. */
 async function manifestHead(
   find: () => ReturnType<typeof findManifest>,
-): Promise<ManifestHead | 'unreadable' | undefined> {
+): Promise<ManifestHeader | 'unreadable' | undefined> {
   try {
     const found = await find();
     if (found === undefined) return undefined;
@@ -179,9 +183,9 @@ function amountOf(last: PageEntry | undefined) {
 }
 
 async function completedAt(
-  { store }: InstalledExport,
-  head: Head | undefined,
-  runs: readonly RunOverview[],
+  { store }: DeployedExport,
+  head: ExportState | undefined,
+  runs: readonly RunStatus[],
 ): Promise<Instant | null> {
   const result = head?.lastCompleted?.result;
   if (result === undefined) return null;

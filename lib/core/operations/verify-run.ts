@@ -7,15 +7,15 @@
 
 import { createHash } from 'node:crypto';
 import { isExportError } from '../errors.ts';
-import type { Continuation, StoredPage } from '../model.ts';
+import type { StoredCursor, StoredPage } from '../model.ts';
 import type { PageLog, StoreReader } from '../ports.ts';
-import { latestKey, pageAt, pageKey, runFolder, runIdOf } from '../storage/keys.ts';
-import type { WalkedRun } from '../storage/manifest.ts';
+import { latestKey, pageKey, pageNumberAt, runFolder, runIdOf } from '../storage/keys.ts';
+import type { RunKeyParts } from '../storage/manifest.ts';
 import { type PublishedRun, readPointer } from '../storage/published-runs.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { type ExpectedPage, type Finding, pagesOfLog, pagesOfManifest } from './expected-pages.ts';
 
-export interface AuditNeeds {
+export interface VerifyDependencies {
   readonly store: StoreReader;
   readonly log: PageLog;
   readonly onFinding: (finding: Finding) => void;
@@ -23,7 +23,7 @@ export interface AuditNeeds {
   readonly onPage: (bytes: number) => void;
 }
 
-export interface Audited {
+export interface VerifiedRun {
   readonly pages: number;
   readonly reports: number | null;
   readonly bytes: number;
@@ -32,30 +32,30 @@ export interface Audited {
 }
 
 /** So many objects are read at once. */
-const lanes = 8;
+const concurrency = 8;
 
 /** A published run: its manifest, its log, its objects, what lies beside them, and the pointer to the newest run. */
-export async function auditPublished(needs: AuditNeeds, run: PublishedRun): Promise<Audited> {
+export async function verifyPublishedRun(deps: VerifyDependencies, run: PublishedRun): Promise<VerifiedRun> {
   const { head, manifest } = run;
   const walked = { ...head, request: { ...head, source: head.source, filter: {}, size: head.size ?? undefined } };
-  const audited = await auditWalk(needs, walked, pagesOfManifest(needs, walked, run), true);
+  const audited = await auditWalk(deps, walked, pagesOfManifest(deps, walked, run), true);
   for (const message of headFindings(head, manifest)) {
-    needs.onFinding({ page: null, message: `${needs.store.locate(manifest)}: ${message}` });
+    deps.onFinding({ page: null, message: `${deps.store.locate(manifest)}: ${message}` });
   }
   const { totals } = head;
   for (const field of ['pages', 'reports', 'bytes'] as const) {
     if (totals[field] !== audited[field]) {
       const said = `its totals say ${totals[field]} ${field}, its pages come to ${audited[field]}`;
-      needs.onFinding({ page: null, message: `${needs.store.locate(manifest)}: ${said}` });
+      deps.onFinding({ page: null, message: `${deps.store.locate(manifest)}: ${said}` });
     }
   }
-  await auditPointer(needs, run);
+  await auditPointer(deps, run);
   return audited;
 }
 
 /** An unfinished run: its log, the objects logged, and what lies beside them. */
-export async function auditUnpublished(needs: AuditNeeds, run: WalkedRun): Promise<Audited> {
-  const audited = await auditWalk(needs, run, pagesOfLog(needs, run), false);
+export async function verifyUnpublishedRun(deps: VerifyDependencies, run: RunKeyParts): Promise<VerifiedRun> {
+  const audited = await auditWalk(deps, run, pagesOfLog(deps, run), false);
   return { ...audited, notes: [...audited.notes, 'It is not published: nothing of it is for readers yet'] };
 }
 
@@ -74,11 +74,11 @@ function headFindings(
 }
 
 async function auditWalk(
-  needs: AuditNeeds,
-  run: WalkedRun,
+  deps: VerifyDependencies,
+  run: RunKeyParts,
   pages: AsyncGenerator<ExpectedPage, readonly string[]>,
   isWhole: boolean,
-): Promise<Audited> {
+): Promise<VerifiedRun> {
   const sum: { pages: number; reports: number | null; bytes: number } = { pages: 0, reports: 0, bytes: 0 };
   let notes: readonly string[] = [];
   // Each lane takes the next page as soon as it is done with one; the generator gives them out one after the other.
@@ -93,16 +93,20 @@ async function auditWalk(
       sum.pages += 1;
       sum.reports = sum.reports === null || page.reports === null ? null : sum.reports + page.reports;
       sum.bytes += page.bytes;
-      await auditObject(needs, run, next.value);
-      needs.onPage(page.bytes);
+      await auditObject(deps, run, next.value);
+      deps.onPage(page.bytes);
     }
   };
-  await Promise.all(Array.from({ length: lanes }, lane));
-  await auditFolder(needs, run, sum.pages, isWhole);
+  await Promise.all(Array.from({ length: concurrency }, lane));
+  await auditFolder(deps, run, sum.pages, isWhole);
   return { ...sum, notes };
 }
 
-async function auditObject({ store, onFinding }: AuditNeeds, run: WalkedRun, expected: ExpectedPage): Promise<void> {
+async function auditObject(
+  { store, onFinding }: VerifyDependencies,
+  run: RunKeyParts,
+  expected: ExpectedPage,
+): Promise<void> {
   const { page } = expected;
   const says = (message: string) => onFinding({ page: page.page, message: `${store.locate(page.key)} ${message}` });
   try {
@@ -131,7 +135,11 @@ async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<Pick<StoredP
 }
 
 /** What the facts beside the object say otherwise than manifest and log: where it came from, and where the run goes. */
-function wrongFact({ run }: WalkedRun, { page, entry, isLast }: ExpectedPage, stored: StoredPage): string | undefined {
+function wrongFact(
+  { run }: RunKeyParts,
+  { page, entry, isLast }: ExpectedPage,
+  stored: StoredPage,
+): string | undefined {
   if (stored.run !== run || stored.page !== page.page) return `that it is page ${stored.page} of run ${stored.run}`;
   if (stored.reports !== page.reports) return `that it holds ${stored.reports} reports, not ${page.reports}`;
   if (!isSame(stored.cursor, page.cursor)) return 'that it was asked for with another cursor';
@@ -143,23 +151,23 @@ function wrongFact({ run }: WalkedRun, { page, entry, isLast }: ExpectedPage, st
   return undefined;
 }
 
-function isSame(held: Continuation, cursor: Continuation): boolean {
+function isSame(held: StoredCursor, cursor: StoredCursor): boolean {
   if (held === null || cursor === null) return held === cursor;
   return typeof held === 'string' && typeof cursor === 'string' ? held === cursor : hashOf(held) === hashOf(cursor);
 }
 
-const hashOf = (cursor: NonNullable<Continuation>): string =>
+const hashOf = (cursor: NonNullable<StoredCursor>): string =>
   typeof cursor === 'string' ? createHash('sha256').update(cursor).digest('hex') : cursor.sha256;
 
 /** Pages that lie in the run's folder, but behind its last one, by manifest or log. */
-async function auditFolder(needs: AuditNeeds, run: WalkedRun, pages: number, isWhole: boolean): Promise<void> {
-  const { store, onFinding } = needs;
+async function auditFolder(deps: VerifyDependencies, run: RunKeyParts, pages: number, isWhole: boolean): Promise<void> {
+  const { store, onFinding } = deps;
   const conflicts = new Set<number>();
   let last = pages;
   for await (const { key } of store.list(runFolder(run))) {
-    const page = pageAt(run, key);
+    const page = pageNumberAt(run, key);
     if (page === undefined || page <= last) continue;
-    if (!isWhole) last = await lastStored(needs, run, pages, conflicts);
+    if (!isWhole) last = await lastStored(deps, run, pages, conflicts);
     if (page <= last || conflicts.has(page)) continue;
     onFinding({ page, message: `${store.locate(key)} is there, but neither manifest nor log ends with it` });
   }
@@ -171,19 +179,19 @@ async function auditFolder(needs: AuditNeeds, run: WalkedRun, pages: number, isW
  * cannot be read are added to `conflicts`, once.
  */
 async function lastStored(
-  { store, log, onFinding }: AuditNeeds,
-  run: WalkedRun,
+  { store, log, onFinding }: VerifyDependencies,
+  run: RunKeyParts,
   walked: number,
   conflicts: Set<number>,
 ): Promise<number> {
-  let { page, goesOn, cursor } = await lastLogged(log, run, walked);
+  let { page, hasNextPage, cursor } = await lastLogged(log, run, walked);
   try {
-    while (goesOn) {
+    while (hasNextPage) {
       const stored = await store.find(pageKey(run, page + 1));
       if (stored === undefined || !follows(stored, run, page + 1, cursor)) break;
       page += 1;
       cursor = stored.nextCursor;
-      goesOn = cursor !== null;
+      hasNextPage = cursor !== null;
     }
   } catch (error) {
     if (!isExportError(error, 'PageConflictError')) throw error;
@@ -194,34 +202,34 @@ async function lastStored(
 }
 
 /** `cursor` is undefined where it cannot be told. */
-function follows(stored: StoredPage, { run }: WalkedRun, page: number, cursor: Continuation | undefined): boolean {
+function follows(stored: StoredPage, { run }: RunKeyParts, page: number, cursor: StoredCursor | undefined): boolean {
   return stored.run === run && stored.page === page && (cursor === undefined || isSame(stored.cursor, cursor));
 }
 
 interface LastLogged {
   readonly page: number;
-  readonly goesOn: boolean;
+  readonly hasNextPage: boolean;
   /** With which the next page is asked for; undefined where the log cannot tell. */
-  readonly cursor: Continuation | undefined;
+  readonly cursor: StoredCursor | undefined;
 }
 
 /** What the log cannot tell was found when it was walked. */
-async function lastLogged(log: PageLog, run: WalkedRun, known: number): Promise<LastLogged> {
+async function lastLogged(log: PageLog, run: RunKeyParts, known: number): Promise<LastLogged> {
   try {
     const last = await log.last(run);
     if (last !== undefined && last.page >= known) {
       const { page, nextCursor, repeats } = last;
-      return { page, goesOn: nextCursor !== null && !repeats, cursor: nextCursor };
+      return { page, hasNextPage: nextCursor !== null && !repeats, cursor: nextCursor };
     }
-    return { page: known, goesOn: true, cursor: known === 0 ? null : undefined };
+    return { page: known, hasNextPage: true, cursor: known === 0 ? null : undefined };
   } catch (error) {
     if (!isExportError(error, 'PageConflictError')) throw error;
-    return { page: known, goesOn: true, cursor: undefined };
+    return { page: known, hasNextPage: true, cursor: undefined };
   }
 }
 
 /** `latest.json` may name a newer run, but never an older one. */
-async function auditPointer({ store, onFinding }: AuditNeeds, { head, manifest }: PublishedRun): Promise<void> {
+async function auditPointer({ store, onFinding }: VerifyDependencies, { head, manifest }: PublishedRun): Promise<void> {
   const where = store.locate(latestKey(head.export));
   try {
     const pointer = await readPointer(store, head.export);

@@ -22,14 +22,14 @@ interface Problem {
 
 /** No filter that a person means comes near it; and what stores, compares and sends it goes down into it step by step. */
 const deepest = 32;
-const mostProblems = 20;
+const maxProblems = 20;
 
 /** Why `filter` would not reach the service as it stands; nothing where it would. Looked through without recursion. */
 export function problemsOfFilter(filter: unknown): readonly Problem[] {
   if (!isPlain(filter)) return [{ path: [], message: 'must be a JSON object' }];
   const problems: Problem[] = [...problemsOfDate(filter)];
   const left: { readonly path: Problem['path']; readonly value: unknown }[] = [{ path: [], value: filter }];
-  for (let at = left.pop(); at !== undefined && problems.length < mostProblems; at = left.pop()) {
+  for (let at = left.pop(); at !== undefined && problems.length < maxProblems; at = left.pop()) {
     const { path, value } = at;
     if (path.length > deepest)
       return [...problems, { path: path.slice(0, 3), message: `is nested deeper than ${deepest}` }];

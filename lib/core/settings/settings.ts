@@ -85,14 +85,18 @@ const sinceSchema = z
     /** How far a run reaches back behind the watermark. */
     overlap: z.optional(durationSchema),
     /** Instead of a watermark: how far before its scheduled time every run starts. */
-    lookBack: z.optional(durationSchema),
+    lookbackWindow: z.optional(durationSchema),
   })
   .check(
-    z.refine(({ lookBack }) => lookBack !== 0, { path: ['lookBack'], error: 'must be longer than nothing' }),
+    z.refine(({ lookbackWindow }) => lookbackWindow !== 0, {
+      path: ['lookbackWindow'],
+      error: 'must be longer than nothing',
+    }),
     z.refine(
-      ({ initial, overlap, lookBack }) => lookBack === undefined || (initial === undefined && overlap === undefined),
+      ({ initial, overlap, lookbackWindow }) =>
+        lookbackWindow === undefined || (initial === undefined && overlap === undefined),
       {
-        error: 'lookBack takes the place of the watermark, so initial and overlap do not go with it',
+        error: 'lookbackWindow takes the place of the watermark, so initial and overlap do not go with it',
       },
     ),
   );
@@ -122,18 +126,18 @@ export const exportSettingsSchema = z.strictObject({
   ),
   maxPages: z.optional(atLeastOne),
   // An execution holds 25,000 events. A turn takes 7, and 3 for each of the 30 attempts that may fail before one succeeds.
-  turnsPerExecution: count(250).check(
+  iterationsPerExecution: count(250).check(
     z.refine(
-      (turns) => turns <= 250,
+      (iterations) => iterations <= 250,
       'must be at most 250: an execution holds 25,000 events, and a turn may take 97 where attempts fail',
     ),
   ),
   /** More than one: the next page is asked for while the last one is still being stored, and the loop takes fewer turns. */
   pagesPerInvocation: count(1).check(z.refine((pages) => pages <= 1_000, 'must be at most 1000')),
-  cursorRestarts: z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
-  shortWait: duration('PT20S'),
-  longestWait: duration('PT6H').check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')),
-  waitsInARow: count(20).check(z.refine((waits) => waits <= 100, 'must be at most 100')),
+  maxCursorRestarts: z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
+  maxInlineWait: duration('PT20S'),
+  maxRetryAfter: duration('PT6H').check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')),
+  maxConsecutiveWaits: count(20).check(z.refine((waits) => waits <= 100, 'must be at most 100')),
 });
 export type ExportSettings = z.infer<typeof exportSettingsSchema>;
 
@@ -167,17 +171,17 @@ export function exportDefinition(settings: ExportSettings, source: string): Expo
       ...(settings.size === undefined ? {} : { size: settings.size }),
     },
     since:
-      since.lookBack === undefined
+      since.lookbackWindow === undefined
         ? { from: 'watermark', initial: since.initial, overlapMs: since.overlap ?? 0 }
-        : { from: 'look-back', lookBackMs: since.lookBack },
+        : { from: 'lookback', lookbackMs: since.lookbackWindow },
     limits: {
       maxPages: settings.maxPages,
-      turnsPerExecution: settings.turnsPerExecution,
+      iterationsPerExecution: settings.iterationsPerExecution,
       pagesPerInvocation: settings.pagesPerInvocation,
-      cursorRestarts: settings.cursorRestarts,
-      shortWaitSeconds: settings.shortWait / 1_000,
-      longestWaitSeconds: settings.longestWait / 1_000,
-      waitsInARow: settings.waitsInARow,
+      maxCursorRestarts: settings.maxCursorRestarts,
+      maxInlineWaitSeconds: settings.maxInlineWait / 1_000,
+      maxRetryAfterSeconds: settings.maxRetryAfter / 1_000,
+      maxConsecutiveWaits: settings.maxConsecutiveWaits,
     },
   };
 }

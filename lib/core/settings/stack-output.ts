@@ -6,12 +6,12 @@
 import * as z from 'zod';
 
 /** The output's name is the export's in Pascal case and this. */
-export const installedExportSuffix = 'Export';
+export const exportOutputSuffix = 'Export';
 
 const name = z.string().min(1);
 
 /** JSON in the output. What else the export is made of, its functions' own environment says. */
-export const installedExportSchema = z.object({
+export const exportOutputSchema = z.object({
   export: name,
   stateMachineArn: name,
   /** The function whose environment holds all that the export is set to. */
@@ -19,4 +19,4 @@ export const installedExportSchema = z.object({
   /** Of EventBridge Scheduler, in its default group; without one it is started by hand. */
   schedule: name.optional(),
 });
-export type InstalledExportOutput = z.infer<typeof installedExportSchema>;
+export type ExportOutput = z.infer<typeof exportOutputSchema>;

@@ -13,9 +13,9 @@ type Issue = z.core.$ZodIssue;
 z.config(en());
 
 /** More problems than a person mends in one go are counted, not told. */
-const mostProblems = 100;
-const mostNames = 10;
-const longestName = 40;
+const maxProblems = 100;
+const maxNames = 10;
+const maxNameLength = 40;
 
 /** `settings size: must be 1 to 10; settings filter.date: must be an object`. */
 export function describeProblems(what: string, { issues }: { readonly issues: readonly Issue[] }): string {
@@ -25,7 +25,7 @@ export function describeProblems(what: string, { issues }: { readonly issues: re
 /** The same, a line for each problem. */
 export function problemLines(what: string, issues: readonly Issue[]): string[] {
   const lines = issues
-    .slice(0, mostProblems)
+    .slice(0, maxProblems)
     .map((issue) => `${[what, placeOf(issue.path)].filter(Boolean).join(' ')}: ${problemIn(issue)}`);
   const more = issues.length - lines.length;
   return more === 0 ? lines : [...lines, `${what}: and ${more} more`];
@@ -34,7 +34,7 @@ export function problemLines(what: string, issues: readonly Issue[]): string[] {
 /** What is wrong there. The schemas' own words are ours; but of what does not belong there, only the names are known. */
 export function problemIn(issue: Issue): string {
   if (issue.code !== 'unrecognized_keys') return issue.message;
-  const names = issue.keys.slice(0, mostNames).map((key) => JSON.stringify(nameOf(key)));
+  const names = issue.keys.slice(0, maxNames).map((key) => JSON.stringify(nameOf(key)));
   const more = issue.keys.length - names.length;
   return `has no such field: ${names.join(', ')}${more === 0 ? '' : ` and ${more} more`}`;
 }
@@ -49,4 +49,4 @@ export function placeOf(path: readonly PropertyKey[]): string {
   }, '');
 }
 
-const nameOf = (key: string): string => shortened(printable(key), longestName);
+const nameOf = (key: string): string => shortened(printable(key), maxNameLength);

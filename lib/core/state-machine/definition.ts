@@ -18,7 +18,7 @@
 
 import type { ErrorName } from '../errors.ts';
 import type { Catcher, State, StateMachine, TaskState, Template } from './asl.ts';
-import { retryAnything, retryPatiently, stepRetries } from './retry-policy.ts';
+import { retryAnything, retryWithBackoff, stepRetries } from './retry-policy.ts';
 
 export const stepNames = ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'] as const;
 export type StepName = (typeof stepNames)[number];
@@ -36,7 +36,7 @@ export function byStep<Value>(make: (step: StepName) => Value): Readonly<Record<
 export type StateName =
   | StepName
   | 'HasWork'
-  | 'NextTurn'
+  | 'NextAction'
   | 'WaitForService'
   | 'ContinueInNewExecution'
   | 'AnnounceCompleted'
@@ -73,8 +73,8 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
     States: {
       BeginRun: step(binding, 'BeginRun', 'A new run, the rest of an unfinished one, or nothing', 'HasWork'),
       HasWork: choice({ skip: 'Skipped', export: 'ExportPage', finish: 'FinishRun' }),
-      ExportPage: step(binding, 'ExportPage', 'Fetches, stores and logs a page, or some', 'NextTurn'),
-      NextTurn: choice({
+      ExportPage: step(binding, 'ExportPage', 'Fetches, stores and logs a page, or some', 'NextAction'),
+      NextAction: choice({
         page: 'ExportPage',
         wait: 'WaitForService',
         continue: 'ContinueInNewExecution',
@@ -94,7 +94,7 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
         Parameters: {
           'StateMachineArn.$': '$$.StateMachine.Id',
           // The name this segment gives the next: unique to it, so that a repetition finds it started.
-          'Name.$': "States.Format('{}-{}', $.run, States.MathAdd($.segment, 1))",
+          'Name.$': "States.Format('{}-{}', $.run, States.MathAdd($.executionNumber, 1))",
           Input: { 'continues.$': '$$.Execution.Id', 'waits.$': '$.waits' },
         },
         ResultPath: null,
@@ -201,7 +201,7 @@ function announcement(
     },
     ResultPath: null,
     TimeoutSeconds: 60,
-    Retry: [retryPatiently],
+    Retry: [retryWithBackoff],
     Catch: catchers,
     Next: next,
   };

@@ -19,8 +19,8 @@ const platformErrors = [
   'States.Timeout',
 ] as const;
 
-const worthWaitingFor: readonly ErrorName[] = ['ServiceUnavailableError', 'ServiceThrottledError'];
-const perhapsAGlitch: readonly ErrorName[] = ['ContractError'];
+const outageErrors: readonly ErrorName[] = ['ServiceUnavailableError', 'ServiceThrottledError'];
+const transientErrors: readonly ErrorName[] = ['ContractError'];
 const final: readonly ErrorName[] = [
   'ConfigurationError',
   'RequestRejectedError',
@@ -33,7 +33,7 @@ const final: readonly ErrorName[] = [
  * 2 + 4 + 8 + … + 256 s for eight attempts, then 300 s for twelve: up to 68 minutes in all, half of it on average under
  * full jitter. A nightly export outlives an hour of outage; beyond that a person should know.
  */
-const patiently = {
+const backoff = {
   IntervalSeconds: 2,
   BackoffRate: 2,
   MaxDelaySeconds: 300,
@@ -42,7 +42,7 @@ const patiently = {
 } as const;
 
 /** As patiently, whatever the error: for telling the world what has been done and cannot be told later. */
-export const retryPatiently: Retrier = { ErrorEquals: ['States.ALL'], ...patiently };
+export const retryWithBackoff: Retrier = { ErrorEquals: ['States.ALL'], ...backoff };
 
 /**
  * 2 + 4 + 8 + 16 + 32 + 64 + 120 + 120 s: up to 6 minutes. Outlives a bad moment of S3 or DynamoDB, whose clients have
@@ -59,7 +59,7 @@ export const retryAnything: Retrier = {
 
 export const stepRetries: readonly Retrier[] = [
   { ErrorEquals: final, MaxAttempts: 0 },
-  { ErrorEquals: [...worthWaitingFor, ...platformErrors], ...patiently },
-  { ErrorEquals: perhapsAGlitch, IntervalSeconds: 5, BackoffRate: 3, MaxAttempts: 2, JitterStrategy: 'FULL' },
+  { ErrorEquals: [...outageErrors, ...platformErrors], ...backoff },
+  { ErrorEquals: transientErrors, IntervalSeconds: 5, BackoffRate: 3, MaxAttempts: 2, JitterStrategy: 'FULL' },
   retryAnything,
 ];

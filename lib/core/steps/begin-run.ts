@@ -7,18 +7,18 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
-import type { ExportRequest, Head, Instant, PageEntry, Run, Turn } from '../model.ts';
-import type { StepNeeds } from '../ports.ts';
+import type { ExportRequest, ExportState, Instant, LoopState, PageEntry, Run } from '../model.ts';
+import type { StepDependencies } from '../ports.ts';
 import { runIdOf } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
-import { changeHead, type HeadChange, nextSequence } from './export-state.ts';
+import { nextSequence, type StateChange, updateState } from './export-state.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
-import { inFewWords, sinceOf } from './watermark.ts';
+import { chooseSince, summarize } from './watermark.ts';
 
-export type BeginRunNeeds = Pick<StepNeeds, 'definition' | 'log' | 'executions' | 'surroundings' | 'emit'>;
+export type BeginRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'executions' | 'runtime' | 'emit'>;
 
 export type BeginRunOutcome =
-  | ({ readonly next: 'export' | 'finish' } & Turn)
+  | ({ readonly next: 'export' | 'finish' } & LoopState)
   | { readonly next: 'skip'; readonly export: string; readonly reason: string };
 
 /**
@@ -28,12 +28,12 @@ export type BeginRunOutcome =
  * @throws ConfigurationError for a start input it cannot read, or one that contradicts an unfinished run.
  */
 export async function beginRun(
-  needs: BeginRunNeeds,
+  deps: BeginRunDependencies,
   command: { readonly input: unknown; readonly execution: string },
 ): Promise<BeginRunOutcome> {
-  const { definition, log, emit } = needs;
+  const { definition, log, emit } = deps;
   const input = parseStartInput(command.input);
-  const decision = await changeHead(log, definition.name, (head) => decide(needs, head, input, command.execution));
+  const decision = await updateState(log, definition.name, (head) => decide(deps, head, input, command.execution));
   if (decision.act === 'skip') {
     emit({ event: 'run-skipped', export: definition.name, reason: decision.reason });
     return { next: 'skip', export: definition.name, reason: decision.reason };
@@ -45,14 +45,22 @@ export async function beginRun(
     export: run.export,
     run: run.run,
     since: run.since,
-    segment: run.segment,
+    executionNumber: run.executionNumber,
     page,
     pages: last?.page ?? 0,
     reports: last === undefined ? 0 : last.totals.reports,
     bytes: last?.totals.bytes ?? 0,
   });
   const next = last !== undefined && last.nextCursor === null ? 'finish' : 'export';
-  return { next, export: run.export, run: run.run, segment: run.segment, page, turns: 0, waits: input.waits ?? 0 };
+  return {
+    next,
+    export: run.export,
+    run: run.run,
+    executionNumber: run.executionNumber,
+    page,
+    iterations: 0,
+    waits: input.waits ?? 0,
+  };
 }
 
 /** What an execution is for: not yet written down. */
@@ -65,72 +73,72 @@ export type Decision =
  * @throws ConfigurationError where the start contradicts an unfinished run, or has no watermark it could start at
  */
 export async function decide(
-  needs: Omit<BeginRunNeeds, 'emit'>,
-  head: Head,
+  deps: Omit<BeginRunDependencies, 'emit'>,
+  head: ExportState,
   input: StartInput,
   execution: string,
-): Promise<HeadChange<Decision>> {
+): Promise<StateChange<Decision>> {
   const { active } = head;
   if (active === undefined) {
     if (input.continues !== undefined) return skip(`the run that ${input.continues} worked on is over`);
     if (input.scheduledTime !== undefined && input.scheduledTime === head.lastScheduledTime) {
       return skip(`the run scheduled for ${input.scheduledTime} has been made already`);
     }
-    return start(needs, head, input, execution);
+    return start(deps, head, input, execution);
   }
-  if (active.execution === execution) return resume(needs, head, active);
+  if (active.execution === execution) return resume(deps, head, active);
   if (input.continues !== undefined) {
     return input.continues === active.execution
-      ? resume(needs, head, takenOver(active, execution))
+      ? resume(deps, head, takenOver(active, execution))
       : skip(`run ${active.run} belongs to execution ${active.execution} now`);
   }
   // Once: an invocation that lived on unheard must not give up the very run that it has begun, whoever works on it now.
-  if (input.restart === true && active.startedBy !== execution) return start(needs, head, input, execution);
-  if (await needs.executions.isRunning(active.execution)) {
+  if (input.restart === true && active.startedBy !== execution) return start(deps, head, input, execution);
+  if (await deps.executions.isRunning(active.execution)) {
     return skip(`run ${active.run} is still being worked on by ${active.execution}`);
   }
-  const last = await needs.log.last(active);
+  const last = await deps.log.last(active);
   // A walk in circles must never be published.
-  if (last?.repeats) return start(needs, head, input, execution);
-  const contradictions = contradictionsOf(active, needs.definition.request, input.since);
+  if (last?.repeats) return start(deps, head, input, execution);
+  const contradictions = contradictionsOf(active, deps.definition.request, input.since);
   if (contradictions.length > 0) {
     // No page is lost with a run that never logged one.
-    if (last === undefined) return start(needs, head, input, execution);
+    if (last === undefined) return start(deps, head, input, execution);
     throw contradictionError(active, contradictions);
   }
-  return resume(needs, head, takenOver(active, execution, input.scheduledTime));
+  return resume(deps, head, takenOver(active, execution, input.scheduledTime));
 }
 
 const skip = (reason: string) => ({ result: { act: 'skip', reason } satisfies Decision as Decision });
 
 function takenOver(run: Run, execution: string, scheduledTime = run.scheduledTime): Run {
   // How its last execution failed says nothing of this one.
-  return { ...run, execution, segment: run.segment + 1, scheduledTime, lastFailure: undefined };
+  return { ...run, execution, executionNumber: run.executionNumber + 1, scheduledTime, lastFailure: undefined };
 }
 
-async function resume(needs: Omit<BeginRunNeeds, 'emit'>, head: Head, run: Run) {
-  const result: Decision = { act: 'resume', run, last: await needs.log.last(run) };
+async function resume(deps: Omit<BeginRunDependencies, 'emit'>, head: ExportState, run: Run) {
+  const result: Decision = { act: 'resume', run, last: await deps.log.last(run) };
   if (run === head.active) return { result };
   return { change: { ...head, active: run, lastScheduledTime: run.scheduledTime ?? head.lastScheduledTime }, result };
 }
 
-function start(needs: Omit<BeginRunNeeds, 'emit'>, head: Head, input: StartInput, execution: string) {
-  const { definition, surroundings } = needs;
-  const now = surroundings.now();
+function start(deps: Omit<BeginRunDependencies, 'emit'>, head: ExportState, input: StartInput, execution: string) {
+  const { definition, runtime } = deps;
+  const now = runtime.now();
   const run: Run = {
     export: definition.name,
-    run: runIdOf(now, surroundings.randomHex(6)),
+    run: runIdOf(now, runtime.randomHex(6)),
     sequence: nextSequence(head, now),
-    since: sinceOf(definition, head, input, now).since,
+    since: chooseSince(definition, head, input, now).since,
     request: definition.request,
     startedAt: instantOf(now),
     startedBy: execution,
     execution,
-    segment: 1,
+    executionNumber: 1,
     scheduledTime: input.scheduledTime,
     cursorRestarts: 0,
   };
-  const change: Head = {
+  const change: ExportState = {
     ...head,
     sequence: run.sequence,
     active: run,
@@ -142,7 +150,7 @@ function start(needs: Omit<BeginRunNeeds, 'emit'>, head: Head, input: StartInput
 function contradictionsOf(run: Run, request: ExportRequest, since: Instant | undefined): string[] {
   const contradictions = (['source', 'filter', 'format', 'container', 'size'] as const)
     .filter((field) => !isDeepStrictEqual(run.request[field], request[field]))
-    .map((field) => `${field} ${inFewWords(run.request[field])}, now ${inFewWords(request[field])}`);
+    .map((field) => `${field} ${summarize(run.request[field])}, now ${summarize(request[field])}`);
   if (since !== undefined && since !== run.since) contradictions.push(`since ${run.since}, now ${since}`);
   return contradictions;
 }

@@ -7,11 +7,11 @@
 
 import { createHash } from 'node:crypto';
 import { ExportError, isExportError } from '../errors.ts';
-import type { Continuation, Cursor, Invocation, PageTiming, Run, StoredPage } from '../model.ts';
-import type { PageIdentity, StepNeeds } from '../ports.ts';
-import { fetchPatiently } from './retry-after.ts';
+import type { Cursor, Invocation, PageTiming, Run, StoredCursor, StoredPage } from '../model.ts';
+import type { PageIdentity, StepDependencies } from '../ports.ts';
+import { fetchWithRetryAfter } from './retry-after.ts';
 
-type StorePageNeeds = Pick<StepNeeds, 'definition' | 'service' | 'store' | 'surroundings' | 'emit'>;
+type StorePageDependencies = Pick<StepDependencies, 'definition' | 'service' | 'store' | 'runtime' | 'emit'>;
 
 /** A page that lies in the store, whoever put it there, and the cursor that follows it. */
 export interface PageInStore {
@@ -26,18 +26,18 @@ export interface PageInStore {
  * @throws PageConflictError where what lies there is not this page; whatever fetching and storing throw
  */
 export async function storePage(
-  needs: StorePageNeeds,
+  deps: StorePageDependencies,
   run: Run,
   identity: PageIdentity,
   command: Invocation,
   place: InTurn,
 ): Promise<PageInStore> {
-  const left = place.mayBeThere ? await leftBehind(needs, identity) : undefined;
+  const left = place.checkExisting ? await findExisting(deps, identity) : undefined;
   if (left !== undefined) return left;
   try {
-    return await fetchAndStore(needs, run, identity, command, place);
+    return await fetchAndStore(deps, run, identity, command, place);
   } catch (error) {
-    const stored = isRefusal(error) ? await usedBefore(needs, identity, command, place) : undefined;
+    const stored = isRefusal(error) ? await findAfterRejection(deps, identity, command, place) : undefined;
     if (stored === undefined) throw error;
     return stored;
   }
@@ -47,20 +47,20 @@ export async function storePage(
  * The service may give no page for a cursor that an attempt has used already, and stored what it brought. Looked for in the
  * page's turn, when it would be there. What goes wrong with looking is no news beside the refusal, but for a conflict.
  */
-async function usedBefore(
-  needs: StorePageNeeds,
+async function findAfterRejection(
+  deps: StorePageDependencies,
   identity: PageIdentity,
   { signal }: Invocation,
-  { turnComes, onAnswer }: InTurn,
+  { predecessorStored, onAnswer }: InTurn,
 ): Promise<PageInStore | undefined> {
   // Whatever it has said of the next page.
   onAnswer(null);
-  const isItsTurn = await turnComes.then(
+  const isItsTurn = await predecessorStored.then(
     () => true,
     () => false,
   );
   if (!isItsTurn || signal?.aborted === true) return undefined;
-  return await leftBehind(needs, identity).catch((error: unknown) => {
+  return await findExisting(deps, identity).catch((error: unknown) => {
     if (isExportError(error, 'PageConflictError')) throw error;
     return undefined;
   });
@@ -71,27 +71,30 @@ const isRefusal = (error: unknown): boolean =>
   isExportError(error) && /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable)Error$/.test(error.name);
 
 /** As a former attempt left it, unless it cannot tell how the walk goes on. */
-async function leftBehind({ store }: StorePageNeeds, identity: PageIdentity): Promise<PageInStore | undefined> {
+async function findExisting(
+  { store }: StorePageDependencies,
+  identity: PageIdentity,
+): Promise<PageInStore | undefined> {
   const stored = await store.find(identity.key);
   if (stored === undefined) return undefined;
-  mustBelong(stored, identity);
+  assertSamePage(stored, identity);
   const { nextCursor } = stored;
   // The store holds only the hash of a long cursor: asking again tells the cursor, and the hash tells if it is the one.
   return nextCursor === null || typeof nextCursor === 'string' ? { stored, nextCursor, timing: null } : undefined;
 }
 
 async function fetchAndStore(
-  needs: StorePageNeeds,
+  deps: StorePageDependencies,
   run: Run,
   identity: PageIdentity,
   command: Invocation,
-  { turnComes, onAnswer }: InTurn,
+  { predecessorStored, onAnswer }: InTurn,
 ): Promise<PageInStore> {
-  const { page: fetched, timing } = await fetchPatiently(needs, run, identity, command);
+  const { page: fetched, timing } = await fetchWithRetryAfter(deps, run, identity, command);
   onAnswer(fetched.nextCursor);
-  const { stored, page } = await needs.store.put(identity, { ...fetched, turn: turnComes });
+  const { stored, page } = await deps.store.put(identity, { ...fetched, predecessorStored: predecessorStored });
   if (stored) return { stored: page, nextCursor: fetched.nextCursor, timing };
-  mustBelong(page, identity);
+  assertSamePage(page, identity);
   if (page.nextCursor === null || typeof page.nextCursor === 'string') {
     return { stored: page, nextCursor: page.nextCursor, timing: null };
   }
@@ -105,9 +108,9 @@ export interface InTurn {
    * Whether a former attempt may well have left it in the store: the first of an execution, or one behind a page that was
    * found there. Of others hardly ever: then it is met when the page is stored, or when the service refuses its cursor.
    */
-  readonly mayBeThere: boolean;
+  readonly checkExisting: boolean;
   /** Resolves when the page before is stored; rejects where this one must not be. */
-  readonly turnComes: Promise<unknown>;
+  readonly predecessorStored: Promise<unknown>;
   /** Told of the cursor that follows, as soon as the page is being answered. It counts only once the page is stored. */
   readonly onAnswer: (nextCursor: Cursor | null) => void;
 }
@@ -121,14 +124,14 @@ function lostCursor({ page, run }: PageIdentity): ExportError {
   );
 }
 
-function mustBelong(found: StoredPage, identity: PageIdentity): void {
+function assertSamePage(found: StoredPage, identity: PageIdentity): void {
   if (found.run !== identity.run || found.page !== identity.page) {
     throw conflict(identity, `it says it is page ${found.page} of run ${found.run}`);
   }
   if (!sameCursor(found.cursor, identity.cursor)) throw conflict(identity, 'it was asked for with another cursor');
 }
 
-function sameCursor(held: Continuation, cursor: Cursor | null): boolean {
+function sameCursor(held: StoredCursor, cursor: Cursor | null): boolean {
   if (held === null || typeof held === 'string') return held === cursor;
   return cursor !== null && held.sha256 === createHash('sha256').update(cursor).digest('hex');
 }

@@ -12,7 +12,7 @@ import type { Cursor, CycleState } from '../model.ts';
  * Takes the cursor a page handed out, and the state before it (null at the first).
  * `repeats` is true where the cursor was met before.
  */
-export function followCursor(state: CycleState | null, next: Cursor): { state: CycleState; repeats: boolean } {
+export function detectCycle(state: CycleState | null, next: Cursor): { state: CycleState; repeats: boolean } {
   if (state === null) return { state: { tortoise: next, power: 1, steps: 0 }, repeats: false };
   if (next === state.tortoise) return { state, repeats: true };
   const steps = state.steps + 1;

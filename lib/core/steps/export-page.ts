@@ -8,21 +8,24 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import type { ExportDefinition, Invocation, PageEntry, Run, Turn } from '../model.ts';
-import type { StepNeeds } from '../ports.ts';
+import type { ExportDefinition, Invocation, LoopState, PageEntry, Run } from '../model.ts';
+import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
 import { conflict } from './commit-page.ts';
-import { followCursor } from './cycle-detection.ts';
+import { detectCycle } from './cycle-detection.ts';
 import { ownedRun } from './export-state.ts';
-import { type DraftEntry, type Walk, walkOn } from './page-pipeline.ts';
+import { type DraftEntry, exportPages, type Walk } from './page-pipeline.ts';
 import { restartRun } from './restart-run.ts';
-import { waitOrGiveUp } from './retry-after.ts';
+import { nextWait } from './retry-after.ts';
 
-export type ExportPageNeeds = Pick<StepNeeds, 'definition' | 'service' | 'store' | 'log' | 'surroundings' | 'emit'>;
+export type ExportPageDependencies = Pick<
+  StepDependencies,
+  'definition' | 'service' | 'store' | 'log' | 'runtime' | 'emit'
+>;
 
 export type ExportPageOutcome =
-  | ({ readonly next: 'page' | 'continue' | 'finish' } & Turn)
-  | ({ readonly next: 'wait'; readonly waitSeconds: number } & Turn);
+  | ({ readonly next: 'page' | 'continue' | 'finish' } & LoopState)
+  | ({ readonly next: 'wait'; readonly waitSeconds: number } & LoopState);
 
 /**
  * Exports the next page of the run that `execution` owns, or as many as the settings and its time allow, and says how the
@@ -31,57 +34,64 @@ export type ExportPageOutcome =
  * @throws ExportError with any name of `../errors.ts`; RunSupersededError where the execution owns no run any more.
  */
 export async function exportPage(
-  needs: ExportPageNeeds,
-  command: { readonly turn: Turn; readonly execution: string } & Invocation,
+  deps: ExportPageDependencies,
+  command: { readonly loop: LoopState; readonly execution: string } & Invocation,
 ): Promise<ExportPageOutcome> {
-  const { definition, log } = needs;
-  const run = ownedRun(await log.head(definition.name), command.execution, definition.name);
-  mustBeItsService(run, definition);
-  const isOfTurn = run.run === command.turn.run;
+  const { definition, log } = deps;
+  const run = ownedRun(await log.exportState(definition.name), command.execution, definition.name);
+  assertSameService(run, definition);
+  const isOfTurn = run.run === command.loop.run;
   const last = await log.last(run);
-  const { turns, waits } = command.turn;
+  const { iterations, waits } = command.loop;
   const page = (last?.page ?? 0) + 1;
-  const turn: Turn = { export: run.export, run: run.run, segment: run.segment, page, turns, waits };
+  const loop: LoopState = {
+    export: run.export,
+    run: run.run,
+    executionNumber: run.executionNumber,
+    page,
+    iterations,
+    waits,
+  };
   if (last !== undefined) {
-    const next = afterPage(definition, turn, last);
+    const next = nextOutcome(definition, loop, last);
     // A repeated invocation finds its page logged: the answer follows from the log alone.
-    const logged = isOfTurn && last.page >= command.turn.page;
+    const logged = isOfTurn && last.page >= command.loop.page;
     if (logged || next.next === 'finish') return next;
   }
   // Only behind a wait: a page that uses the budget up says so itself.
-  if (turns >= definition.limits.turnsPerExecution) return { next: 'continue', ...turn };
+  if (iterations >= definition.limits.iterationsPerExecution) return { next: 'continue', ...loop };
   let newest = last;
   const commit: Walk['commit'] = async (draft) => {
-    newest = await logPage(needs, draft);
+    newest = await logPage(deps, draft);
     return newest;
   };
   // Behind a turn that ended well nothing is left. An attempt that is repeated may have left something, but asking for that
   // would cost every turn what so seldom is of use: it is met when the page is stored.
-  const mayBeThere = turns === 0 || !isOfTurn;
+  const checkExisting = iterations === 0 || !isOfTurn;
   const walk: Walk = {
     run,
     execution: command.execution,
     last,
-    mayBeThere,
-    draft: draftOf(run.export),
+    checkExisting,
+    draft: toLogEntry(run.export),
     commit,
-    goesOn,
+    hasNextPage,
   };
   try {
-    return afterPage(definition, turn, await walkOn(needs, walk, command));
+    return nextOutcome(definition, loop, await exportPages(deps, walk, command));
   } catch (error) {
     if (isExportError(error, 'ServiceThrottledError') && error.retryAfterSeconds !== undefined) {
       // A page that was exported before the wait is one between it and the wait before.
-      const waiting = newest === last ? turn : { ...turn, page: (newest?.page ?? 0) + 1, waits: 0 };
-      return waitOrGiveUp(needs, run, waiting, error, error.retryAfterSeconds);
+      const waiting = newest === last ? loop : { ...loop, page: (newest?.page ?? 0) + 1, waits: 0 };
+      return nextWait(deps, run, waiting, error, error.retryAfterSeconds);
     }
-    if (isExportError(error, 'CursorRejectedError')) return restartRun(needs, run, turn, command.execution, error);
+    if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, loop, command.execution, error);
     throw error;
   }
 }
 
 /** A deployment may have moved the export while the run was under way; another service's pages do not continue it. */
-function mustBeItsService({ run, request }: Run, definition: ExportDefinition): void {
+function assertSameService({ run, request }: Run, definition: ExportDefinition): void {
   if (request.source === definition.request.source) return;
   throw new ExportError(
     'ConfigurationError',
@@ -91,12 +101,12 @@ function mustBeItsService({ run, request }: Run, definition: ExportDefinition): 
 }
 
 /** The second of the two writes: the page counts from here on. */
-async function logPage(needs: ExportPageNeeds, draft: DraftEntry): Promise<PageEntry> {
-  const entry = await needs.log.append({ ...draft, loggedAt: instantOf(needs.surroundings.now()) });
+async function logPage(deps: ExportPageDependencies, draft: DraftEntry): Promise<PageEntry> {
+  const entry = await deps.log.append({ ...draft, loggedAt: instantOf(deps.runtime.now()) });
   if (entry.sha256 !== draft.sha256 || entry.nextCursor !== draft.nextCursor) {
     throw conflict(draft, 'the page log names another');
   }
-  needs.emit({
+  deps.emit({
     event: draft.timing === null ? 'page-adopted' : 'page-exported',
     export: entry.export,
     run: entry.run,
@@ -109,11 +119,11 @@ async function logPage(needs: ExportPageNeeds, draft: DraftEntry): Promise<PageE
   return entry;
 }
 
-const draftOf =
+const toLogEntry =
   (exportName: string): Walk['draft'] =>
   ({ run, page, cursor }, { stored, nextCursor, timing }, last) => {
     const before = last?.totals ?? { reports: 0, bytes: 0 };
-    const followed = nextCursor === null ? undefined : followCursor(last?.cycle ?? null, nextCursor);
+    const followed = nextCursor === null ? undefined : detectCycle(last?.cycle ?? null, nextCursor);
     const { key, bytes, sha256, revision, reports, serviceTime } = stored;
     return {
       export: exportName,
@@ -138,11 +148,11 @@ const draftOf =
   };
 
 /** Whether a page follows at all: a last page, or a walk in circles, is for the answer to tell. */
-const goesOn = ({ nextCursor, repeats }: DraftEntry): boolean => nextCursor !== null && !repeats;
+const hasNextPage = ({ nextCursor, repeats }: DraftEntry): boolean => nextCursor !== null && !repeats;
 
 /** How the run goes on behind a logged page. Depends on nothing but the entry, so a repetition answers the same. */
-function afterPage({ limits }: ExportDefinition, turn: Turn, entry: PageEntry): ExportPageOutcome {
-  const next: Turn = { ...turn, page: entry.page + 1, turns: turn.turns + 1, waits: 0 };
+function nextOutcome({ limits }: ExportDefinition, loop: LoopState, entry: PageEntry): ExportPageOutcome {
+  const next: LoopState = { ...loop, page: entry.page + 1, iterations: loop.iterations + 1, waits: 0 };
   if (entry.nextCursor === null) return { next: 'finish', ...next };
   if (entry.repeats) {
     throw new ExportError(
@@ -158,5 +168,5 @@ function afterPage({ limits }: ExportDefinition, turn: Turn, entry: PageEntry): 
         '(maxPages). Allow more and start again: the run goes on where it stopped',
     );
   }
-  return { next: next.turns >= limits.turnsPerExecution ? 'continue' : 'page', ...next };
+  return { next: next.iterations >= limits.iterationsPerExecution ? 'continue' : 'page', ...next };
 }

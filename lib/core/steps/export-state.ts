@@ -6,14 +6,14 @@
  */
 
 import { ExportError } from '../errors.ts';
-import type { Head, Run, RunId } from '../model.ts';
+import type { ExportState, Run, RunId } from '../model.ts';
 import type { PageLog } from '../ports.ts';
 
 /**
  * For the next run of the export. Counts from the clock where that is further on: so a state that is begun anew, or put
  * back as it was, never counts below manifests that are there.
  */
-export const nextSequence = ({ sequence }: Head, now: number): number =>
+export const nextSequence = ({ sequence }: ExportState, now: number): number =>
   Math.max(sequence + 1, Math.floor(now / 1_000));
 
 /** More lost races than this for one small item means that something else is wrong. */
@@ -23,15 +23,15 @@ const attempts = 20;
  * `decide` sees the head as it stands and returns the changed head with its result, or only a result to leave it be.
  * It may be called several times. A head not written yet appears as version 0.
  */
-export async function changeHead<Result>(
+export async function updateState<Result>(
   log: PageLog,
   exportName: string,
-  decide: (head: Head) => Promise<HeadChange<Result>> | HeadChange<Result>,
+  decide: (head: ExportState) => Promise<StateChange<Result>> | StateChange<Result>,
 ): Promise<Result> {
   for (let attempt = 0; attempt < attempts; attempt += 1) {
-    const head = (await log.head(exportName)) ?? { export: exportName, version: 0, sequence: 0 };
+    const head = (await log.exportState(exportName)) ?? { export: exportName, version: 0, sequence: 0 };
     const { change, result } = await decide(head);
-    if (change === undefined || (await log.replaceHead({ ...change, version: head.version + 1 }))) return result;
+    if (change === undefined || (await log.replaceState({ ...change, version: head.version + 1 }))) return result;
   }
   throw new ExportError(
     'ServiceUnavailableError',
@@ -39,9 +39,9 @@ export async function changeHead<Result>(
   );
 }
 
-export interface HeadChange<Result> {
+export interface StateChange<Result> {
   /** The head to put in place; its version is set here. Absent: nothing changes. */
-  readonly change?: Head;
+  readonly change?: ExportState;
   readonly result: Result;
 }
 
@@ -49,7 +49,7 @@ export interface HeadChange<Result> {
  * The active run of `head`, if `execution` owns it; `run`, where one is named, and no other.
  * @throws RunSupersededError where another execution has taken the run over, or a new run has replaced it.
  */
-export function ownedRun(head: Head | undefined, execution: string, exportName: string, run?: RunId): Run {
+export function ownedRun(head: ExportState | undefined, execution: string, exportName: string, run?: RunId): Run {
   const active = head?.active;
   if (active?.execution === execution && (run === undefined || active.run === run)) return active;
   throw new ExportError(

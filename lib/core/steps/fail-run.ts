@@ -7,11 +7,11 @@
 
 import * as z from 'zod/mini';
 import type { FailedRun, PageEntry } from '../model.ts';
-import type { StepNeeds } from '../ports.ts';
+import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
-import { changeHead } from './export-state.ts';
+import { updateState } from './export-state.ts';
 
-export type FailRunNeeds = Pick<StepNeeds, 'definition' | 'log' | 'surroundings' | 'emit'>;
+export type FailRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>;
 
 /** As the state machine catches it; the cause of a Lambda's error is JSON text. */
 const failureSchema = z.object({
@@ -19,18 +19,18 @@ const failureSchema = z.object({
   Cause: z._default(z.string(), ''),
 });
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
-const longestMessage = 1_000;
+const maxMessageLength = 1_000;
 
 /** Records why the run that `execution` owns has failed. Touches nothing where it owns none. Never undoes a page. */
 export async function failRun(
-  { definition, log, surroundings, emit }: FailRunNeeds,
+  { definition, log, runtime, emit }: FailRunDependencies,
   command: { readonly failure: unknown; readonly execution: string },
 ): Promise<FailedRun> {
   const parsed = failureSchema.safeParse(command.failure);
   const failure = parsed.success ? parsed.data : { Error: 'States.Unknown', Cause: '' };
   // Not every store keeps the half of a character that is left where a message is cut.
-  const message = messageOf(failure.Cause).slice(0, longestMessage).toWellFormed();
-  const failed = await changeHead<FailedRun>(log, definition.name, async (head) => {
+  const message = messageOf(failure.Cause).slice(0, maxMessageLength).toWellFormed();
+  const failed = await updateState<FailedRun>(log, definition.name, async (head) => {
     const about = { export: definition.name, error: failure.Error, message };
     const { active, ...idle } = head;
     if (active?.execution !== command.execution) {
@@ -38,7 +38,7 @@ export async function failRun(
     }
     const last = await log.last(active);
     const resumable = failure.Error !== 'CursorRejectedError' && last?.repeats !== true;
-    const lastFailure = { error: failure.Error, message, at: instantOf(surroundings.now()) };
+    const lastFailure = { error: failure.Error, message, at: instantOf(runtime.now()) };
     return {
       change: resumable ? { ...head, active: { ...active, lastFailure } } : idle,
       result: { ...about, run: active.run, since: active.since, ...amountOf(last), resumable },

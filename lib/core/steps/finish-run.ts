@@ -8,25 +8,25 @@
 
 import { ExportError, isExportError } from '../errors.ts';
 import type { PageEntry, Run, RunId, RunResult } from '../model.ts';
-import type { PageLog, StepNeeds } from '../ports.ts';
+import type { PageLog, StepDependencies } from '../ports.ts';
 import { latestKey, manifestKey } from '../storage/keys.ts';
 import { manifestChunks, type SettledRun } from '../storage/manifest.ts';
 import { instantOf } from '../timestamps.ts';
-import { changeHead, ownedRun } from './export-state.ts';
+import { ownedRun, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
 import { watermarkAfter } from './watermark.ts';
 
-export type FinishRunNeeds = Pick<StepNeeds, 'definition' | 'store' | 'log' | 'surroundings' | 'emit'>;
+export type FinishRunDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'runtime' | 'emit'>;
 
 /**
  * Completes `run`, which `execution` must own; repeated, it answers the same.
  * @throws PageConflictError where the log is no unbroken chain, or the store does not hold what it names;
  *   RunSupersededError where the execution does not own the run.
  */
-export async function finishRun(needs: FinishRunNeeds, command: FinishRunCommand): Promise<RunResult> {
-  const result = (await completedResult(needs, command)) ?? (await complete(needs, command));
+export async function finishRun(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
+  const result = (await completedResult(deps, command)) ?? (await complete(deps, command));
   // Told again where it is repeated: whoever completed it may have been cut off before it was heard.
-  needs.emit({ event: 'run-completed', ...result });
+  deps.emit({ event: 'run-completed', ...result });
   return result;
 }
 
@@ -37,37 +37,41 @@ interface FinishRunCommand {
 
 /** What the run came to, if it is the newest that was completed, and for this execution. */
 async function completedResult(
-  { definition, log }: FinishRunNeeds,
+  { definition, log }: FinishRunDependencies,
   { run, execution }: FinishRunCommand,
 ): Promise<RunResult | undefined> {
-  const completed = (await log.head(definition.name))?.lastCompleted;
+  const completed = (await log.exportState(definition.name))?.lastCompleted;
   return completed?.execution === execution && completed.result.run === run ? completed.result : undefined;
 }
 
-async function complete(needs: FinishRunNeeds, command: FinishRunCommand): Promise<RunResult> {
+async function complete(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
   try {
-    return await publish(needs, command);
+    return await publish(deps, command);
   } catch (error) {
     // Another invocation for the same execution may have been quicker: then there is a result to tell.
-    const told = isExportError(error, 'RunSupersededError') ? await completedResult(needs, command) : undefined;
+    const told = isExportError(error, 'RunSupersededError') ? await completedResult(deps, command) : undefined;
     if (told === undefined) throw error;
     return told;
   }
 }
 
-async function publish(needs: FinishRunNeeds, command: FinishRunCommand): Promise<RunResult> {
-  const { definition, store, log } = needs;
+async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
+  const { definition, store, log } = deps;
   const { execution } = command;
-  const run = await settle(needs, command);
+  const run = await settle(deps, command);
   const { first, last } = await endsOf(log, run);
   const manifest = manifestKey(run);
-  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));
+  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));
   const { export: name, sequence, completedAt } = run;
   const latest = { export: name, run: run.run, sequence, completedAt, manifest };
   // Only a run that has begun can have published anything, and the head knows the newest that has.
-  await store.putLatest(latestKey(name), latest, async (other) => other <= ((await log.head(name))?.sequence ?? 0));
+  await store.putLatest(
+    latestKey(name),
+    latest,
+    async (other) => other <= ((await log.exportState(name))?.sequence ?? 0),
+  );
 
-  return changeHead(log, name, (head) => {
+  return updateState(log, name, (head) => {
     // An invocation that lived on unheard may have begun another run for this very execution.
     ownedRun(head, execution, name, run.run);
     const watermark = watermarkAfter(head, definition, run, first);
@@ -87,13 +91,13 @@ async function publish(needs: FinishRunNeeds, command: FinishRunCommand): Promis
 }
 
 function settle(
-  { definition, log, surroundings }: FinishRunNeeds,
+  { definition, log, runtime }: FinishRunDependencies,
   { run: id, execution }: FinishRunCommand,
 ): Promise<SettledRun> {
-  return changeHead(log, definition.name, (head) => {
+  return updateState(log, definition.name, (head) => {
     const run = ownedRun(head, execution, definition.name, id);
     if (run.completedAt !== undefined) return { result: { ...run, completedAt: run.completedAt } };
-    const settled = { ...run, completedAt: instantOf(surroundings.now()) };
+    const settled = { ...run, completedAt: instantOf(runtime.now()) };
     return { change: { ...head, active: settled }, result: settled };
   });
 }

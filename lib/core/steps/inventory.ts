@@ -10,13 +10,13 @@
 import { hash } from 'node:crypto';
 import { ExportError } from '../errors.ts';
 import type { PageEntry, Run } from '../model.ts';
-import type { ListedObject, StepNeeds } from '../ports.ts';
-import { pageAt, runFolder } from '../storage/keys.ts';
+import type { ListedObject, StepDependencies } from '../ports.ts';
+import { pageNumberAt, runFolder } from '../storage/keys.ts';
 
-type StocktakingNeeds = Pick<StepNeeds, 'log' | 'store'>;
+type InventoryDependencies = Pick<StepDependencies, 'log' | 'store'>;
 
-const stretchPages = 4_096;
-const stretchOf = (page: number): number => Math.floor((page - 1) / stretchPages);
+const chunkPages = 4_096;
+const chunkOf = (page: number): number => Math.floor((page - 1) / chunkPages);
 
 /** By stretch: the sum of a hash of each page in it. */
 type Sums = Map<number, bigint>;
@@ -26,51 +26,55 @@ type Sums = Map<number, bigint>;
  * the revision that was committed, and no other page of the run. What else lies in the run's folder is let be.
  * @throws PageConflictError at its end, about the first page that is not so
  */
-export async function* storedEntries(needs: StocktakingNeeds, run: Run): AsyncGenerator<PageEntry> {
+export async function* storedEntries(deps: InventoryDependencies, run: Run): AsyncGenerator<PageEntry> {
   const logged: Sums = new Map();
-  for await (const entry of needs.log.entries(run)) {
+  for await (const entry of deps.log.entries(run)) {
     add(logged, entry.page, entry);
     yield entry;
   }
   const lying: Sums = new Map();
-  for await (const [page, object] of pagesIn(needs, run)) add(lying, page, object);
-  const stretch = firstDifference(logged, lying);
-  if (stretch !== undefined) throw await conflictIn(stretch, needs, run);
+  for await (const [page, object] of pagesIn(deps, run)) add(lying, page, object);
+  const chunk = firstDifference(logged, lying);
+  if (chunk !== undefined) throw await conflictIn(chunk, deps, run);
 }
 
-async function* pagesIn({ store }: StocktakingNeeds, run: Run): AsyncGenerator<readonly [number, ListedObject]> {
+async function* pagesIn({ store }: InventoryDependencies, run: Run): AsyncGenerator<readonly [number, ListedObject]> {
   for await (const object of store.list(runFolder(run))) {
-    const page = pageAt(run, object.key);
+    const page = pageNumberAt(run, object.key);
     if (page !== undefined) yield [page, object];
   }
 }
 
 function add(sums: Sums, page: number, { key, bytes, revision }: ListedObject): void {
   const digest = hash('sha256', JSON.stringify([key, bytes, revision]));
-  const stretch = stretchOf(page);
-  sums.set(stretch, (sums.get(stretch) ?? 0n) + BigInt(`0x${digest.slice(0, 32)}`));
+  const chunk = chunkOf(page);
+  sums.set(chunk, (sums.get(chunk) ?? 0n) + BigInt(`0x${digest.slice(0, 32)}`));
 }
 
 function firstDifference(one: Sums, other: Sums): number | undefined {
   return [...new Set([...one.keys(), ...other.keys()])]
     .sort((a, b) => a - b)
-    .find((stretch) => one.get(stretch) !== other.get(stretch));
+    .find((chunk) => one.get(chunk) !== other.get(chunk));
 }
 
-async function conflictIn(stretch: number, needs: StocktakingNeeds, run: Run): Promise<ExportError> {
+async function conflictIn(chunk: number, deps: InventoryDependencies, run: Run): Promise<ExportError> {
   const lying = new Map<number, ListedObject>();
-  for await (const [page, object] of pagesIn(needs, run)) if (stretchOf(page) === stretch) lying.set(page, object);
-  for await (const entry of needs.log.entries(run)) {
-    if (stretchOf(entry.page) > stretch) break;
-    if (stretchOf(entry.page) < stretch) continue;
+  for await (const [page, object] of pagesIn(deps, run)) if (chunkOf(page) === chunk) lying.set(page, object);
+  for await (const entry of deps.log.entries(run)) {
+    if (chunkOf(entry.page) > chunk) break;
+    if (chunkOf(entry.page) < chunk) continue;
     const change = changeOf(entry, lying.get(entry.page));
-    if (change !== undefined) return conflict(run, entry.page, `${needs.store.locate(entry.key)} ${change}`);
+    if (change !== undefined) return conflict(run, entry.page, `${deps.store.locate(entry.key)} ${change}`);
     lying.delete(entry.page);
   }
   const [stray] = [...lying.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
   return stray === undefined
-    ? conflict(run, stretch * stretchPages + 1, 'it, or one behind it, changed while the store was looked at')
-    : conflict(run, pageAt(run, stray.key) ?? 0, `${needs.store.locate(stray.key)} is there, but was never logged`);
+    ? conflict(run, chunk * chunkPages + 1, 'it, or one behind it, changed while the store was looked at')
+    : conflict(
+        run,
+        pageNumberAt(run, stray.key) ?? 0,
+        `${deps.store.locate(stray.key)} is there, but was never logged`,
+      );
 }
 
 function changeOf(logged: PageEntry, lying: ListedObject | undefined): string | undefined {

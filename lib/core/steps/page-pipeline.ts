@@ -9,13 +9,13 @@
 
 import { ExportError, isExportError } from '../errors.ts';
 import type { Cursor, Invocation, PageEntry, Run } from '../model.ts';
-import type { PageIdentity, StepNeeds } from '../ports.ts';
+import type { PageIdentity, StepDependencies } from '../ports.ts';
 import { pageKey } from '../storage/keys.ts';
 import { type InTurn, type PageInStore, storePage } from './commit-page.ts';
 import { ownedRun } from './export-state.ts';
-import { keepingPatience } from './retry-after.ts';
+import { withSharedBackoff } from './retry-after.ts';
 
-type WalkNeeds = Pick<StepNeeds, 'definition' | 'service' | 'store' | 'log' | 'surroundings' | 'emit'>;
+type PipelineDependencies = Pick<StepDependencies, 'definition' | 'service' | 'store' | 'log' | 'runtime' | 'emit'>;
 
 export interface Walk {
   readonly run: Run;
@@ -23,13 +23,13 @@ export interface Walk {
   /** The page that was logged last. */
   readonly last: PageEntry | undefined;
   /** Whether a former attempt may well have left the page behind it in the store. */
-  readonly mayBeThere: boolean;
+  readonly checkExisting: boolean;
   /** What will be logged of a page that is stored, behind the one before it. */
   readonly draft: (identity: PageIdentity, stored: PageInStore, before: DraftEntry | undefined) => DraftEntry;
   /** Logs the page. */
   readonly commit: (draft: DraftEntry) => Promise<PageEntry>;
   /** Whether a page follows. */
-  readonly goesOn: (entry: DraftEntry) => boolean;
+  readonly hasNextPage: (entry: DraftEntry) => boolean;
 }
 
 /** An entry of the page log that has yet to be logged. */
@@ -38,7 +38,7 @@ export type DraftEntry = Omit<PageEntry, 'loggedAt'>;
 /** A page's among those of the invocation. */
 interface Place {
   readonly isFirst: boolean;
-  readonly mayBeThere: InTurn['mayBeThere'];
+  readonly checkExisting: InTurn['checkExisting'];
 }
 
 /** How far a page is; undefined is what stands before the first. */
@@ -64,17 +64,17 @@ interface PageInHand extends Progress<PageEntry, DraftEntry> {
  * Resolves to the last entry that was committed here. What goes wrong with a page is thrown when those before it are
  * committed, and as if it alone had been asked for.
  */
-export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation): Promise<PageEntry> {
+export async function exportPages(given: PipelineDependencies, walk: Walk, command: Invocation): Promise<PageEntry> {
   const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY } = given.definition.limits;
-  const { service, heldBack } = keepingPatience(given);
-  const needs = { ...given, service };
+  const { service, pendingBackoff } = withSharedBackoff(given);
+  const deps = { ...given, service };
   const { last } = walk;
-  const { pagesInHand = 2 } = command;
+  const { maxInFlight = 2 } = command;
   const lastAllowed = Math.min((last?.page ?? 0) + pagesPerInvocation, maxPages);
   /** In their order, behind the current one. */
   const ahead: PageInHand[] = [];
   let isLettingGo = false;
-  let current = begin(last, behind(last), { isFirst: true, mayBeThere: walk.mayBeThere });
+  let current = begin(last, behind(last), { isFirst: true, checkExisting: walk.checkExisting });
 
   function begin(
     { page, nextCursor }: Pick<PageEntry, 'page' | 'nextCursor'> = { page: 0, nextCursor: null },
@@ -89,7 +89,7 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
     };
     const dropping = new AbortController();
     if (command.signal?.aborted) dropping.abort(command.signal.reason);
-    const stored = storeInTurn(needs, walk, identity, before, place, { ...command, signal: dropping.signal }, answered);
+    const stored = storeInTurn(deps, walk, identity, before, place, { ...command, signal: dropping.signal }, answered);
     const committed = commitBehind(before, stored, walk);
     const inHand: { -readonly [Name in keyof PageInHand]: PageInHand[Name] } = {
       identity,
@@ -114,12 +114,12 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
     const newest = ahead.at(-1) ?? current;
     const nextCursor = newest.answer?.nextCursor;
     const { page } = newest.identity;
-    if (isLettingGo || 1 + ahead.length >= pagesInHand || nextCursor == null || page >= lastAllowed) return;
+    if (isLettingGo || 1 + ahead.length >= maxInFlight || nextCursor == null || page >= lastAllowed) return;
     if (command.hasTime?.() === false) return;
-    ahead.push(begin({ page, nextCursor }, newest, { isFirst: false, mayBeThere: false }));
+    ahead.push(begin({ page, nextCursor }, newest, { isFirst: false, checkExisting: false }));
   }
 
-  async function letGoAhead(): Promise<void> {
+  async function cancelPrefetched(): Promise<void> {
     // What one of them may still answer leads nowhere.
     isLettingGo = true;
     for (const page of ahead) page.drop(letGoOf);
@@ -142,22 +142,22 @@ export async function walkOn(given: WalkNeeds, walk: Walk, command: Invocation):
   async function toTheEnd(): Promise<PageEntry> {
     for (;;) {
       const entry = await current.committed.catch(async (error: unknown) => {
-        await letGoAhead();
-        throw (isRepeated(error, command) ? heldBack(error) : undefined) ?? error;
+        await cancelPrefetched();
+        throw (isRepeated(error, command) ? pendingBackoff(error) : undefined) ?? error;
       });
       // What stands in the store and the log is the truth about where the run goes, whoever answered otherwise.
       if (ahead[0] !== undefined && ahead[0].identity.cursor !== entry.nextCursor) {
-        await letGoAhead();
-        const patience = walk.goesOn(entry) ? heldBack() : undefined;
+        await cancelPrefetched();
+        const patience = walk.hasNextPage(entry) ? pendingBackoff() : undefined;
         if (patience !== undefined) throw patience;
       }
-      if (entry.page >= lastAllowed || !walk.goesOn(entry)) {
-        await letGoAhead();
+      if (entry.page >= lastAllowed || !walk.hasNextPage(entry)) {
+        await cancelPrefetched();
         return entry;
       }
       if (ahead.length === 0 && command.hasTime?.() === false) return entry;
       // Behind a page that another attempt has stored there may be more of them.
-      current = ahead.shift() ?? begin(entry, behind(entry), { isFirst: false, mayBeThere: true });
+      current = ahead.shift() ?? begin(entry, behind(entry), { isFirst: false, checkExisting: true });
       askAhead();
     }
   }
@@ -175,24 +175,24 @@ const letGoOf = new Error('the page is let go of');
 
 /** Stores the page when the one before it is stored, and drafts its entry. */
 async function storeInTurn(
-  needs: WalkNeeds,
+  deps: PipelineDependencies,
   walk: Walk,
   identity: PageIdentity,
   before: PageBefore,
-  { isFirst, mayBeThere }: Place,
+  { isFirst, checkExisting }: Place,
   command: Invocation,
   onAnswer: InTurn['onAnswer'],
 ): Promise<DraftEntry> {
   // Beside the request, so that it costs no time: where the run is no longer its own, what comes is not stored.
-  const owned = isFirst ? Promise.resolve() : stillOwned(needs, walk);
-  const turnComes = Promise.all([before.stored, owned]).then(([entry]) => {
-    const ends = entry !== undefined && !walk.goesOn(entry);
+  const owned = isFirst ? Promise.resolve() : stillOwned(deps, walk);
+  const predecessorStored = Promise.all([before.stored, owned]).then(([entry]) => {
+    const ends = entry !== undefined && !walk.hasNextPage(entry);
     if (ends || (entry?.nextCursor ?? null) !== identity.cursor) throw outOfTurn(identity);
     command.signal?.throwIfAborted();
   });
-  turnComes.catch(() => {});
-  const stored = await storePage(needs, walk.run, identity, command, { mayBeThere, turnComes, onAnswer });
-  await turnComes;
+  predecessorStored.catch(() => {});
+  const stored = await storePage(deps, walk.run, identity, command, { checkExisting, predecessorStored, onAnswer });
+  await predecessorStored;
   return walk.draft(identity, stored, await before.stored);
 }
 
@@ -210,8 +210,8 @@ function behind(entry: PageEntry | undefined): PageBefore {
   return { stored: there, committed: there };
 }
 
-async function stillOwned({ log, definition }: WalkNeeds, { run, execution }: Walk): Promise<void> {
-  ownedRun(await log.head(definition.name), execution, definition.name, run.run);
+async function stillOwned({ log, definition }: PipelineDependencies, { run, execution }: Walk): Promise<void> {
+  ownedRun(await log.exportState(definition.name), execution, definition.name, run.run);
 }
 
 /** Never seen outside: whoever asked for the page has let go of it. */

@@ -1,11 +1,11 @@
 /** Starts a walk afresh whose cursor the service dropped. */
 
 import type { ExportError } from '../errors.ts';
-import type { Run, Turn } from '../model.ts';
-import type { StepNeeds } from '../ports.ts';
+import type { LoopState, Run } from '../model.ts';
+import type { StepDependencies } from '../ports.ts';
 import { runIdOf } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
-import { changeHead, nextSequence, ownedRun } from './export-state.ts';
+import { nextSequence, ownedRun, updateState } from './export-state.ts';
 
 /**
  * Gives up a walk that cannot be finished, because of `error`, and begins a new one from the same `since` under a new
@@ -13,21 +13,21 @@ import { changeHead, nextSequence, ownedRun } from './export-state.ts';
  * @throws `error` where the run has used up its restarts
  */
 export async function restartRun(
-  { definition, log, surroundings, emit }: Pick<StepNeeds, 'definition' | 'log' | 'surroundings' | 'emit'>,
+  { definition, log, runtime, emit }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
   run: Run,
-  turn: Turn,
+  loop: LoopState,
   execution: string,
   error: ExportError,
-): Promise<{ readonly next: 'page' } & Turn> {
-  if (run.cursorRestarts >= definition.limits.cursorRestarts) throw error;
-  const now = surroundings.now();
-  const { fresh, abandoned } = await changeHead(log, definition.name, (head) => {
+): Promise<{ readonly next: 'page' } & LoopState> {
+  if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
+  const now = runtime.now();
+  const { fresh, abandoned } = await updateState(log, definition.name, (head) => {
     const active = ownedRun(head, execution, definition.name);
     // An invocation that overlaps this one was here first: its new run is not to be given up for another.
     if (active.run !== run.run) return { result: { fresh: active, abandoned: false } };
     const next: Run = {
       ...active,
-      run: runIdOf(now, surroundings.randomHex(6)),
+      run: runIdOf(now, runtime.randomHex(6)),
       sequence: nextSequence(head, now),
       startedAt: instantOf(now),
       cursorRestarts: active.cursorRestarts + 1,
@@ -37,5 +37,5 @@ export async function restartRun(
   if (abandoned) {
     emit({ event: 'run-restarted', export: run.export, run: fresh.run, abandoned: run.run, reason: error.message });
   }
-  return { next: 'page', ...turn, run: fresh.run, page: 1, turns: turn.turns + 1, waits: 0 };
+  return { next: 'page', ...loop, run: fresh.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
 }

@@ -6,8 +6,8 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import type { Invocation, PageTiming, Run, Turn } from '../model.ts';
-import type { FetchedPage, PageIdentity, ReportService, StepNeeds } from '../ports.ts';
+import type { Invocation, LoopState, PageTiming, Run } from '../model.ts';
+import type { FetchedPage, PageIdentity, ReportService, StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
 
 /** A page that is being answered, and how long that took to begin. */
@@ -17,49 +17,49 @@ export interface TimedPage {
 }
 
 /** Fetches the page, sitting out every Retry-After that is short and within the invocation's patience. */
-export async function fetchPatiently(
-  { definition, service, surroundings, emit }: Pick<StepNeeds, 'definition' | 'service' | 'surroundings' | 'emit'>,
+export async function fetchWithRetryAfter(
+  { definition, service, runtime, emit }: Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit'>,
   run: Run,
   { page, cursor }: PageIdentity,
-  { signal, patientUntil = 0 }: Invocation,
+  { signal, retryAfterDeadline = 0 }: Invocation,
 ): Promise<TimedPage> {
   const request = { request: run.request, since: run.since, cursor, label: `page ${page} of run ${run.run}` };
   for (;;) {
-    const askedAt = surroundings.now();
+    const requestedAt = runtime.now();
     try {
       const fetched = await service.fetchPage(request, signal);
       // Clocks may be set back, and a latency is never less than nothing.
-      const latencyMs = Math.max(0, Math.round(surroundings.now() - askedAt));
-      return { page: fetched, timing: { askedAt: instantOf(askedAt), latencyMs } };
+      const latencyMs = Math.max(0, Math.round(runtime.now() - requestedAt));
+      return { page: fetched, timing: { requestedAt: instantOf(requestedAt), latencyMs } };
     } catch (error) {
       if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
       const seconds = error.retryAfterSeconds;
       // At least a second: a Retry-After of nought must not become a tight loop.
       const waitMs = Math.max(1, seconds) * 1_000;
-      if (seconds > definition.limits.shortWaitSeconds || surroundings.now() + waitMs > patientUntil) throw error;
+      if (seconds > definition.limits.maxInlineWaitSeconds || runtime.now() + waitMs > retryAfterDeadline) throw error;
       emit({ event: 'service-asked-to-wait', export: run.export, run: run.run, page, seconds, inside: true });
-      await surroundings.sleep(waitMs, signal);
+      await runtime.sleep(waitMs, signal);
     }
   }
 }
 
 /** The next turn after a long Retry-After. @throws RequestRejectedError where it is beyond what the settings allow. */
-export function waitOrGiveUp(
-  { definition: { limits }, emit }: Pick<StepNeeds, 'definition' | 'emit'>,
+export function nextWait(
+  { definition: { limits }, emit }: Pick<StepDependencies, 'definition' | 'emit'>,
   run: Run,
-  turn: Turn,
+  loop: LoopState,
   error: ExportError,
   retryAfterSeconds: number,
-): { readonly next: 'wait'; readonly waitSeconds: number } & Turn {
+): { readonly next: 'wait'; readonly waitSeconds: number } & LoopState {
   const waitSeconds = Math.max(1, Math.ceil(retryAfterSeconds));
-  if (waitSeconds > limits.longestWaitSeconds || turn.waits >= limits.waitsInARow) {
+  if (waitSeconds > limits.maxRetryAfterSeconds || loop.waits >= limits.maxConsecutiveWaits) {
     const why =
-      waitSeconds > limits.longestWaitSeconds
-        ? `longer than the ${limits.longestWaitSeconds} s allowed`
-        : `after ${turn.waits} waits in a row without a page between them`;
+      waitSeconds > limits.maxRetryAfterSeconds
+        ? `longer than the ${limits.maxRetryAfterSeconds} s allowed`
+        : `after ${loop.waits} waits in a row without a page between them`;
     throw new ExportError(
       'RequestRejectedError',
-      `Report service asks to wait ${waitSeconds} s before page ${turn.page} of run ${run.run}, ${why}. ` +
+      `Report service asks to wait ${waitSeconds} s before page ${loop.page} of run ${run.run}, ${why}. ` +
         'The run stops here; the next start resumes it',
       { cause: error },
     );
@@ -68,22 +68,19 @@ export function waitOrGiveUp(
     event: 'service-asked-to-wait',
     export: run.export,
     run: run.run,
-    page: turn.page,
+    page: loop.page,
     seconds: waitSeconds,
     inside: false,
   });
   // Two turns: the Wait state takes two events more, and a history must never overflow.
-  return { next: 'wait', ...turn, turns: turn.turns + 2, waits: turn.waits + 1, waitSeconds };
+  return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds };
 }
 
 /**
  * A Retry-After is a floor for whoever asks next. Where it was told to a page that is let go of, `heldBack` is the error
  * that keeps to it, as long as there is something left to wait.
  */
-export function keepingPatience({
-  service: asked,
-  surroundings: { now },
-}: Pick<StepNeeds, 'service' | 'surroundings'>) {
+export function withSharedBackoff({ service: asked, runtime: { now } }: Pick<StepDependencies, 'service' | 'runtime'>) {
   let until = 0;
   const service: ReportService = {
     async fetchPage(request, signal) {
@@ -97,11 +94,11 @@ export function keepingPatience({
       }
     },
   };
-  const heldBack = (cause?: unknown): ExportError | undefined => {
+  const pendingBackoff = (cause?: unknown): ExportError | undefined => {
     const retryAfterSeconds = (until - now()) / 1_000;
     if (retryAfterSeconds <= 0) return undefined;
     const message = 'Report service asked to wait, for a page that was asked for ahead: all requests keep to it';
     return new ExportError('ServiceThrottledError', message, { retryAfterSeconds, cause });
   };
-  return { service, heldBack };
+  return { service, pendingBackoff };
 }

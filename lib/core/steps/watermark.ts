@@ -2,13 +2,13 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
-import type { ExportDefinition, ExportRequest, Head, Instant, PageEntry, Run, Watermark } from '../model.ts';
+import type { ExportDefinition, ExportRequest, ExportState, Instant, PageEntry, Run, Watermark } from '../model.ts';
 import { shortened } from '../sanitize.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
 import type { StartInput } from './start-input.ts';
 
 /** Whether `watermark` bounds what `request` selects: reports of another service or filter may lie before it, unseen. */
-function isFor(watermark: Watermark, { source, filter }: ExportRequest): boolean {
+function appliesTo(watermark: Watermark, { source, filter }: ExportRequest): boolean {
   return watermark.source === source && isDeepStrictEqual(watermark.filter, filter);
 }
 
@@ -26,13 +26,14 @@ function earlier(ours: Instant, theirs: Instant | null): Instant {
  * would leave out what lies between, or what may yet show up there within the overlap.
  */
 export function watermarkAfter(
-  head: Head,
+  head: ExportState,
   { since }: ExportDefinition,
   run: Run,
   first: PageEntry,
 ): Watermark | undefined {
   const { source, filter } = run.request;
-  const known = head.watermark !== undefined && isFor(head.watermark, run.request) ? head.watermark.instant : undefined;
+  const known =
+    head.watermark !== undefined && appliesTo(head.watermark, run.request) ? head.watermark.instant : undefined;
   // Behind another request's watermark it was the start input that said where to start: that is where this bound begins.
   const initial = since.from === 'watermark' && head.watermark === undefined ? since.initial : undefined;
   const bound = known ?? initial;
@@ -52,52 +53,52 @@ export function watermarkAfter(
 export interface Since {
   readonly since: Instant;
   /** For the person who asks; no sentence, without its stop. */
-  readonly because: string;
+  readonly reason: string;
 }
 
 /** Everything the service has: the contract needs a `gte`, and nothing is dated before this. */
 const beginning = instantOf(0);
 
 /** @throws ConfigurationError where the watermark is that of another service or filter, and the input names no since */
-export function sinceOf(definition: ExportDefinition, head: Head, input: StartInput, now: number): Since {
-  if (input.since !== undefined) return { since: input.since, because: 'the start says so' };
-  return definition.since.from === 'look-back'
-    ? lookingBack(definition, definition.since.lookBackMs, head, input.scheduledTime, now)
+export function chooseSince(definition: ExportDefinition, head: ExportState, input: StartInput, now: number): Since {
+  if (input.since !== undefined) return { since: input.since, reason: 'the start says so' };
+  return definition.since.from === 'lookback'
+    ? lookingBack(definition, definition.since.lookbackMs, head, input.scheduledTime, now)
     : fromWatermark(definition, definition.since, head);
 }
 
 function lookingBack(
   { request }: ExportDefinition,
-  lookBackMs: number,
-  { watermark }: Head,
+  lookbackMs: number,
+  { watermark }: ExportState,
   scheduled: string | undefined,
   now: number,
 ): Since {
   const scheduledMs = scheduled === undefined ? Number.NaN : Date.parse(scheduled);
   const isScheduled = !Number.isNaN(scheduledMs);
-  const fixed = Math.max(0, (isScheduled ? scheduledMs : now) - lookBackMs);
+  const fixed = Math.max(0, (isScheduled ? scheduledMs : now) - lookbackMs);
   // A start that was skipped, or spent on finishing an older run, left a stretch that no fixed look-back reaches.
-  const reached = watermark !== undefined && isFor(watermark, request) ? epochMsOf(watermark.instant) : fixed;
+  const reached = watermark !== undefined && appliesTo(watermark, request) ? epochMsOf(watermark.instant) : fixed;
   if (reached < fixed) {
-    return { since: instantOf(reached), because: 'the watermark lies further back than the look-back reaches' };
+    return { since: instantOf(reached), reason: 'the watermark lies further back than the look-back reaches' };
   }
   const from = isScheduled ? `its scheduled time, ${scheduled}` : 'now';
-  return { since: instantOf(fixed), because: `the look-back of ${inSeconds(lookBackMs)} before ${from}` };
+  return { since: instantOf(fixed), reason: `the look-back of ${inSeconds(lookbackMs)} before ${from}` };
 }
 
 function fromWatermark(
   { name, request }: ExportDefinition,
   { initial, overlapMs }: { readonly initial?: Instant | undefined; readonly overlapMs: number },
-  { watermark }: Head,
+  { watermark }: ExportState,
 ): Since {
   if (watermark === undefined) {
     return initial === undefined
-      ? { since: beginning, because: 'no run has completed, and no initial value is set: everything the service has' }
-      : { since: initial, because: 'no run has completed: the initial value' };
+      ? { since: beginning, reason: 'no run has completed, and no initial value is set: everything the service has' }
+      : { since: initial, reason: 'no run has completed: the initial value' };
   }
-  if (!isFor(watermark, request)) {
+  if (!appliesTo(watermark, request)) {
     const told = (bound: Pick<Watermark, 'source' | 'filter'>) =>
-      `${bound.source} with filter ${inFewWords(bound.filter)}`;
+      `${bound.source} with filter ${summarize(bound.filter)}`;
     throw new ExportError(
       'ConfigurationError',
       `The watermark of export ${name} was measured at ${told(watermark)}, and means nothing to ${told(request)}: ` +
@@ -107,11 +108,11 @@ function fromWatermark(
   }
   const since = instantOf(Math.max(0, epochMsOf(watermark.instant) - overlapMs));
   return overlapMs === 0
-    ? { since, because: 'the watermark' }
-    : { since, because: `the watermark, ${watermark.instant}, less the overlap of ${inSeconds(overlapMs)}` };
+    ? { since, reason: 'the watermark' }
+    : { since, reason: `the watermark, ${watermark.instant}, less the overlap of ${inSeconds(overlapMs)}` };
 }
 
 const inSeconds = (ms: number): string => `${(ms / 1_000).toLocaleString('en')} s`;
 
 /** A filter may be of any size, and an error is for a person to read. */
-export const inFewWords = (value: unknown): string => shortened(JSON.stringify(value ?? null), 150);
+export const summarize = (value: unknown): string => shortened(JSON.stringify(value ?? null), 150);

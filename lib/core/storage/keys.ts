@@ -19,7 +19,7 @@ export function pageKey(run: Pick<Run, 'export' | 'run' | 'startedAt' | 'request
 }
 
 /** Which page of `run` lies at `key`; undefined where none can, as at a manifest. */
-export function pageAt(run: Parameters<typeof pageKey>[0], key: string): number | undefined {
+export function pageNumberAt(run: Parameters<typeof pageKey>[0], key: string): number | undefined {
   const page = Number(/\/page-(\d{6,15})\.[^/]*$/.exec(key)?.[1]);
   return page > 0 && key === pageKey(run, page) ? page : undefined;
 }

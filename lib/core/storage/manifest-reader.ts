@@ -6,16 +6,21 @@
 import type { z } from 'zod';
 import { ExportError } from '../errors.ts';
 import { describeProblems } from '../settings/validation-errors.ts';
-import { type ManifestHead, type ManifestPage, manifestHeadSchema, manifestPageSchema } from './published-schemas.ts';
+import {
+  type ManifestHeader,
+  type ManifestPage,
+  manifestHeaderSchema,
+  manifestPageSchema,
+} from './published-schemas.ts';
 
 export interface OpenManifest {
-  readonly head: ManifestHead;
+  readonly head: ManifestHeader;
   /** In the order of the manifest, to be read once. @throws PageConflictError where it is not as it was written */
   readonly pages: AsyncIterable<ManifestPage>;
 }
 
 /** The largest cursor there can be, escaped at its worst, and all the rest of a line. */
-const longestLine = 1_048_576;
+const maxLineLength = 1_048_576;
 
 /** `where` names the manifest in errors. @throws PageConflictError where its head is not as it was written */
 export async function openManifest(where: string, chunks: AsyncIterable<Uint8Array>): Promise<OpenManifest> {
@@ -26,10 +31,10 @@ export async function openManifest(where: string, chunks: AsyncIterable<Uint8Arr
     if (done === true) throw unreadable(where, 'it ends before its pages begin');
     if (line === '  "pages": [') break;
     head += line;
-    if (head.length > longestLine) throw unreadable(where, 'its pages do not begin');
+    if (head.length > maxLineLength) throw unreadable(where, 'its pages do not begin');
   }
   return {
-    head: parsed(where, manifestHeadSchema, `${head.replace(/,$/, '')}}`),
+    head: parsed(where, manifestHeaderSchema, `${head.replace(/,$/, '')}}`),
     pages: pagesIn(where, lines),
   };
 }
@@ -67,7 +72,7 @@ async function* linesOf(where: string, chunks: AsyncIterable<Uint8Array>): Async
     const lines = (rest + decode(chunk)).split('\n');
     rest = lines.pop() ?? '';
     yield* lines;
-    if (rest.length > longestLine) throw unreadable(where, 'it holds a line longer than any page takes');
+    if (rest.length > maxLineLength) throw unreadable(where, 'it holds a line longer than any page takes');
   }
   rest += decode();
   if (rest !== '') yield rest;

@@ -15,7 +15,7 @@ import { pageKey } from './keys.ts';
 const manifestVersion = 1;
 
 /** As much of a run as its keys are made of. */
-export type WalkedRun = Parameters<typeof pageKey>[0];
+export type RunKeyParts = Parameters<typeof pageKey>[0];
 
 /** A run whose manifest can be written: nothing in it changes any more. */
 export type SettledRun = Run & { readonly completedAt: Instant };
@@ -63,7 +63,7 @@ export async function* manifestChunks(
 }
 
 /** Why `entry` cannot come behind `before` in the log of `run`; undefined where it can. */
-export function brokenLink(run: WalkedRun, before: PageEntry | undefined, entry: PageEntry): string | undefined {
+export function brokenLink(run: RunKeyParts, before: PageEntry | undefined, entry: PageEntry): string | undefined {
   const { page } = entry;
   if (page !== (before?.page ?? 0) + 1) return `page ${page} follows page ${before?.page ?? 0}`;
   if (entry.run !== run.run || entry.export !== run.export) {

@@ -6,7 +6,7 @@ import type { StoreReader } from '../ports.ts';
 import { latestKey, manifestKeyOf } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
 import { latestSchema } from './published-schemas.ts';
-import { mostPointerBytes } from './stored-records.ts';
+import { maxPointerBytes } from './stored-records.ts';
 
 export interface PublishedRun extends OpenManifest {
   /** The manifest's key. */
@@ -52,7 +52,7 @@ export async function readPointer(store: StoreReader, exportName: string): Promi
   const read: Uint8Array[] = [];
   for await (const chunk of chunks) {
     read.push(chunk);
-    if (read.reduce((bytes, { length }) => bytes + length, 0) > mostPointerBytes) break;
+    if (read.reduce((bytes, { length }) => bytes + length, 0) > maxPointerBytes) break;
   }
   try {
     return pointerSchema.parse(JSON.parse(Buffer.concat(read).toString()));

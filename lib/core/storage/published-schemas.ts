@@ -58,11 +58,11 @@ const ofTheRun = {
   bytes: told(count, 'How many bytes they have.'),
 };
 
-export type ManifestHead = z.infer<typeof manifestHeadSchema>;
+export type ManifestHeader = z.infer<typeof manifestHeaderSchema>;
 export type ManifestPage = z.infer<typeof manifestPageSchema>;
 
 /** The manifest but for its pages, which come last. */
-export const manifestHeadSchema = z.object({
+export const manifestHeaderSchema = z.object({
   manifestVersion: told(z.literal(1), 'The number of this schema.'),
   export: exportName,
   run,
@@ -125,7 +125,7 @@ const unrecordedFailure = z.object({
 
 function published() {
   return {
-    'manifest.v1': manifestHeadSchema
+    'manifest.v1': manifestHeaderSchema
       .extend({ pages: told(z.array(manifestPageSchema).min(1), 'Every page of the run, in order.') })
       .meta({
         title: 'The manifest of a run',

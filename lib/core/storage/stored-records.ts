@@ -2,21 +2,21 @@
  * Takes what a store gives back for true only where it is what this exporter wrote there.
  *
  * Tables, files and metadata can be edited by hand, restored in part, or mixed up, and a value that is merely plausible
- * could be published as the truth. So each is kept with a seal, and looked at closely when it is read: first whether the
- * seal fits, then whether every field is of its type, then whether it is the value that was asked for.
+ * could be published as the truth. So each is kept with a checksum, and looked at closely when it is read: first whether the
+ * checksum fits, then whether every field is of its type, then whether it is the value that was asked for.
  */
 
 import { hash } from 'node:crypto';
 import * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
-import type { Cursor, Head, Instant, JsonObject, Latest, PageEntry, PageFacts, RunId } from '../model.ts';
+import type { Cursor, ExportState, Instant, JsonObject, LatestPointer, PageEntry, PageFacts, RunId } from '../model.ts';
 import type { RunRef } from '../ports.ts';
 import { describeProblems } from '../settings/validation-errors.ts';
 
-/** A value as a store gave it back, with the seal that lay beside it. */
-export interface Sealed {
+/** A value as a store gave it back, with the checksum that lay beside it. */
+export interface Checksummed {
   readonly value: unknown;
-  readonly seal: unknown;
+  readonly checksum: unknown;
 }
 
 /** The store, for the person who has to look there. */
@@ -24,23 +24,23 @@ export interface Place {
   /** `table page-log`, `./exports/state.sqlite`. */
   readonly name: string;
   /** What a person does there about a head that was edited; a sentence without its stop. */
-  mendHead(exportName: string): string;
+  repairState(exportName: string): string;
 }
 
 /**
  * The head of the export that `read` gives.
  * @throws PageConflictError where it is not as it was written, cannot even be read, or is another export's
  */
-export function openHead(exportName: string, place: Place, read: () => Sealed): Head {
+export function openState(exportName: string, place: Place, read: () => Checksummed): ExportState {
   try {
-    const head = open(headSchema, read);
+    const head = open(stateSchema, read);
     if (head.export !== exportName) throw new Error(`it is the head of export ${head.export}`);
     return head;
   } catch (cause) {
     throw new ExportError(
       'PageConflictError',
       `The head of export ${exportName} in ${place.name} is not as this exporter left it: ${why(cause)}. ` +
-        `Nothing was changed; ${place.mendHead(exportName)}`,
+        `Nothing was changed; ${place.repairState(exportName)}`,
       { cause },
     );
   }
@@ -50,7 +50,7 @@ export function openHead(exportName: string, place: Place, read: () => Sealed): 
  * The page-log entry that `read` gives.
  * @throws PageConflictError where it is not as it was written, cannot even be read, or is that of another page
  */
-export function openEntry(asked: RunRef & Pick<PageEntry, 'page'>, place: Place, read: () => Sealed): PageEntry {
+export function openEntry(asked: RunRef & Pick<PageEntry, 'page'>, place: Place, read: () => Checksummed): PageEntry {
   try {
     const entry = open(entrySchema, read);
     if (entry.page !== asked.page || entry.run !== asked.run || entry.export !== asked.export) {
@@ -69,7 +69,7 @@ export function openEntry(asked: RunRef & Pick<PageEntry, 'page'>, place: Place,
 }
 
 /** The facts of a page that `read` gives. @throws Error that says why they are not what was written with the page */
-export function openFacts(read: () => Sealed): PageFacts {
+export function openFacts(read: () => Checksummed): PageFacts {
   return open(factsSchema, read);
 }
 
@@ -79,7 +79,7 @@ export function openFacts(read: () => Sealed): PageFacts {
  */
 export function sequenceOfPointer(text: string): number {
   try {
-    const { sequence } = JSON.parse(text) as Partial<Latest>;
+    const { sequence } = JSON.parse(text) as Partial<LatestPointer>;
     return sequence !== undefined && Number.isSafeInteger(sequence) ? sequence : 0;
   } catch {
     return 0;
@@ -87,13 +87,13 @@ export function sequenceOfPointer(text: string): number {
 }
 
 /** A pointer takes a few hundred bytes. What is larger is none, and not worth reading. */
-export const mostPointerBytes = 65_536;
+export const maxPointerBytes = 65_536;
 
 /** The value itself, with the fields of a newer version that this one knows nothing of. */
-function open<Value>(schema: z.ZodMiniType<Value>, read: () => Sealed): Value {
-  const { value, seal } = read();
-  if (typeof seal !== 'string') throw new Error('it bears no seal');
-  if (seal !== sealOf(value)) throw new Error('it was edited, as its seal does not fit');
+function open<Value>(schema: z.ZodMiniType<Value>, read: () => Checksummed): Value {
+  const { value, checksum } = read();
+  if (typeof checksum !== 'string') throw new Error('it bears no checksum');
+  if (checksum !== checksumOf(value)) throw new Error('it was edited, as its checksum does not fit');
   const looked = schema.safeParse(value);
   if (!looked.success) throw new Error(describeProblems('', looked.error));
   return value as Value;
@@ -127,7 +127,7 @@ const entrySchema = z.object({
   nextCursor: z.nullable(cursor),
   serviceTime: z.nullable(instant),
   loggedAt: instant,
-  timing: z.nullable(z.object({ askedAt: instant, latencyMs: count })),
+  timing: z.nullable(z.object({ requestedAt: instant, latencyMs: count })),
   totals: z.object({ reports: z.nullable(count), bytes: count }),
   cycle: z.nullable(z.object({ tortoise: cursor, power: ordinal, steps: count })),
   repeats: z.boolean(),
@@ -156,7 +156,7 @@ export const runSchema = z.object({
   startedAt: instant,
   startedBy: text,
   execution: text,
-  segment: ordinal,
+  executionNumber: ordinal,
   scheduledTime: z.optional(text),
   cursorRestarts: count,
   completedAt: z.optional(instant),
@@ -174,7 +174,7 @@ export const resultSchema = z.object({
   manifest: text,
 });
 
-const headSchema = z.object({
+const stateSchema = z.object({
   export: text,
   version: ordinal,
   sequence: count,
@@ -182,12 +182,12 @@ const headSchema = z.object({
   watermark: z.optional(z.object({ instant, source: text, filter })),
   lastScheduledTime: z.optional(text),
   lastCompleted: z.optional(z.object({ execution: text, result: resultSchema })),
-}) satisfies z.ZodMiniType<Head>;
+}) satisfies z.ZodMiniType<ExportState>;
 
-// MERGED checksum.ts: Tells a value that somebody has edited where it is kept from the value that was written there. A seal is kept beside the value: made on every write, compared on every read. So a slip of the hand in a console or an editor, a partial restore or a mixed-up copy is noticed, however plausible the value looks. It is no defence against somebody who makes the seal anew: whoever may write to the store may do that.
+// MERGED checksum.ts: Tells a value that somebody has edited where it is kept from the value that was written there. A checksum is kept beside the value: made on every write, compared on every read. So a slip of the hand in a console or an editor, a partial restore or a mixed-up copy is noticed, however plausible the value looks. It is no defence against somebody who makes the checksum anew: whoever may write to the store may do that.
 
 /** The SHA-256, in lower-case hexadecimal, of the canonical JSON of `value`; the same for a value from every store. */
-export function sealOf(value: unknown): string {
+export function checksumOf(value: unknown): string {
   return hash('sha256', JSON.stringify(inOrder(value)));
 }
 

@@ -2,8 +2,8 @@
 
 import { readFileSync, renameSync, statSync } from 'node:fs';
 import { ExportError } from '../../core/errors.ts';
-import type { Latest } from '../../core/model.ts';
-import { mostPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
+import type { LatestPointer } from '../../core/model.ts';
+import { maxPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
 import { holdFileLock } from '../lock.ts';
 import { diskError } from './durable-fs.ts';
 
@@ -26,7 +26,7 @@ interface PointerFiles {
  */
 export async function replaceLatest(
   files: PointerFiles,
-  latest: Latest,
+  latest: LatestPointer,
   hasBegun: (sequence: number) => Promise<boolean>,
 ): Promise<void> {
   for (let denied: number | undefined; ; ) {
@@ -42,15 +42,19 @@ export async function replaceLatest(
  * pointer over the newer. Synchronous, so that no other writer of this process comes between. Returns the higher sequence
  * that stands in the way; the one that is `denied` does not.
  */
-function replaceUnlessNewer(files: PointerFiles, latest: Latest, denied: number | undefined): number | undefined {
+function replaceUnlessNewer(
+  files: PointerFiles,
+  latest: LatestPointer,
+  denied: number | undefined,
+): number | undefined {
   const { path, replacement } = files;
   const lock = holdFileLock(files.lock, patienceMs);
   if (lock === undefined) {
     throw new ExportError('ConfigurationError', `Another process keeps ${files.lock} locked; end it and start again`);
   }
   try {
-    const standing = sequenceAt(path);
-    if (standing > latest.sequence && standing !== denied) return standing;
+    const existing = sequenceAt(path);
+    if (existing > latest.sequence && existing !== denied) return existing;
     renameSync(replacement, path);
     return undefined;
   } catch (cause) {
@@ -64,7 +68,7 @@ function replaceUnlessNewer(files: PointerFiles, latest: Latest, denied: number 
 function sequenceAt(path: string): number {
   try {
     const stats = statSync(path);
-    return stats.isFile() && stats.size <= mostPointerBytes ? sequenceOfPointer(readFileSync(path, 'utf8')) : 0;
+    return stats.isFile() && stats.size <= maxPointerBytes ? sequenceOfPointer(readFileSync(path, 'utf8')) : 0;
   } catch {
     return 0;
   }

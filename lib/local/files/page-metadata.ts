@@ -9,7 +9,7 @@ import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import type { PageFacts } from '../../core/model.ts';
-import { openFacts, sealOf } from '../../core/storage/stored-records.ts';
+import { checksumOf, openFacts } from '../../core/storage/stored-records.ts';
 import { openSqliteFile } from '../sqlite/database.ts';
 import { sqliteError } from '../sqlite/errors.ts';
 import { writesOnDisk } from '../sqlite/wal-sync.ts';
@@ -36,7 +36,7 @@ const schema = `
     key    TEXT NOT NULL,
     sha256 TEXT NOT NULL,
     facts  TEXT NOT NULL CHECK (json_valid(facts)),
-    seal   TEXT NOT NULL,
+    checksum TEXT NOT NULL,
     PRIMARY KEY (key, sha256)
   ) STRICT, WITHOUT ROWID;
 `;
@@ -49,7 +49,7 @@ export function pageFactsIn(file: string): PageFactsFile {
     async add(added) {
       const { insert, onDisk } = facts();
       const { key, sha256 } = added;
-      const { changes } = attempt(file, () => insert.run(key, sha256, JSON.stringify(added), sealOf(added)));
+      const { changes } = attempt(file, () => insert.run(key, sha256, JSON.stringify(added), checksumOf(added)));
       await onDisk.ensure();
       return changes === 1;
     },
@@ -61,7 +61,7 @@ export function pageFactsIn(file: string): PageFactsFile {
         if (opened === undefined && !existsSync(file)) throw new Error('it is not there');
         const row = facts().select.get(key, sha256);
         if (row === undefined) throw new Error('they are not in it');
-        const found = openFacts(() => ({ value: JSON.parse(String(row.facts)), seal: row.seal }));
+        const found = openFacts(() => ({ value: JSON.parse(String(row.facts)), checksum: row.checksum }));
         if (key !== found.key || bytes !== found.bytes || sha256 !== found.sha256) {
           throw new Error(`they tell of the ${found.bytes} bytes of ${found.key}`);
         }
@@ -88,9 +88,9 @@ function open(file: string) {
       database,
       onDisk: writesOnDisk(database, file),
       insert: database.prepare(
-        'INSERT INTO facts (key, sha256, facts, seal) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+        'INSERT INTO facts (key, sha256, facts, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
       ),
-      select: database.prepare('SELECT facts, seal FROM facts WHERE key = ? AND sha256 = ?'),
+      select: database.prepare('SELECT facts, checksum FROM facts WHERE key = ? AND sha256 = ?'),
     };
   } catch (cause) {
     // It would be opened again with every page, and stay open until it is collected.

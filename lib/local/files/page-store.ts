@@ -87,7 +87,7 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
         await ready(dirname(path));
         // Not before: facts that were left of a page asked for in vain would be taken for those of the next such bytes, even
         // where these were asked for with another cursor.
-        await fetched.turn;
+        await fetched.predecessorStored;
         const [factsAreOurs] = await Promise.all([factsBeside(path).add(facts), body.synced]);
         const pageIsOurs = linkOnce(body.path, path);
         await syncDirectoryMeanwhile(dirname(path));
@@ -149,7 +149,8 @@ const revision = null;
 /** Keys are the core's, so a strange one is a mistake in the settings; hidden names are the store's own. */
 function visibleSegments(key: string): readonly string[] {
   const segments = key.split('/');
-  if (segments.every((segment) => /^[^.\\][^\\]*$/.test(segment) && !segment.includes('\0'))) return segments;
+  if (segments.every((executionNumber) => /^[^.\\][^\\]*$/.test(executionNumber) && !executionNumber.includes('\0')))
+    return segments;
   throw new ExportError('ConfigurationError', `${JSON.stringify(key)} names no visible file in the export's directory`);
 }
 

@@ -9,9 +9,9 @@
 
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
-import { asRunId, type Head } from '../../core/model.ts';
+import { asRunId, type ExportState } from '../../core/model.ts';
 import type { PageLog, RunHistory, RunRef } from '../../core/ports.ts';
-import { openEntry, openHead, type Place, type Sealed, sealOf } from '../../core/storage/stored-records.ts';
+import { type Checksummed, checksumOf, openEntry, openState, type Place } from '../../core/storage/stored-records.ts';
 import { openSqliteFile } from './database.ts';
 import { sqliteError } from './errors.ts';
 import { writesOnDisk } from './wal-sync.ts';
@@ -28,14 +28,18 @@ const batchSize = 500;
 export function createSqlitePageLog(file: string): PageLog & RunHistory & { close(): void } {
   const database = openPageLogFile(file);
   const prepare = (statement: string) => execute(file, () => database.prepare(statement));
-  const columns = 'page AS number, entry AS json, seal';
+  const columns = 'page AS number, entry AS json, checksum';
   const sql = {
-    head: prepare('SELECT version AS number, head AS json, seal FROM heads WHERE export = ?'),
+    head: prepare('SELECT version AS number, state AS json, checksum FROM export_states WHERE export = ?'),
     firstHead: prepare(
-      'INSERT INTO heads (export, version, head, seal) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING',
+      'INSERT INTO export_states (export, version, state, checksum) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING',
     ),
-    nextHead: prepare('UPDATE heads SET version = ?2, head = ?3, seal = ?4 WHERE export = ?1 AND version = ?2 - 1'),
-    append: prepare('INSERT INTO pages (export, run, page, entry, seal) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING'),
+    nextHead: prepare(
+      'UPDATE export_states SET version = ?2, state = ?3, checksum = ?4 WHERE export = ?1 AND version = ?2 - 1',
+    ),
+    append: prepare(
+      'INSERT INTO pages (export, run, page, entry, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
+    ),
     entry: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page = ?`),
     last: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1`),
     runBefore: prepare(
@@ -47,8 +51,8 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
   };
   const place: Place = {
     name: file,
-    mendHead: (exportName) =>
-      `restore the file from a backup, or delete the row of ${exportName} from its table heads and start with --since`,
+    repairState: (exportName) =>
+      `restore the file from a backup, or delete the row of ${exportName} from its table export_states and start with --since`,
   };
 
   const read = (statement: StatementSync, ...values: readonly (string | number | null)[]): Row[] =>
@@ -61,42 +65,42 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
     return changes === 1;
   };
 
-  let known: { readonly row: Row; readonly head: Head } | undefined;
-  const headIn = (exportName: string, row: Row): Head => {
+  let known: { readonly row: Row; readonly head: ExportState } | undefined;
+  const stateIn = (exportName: string, row: Row): ExportState => {
     // It is asked for with every page, and seldom another.
     if (
       known?.head.export === exportName &&
       known.row.json === row.json &&
-      known.row.seal === row.seal &&
+      known.row.checksum === row.checksum &&
       known.row.number === row.number
     )
       return known.head;
-    const head = openHead(exportName, place, () => {
-      const { value, seal } = sealedIn(row);
+    const head = openState(exportName, place, () => {
+      const { value, checksum } = checksummedIn(row);
       // Heads are replaced by what the column says, so it must not say otherwise.
       if ((value as { version?: unknown } | null)?.version !== row.number) throw new Error('it has two versions');
-      return { value, seal };
+      return { value, checksum };
     });
     known = { row, head };
     return head;
   };
   const entryIn = ({ export: exportName, run }: RunRef, row: Row) =>
-    openEntry({ export: exportName, run, page: row.number }, place, () => sealedIn(row));
+    openEntry({ export: exportName, run, page: row.number }, place, () => checksummedIn(row));
 
   return {
-    async head(exportName) {
+    async exportState(exportName) {
       const [row] = read(sql.head, exportName);
-      return row && headIn(exportName, row);
+      return row && stateIn(exportName, row);
     },
 
-    async replaceHead(head) {
+    async replaceState(head) {
       const statement = head.version === 1 ? sql.firstHead : sql.nextHead;
-      return await write(statement, head.export, head.version, JSON.stringify(head), sealOf(head));
+      return await write(statement, head.export, head.version, JSON.stringify(head), checksumOf(head));
     },
 
     async append(entry) {
       const { export: exportName, run, page } = entry;
-      if (await write(sql.append, exportName, run, page, JSON.stringify(entry), sealOf(entry))) return entry;
+      if (await write(sql.append, exportName, run, page, JSON.stringify(entry), checksumOf(entry))) return entry;
       const [logged] = read(sql.entry, exportName, run, page);
       // Entries are never removed, so one that was in the way a moment ago is still there.
       if (logged === undefined) throw damaged(file, `page ${page} of run ${run} is both there and not`);
@@ -139,11 +143,11 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
 interface Row {
   readonly number: number;
   readonly json: string;
-  readonly seal: string;
+  readonly checksum: string;
 }
 
-function sealedIn({ json, seal }: Row): Sealed {
-  return { value: JSON.parse(json), seal };
+function checksummedIn({ json, checksum }: Row): Checksummed {
+  return { value: JSON.parse(json), checksum };
 }
 
 function execute<T>(file: string, act: () => T): T {
@@ -164,31 +168,31 @@ function damaged(file: string, what: string): ExportError {
 // MERGED schema.ts: What lies in the page log's file.
 
 const schema = `
-  CREATE TABLE heads (
+  CREATE TABLE export_states (
     export  TEXT NOT NULL PRIMARY KEY,
     version INTEGER NOT NULL,
-    head    TEXT NOT NULL CHECK (json_valid(head)),
-    seal    TEXT NOT NULL
+    state   TEXT NOT NULL CHECK (json_valid(state)),
+    checksum TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE pages (
     export TEXT NOT NULL,
     run    TEXT NOT NULL,
     page   INTEGER NOT NULL,
     entry  TEXT NOT NULL CHECK (json_valid(entry)),
-    seal   TEXT NOT NULL,
+    checksum TEXT NOT NULL,
     PRIMARY KEY (export, run, page)
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE exports (
     export   TEXT NOT NULL PRIMARY KEY,
     settings TEXT NOT NULL CHECK (json_valid(settings))
   ) STRICT, WITHOUT ROWID;
-  CREATE TABLE setbacks (
+  CREATE TABLE incidents (
     id      INTEGER PRIMARY KEY,
     export  TEXT NOT NULL,
     run     TEXT NOT NULL,
-    setback TEXT NOT NULL CHECK (json_valid(setback))
+    incident TEXT NOT NULL CHECK (json_valid(incident))
   ) STRICT;
-  CREATE INDEX setbacks_of_runs ON setbacks (export, run, id);
+  CREATE INDEX incidents_of_runs ON incidents (export, run, id);
 `;
 
 /** @throws ExportError ConfigurationError where the file cannot be opened, is not a page log, or is a newer one */

@@ -3,28 +3,28 @@
  * started, and what held its runs up. No run depends on any of it.
  */
 
-import type { Setback } from '../../core/operations/deployment.ts';
+import type { Incident } from '../../core/operations/deployment.ts';
 import type { RunRef } from '../../core/ports.ts';
 import { parseSettings } from '../../core/settings/settings.ts';
 import { type LocalExport, type LocalExportInput, localExportSchema } from '../settings.ts';
 import { sqliteError } from './errors.ts';
 import { openPageLogFile } from './page-log.ts';
 
-export interface SqliteNotes {
+export interface RunNotes {
   /** In alphabetical order. */
   exportNames(): readonly string[];
   /** As last remembered. @throws ConfigurationError where they can no longer be used */
   settings(exportName: string): LocalExport | undefined;
   remember(settings: LocalExportInput): void;
-  note(run: RunRef, setback: Setback): void;
+  note(run: RunRef, incident: Incident): void;
   /** In the order in which they were noted. */
-  setbacks(run: RunRef): Iterable<Setback>;
-  lastSetback(run: RunRef): Setback | undefined;
+  incidents(run: RunRef): Iterable<Incident>;
+  lastIncident(run: RunRef): Incident | undefined;
   readonly close: () => void;
 }
 
 /** The notes in `file`, the page log's own. @throws ConfigurationError, here or on use, as the page log does */
-export function openSqliteNotes(file: string): SqliteNotes {
+export function openRunNotes(file: string): RunNotes {
   const database = openPageLogFile(file);
   const attempt = <T>(act: () => T): T => {
     try {
@@ -38,7 +38,7 @@ export function openSqliteNotes(file: string): SqliteNotes {
   const run = (sql: string, ...values: readonly string[]): void => {
     attempt(() => database.prepare(sql).run(...values));
   };
-  const setbackIn = ({ setback }: Record<string, unknown>) => JSON.parse(String(setback)) as Setback;
+  const incidentIn = ({ incident }: Record<string, unknown>) => JSON.parse(String(incident)) as Incident;
 
   return {
     exportNames: () => all('SELECT export FROM exports ORDER BY export').map(({ export: name }) => String(name)),
@@ -51,18 +51,18 @@ export function openSqliteNotes(file: string): SqliteNotes {
       const text = JSON.stringify(settings);
       run('INSERT INTO exports VALUES (?1, ?2) ON CONFLICT DO UPDATE SET settings = ?2', settings.export.name, text);
     },
-    note({ export: name, run: id }, setback) {
-      run('INSERT INTO setbacks (export, run, setback) VALUES (?, ?, ?)', name, id, JSON.stringify(setback));
+    note({ export: name, run: id }, incident) {
+      run('INSERT INTO incidents (export, run, incident) VALUES (?, ?, ?)', name, id, JSON.stringify(incident));
     },
-    *setbacks({ export: name, run: id }) {
-      for (const row of all('SELECT setback FROM setbacks WHERE export = ? AND run = ? ORDER BY id', name, id)) {
-        yield setbackIn(row);
+    *incidents({ export: name, run: id }) {
+      for (const row of all('SELECT incident FROM incidents WHERE export = ? AND run = ? ORDER BY id', name, id)) {
+        yield incidentIn(row);
       }
     },
-    lastSetback({ export: name, run: id }) {
-      const newest = 'SELECT setback FROM setbacks WHERE export = ? AND run = ? ORDER BY id DESC LIMIT 1';
+    lastIncident({ export: name, run: id }) {
+      const newest = 'SELECT incident FROM incidents WHERE export = ? AND run = ? ORDER BY id DESC LIMIT 1';
       const [row] = all(newest, name, id);
-      return row && setbackIn(row);
+      return row && incidentIn(row);
     },
     close() {
       if (database.isOpen) database.close();

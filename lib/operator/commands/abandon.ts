@@ -3,7 +3,7 @@
 import { createInterface } from 'node:readline/promises';
 import { ExportError } from '../../core/errors.ts';
 import { abandonable, abandonRun } from '../../core/operations/abandon-run.ts';
-import { type CommandWorld, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
+import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
 import { plural } from '../output/format.ts';
 
 export interface AbandonOptions extends PlaceOptions {
@@ -19,7 +19,7 @@ export async function abandonCommand(
   exportName: string | undefined,
   options: AbandonOptions,
   problems: readonly string[],
-  world: CommandWorld & Asking,
+  world: CommandContext & Asking,
 ): Promise<number> {
   return await operate(
     options,
@@ -27,7 +27,7 @@ export async function abandonCommand(
     world,
     async (installation) => {
       const { name, log, store, executions } = await openExport(installation, exportName);
-      const run = await abandonable({ store, executions }, await log.head(name), name);
+      const run = await abandonable({ store, executions }, await log.exportState(name), name);
       const last = await log.last(run);
       const isRunning = await executions.isRunning(run.execution);
       const about = [
@@ -54,7 +54,7 @@ export async function abandonCommand(
   );
 }
 
-async function isMeant(run: string, { stdin, stderr, signal }: CommandWorld & Asking): Promise<boolean> {
+async function isMeant(run: string, { stdin, stderr, signal }: CommandContext & Asking): Promise<boolean> {
   if (stdin.isTTY !== true || stderr.isTTY !== true) {
     throw new ExportError(
       'ConfigurationError',

@@ -1,9 +1,9 @@
 /** `report-exporter doctor`: looks for whatever would keep an export from running, and says what to do about it. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { Installation } from '../../core/operations/deployment.ts';
-import { type CommandWorld, exitStatuses, operate, type PlaceOptions } from '../context.ts';
-import { checkUp, type Diagnosis } from '../health-checks.ts';
+import type { Deployment } from '../../core/operations/deployment.ts';
+import { type CommandContext, exitStatuses, operate, type PlaceOptions } from '../context.ts';
+import { type Diagnosis, runHealthChecks } from '../health-checks.ts';
 import { plural } from '../output/format.ts';
 import { type Paint, paintFor } from '../output/terminal.ts';
 
@@ -12,7 +12,7 @@ export async function doctorCommand(
   exportName: string | undefined,
   options: PlaceOptions & { readonly version: string },
   problems: readonly string[],
-  world: CommandWorld,
+  world: CommandContext,
 ): Promise<number> {
   return await operate(options, problems, world, async (installation) => {
     const { stdout, stderr, env } = world;
@@ -37,7 +37,7 @@ export async function doctorCommand(
 }
 
 async function* diagnoses(
-  installation: Installation,
+  installation: Deployment,
   exportName: string | undefined,
   version: string,
   say: (text: string) => void,
@@ -65,7 +65,7 @@ async function* diagnoses(
       remedy: 'make a first run with npm start',
     };
   }
-  yield* checkUp(installation, names, systemRuntime, say);
+  yield* runHealthChecks(installation, names, systemRuntime, say);
 }
 
 const marks = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;

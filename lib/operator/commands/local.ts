@@ -5,7 +5,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { directoryExport } from '../../local/deployment.ts';
-import type { CommandWorld } from '../context.ts';
+import type { CommandContext } from '../context.ts';
 import { followRun } from '../follow-run.ts';
 import { type LocalOptions, readLocalSettings } from '../run-options.ts';
 
@@ -13,7 +13,7 @@ import { type LocalOptions, readLocalSettings } from '../run-options.ts';
 export async function localCommand(
   options: LocalOptions,
   problems: readonly string[],
-  world: CommandWorld,
+  world: CommandContext,
 ): Promise<number> {
   const { env } = world;
   const following = {
@@ -24,6 +24,6 @@ export async function localCommand(
   };
   return await followRun(following, world, async (watching) => {
     const { settings, out, start } = readLocalSettings(options, problems, env);
-    return await directoryExport({ out, env, surroundings: systemRuntime }, settings).start(start, watching);
+    return await directoryExport({ out, env, runtime: systemRuntime }, settings).start(start, watching);
   });
 }

@@ -1,10 +1,10 @@
 /** `report-exporter pages`: the published pages of a run, in order, for pipes: where they lie, their bytes, or their reports. */
 
 import { ExportError } from '../../core/errors.ts';
-import type { InstalledExport } from '../../core/operations/deployment.ts';
+import type { DeployedExport } from '../../core/operations/deployment.ts';
 import { publishedRun } from '../../core/storage/published-runs.ts';
 import { reportElements } from '../../report-service/xml/split-reports.ts';
-import { type CommandWorld, exitStatuses, openExport, operate, type PlaceOptions, print } from '../context.ts';
+import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions, print } from '../context.ts';
 
 export interface PagesOptions extends PlaceOptions {
   readonly run?: string;
@@ -17,7 +17,7 @@ export async function pagesCommand(
   exportName: string | undefined,
   options: PagesOptions,
   problems: readonly string[],
-  world: CommandWorld,
+  world: CommandContext,
 ): Promise<number> {
   const { json, cat, reports } = options;
   const found = [...problems];
@@ -60,7 +60,7 @@ export async function pagesCommand(
 }
 
 async function bytesOf(
-  { store, name }: InstalledExport,
+  { store, name }: DeployedExport,
   key: string,
   option: string,
 ): Promise<AsyncIterable<Uint8Array>> {

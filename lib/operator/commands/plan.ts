@@ -2,22 +2,22 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { asCursor } from '../../core/model.ts';
-import type { InstalledExport, NextStart } from '../../core/operations/deployment.ts';
+import type { DeployedExport, NextStart } from '../../core/operations/deployment.ts';
 import { type Plan, planRun } from '../../core/operations/plan-run.ts';
 import { headerNames, httpRequest } from '../../report-service/client/request.ts';
-import { type CommandWorld, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
+import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
 
 export async function planCommand(
   exportName: string | undefined,
   options: PlaceOptions,
   problems: readonly string[],
-  world: CommandWorld,
+  world: CommandContext,
 ): Promise<number> {
   return await operate(options, problems, world, async (installation) => {
     const installed = await openExport(installation, exportName);
     const next = await installed.nextStart();
-    const needs = { ...installed, surroundings: systemRuntime };
-    const plan = await planRun(needs, next.kind === 'scheduled' ? { scheduledTime: next.at } : {});
+    const deps = { ...installed, runtime: systemRuntime };
+    const plan = await planRun(deps, next.kind === 'scheduled' ? { scheduledTime: next.at } : {});
     const request = requestOf(installed, plan);
     if (options.json === true) {
       world.stdout.write(`${JSON.stringify({ export: installed.name, next, plan, request: request ?? null })}\n`);
@@ -36,7 +36,7 @@ interface PlannedRequest {
 }
 
 /** The first request of the planned run, but for the key. */
-function requestOf({ service }: InstalledExport, plan: Plan): PlannedRequest | undefined {
+function requestOf({ service }: DeployedExport, plan: Plan): PlannedRequest | undefined {
   if (plan.act === 'skip' || plan.act === 'refuse' || (plan.act === 'resume' && plan.page === null)) return undefined;
   const { since, request } = plan;
   const cursor = plan.act === 'resume' && plan.cursor !== null ? asCursor(plan.cursor) : null;
@@ -61,21 +61,21 @@ function linesOf(
   const when = `  when     ${whenInWords(next, name, option)}`;
   switch (plan.act) {
     case 'skip':
-      return [`A start of ${name} would do nothing: ${plan.because}`, when];
+      return [`A start of ${name} would do nothing: ${plan.reason}`, when];
     case 'refuse':
-      return [`A start of ${name} would fail:`, `  ${plan.because}`, when];
+      return [`A start of ${name} would fail:`, `  ${plan.reason}`, when];
     case 'start':
       return [
         `The next start of ${name} begins a new run${plan.abandons === null ? '' : `, and gives up run ${plan.abandons}`}`,
         when,
-        `  since    ${plan.since}  (${plan.because})`,
+        `  since    ${plan.since}  (${plan.reason})`,
         ...requestLines(request),
       ];
     case 'resume':
       return [
         `The next start of ${name} goes on with run ${plan.run}`,
         when,
-        `  why      ${plan.because}`,
+        `  why      ${plan.reason}`,
         `  since    ${plan.since}`,
         plan.page === null ? '  page     none: all are stored, and the run is published' : `  page     ${plan.page}`,
         ...requestLines(request),

@@ -5,13 +5,13 @@ import { resolve } from 'node:path';
 import open from 'open';
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import { asRunId, type Head, type JsonObject } from '../../core/model.ts';
-import type { Installation, InstalledExport } from '../../core/operations/deployment.ts';
-import { overviewOfRun, type RunOverview, runsOf } from '../../core/operations/run-status.ts';
+import { asRunId, type ExportState, type JsonObject } from '../../core/model.ts';
+import type { DeployedExport, Deployment } from '../../core/operations/deployment.ts';
+import { type RunStatus, runStatus, runsOf } from '../../core/operations/run-status.ts';
 import { manifestKeyOf } from '../../core/storage/keys.ts';
 import { findManifest } from '../../core/storage/published-runs.ts';
 import { instantOf } from '../../core/timestamps.ts';
-import { type CommandWorld, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
+import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
 import { collectRunReport } from '../run-report/collect.ts';
 import type { ReportedRun } from '../run-report/data.ts';
 import { runReportHtml } from '../run-report/page.ts';
@@ -28,7 +28,7 @@ export async function reportCommand(
   exportName: string | undefined,
   options: ReportOptions,
   problems: readonly string[],
-  world: CommandWorld,
+  world: CommandContext,
 ): Promise<number> {
   return await operate(options, problems, world, async (installation) => {
     const installed = await openExport(installation, exportName);
@@ -46,21 +46,19 @@ export async function reportCommand(
   });
 }
 
-const occasionAt = ({ name, option }: Installation) => ({
+const occasionAt = ({ name, option }: Deployment) => ({
   place: name,
   option,
   madeAt: instantOf(systemRuntime.now()),
 });
 
 /** The run that was named, or the newest. */
-async function overviewFor(installed: InstalledExport, named: string | undefined): Promise<RunOverview> {
+async function overviewFor(installed: DeployedExport, named: string | undefined): Promise<RunStatus> {
   const { name, log } = installed;
   // An odd name is refused before anything is searched for it.
   if (named !== undefined) manifestKeyOf(name, named);
-  const head = await log.head(name);
-  const found = await (named === undefined
-    ? newestRun(installed, head)
-    : overviewOfRun(installed, head, asRunId(named)));
+  const head = await log.exportState(name);
+  const found = await (named === undefined ? newestRun(installed, head) : runStatus(installed, head, asRunId(named)));
   if (found !== undefined) return found;
   throw new ExportError(
     'ConfigurationError',
@@ -70,14 +68,14 @@ async function overviewFor(installed: InstalledExport, named: string | undefined
   );
 }
 
-async function newestRun(installed: InstalledExport, head: Head | undefined): Promise<RunOverview | undefined> {
+async function newestRun(installed: DeployedExport, head: ExportState | undefined): Promise<RunStatus | undefined> {
   for await (const run of runsOf(installed, head)) return run;
   return undefined;
 }
 
-async function reportedRun({ log, store, name }: InstalledExport, overview: RunOverview): Promise<ReportedRun> {
+async function reportedRun({ log, store, name }: DeployedExport, overview: RunStatus): Promise<ReportedRun> {
   const { run, state, manifest, folder, pages, reports, bytes } = overview;
-  const head = await log.head(name);
+  const head = await log.exportState(name);
   const active = head?.active?.run === run ? head.active : undefined;
   const published = manifest === null ? undefined : await findManifest(store, manifest);
   if (published !== undefined) for await (const _ of published.pages) break;

@@ -5,7 +5,7 @@ import { serviceSettingsSchema } from '../../core/settings/settings.ts';
 import { directoryReports } from '../../report-service/simulator/directory-reports.ts';
 import { generatedReports } from '../../report-service/simulator/generated-reports.ts';
 import { startSimulator } from '../../report-service/simulator/simulator.ts';
-import type { CommandWorld } from '../context.ts';
+import type { CommandContext } from '../context.ts';
 import { exitStatuses } from '../context.ts';
 import { readApiKey } from '../run-options.ts';
 
@@ -21,7 +21,7 @@ export interface ServiceOptions {
 export async function serviceCommand(
   options: ServiceOptions,
   given: readonly string[],
-  world: CommandWorld,
+  world: CommandContext,
 ): Promise<number> {
   try {
     const settings = readServiceSettings(options, given, world);
@@ -46,7 +46,7 @@ export async function serviceCommand(
 /** The same as the local run's, so that their cursors and reports agree. */
 const seed = 1;
 
-function readServiceSettings(options: ServiceOptions, given: readonly string[], { env }: CommandWorld) {
+function readServiceSettings(options: ServiceOptions, given: readonly string[], { env }: CommandContext) {
   const problems = [...given];
   const port = wholeNumber('--port', options.port, 0, 65_535, problems);
   const count = wholeNumber('--reports', options.reports ?? '250', 0, 10_000_000, problems);

@@ -3,7 +3,7 @@
 import * as z from 'zod/mini';
 import { describeProblems } from '../../core/settings/validation-errors.ts';
 import { instantSchema } from '../../core/timestamps.ts';
-import { type CommandWorld, openExport, operate, type PlaceOptions } from '../context.ts';
+import { type CommandContext, openExport, operate, type PlaceOptions } from '../context.ts';
 import { followRun } from '../follow-run.ts';
 
 export interface StartOptions extends PlaceOptions {
@@ -17,7 +17,7 @@ export async function startCommand(
   exportName: string | undefined,
   options: StartOptions,
   problems: readonly string[],
-  world: CommandWorld,
+  world: CommandContext,
 ): Promise<number> {
   const since = z.optional(instantSchema).safeParse(options.since);
   const found = since.success ? problems : [...problems, describeProblems('--since', since.error)];

@@ -1,9 +1,9 @@
 /** `report-exporter status`: where exports stand and how their recent runs went, at a glance, or for a program. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { Installation } from '../../core/operations/deployment.ts';
-import { type ExportOverview, overviewOf } from '../../core/operations/run-status.ts';
-import { type CommandWorld, exitStatuses, operate, type PlaceOptions, print, ReaderGone } from '../context.ts';
+import type { Deployment } from '../../core/operations/deployment.ts';
+import { type ExportStatus, exportStatus } from '../../core/operations/run-status.ts';
+import { BrokenPipe, type CommandContext, exitStatuses, operate, type PlaceOptions, print } from '../context.ts';
 import { statusLines, statusValues } from '../output/status-table.ts';
 import { paintFor } from '../output/terminal.ts';
 
@@ -18,7 +18,7 @@ interface UnreadableExport {
   readonly error: { readonly name: string; readonly message: string };
 }
 
-export type ExportStatus = ExportOverview | UnreadableExport;
+export type ExportStatusJson = ExportStatus | UnreadableExport;
 
 /** Milliseconds between two looks: a look at AWS costs requests, one at a disk next to nothing. */
 const paces = { directory: 1_000, stack: 5_000 };
@@ -27,7 +27,7 @@ export async function statusCommand(
   exportName: string | undefined,
   options: StatusOptions,
   problems: readonly string[],
-  world: CommandWorld,
+  world: CommandContext,
 ): Promise<number> {
   const most = Number(options.runs);
   const found = [...problems];
@@ -48,7 +48,7 @@ export async function statusCommand(
         try {
           await show(await look(), options, installation, world, clear);
         } catch (error) {
-          if (error instanceof ReaderGone) throw error;
+          if (error instanceof BrokenPipe) throw error;
           // It could be looked at a moment ago: the next look may well succeed.
           const { name, message } = error instanceof Error ? error : new Error(String(error));
           world.stderr.write(`${name}: ${message}\n`);
@@ -60,15 +60,15 @@ export async function statusCommand(
 }
 
 async function statusOf(
-  installation: Installation,
+  installation: Deployment,
   exportName: string | undefined,
   most: number,
-): Promise<ExportStatus[]> {
+): Promise<ExportStatusJson[]> {
   const names = exportName === undefined ? await installation.exportNames() : [exportName];
-  const statuses: ExportStatus[] = [];
+  const statuses: ExportStatusJson[] = [];
   for (const name of names) {
     try {
-      statuses.push(await overviewOf(await installation.open(name), most));
+      statuses.push(await exportStatus(await installation.open(name), most));
     } catch (error) {
       // One whose state was damaged must not hide the others.
       if (exportName !== undefined) throw error;
@@ -80,10 +80,10 @@ async function statusOf(
 }
 
 async function show(
-  statuses: readonly ExportStatus[],
+  statuses: readonly ExportStatusJson[],
   { json }: StatusOptions,
-  { option }: Installation,
-  { stdout, env }: CommandWorld,
+  { option }: Deployment,
+  { stdout, env }: CommandContext,
   before: string,
 ): Promise<number> {
   const now = systemRuntime.now();

@@ -2,12 +2,12 @@
 
 import { ExportError } from '../../core/errors.ts';
 import type { RunResult } from '../../core/model.ts';
-import type { InstalledExport } from '../../core/operations/deployment.ts';
+import type { DeployedExport } from '../../core/operations/deployment.ts';
 import type { Finding } from '../../core/operations/expected-pages.ts';
-import { type Audited, auditPublished, auditUnpublished } from '../../core/operations/verify-run.ts';
+import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../../core/operations/verify-run.ts';
 import { manifestKey, manifestKeyOf } from '../../core/storage/keys.ts';
 import { findManifest, readPointer } from '../../core/storage/published-runs.ts';
-import { type CommandWorld, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
+import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
 import { bytes, plural } from '../output/format.ts';
 import { createMeter } from '../output/progress.ts';
 import { paintFor } from '../output/terminal.ts';
@@ -17,13 +17,13 @@ export interface VerifyOptions extends PlaceOptions {
 }
 
 /** More findings than a person reads are counted, not told. */
-const mostFindings = 100;
+const maxFindings = 100;
 
 export async function verifyCommand(
   exportName: string | undefined,
   options: VerifyOptions,
   problems: readonly string[],
-  world: CommandWorld,
+  world: CommandContext,
 ): Promise<number> {
   return await operate(options, problems, world, async (installation) => {
     const installed = await openExport(installation, exportName);
@@ -34,7 +34,7 @@ export async function verifyCommand(
       onPage: meter.page,
       onFinding: (finding) => {
         count += 1;
-        if (findings.length < mostFindings) findings.push(finding);
+        if (findings.length < maxFindings) findings.push(finding);
       },
     });
     meter.end();
@@ -47,24 +47,25 @@ export async function verifyCommand(
   });
 }
 
-type Watching = Pick<Parameters<typeof auditPublished>[0], 'onPage' | 'onFinding'>;
+type Watching = Pick<Parameters<typeof verifyPublishedRun>[0], 'onPage' | 'onFinding'>;
 
 interface Verdict {
   readonly run: string;
   readonly published: boolean;
-  readonly audited: Audited;
+  readonly audited: VerifiedRun;
 }
 
 /** The run that was named; otherwise the newest that is published, or, where none is, the unfinished one. */
-async function audit(installed: InstalledExport, named: string | undefined, watching: Watching): Promise<Verdict> {
+async function audit(installed: DeployedExport, named: string | undefined, watching: Watching): Promise<Verdict> {
   const { store, log, name } = installed;
-  const needs = { store, log, ...watching };
-  const { active, lastCompleted } = (await log.head(name)) ?? {};
+  const deps = { store, log, ...watching };
+  const { active, lastCompleted } = (await log.exportState(name)) ?? {};
   const key = named === undefined ? await newestKey(store, name, lastCompleted?.result) : manifestKeyOf(name, named);
   const found = key === undefined ? undefined : await findManifest(store, key);
-  if (found !== undefined) return { run: found.head.run, published: true, audited: await auditPublished(needs, found) };
+  if (found !== undefined)
+    return { run: found.head.run, published: true, audited: await verifyPublishedRun(deps, found) };
   if (active !== undefined && (named === active.run || (named === undefined && key === undefined))) {
-    return { run: active.run, published: false, audited: await auditUnpublished(needs, active) };
+    return { run: active.run, published: false, audited: await verifyUnpublishedRun(deps, active) };
   }
   if (key === undefined) {
     throw new ExportError(
@@ -91,7 +92,7 @@ async function audit(installed: InstalledExport, named: string | undefined, watc
 
 /** As `latest.json` has it, or the state where that knows of a newer one: then the pointer is gone, or was put back. */
 async function newestKey(
-  store: InstalledExport['store'],
+  store: DeployedExport['store'],
   exportName: string,
   completed: RunResult | undefined,
 ): Promise<string | undefined> {
@@ -111,7 +112,7 @@ function verdict(
     findings,
     count,
   }: Verdict & { readonly findings: readonly Finding[]; readonly count: number },
-  { stdout, env }: CommandWorld,
+  { stdout, env }: CommandContext,
 ): string {
   const paint = paintFor(stdout, env);
   const { pages, reports, bytes: size, notes } = audited;

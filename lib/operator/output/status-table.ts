@@ -1,10 +1,10 @@
 /** The status of exports as a person reads it on a terminal, and as a shell takes it apart. */
 
-import type { NextStart, Setback } from '../../core/operations/deployment.ts';
-import type { ExportOverview, RunOverview, RunState } from '../../core/operations/run-status.ts';
+import type { Incident, NextStart } from '../../core/operations/deployment.ts';
+import type { ExportStatus, RunState, RunStatus } from '../../core/operations/run-status.ts';
 import { shortened } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import type { ExportStatus } from '../commands/status.ts';
+import type { ExportStatusJson } from '../commands/status.ts';
 import { bytes, fromNow, span } from './format.ts';
 import { type Cell, type Paint, table } from './terminal.ts';
 
@@ -15,10 +15,10 @@ interface Shown {
   readonly option: string;
 }
 
-const longestError = 300;
+const maxErrorLength = 300;
 
 /** For a terminal: each export with what matters about it, its runs as a table, and what to do about those that stopped. */
-export function statusLines(statuses: readonly ExportStatus[], shown: Shown): string[] {
+export function statusLines(statuses: readonly ExportStatusJson[], shown: Shown): string[] {
   if (statuses.length === 0) return ['No exports yet.'];
   return statuses
     .flatMap((status, index) => [
@@ -28,11 +28,11 @@ export function statusLines(statuses: readonly ExportStatus[], shown: Shown): st
     .map((line) => line.trimEnd());
 }
 
-function unreadable({ export: name, error }: Extract<ExportStatus, { readonly error: unknown }>, { paint }: Shown) {
+function unreadable({ export: name, error }: Extract<ExportStatusJson, { readonly error: unknown }>, { paint }: Shown) {
   return [`${paint('bold', name)}  ${paint('red', 'its state cannot be read')}`, `  ${error.name}: ${error.message}`];
 }
 
-function exportLines(overview: ExportOverview, { now, paint, option }: Shown): string[] {
+function exportLines(overview: ExportStatus, { now, paint, option }: Shown): string[] {
   const { export: name, runs, watermark, completedAt, next } = overview;
   const facts = [
     completedAt === null ? 'never completed' : `completed ${fromNow(epochMsOf(completedAt), now)}`,
@@ -63,7 +63,7 @@ const styles: Readonly<Record<RunState, Cell['style']>> = {
   abandoned: 'dim',
 };
 
-function rowOf(run: RunOverview, now: number): readonly Cell[] {
+function rowOf(run: RunStatus, now: number): readonly Cell[] {
   const startedAt = epochMsOf(run.startedAt);
   const endedAt = run.completedAt === null ? (run.state === 'running' ? now : undefined) : epochMsOf(run.completedAt);
   return [
@@ -80,14 +80,16 @@ function rowOf(run: RunOverview, now: number): readonly Cell[] {
 
 /** Only the newest run can be in trouble: behind an unfinished one none is begun. */
 function troubleOf(
-  { export: name, state, lastSetback, lastPageAt }: RunOverview,
+  { export: name, state, lastIncident, lastPageAt }: RunStatus,
   { now, paint, option }: Shown,
 ): string[] {
   const lines: string[] = [];
   const last = state === 'running' && lastPageAt !== null ? [`  last page ${fromNow(epochMsOf(lastPageAt), now)}`] : [];
-  if (lastSetback !== null && state !== 'completed') {
-    const when = fromNow(epochMsOf(lastSetback.at), now);
-    lines.push(`  ${paint('yellow', 'last trouble')} ${when}: ${shortened(setbackInWords(lastSetback), longestError)}`);
+  if (lastIncident !== null && state !== 'completed') {
+    const when = fromNow(epochMsOf(lastIncident.at), now);
+    lines.push(
+      `  ${paint('yellow', 'last trouble')} ${when}: ${shortened(describeIncident(lastIncident), maxErrorLength)}`,
+    );
   }
   if (state === 'failed' || state === 'stopped') {
     lines.push(`  → npx report-exporter start ${name} ${option}    goes on where it stopped`);
@@ -95,10 +97,10 @@ function troubleOf(
   return [...last, ...lines];
 }
 
-function setbackInWords(setback: Setback): string {
-  return setback.kind === 'wait'
-    ? `the service asked to wait ${setback.seconds} s`
-    : `${setback.error}: ${setback.message.replaceAll(/\s+/g, ' ')}`;
+function describeIncident(incident: Incident): string {
+  return incident.kind === 'wait'
+    ? `the service asked to wait ${incident.seconds} s`
+    : `${incident.error}: ${incident.message.replaceAll(/\s+/g, ' ')}`;
 }
 
 function nextInWords(next: NextStart, now: number): string {
@@ -129,7 +131,7 @@ const columns = [
 ] as const;
 
 /** For a shell: a line of tab-separated values for each run, below one of their names; nothing where a value is unknown. */
-export function statusValues(statuses: readonly ExportStatus[], now: number): string[] {
+export function statusValues(statuses: readonly ExportStatusJson[], now: number): string[] {
   const lines = statuses.flatMap((status) => {
     if ('error' in status)
       return [
@@ -147,7 +149,7 @@ export function statusValues(statuses: readonly ExportStatus[], now: number): st
       next: next.kind === 'scheduled' ? next.at : next.kind,
     };
     if (status.runs.length === 0) return [valuesOf(about)];
-    return status.runs.map(({ run, state, pages, reports, bytes, since, startedAt, completedAt, lastSetback }) =>
+    return status.runs.map(({ run, state, pages, reports, bytes, since, startedAt, completedAt, lastIncident }) =>
       valuesOf({
         ...about,
         run,
@@ -158,7 +160,7 @@ export function statusValues(statuses: readonly ExportStatus[], now: number): st
         since,
         started: startedAt,
         completed: completedAt,
-        last_error: lastSetback === null ? null : setbackInWords(lastSetback),
+        last_error: lastIncident === null ? null : describeIncident(lastIncident),
       }),
     );
   });

@@ -60,7 +60,7 @@ const timeKey = html`<ul class="key">
 <li><span class="swatch transfer"></span>transfer, storing, logging</li>
 </ul>`;
 
-function timelineKey({ setbacks: { groups } }: RunReportData): Html {
+function timelineKey({ incidents: { groups } }: RunReportData): Html {
   const has = (kind: string) => groups.some((group) => group.kind === kind);
   if (groups.length === 0) return nothing;
   return html`<ul class="key">
@@ -71,13 +71,13 @@ ${has('failed-run') ? html`<li><span class="mark failure"></span>the run failed<
 </ul>`;
 }
 
-function timelineText({ run, points, totals, endedAt, time: { longestGap }, setbacks }: RunReportData): string {
+function timelineText({ run, points, totals, endedAt, time: { maxGap }, incidents }: RunReportData): string {
   const half = points.find(({ firstPage, pages }) => (firstPage + pages - 1) * 2 >= totals.pages);
   const held = (kind: Group['kind'], noun: string) => {
-    const count = setbacks.groups.filter((group) => group.kind === kind).reduce((sum, group) => sum + group.count, 0);
+    const count = incidents.groups.filter((group) => group.kind === kind).reduce((sum, group) => sum + group.count, 0);
     return count === 0 ? [] : [plural(count, noun)];
   };
-  const setback = [
+  const incident = [
     ...held('wait', 'wait'),
     ...held('failed-attempt', 'failed attempt'),
     ...held('failed-run', 'failure'),
@@ -85,10 +85,10 @@ function timelineText({ run, points, totals, endedAt, time: { longestGap }, setb
   return sentences(
     `${plural(totals.pages, 'page')} logged, ${timeSpan(run.startedAt, endedAt)}`,
     half && totals.pages > 9 && `half of them were there at ${clockTime(instantOf(Math.floor(half.loggedAt)))}`,
-    longestGap &&
+    maxGap &&
       totals.pages > 1 &&
-      `the longest time without a new page was ${duration(longestGap.ms)}, before page ${number(longestGap.page)}`,
-    setback.length > 0 && `held up by ${setback.join(', ')}`,
+      `the longest time without a new page was ${duration(maxGap.ms)}, before page ${number(maxGap.page)}`,
+    incident.length > 0 && `held up by ${incident.join(', ')}`,
   );
 }
 
@@ -144,7 +144,7 @@ function sentences(...parts: readonly (string | false | null | undefined)[]): st
 // MERGED chart-data.ts: What the charts draw, by columns: the form the charting library takes, and half the size of a list of objects.
 
 /** Read by `charts.js`. Moments are in seconds since the epoch, times in milliseconds. */
-export function chartData({ run, endedAt, points, pagesPerPoint, latency, setbacks }: RunReportData) {
+export function chartData({ run, endedAt, points, pagesPerPoint, latency, incidents }: RunReportData) {
   const column = (of: (point: PagePoint) => Spread | null) => points.map((point) => shown(of(point), meanOf));
   const range = (of: (point: PagePoint) => Spread | null) =>
     pagesPerPoint === 1
@@ -154,7 +154,7 @@ export function chartData({ run, endedAt, points, pagesPerPoint, latency, setbac
           points.map((point) => shown(of(point), (it) => it.max)),
         ];
   const marks = (kind: 'wait' | 'failed-attempt' | 'failed-run') =>
-    setbacks.marks
+    incidents.marks
       .filter((mark) => mark.kind === kind)
       .map(({ at, seconds, count }) => [at / 1_000, kind === 'wait' ? seconds : count]);
   return {

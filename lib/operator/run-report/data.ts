@@ -69,7 +69,7 @@ export interface RunReportData extends ReportOccasion {
   readonly adopted: number;
   readonly firstPage: string | null;
   readonly lastPage: string | null;
-  readonly setbacks: Setbacks;
+  readonly incidents: Incidents;
 }
 
 /** What is known of some pages in a row. Times are in milliseconds, and null where no page was timed. */
@@ -101,10 +101,10 @@ export interface TimeSpent {
   readonly latency: number;
   readonly transfer: number;
   /** The longest time without a new page, and the page that ended it. */
-  readonly longestGap: { readonly ms: number; readonly page: number } | null;
+  readonly maxGap: { readonly ms: number; readonly page: number } | null;
 }
 
-export interface Setbacks {
+export interface Incidents {
   /** At most some 200: the oldest, and behind the `leftOut` the newest. */
   readonly oldest: readonly Row[];
   readonly leftOut: number;

@@ -1,17 +1,17 @@
-/** Boils a run's setbacks down, however many there are: some as rows, all in groups, and marks for the timeline. */
+/** Boils a run's incidents down, however many there are: some as rows, all in groups, and marks for the timeline. */
 
-import type { Setback } from '../../core/operations/deployment.ts';
+import type { Incident } from '../../core/operations/deployment.ts';
 import { printable, shortened } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import type { Setbacks } from './data.ts';
+import type { Incidents } from './data.ts';
 import { createBoundedSeries } from './page-series.ts';
 
-/** A setback with its words cut to what a person reads. */
-export type Row = Setback;
+/** A incident with its words cut to what a person reads. */
+export type Row = Incident;
 
-/** All setbacks of a kind and, for failures, of an error name. */
+/** All incidents of a kind and, for failures, of an error name. */
 export interface Group {
-  readonly kind: Setback['kind'];
+  readonly kind: Incident['kind'];
   /** Empty for waits. */
   readonly error: string;
   readonly count: number;
@@ -19,9 +19,9 @@ export interface Group {
   readonly seconds: number;
 }
 
-/** For the timeline: one setback, or several in a row where there are too many to tell apart. */
+/** For the timeline: one incident, or several in a row where there are too many to tell apart. */
 export interface Mark {
-  readonly kind: Setback['kind'];
+  readonly kind: Incident['kind'];
   /** Milliseconds since the epoch. */
   readonly at: number;
   readonly seconds: number;
@@ -33,7 +33,7 @@ const most = { rowsAtEachEnd: 100, groups: 30, marksOfAKind: 500 };
 /** The group of those whose names are too many to list. */
 const others = 'other errors';
 
-export function createSetbackDigest() {
+export function createIncidentDigest() {
   const oldest: Row[] = [];
   const newest: Row[] = [];
   let leftOut = 0;
@@ -42,8 +42,8 @@ export function createSetbackDigest() {
   const marksOf = () => createBoundedSeries<Mark>(most.marksOfAKind, merged);
   const marks = { wait: marksOf(), 'failed-attempt': marksOf(), 'failed-run': marksOf() };
   return {
-    add(setback: Setback): void {
-      const row = presentable(setback);
+    add(incident: Incident): void {
+      const row = presentable(incident);
       if (oldest.length < most.rowsAtEachEnd) oldest.push(row);
       else newest.push(row);
       if (newest.length > most.rowsAtEachEnd) {
@@ -61,7 +61,7 @@ export function createSetbackDigest() {
       const group = groups.get(name) ?? { kind, error: full ? others : error, count: 0, seconds: 0 };
       groups.set(name, { ...group, count: group.count + 1, seconds: group.seconds + seconds });
     },
-    digest: (): Setbacks => ({
+    digest: (): Incidents => ({
       oldest,
       leftOut,
       newest,
@@ -71,8 +71,8 @@ export function createSetbackDigest() {
   };
 }
 
-function presentable(setback: Setback): Row {
-  if (setback.kind === 'wait') return setback;
-  const { error, message } = setback;
-  return { ...setback, error: shortened(printable(error), 100), message: shortened(printable(message), 1_000) };
+function presentable(incident: Incident): Row {
+  if (incident.kind === 'wait') return incident;
+  const { error, message } = incident;
+  return { ...incident, error: shortened(printable(error), 100), message: shortened(printable(message), 1_000) };
 }

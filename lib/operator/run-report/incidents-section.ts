@@ -7,31 +7,31 @@ import type { Group, Row } from './incident-digest.ts';
 import { type Html, html, nothing } from './markup.ts';
 
 /** More rows than this wait to be unfolded. */
-const mostInSight = 15;
+const maxVisible = 15;
 
-export function setbacksSection({ setbacks }: RunReportData): Html {
-  const { groups, oldest, newest, leftOut } = setbacks;
+export function incidentsSection({ incidents }: RunReportData): Html {
+  const { groups, oldest, newest, leftOut } = incidents;
   if (groups.length === 0) {
     return html`<section>
-<h2>Setbacks</h2>
+<h2>Incidents</h2>
 <p>None that is remembered: no failed attempt, and no wait that the service asked for.</p>
 </section>`;
   }
   const rows = oldest.length + newest.length;
   const gap =
     leftOut === 0 ? nothing : html`<tr class="gap"><td colspan="2">${number(leftOut)} more between these</td></tr>`;
-  const table = html`<table class="setbacks">
+  const table = html`<table class="incidents">
 <thead><tr><th scope="col">When, UTC</th><th scope="col">What</th></tr></thead>
 <tbody>
 ${oldest.map(rowOf)}${gap}${newest.map(rowOf)}
 </tbody>
 </table>`;
   return html`<section>
-<h2>Setbacks</h2>
+<h2>Incidents</h2>
 <ul class="groups">
 ${groups.map((group) => html`<li>${told(group)}</li>`)}
 </ul>
-${rows > mostInSight ? html`<details><summary>${leftOut === 0 ? 'One by one' : `The ${oldest.length} oldest and the ${newest.length} newest`}</summary>${table}</details>` : table}
+${rows > maxVisible ? html`<details><summary>${leftOut === 0 ? 'One by one' : `The ${oldest.length} oldest and the ${newest.length} newest`}</summary>${table}</details>` : table}
 </section>`;
 }
 function told({ kind, error, count, seconds }: Group): Html {

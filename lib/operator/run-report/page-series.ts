@@ -6,7 +6,7 @@ import type { LatencySummary, PagePoint, TimeSpent } from './data.ts';
 import { createLatencyRanks, spreadOf, together } from './statistics.ts';
 
 /** A chart is some thousand pixels wide, so more points show nothing more. */
-const mostPoints = 2_000;
+const maxPoints = 2_000;
 
 export interface PageCourse {
   readonly points: readonly PagePoint[];
@@ -17,10 +17,10 @@ export interface PageCourse {
 }
 
 export function createPageCourse(startedAt: Instant) {
-  const points = createBoundedSeries<PagePoint>(mostPoints, joined);
+  const points = createBoundedSeries<PagePoint>(maxPoints, joined);
   const ranks = createLatencyRanks();
   const spent = { before: 0, latency: 0, transfer: 0 };
-  let longestGap: TimeSpent['longestGap'] = null;
+  let maxGap: TimeSpent['maxGap'] = null;
   let adopted = 0;
   let formerAt = epochMsOf(startedAt);
   return {
@@ -33,14 +33,14 @@ export function createPageCourse(startedAt: Instant) {
       spent.latency += point.latency?.sum ?? 0;
       spent.transfer += point.transfer?.sum ?? 0;
       const gap = Math.max(0, point.loggedAt - formerAt);
-      if (gap > (longestGap?.ms ?? -1)) longestGap = { ms: gap, page: entry.page };
+      if (gap > (maxGap?.ms ?? -1)) maxGap = { ms: gap, page: entry.page };
       formerAt = point.loggedAt;
     },
     course: (): PageCourse => ({
       points: points.items,
       pagesPerPoint: points.perItem,
       latency: ranks.summary(),
-      time: { ...spent, longestGap },
+      time: { ...spent, maxGap },
       adopted,
     }),
   };
@@ -48,7 +48,7 @@ export function createPageCourse(startedAt: Instant) {
 
 function pointOf({ page, loggedAt, timing, bytes, reports }: PageEntry, formerAt: number): PagePoint {
   const logged = epochMsOf(loggedAt);
-  const asked = timing === null ? 0 : epochMsOf(timing.askedAt);
+  const asked = timing === null ? 0 : epochMsOf(timing.requestedAt);
   // The clocks of two machines may differ, and no time is less than nothing.
   const span = (ms: number) => (timing === null ? null : spreadOf(Math.max(0, ms)));
   return {

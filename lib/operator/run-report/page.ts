@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import { chartData, chartsSection } from './charts.ts';
 import type { RunReportData } from './data.ts';
 import { filesSection, footer, header, requestSection } from './facts.ts';
-import { setbacksSection } from './incidents-section.ts';
+import { incidentsSection } from './incidents-section.ts';
 import { type Html, html, nothing, scriptSafeJson } from './markup.ts';
 
 export function runReportHtml(data: RunReportData): string {
@@ -33,7 +33,7 @@ ${styles.map((style) => element('style', style))}
 <main>
 ${header(data)}
 ${points.length === 0 ? nothing : chartsSection(data)}
-${setbacksSection(data)}
+${incidentsSection(data)}
 ${requestSection(data)}
 ${filesSection(data)}
 </main>

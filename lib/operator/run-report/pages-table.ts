@@ -7,7 +7,7 @@ import { type Html, html, nothing } from './markup.ts';
 import { joined } from './page-series.ts';
 import { meanOf, type Spread } from './statistics.ts';
 
-const mostRows = 12;
+const maxRows = 12;
 
 export function pagesTable({ points, totals, latency }: RunReportData): Html {
   const counts = totals.reports !== null;
@@ -50,7 +50,7 @@ ${counts ? html`<td>${reports === null ? '–' : number(meanOf(reports))}</td>` 
 }
 
 function inRows(points: readonly PagePoint[]): PagePoint[] {
-  const perRow = Math.ceil(points.length / mostRows);
+  const perRow = Math.ceil(points.length / maxRows);
   const rows: PagePoint[] = [];
   for (const [index, point] of points.entries()) {
     const former = rows.at(-1);

@@ -19,7 +19,7 @@ export function fixedApiKey(key: string): ApiKeySource {
 }
 
 /** Rotations overlap by one; a source that gives out a key for each request must not make us remember them all. */
-const mostRemembered = 5;
+const maxRemembered = 5;
 
 /** The newest keys that were sent: a service may echo a former one long after it was renewed. */
 export function keysSent(): { readonly keys: ReadonlySet<string>; add(key: string): void } {
@@ -29,7 +29,7 @@ export function keysSent(): { readonly keys: ReadonlySet<string>; add(key: strin
     add(key) {
       keys.delete(key);
       keys.add(key);
-      for (const oldest of keys) if (keys.size > mostRemembered) keys.delete(oldest);
+      for (const oldest of keys) if (keys.size > maxRemembered) keys.delete(oldest);
     },
   };
 }

@@ -15,7 +15,7 @@ import { maxHeaderBytes } from './transport-errors.ts';
  */
 const idleMs = 60_000;
 /** However long the service says: what stands between forgets a connection after 350 s of silence (AWS's NAT gateways). */
-const mostIdleMs = 300_000;
+const maxIdleMs = 300_000;
 
 export function poolTo(base: URL, limits: Limits): Pool {
   return new Pool(base.origin, {
@@ -24,7 +24,7 @@ export function poolTo(base: URL, limits: Limits): Pool {
     bodyTimeout: limits.bodyTimeoutMs,
     maxHeaderSize: maxHeaderBytes,
     keepAliveTimeout: idleMs,
-    keepAliveMaxTimeout: mostIdleMs,
+    keepAliveMaxTimeout: maxIdleMs,
     pipelining: 1,
     allowH2: false,
   });

@@ -6,7 +6,7 @@
 import type { Clock } from '../../core/ports.ts';
 
 /** Timers take no more: a longer time would be none at all. */
-const longestTimerMs = 2 ** 31 - 1;
+const maxTimerMs = 2 ** 31 - 1;
 
 /** One for all, as making an error takes longer than most that is done for a request; nobody ever sees it. */
 const isOver = new Error('the request is over');
@@ -35,7 +35,7 @@ export function startDeadline(
     controller.abort(new Error(by === 'time' ? 'the total time is up' : 'the caller ended the request'));
   };
   const onAbort = () => end('caller');
-  sleep(Math.min(totalMs, longestTimerMs), released.signal).then(
+  sleep(Math.min(totalMs, maxTimerMs), released.signal).then(
     () => end('time'),
     () => {},
   );

@@ -3,12 +3,12 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/ports.ts';
 import { shortened } from '../../core/sanitize.ts';
-import { longestTrace, presentable } from '../redaction/redact.ts';
+import { maxTraceLength, presentable } from '../redaction/redact.ts';
 import { type Header, isIdentity, mediaType } from './response-headers.ts';
 
-const mostBytes = 4 * 1024;
-const mostMilliseconds = 2_000;
-const mostCharacters = 200;
+const maxBytes = 4 * 1024;
+const maxMs = 2_000;
+const maxCharacters = 200;
 
 /**
  * Up to 200 characters of a body that calls itself text, on one line and without the API key; otherwise the empty string.
@@ -23,8 +23,8 @@ export async function excerptOf(
   if (!isIdentity(headers['content-encoding']) || !isText(headers['content-type'])) return '';
   const plain = presentable(new TextDecoder().decode(bytes), keys, Number.POSITIVE_INFINITY);
   // A key cut off by our own limit is not known for one any more, so nothing of that length is kept before the limit.
-  const known = whole ? plain : plain.slice(0, Math.max(0, plain.length - longestTrace(keys)));
-  return shortened(known.trim(), mostCharacters);
+  const known = whole ? plain : plain.slice(0, Math.max(0, plain.length - maxTraceLength(keys)));
+  return shortened(known.trim(), maxCharacters);
 }
 
 async function firstBytes(
@@ -34,7 +34,7 @@ async function firstBytes(
   const chunks: Buffer[] = [];
   let length = 0;
   const done = new AbortController();
-  sleep(mostMilliseconds, done.signal).then(
+  sleep(maxMs, done.signal).then(
     () => body.destroy(),
     () => {},
   );
@@ -43,9 +43,9 @@ async function firstBytes(
     for await (const chunk of body) {
       chunks.push(chunk);
       length += chunk.length;
-      if (length > mostBytes) break;
+      if (length > maxBytes) break;
     }
-    return { bytes: Buffer.concat(chunks).subarray(0, mostBytes), whole: length <= mostBytes };
+    return { bytes: Buffer.concat(chunks).subarray(0, maxBytes), whole: length <= maxBytes };
   } catch {
     // The status is known; that its explanation broke off is not worth another error.
     return { bytes: Buffer.concat(chunks), whole: false };

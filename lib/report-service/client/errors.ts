@@ -12,7 +12,7 @@ export interface Subject {
 }
 
 /** What a person reads, and what Step Functions has room for; no answer, however it is made up, makes a message longer. */
-const longestMessage = 1_000;
+const maxMessageLength = 1_000;
 
 export function failure(
   { keys }: Subject,
@@ -20,7 +20,7 @@ export function failure(
   message: string,
   { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {},
 ): ExportError {
-  return new ExportError(name, presentable(message, keys, longestMessage), {
+  return new ExportError(name, presentable(message, keys, maxMessageLength), {
     ...(cause === undefined ? {} : { cause: redactedCause(cause, keys) }),
     retryAfterSeconds,
   });
@@ -31,7 +31,7 @@ export function failure(
  * carried stays behind: undici's parser errors hold the very bytes they failed on.
  */
 function redactedCause(cause: unknown, keys: ReadonlySet<string>, depth = 4): Error {
-  const shown = (text: string) => presentable(text, keys, longestMessage);
+  const shown = (text: string) => presentable(text, keys, maxMessageLength);
   if (!(cause instanceof Error)) return new Error(shown(String(cause)));
   const inner = cause instanceof AggregateError ? cause.errors[0] : cause.cause;
   const further = inner === undefined || depth === 0 ? undefined : { cause: redactedCause(inner, keys, depth - 1) };

@@ -7,7 +7,7 @@
 export type Search = (text: string, from: number) => { readonly start: number; readonly end: number } | undefined;
 
 /** So many keys are remembered: those of one client, which knows its newest five, and a few more. */
-const mostRemembered = 8;
+const maxRemembered = 8;
 const remembered = new Map<string, readonly Search[]>();
 
 /**
@@ -20,7 +20,7 @@ export function searchesFor(key: string): readonly Search[] {
   if (known !== undefined) return known;
   const searches = writingsOf(key).map(searchOf);
   remembered.set(key, searches);
-  for (const oldest of remembered.keys()) if (remembered.size > mostRemembered) remembered.delete(oldest);
+  for (const oldest of remembered.keys()) if (remembered.size > maxRemembered) remembered.delete(oldest);
   return searches;
 }
 
@@ -28,23 +28,23 @@ export function searchesFor(key: string): readonly Search[] {
 const wrapping = String.raw`\s{0,2}`;
 
 /** No longer run is counted in an expression, which writes a count out. */
-const mostCounted = 32;
+const maxCounted = 32;
 
 function sourceOf({ ways, least, most, mayBeWrapped }: Written, isInside: boolean): string {
   const once = `${isInside && mayBeWrapped ? wrapping : ''}(?:${ways.join('|')})`;
   if (most === 1) return once;
-  return once + (least <= mostCounted ? `{${least},${most}}` : `{${mostCounted},}`);
+  return once + (least <= maxCounted ? `{${least},${most}}` : `{${maxCounted},}`);
 }
 
 /**
  * So many parts at most are one expression: enough to find the place, and so few that it costs little to make, as each cold
  * start makes them all. The whole of a key in one took longer than everything else about the first page.
  */
-const longestHead = 8;
+const maxHeaderLength = 8;
 
 /** The beginning by one expression, and where it stands in the text and is not all, the whole part by part. */
 function searchOf(parts: readonly Written[]): Search {
-  const head = parts.slice(0, longestHead).map((part, index) => sourceOf(part, index > 0));
+  const head = parts.slice(0, maxHeaderLength).map((part, index) => sourceOf(part, index > 0));
   const beginning = new RegExp(head.join(''), 'gi');
   return (text, from) => {
     for (let start = from; text.length - start >= parts.length; start += 1) {
@@ -52,7 +52,7 @@ function searchOf(parts: readonly Written[]): Search {
       const found = beginning.exec(text);
       if (found === null) return undefined;
       start = found.index;
-      const end = parts.length <= longestHead ? beginning.lastIndex : endOf(text, start, parts);
+      const end = parts.length <= maxHeaderLength ? beginning.lastIndex : endOf(text, start, parts);
       if (end !== undefined) return { start, end };
     }
     return undefined;

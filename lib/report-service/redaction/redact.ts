@@ -49,6 +49,6 @@ export function presentable(text: string, keys: Iterable<string>, most: number):
 }
 
 /** No occurrence of a key that {@link redact} finds is longer than this; so a cut-off one hides in so many characters. */
-export function longestTrace(keys: Iterable<string>): number {
+export function maxTraceLength(keys: Iterable<string>): number {
   return Math.max(0, ...[...keys].map((key) => 20 * (key.length + 2)));
 }

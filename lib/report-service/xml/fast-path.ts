@@ -37,7 +37,7 @@ interface Reader {
 /** What comes at a time; with twice what is held, it fits into the reader's memory. */
 const chunkBytes = 60 * 1024;
 /** Of a tag that does not end: what is longer is the parser's. */
-const mostHeld = 32 * 1024;
+const maxHeld = 32 * 1024;
 /** What the reader looks at behind the last byte without asking whether it is there. */
 const lookAhead = 16;
 
@@ -114,7 +114,7 @@ export function createPlainContent(): PlainContent {
     text.copyWithin(0, from, end);
     end -= from;
     held = end;
-    return done >= 0 && held <= mostHeld;
+    return done >= 0 && held <= maxHeld;
   }
 
   function rest(): Uint8Array {

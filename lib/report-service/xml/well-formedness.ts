@@ -20,8 +20,8 @@ export interface XmlCheck {
 
 /** Bounds on what must be held until it is complete. No report comes near them; libxml2 stops at a depth of 256. */
 const deepest = 1_000;
-const mostAttributes = 10_000;
-const longestName = 64 * 1024;
+const maxAttributes = 10_000;
+const maxNameLength = 64 * 1024;
 
 /**
  * So much is made into text at a time. V8 gives itself the more room the more outlives its collections, and the text in
@@ -137,7 +137,7 @@ function createParser() {
   });
   parser.on('attribute', (attribute) => {
     attributes += 1;
-    if (attributes > mostAttributes) refuse(`more than ${mostAttributes} attributes in one tag`);
+    if (attributes > maxAttributes) refuse(`more than ${maxAttributes} attributes in one tag`);
     // saxes keeps it as long as its element is open; that it was there is all that well-formedness asks.
     attribute.value = '';
   });
@@ -198,7 +198,7 @@ function createParser() {
 function letGo(gathered: Gathered, refuse: (what: string) => void): void {
   if (gathered.piTarget !== 'xml') gathered.text = '';
   const { text, name, entity, piTarget } = gathered;
-  if (text.length + name.length + entity.length + piTarget.length > longestName) {
-    refuse(`a name longer than ${longestName} characters`);
+  if (text.length + name.length + entity.length + piTarget.length > maxNameLength) {
+    refuse(`a name longer than ${maxNameLength} characters`);
   }
 }

@@ -6,7 +6,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inject } from 'vitest';
-import type { DeployedExport, ServiceInput } from '../../../lib/cdk/settings/deployed-export.ts';
+import type { ExportDeploymentSettings, ServiceInput } from '../../../lib/cdk/settings/deployed-export.ts';
 import { contextKey } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { runTool } from '../emulators/guarded-process.ts';
 import { accountId, credentials, region } from '../emulators/ministack.ts';
@@ -22,7 +22,7 @@ export interface Settings {
   readonly stackName: string;
   readonly service: ServiceInput;
   readonly bucket: { readonly prefix: string };
-  readonly exports: readonly DeployedExport[];
+  readonly exports: readonly ExportDeploymentSettings[];
 }
 
 /** Makes the account ready for CDK, as an operator does once. */

@@ -7,7 +7,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
-import type { DeployedExport } from '../../../lib/cdk/settings/deployed-export.ts';
+import type { ExportDeploymentSettings } from '../../../lib/cdk/settings/deployed-export.ts';
 import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
 import { createQueue } from './mailbox.ts';
@@ -18,17 +18,17 @@ export const theKey = 'k3y-of-the-deployed-tests-0f6c';
 export const prefix = 'reports/';
 
 /** By name, what is particular to an export; two reports a page, if it does not say otherwise. */
-const exports: Readonly<Record<string, Omit<DeployedExport, 'name'>>> = {
+const exports: Readonly<Record<string, Omit<ExportDeploymentSettings, 'name'>>> = {
   daily: {},
   asked: {},
   restarted: {},
   overlapping: {},
-  long: { size: 1, turnsPerExecution: 4 },
+  long: { size: 1, iterationsPerExecution: 4 },
   stopped: {},
   forbidden: {},
   outage: {},
   rotated: {},
-  patient: { shortWait: 'PT1S' },
+  patient: { maxInlineWait: 'PT1S' },
   'moto-outage': {},
   'moto-rejected': {},
   'moto-slow': {},
@@ -68,7 +68,7 @@ export async function putKey({ secretId }: Pick<Deployment, 'secretId'>, key: st
 }
 
 /** Deploys the stack, or brings it up to date, with `changed` exports. */
-export function deployWith(changed: Partial<Record<string, Omit<DeployedExport, 'name'>>>): Promise<Outputs> {
+export function deployWith(changed: Partial<Record<string, Omit<ExportDeploymentSettings, 'name'>>>): Promise<Outputs> {
   return deploy({
     stackName,
     service: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor },

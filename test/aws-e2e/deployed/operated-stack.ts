@@ -2,7 +2,7 @@
 
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject, vi } from 'vitest';
-import type { DeployedExport } from '../../../lib/cdk/settings/deployed-export.ts';
+import type { ExportDeploymentSettings } from '../../../lib/cdk/settings/deployed-export.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
@@ -10,11 +10,11 @@ import { prefix, theKey, vendor } from './deployment.ts';
 
 export const operatedStack = 'ReportExporterOperated';
 
-const exports: readonly DeployedExport[] = [
+const exports: readonly ExportDeploymentSettings[] = [
   { name: 'commanded', pagesPerInvocation: 25 },
   { name: 'followed' },
-  { name: 'segmented', size: 1, turnsPerExecution: 2 },
-  { name: 'troubled', shortWait: 'PT0S' },
+  { name: 'segmented', size: 1, iterationsPerExecution: 2 },
+  { name: 'troubled', maxInlineWait: 'PT0S' },
   { name: 'overlapped' },
   // Switched on, but not in anybody's lifetime. In UTC: MiniStack's CloudFormation knows no other zone.
   { name: 'timed', schedule: { expression: 'cron(30 2 1 JAN ? 2199)', freshness: 'none' } },

@@ -3,14 +3,14 @@
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
-import type { Head, Latest } from '../../../lib/core/model.ts';
+import type { ExportState, LatestPointer } from '../../../lib/core/model.ts';
 import { sha256Of } from '../../support/builders.ts';
 import type { Manifest } from '../../support/export-bench.ts';
 import { dynamoDb, s3 } from './aws.ts';
 import { type Deployment, prefix } from './deployment.ts';
 
 interface Published {
-  readonly latest: Latest;
+  readonly latest: LatestPointer;
   readonly manifest: Manifest;
   /** Of every report in the manifest's pages, in the order they lie there. */
   readonly ids: readonly string[];
@@ -18,7 +18,7 @@ interface Published {
 
 /** The newest published run. @throws where a page is not what its manifest says */
 export async function readNewest(deployment: Deployment, exportName: string): Promise<Published> {
-  const latest: Latest = JSON.parse(await textAt(deployment, `${exportName}/latest.json`));
+  const latest: LatestPointer = JSON.parse(await textAt(deployment, `${exportName}/latest.json`));
   const manifest: Manifest = JSON.parse(await textAt(deployment, latest.manifest));
   const ids: string[] = [];
   for (const { page, key, bytes, sha256, reports } of manifest.pages) {
@@ -41,11 +41,11 @@ export async function keysOf({ bucket }: Deployment, exportName: string): Promis
 }
 
 /** Where the export stands, by its one item in the table. */
-export async function headOf({ table }: Deployment, exportName: string): Promise<Head> {
-  const Key = { pk: { S: exportName }, sk: { S: 'head' } };
+export async function headOf({ table }: Deployment, exportName: string): Promise<ExportState> {
+  const Key = { pk: { S: exportName }, sk: { S: 'state' } };
   const { Item } = await dynamoDb.send(new GetItemCommand({ TableName: table, Key, ConsistentRead: true }));
   if (Item === undefined) throw new Error(`Export ${exportName} has no head`);
-  return unmarshall(Item) as Head;
+  return unmarshall(Item) as ExportState;
 }
 
 async function textAt({ bucket }: Deployment, key: string): Promise<string> {

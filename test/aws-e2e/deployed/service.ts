@@ -18,7 +18,7 @@ interface Service extends Simulator {
   /** Lets more reports arrive, dated just now. */
   readonly arrive: (...numbers: number[]) => void;
   /** Resolves once the page that is held back has been asked for. */
-  readonly heldBack: Promise<void>;
+  readonly pendingBackoff: Promise<void>;
   readonly release: () => void;
 }
 
@@ -26,14 +26,14 @@ interface Service extends Simulator {
 export async function openService(count: number, options: ServiceOptions = {}): Promise<Service> {
   const { faults, holdBack, apiKey = theKey } = options;
   const given = givenReports(someReports(count));
-  const { reports, heldBack, release } = holdingBack(given, holdBack);
+  const { reports, pendingBackoff, release } = holdingBack(given, holdBack);
   const simulator = await startSimulator({ vendor, apiKey, port: inject('servicePort'), reports, faults });
   const arrive = (...numbers: number[]) => given.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
-  return Object.assign(simulator, { arrive, heldBack, release });
+  return Object.assign(simulator, { arrive, pendingBackoff, release });
 }
 
 function holdingBack(source: ReportSource, id: string | undefined) {
-  const { promise: heldBack, resolve: hold } = Promise.withResolvers<void>();
+  const { promise: pendingBackoff, resolve: hold } = Promise.withResolvers<void>();
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   let isHeld = false;
   async function* held(report: Report) {
@@ -52,7 +52,7 @@ function holdingBack(source: ReportSource, id: string | undefined) {
       }
     },
   };
-  return { reports, heldBack, release };
+  return { reports, pendingBackoff, release };
 }
 
 /** `r1`, `r2`, … from `first` to `last`. */

@@ -10,7 +10,7 @@ import {
   waitUntilTableExists,
 } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
-import { headKey, type ItemKey, pageItemKey } from '../../../lib/aws/dynamodb/items.ts';
+import { type ItemKey, pageItemKey, stateKey } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { EditedPageLogHarness, Kept } from '../../contracts/edited-page-log-contract.ts';
@@ -54,10 +54,10 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
     client,
     table,
     name: `table ${table}`,
-    editHead: (exportName, change) => edit(headKey(exportName), change),
+    editHead: (exportName, change) => edit(stateKey(exportName), change),
     editPage: (page, change) => edit(pageItemKey(page), change),
-    log: createDynamoPageLog({ client, table, surroundings: systemRuntime }),
-    another: createDynamoPageLog({ client: other, table, surroundings: systemRuntime }),
+    log: createDynamoPageLog({ client, table, runtime: systemRuntime }),
+    another: createDynamoPageLog({ client: other, table, runtime: systemRuntime }),
     async cleanup() {
       await client.send(new DeleteTableCommand({ TableName: table }));
       client.destroy();

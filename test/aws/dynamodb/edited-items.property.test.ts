@@ -23,7 +23,7 @@ import { type LocalAws, startLocalAws } from '../../support/local-aws.ts';
 import { anyone } from '../endpoint.ts';
 
 const prefix = 'bucket/all/';
-const surroundings = { ...systemRuntime, sleep: async () => {} };
+const runtime = { ...systemRuntime, sleep: async () => {} };
 
 let aws: LocalAws;
 let table: DynamoDBClient;
@@ -38,10 +38,10 @@ beforeAll(async () => {
   const { AWS_ENDPOINT_URL_DYNAMODB: dynamoDb = '', AWS_ENDPOINT_URL: s3 = '' } = aws.env;
   table = new DynamoDBClient({ endpoint: dynamoDb, ...anyone });
   const client = new S3Client({ endpoint: s3, ...anyone, forcePathStyle: true });
-  store = createS3PageStore({ client, bucket: 'bucket', prefix: 'all/', surroundings });
-  log = createDynamoPageLog({ client: table, table: aws.table, surroundings });
+  store = createS3PageStore({ client, bucket: 'bucket', prefix: 'all/', runtime });
+  log = createDynamoPageLog({ client: table, table: aws.table, runtime });
   await comeHalfWay({ store, log });
-  folder = `${exportName}/date=2026-11-20/run=${(await log.head(exportName))?.active?.run}`;
+  folder = `${exportName}/date=2026-11-20/run=${(await log.exportState(exportName))?.active?.run}`;
   objects = new Map(aws.objects);
   items = await allItems();
 });
@@ -65,7 +65,7 @@ function itemAt(sk: string): KeptThing {
   const key = { pk: { S: exportName }, sk: { S: sk } };
   return {
     name: sk,
-    kind: sk === 'head' ? 'head' : 'entry',
+    kind: sk === 'state' ? 'head' : 'entry',
     form: 'fields',
     async read() {
       const found = (await allItems()).find((item) => item.sk?.S === sk);
@@ -140,7 +140,7 @@ function halfWay(): HalfWay {
     log,
     blindToSameSize: false,
     things: [
-      itemAt('head'),
+      itemAt('state'),
       ...[1, 2].map((number) => itemAt(`${pagesPrefix({ run })}00000000000${number}`)),
       ...[1, 2, 3].map((number) => metadataAt(page(number))),
       ...[1, 2, 3, 4, 9].map((number) => bytesAt(page(number), 'page', 'bytes')),
@@ -148,7 +148,7 @@ function halfWay(): HalfWay {
       bytesAt(`${exportName}/latest.json`, 'latest', 'text'),
     ],
     deleteHead: async () => {
-      await remove({ pk: { S: exportName }, sk: { S: 'head' } });
+      await remove({ pk: { S: exportName }, sk: { S: 'state' } });
     },
     objects: async () =>
       new Map([...aws.objects].map(([path, { body }]) => [path.slice(prefix.length), body] as const)),

@@ -11,12 +11,12 @@ import {
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import { mockClient } from 'aws-sdk-client-mock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { headItem, type Item, pageItem } from '../../../lib/aws/dynamodb/items.ts';
+import { type Item, pageItem, stateItem } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { asRunId } from '../../../lib/core/model.ts';
 import type { PageLog } from '../../../lib/core/ports.ts';
-import { sealOf } from '../../../lib/core/storage/stored-records.ts';
+import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { aFullRun, aHead, anExportName, anExportRequest, aPageEntry, aRun, collect } from '../../support/builders.ts';
@@ -65,13 +65,13 @@ describe('the DynamoDB page log', () => {
       const now = Date.UTC(2026, 10, 20, 2);
       const { client, table } = harness;
       const entry = aPageEntry({ page: 7 });
-      await createDynamoPageLog({ client, table, surroundings: at(now), retentionDays: 30 }).append(entry);
+      await createDynamoPageLog({ client, table, runtime: at(now), retentionDays: 30 }).append(entry);
 
       expect(await itemAt(entry.export, `run#${entry.run}#page#000000000007`)).toEqual({
         pk: entry.export,
         sk: `run#${entry.run}#page#000000000007`,
         ...entry,
-        seal: sealOf(entry),
+        checksum: checksumOf(entry),
         expiresAt: Date.UTC(2026, 11, 20, 2) / 1_000,
       });
     });
@@ -79,7 +79,7 @@ describe('the DynamoDB page log', () => {
     it('pages are kept for 400 days where nothing else is said', async () => {
       const { client, table } = harness;
       const entry = aPageEntry({ page: 1 });
-      await createDynamoPageLog({ client, table, surroundings: at(0) }).append(entry);
+      await createDynamoPageLog({ client, table, runtime: at(0) }).append(entry);
       const { expiresAt } = await itemAt(entry.export, `run#${entry.run}#page#000000000001`);
       expect(expiresAt).toBe(400 * 24 * 3_600);
     });
@@ -88,9 +88,9 @@ describe('the DynamoDB page log', () => {
       const filter = { b: { '': null }, a: [1.5, 1e300] };
       const exportName = anExportName();
       const active = aRun({ export: exportName, request: anExportRequest({ filter }) });
-      await log.replaceHead(aHead({ export: exportName, active }));
+      await log.replaceState(aHead({ export: exportName, active }));
 
-      const item = await itemAt(exportName, 'head');
+      const item = await itemAt(exportName, 'state');
       expect(item).toMatchObject({
         version: 1,
         active: { run: active.run, request: { filter: JSON.stringify(filter) } },
@@ -103,8 +103,8 @@ describe('the DynamoDB page log', () => {
     const filter = { z: 1, a: { y: '', b: null }, m: [] };
     const exportName = anExportName();
     const active = aRun({ export: exportName, request: anExportRequest({ filter }) });
-    await log.replaceHead(aHead({ export: exportName, active }));
-    expect(JSON.stringify((await log.head(exportName))?.active?.request.filter)).toBe(JSON.stringify(filter));
+    await log.replaceState(aHead({ export: exportName, active }));
+    expect(JSON.stringify((await log.exportState(exportName))?.active?.request.filter)).toBe(JSON.stringify(filter));
   });
 
   it('what is empty stays empty: a failure without a message', async () => {
@@ -114,8 +114,8 @@ describe('the DynamoDB page log', () => {
       export: exportName,
       active: { ...run, lastFailure: { error: 'States.Timeout', message: '', at: run.startedAt } },
     });
-    await log.replaceHead(head);
-    expect(await log.head(exportName)).toEqual(head);
+    await log.replaceState(head);
+    expect(await log.exportState(exportName)).toEqual(head);
   });
 
   it('a cursor of 16 KiB, all that fits into a header, has room as page, next page and tortoise', async () => {
@@ -141,21 +141,21 @@ describe('the DynamoDB page log', () => {
         },
         { step: 'finalizeRequest', priority: 'low' },
       );
-      return createDynamoPageLog({ client, table, surroundings: systemRuntime });
+      return createDynamoPageLog({ client, table, runtime: systemRuntime });
     }
 
     it.each([1, 2])('a head of version %i that meets itself was written', async (version) => {
       const head = aHead({ version });
-      if (version === 2) await log.replaceHead({ ...head, version: 1 });
-      expect(await deafLog().replaceHead(head)).toBe(true);
-      expect(await log.head(head.export)).toEqual(head);
+      if (version === 2) await log.replaceState({ ...head, version: 1 });
+      expect(await deafLog().replaceState(head)).toBe(true);
+      expect(await log.exportState(head.export)).toEqual(head);
     });
 
     it('a head that meets its successor was not, for all that is known: who wrote it decides anew', async () => {
       const head = aHead();
       const next = { ...head, version: 2 };
-      expect(await deafLog(() => log.replaceHead(next)).replaceHead(head)).toBe(false);
-      expect(await log.head(head.export)).toEqual(next);
+      expect(await deafLog(() => log.replaceState(next)).replaceState(head)).toBe(false);
+      expect(await log.exportState(head.export)).toEqual(next);
     });
 
     it('an entry that meets itself is logged', async () => {
@@ -168,7 +168,7 @@ describe('the DynamoDB page log', () => {
 describe('what the DynamoDB page log asks of the table', () => {
   function aMockedLog() {
     const client = new DynamoDBClient({ region: 'us-east-1' });
-    return { table: mockClient(client), log: createDynamoPageLog({ client, table: 'page-log', surroundings: at(0) }) };
+    return { table: mockClient(client), log: createDynamoPageLog({ client, table: 'page-log', runtime: at(0) }) };
   }
   const taken = (item?: Item) =>
     new ConditionalCheckFailedException({
@@ -181,7 +181,7 @@ describe('what the DynamoDB page log asks of the table', () => {
     const { table, log } = aMockedLog();
     table.on(GetItemCommand).resolves({}).on(QueryCommand).resolves({});
     const run = aRun();
-    await log.head(run.export);
+    await log.exportState(run.export);
     await log.last(run);
     await collect(log.entries(run));
     const reads = table.calls().map(({ args: [{ input }] }) => input as GetItemCommandInput | QueryCommandInput);
@@ -218,9 +218,9 @@ describe('what the DynamoDB page log asks of the table', () => {
 
   it('an entry in the way comes with the refusal, and needs no second look', async () => {
     const { table, log } = aMockedLog();
-    const standing = aPageEntry({ page: 3 });
-    table.on(PutItemCommand).rejects(taken(pageItem(standing, 1)));
-    expect(await log.append({ ...standing, bytes: 1 })).toEqual(standing);
+    const existing = aPageEntry({ page: 3 });
+    table.on(PutItemCommand).rejects(taken(pageItem(existing, 1)));
+    expect(await log.append({ ...existing, bytes: 1 })).toEqual(existing);
     expect(table.calls()).toHaveLength(1);
     expect(table.commandCalls(PutItemCommand)[0]?.args[0].input).toMatchObject({
       ConditionExpression: 'attribute_not_exists(pk)',
@@ -256,7 +256,7 @@ describe('what the DynamoDB page log asks of the table', () => {
 
   it.each(odd)('nor an active run, a request or a filter: %s', async (_, attribute) => {
     const head = aHead({ active: aRun(), watermark: { instant: aRun().since, source: 'simulator', filter: {} } });
-    const item = headItem(head, 'token');
+    const item = stateItem(head, 'token');
     const request = { M: { ...item.active?.M?.request?.M, filter: attribute } };
     const changed = [
       { ...item, active: attribute },
@@ -267,7 +267,7 @@ describe('what the DynamoDB page log asks of the table', () => {
     for (const Item of changed) {
       const { table, log } = aMockedLog();
       table.on(GetItemCommand).resolves({ Item: Item as Record<string, AttributeValue> });
-      await expect(log.head(head.export)).rejects.toMatchObject({
+      await expect(log.exportState(head.export)).rejects.toMatchObject({
         name: 'PageConflictError',
         message: expect.stringMatching(
           /in table page-log .*point-in-time recovery.*since\.initial/,
@@ -281,7 +281,7 @@ describe('what the DynamoDB page log asks of the table', () => {
     'run#20261120T020000Z-1f3a5c#page#000000000004',
     'run#20261120T020000Z-1f3a5c#page#',
     'run#20261120T020000Z-1f3a5c#page#00000000000x',
-    'head',
+    'state',
     undefined,
   ])('an entry under the key %s is not that of page 3', async (sk) => {
     const { table, log } = aMockedLog();
@@ -305,6 +305,6 @@ describe('what the DynamoDB page log asks of the table', () => {
     const throttled = Object.assign(new Error('too fast'), { name: 'ProvisionedThroughputExceededException' });
     table.on(PutItemCommand).rejects(throttled);
     await expect(log.append(aPageEntry())).rejects.toBe(throttled);
-    await expect(log.replaceHead(aHead())).rejects.toBe(throttled);
+    await expect(log.replaceState(aHead())).rejects.toBe(throttled);
   });
 });

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { fetchTime } from '../../../lib/aws/lambda/invocation-deadline.ts';
+import { startInvocationDeadline } from '../../../lib/aws/lambda/invocation-deadline.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { aVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts';
 
@@ -14,7 +14,7 @@ describe('the time of an invocation', () => {
   });
 
   it('is for fetching, but for what storing the largest page takes, at its end', async () => {
-    using time = fetchTime(15 * minute, limits, 'page 7 of run R', clock);
+    using time = startInvocationDeadline(15 * minute, limits, 'page 7 of run R', clock);
     await clock.pass(15 * minute - 40_001);
     expect(time.signal.aborted).toBe(false);
     await clock.pass(1);
@@ -25,7 +25,7 @@ describe('the time of an invocation', () => {
   });
 
   it('is halved where it is short, so that either has some', async () => {
-    using time = fetchTime(2_000, limits, 'page 1 of run R', clock);
+    using time = startInvocationDeadline(2_000, limits, 'page 1 of run R', clock);
     await clock.pass(999);
     expect(time.signal.aborted).toBe(false);
     await clock.pass(1);
@@ -33,15 +33,15 @@ describe('the time of an invocation', () => {
   });
 
   it('is spent on waiting only where a whole request fits in behind', () => {
-    using long = fetchTime(15 * minute, limits, 'page 1 of run R', clock);
-    using short = fetchTime(3 * minute, limits, 'page 1 of run R', clock);
-    expect(long.patientUntil - clock.now()).toBe(11 * minute - 40_000);
-    expect(short.patientUntil).toBe(clock.now());
+    using long = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', clock);
+    using short = startInvocationDeadline(3 * minute, limits, 'page 1 of run R', clock);
+    expect(long.retryAfterDeadline - clock.now()).toBe(11 * minute - 40_000);
+    expect(short.retryAfterDeadline).toBe(clock.now());
   });
 
   it('is enough for another page as long as a whole request and the storing of two pages fit in', async () => {
-    using long = fetchTime(15 * minute, limits, 'page 1 of run R', clock);
-    using short = fetchTime(3 * minute, limits, 'page 1 of run R', clock);
+    using long = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', clock);
+    using short = startInvocationDeadline(3 * minute, limits, 'page 1 of run R', clock);
     expect([long.hasTime(), short.hasTime()]).toEqual([true, false]);
     await clock.pass(11 * minute - 80_000);
     expect(long.hasTime()).toBe(true);
@@ -50,13 +50,13 @@ describe('the time of an invocation', () => {
   });
 
   it('is watched no longer than the page takes', () => {
-    const time = fetchTime(minute, limits, 'page 1 of run R', clock);
+    const time = startInvocationDeadline(minute, limits, 'page 1 of run R', clock);
     time[Symbol.dispose]();
     expect(clock.sleepers()).toBe(0);
   });
 });
 
-describe("a function's surroundings", () => {
+describe("a function's runtime", () => {
   it('a sleep that is interrupted ends with the reason, by whose name the state machine decides', async () => {
     const controller = new AbortController();
     const sleeping = systemRuntime.sleep(minute, controller.signal);

@@ -10,7 +10,7 @@ import {
   type PutObjectCommandInput,
 } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
-import type { Latest } from '../../../lib/core/model.ts';
+import type { LatestPointer } from '../../../lib/core/model.ts';
 import { aLatest, sha256Of } from '../../support/builders.ts';
 import { aMockedStore, commandsSent, s3Error, theOnlyPut } from './mocked-s3.ts';
 
@@ -49,10 +49,10 @@ describe('a manifest', () => {
     ['unknown bytes', { ContentLength: 2 }],
     ['more bytes than it says', { ...own, ContentLength: 3 }],
     ['bytes of which S3 has another hash', { ...own, ChecksumSHA256: base64('[]'), ChecksumType: 'FULL_OBJECT' }],
-  ])('that is there already with %s is refused', async (_, standing) => {
+  ])('that is there already with %s is refused', async (_, existing) => {
     const { s3, store } = aMockedStore();
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
-    s3.on(HeadObjectCommand).resolves(standing);
+    s3.on(HeadObjectCommand).resolves(existing);
     await expect(store.putManifest('manifest.json', stream('{}'))).rejects.toMatchObject({
       name: 'PageConflictError',
       message: expect.stringContaining('s3://bucket/all/reports/manifest.json') as unknown as string,
@@ -62,7 +62,7 @@ describe('a manifest', () => {
 
 describe('the pointer to the newest manifest', () => {
   const key = 'reports/latest.json';
-  const textOf = (latest: Latest) => `${JSON.stringify(latest, null, 2)}\n`;
+  const textOf = (latest: LatestPointer) => `${JSON.stringify(latest, null, 2)}\n`;
   const pointer = (text: string, etag: string) =>
     ({ ETag: etag, Body: { transformToString: async () => text } }) as unknown as GetObjectCommandOutput;
   const hasBegun = async () => true;

@@ -15,7 +15,7 @@ export function aMockedStore(options: { readonly spool?: Spool } = {}) {
       client,
       bucket: 'bucket',
       prefix: 'all/reports/',
-      surroundings: systemRuntime,
+      runtime: systemRuntime,
       ...options,
     }),
   };

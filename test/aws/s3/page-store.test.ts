@@ -74,7 +74,7 @@ describe('a page that is stored', () => {
         'next-cursor': nextCursor,
         'last-page': 'false',
         'service-time': '2026-11-20T02:00:01Z',
-        seal: matching(/^[0-9a-f]{64}$/),
+        checksum: matching(/^[0-9a-f]{64}$/),
         attempt: matching(/^[0-9a-f]{32}$/),
       },
     });
@@ -84,7 +84,15 @@ describe('a page that is stored', () => {
     const { s3, store } = aMockedStore();
     await store.put(aPageIdentity(), aFetchedPage({ nextCursor: null, serviceTime: null, reports: null }));
     const { Metadata = {} } = theOnlyPut(s3);
-    expect(Object.keys(Metadata).sort()).toEqual(['attempt', 'bytes', 'last-page', 'page', 'run', 'seal', 'sha256']);
+    expect(Object.keys(Metadata).sort()).toEqual([
+      'attempt',
+      'bytes',
+      'last-page',
+      'page',
+      'run',
+      'checksum',
+      'sha256',
+    ]);
     expect(Metadata['last-page']).toBe('true');
   });
 
@@ -201,12 +209,12 @@ describe('an upload that fails', () => {
 
 describe('a page that is there already', () => {
   const identity = aPageIdentity({ key: first.key, run: first.run, page: 3 });
-  const standing = { ContentLength: 5, Metadata: someMetadata(), ETag: `"${first.revision}"` };
+  const existing = { ContentLength: 5, Metadata: someMetadata(), ETag: `"${first.revision}"` };
 
   it('is adopted: what its metadata says is the truth', async () => {
     const { s3, store } = aMockedStore();
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
-    s3.on(HeadObjectCommand).resolves(standing);
+    s3.on(HeadObjectCommand).resolves(existing);
 
     expect(await store.put(identity, aFetchedPage({ body: 'second' }))).toEqual({ stored: false, page: first });
     expect(commandsSent(s3)).toEqual(['PutObjectCommand', 'HeadObjectCommand']);
@@ -230,7 +238,7 @@ describe('a page that is there already', () => {
     s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
     s3.on(UploadPartCommand).resolves({ ETag: '"part"' });
     s3.on(CompleteMultipartUploadCommand).rejects(s3Error('PreconditionFailed', 412));
-    s3.on(HeadObjectCommand).resolves(standing);
+    s3.on(HeadObjectCommand).resolves(existing);
 
     expect(await store.put(identity, aFetchedPage({ body: megabytes(9) }))).toEqual({ stored: false, page: first });
     expect(s3.commandCalls(AbortMultipartUploadCommand)).toHaveLength(1);
@@ -273,7 +281,7 @@ describe('a page that is there already', () => {
 
   it('is found without being read', async () => {
     const { s3, store } = aMockedStore();
-    s3.on(HeadObjectCommand, { Bucket: 'bucket', Key: `all/reports/${first.key}` }).resolves(standing);
+    s3.on(HeadObjectCommand, { Bucket: 'bucket', Key: `all/reports/${first.key}` }).resolves(existing);
     expect(await store.find(first.key)).toEqual(first);
     expect(commandsSent(s3)).toEqual(['HeadObjectCommand']);
   });
@@ -287,7 +295,7 @@ describe('a page that is there already', () => {
     ['reports that are no number', someMetadata({ reports: '-1' })],
     ['a next cursor that got lost', someMetadata({ 'next-cursor': undefined })],
     ['a next cursor behind the last page', someMetadata({ 'last-page': 'true' })],
-    ['no seal', someMetadata({ seal: undefined })],
+    ['no checksum', someMetadata({ checksum: undefined })],
     ['another number of reports', someMetadata({ reports: '2' })],
     ['reports that cannot be counted', someMetadata({ reports: '99999999999999999999' })],
     ['another next cursor', someMetadata({ 'next-cursor': '1588888888888,cccc' })],
@@ -309,9 +317,9 @@ describe('a page that is there already', () => {
 });
 
 describe('the bytes of a page that is there already', () => {
-  const asked = async (standing: Partial<HeadObjectCommandOutput>) => {
+  const asked = async (existing: Partial<HeadObjectCommandOutput>) => {
     const { s3, store } = aMockedStore();
-    s3.on(HeadObjectCommand).resolves({ ContentLength: 5, Metadata: someMetadata(), ETag: '"etag"', ...standing });
+    s3.on(HeadObjectCommand).resolves({ ContentLength: 5, Metadata: someMetadata(), ETag: '"etag"', ...existing });
     const found = await store.find(first.key);
     expect(inputsSent(s3)).toEqual([{ Bucket: 'bucket', Key: `all/reports/${first.key}`, ChecksumMode: 'ENABLED' }]);
     return found;
@@ -335,8 +343,8 @@ describe('the bytes of a page that is there already', () => {
     ['has one of parts', { ChecksumSHA256: base64Sha256('of their hashes'), ChecksumType: 'COMPOSITE' }],
     ['has one of parts, and says so in its own way', { ChecksumSHA256: `${base64Sha256('of their hashes')}-3` }],
     ['has one of another kind', { ChecksumCRC64NVME: 'AAAAAAAAAAA=', ChecksumType: 'FULL_OBJECT' }],
-  ])('are taken on trust where S3 %s', async (_, standing) => {
-    expect(await asked(standing)).toEqual({ ...first, revision: 'etag' });
+  ])('are taken on trust where S3 %s', async (_, existing) => {
+    expect(await asked(existing)).toEqual({ ...first, revision: 'etag' });
   });
 });
 

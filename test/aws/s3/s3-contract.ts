@@ -23,7 +23,7 @@ export async function s3Harness({ bucket, ...endpoint }: Endpoint & { bucket: st
     .send(new HeadBucketCommand({ Bucket: bucket }))
     .catch(() => client.send(new CreateBucketCommand({ Bucket: bucket })));
   const [store, another] = clients.map((each) =>
-    createS3PageStore({ client: each, bucket, prefix, surroundings: systemRuntime }),
+    createS3PageStore({ client: each, bucket, prefix, runtime: systemRuntime }),
   );
   if (store === undefined || another === undefined) throw new Error('two clients make two stores');
 

@@ -133,8 +133,8 @@ describe('the next start', () => {
 
   it('is by hand without a schedule, or where somebody has removed it', async () => {
     const client = new SchedulerClient({ region: 'us-east-1' });
-    const needs = { client, now: () => 0, lastScheduledTime: async () => undefined };
-    expect(await nextStartOf(undefined, needs)).toEqual({ kind: 'by-hand' });
+    const deps = { client, now: () => 0, lastScheduledTime: async () => undefined };
+    expect(await nextStartOf(undefined, deps)).toEqual({ kind: 'by-hand' });
     const gone = Object.assign(new Error('gone'), { name: 'ResourceNotFoundException' });
     expect(await nextStart(gone)).toEqual({ kind: 'by-hand' });
   });

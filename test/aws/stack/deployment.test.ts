@@ -70,7 +70,7 @@ function mockedAws() {
     .resolves({ Environment: { Variables: environment } });
   return aws;
 }
-const open = (stackName = 'ReportExporter') => openStack({ stackName, env: {}, surroundings: systemRuntime });
+const open = (stackName = 'ReportExporter') => openStack({ stackName, env: {}, runtime: systemRuntime });
 
 describe('a deployed stack', () => {
   let aws: ReturnType<typeof mockedAws>;
@@ -107,7 +107,7 @@ describe('a deployed stack', () => {
     });
     expect(installed.store.locate('daily/latest.json')).toBe('s3://bucket/reports/daily/latest.json');
     aws.dynamoDb.on(GetItemCommand).resolves({});
-    expect(await installed.log.head('daily')).toBeUndefined();
+    expect(await installed.log.exportState('daily')).toBeUndefined();
     expect(aws.dynamoDb.call(0).args[0].input).toMatchObject({ TableName: 'page-log', ConsistentRead: true });
 
     const changed = { ...environment, EXPORT_SETTINGS: JSON.stringify({ name: 'daily' }), API_KEY_SECRET_FIELD: 'key' };

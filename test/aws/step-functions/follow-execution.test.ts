@@ -60,18 +60,26 @@ function aWatchedRun() {
     interrupt: () => interruption.abort(),
     /** The head, as BeginRun leaves it. */
     async own(changes: Partial<Run> = {}) {
-      const head = await log.head('nightly');
+      const head = await log.exportState('nightly');
       const active = aRun({ export: 'nightly', run: id, startedBy: first, execution: first, ...changes });
-      await log.replaceHead({ export: 'nightly', sequence: 1, version: (head?.version ?? 0) + 1, active });
+      await log.replaceState({ export: 'nightly', sequence: 1, version: (head?.version ?? 0) + 1, active });
     },
     /** As FinishRun leaves it. */
     async release() {
-      const { active: _, version = 0, ...head } = (await log.head('nightly')) ?? { export: 'nightly', sequence: 1 };
-      await log.replaceHead({ ...head, version: version + 1 });
+      const {
+        active: _,
+        version = 0,
+        ...head
+      } = (await log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
+      await log.replaceState({ ...head, version: version + 1 });
     },
     async publish(execution: string) {
-      const { active: _, version = 0, ...head } = (await log.head('nightly')) ?? { export: 'nightly', sequence: 1 };
-      await log.replaceHead({ ...head, version: version + 1, lastCompleted: { execution, result } });
+      const {
+        active: _,
+        version = 0,
+        ...head
+      } = (await log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
+      await log.replaceState({ ...head, version: version + 1, lastCompleted: { execution, result } });
     },
     async page(page: number, changes: object = {}) {
       await log.append(aPageEntry({ export: 'nightly', run: id, page, bytes: 100, reports: 10, ...changes }));
@@ -149,7 +157,7 @@ describe('a run that is followed', () => {
     await world.own({ execution: arnOf('dead') });
     await world.page(1);
     const end = world.watch([
-      () => world.own({ execution: first, segment: 2 }),
+      () => world.own({ execution: first, executionNumber: 2 }),
       () => world.page(2),
       async () => world.end(first, result),
     ]);
@@ -160,7 +168,7 @@ describe('a run that is followed', () => {
       pages: 1,
       reports: 10,
       bytes: 100,
-      segment: 2,
+      executionNumber: 2,
     });
     expect(named(world.events)).toEqual(['run-resumed 2', 'page-exported 2', 'run-completed']);
   });
@@ -175,9 +183,9 @@ describe('a run that is followed', () => {
       () => world.own(),
       () => world.end(first, aTurn(id, 2, { next: 'continue' })),
       () => void world.answers.set(second, { status: 'RUNNING' }),
-      () => world.own({ execution: second, segment: 2 }),
+      () => world.own({ execution: second, executionNumber: 2 }),
       () => world.end(second, { Error: 'StepFunctions.ExecutionAlreadyExistsException', Cause: 'It exists' }),
-      () => world.own({ execution: third, segment: 3 }),
+      () => world.own({ execution: third, executionNumber: 3 }),
       () => world.end(third, result),
     ]);
     expect(end).toMatchObject({ status: 'completed', result: { run: id } });
@@ -313,8 +321,8 @@ describe('a run that is followed', () => {
     await world.own();
     const unavailable = lambdaCause('ServiceUnavailableError', 'answered 503');
     const failing = ['ServiceUnavailableError', unavailable] as const;
-    const turn = aTurn(id, 1);
-    const trying = begun(id).enter('ExportPage', turn).scheduled();
+    const loop = aTurn(id, 1);
+    const trying = begun(id).enter('ExportPage', loop).scheduled();
     const see = ({ events }: typeof trying) => void world.histories.set(first, [...events]);
     see(trying.failed(...failing));
     await world.watch([
@@ -329,7 +337,7 @@ describe('a run that is followed', () => {
             .wait(aTurn(id, 1, { next: 'wait', waitSeconds: 90 })),
         ),
       // What is not repeated is told at the end, by itself.
-      () => see(trying.enter('ExportPage', turn).scheduled().failed('ConfigurationError', '{}')),
+      () => see(trying.enter('ExportPage', loop).scheduled().failed('ConfigurationError', '{}')),
       () => world.end(first, result),
     ]);
     expect(world.retries).toEqual(

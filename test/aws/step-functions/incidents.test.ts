@@ -8,8 +8,8 @@ import {
 } from '@aws-sdk/client-sfn';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
-import { lastSetbackOf, setbacksOf } from '../../../lib/aws/step-functions/incidents.ts';
-import type { Head } from '../../../lib/core/model.ts';
+import { incidentsOf, lastIncidentOf } from '../../../lib/aws/step-functions/incidents.ts';
+import type { ExportState } from '../../../lib/core/model.ts';
 import { asRunId } from '../../../lib/core/model.ts';
 import type { RunSpan } from '../../../lib/core/operations/deployment.ts';
 import { aHead, aRun, aRunResult, at, collect } from '../../support/builders.ts';
@@ -19,7 +19,7 @@ const machine = 'arn:aws:states:us-east-1:123456789012:stateMachine:nightly';
 const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:nightly:${name}`;
 const run = asRunId('20261120T020003Z-1f3a5c');
 const span: RunSpan = { export: 'nightly', run, startedAt: at('2026-11-20T02:00:03Z') };
-const turn = (page: number, more: object = {}) => aTurn(run, page, more);
+const loop = (page: number, more: object = {}) => aTurn(run, page, more);
 const unavailable = lambdaCause('ServiceUnavailableError', 'Report service answered 503 for page 2 of run x');
 
 interface Execution {
@@ -32,7 +32,7 @@ interface Execution {
 /** The newest execution first, as Step Functions lists them; histories come in parts of `partSize`. */
 function someExecutions(
   executions: readonly Execution[],
-  { head, partSize = 1_000 }: { head?: Head; partSize?: number } = {},
+  { head, partSize = 1_000 }: { head?: ExportState; partSize?: number } = {},
 ) {
   const client = new SFNClient({ region: 'us-east-1' });
   const stepFunctions = mockClient(client);
@@ -62,25 +62,25 @@ function someExecutions(
   });
   return {
     stepFunctions,
-    needs: {
+    deps: {
       client,
       stateMachineArn: machine,
-      log: { head: async () => head },
+      log: { exportState: async () => head },
       now: () => Date.parse('2026-11-20T12:00:00Z'),
     },
   };
 }
 
-const setbacks = (executions: readonly Execution[], options: { partSize?: number } = {}) =>
-  collect(setbacksOf(someExecutions(executions, options).needs, span));
+const incidents = (executions: readonly Execution[], options: { partSize?: number } = {}) =>
+  collect(incidentsOf(someExecutions(executions, options).deps, span));
 const eventsOf = ({ events }: { readonly events: readonly HistoryEvent[] }, name = 'by-hand-1') => [{ name, events }];
 
 describe('what held a run up', () => {
   it('is every attempt that was repeated, with its page, and every wait', async () => {
     const history = begun(run)
-      .step('ExportPage', turn(1), turn(2, { next: 'page' }))
-      .choice('NextTurn', turn(2, { next: 'page' }))
-      .enter('ExportPage', turn(2))
+      .step('ExportPage', loop(1), loop(2, { next: 'page' }))
+      .choice('NextAction', loop(2, { next: 'page' }))
+      .enter('ExportPage', loop(2))
       .scheduled()
       .failed('ServiceUnavailableError', unavailable)
       .scheduled()
@@ -88,18 +88,18 @@ describe('what held a run up', () => {
       .scheduled()
       .failed('Lambda.TooManyRequestsException', 'Rate Exceeded. (Service: Lambda, Status Code: 429, Request ID: 7)')
       .scheduled()
-      .exit('ExportPage', turn(2, { next: 'wait', waitSeconds: 90 }))
-      .choice('NextTurn', turn(2, { next: 'wait', waitSeconds: 90 }))
-      .wait(turn(2, { next: 'wait', waitSeconds: 90 }))
-      .step('ExportPage', turn(2), turn(3, { next: 'finish' }))
-      .choice('NextTurn', turn(3, { next: 'finish' }))
-      .enter('FinishRun', turn(3, { next: 'finish' }))
+      .exit('ExportPage', loop(2, { next: 'wait', waitSeconds: 90 }))
+      .choice('NextAction', loop(2, { next: 'wait', waitSeconds: 90 }))
+      .wait(loop(2, { next: 'wait', waitSeconds: 90 }))
+      .step('ExportPage', loop(2), loop(3, { next: 'finish' }))
+      .choice('NextAction', loop(3, { next: 'finish' }))
+      .enter('FinishRun', loop(3, { next: 'finish' }))
       .scheduled()
       .failed('TimeoutError', lambdaCause('TimeoutError', 'connect ETIMEDOUT'))
       .scheduled()
       .exit('FinishRun', aRunResult({ run }));
 
-    expect(await setbacks(eventsOf(history))).toEqual([
+    expect(await incidents(eventsOf(history))).toEqual([
       {
         kind: 'failed-attempt',
         at: '2026-11-20T02:00:18Z',
@@ -136,7 +136,7 @@ describe('what held a run up', () => {
     const cause = lambdaCause('RequestRejectedError', 'Report service answered 422 for page 1');
     const failure = { Error: 'RequestRejectedError', Cause: cause };
     const history = begun(run)
-      .enter('ExportPage', turn(1))
+      .enter('ExportPage', loop(1))
       .scheduled()
       .failed('RequestRejectedError', cause)
       .exit('ExportPage', failure)
@@ -144,7 +144,7 @@ describe('what held a run up', () => {
       .failState({ ...failure, failed: { run } })
       .ended('Failed', { error: 'RequestRejectedError', cause });
 
-    expect(await setbacks(eventsOf(history))).toEqual([
+    expect(await incidents(eventsOf(history))).toEqual([
       {
         kind: 'failed-run',
         at: expect.any(String),
@@ -157,36 +157,35 @@ describe('what held a run up', () => {
 
   it('is the attempt that waits to be repeated, too, and that of an execution which was stopped meanwhile', async () => {
     const trying = () =>
-      begun(run).enter('ExportPage', turn(1)).scheduled().failed('ServiceUnavailableError', unavailable);
+      begun(run).enter('ExportPage', loop(1)).scheduled().failed('ServiceUnavailableError', unavailable);
     const attempt = { kind: 'failed-attempt', page: 1, error: 'ServiceUnavailableError' };
-    expect(await setbacks(eventsOf(trying()))).toMatchObject([attempt]);
+    expect(await incidents(eventsOf(trying()))).toMatchObject([attempt]);
     for (const [end, error, message] of [
       ['Aborted', 'ExecutionAborted', 'Somebody stopped the execution'],
       ['TimedOut', 'States.Timeout', 'It took more time than it may'],
     ] as const) {
       const stopped = trying().ended(end);
-      expect(await setbacks(eventsOf(stopped))).toMatchObject([
+      expect(await incidents(eventsOf(stopped))).toMatchObject([
         attempt,
         { kind: 'failed-run', page: 1, error, message },
       ]);
     }
-    expect(await setbacks(eventsOf(trying().ended('Aborted', { error: 'Enough', cause: 'for today' })))).toMatchObject([
-      attempt,
-      { kind: 'failed-run', error: 'Enough', message: 'for today' },
-    ]);
+    expect(await incidents(eventsOf(trying().ended('Aborted', { error: 'Enough', cause: 'for today' })))).toMatchObject(
+      [attempt, { kind: 'failed-run', error: 'Enough', message: 'for today' }],
+    );
   });
 
   it('is not that another execution took the run over', async () => {
     const history = begun(run)
-      .enter('ExportPage', turn(1))
+      .enter('ExportPage', loop(1))
       .scheduled()
       .failed('RunSupersededError', lambdaCause('RunSupersededError', 'belongs to another now'))
       .exit('ExportPage', {});
-    expect(await setbacks(eventsOf(history))).toEqual([]);
+    expect(await incidents(eventsOf(history))).toEqual([]);
   });
 
   it('counts from before BeginRun has said which run it is about', async () => {
-    const turnOne = turn(1, { next: 'export' });
+    const turnOne = loop(1, { next: 'export' });
     const retried = aHistory()
       .started()
       .enter('BeginRun', {})
@@ -194,11 +193,11 @@ describe('what held a run up', () => {
       .failed('ThrottlingException', 'Slow down')
       .scheduled();
     const expected = [{ kind: 'failed-attempt', page: null, error: 'ThrottlingException', message: 'Slow down' }];
-    expect(await setbacks(eventsOf(retried))).toEqual([]);
+    expect(await incidents(eventsOf(retried))).toEqual([]);
     // A later segment says in its name whose it is.
-    expect(await setbacks(eventsOf(retried, `${run}-2`))).toMatchObject(expected);
+    expect(await incidents(eventsOf(retried, `${run}-2`))).toMatchObject(expected);
     retried.exit('BeginRun', turnOne).choice('HasWork', turnOne);
-    expect(await setbacks(eventsOf(retried))).toMatchObject(expected);
+    expect(await incidents(eventsOf(retried))).toMatchObject(expected);
   });
 
   it('is kept apart from what held up the runs before and after in the same execution', async () => {
@@ -209,30 +208,30 @@ describe('what held a run up', () => {
       .failed('ServiceUnavailableError', unavailable)
       .scheduled()
       // Its cursor was dropped: it starts afresh as another run.
-      .exit('ExportPage', turn(1, { next: 'page' }))
-      .choice('NextTurn', turn(1, { next: 'page' }))
-      .enter('ExportPage', turn(1))
+      .exit('ExportPage', loop(1, { next: 'page' }))
+      .choice('NextAction', loop(1, { next: 'page' }))
+      .enter('ExportPage', loop(1))
       .scheduled()
       .failed('ContractError', lambdaCause('ContractError', 'malformed'))
       .scheduled();
-    expect(await setbacks(eventsOf(history))).toMatchObject([{ page: 1, error: 'ContractError' }]);
+    expect(await incidents(eventsOf(history))).toMatchObject([{ page: 1, error: 'ContractError' }]);
   });
 
   it('is told in words that fit a terminal, however long and odd they came', async () => {
     const history = begun(run)
-      .enter('ExportPage', turn(1))
+      .enter('ExportPage', loop(1))
       .scheduled()
       .failed('Odd\u001b[31mError', lambdaCause('OddError', `first\nsecond \u202e${'x'.repeat(5_000)}`));
-    const [setback] = await setbacks(eventsOf(history));
-    expect(setback).toMatchObject({ error: 'Odd[31mError', message: expect.stringMatching(/^first second x+$/) });
-    expect(setback).toHaveProperty('message.length', 1_000);
+    const [incident] = await incidents(eventsOf(history));
+    expect(incident).toMatchObject({ error: 'Odd[31mError', message: expect.stringMatching(/^first second x+$/) });
+    expect(incident).toHaveProperty('message.length', 1_000);
   });
 
   it('comes out of all executions of its time in their order, whatever parts lists and histories come in', async () => {
     const failing = (page: number, begins: string) => {
       const history = aHistory(begins).started();
-      history.choice('HasWork', turn(page));
-      history.enter('ExportPage', turn(page)).scheduled().failed('ServiceUnavailableError', unavailable).scheduled();
+      history.choice('HasWork', loop(page));
+      history.enter('ExportPage', loop(page)).scheduled().failed('ServiceUnavailableError', unavailable).scheduled();
       return history.events;
     };
     const executions: Execution[] = [
@@ -245,9 +244,9 @@ describe('what held a run up', () => {
       { name: 'long-ago', events: failing(8, '2026-11-01T01:00:00Z') },
       { name: 'longer-ago', events: failing(7, '2026-10-01T01:00:00Z') },
     ];
-    const { needs, stepFunctions } = someExecutions(executions, { partSize: 2 });
+    const { deps, stepFunctions } = someExecutions(executions, { partSize: 2 });
 
-    expect(await collect(setbacksOf(needs, span))).toMatchObject([{ page: 1 }, { page: 3 }, { page: 5 }]);
+    expect(await collect(incidentsOf(deps, span))).toMatchObject([{ page: 1 }, { page: 3 }, { page: 5 }]);
 
     const asked = stepFunctions
       .commandCalls(GetExecutionHistoryCommand)
@@ -256,7 +255,7 @@ describe('what held a run up', () => {
     // The list is left as soon as it has come to executions that are too old.
     expect(stepFunctions.commandCalls(ListExecutionsCommand)).toHaveLength(3);
     const until = { ...span, completedAt: at('2026-11-20T04:30:00Z') };
-    expect(await collect(setbacksOf(needs, until))).toMatchObject([{ page: 1 }, { page: 3 }]);
+    expect(await collect(incidentsOf(deps, until))).toMatchObject([{ page: 1 }, { page: 3 }]);
   });
 
   it('is read out of two hundred executions at most, the newest ones', async () => {
@@ -268,8 +267,8 @@ describe('what held a run up', () => {
           .events,
       }),
     );
-    const { needs, stepFunctions } = someExecutions(many);
-    await collect(setbacksOf(needs, span));
+    const { deps, stepFunctions } = someExecutions(many);
+    await collect(incidentsOf(deps, span));
     const asked = stepFunctions
       .commandCalls(GetExecutionHistoryCommand)
       .map(({ args: [{ input }] }) => input.executionArn);
@@ -280,7 +279,7 @@ describe('what held a run up', () => {
 
 describe('what held a run up last', () => {
   const failing = begun(run)
-    .enter('ExportPage', turn(1))
+    .enter('ExportPage', loop(1))
     .scheduled()
     .failed('ServiceUnavailableError', unavailable)
     .scheduled()
@@ -290,8 +289,8 @@ describe('what held a run up last', () => {
 
   it('is asked of the execution that the head names, in one request', async () => {
     const head = aHead({ export: 'nightly', active });
-    const { needs, stepFunctions } = someExecutions([{ name: 'owner', events: failing }], { head });
-    expect(await lastSetbackOf(needs, span)).toMatchObject({ error: 'ContractError', message: 'malformed', page: 1 });
+    const { deps, stepFunctions } = someExecutions([{ name: 'owner', events: failing }], { head });
+    expect(await lastIncidentOf(deps, span)).toMatchObject({ error: 'ContractError', message: 'malformed', page: 1 });
     expect(stepFunctions.calls().map(({ args: [{ input }] }) => input)).toEqual([
       { executionArn: arnOf('owner'), reverseOrder: true, maxResults: 200 },
     ]);
@@ -299,27 +298,27 @@ describe('what held a run up last', () => {
 
   it('is found as well where its run has completed', async () => {
     const lastCompleted = { execution: arnOf('owner'), result: aRunResult({ run }) };
-    const { needs } = someExecutions([{ name: 'owner', events: failing }], { head: aHead({ lastCompleted }) });
-    expect(await lastSetbackOf(needs, span)).toMatchObject({ error: 'ContractError' });
+    const { deps } = someExecutions([{ name: 'owner', events: failing }], { head: aHead({ lastCompleted }) });
+    expect(await lastIncidentOf(deps, span)).toMatchObject({ error: 'ContractError' });
   });
 
   it('is none where the run goes smoothly, whatever it met long before', async () => {
     const history = { events: [...failing] };
     const smooth = begun(run);
-    for (let page = 1; page <= 60; page += 1) smooth.step('ExportPage', turn(page), turn(page + 1, { next: 'page' }));
+    for (let page = 1; page <= 60; page += 1) smooth.step('ExportPage', loop(page), loop(page + 1, { next: 'page' }));
     history.events.push(...smooth.events);
     const head = aHead({ export: 'nightly', active });
-    const { needs } = someExecutions([{ name: 'owner', events: history.events }], { head });
-    expect(await lastSetbackOf(needs, span)).toBeUndefined();
+    const { deps } = someExecutions([{ name: 'owner', events: history.events }], { head });
+    expect(await lastIncidentOf(deps, span)).toBeUndefined();
   });
 
   it('is looked for among the newest executions where the head knows nothing of the run', async () => {
     const skipped = aHistory().started().events;
-    const { needs } = someExecutions([
+    const { deps } = someExecutions([
       { name: 'skipped', events: skipped },
       { name: 'other', events: begun('20261120T090000Z-abcdef').events },
       { name: 'owner', events: failing },
     ]);
-    expect(await lastSetbackOf(needs, span)).toMatchObject({ error: 'ContractError' });
+    expect(await lastIncidentOf(deps, span)).toMatchObject({ error: 'ContractError' });
   });
 });

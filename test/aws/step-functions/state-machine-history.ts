@@ -72,15 +72,15 @@ export function aHistory(begins = '2026-11-20T02:00:00Z') {
 export const aTurn = (run: string, page: number, more: object = {}) => ({
   export: 'nightly',
   run,
-  segment: 1,
+  executionNumber: 1,
   page,
-  turns: page - 1,
+  iterations: page - 1,
   waits: 0,
   ...more,
 });
 
 /** BeginRun with all that follows from it. */
-export function begun(run: string, page = 1, segment = 1) {
-  const turn = aTurn(run, page, { segment, next: 'export' });
-  return aHistory().started().step('BeginRun', {}, turn).choice('HasWork', turn);
+export function begun(run: string, page = 1, executionNumber = 1) {
+  const loop = aTurn(run, page, { executionNumber, next: 'export' });
+  return aHistory().started().step('BeginRun', {}, loop).choice('HasWork', loop);
 }

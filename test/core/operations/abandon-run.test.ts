@@ -7,14 +7,14 @@ import { someReports } from '../../support/scripted-service.ts';
 
 it('is refused while the run is being published', async () => {
   const bench = anExportBench({ reports: someReports(5), size: 2 });
-  const { store, log, needs } = bench;
+  const { store, log, deps } = bench;
   const refusals: string[] = [];
   const write = store.putManifest.bind(store);
   store.putManifest = async (...written) => {
     const { active } = await bench.head();
     if (active === undefined) throw new Error('it has no run');
     bench.running.add(active.execution);
-    await abandonRun({ log, store, executions: needs.executions }, active).catch(({ message }) =>
+    await abandonRun({ log, store, executions: deps.executions }, active).catch(({ message }) =>
       refusals.push(message),
     );
     await write(...written);
@@ -26,13 +26,13 @@ it('is refused while the run is being published', async () => {
 
 it('gives up a run whose publication was cut off before its manifest', async () => {
   const bench = anExportBench({ reports: someReports(5), size: 2 });
-  const { store, log, needs } = bench;
+  const { store, log, deps } = bench;
   store.putManifest = async () => {
     throw new Error('cut off');
   };
   await bench.start();
   const { active } = await bench.head();
   if (active?.completedAt === undefined) throw new Error('it was not being published');
-  await abandonRun({ log, store, executions: needs.executions }, active);
+  await abandonRun({ log, store, executions: deps.executions }, active);
   expect((await bench.head()).active).toBeUndefined();
 });

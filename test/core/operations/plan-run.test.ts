@@ -15,7 +15,7 @@ const refusing: Script = (_, nth) => {
   if (nth === 2) throw new ExportError('RequestRejectedError', 'no');
   return undefined;
 };
-const plan = ({ needs }: Bench, input?: StartInput): Promise<Plan> => planRun(needs, input);
+const plan = ({ deps }: Bench, input?: StartInput): Promise<Plan> => planRun(deps, input);
 
 /** A run that stopped behind its first page. */
 async function unfinished(options: BenchOptions = {}): Promise<Bench> {
@@ -29,11 +29,11 @@ describe('the plan', () => {
     expect(await plan(anExportBench())).toMatchObject({
       act: 'start',
       since: '1970-01-01T00:00:00Z',
-      because: expect.stringContaining('everything the service has'),
+      reason: expect.stringContaining('everything the service has'),
     });
     const initial = at('2026-11-01T00:00:00Z');
     const bench = anExportBench({ definition: { since: { from: 'watermark', initial, overlapMs: 0 } } });
-    expect(await plan(bench)).toMatchObject({ since: initial, because: expect.stringContaining('the initial value') });
+    expect(await plan(bench)).toMatchObject({ since: initial, reason: expect.stringContaining('the initial value') });
   });
 
   it('of the next run starts at the watermark, less the overlap', async () => {
@@ -42,21 +42,21 @@ describe('the plan', () => {
     expect(await plan(bench)).toMatchObject({
       act: 'start',
       since: '2026-11-20T01:45:01Z',
-      because: 'the watermark, 2026-11-20T02:00:01Z, less the overlap of 900 s',
+      reason: 'the watermark, 2026-11-20T02:00:01Z, less the overlap of 900 s',
       abandons: null,
     });
   });
 
   it('of a look-back counts from the scheduled time, or now', async () => {
-    const bench = anExportBench({ definition: { since: { from: 'look-back', lookBackMs: 3_600_000 } } });
+    const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 3_600_000 } } });
     const scheduledTime = '2026-11-20T12:00:00Z';
     expect(await plan(bench, { scheduledTime })).toMatchObject({
       since: '2026-11-20T11:00:00Z',
-      because: `the look-back of 3,600 s before its scheduled time, ${scheduledTime}`,
+      reason: `the look-back of 3,600 s before its scheduled time, ${scheduledTime}`,
     });
     expect(await plan(bench)).toMatchObject({
       since: '2026-11-20T01:00:00Z',
-      because: expect.stringMatching(/before now$/),
+      reason: expect.stringMatching(/before now$/),
     });
   });
 
@@ -68,7 +68,7 @@ describe('the plan', () => {
       act: 'resume',
       run: active?.run,
       since: active?.since,
-      because: `run ${active?.run} failed (RequestRejectedError), and goes on where it stopped`,
+      reason: `run ${active?.run} failed (RequestRejectedError), and goes on where it stopped`,
       page: 2,
       cursor: last?.nextCursor,
       request: active?.request,
@@ -90,7 +90,7 @@ describe('the plan', () => {
     });
     await bench.start().catch(() => {});
     const planned = await plan(bench);
-    expect(planned).toMatchObject({ act: 'resume', page: 3, because: expect.stringContaining('stored already') });
+    expect(planned).toMatchObject({ act: 'resume', page: 3, reason: expect.stringContaining('stored already') });
     killed.is = false;
     const asked = bench.service.requests.length;
     await bench.start();
@@ -120,7 +120,7 @@ describe('the plan', () => {
     });
     expect((await bench.start()).status).toBe('failed');
     const planned = await plan(bench);
-    expect(planned).toMatchObject({ act: 'resume', page, because: expect.stringContaining('4 pages behind its log') });
+    expect(planned).toMatchObject({ act: 'resume', page, reason: expect.stringContaining('4 pages behind its log') });
     isLogDown = false;
     const asked = bench.service.requests.length;
     expect((await bench.start()).status).toBe('completed');
@@ -149,13 +149,13 @@ describe('the plan', () => {
     const bench = await unfinished();
     const { active } = await bench.head();
     bench.running.add(active?.execution ?? '');
-    expect(await plan(bench)).toMatchObject({ act: 'skip', because: expect.stringContaining('still being worked on') });
+    expect(await plan(bench)).toMatchObject({ act: 'skip', reason: expect.stringContaining('still being worked on') });
   });
 
   it('is refused where the settings contradict an unfinished run, with what to do', async () => {
     const bench = await unfinished();
     const other = bench.with({ definition: { request: anExportRequest({ size: 3 }) } });
-    expect(await plan(other)).toMatchObject({ act: 'refuse', because: expect.stringContaining('size 2, now 3') });
+    expect(await plan(other)).toMatchObject({ act: 'refuse', reason: expect.stringContaining('size 2, now 3') });
   });
 
   it('changes nothing', async () => {
@@ -170,7 +170,7 @@ describe('the plan', () => {
 describe('a run that is given up', () => {
   it('is never published: the next start begins a new one, with the same reports', async () => {
     const bench = await unfinished();
-    const run = await abandonable(installedBench(bench), await bench.head(), bench.needs.definition.name);
+    const run = await abandonable(installedBench(bench), await bench.head(), bench.deps.definition.name);
     expect(await abandonRun(installedBench(bench), run)).toEqual(run);
 
     expect((await bench.head()).active).toBeUndefined();
@@ -184,7 +184,7 @@ describe('a run that is given up', () => {
 
   it('must be the unfinished one: not another, none, nor one that is published', async () => {
     const bench = await unfinished();
-    const name = bench.needs.definition.name;
+    const name = bench.deps.definition.name;
     const given = (run: string) => abandonRun(installedBench(bench), { export: name, run: run as never });
     await expect(given(aRunId())).rejects.toThrow(/has taken its place; nothing was changed/);
 

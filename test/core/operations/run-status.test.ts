@@ -2,16 +2,16 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { Setback } from '../../../lib/core/operations/deployment.ts';
-import { overviewOf, overviewOfRun } from '../../../lib/core/operations/run-status.ts';
+import type { Incident } from '../../../lib/core/operations/deployment.ts';
+import { exportStatus, runStatus } from '../../../lib/core/operations/run-status.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { aRunId, at } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export-bench.ts';
 import { installedBench } from '../../support/installed-bench.ts';
 import { someReports } from '../../support/scripted-service.ts';
 
-const look = (bench: Bench, most = 10, setbacks?: readonly Setback[]) =>
-  overviewOf(installedBench(bench, setbacks), most);
+const look = (bench: Bench, most = 10, incidents?: readonly Incident[]) =>
+  exportStatus(installedBench(bench, incidents), most);
 
 /** Refuses the second request of each run while `down.is`. */
 function aShakyBench() {
@@ -32,15 +32,15 @@ describe('the overview', () => {
     const bench = anExportBench({
       reports: someReports(5),
       size: 2,
-      limits: { cursorRestarts: 0 },
+      limits: { maxCursorRestarts: 0 },
       script: (request) => {
         if (request.cursor !== null) throw new ExportError('CursorRejectedError', 'gone');
         return undefined;
       },
     });
     expect((await bench.start()).status).toBe('failed');
-    const setback = { kind: 'failed-run', at: at('2026-11-20T02:00:01Z'), page: 2, error: 'X', message: 'y' } as const;
-    expect((await look(bench, 10, [setback])).runs).toMatchObject([{ state: 'abandoned', lastSetback: setback }]);
+    const incident = { kind: 'failed-run', at: at('2026-11-20T02:00:01Z'), page: 2, error: 'X', message: 'y' } as const;
+    expect((await look(bench, 10, [incident])).runs).toMatchObject([{ state: 'abandoned', lastIncident: incident }]);
   });
 
   it('of an export that never ran is empty', async () => {
@@ -67,7 +67,7 @@ describe('the overview', () => {
         since: watermark,
         manifest: expect.stringContaining('manifest.json'),
       },
-      { state: 'completed', pages: 3, reports: 5, since: '1970-01-01T00:00:00Z', lastSetback: null },
+      { state: 'completed', pages: 3, reports: 5, since: '1970-01-01T00:00:00Z', lastIncident: null },
     ]);
     expect(completedAt).toBe(runs[0]?.completedAt);
     expect((await look(bench, 1)).runs).toHaveLength(1);
@@ -79,27 +79,32 @@ describe('the overview', () => {
     await bench.start();
     const { active } = await bench.head();
     expect((await look(bench)).runs).toMatchObject([
-      { state: 'failed', pages: 1, lastSetback: { kind: 'failed-run', error: 'RequestRejectedError' }, manifest: null },
+      {
+        state: 'failed',
+        pages: 1,
+        lastIncident: { kind: 'failed-run', error: 'RequestRejectedError' },
+        manifest: null,
+      },
     ]);
     bench.running.add(active?.execution ?? '');
-    const waiting: Setback = { kind: 'wait', at: at('2026-11-20T02:00:05Z'), page: 2, seconds: 30 };
-    expect((await look(bench, 1, [waiting])).runs).toMatchObject([{ state: 'running', lastSetback: waiting }]);
+    const waiting: Incident = { kind: 'wait', at: at('2026-11-20T02:00:05Z'), page: 2, seconds: 30 };
+    expect((await look(bench, 1, [waiting])).runs).toMatchObject([{ state: 'running', lastIncident: waiting }]);
 
     // A process that is killed leaves no word of it.
     bench.running.clear();
     const head = await bench.head();
     if (head.active === undefined) throw new Error('nothing is unfinished');
     const { lastFailure: _, ...cutOff } = head.active;
-    await bench.log.replaceHead({ ...head, version: head.version + 1, active: cutOff });
-    expect((await look(bench)).runs).toMatchObject([{ state: 'stopped', lastSetback: null }]);
+    await bench.log.replaceState({ ...head, version: head.version + 1, active: cutOff });
+    expect((await look(bench)).runs).toMatchObject([{ state: 'stopped', lastIncident: null }]);
   });
 
   it('tells a run that was cut off when it went on after a failure from one that has failed', async () => {
     const { bench, down } = aShakyBench();
     down.is = true;
     await bench.start();
-    await beginRun(bench.needs, { input: {}, execution: 'the next' });
-    expect((await look(bench)).runs).toMatchObject([{ state: 'stopped', pages: 1, lastSetback: null }]);
+    await beginRun(bench.deps, { input: {}, execution: 'the next' });
+    expect((await look(bench)).runs).toMatchObject([{ state: 'stopped', pages: 1, lastIncident: null }]);
   });
 
   it('knows a run that was given up by its lack of a manifest, and remembers no more of it than the log', async () => {
@@ -147,11 +152,11 @@ describe('the overview', () => {
     };
     for (const run of known) {
       looks.length = 0;
-      expect(await overviewOfRun({ ...installed, store }, await bench.head(), run.run)).toEqual(run);
+      expect(await runStatus({ ...installed, store }, await bench.head(), run.run)).toEqual(run);
       expect(looks.length).toBeLessThanOrEqual(1);
     }
     expect(known.map(({ state }) => state)).toContain('abandoned');
-    expect(await overviewOfRun(installed, await bench.head(), aRunId())).toBeUndefined();
+    expect(await runStatus(installed, await bench.head(), aRunId())).toBeUndefined();
   });
 
   it('shows a run whose manifest was edited all the same', async () => {

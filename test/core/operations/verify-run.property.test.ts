@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError, isExportError } from '../../../lib/core/errors.ts';
 import type { Cursor, PageEntry } from '../../../lib/core/model.ts';
 import type { Finding } from '../../../lib/core/operations/expected-pages.ts';
-import { type Audited, auditPublished, auditUnpublished } from '../../../lib/core/operations/verify-run.ts';
+import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../../../lib/core/operations/verify-run.ts';
 import type { PageIdentity, PageLog } from '../../../lib/core/ports.ts';
 import { pageKey } from '../../../lib/core/storage/keys.ts';
 import { publishedRun } from '../../../lib/core/storage/published-runs.ts';
@@ -22,10 +22,10 @@ async function aPublishedRun(): Promise<Bench> {
   return bench;
 }
 
-async function audit(bench: Bench, log: PageLog = bench.log): Promise<Audited & { readonly findings: Finding[] }> {
+async function audit(bench: Bench, log: PageLog = bench.log): Promise<VerifiedRun & { readonly findings: Finding[] }> {
   const findings: Finding[] = [];
-  const needs = { store: bench.store, log, onFinding: (each: Finding) => findings.push(each), onPage: () => {} };
-  const audited = await auditPublished(needs, await publishedRun(bench.store, bench.needs.definition.name));
+  const deps = { store: bench.store, log, onFinding: (each: Finding) => findings.push(each), onPage: () => {} };
+  const audited = await verifyPublishedRun(deps, await publishedRun(bench.store, bench.deps.definition.name));
   return { ...audited, findings };
 }
 const keyOf = ({ store }: Bench, ends: string) => [...store.objects.keys()].find((key) => key.endsWith(ends)) ?? '';
@@ -60,13 +60,13 @@ describe('a run that nobody touched', () => {
     bench.pass(60_000);
     await bench.start();
     const findings: Finding[] = [];
-    const needs = {
+    const deps = {
       store: bench.store,
       log: bench.log,
       onFinding: (each: Finding) => findings.push(each),
       onPage() {},
     };
-    await auditPublished(needs, await publishedRun(bench.store, bench.needs.definition.name, JSON.parse(first).run));
+    await verifyPublishedRun(deps, await publishedRun(bench.store, bench.deps.definition.name, JSON.parse(first).run));
     expect(findings).toEqual([]);
   });
 
@@ -157,10 +157,10 @@ describe('what was changed is found', () => {
 
   it('latest.json is gone, but the run was named', async () => {
     const bench = await aPublishedRun();
-    const run = await publishedRun(bench.store, bench.needs.definition.name);
+    const run = await publishedRun(bench.store, bench.deps.definition.name);
     bench.store.objects.delete(keyOf(bench, 'latest.json'));
     const findings: Finding[] = [];
-    await auditPublished(
+    await verifyPublishedRun(
       { store: bench.store, log: bench.log, onFinding: (each) => findings.push(each), onPage() {} },
       run,
     );
@@ -249,7 +249,7 @@ describe('an unfinished run', () => {
     if (active === undefined) throw new Error('nothing is unfinished');
     const findings: Finding[] = [];
     const check = () =>
-      auditUnpublished(
+      verifyUnpublishedRun(
         { store: bench.store, log: bench.log, onFinding: (each) => findings.push(each), onPage() {} },
         active,
       );
@@ -274,7 +274,7 @@ describe('an unfinished run', () => {
     };
     await store(pages.length + 1, pages.at(-1)?.nextCursor ?? null);
     const onFinding = (each: Finding) => findings.push(each);
-    await auditUnpublished({ store: bench.store, log, onFinding, onPage() {} }, active);
+    await verifyUnpublishedRun({ store: bench.store, log, onFinding, onPage() {} }, active);
     expect(findings).toEqual([]);
   });
 
@@ -338,7 +338,7 @@ describe('an unfinished run', () => {
         }
       },
     };
-    await auditUnpublished({ store, log, onFinding: (each) => findings.push(each), onPage() {} }, active);
+    await verifyUnpublishedRun({ store, log, onFinding: (each) => findings.push(each), onPage() {} }, active);
     expect(findings).toHaveLength(200_001);
     expect(findings[0]?.message).toBe('The log was edited');
   });
@@ -356,8 +356,8 @@ describe('an unfinished run', () => {
       if (key === edited) throw new ExportError('PageConflictError', 'page 4 was edited');
       return await bench.store.find(key);
     };
-    const needs = { store: { ...bench.store, find }, log: bench.log, onPage() {} };
-    await auditUnpublished({ ...needs, onFinding: (each) => findings.push(each) }, active);
+    const deps = { store: { ...bench.store, find }, log: bench.log, onPage() {} };
+    await verifyUnpublishedRun({ ...deps, onFinding: (each) => findings.push(each) }, active);
     expect(findings).toEqual([
       { page: 4, message: 'page 4 was edited' },
       { page: 5, message: expect.stringContaining('page-000005.xml is there') },
@@ -379,8 +379,8 @@ describe('an unfinished run', () => {
     expect((await down.start()).status).toBe('failed');
     const { active } = await down.head();
     const findings: Finding[] = [];
-    const needs = { store: down.store, log, onFinding: (each: Finding) => findings.push(each), onPage() {} };
-    expect(active && (await auditUnpublished(needs, active))).toMatchObject({ pages: 0 });
+    const deps = { store: down.store, log, onFinding: (each: Finding) => findings.push(each), onPage() {} };
+    expect(active && (await verifyUnpublishedRun(deps, active))).toMatchObject({ pages: 0 });
     expect(findings).toEqual([]);
   });
 });

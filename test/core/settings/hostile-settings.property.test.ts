@@ -52,7 +52,7 @@ const anExport = {
   format: 'XML',
   size: 10,
   maxPages: 1_000,
-  shortWait: 'PT5S',
+  maxInlineWait: 'PT5S',
 };
 
 /** What cannot be written as JSON is no text at all. */
@@ -67,7 +67,9 @@ function asJson(value: unknown): string {
 /** How each duration stands again as a person would write it. */
 const asWritten = (parsed: object): unknown =>
   JSON.parse(JSON.stringify(parsed), (key, value: unknown) =>
-    /(Timeout|Wait|overlap|lookBack)$/.test(key) && typeof value === 'number' ? `PT${value / 1_000}S` : value,
+    /(Timeout|Wait|RetryAfter|overlap|lookbackWindow)$/.test(key) && typeof value === 'number'
+      ? `PT${value / 1_000}S`
+      : value,
   );
 
 function expectSettled<Schema extends z.ZodMiniType>(schema: Schema, value: unknown): z.infer<Schema> | undefined {
@@ -164,12 +166,12 @@ describe('a start input from anywhere', () => {
     async (input, isUnderWay) => {
       const bench = anExportBench();
       if (isUnderWay) {
-        await beginRun(bench.needs, { input: { scheduledTime: '2026-11-20T02:00:00Z' }, execution: 'first' });
+        await beginRun(bench.deps, { input: { scheduledTime: '2026-11-20T02:00:00Z' }, execution: 'first' });
         bench.running.add('first');
       }
-      const before = await bench.log.head(bench.needs.definition.name);
-      const outcome = await beginRun(bench.needs, { input, execution: 'second' }).catch((error: unknown) => error);
-      const after = await bench.log.head(bench.needs.definition.name);
+      const before = await bench.log.exportState(bench.deps.definition.name);
+      const outcome = await beginRun(bench.deps, { input, execution: 'second' }).catch((error: unknown) => error);
+      const after = await bench.log.exportState(bench.deps.definition.name);
       if (outcome instanceof Error) {
         expect(outcome).toBeInstanceOf(ExportError);
         expectPresentable(outcome as ExportError);
@@ -191,14 +193,14 @@ describe('a start input from anywhere', () => {
     const bench = anExportBench({ definition: { request: anExportRequest({ filter }) } });
     await bench.start();
     const other = bench.with({ definition: { request: anExportRequest({ filter: { ...filter, more: 1 } }) } });
-    const refused = beginRun(other.needs, { input: {}, execution: 'second' });
+    const refused = beginRun(other.deps, { input: {}, execution: 'second' });
     await expect(refused).rejects.toMatchObject({ message: expect.stringMatching(/^The watermark of .{100,1000}$/) });
 
     const definition = { request: anExportRequest({ filter, size: 2 }), limits: someLimits({ maxPages: 1 }) };
     const unfinished = anExportBench({ definition });
     await unfinished.start();
     const changed = unfinished.with({ definition: { request: anExportRequest({ filter: {} }) } });
-    await expect(beginRun(changed.needs, { input: {}, execution: 'second' })).rejects.toMatchObject({
+    await expect(beginRun(changed.deps, { input: {}, execution: 'second' })).rejects.toMatchObject({
       message: expect.stringMatching(/^Run .{100,1000}$/),
     });
   });
@@ -222,7 +224,7 @@ describe('a start input from anywhere', () => {
     }),
   ])('is refused with every problem named', async (input) => {
     const bench = anExportBench();
-    const refused = beginRun(bench.needs, { input, execution: 'e' });
+    const refused = beginRun(bench.deps, { input, execution: 'e' });
     await expect(refused).rejects.toMatchObject({
       message: expect.stringMatching(
         /(?=.*start input since: )(?=.*start input restart: )(?=.*start input scheduledTime: )(?=.*start input continues: )(?=.*"surprise")/,

@@ -33,12 +33,12 @@ describe('settings', () => {
       since: { from: 'watermark', initial: undefined, overlapMs: 0 },
       limits: {
         maxPages: undefined,
-        turnsPerExecution: 250,
+        iterationsPerExecution: 250,
         pagesPerInvocation: 1,
-        cursorRestarts: 1,
-        shortWaitSeconds: 20,
-        longestWaitSeconds: 21_600,
-        waitsInARow: 20,
+        maxCursorRestarts: 1,
+        maxInlineWaitSeconds: 20,
+        maxRetryAfterSeconds: 21_600,
+        maxConsecutiveWaits: 20,
       },
     });
   });
@@ -77,11 +77,11 @@ describe('settings', () => {
   });
 
   it('do not let a look-back and a watermark stand side by side', () => {
-    expect(() => anExport({ since: { lookBack: 'P1D', overlap: 'PT1H' } })).toThrow('lookBack');
-    expect(() => anExport({ since: { lookBack: 'PT0S' } })).toThrow('longer than nothing');
-    expect(exportDefinition(anExport({ since: { lookBack: 'P1D' } }), 's').since).toEqual({
-      from: 'look-back',
-      lookBackMs: 86_400_000,
+    expect(() => anExport({ since: { lookbackWindow: 'P1D', overlap: 'PT1H' } })).toThrow('lookbackWindow');
+    expect(() => anExport({ since: { lookbackWindow: 'PT0S' } })).toThrow('longer than nothing');
+    expect(exportDefinition(anExport({ since: { lookbackWindow: 'P1D' } }), 's').since).toEqual({
+      from: 'lookback',
+      lookbackMs: 86_400_000,
     });
   });
 

@@ -31,13 +31,13 @@ describe('the state machine', () => {
       HasWork ─ skip ─▶ Skipped
       HasWork ─ export ─▶ ExportPage
       HasWork ─ finish ─▶ FinishRun
-      ExportPage ─▶ NextTurn
+      ExportPage ─▶ NextAction
       ExportPage ─ RunSupersededError ─▶ Skipped
       ExportPage ─ States.ALL ─▶ FailRun
-      NextTurn ─ page ─▶ ExportPage
-      NextTurn ─ wait ─▶ WaitForService
-      NextTurn ─ continue ─▶ ContinueInNewExecution
-      NextTurn ─ finish ─▶ FinishRun
+      NextAction ─ page ─▶ ExportPage
+      NextAction ─ wait ─▶ WaitForService
+      NextAction ─ continue ─▶ ContinueInNewExecution
+      NextAction ─ finish ─▶ FinishRun
       WaitForService ─▶ ExportPage
       ContinueInNewExecution ─▶ Continued
       ContinueInNewExecution ─ StepFunctions.ExecutionAlreadyExistsException ─▶ Continued

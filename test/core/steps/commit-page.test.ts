@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { Continuation, StoredPage } from '../../../lib/core/model.ts';
+import type { StoredCursor, StoredPage } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
 import { interpretExecution } from '../../../lib/local/interpreter.ts';
 import { aFetchedPage, aRunId } from '../../support/builders.ts';
@@ -24,11 +24,11 @@ function offBehindPage2(by = new Error('cut off')) {
 }
 
 const run = (bench: Bench, store: PageStore = bench.store, name = 'execution') =>
-  interpretExecution({ ...bench.needs, store }, { name, input: {} }, { pauseSeconds: 0 });
+  interpretExecution({ ...bench.deps, store }, { name, input: {} }, { pauseSeconds: 0 });
 
 /** The store as it would be if it could hold no cursor whole. */
 function hashing(store: PageStore): PageStore {
-  const hashed = (cursor: Continuation): Continuation =>
+  const hashed = (cursor: StoredCursor): StoredCursor =>
     typeof cursor === 'string' ? { sha256: createHash('sha256').update(cursor).digest('hex') } : cursor;
   const facts = (page: StoredPage): StoredPage => ({
     ...page,

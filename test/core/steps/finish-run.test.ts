@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { PageEntry } from '../../../lib/core/model.ts';
 import type { ListedObject, PageLog, PageStore } from '../../../lib/core/ports.ts';
 import { storedEntries } from '../../../lib/core/steps/inventory.ts';
-import { pageAt, pageKey } from '../../../lib/core/storage/keys.ts';
+import { pageKey, pageNumberAt } from '../../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../../lib/core/storage/manifest.ts';
 import { type ExecutionEnd, interpretExecution } from '../../../lib/local/interpreter.ts';
 import { aCursor, anExportRequest, aPageEntry, aRun, aRunId, at, collect, sha256Of } from '../../support/builders.ts';
@@ -67,7 +67,7 @@ describe('a page that is not in the store any more as it was logged', () => {
     expect(failed.message).toMatch(says);
     expect(failed.message).toMatch(/put things back as they were and start again, or start with restart/);
     expect(manifestsIn(bench)).toEqual([]);
-    expect(bench.store.objects.has(`${bench.needs.definition.name}/latest.json`)).toBe(false);
+    expect(bench.store.objects.has(`${bench.deps.definition.name}/latest.json`)).toBe(false);
   });
 
   it('does not stand in the way of a new run', async () => {
@@ -146,38 +146,38 @@ describe('stocktaking in a long run', () => {
       },
       locate: (key: string) => `memory:${key}`,
     } as unknown as PageStore;
-    return { needs: { log, store }, listings: () => listings };
+    return { deps: { log, store }, listings: () => listings };
   }
 
   it('takes one listing where all is well, in whatever order it comes', async () => {
-    const { needs, listings } = needsOf(entry);
-    expect(await collect(storedEntries(needs, run))).toHaveLength(numbers.length);
+    const { deps, listings } = needsOf(entry);
+    expect(await collect(storedEntries(deps, run))).toHaveLength(numbers.length);
     expect(listings()).toBe(1);
   });
 
   it('names the first of several changes, however far in', async () => {
-    const { needs, listings } = needsOf((page) => {
+    const { deps, listings } = needsOf((page) => {
       if (page === 8_999 || page === 8_300) return undefined;
       return page === 8_400 ? { ...entry(page), revision: 'two' } : entry(page);
     });
-    await expect(collect(storedEntries(needs, run))).rejects.toThrow(/^Page 8300 of run .* is gone/);
+    await expect(collect(storedEntries(deps, run))).rejects.toThrow(/^Page 8300 of run .* is gone/);
     expect(listings()).toBe(2);
   });
 
   it('does not take two changes for none: pages of one stretch that changed places', async () => {
-    const { needs } = needsOf((page) => ({ ...entry(page), bytes: page === 5 ? 6 : page === 6 ? 5 : page }));
-    await expect(collect(storedEntries(needs, run))).rejects.toThrow(/^Page 5 of run .* has 6 bytes now, not 5/);
+    const { deps } = needsOf((page) => ({ ...entry(page), bytes: page === 5 ? 6 : page === 6 ? 5 : page }));
+    await expect(collect(storedEntries(deps, run))).rejects.toThrow(/^Page 5 of run .* has 6 bytes now, not 5/);
   });
 
   it('says so where the store changes while it is looked at', async () => {
-    const { needs, listings } = needsOf((page) => (page === 5_000 && listings() === 1 ? undefined : entry(page)));
-    await expect(collect(storedEntries(needs, run))).rejects.toThrow(
+    const { deps, listings } = needsOf((page) => (page === 5_000 && listings() === 1 ? undefined : entry(page)));
+    await expect(collect(storedEntries(deps, run))).rejects.toThrow(
       /^Page 4097 of run .*: it, or one behind it, changed while the store was looked at/,
     );
   });
 
   it.each([1, 999_999, 1_000_000, 123_456_789_012])('knows page %i by its key', (page) => {
-    expect(pageAt(run, pageKey(run, page))).toBe(page);
+    expect(pageNumberAt(run, pageKey(run, page))).toBe(page);
   });
 });
 
@@ -245,7 +245,7 @@ describe('a log that does not add up', () => {
 });
 
 describe('latest.json', () => {
-  const latestOf = (bench: Bench) => `${bench.needs.definition.name}/latest.json`;
+  const latestOf = (bench: Bench) => `${bench.deps.definition.name}/latest.json`;
 
   it.each<[string, (text: string) => string]>([
     ['a sequence beyond every run', (text) => text.replace(/"sequence":\d+/, '"sequence":9007199254740991')],
@@ -282,7 +282,7 @@ describe('latest.json', () => {
         await bench.store.putLatest(key, latest, hasBegun);
       },
     };
-    const slow = () => interpretExecution({ ...bench.needs, store }, { name: 'slow', input: {} }, { pauseSeconds: 0 });
+    const slow = () => interpretExecution({ ...bench.deps, store }, { name: 'slow', input: {} }, { pauseSeconds: 0 });
     overtake = async () => {
       expect(await bench.start({ restart: true })).toMatchObject({ status: 'completed' });
     };

@@ -9,7 +9,7 @@ import { anExportBench, type Bench } from '../../support/export-bench.ts';
 
 /** What BeginRun does in that execution; the run it is to work on. */
 async function begin(bench: Bench, execution: string, input: object = {}): Promise<RunId> {
-  const begun = await beginRun(bench.needs, { input, execution });
+  const begun = await beginRun(bench.deps, { input, execution });
   if (begun.next === 'skip') throw new Error(begun.reason);
   return asRunId(begun.run);
 }
@@ -17,8 +17,8 @@ async function begin(bench: Bench, execution: string, input: object = {}): Promi
 /** A run of one page, begun and walked by `execution`, and not yet finished. */
 async function walked(bench: Bench, execution: string): Promise<RunId> {
   const run = await begin(bench, execution);
-  const turn = { export: bench.needs.definition.name, run, segment: 1, page: 1, turns: 0, waits: 0 };
-  expect(await exportPage(bench.needs, { turn, execution })).toMatchObject({ next: 'finish' });
+  const loop = { export: bench.deps.definition.name, run, executionNumber: 1, page: 1, iterations: 0, waits: 0 };
+  expect(await exportPage(bench.deps, { loop, execution })).toMatchObject({ next: 'finish' });
   return run;
 }
 
@@ -31,7 +31,7 @@ describe('FinishRun', () => {
     // As a BeginRun that lived on would, once another execution had given that run up.
     await begin(bench, 'another', { restart: true });
     const fresh = await begin(bench, 'one', { restart: true });
-    await expect(finishRun(bench.needs, { run: old, execution: 'one' })).rejects.toMatchObject({
+    await expect(finishRun(bench.deps, { run: old, execution: 'one' })).rejects.toMatchObject({
       name: 'RunSupersededError',
     });
     expect((await bench.head()).active?.run).toBe(fresh);
@@ -50,10 +50,10 @@ describe('FinishRun', () => {
         // The very same execution owns another run now.
         fresh = asRunId(`${old}0`);
         const active = head.active && { ...head.active, run: fresh, completedAt: undefined };
-        await bench.log.replaceHead({ ...head, version: head.version + 1, active });
+        await bench.log.replaceState({ ...head, version: head.version + 1, active });
       },
     };
-    await expect(finishRun({ ...bench.needs, store }, { run: old, execution: 'one' })).rejects.toMatchObject({
+    await expect(finishRun({ ...bench.deps, store }, { run: old, execution: 'one' })).rejects.toMatchObject({
       name: 'RunSupersededError',
       message: expect.stringContaining(`has taken the place of run ${old}`) as unknown as string,
     });
@@ -72,10 +72,10 @@ describe('two FinishRuns of one execution', () => {
       ...bench.store,
       async [slow](...written: never[]) {
         await (bench.store[slow] as (...args: never[]) => Promise<void>)(...written);
-        await finishRun(bench.needs, { run, execution: 'one' });
+        await finishRun(bench.deps, { run, execution: 'one' });
       },
     };
-    const told = await finishRun({ ...bench.needs, store: overtaken }, { run, execution: 'one' });
+    const told = await finishRun({ ...bench.deps, store: overtaken }, { run, execution: 'one' });
     expect(told).toEqual((await bench.head()).lastCompleted?.result);
   });
 });
@@ -90,7 +90,7 @@ describe('BeginRun', () => {
     expect(await begin(bench, 'three')).toBe(run);
 
     bench.running.add('three');
-    const woken = await beginRun(bench.needs, { input: { restart: true }, execution: 'two' });
+    const woken = await beginRun(bench.deps, { input: { restart: true }, execution: 'two' });
     expect(woken).toMatchObject({ next: 'skip', reason: `run ${run} is still being worked on by three` });
     expect((await bench.head()).active).toMatchObject({ run, execution: 'three' });
   });

@@ -2,14 +2,14 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { Invocation, Turn } from '../../../lib/core/model.ts';
+import type { Invocation, LoopState } from '../../../lib/core/model.ts';
 import type {
   PageLog,
   PageRequest,
   PageStore,
   ReportService,
-  StepNeeds,
-  Surroundings,
+  Runtime,
+  StepDependencies,
 } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/export-page.ts';
@@ -25,16 +25,16 @@ const manyPages = (options: BenchOptions = {}, pagesPerInvocation = 25) =>
 /** One invocation of ExportPage, behind BeginRun. */
 async function invoke(
   bench: Bench,
-  command: Pick<Invocation, 'hasTime' | 'patientUntil'> &
-    Partial<Pick<StepNeeds, 'store' | 'log' | 'service'>> &
-    Partial<Pick<Surroundings, 'sleep'>> = {},
+  command: Pick<Invocation, 'hasTime' | 'retryAfterDeadline'> &
+    Partial<Pick<StepDependencies, 'store' | 'log' | 'service'>> &
+    Partial<Pick<Runtime, 'sleep'>> = {},
 ): Promise<ExportPageOutcome> {
-  const begun = await beginRun(bench.needs, { input: {}, execution: 'one' });
+  const begun = await beginRun(bench.deps, { input: {}, execution: 'one' });
   if (begun.next === 'skip') throw new Error(begun.reason);
-  const { surroundings } = bench.needs;
-  const { sleep, hasTime, patientUntil, ...adapters } = command;
-  const needs = { ...bench.needs, ...adapters, surroundings: { ...surroundings, ...(sleep && { sleep }) } };
-  return await exportPage(needs, { turn: begun satisfies Turn, execution: 'one', hasTime, patientUntil });
+  const { runtime } = bench.deps;
+  const { sleep, hasTime, retryAfterDeadline, ...adapters } = command;
+  const deps = { ...bench.deps, ...adapters, runtime: { ...runtime, ...(sleep && { sleep }) } };
+  return await exportPage(deps, { loop: begun satisfies LoopState, execution: 'one', hasTime, retryAfterDeadline });
 }
 const loggedPages = async (bench: Bench) => {
   const { active } = await bench.head();
@@ -96,7 +96,7 @@ describe('an invocation of several pages', () => {
 
   it('takes no more pages than it may, and says with which to go on', async () => {
     const bench = manyPages({}, 2);
-    expect(await invoke(bench)).toMatchObject({ next: 'page', page: 3, turns: 1 });
+    expect(await invoke(bench)).toMatchObject({ next: 'page', page: 3, iterations: 1 });
     expect(await loggedPages(bench)).toEqual([1, 2]);
     expect(bench.service.requests).toHaveLength(2);
     expect(await bench.start()).toMatchObject({ status: 'completed', result: { pages: 5 } });
@@ -239,7 +239,7 @@ describe('an invocation of several pages', () => {
         await gate.promise;
         throw new ExportError('ServiceUnavailableError', 'broke off');
       });
-      const invoked = invoke(bench, { service, patientUntil: Number.POSITIVE_INFINITY, sleep: untilAborted });
+      const invoked = invoke(bench, { service, retryAfterDeadline: Number.POSITIVE_INFINITY, sleep: untilAborted });
       await settled();
       gate.resolve();
       expect(await invoked).toMatchObject({ next: 'wait', waitSeconds: seconds, page: 1, waits: 1 });
@@ -252,7 +252,7 @@ describe('an invocation of several pages', () => {
     const { length: asked } = bench.service.requests;
     // Put back as it was before the first page.
     const log = createMemoryLog();
-    await log.replaceHead({ ...(await bench.head()), version: 1 });
+    await log.replaceState({ ...(await bench.head()), version: 1 });
     expect(await invoke(bench, { log })).toMatchObject({ next: 'finish' });
     expect(bench.service.requests).toHaveLength(asked);
   });
@@ -326,7 +326,7 @@ describe('an invocation of several pages', () => {
   it('takes the page that another attempt has stored for the truth, also about where the run goes', async () => {
     const bench = manyPages({ reports: someReports(4) });
     let others = 0;
-    const contended: PageStore = {
+    const conflicting: PageStore = {
       ...bench.store,
       async put(identity, page) {
         if (identity.page === 1 && others++ === 0) {
@@ -337,7 +337,7 @@ describe('an invocation of several pages', () => {
         return await bench.store.put(identity, page);
       },
     };
-    expect(await invoke(bench, { store: contended })).toMatchObject({ next: 'finish' });
+    expect(await invoke(bench, { store: conflicting })).toMatchObject({ next: 'finish' });
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(3)]);
     const { active } = await bench.head();
     const entries = active === undefined ? [] : await collect(bench.log.entries(active));
@@ -350,7 +350,7 @@ describe('an invocation of several pages', () => {
     const invoked = invoke(bench, { store: slow.store });
     await settled();
     const { active, ...idle } = await bench.head();
-    await bench.log.replaceHead({ ...idle, version: idle.version + 1 });
+    await bench.log.replaceState({ ...idle, version: idle.version + 1 });
     for (const page of [1, 2, 3, 4, 5]) slow.release(page);
     await expect(invoked).rejects.toMatchObject({ name: 'RunSupersededError' });
     const logged = active === undefined ? [] : await collect(bench.log.entries(active));

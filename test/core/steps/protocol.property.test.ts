@@ -6,7 +6,7 @@
 import { fc, test } from '@fast-check/vitest';
 import { describe, expect } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { Latest } from '../../../lib/core/model.ts';
+import type { LatestPointer } from '../../../lib/core/model.ts';
 import { anExportBench, type Bench, type Manifest, reportIdsOf } from '../../support/export-bench.ts';
 import { someReports } from '../../support/scripted-service.ts';
 
@@ -17,7 +17,7 @@ const plan = fc.record({
   reports: fc.integer({ min: 0, max: 40 }),
   since: fc.integer({ min: 0, max: 45 }),
   size: fc.integer({ min: 1, max: 10 }),
-  turnsPerExecution: fc.integer({ min: 1, max: 6 }),
+  iterationsPerExecution: fc.integer({ min: 1, max: 6 }),
   // Effects between one crash and the next: 1 crashes at the very first.
   crashes: fc.array(fc.integer({ min: 1, max: 30 }), { maxLength: 12 }),
   outages: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 6 }),
@@ -36,8 +36,8 @@ function expectNothingHalf(bench: Bench, expected: readonly string[]): void {
     expect(ids).toEqual(expected);
     expect(manifest.pages.map(({ page }) => page)).toEqual(manifest.pages.map((_, index) => index + 1));
   }
-  const latest = bench.store.objects.get(`${bench.needs.definition.name}/latest.json`);
-  if (latest !== undefined) expect(bench.store.objects.has((JSON.parse(latest) as Latest).manifest)).toBe(true);
+  const latest = bench.store.objects.get(`${bench.deps.definition.name}/latest.json`);
+  if (latest !== undefined) expect(bench.store.objects.has((JSON.parse(latest) as LatestPointer).manifest)).toBe(true);
 }
 
 describe('whatever crashes and repeats', () => {
@@ -57,7 +57,7 @@ describe('whatever crashes and repeats', () => {
     const bench = anExportBench({
       reports,
       size: given.size,
-      limits: { turnsPerExecution: given.turnsPerExecution },
+      limits: { iterationsPerExecution: given.iterationsPerExecution },
       crash,
       script: (_, nth) => {
         if (given.outages.includes(nth))
@@ -91,7 +91,11 @@ describe('whatever crashes and repeats', () => {
 
   test.prop([plan], { numRuns: 100 })('executions that overlap agree on one run', async (given) => {
     const reports = someReports(given.reports);
-    const bench = anExportBench({ reports, size: given.size, limits: { turnsPerExecution: given.turnsPerExecution } });
+    const bench = anExportBench({
+      reports,
+      size: given.size,
+      limits: { iterationsPerExecution: given.iterationsPerExecution },
+    });
     // Nothing says that an execution is alive, so each takes the run over from the other whenever it starts.
     const ends = await Promise.all([bench.start(), bench.start(), bench.start()]);
     const finished = ends.filter(({ status }) => status === 'completed');

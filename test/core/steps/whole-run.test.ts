@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { Head, Latest, RunId, RunResult } from '../../../lib/core/model.ts';
+import type { ExportState, LatestPointer, RunId, RunResult } from '../../../lib/core/model.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { ExecutionEnd } from '../../../lib/local/interpreter.ts';
 import { aFetchedPage, at, sha256Of } from '../../support/builders.ts';
@@ -57,7 +57,7 @@ describe('a run from its first page to its manifest', () => {
   it('lays keys out as the design says, and points latest.json at the manifest', async () => {
     const bench = anExportBench({ reports: someReports(1) });
     const { run, manifest } = completed(await bench.start());
-    const { name } = bench.needs.definition;
+    const { name } = bench.deps.definition;
     expect([...bench.store.objects.keys()]).toEqual([
       `${name}/date=2026-11-20/run=${run}/page-000001.xml`,
       `${name}/date=2026-11-20/run=${run}/manifest.json`,
@@ -104,7 +104,7 @@ describe('a run from its first page to its manifest', () => {
   });
 
   it('goes through as many executions as it needs, and each takes over from exactly the one before', async () => {
-    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { turnsPerExecution: 2 } });
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 2 } });
     const first = await bench.execute({ name: 'first', input: {} });
     if (first.status !== 'continued') throw new Error('expected the run to continue');
     expect(first.next.input).toEqual({ continues: executionId('first'), waits: 0 });
@@ -194,7 +194,7 @@ describe('the watermark', () => {
     const bench = anExportBench();
     await bench.start();
     const elsewhere = bench.with({
-      definition: { request: { ...bench.needs.definition.request, source: 'https://reports.example.com' } },
+      definition: { request: { ...bench.deps.definition.request, source: 'https://reports.example.com' } },
     });
     const refused = failed(await elsewhere.start());
     expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
@@ -208,7 +208,7 @@ describe('the watermark', () => {
   it('of one filter is not taken for another’s: what only the new one selects may lie before it', async () => {
     const bench = anExportBench();
     await bench.start();
-    const { request } = bench.needs.definition;
+    const { request } = bench.deps.definition;
     const other = bench.with({ definition: { request: { ...request, filter: { type: 'invoice' } } } });
     expect(failed(await other.start())).toMatchObject({ error: 'ConfigurationError', run: null });
     expect(completed(await other.start({ since: '2026-11-01T00:00:00Z' })).watermark).toBe('2026-11-20T02:00:01Z');
@@ -220,20 +220,20 @@ describe('the watermark', () => {
     const since = { from: 'watermark', initial: at('2026-11-01T00:00:00Z'), overlapMs: 0 } as const;
     const bench = anExportBench({ definition: { since } });
     await bench.start();
-    const request = { ...bench.needs.definition.request, filter: { type: 'invoice' } };
+    const request = { ...bench.deps.definition.request, filter: { type: 'invoice' } };
     const other = bench.with({ definition: { since, request } });
     completed(await other.start({ since: '2026-11-10T00:00:00Z' }));
     expect(completed(await other.start()).since).toBe('2026-11-20T02:00:01Z');
   });
 
   it('plays no part in an export that looks back a fixed time from its schedule, while that reaches it', async () => {
-    const bench = anExportBench({ definition: { since: { from: 'look-back', lookBackMs: 86_400_000 } } });
+    const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 86_400_000 } } });
     expect(completed(await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' })).since).toBe('2026-11-19T01:00:00Z');
     expect(completed(await bench.start()).since).toBe('2026-11-19T02:00:00Z');
   });
 
   it('closes the gap behind a look-back whose start was missed, or spent on finishing an older run', async () => {
-    const bench = anExportBench({ definition: { since: { from: 'look-back', lookBackMs: 86_400_000 } } });
+    const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 86_400_000 } } });
     await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' });
     bench.pass(3 * 86_400_000);
     expect(completed(await bench.start({ scheduledTime: '2026-11-23T01:00:00Z' })).since).toBe('2026-11-20T02:00:01Z');
@@ -259,7 +259,7 @@ describe('a run that is started again', () => {
     bench.pass(60_000);
     const anew = bench.with({ log: createMemoryLog() });
     const { manifest } = completed(await anew.start());
-    expect(JSON.parse(bench.store.objects.get(`${bench.needs.definition.name}/latest.json`) ?? '')).toMatchObject({
+    expect(JSON.parse(bench.store.objects.get(`${bench.deps.definition.name}/latest.json`) ?? '')).toMatchObject({
       manifest,
     });
   });
@@ -296,7 +296,7 @@ describe('a run that is started again', () => {
   });
 
   it('is abandoned for a new one on restart, even while alive; the old execution then ends quietly', async () => {
-    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { turnsPerExecution: 2 } });
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 2 } });
     const old = await bench.execute({ name: 'old', input: {} });
     bench.running.add(executionId('old'));
     if (old.status !== 'continued') throw new Error('expected the run to continue');
@@ -326,10 +326,10 @@ describe('a run that is started again', () => {
   });
 
   it('stops where a deployment moved the export elsewhere in the middle of a walk', async () => {
-    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { turnsPerExecution: 1 } });
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 1 } });
     const first = await bench.execute({ name: 'first', input: {} });
     if (first.status !== 'continued') throw new Error('expected the run to continue');
-    const request = { ...bench.needs.definition.request, source: 'https://other.example.com' };
+    const request = { ...bench.deps.definition.request, source: 'https://other.example.com' };
     const moved = bench.with({ definition: { request } });
     const end = failed(await moved.execute(first.next));
     expect(end).toMatchObject({ error: 'ConfigurationError', resumable: true, pages: 1 });
@@ -393,7 +393,7 @@ describe('patience', () => {
 
   it('ends after so many long waits in a row; a later start resumes', async () => {
     const bench = anExportBench({
-      limits: { waitsInARow: 3 },
+      limits: { maxConsecutiveWaits: 3 },
       script: (_, nth) => (nth > 1 ? throttled(60)() : undefined),
     });
     const end = failed(await bench.start());
@@ -404,14 +404,14 @@ describe('patience', () => {
 
   it('counts the waits of a page, not of a run', async () => {
     const bench = anExportBench({
-      limits: { waitsInARow: 1 },
+      limits: { maxConsecutiveWaits: 1 },
       script: (_, nth) => (nth % 2 === 1 ? throttled(60)() : undefined),
     });
     expect(completed(await bench.start()).reports).toBe(5);
   });
 
   it('never cuts a Retry-After short: one beyond the limit fails the run', async () => {
-    const bench = anExportBench({ limits: { longestWaitSeconds: 100 }, script: throttled(101) });
+    const bench = anExportBench({ limits: { maxRetryAfterSeconds: 100 }, script: throttled(101) });
     expect(failed(await bench.start())).toMatchObject({ error: 'RequestRejectedError', resumable: true });
     expect(bench.service.requests).toHaveLength(1);
   });
@@ -463,11 +463,18 @@ describe('a cursor that goes wrong', () => {
   });
 
   it('is restarted from once, though an invocation that overlaps this one meets the same refusal', async () => {
-    const bench = anExportBench({ limits: { turnsPerExecution: 1 } });
+    const bench = anExportBench({ limits: { iterationsPerExecution: 1 } });
     await bench.execute({ name: 'one', input: {} });
     const head = await bench.head();
     const execution = head.active?.execution ?? '';
-    const turn = { export: head.export, run: head.active?.run ?? '', segment: 1, page: 2, turns: 0, waits: 0 };
+    const loop = {
+      export: head.export,
+      run: head.active?.run ?? '',
+      executionNumber: 1,
+      page: 2,
+      iterations: 0,
+      waits: 0,
+    };
     let asked = 0;
     let release = () => {};
     const bothAsked = new Promise<void>((resolve) => {
@@ -482,7 +489,7 @@ describe('a cursor that goes wrong', () => {
         return rejected();
       },
     };
-    const again = () => exportPage({ ...bench.needs, service }, { turn, execution });
+    const again = () => exportPage({ ...bench.deps, service }, { loop, execution });
     const [zombie, retry] = await Promise.all([again(), again()]);
     expect(retry).toEqual(zombie);
     expect((await bench.head()).active).toMatchObject({ run: retry.run, cursorRestarts: 1 });
@@ -514,16 +521,18 @@ describe('a cursor that goes wrong', () => {
 
   it('after which the head was put back as it had been does not count below the manifests that are there', async () => {
     const bench = anExportBench();
-    const put: Head[] = [];
+    const put: ExportState[] = [];
     for (let run = 0; run < 3; run += 1) {
       completed(await bench.start());
       put.push(await bench.head());
       bench.pass(60_000);
     }
     const [old] = put;
-    await bench.log.replaceHead({ ...(old as Head), version: (await bench.head()).version + 1 });
+    await bench.log.replaceState({ ...(old as ExportState), version: (await bench.head()).version + 1 });
     const result = completed(await bench.start());
-    const latest = JSON.parse(bench.store.objects.get(`${bench.needs.definition.name}/latest.json`) ?? '') as Latest;
+    const latest = JSON.parse(
+      bench.store.objects.get(`${bench.deps.definition.name}/latest.json`) ?? '',
+    ) as LatestPointer;
     expect(latest.manifest).toBe(result.manifest);
     expect(latest.sequence).toBeGreaterThan(put.at(-1)?.sequence ?? Number.NaN);
   });
@@ -534,7 +543,7 @@ describe('a cursor that goes wrong', () => {
     const head = await bench.head();
     const poisoned = startedRun(bench);
     // As if FailRun had never run: the head still names the run.
-    await bench.log.replaceHead({
+    await bench.log.replaceState({
       ...head,
       version: head.version + 1,
       active: {
@@ -542,11 +551,11 @@ describe('a cursor that goes wrong', () => {
         run: poisoned,
         sequence: 1,
         since: at('1970-01-01T00:00:00Z'),
-        request: bench.needs.definition.request,
+        request: bench.deps.definition.request,
         startedAt: at('2026-11-20T02:00:00Z'),
         startedBy: 'dead',
         execution: 'dead',
-        segment: 1,
+        executionNumber: 1,
         cursorRestarts: 0,
       },
     });

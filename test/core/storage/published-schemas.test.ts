@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { Turn } from '../../../lib/core/model.ts';
+import type { LoopState } from '../../../lib/core/model.ts';
 import { asRunId } from '../../../lib/core/model.ts';
-import type { StepNeeds } from '../../../lib/core/ports.ts';
+import type { StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
@@ -79,17 +79,17 @@ describe('what a run on this machine leaves', () => {
 });
 
 describe('what the state machine announces', () => {
-  const steps = (needs: StepNeeds): Functions => ({
-    BeginRun: (payload) => beginRun(needs, payload),
+  const steps = (deps: StepDependencies): Functions => ({
+    BeginRun: (payload) => beginRun(deps, payload),
     ExportPage: ({ input, execution }) =>
-      exportPage(needs, { turn: input as Turn, execution, patientUntil: Number.POSITIVE_INFINITY }),
-    FinishRun: ({ input, execution }) => finishRun(needs, { run: asRunId((input as { run: string }).run), execution }),
-    FailRun: ({ input, execution }) => failRun(needs, { failure: input, execution }),
+      exportPage(deps, { loop: input as LoopState, execution, retryAfterDeadline: Number.POSITIVE_INFINITY }),
+    FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as { run: string }).run), execution }),
+    FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
   });
   const aBench = (options: Parameters<typeof anExportBench>[0] = {}) =>
     anExportBench({ ...options, definition: { name: 'reports', ...options.definition } });
   const told = async (bench: Bench, input: unknown = {}, changed: Partial<Functions> = {}) => {
-    const { events } = await execute({ ...steps(bench.needs), ...changed }, { name: 'first', input });
+    const { events } = await execute({ ...steps(bench.deps), ...changed }, { name: 'first', input });
     expect(events).toHaveLength(1);
     return events[0] as Record<string, unknown>;
   };
@@ -109,9 +109,9 @@ describe('what the state machine announces', () => {
   });
 
   it('is as the schema says when the run holds nothing, or has no watermark', async () => {
-    const lookBack = { since: { from: 'look-back', lookBackMs: 60_000 }, request: anExportRequest() } as const;
+    const lookbackWindow = { since: { from: 'lookback', lookbackMs: 60_000 }, request: anExportRequest() } as const;
     expect(wrongWith('completed.v1', await told(aBench({ reports: [] })))).toEqual([]);
-    expect(wrongWith('completed.v1', await told(aBench({ definition: lookBack })))).toEqual([]);
+    expect(wrongWith('completed.v1', await told(aBench({ definition: lookbackWindow })))).toEqual([]);
     expect(wrongWith('completed.v1', await told(aBench(), { since: '2200-01-01T00:00:00Z' }))).toEqual([]);
   });
 

@@ -1,24 +1,24 @@
 /** What a store gives back counts only where it is what was written: every field of it, and under the name it was asked by. */
 
 import { describe, expect, it } from 'vitest';
-import type { Head, Instant, PageEntry } from '../../../lib/core/model.ts';
+import type { ExportState, Instant, PageEntry } from '../../../lib/core/model.ts';
 import {
+  type Checksummed,
+  checksumOf,
   openEntry,
-  openHead,
+  openState,
   type Place,
-  type Sealed,
-  sealOf,
   sequenceOfPointer,
 } from '../../../lib/core/storage/stored-records.ts';
 import { aCursor, aFullRun, anExportName, aPageEntry, aRunId, aRunResult, at } from '../../support/builders.ts';
 import { fieldsOf, withField, withoutField } from '../../support/fields.ts';
 
-const place: Place = { name: 'table page-log', mendHead: (name) => `put the head of ${name} back` };
-const sealed = (value: unknown) => () => ({ value, seal: sealOf(value) });
+const place: Place = { name: 'table page-log', repairState: (name) => `put the head of ${name} back` };
+const sealed = (value: unknown) => () => ({ value, checksum: checksumOf(value) });
 const conflict = (message: RegExp) =>
   expect.objectContaining({ name: 'PageConflictError', message: expect.stringMatching(message) as unknown as string });
 
-const aFullHead = (name = anExportName()): Head => ({
+const aFullHead = (name = anExportName()): ExportState => ({
   export: name,
   version: 12,
   sequence: 7,
@@ -40,10 +40,10 @@ const aFullEntry = (overrides: Partial<PageEntry> = {}): PageEntry =>
     ...overrides,
   });
 
-describe('a seal', () => {
+describe('a checksum', () => {
   it('is the same in whatever order a store gives names back, and whether what is undefined is there or not', () => {
-    expect(sealOf({ b: { d: 1, c: [{ f: null, e: '' }] }, a: 2, z: undefined })).toBe(
-      sealOf({ a: 2, b: { c: [{ e: '', f: null }], d: 1 } }),
+    expect(checksumOf({ b: { d: 1, c: [{ f: null, e: '' }] }, a: 2, z: undefined })).toBe(
+      checksumOf({ a: 2, b: { c: [{ e: '', f: null }], d: 1 } }),
     );
   });
 
@@ -58,35 +58,37 @@ describe('a seal', () => {
     ['a name that means something to JavaScript', JSON.parse('{"__proto__":1}'), {}],
     ['composed and decomposed text', { a: 'ü' }, { a: 'u\u0308' }],
   ])('is another for another value: %s', (_, one, other) => {
-    expect(sealOf(one)).not.toBe(sealOf(other));
+    expect(checksumOf(one)).not.toBe(checksumOf(other));
   });
 
   it('is a SHA-256 of the JSON that anybody can make again', () => {
     // printf '{"a":[1,null],"b":"ü"}' | sha256sum
-    expect(sealOf({ b: 'ü', a: [1, null] })).toBe('99d384bcceb172977f6eaf4ef3a0327d9228fb58de31d042ba9c21853129253a');
+    expect(checksumOf({ b: 'ü', a: [1, null] })).toBe(
+      '99d384bcceb172977f6eaf4ef3a0327d9228fb58de31d042ba9c21853129253a',
+    );
   });
 });
 
 describe('a head', () => {
   it('that is as it was written comes back, with what a newer version may have added', () => {
     const head = { ...aFullHead(), colour: 'red' };
-    expect(openHead(head.export, place, sealed(head))).toEqual(head);
+    expect(openState(head.export, place, sealed(head))).toEqual(head);
   });
 
   it.each(fieldsOf(aFullHead()).map(({ path }) => [path.join('.'), path] as const))(
     'is refused where its %s was edited',
     (_, path) => {
       const head = aFullHead();
-      const seal = sealOf(head);
+      const checksum = checksumOf(head);
       for (const changed of [withoutField(head, path), withField(head, path, 9), withField(head, path, 'else')]) {
-        expect(() => openHead(head.export, place, () => ({ value: changed, seal }))).toThrow(
+        expect(() => openState(head.export, place, () => ({ value: changed, checksum }))).toThrow(
           conflict(/in table page-log is not as this exporter left it: it was edited, .*; put the head of .* back$/),
         );
       }
     },
   );
 
-  it.each<[string, Partial<Record<keyof Head, unknown>>, RegExp]>([
+  it.each<[string, Partial<Record<keyof ExportState, unknown>>, RegExp]>([
     ['a version that is text', { version: '12' }, /version: /],
     ['a sequence that is no whole number', { sequence: 7.5 }, /sequence: /],
     ['a run that is none', { active: 'active' }, /active: /],
@@ -96,13 +98,13 @@ describe('a head', () => {
       { watermark: { instant: at('2026-11-20T02:00:00Z'), source: 's', filter: [] } },
       /filter/,
     ],
-  ])('is refused with %s, though its seal fits', (_, changed, says) => {
+  ])('is refused with %s, though its checksum fits', (_, changed, says) => {
     const head = { ...aFullHead('mine'), ...changed };
-    expect(() => openHead('mine', place, sealed(head))).toThrow(conflict(says));
+    expect(() => openState('mine', place, sealed(head))).toThrow(conflict(says));
   });
 
   it('of another export is refused', () => {
-    expect(() => openHead('mine', place, sealed(aFullHead('yours')))).toThrow(
+    expect(() => openState('mine', place, sealed(aFullHead('yours')))).toThrow(
       conflict(
         /^The head of export mine .*: it is the head of export yours\. Nothing was changed; put the head of mine back/,
       ),
@@ -120,9 +122,9 @@ describe('an entry', () => {
     'is refused where its %s was edited',
     (_, path) => {
       const entry = aFullEntry();
-      const seal = sealOf(entry);
+      const checksum = checksumOf(entry);
       for (const changed of [withoutField(entry, path), withField(entry, path, 9), withField(entry, path, null)]) {
-        expect(() => openEntry(entry, place, () => ({ value: changed, seal }))).toThrow(
+        expect(() => openEntry(entry, place, () => ({ value: changed, checksum }))).toThrow(
           conflict(/^The entry of page 7 of run .* in table page-log is not as .*start with restart/),
         );
       }
@@ -140,7 +142,7 @@ describe('an entry', () => {
     ['totals.bytes', { totals: { reports: 0, bytes: '0' } }],
     ['cycle.power', { cycle: { tortoise: 'c', power: 0, steps: 0 } }],
     ['repeats', { repeats: 'no' }],
-  ])('is refused for its %s, though its seal fits', (field, changed) => {
+  ])('is refused for its %s, though its checksum fits', (field, changed) => {
     const entry = { ...aFullEntry(), ...changed };
     expect(() => openEntry(aFullEntry(), place, sealed(entry))).toThrow(conflict(new RegExp(`: ${field}: `)));
   });
@@ -152,13 +154,17 @@ describe('an entry', () => {
     );
   });
 
-  it.each<[string, () => Sealed, RegExp]>([
-    ['bears no seal', () => ({ value: aFullEntry(), seal: undefined }), /it bears no seal/],
-    ['bears a seal that is no text', () => ({ value: aFullEntry(), seal: 7 }), /it bears no seal/],
-    ['is no object', () => ({ value: null, seal: 'x' }), /its seal does not fit/],
+  it.each<[string, () => Checksummed, RegExp]>([
+    ['bears no checksum', () => ({ value: aFullEntry(), checksum: undefined }), /it bears no checksum/],
+    ['bears a checksum that is no text', () => ({ value: aFullEntry(), checksum: 7 }), /it bears no checksum/],
+    ['is no object', () => ({ value: null, checksum: 'x' }), /its checksum does not fit/],
     ['cannot be read', () => JSON.parse('{"page'), /JSON/],
-    ['is nested beyond measure', () => ({ value: JSON.parse('['.repeat(1e5) + ']'.repeat(1e5)), seal: 'x' }), /stack/],
-    ['holds what JSON cannot', () => ({ value: { page: 7n }, seal: 'x' }), /BigInt/],
+    [
+      'is nested beyond measure',
+      () => ({ value: JSON.parse('['.repeat(1e5) + ']'.repeat(1e5)), checksum: 'x' }),
+      /stack/,
+    ],
+    ['holds what JSON cannot', () => ({ value: { page: 7n }, checksum: 'x' }), /BigInt/],
   ])('is refused where it %s', (_, read, says) => {
     expect(() => openEntry(aFullEntry(), place, read)).toThrow(conflict(says));
   });

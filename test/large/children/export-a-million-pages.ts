@@ -8,9 +8,9 @@ import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { Turn } from '../../../lib/core/model.ts';
+import type { LoopState } from '../../../lib/core/model.ts';
 import { asRunId, type RunResult } from '../../../lib/core/model.ts';
-import type { StepNeeds } from '../../../lib/core/ports.ts';
+import type { StepDependencies } from '../../../lib/core/ports.ts';
 import { exportDefinition, exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import { byStep, type StepName, stateMachine } from '../../../lib/core/state-machine/definition.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
@@ -82,7 +82,7 @@ const store = createBodilessStore({ root: directory, lastPage, serviceTime });
 const log = createSqlitePageLog(join(directory, 'state.sqlite'));
 let adopted = 0;
 let random = 0;
-const needs: StepNeeds = {
+const deps: StepDependencies = {
   definition: exportDefinition(
     exportSettingsSchema.parse({ name: 'a-name-of-the-greatest-length-40-letters' }),
     'https://reports.example.com',
@@ -91,7 +91,7 @@ const needs: StepNeeds = {
   store: withMishaps(store, mishaps),
   log,
   executions: { isRunning: async (execution) => machine.find(execution)?.status === 'RUNNING' },
-  surroundings: {
+  runtime: {
     now: () => time.now(),
     sleep: (ms) => time.sleep(ms),
     randomHex(length) {
@@ -116,11 +116,11 @@ fs.fdatasync = Object.assign(
 syncBuiltinESMExports();
 
 const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> = {
-  BeginRun: (payload) => beginRun(needs, payload),
+  BeginRun: (payload) => beginRun(deps, payload),
   ExportPage: ({ input, execution }) =>
-    exportPage(needs, { turn: input as Turn, execution, patientUntil: Number.POSITIVE_INFINITY }),
-  FinishRun: ({ input, execution }) => finishRun(needs, { run: asRunId((input as Turn).run), execution }),
-  FailRun: ({ input, execution }) => failRun(needs, { failure: input, execution }),
+    exportPage(deps, { loop: input as LoopState, execution, retryAfterDeadline: Number.POSITIVE_INFINITY }),
+  FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as LoopState).run), execution }),
+  FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
 };
 interface Payload {
   readonly input: unknown;
@@ -163,7 +163,7 @@ let mostEvents = 0;
 const ended: SimulatedExecution[] = [];
 const machine = createStepFunctions({
   definition: stateMachine({
-    exportName: needs.definition.name,
+    exportName: deps.definition.name,
     functions: byStep((step) => step),
     eventBus: 'default',
     partition: 'aws',

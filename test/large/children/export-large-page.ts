@@ -10,8 +10,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createS3Client } from '../../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { PageEntry, Turn } from '../../../lib/core/model.ts';
-import type { PageStore, StepNeeds } from '../../../lib/core/ports.ts';
+import type { LoopState, PageEntry } from '../../../lib/core/model.ts';
+import type { PageStore, StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
@@ -63,25 +63,25 @@ const client = createReportServiceClient({
   clock: systemRuntime,
 });
 const log = createSqlitePageLog(join(temporary, 'state.sqlite'));
-const needs: StepNeeds = {
+const deps: StepDependencies = {
   definition: anExportDefinition({ name: 'reports', request: anExportRequest({ source: serviceUrl }) }),
   service: client,
   store: target.startsWith('http') ? s3Store() : createDirectoryPageStore(target),
   log,
   executions: { isRunning: async () => false },
-  surroundings: systemRuntime,
+  runtime: systemRuntime,
   emit: () => {},
 };
 const execution = 'execution';
 
-const begun = await beginRun(needs, { input: {}, execution });
-const afterTiny = await exportPage(needs, { turn: begun as unknown as Turn, execution });
+const begun = await beginRun(deps, { input: {}, execution });
+const afterTiny = await exportPage(deps, { loop: begun as unknown as LoopState, execution });
 await sleep(1_000);
 
 const idleBytes = residentBytes();
 const memory = watchMemory();
 const startedAt = performance.now();
-const outcome = await exportPage(needs, { turn: afterTiny, execution }).then(
+const outcome = await exportPage(deps, { loop: afterTiny, execution }).then(
   ({ next }) => ({ next }),
   ({ name, message }: Error) => ({ error: { name, message } }),
 );
@@ -106,7 +106,7 @@ function s3Store(): PageStore {
     client: createS3Client(process.env),
     bucket: 'pages',
     prefix: '',
-    surroundings: systemRuntime,
+    runtime: systemRuntime,
   });
 }
 

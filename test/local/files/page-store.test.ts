@@ -48,13 +48,15 @@ async function visibleFiles(root: string, prefix = ''): Promise<string[]> {
   return entries
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length + 1))
-    .filter((key) => key.startsWith(prefix) && !key.split('/').some((segment) => segment.startsWith('.')));
+    .filter(
+      (key) => key.startsWith(prefix) && !key.split('/').some((executionNumber) => executionNumber.startsWith('.')),
+    );
 }
 
 /** The file of the facts of the page at `path`. */
 const factsBeside = (path: string) => join(dirname(path), '.facts.sqlite');
 
-type FactsRow = { readonly [column in 'key' | 'sha256' | 'facts' | 'seal']: string };
+type FactsRow = { readonly [column in 'key' | 'sha256' | 'facts' | 'checksum']: string };
 
 /** What a hand does in the file of the facts; it is free to put there what the table would refuse. */
 function sql(file: string, statements: string): void {
@@ -76,11 +78,11 @@ function factsRow(file: string): FactsRow {
 /** Changes the only row there is; to change nothing is a mistake of the test. */
 function editFacts(file: string, change: (row: FactsRow) => Partial<FactsRow>): void {
   const row = factsRow(file);
-  const { key, sha256, facts, seal } = { ...row, ...change(row) };
-  expect({ key, sha256, facts, seal }).not.toEqual({ ...row });
+  const { key, sha256, facts, checksum } = { ...row, ...change(row) };
+  expect({ key, sha256, facts, checksum }).not.toEqual({ ...row });
   using hand = new DatabaseSync(file);
   hand.exec('PRAGMA ignore_check_constraints = ON');
-  hand.prepare('UPDATE facts SET key = ?, sha256 = ?, facts = ?, seal = ?').run(key, sha256, facts, seal);
+  hand.prepare('UPDATE facts SET key = ?, sha256 = ?, facts = ?, checksum = ?').run(key, sha256, facts, checksum);
 }
 
 const conflict = expect.objectContaining({ name: 'PageConflictError' });
@@ -211,9 +213,12 @@ describe('the directory page store', () => {
       ['its facts stand beside other bytes', ({ facts }) => editFacts(facts, () => ({ sha256: sha256Of('others') }))],
       ['its facts do not say how it goes on', ({ facts }) => editFacts(facts, inFacts('"nextCursor"', '"next"'))],
       ['its facts tell of another length', ({ facts }) => editFacts(facts, inFacts('"bytes":', '"bytes":1'))],
-      ['its facts bear no seal', ({ facts }) => sql(facts, `${withoutConstraints}; UPDATE facts SET seal = NULL`)],
-      ['its facts bear an empty one', ({ facts }) => editFacts(facts, () => ({ seal: '' }))],
-      ['its facts bear another', ({ facts }) => editFacts(facts, ({ seal }) => ({ seal: `0${seal}` }))],
+      [
+        'its facts bear no checksum',
+        ({ facts }) => sql(facts, `${withoutConstraints}; UPDATE facts SET checksum = NULL`),
+      ],
+      ['its facts bear an empty one', ({ facts }) => editFacts(facts, () => ({ checksum: '' }))],
+      ['its facts bear another', ({ facts }) => editFacts(facts, ({ checksum }) => ({ checksum: `0${checksum}` }))],
       ['its facts tell of more reports', ({ facts }) => editFacts(facts, inFacts('"reports":1', '"reports":2'))],
       ['its facts tell of another run', ({ facts }) => editFacts(facts, inFacts('"run":"2026', '"run":"2027'))],
       ['its facts tell of another page number', ({ facts }) => editFacts(facts, inFacts('"page":1', '"page":2'))],
@@ -241,12 +246,12 @@ describe('the directory page store', () => {
       await expect(store.put(identity, aFetchedPage({ body: 'another' }))).rejects.toEqual(conflict);
     });
 
-    it('is a conflict where its facts are another page’s, whole and with their own seal', async () => {
+    it('is a conflict where its facts are another page’s, whole and with their own checksum', async () => {
       await using directory = await temporaryDirectory();
       using stored = await storeWithPage(directory.path);
       using other = await storeWithPage(directory.path);
-      const { facts, seal } = factsRow(other.facts);
-      editFacts(stored.facts, () => ({ facts, seal }));
+      const { facts, checksum } = factsRow(other.facts);
+      editFacts(stored.facts, () => ({ facts, checksum }));
       await expect(stored.store.find(stored.identity.key)).rejects.toThrow(
         `they tell of the 10 bytes of ${other.identity.key}`,
       );

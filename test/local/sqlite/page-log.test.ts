@@ -39,16 +39,16 @@ editedPageLogContract('The SQLite page log', async () => {
   const log = createSqlitePageLog(file);
   const hand = new DatabaseSync(file);
   const edit = (table: string, column: string, where: string, change: (kept: Kept) => Kept) => {
-    const row = hand.prepare(`SELECT ${column} AS json, seal FROM ${table} WHERE ${where}`).get();
-    const { seal, ...kept } = change({ ...JSON.parse(String(row?.json)), seal: row?.seal });
+    const row = hand.prepare(`SELECT ${column} AS json, checksum FROM ${table} WHERE ${where}`).get();
+    const { checksum, ...kept } = change({ ...JSON.parse(String(row?.json)), checksum: row?.checksum });
     // The column takes text only, and no nothing.
-    const text = typeof seal === 'string' ? seal : String(seal);
-    hand.prepare(`UPDATE ${table} SET ${column} = ?, seal = ? WHERE ${where}`).run(JSON.stringify(kept), text);
+    const text = typeof checksum === 'string' ? checksum : String(checksum);
+    hand.prepare(`UPDATE ${table} SET ${column} = ?, checksum = ? WHERE ${where}`).run(JSON.stringify(kept), text);
   };
   return {
     log,
     name: file,
-    editHead: async (name, change) => edit('heads', 'head', `export = '${name}'`, change),
+    editHead: async (name, change) => edit('export_states', 'state', `export = '${name}'`, change),
     editPage: async ({ export: name, run, page }, change) =>
       edit('pages', 'entry', `export = '${name}' AND run = '${run}' AND page = ${page}`, change),
     async cleanup() {
@@ -69,12 +69,12 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     const file = join(directory.path, 'new', 'directory', 'state.sqlite');
     const head = aHead();
     const first = createSqlitePageLog(file);
-    await first.replaceHead(head);
+    await first.replaceState(head);
     first.close();
     first.close();
 
     const second = createSqlitePageLog(file);
-    expect(await second.head(head.export)).toEqual(head);
+    expect(await second.exportState(head.export)).toEqual(head);
     second.close();
     expect(await readdir(join(directory.path, 'new', 'directory'))).toEqual(['state.sqlite']);
   });
@@ -87,7 +87,7 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     expect(await Promise.all(counters.map(({ ended }) => ended))).toEqual([0, 0]);
 
     const log = createSqlitePageLog(file);
-    expect(await log.head(exportName)).toEqual({ export: exportName, version: 200, sequence: 200 });
+    expect(await log.exportState(exportName)).toEqual({ export: exportName, version: 200, sequence: 200 });
     log.close();
   });
 
@@ -154,7 +154,7 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
       const log = createSqlitePageLog(file);
       const { run } = aRun();
       for (const page of [1, 2, 3]) await log.append(aPageEntry({ export: 'reports', run, page }));
-      await log.replaceHead(aHead({ export: 'reports' }));
+      await log.replaceState(aHead({ export: 'reports' }));
       const hand = new DatabaseSync(file);
       hand.exec('PRAGMA ignore_check_constraints = ON');
       hand.exec(sql);
@@ -167,10 +167,10 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     };
 
     it('refuses a head of two versions, which could never be replaced', async () => {
-      await using state = await edited('UPDATE heads SET version = 7');
-      await expect(state.log.head('reports')).rejects.toMatchObject({
+      await using state = await edited('UPDATE export_states SET version = 7');
+      await expect(state.log.exportState('reports')).rejects.toMatchObject({
         name: 'PageConflictError',
-        message: expect.stringMatching(/it has two versions.*delete the row of reports from its table heads/),
+        message: expect.stringMatching(/it has two versions.*delete the row of reports from its table export_states/),
       });
     });
 
@@ -238,7 +238,7 @@ describe('a file that is no page log is named, with what to do', () => {
 
   it.each([
     ['a table dropped', 'DROP TABLE pages'],
-    ['a column renamed', 'ALTER TABLE heads RENAME COLUMN seal TO stamp'],
+    ['a column renamed', 'ALTER TABLE export_states RENAME COLUMN checksum TO stamp'],
   ])('one with %s', async (_, sql) => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');

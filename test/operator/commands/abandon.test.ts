@@ -3,7 +3,7 @@
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
-import { openSqliteNotes } from '../../../lib/local/sqlite/run-notes.ts';
+import { openRunNotes } from '../../../lib/local/sqlite/run-notes.ts';
 import { abandonCommand } from '../../../lib/operator/commands/abandon.ts';
 import { aHead, aPageEntry, aRun } from '../../support/builders.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
@@ -14,9 +14,9 @@ async function answered(answer: string | undefined) {
   const file = `${directory.path}/state.sqlite`;
   const run = aRun({ export: 'daily' });
   const log = createSqlitePageLog(file);
-  await log.replaceHead(aHead({ export: 'daily', active: run, sequence: run.sequence }));
+  await log.replaceState(aHead({ export: 'daily', active: run, sequence: run.sequence }));
   await log.append(aPageEntry({ export: 'daily', run: run.run, page: 1 }));
-  const notes = openSqliteNotes(file);
+  const notes = openRunNotes(file);
   notes.remember({ service: {}, export: { name: 'daily' }, apiKeyEnv: 'KEY' });
   notes.close();
 
@@ -33,7 +33,7 @@ async function answered(answer: string | undefined) {
   const stdout = { write: (text: string) => told.push(text) };
   const world = { env: {}, stdin, stdout, stderr, signal: new AbortController().signal };
   const status = await abandonCommand('daily', { out: directory.path }, [], world);
-  const head = await log.head('daily');
+  const head = await log.exportState('daily');
   log.close();
   return { status, isActive: head?.active !== undefined, said, told: told.join(''), run: run.run };
 }

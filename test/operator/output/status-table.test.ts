@@ -2,8 +2,8 @@
 
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import type { RunOverview } from '../../../lib/core/operations/run-status.ts';
-import type { ExportStatus } from '../../../lib/operator/commands/status.ts';
+import type { RunStatus } from '../../../lib/core/operations/run-status.ts';
+import type { ExportStatusJson } from '../../../lib/operator/commands/status.ts';
 import { fromNow, span } from '../../../lib/operator/output/format.ts';
 import { statusLines, statusValues } from '../../../lib/operator/output/status-table.ts';
 import { paintFor, table } from '../../../lib/operator/output/terminal.ts';
@@ -13,9 +13,9 @@ const terminal = { isTTY: true, write: () => true };
 const now = Date.parse('2026-11-20T16:00:00Z');
 const shown = { now, paint: paintFor(terminal, {}), option: '--stack ReportExporter' };
 
-const aRunOverview = (overrides: Partial<RunOverview> = {}): RunOverview => ({
+const aRunOverview = (overrides: Partial<RunStatus> = {}): RunStatus => ({
   export: 'nightly',
-  run: '20261120T020000Z-1f3a5c' as RunOverview['run'],
+  run: '20261120T020000Z-1f3a5c' as RunStatus['run'],
   state: 'completed',
   since: at('2026-11-19T02:00:00Z'),
   startedAt: at('2026-11-20T02:00:00Z'),
@@ -27,10 +27,10 @@ const aRunOverview = (overrides: Partial<RunOverview> = {}): RunOverview => ({
   bytes: 8_400_000,
   folder: 'nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c',
   manifest: 'nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c/manifest.json',
-  lastSetback: null,
+  lastIncident: null,
   ...overrides,
 });
-const aStatus = (overrides: Partial<Extract<ExportStatus, { runs: unknown }>> = {}): ExportStatus => ({
+const aStatus = (overrides: Partial<Extract<ExportStatusJson, { runs: unknown }>> = {}): ExportStatusJson => ({
   export: 'nightly',
   watermark: at('2026-11-20T02:00:00Z'),
   completedAt: at('2026-11-20T02:03:20Z'),
@@ -38,7 +38,7 @@ const aStatus = (overrides: Partial<Extract<ExportStatus, { runs: unknown }>> = 
   runs: [aRunOverview()],
   ...overrides,
 });
-const linesOf = (...statuses: ExportStatus[]) => statusLines(statuses, shown).map(stripVTControlCharacters);
+const linesOf = (...statuses: ExportStatusJson[]) => statusLines(statuses, shown).map(stripVTControlCharacters);
 
 describe('the status on a terminal', () => {
   it('says what matters of an export in one line, and its runs below', () => {
@@ -54,7 +54,7 @@ describe('the status on a terminal', () => {
       state: 'failed',
       completedAt: null,
       reports: null,
-      lastSetback: {
+      lastIncident: {
         kind: 'failed-run',
         at: at('2026-11-20T15:30:00Z'),
         page: 8,
@@ -76,7 +76,7 @@ describe('the status on a terminal', () => {
       state: 'running',
       completedAt: null,
       lastPageAt: at('2026-11-20T15:58:00Z'),
-      lastSetback: { kind: 'wait', at: at('2026-11-20T15:58:30Z'), page: 9, seconds: 600 },
+      lastIncident: { kind: 'wait', at: at('2026-11-20T15:58:30Z'), page: 9, seconds: 600 },
     });
     expect(linesOf(aStatus({ runs: [running] })).slice(3)).toEqual([
       '  last page 2 min ago',
@@ -108,7 +108,7 @@ describe('the status for a shell', () => {
   it('has as many fields in each line as in its heading, whatever an error holds', () => {
     const failed = aRunOverview({
       state: 'failed',
-      lastSetback: { kind: 'failed-run', at: at('2026-11-20T15:30:00Z'), page: 1, error: 'X', message: 'a\tb\nc' },
+      lastIncident: { kind: 'failed-run', at: at('2026-11-20T15:30:00Z'), page: 1, error: 'X', message: 'a\tb\nc' },
     });
     const unreadable = { export: 'weekly', error: { name: 'PageConflictError', message: 'a\tb' } };
     const lines = statusValues([aStatus({ runs: [failed] }), aStatus({ runs: [] }), unreadable], now);

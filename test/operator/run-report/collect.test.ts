@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Setback } from '../../../lib/core/operations/deployment.ts';
+import type { Incident } from '../../../lib/core/operations/deployment.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import { runReportHtml } from '../../../lib/operator/run-report/page.ts';
 import { at } from '../../support/builders.ts';
@@ -13,7 +13,7 @@ describe('the data of a report', () => {
     const { points, pagesPerPoint, time, totals } = await reportOn({
       run,
       entries: walk(run, { pages: 2_000, ...times }),
-      setbacks: [],
+      incidents: [],
     });
     expect(pagesPerPoint).toBe(1);
     expect(points).toHaveLength(2_000);
@@ -32,7 +32,7 @@ describe('the data of a report', () => {
   it('stays as large as it is for a run of a hundred times as many pages, and leaves none out', async () => {
     const pages = 200_001;
     const bytes = (page: number) => 1_000 + (page % 977);
-    const data = await reportOn({ run, entries: walk(run, { pages, bytes }), setbacks: [] });
+    const data = await reportOn({ run, entries: walk(run, { pages, bytes }), incidents: [] });
     expect(data.points.length).toBeLessThanOrEqual(2_000);
     expect(data.points.reduce((sum, point) => sum + point.pages, 0)).toBe(pages);
     expect(data.points.reduce((sum, point) => sum + point.bytes.sum, 0)).toBe(data.totals.bytes);
@@ -43,7 +43,7 @@ describe('the data of a report', () => {
 
   it('names median, p95 and the slowest page, to the millisecond or to a thousandth', async () => {
     const latencyMs = (page: number) => (page === 77 ? 61_234 : page);
-    const { latency } = await reportOn({ run, entries: walk(run, { pages: 100, latencyMs }), setbacks: [] });
+    const { latency } = await reportOn({ run, entries: walk(run, { pages: 100, latencyMs }), incidents: [] });
     // Page 77 aside, the ranks are those of 1 to 100.
     expect(latency).toEqual({ median: 50, p95: 96, max: 61_234, slowestPage: 77 });
   });
@@ -56,7 +56,7 @@ describe('the data of a report', () => {
 
   it('takes no time for less than nothing, where the clocks of two machines differ', async () => {
     const entries = walk(run, { pages: 3, beforeMs: () => -5_000, transferMs: () => -40 });
-    const { points } = await reportOn({ run, entries, setbacks: [] });
+    const { points } = await reportOn({ run, entries, incidents: [] });
     expect(points.map(({ before, transfer }) => [before?.min, transfer?.min])).toEqual([
       [0, 0],
       [0, 0],
@@ -66,14 +66,14 @@ describe('the data of a report', () => {
 
   it('takes the totals of the run where the log has forgotten it', async () => {
     const totals = { pages: 9, reports: 812, bytes: 64_000 };
-    const data = await reportOn({ run: { ...run, totals }, entries: [], setbacks: [] });
+    const data = await reportOn({ run: { ...run, totals }, entries: [], incidents: [] });
     expect(data).toMatchObject({ totals, points: [], firstPage: null, lastPage: null });
   });
 
   it.each([
     ['a completed run, when it completed', eventfulRun(), eventfulRun().run.completedAt],
     ['one under way, now', begunRun(), at('2026-11-20T02:00:04Z')],
-    ['a failed one, with its failure', failedRun(), failedRun().setbacks.at(-1)?.at],
+    ['a failed one, with its failure', failedRun(), failedRun().incidents.at(-1)?.at],
   ])('ends with %s', async (_, example, endedAt) => {
     expect((await reportOn(example)).endedAt).toBe(endedAt);
   });
@@ -86,10 +86,10 @@ describe('the data of a report', () => {
     expect((await reportOn({ ...example, run: { ...example.run, state: 'completed' } })).failure).toBeNull();
   });
 
-  it('keeps the oldest and the newest of very many setbacks, and counts every one', async () => {
-    const setbacks = Array.from(
+  it('keeps the oldest and the newest of very many incidents, and counts every one', async () => {
+    const incidents = Array.from(
       { length: 10_000 },
-      (_, index): Setback => ({
+      (_, index): Incident => ({
         kind: 'failed-attempt',
         at: instantOf(epochMsOf(run.startedAt) + index * 1_000),
         page: index,
@@ -97,7 +97,7 @@ describe('the data of a report', () => {
         message: 'm'.repeat(5_000),
       }),
     );
-    const { oldest, leftOut, newest, groups, marks } = (await reportOn({ run, entries: [], setbacks })).setbacks;
+    const { oldest, leftOut, newest, groups, marks } = (await reportOn({ run, entries: [], incidents })).incidents;
     expect([oldest.length, leftOut, newest.length]).toEqual([100, 9_800, 100]);
     expect(newest.at(-1)?.page).toBe(9_999);
     expect(groups[0]).toMatchObject({ error: 'ServiceUnavailableError', count: 5_000 });

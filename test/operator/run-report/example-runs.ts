@@ -1,7 +1,7 @@
 /** Runs of every kind, as a page log and a history would tell them, for the tests of the report and for its pictures. */
 
 import { asRunId, type PageEntry } from '../../../lib/core/model.ts';
-import type { InstalledExport, Setback } from '../../../lib/core/operations/deployment.ts';
+import type { DeployedExport, Incident } from '../../../lib/core/operations/deployment.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import { collectRunReport } from '../../../lib/operator/run-report/collect.ts';
 import type { ReportedRun, ReportOccasion } from '../../../lib/operator/run-report/data.ts';
@@ -11,7 +11,7 @@ import { aPageEntry, at } from '../../support/builders.ts';
 export interface ExampleRun {
   readonly run: ReportedRun;
   readonly entries: Iterable<PageEntry>;
-  readonly setbacks: readonly Setback[];
+  readonly incidents: readonly Incident[];
   readonly occasion?: Partial<ReportOccasion>;
 }
 
@@ -38,7 +38,7 @@ export function aReportedRun(overrides: Partial<ReportedRun> = {}): ReportedRun 
 }
 
 /** The report on `example`, collected as from a real export. */
-export async function reportOn({ run, entries, setbacks, occasion }: ExampleRun) {
+export async function reportOn({ run, entries, incidents, occasion }: ExampleRun) {
   const installed = {
     log: {
       async *entries() {
@@ -46,10 +46,10 @@ export async function reportOn({ run, entries, setbacks, occasion }: ExampleRun)
       },
     },
     store: { locate: (key: string) => `exports/${key}` },
-    async *setbacks() {
-      yield* setbacks;
+    async *incidents() {
+      yield* incidents;
     },
-  } as unknown as Pick<InstalledExport, 'log' | 'store' | 'setbacks'>;
+  } as unknown as Pick<DeployedExport, 'log' | 'store' | 'incidents'>;
   return await collectRunReport(installed, run, {
     place: 'directory ./exports',
     option: '--out ./exports',
@@ -79,8 +79,8 @@ export function* walk(run: ReportedRun, options: WalkOptions): Generator<PageEnt
   const any = aPageEntry({ export: run.export, run: run.run, sha256: '', cursor: null, nextCursor: null });
   for (let page = 1; page <= pages; page += 1) {
     const latency = Math.round(latencyMs(page));
-    const askedAt = clock + Math.round(beforeMs(page));
-    clock = askedAt + latency + Math.round(transferMs(page));
+    const requestedAt = clock + Math.round(beforeMs(page));
+    clock = requestedAt + latency + Math.round(transferMs(page));
     const held = reports(page);
     totals.bytes += bytes(page);
     totals.reports = held === null || totals.reports === null ? null : totals.reports + held;
@@ -91,7 +91,7 @@ export function* walk(run: ReportedRun, options: WalkOptions): Generator<PageEnt
       bytes: bytes(page),
       reports: held,
       loggedAt: instantOf(clock),
-      timing: isAdopted(page) ? null : { askedAt: instantOf(askedAt), latencyMs: latency },
+      timing: isAdopted(page) ? null : { requestedAt: instantOf(requestedAt), latencyMs: latency },
       totals: { ...totals },
     };
   }
@@ -112,7 +112,7 @@ export function eventfulRun(): ExampleRun {
   const begun = aReportedRun();
   const entries = [...walk(begun, options)];
   const loggedAt = (page: number) => epochMsOf(entries[page - 1]?.loggedAt ?? begun.startedAt);
-  const setbacks: Setback[] = [
+  const incidents: Incident[] = [
     { kind: 'wait', at: instantOf(loggedAt(37) + 310), page: 38, seconds: 45 },
     {
       kind: 'failed-attempt',
@@ -130,26 +130,26 @@ export function eventfulRun(): ExampleRun {
     },
   ];
   const completedAt = instantOf(loggedAt(124) + 640);
-  return { run: { ...begun, completedAt }, entries, setbacks };
+  return { run: { ...begun, completedAt }, entries, incidents };
 }
 
 /** One page, at once. */
 export function shortRun(): ExampleRun {
   const begun = aReportedRun({ completedAt: at('2026-11-20T02:00:00.912Z') });
   const entries = [...walk(begun, { pages: 1, bytes: () => 1_312, reports: () => 2 })];
-  return { run: begun, entries, setbacks: [] };
+  return { run: begun, entries, incidents: [] };
 }
 
 /** Only just begun: nothing is logged. */
 export function begunRun(): ExampleRun {
   const run = aReportedRun({ state: 'running', completedAt: null, manifest: null, watermark: null });
-  return { run, entries: [], setbacks: [], occasion: { madeAt: at('2026-11-20T02:00:04Z') } };
+  return { run, entries: [], incidents: [], occasion: { madeAt: at('2026-11-20T02:00:04Z') } };
 }
 
 /** Every page was found in the store, and logged by somebody else. */
 export function adoptedRun(): ExampleRun {
   const begun = aReportedRun();
-  return { run: begun, entries: walk(begun, { pages: 14, isAdopted: () => true }), setbacks: [] };
+  return { run: begun, entries: walk(begun, { pages: 14, isAdopted: () => true }), incidents: [] };
 }
 
 /** In a format whose reports cannot be counted, under way, with two pages adopted. */
@@ -172,7 +172,7 @@ export function uncountedRun(): ExampleRun {
     reports: () => null,
     isAdopted: (page) => page === 12 || page === 13,
   };
-  return { run, entries: walk(run, options), setbacks: [], occasion: { madeAt: at('2026-11-20T02:02:20Z') } };
+  return { run, entries: walk(run, options), incidents: [], occasion: { madeAt: at('2026-11-20T02:02:20Z') } };
 }
 
 /** Failed, resumed hours later, and failed again. */
@@ -188,7 +188,7 @@ export function failedRun(): ExampleRun {
   };
   const entries = [...walk(run, options)];
   const loggedAt = (page: number) => epochMsOf(entries[page - 1]?.loggedAt ?? run.startedAt);
-  const attempts = (page: number, count: number, error: string, message: string): Setback[] =>
+  const attempts = (page: number, count: number, error: string, message: string): Incident[] =>
     Array.from({ length: count }, (_, index) => ({
       kind: 'failed-attempt',
       at: instantOf(loggedAt(page - 1) + 30_000 * 2 ** Math.min(6, index)),
@@ -198,7 +198,7 @@ export function failedRun(): ExampleRun {
     }));
   const unavailable = 'Report service answered 502 Bad Gateway';
   const malformed = 'Report service sent XML that is not well-formed (line 812: unexpected end of tag)';
-  const setbacks: Setback[] = [
+  const incidents: Incident[] = [
     ...attempts(42, 7, 'ServiceUnavailableError', unavailable),
     {
       kind: 'failed-run',
@@ -216,10 +216,10 @@ export function failedRun(): ExampleRun {
       message: `${malformed} for page 62 of run ${run.run}. Show the message to the service's operators; the next start goes on with this page`,
     },
   ];
-  return { run, entries, setbacks };
+  return { run, entries, incidents };
 }
 
-/** Too long for every page to be a point, over a day, with many setbacks. */
+/** Too long for every page to be a point, over a day, with many incidents. */
 export function longRun(pages = 50_000): ExampleRun {
   const dice = diceFor('report', 'a long run');
   const run = aReportedRun({
@@ -238,7 +238,7 @@ export function longRun(pages = 50_000): ExampleRun {
     bytes: (page) => Math.round((65_000 + 9_000 * dice.roll()) * (page > pages / 2 ? 1.3 : 1)),
     reports: () => 90 + dice.below(11),
   };
-  const setbacks = Array.from({ length: 400 }, (_, index): Setback => {
+  const incidents = Array.from({ length: 400 }, (_, index): Incident => {
     const time = instantOf(epochMsOf(run.startedAt) + index * (pages / 400) * 900);
     return index % 16 === 0
       ? { kind: 'wait', at: time, page: index, seconds: 600 }
@@ -250,5 +250,5 @@ export function longRun(pages = 50_000): ExampleRun {
           message: 'Report service answered 429 Too Many Requests; it will be retried',
         };
   });
-  return { run, entries: walk(run, options), setbacks };
+  return { run, entries: walk(run, options), incidents };
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { fc, it } from '@fast-check/vitest';
 import { expect } from 'vitest';
 import type { JsonObject } from '../../../lib/core/model.ts';
-import type { Setback } from '../../../lib/core/operations/deployment.ts';
+import type { Incident } from '../../../lib/core/operations/deployment.ts';
 import { runReportHtml } from '../../../lib/operator/run-report/page.ts';
 import { at } from '../../support/builders.ts';
 import { aReportedRun, type ExampleRun, reportOn, walk } from './example-runs.ts';
@@ -21,7 +21,7 @@ it.prop([hostile(), hostile(), hostile()])('takes whatever comes from outside fo
 
 /** Every place in the report that shows what comes from outside. */
 function exampleWith(name: string, words: string, place: string): ExampleRun {
-  const setbacks: Setback[] = [
+  const incidents: Incident[] = [
     { kind: 'failed-attempt', at: at('2026-11-20T02:00:01Z'), page: 2, error: name, message: words },
     { kind: 'failed-run', at: at('2026-11-20T02:00:09Z'), page: 3, error: words, message: name },
   ];
@@ -36,7 +36,7 @@ function exampleWith(name: string, words: string, place: string): ExampleRun {
     container: name,
   });
   const entries = [...walk(run, { pages: 3, bytes: (page) => page * 100 })].map((entry) => ({ ...entry, key: place }));
-  return { run, entries, setbacks, occasion: { place, option: words } };
+  return { run, entries, incidents, occasion: { place, option: words } };
 }
 
 /** The file's elements and attributes' names, and all that runs and styles in it. */

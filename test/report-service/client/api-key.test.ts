@@ -1,10 +1,10 @@
 /** Which key a request carries, and when the client looks for a newer one (contract, section 5). */
 
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as loop } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { type ApiKeySource, fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { rawAnswer, startRawServer, twoReports } from '../../support/raw-server.ts';
-import { clientFor, expectNoKey, failureOf, pageRequest, patiently, readPage } from '../../support/service-client.ts';
+import { backoff, clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service-client.ts';
 
 /** A key that was renewed at its origin after we had looked: `old` until somebody asks again. */
 function renewedKey(old: string, renewed: string): ApiKeySource & { refreshed: number } {
@@ -68,7 +68,7 @@ describe('a key the service refuses', () => {
     await using server = await startRawServer(unfinishedRefusal, rawAnswer({ headers: { connection: 'close' } }));
     await using client = clientFor(server, { apiKey: renewedKey('a', 'b') });
     await readPage(client.fetchPage(pageRequest()));
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 });
 
@@ -81,7 +81,7 @@ describe('a source of keys', () => {
     await expect(first.fetchPage(pageRequest())).rejects.toBe(mishap);
     await using second = clientFor(server, { apiKey: { get, refresh: () => Promise.reject(mishap) } });
     await expect(second.fetchPage(pageRequest())).rejects.toBe(mishap);
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 
   it('that never answers is waited for no longer than the total time', async () => {
@@ -99,7 +99,7 @@ describe('a source of keys', () => {
     await using client = clientFor(server, { apiKey: { get, refresh: get } });
     for (let page = 1; page <= 3; page += 1) {
       await readPage(client.fetchPage(pageRequest()));
-      await turn();
+      await loop();
     }
     expect(server.requests.map(({ headers }) => headers['X-SERVICE-API-KEY'])).toEqual(['one', 'two', 'three']);
   });

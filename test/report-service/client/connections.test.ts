@@ -1,7 +1,7 @@
 /** What the client sets up with the service, and how long it keeps it. */
 
 import type { RequestListener } from 'node:http';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as loop } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -28,11 +28,11 @@ describe('an idle connection', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     await using client = clientFor(server);
     await readPage(client.fetchPage(pageRequest()));
-    await turn();
+    await loop();
     vi.advanceTimersByTime(keptMs);
     await readPage(client.fetchPage(pageRequest()));
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1]);
-    await turn();
+    await loop();
     vi.advanceTimersByTime(keptMs + moreMs);
     await expect.poll(() => server.open).toBe(0);
   });
@@ -56,9 +56,9 @@ describe('a connection that is made anew', () => {
     await using client = clientFor(server);
     for (let pages = 0; pages < 4; pages += 1) {
       await readPage(client.fetchPage(pageRequest()));
-      await turn();
+      await loop();
       collectGarbage();
-      await turn();
+      await loop();
     }
     expect(server.resumed).toEqual([false, true, true, true]);
   });

@@ -13,13 +13,13 @@ import { tooDeep } from '../../support/hostile-bodies.ts';
 import { type RawServer, rawAnswer, startRawServer } from '../../support/raw-server.ts';
 import { type Reading, readAnswer } from '../../support/reading-answers.ts';
 import { searchForSecrets } from '../../support/secret-search.ts';
-import { aCursor, clientFor, pageRequest, patiently } from '../../support/service-client.ts';
+import { aCursor, backoff, clientFor, pageRequest } from '../../support/service-client.ts';
 import { aVirtualClock } from '../../support/virtual-clock.ts';
 
 const keys = { old: 'S3cr3t/key+with="odd"&<chars>  \\%42', renewed: 'an0ther-key/of=the same' };
 const maxPageBytes = 64 * 1024;
 /** No message is longer, whatever the service says. */
-const longestMessage = 1_000;
+const maxMessageLength = 1_000;
 
 const marker = '<reports><the-next-page/></reports>';
 let current: HostileAnswer;
@@ -81,7 +81,8 @@ async function meet(answer: HostileAnswer, reading: Reading, isXml: boolean) {
     void first.then(() => {
       settled = true;
     });
-    for (let turns = 0; turns < 10 && !settled; turns += 1) await new Promise((resolve) => setTimeout(resolve, 2));
+    for (let iterations = 0; iterations < 10 && !settled; iterations += 1)
+      await new Promise((resolve) => setTimeout(resolve, 2));
     await clock.pass(totalTimeoutMs);
   }
   const outcome = await first;
@@ -140,7 +141,7 @@ function expectTyped(error: unknown): asserts error is ExportError {
   const { name, message } = error as ExportError;
   expect(errorNames).toContain(name);
   expect(message.length).toBeGreaterThan(10);
-  expect(message.length).toBeLessThanOrEqual(longestMessage);
+  expect(message.length).toBeLessThanOrEqual(maxMessageLength);
   expect(message).toMatch(/^[^\p{C}\p{Zl}\p{Zp}]+$/u);
   expect(searchForSecrets({ error }, keys)).toEqual([]);
 }
@@ -183,7 +184,7 @@ describe('whatever a service answers', () => {
   );
 
   it('leaves no connection behind, and nothing that nobody handles', async () => {
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
     expect(stray).toEqual([]);
   });
 

@@ -9,10 +9,10 @@ import type { FetchedPage } from '../../../lib/core/ports.ts';
 import { chunk, rawAnswer, startRawServer } from '../../support/raw-server.ts';
 import {
   aCursor,
+  backoff,
   clientFor,
   failureOf,
   pageRequest,
-  patiently,
   readPage,
   trickyApiKey,
 } from '../../support/service-client.ts';
@@ -52,7 +52,7 @@ describe('a gzip bomb', () => {
       name: 'ContractError',
       message: expect.stringContaining('encoded as "gzip"'),
     });
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
     expect(server.requests[0]?.headers['accept-encoding']).toBe('identity');
     // What lay in the buffers on the way. Inflated, it would have been a thousand times as much.
     expect(flood.sent).toBeLessThan(16 * mebibyte);
@@ -134,7 +134,7 @@ describe('headers without end', () => {
       name: 'ContractError',
       message: expect.stringContaining('more than 16384 bytes of headers'),
     });
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 });
 
@@ -151,13 +151,13 @@ describe('an answer without end', () => {
     const clock = aVirtualClock();
     await using client = clientFor(server, { clock, limits: { totalTimeoutMs } });
     const failing = failureOf(readPage(client.fetchPage(pageRequest())));
-    await expect.poll(() => flood.sent, patiently).toBeGreaterThan(4 * mebibyte);
+    await expect.poll(() => flood.sent, backoff).toBeGreaterThan(4 * mebibyte);
     await clock.pass(totalTimeoutMs);
     expect(await failing).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('240000 ms in all'),
     });
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
     expect(clock.sleepers()).toBe(0);
   });
 
@@ -169,7 +169,7 @@ describe('an answer without end', () => {
       name: 'ContractError',
       message: expect.stringContaining('100000 bytes a page may have'),
     });
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 });
 
@@ -208,7 +208,7 @@ describe('a drip feed of a byte a second', () => {
     const failing = failureOf(readPage(client.fetchPage(pageRequest()))).then((error) => {
       failed = error;
     });
-    await expect.poll(() => socket, patiently).toBeDefined();
+    await expect.poll(() => socket, backoff).toBeDefined();
     // Whatever was sent before the first second has arrived.
     await pause(20);
     const sleepers = clock.sleepers();
@@ -219,7 +219,7 @@ describe('a drip feed of a byte a second', () => {
       // Whom the clock has woken tears a stream down, which takes some turns of the loop.
       if (clock.sleepers() < sleepers) await failing;
     }
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
     return { error: failed, seconds };
   }
 });
@@ -265,7 +265,7 @@ describe('an answer out of turn', () => {
     });
     await using client = clientFor(server);
     expect(await readPage(client.fetchPage(pageRequest()))).toContain('n="1"');
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
     expect(await readPage(client.fetchPage(pageRequest({ cursor: aCursor })))).toContain('n="2"');
   });
 
@@ -288,11 +288,11 @@ describe('a service that takes the connection and says nothing', () => {
     await using client = clientFor(server, { clock, limits: { totalTimeoutMs: 240_000 } });
     const fetching: Promise<FetchedPage> = client.fetchPage(pageRequest());
     const failing = failureOf(fetching);
-    await expect.poll(() => server.requests.length, patiently).toBe(1);
+    await expect.poll(() => server.requests.length, backoff).toBe(1);
     await clock.pass(239_999);
     expect(server.open).toBe(1);
     await clock.pass(1);
     expect(await failing).toMatchObject({ name: 'ServiceUnavailableError' });
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 });

@@ -1,6 +1,6 @@
 /** What the client puts on the wire (contract, sections 2.1, 2.2, 4.1 and 5). */
 
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as loop } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
@@ -51,7 +51,7 @@ describe('the request', () => {
     for (let page = 1; page <= 5; page += 1) {
       await readPage(client.fetchPage(pageRequest()));
       // undici frees a connection one turn after its body; a run stores the page in between.
-      await turn();
+      await loop();
     }
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1, 1, 1, 1]);
   });

@@ -8,10 +8,10 @@ import { describe, expect, it } from 'vitest';
 import { chunk, rawAnswer, startRawServer, twoReports } from '../../support/raw-server.ts';
 import {
   aCursor,
+  backoff,
   clientFor,
   failureOf,
   pageRequest,
-  patiently,
   readPage,
   trickyApiKey,
 } from '../../support/service-client.ts';
@@ -192,7 +192,7 @@ describe('a body that is no page', () => {
     await using client = clientFor(server, { limits: { maxPageBytes: 100_000 } });
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('100000 bytes') });
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 
   it('may be just as large as the cap', async () => {
@@ -211,7 +211,7 @@ describe('a service that is slow', () => {
       name: 'ServiceUnavailableError',
       message: 'Report service sent no answer within 50 ms for page 1 of run R: it is tried again for a while',
     });
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 
   it('between two chunks is given up', async () => {
@@ -238,7 +238,7 @@ describe('a service that is slow', () => {
       name: 'ServiceUnavailableError',
       message: expect.stringMatching(/took longer than 500 ms in all after \d+ bytes of page 1/),
     });
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 
   it('to greet is given up: by the connect timeout, or by the total time if that is shorter', async () => {
@@ -341,7 +341,7 @@ describe('an interruption', () => {
     await using client = clientFor({ url: server.url.replace('http:', scheme) });
     const interruption = new AbortController();
     const fetching = client.fetchPage(pageRequest(), interruption.signal);
-    await expect.poll(() => server.open, patiently).toBe(1);
+    await expect.poll(() => server.open, backoff).toBe(1);
     interruption.abort();
     await expect(fetching).rejects.toBe(interruption.signal.reason);
     expect(interruption.signal.reason).toMatchObject({ name: 'AbortError' });
@@ -356,7 +356,7 @@ describe('an interruption', () => {
       for await (const _ of body) interruption.abort('Ctrl-C');
     })();
     await expect(reading).rejects.toBe('Ctrl-C');
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 
   it('while an error page comes in is passed on as it is', async () => {
@@ -364,7 +364,7 @@ describe('an interruption', () => {
     await using client = clientFor(server);
     const interruption = new AbortController();
     const fetching = client.fetchPage(pageRequest(), interruption.signal);
-    await expect.poll(() => server.requests.length, patiently).toBe(1);
+    await expect.poll(() => server.requests.length, backoff).toBe(1);
     interruption.abort('Ctrl-C');
     await expect(fetching).rejects.toBe('Ctrl-C');
   });
@@ -376,7 +376,7 @@ describe('an interruption', () => {
     await readPage(client.fetchPage(pageRequest(), signal));
     await failureOf(client.fetchPage(pageRequest(), signal));
     await (await client.fetchPage(pageRequest(), signal)).body[Symbol.asyncIterator]().return?.();
-    await expect.poll(() => getEventListeners(signal, 'abort'), patiently).toEqual([]);
+    await expect.poll(() => getEventListeners(signal, 'abort'), backoff).toEqual([]);
   });
 });
 
@@ -386,7 +386,7 @@ describe('a reader that stops early', () => {
     await using client = clientFor(server);
     const { body } = await client.fetchPage(pageRequest());
     for await (const piece of body) if (piece.length > 0) break;
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 
   it('by an error of its own gets that error, and leaves no connection behind', async () => {
@@ -397,7 +397,7 @@ describe('a reader that stops early', () => {
       for await (const _ of body) throw new Error('disk full');
     };
     await expect(store()).rejects.toThrow('disk full');
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 
   it('before it began leaves no connection behind', async () => {
@@ -405,14 +405,14 @@ describe('a reader that stops early', () => {
     await using client = clientFor(server);
     const { body } = await client.fetchPage(pageRequest());
     await body[Symbol.asyncIterator]().return?.();
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 
   it('without a word keeps its connection only for the total time', async () => {
     await using server = await startRawServer(opened);
     await using client = clientFor(server, { limits: { totalTimeoutMs: 50 } });
     const page = await client.fetchPage(pageRequest());
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
     expect(await failureOf(readPage(page))).toMatchObject({ name: 'ServiceUnavailableError' });
   });
 
@@ -433,6 +433,6 @@ describe('a client that is closed', () => {
     const [failure] = await Promise.all([readPage(page).catch((error: unknown) => error), client.close()]);
     expect(failure).toMatchObject({ code: 'UND_ERR_DESTROYED' });
     await expect(client.fetchPage(pageRequest())).rejects.toMatchObject({ code: 'UND_ERR_DESTROYED' });
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 });

@@ -1,16 +1,16 @@
 /** What the client makes of an answer's status and headers (contract, sections 2.3 and 7; design, "Errors"). */
 
 import { once } from 'node:events';
-import { setTimeout as pause, setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as loop, setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { chunk, rawAnswer, startRawServer } from '../../support/raw-server.ts';
 import {
   aCursor,
+  backoff,
   clientFor,
   failureOf,
   pageRequest,
-  patiently,
   readPage,
   trickyApiKey,
 } from '../../support/service-client.ts';
@@ -200,7 +200,7 @@ describe('an answer in a form nobody asked for', () => {
     await using client = clientFor(server, { limits: { maxPageBytes: 100 } });
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('100 bytes') });
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 });
 
@@ -322,7 +322,7 @@ describe('an error message', () => {
     await using client = clientFor(server);
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error.message).toContain('answered 500');
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 });
 
@@ -434,7 +434,7 @@ describe('after an error', () => {
     await using server = await startRawServer(rawAnswer({ status: 503, body: 'short' }), rawAnswer());
     await using client = clientFor(server);
     await failureOf(client.fetchPage(pageRequest()));
-    await turn();
+    await loop();
     await readPage(client.fetchPage(pageRequest()));
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1]);
   });
@@ -444,7 +444,7 @@ describe('after an error', () => {
     await using server = await startRawServer(start);
     await using client = clientFor(server);
     await failureOf(client.fetchPage(pageRequest()));
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 
   it('with a good status but wrong headers its connection is closed', async () => {
@@ -453,6 +453,6 @@ describe('after an error', () => {
     );
     await using client = clientFor(server);
     await failureOf(client.fetchPage(pageRequest()));
-    await expect.poll(() => server.open, patiently).toBe(0);
+    await expect.poll(() => server.open, backoff).toBe(0);
   });
 });

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { describe, expect, it, vi } from 'vitest';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { failure } from '../../../lib/report-service/client/errors.ts';
-import { holdsKey, longestTrace, presentable, redact } from '../../../lib/report-service/redaction/redact.ts';
+import { holdsKey, maxTraceLength, presentable, redact } from '../../../lib/report-service/redaction/redact.ts';
 import { rawAnswer, startRawServer } from '../../support/raw-server.ts';
 import { clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service-client.ts';
 
@@ -55,7 +55,7 @@ describe.each(sizes)('a key of %i characters', (size) => {
       expect({ name, isShort: left.length < 30 }).toEqual({ name, isShort: true });
       expect(left).toContain('[redacted]');
       expect(holdsKey(`1588888888888,${write(key)}`, [key])).toBe(true);
-      expect(write(key).length).toBeLessThanOrEqual(longestTrace([key]));
+      expect(write(key).length).toBeLessThanOrEqual(maxTraceLength([key]));
     }
     expect(holdsKey(`1588888888888,${key.slice(0, -1)}`, [key])).toBe(false);
     expect(redact(`<${key}>, <${key}>`, [key])).toBe('<[redacted]>, <[redacted]>');

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { failure } from '../../../lib/report-service/client/errors.ts';
-import { longestTrace, redact } from '../../../lib/report-service/redaction/redact.ts';
+import { maxTraceLength, redact } from '../../../lib/report-service/redaction/redact.ts';
 import { expectNoKey, trickyApiKey } from '../../support/service-client.ts';
 
 const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index));
@@ -37,7 +37,7 @@ describe('redact', () => {
         ).join('');
         // Behind a backslash of its own, a key's x or u may be its escape's as well: then its number is left, and no more.
         expect(redact(`<${written}>`, [key])).toMatch(/^<\[redacted\](?:[0-9a-f]{2,4})?>$/);
-        expect(written.length).toBeLessThanOrEqual(longestTrace([key]));
+        expect(written.length).toBeLessThanOrEqual(maxTraceLength([key]));
       }),
     );
   });

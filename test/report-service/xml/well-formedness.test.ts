@@ -369,8 +369,8 @@ describe('content', () => {
         const documents = given.map(([content, seeds]) => cut(Buffer.from(`<r><a>${content}</a></r>`), seeds));
         const alone = documents.map((pieces) => checked(...pieces));
         const checks = documents.map(() => createXmlCheck());
-        for (let turn = 0; turn < 4; turn += 1) {
-          for (const [index, check] of checks.entries()) check.push(documents[index]?.[turn] ?? Buffer.of());
+        for (let loop = 0; loop < 4; loop += 1) {
+          for (const [index, check] of checks.entries()) check.push(documents[index]?.[loop] ?? Buffer.of());
         }
         expect(checks.map((check) => ({ problem: check.end(), reports: check.reports }))).toEqual(alone);
       }),

@@ -32,8 +32,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
-        find: '{ Item: headItem(head, token), ...condition }',
-        replace: '{ Item: headItem(head, token), ...(condition && {}) }',
+        find: '{ Item: stateItem(head, token), ...condition }',
+        replace: '{ Item: stateItem(head, token), ...(condition && {}) }',
       },
     ],
   },
@@ -46,17 +46,17 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/s3/page-store.ts',
-        find: `        const { ours, ...standing } = await createObject(
+        find: `        const { ours, ...existing } = await createObject(
           objectAt(key),
           body,
           {
             contentType: asHeader(`,
         replace: `        const early = { ContentLength: bytes, Metadata: metadataOf({ key, run, page, bytes, sha256, reports: fetched.reports(), cursor, nextCursor, serviceTime }) };
         if (bytes > 0) {
-          void surroundings.sleep(50).then(() => createObject(objectAt(key), body, { contentType: 'text/xml', metadata: early.Metadata }, surroundings)).catch(() => {});
+          void runtime.sleep(50).then(() => createObject(objectAt(key), body, { contentType: 'text/xml', metadata: early.Metadata }, runtime)).catch(() => {});
           return { stored: true, page: readPage(key, early) };
         }
-        const { ours, ...standing } = await createObject(
+        const { ours, ...existing } = await createObject(
           objectAt(key),
           body,
           {
@@ -69,8 +69,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/s3/objects.ts',
-        find: 'return { ...standing, ours: standing.Metadata?.attempt === attempt };',
-        replace: 'return { ETag: standing.ETag, ours: true, Metadata, ContentLength: body.bytes };',
+        find: 'return { ...existing, ours: existing.Metadata?.attempt === attempt };',
+        replace: 'return { ETag: existing.ETag, ours: true, Metadata, ContentLength: body.bytes };',
       },
     ],
   },
@@ -141,7 +141,7 @@ export const mutants: readonly Mutant[] = [
       {
         file: 'lib/core/steps/export-page.ts',
         find: '    throw error;\n  }\n}',
-        replace: "    return { next: 'finish', ...turn };\n  }\n}",
+        replace: "    return { next: 'finish', ...loop };\n  }\n}",
       },
     ],
   },
@@ -191,14 +191,14 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n',
+        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n',
         replace: '',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  return changeHead(log, name,',
+        find: '  return updateState(log, name,',
         replace:
-          '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n  return changeHead(log, name,',
+          '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n  return updateState(log, name,',
       },
     ],
   },
@@ -207,19 +207,19 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n',
+        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n',
         replace: '',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  return changeHead(log, name,',
-        replace: '  const told = await changeHead(log, name,',
+        find: '  return updateState(log, name,',
+        replace: '  const told = await updateState(log, name,',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
         find: 'result: done };\n  });\n}',
         replace:
-          'result: done };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(needs, run)));\n  return told;\n}',
+          'result: done };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n  return told;\n}',
       },
     ],
   },
@@ -228,7 +228,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/s3/latest-pointer.ts',
-        find: "...(standing === undefined ? { IfNoneMatch: '*' } : { IfMatch: standing.etag }),",
+        find: "...(existing === undefined ? { IfNoneMatch: '*' } : { IfMatch: existing.etag }),",
         replace: '',
       },
     ],
@@ -268,8 +268,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: 'if (await needs.executions.isRunning(active.execution)) {',
-        replace: 'if ((await needs.executions.isRunning(active.execution)) && execution === "") {',
+        find: 'if (await deps.executions.isRunning(active.execution)) {',
+        replace: 'if ((await deps.executions.isRunning(active.execution)) && execution === "") {',
       },
     ],
   },
@@ -308,7 +308,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/s3/page-store.ts',
-        find: 'replaceLatest(objectAt(key), latest, hasBegun, surroundings)',
+        find: 'replaceLatest(objectAt(key), latest, hasBegun, runtime)',
         replace: 'Promise.resolve(latest && hasBegun && replaceLatest && undefined)',
       },
     ],
@@ -328,13 +328,13 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/export-page.ts',
-        find: "next.turns >= limits.turnsPerExecution ? 'continue' : 'page'",
-        replace: "next.turns < 0 ? 'continue' : 'page'",
+        find: "next.iterations >= limits.iterationsPerExecution ? 'continue' : 'page'",
+        replace: "next.iterations < 0 ? 'continue' : 'page'",
       },
       {
         file: 'lib/core/steps/export-page.ts',
-        find: 'if (turns >= definition.limits.turnsPerExecution) return',
-        replace: 'if (turns < 0) return',
+        find: 'if (iterations >= definition.limits.iterationsPerExecution) return',
+        replace: 'if (iterations < 0) return',
       },
     ],
   },
@@ -343,8 +343,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/restart-run.ts',
-        find: 'if (run.cursorRestarts >= definition.limits.cursorRestarts) throw error;',
-        replace: 'if (definition.limits.cursorRestarts < 0) throw error;',
+        find: 'if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;',
+        replace: 'if (definition.limits.maxCursorRestarts < 0) throw error;',
       },
     ],
   },
@@ -390,22 +390,22 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a page that is asked for ahead is stored before its turn',
+    name: 'a page that is asked for ahead is stored before its loop',
     edits: [
       {
         file: 'lib/aws/s3/page-store.ts',
-        find: '        await turn;\n',
-        replace: '        void turn;\n',
+        find: '        await loop;\n',
+        replace: '        void loop;\n',
       },
       {
         file: 'lib/core/steps/page-pipeline.ts',
-        find: '  await turnComes;\n  return walk.draft(',
+        find: '  await predecessorStored;\n  return walk.draft(',
         replace: '  return walk.draft(',
       },
     ],
   },
   {
-    name: 'a page that is asked for ahead is logged before its turn',
+    name: 'a page that is asked for ahead is logged before its loop',
     edits: [
       {
         file: 'lib/core/steps/page-pipeline.ts',
