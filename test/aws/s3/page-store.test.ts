@@ -87,10 +87,10 @@ describe('a page that is stored', () => {
     expect(Object.keys(Metadata).sort()).toEqual([
       'attempt',
       'bytes',
+      'checksum',
       'last-page',
       'page',
       'run',
-      'checksum',
       'sha256',
     ]);
     expect(Metadata['last-page']).toBe('true');
