@@ -186,7 +186,7 @@ async function follow(
     if (event.type === 'StateFailed') failure = { error: event.Error, message: String(event.Cause) };
     if (event.type !== 'StateRetried') continue;
     const { attempt, retrier } = event.retry;
-    onRetry?.({ state: event.state.name, ...failure, attempt, attempts: retrier.MaxAttempts ?? 3 });
+    onRetry?.({ state: event.state.name, ...failure, attempt, maxAttempts: retrier.MaxAttempts ?? 3 });
   }
   return { reached, failure };
 }

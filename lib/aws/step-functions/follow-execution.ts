@@ -150,7 +150,7 @@ function createAttemptReporter(
         if (incident.kind !== 'failed-attempt') continue;
         const { error, message } = incident;
         const attempts = attemptsAfter(state, error);
-        if (attempt <= attempts) onRetry({ state, error, message, attempt, attempts });
+        if (attempt <= attempts) onRetry({ state, error, message, attempt, maxAttempts: attempts });
       }
     },
   };

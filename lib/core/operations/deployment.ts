@@ -100,12 +100,16 @@ export interface Watching {
   readonly signal: AbortSignal;
 }
 
+/** A failed attempt that Step Functions, or the interpreter, retries. */
 export interface Retry {
   readonly state: string;
   readonly error: string;
   readonly message: string;
+  /** Which retry comes next, from 1. */
   readonly attempt: number;
-  readonly attempts: number;
+  readonly maxAttempts: number;
+  /** The longest delay before it, where it is still ahead; full jitter picks a random one up to this. */
+  readonly maxDelaySeconds?: number | undefined;
 }
 
 /** How a start, and where it was followed the run, ended. */

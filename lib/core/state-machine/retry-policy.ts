@@ -63,3 +63,14 @@ export const stepRetries: readonly Retrier[] = [
   { ErrorEquals: transientErrors, IntervalSeconds: 5, BackoffRate: 3, MaxAttempts: 2, JitterStrategy: 'FULL' },
   retryAnything,
 ];
+
+/** The entry of {@link stepRetries} that applies to an error of this name. */
+export function findRetrier(error: string): Retrier | undefined {
+  return stepRetries.find(({ ErrorEquals }) => ErrorEquals.includes(error) || ErrorEquals.includes('States.ALL'));
+}
+
+/** The longest delay before retry `attempt`, counted from 1; full jitter picks a random one up to this. */
+export function maxRetryDelaySeconds(retrier: Retrier, attempt: number): number {
+  const { IntervalSeconds = 1, BackoffRate = 2, MaxDelaySeconds = Number.POSITIVE_INFINITY } = retrier;
+  return Math.min(IntervalSeconds * BackoffRate ** (attempt - 1), MaxDelaySeconds);
+}

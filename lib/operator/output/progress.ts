@@ -55,8 +55,9 @@ export function createProgress(stream: Terminal, now: () => number): Progress {
       } else if (text !== '')
         line(dim(event.event === 'run-started' || event.event === 'run-resumed' ? text : `! ${text}`));
     },
-    onRetry({ state, error, message, attempt, attempts }) {
-      line(dim(`! ${state} failed (${error}: ${message}); trying again, attempt ${attempt} of ${attempts}`));
+    onRetry({ state, error, message, attempt, maxAttempts, maxDelaySeconds }) {
+      const retrying = `Retrying${maxDelaySeconds === undefined ? '' : ` within ${maxDelaySeconds} s`} (attempt ${attempt} of ${maxAttempts})`;
+      line(dim(`! ${state} failed. ${retrying}: ${error}: ${message}`));
     },
     end() {
       if (moving) stream.write('\r\x1b[K');
