@@ -165,7 +165,7 @@ export interface CycleState {
 }
 
 /** What is kept with a page's bytes: the page's own facts and where the run goes from it. */
-export interface PageFacts {
+export interface PageMetadata {
   readonly key: string;
   readonly run: RunId;
   readonly page: number;
@@ -183,7 +183,7 @@ export interface PageFacts {
 }
 
 /** A page as the page store holds it. */
-export interface StoredPage extends PageFacts {
+export interface StoredPage extends PageMetadata {
   /** What the store calls this very object, never given to one with other bytes; null where it gives no such name. */
   readonly revision: string | null;
 }

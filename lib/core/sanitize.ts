@@ -4,11 +4,11 @@
  */
 
 /** `text` on one line, without any character that is not seen. */
-export function printable(text: string): string {
+export function toPrintable(text: string): string {
   return text.replace(/[\s\p{Zl}\p{Zp}]+/gu, ' ').replace(/\p{C}/gu, '');
 }
 
 /** The first `most` characters of `text`, or one less where a character that takes two would be cut in half. */
-export function shortened(text: string, most: number): string {
+export function truncate(text: string, most: number): string {
   return text.length <= most ? text : text.slice(0, most).replace(/[\ud800-\udbff]$/, '');
 }

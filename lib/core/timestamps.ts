@@ -29,7 +29,7 @@ const httpDateForms = (() => {
 })();
 
 /** The moment of an HTTP date, or null where it is none: what Date.parse would make of anything else is a guess. */
-export function instantOfHttpDate(value: string): Instant | null {
+export function parseHttpDate(value: string): Instant | null {
   const form = httpDateForms.map((one) => one.exec(value)).find((match) => match !== null);
   if (form === undefined) return null;
   const moment = new Date(value.endsWith(' GMT') ? value : `${value} GMT`);

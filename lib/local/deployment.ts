@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { ExportDefinition } from '../core/model.ts';
-import type { DeployedExport, Deployment, Incident, Watching } from '../core/operations/deployment.ts';
+import type { DeployedExport, Deployment, Incident, StartOptions } from '../core/operations/deployment.ts';
 import type { ExportEvent, RunRef, Runtime } from '../core/ports.ts';
 import { exportDefinition } from '../core/settings/settings.ts';
 import { instantOf } from '../core/timestamps.ts';
@@ -105,7 +105,7 @@ async function startLocally(
   { out, env, runtime }: DirectoryOptions,
   settings: LocalExport,
   startInput: Parameters<DeployedExport['start']>[0],
-  watching: Watching,
+  watching: StartOptions,
   remembered?: LocalExportInput,
 ) {
   const service = localService(settings, env, runtime);
@@ -136,7 +136,7 @@ async function startLocally(
 }
 
 /** Tells `watching`, and notes down what held the run up. */
-function noting(notes: RunNotes, watching: Watching, { now }: Pick<Runtime, 'now'>) {
+function noting(notes: RunNotes, watching: StartOptions, { now }: Pick<Runtime, 'now'>) {
   let place: (RunRef & { readonly page: number }) | undefined;
   const note = (incident: (page: number) => Incident) => {
     try {
@@ -158,7 +158,7 @@ function noting(notes: RunNotes, watching: Watching, { now }: Pick<Runtime, 'now
       }
       watching.emit(event);
     },
-    onRetry(retry: Parameters<Watching['onRetry']>[0]) {
+    onRetry(retry: Parameters<StartOptions['onRetry']>[0]) {
       const { error, message } = retry;
       note((page) => ({ kind: 'failed-attempt', at: at(), page, error, message }));
       watching.onRetry(retry);
@@ -167,9 +167,9 @@ function noting(notes: RunNotes, watching: Watching, { now }: Pick<Runtime, 'now
 }
 
 /** The run and the page that is fetched next, behind `event`. */
-function placeAfter<Place extends RunRef & { readonly page: number }>(
+function placeAfter<RecordStore extends RunRef & { readonly page: number }>(
   event: ExportEvent,
-  before: Place | undefined,
+  before: RecordStore | undefined,
 ): (RunRef & { readonly page: number }) | undefined {
   switch (event.event) {
     case 'run-started':

@@ -3,7 +3,7 @@
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
-import { printable, shortened } from '../core/sanitize.ts';
+import { toPrintable, truncate } from '../core/sanitize.ts';
 import { openDirectory } from '../local/deployment.ts';
 import type { Terminal } from './output/progress.ts';
 import { paintFor } from './output/terminal.ts';
@@ -62,7 +62,7 @@ function interruption(signal: AbortSignal): Promise<never> {
 
 function assertUsable({ out, stack }: PlaceOptions, problems: readonly string[]): void {
   const both = out !== undefined && stack !== undefined ? ['--out, --stack: name one of them'] : [];
-  const found = [...problems.map((problem) => shortened(printable(problem), 200)), ...both];
+  const found = [...problems.map((problem) => truncate(toPrintable(problem), 200)), ...both];
   if (found.length > 0) throw new ExportError('ConfigurationError', found.join('\n'));
 }
 

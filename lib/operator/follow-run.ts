@@ -1,7 +1,7 @@
 /** Starts a run, shows how it gets on, and tells how it ended: to a person, to a program, and by the exit status. */
 
 import { systemRuntime } from '../core/clock.ts';
-import type { RunEnd, Watching } from '../core/operations/deployment.ts';
+import type { RunEnd, StartOptions } from '../core/operations/deployment.ts';
 import type { ExportEvent } from '../core/ports.ts';
 import type { CommandContext } from './context.ts';
 import { exitStatuses } from './context.ts';
@@ -19,7 +19,7 @@ export interface FollowOptions {
 export async function followRun(
   { exportName, follow, json, next }: FollowOptions,
   { stdout, stderr, signal }: CommandContext,
-  start: (watching: Watching) => Promise<RunEnd>,
+  start: (watching: StartOptions) => Promise<RunEnd>,
 ): Promise<number> {
   const { now } = systemRuntime;
   const progress = createProgress(stderr, now);

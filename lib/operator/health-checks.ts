@@ -6,7 +6,7 @@
 import { isExportError } from '../core/errors.ts';
 import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
 import { planRun } from '../core/operations/plan-run.ts';
-import { exportStatus } from '../core/operations/run-status.ts';
+import { readExportStatus } from '../core/operations/run-status.ts';
 import type { Runtime } from '../core/ports.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
@@ -101,7 +101,7 @@ async function store({ store: reader, log, name }: DeployedExport): Promise<Told
 
 async function runs(installed: DeployedExport, { option }: Deployment): Promise<Told[]> {
   try {
-    const [newest] = (await exportStatus(installed, 1)).runs;
+    const [newest] = (await readExportStatus(installed, 1)).runs;
     if (newest === undefined) return [ok('none yet')];
     const { run, state: stateOfRun, lastIncident } = newest;
     const failedForGood = stateOfRun === 'abandoned' && lastIncident?.kind === 'failed-run';

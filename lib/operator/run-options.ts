@@ -3,8 +3,8 @@
 import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import type { StartRequest } from '../core/operations/deployment.ts';
-import { printable, shortened } from '../core/sanitize.ts';
-import { placeOf, problemIn } from '../core/settings/validation-errors.ts';
+import { toPrintable, truncate } from '../core/sanitize.ts';
+import { formatPath, describeProblem } from '../core/settings/validation-errors.ts';
 import { instantSchema } from '../core/timestamps.ts';
 import { problemOfApiKey } from '../local/service.ts';
 import { type LocalExportInput, localExportSchema } from '../local/settings.ts';
@@ -87,8 +87,8 @@ export function readLocalSettings(
     const [, ...inside] = issue.path.map(String);
     const path = issue.path[0] === 'settings' ? inside : issue.path.map(String);
     const option = optionOf[path.slice(0, 2).join('.')] ?? optionOf[path[0] ?? ''] ?? path.join('.');
-    const place = option === '--filter' ? placeOf(issue.path.slice(3)) : '';
-    problems.push(`${option}: ${place}${place === '' ? '' : ' '}${problemIn(issue)}`);
+    const place = option === '--filter' ? formatPath(issue.path.slice(3)) : '';
+    problems.push(`${option}: ${place}${place === '' ? '' : ' '}${describeProblem(issue)}`);
   }
   if (options.baseUrl !== undefined) readApiKey(options.apiKeyEnv, env, problems);
   if (problems.length > 0 || !parsed.success) throw new ExportError('ConfigurationError', problems.join('\n'));
@@ -106,7 +106,7 @@ export function readLocalSettings(
 }
 
 /** What a person has written, as far as they need to see it to know it again. */
-const presentable = (words: string): string => shortened(printable(words), 200);
+const presentable = (words: string): string => truncate(toPrintable(words), 200);
 
 const numberOf = (text: string | undefined) => (text === undefined ? undefined : Number(text.trim() || Number.NaN));
 

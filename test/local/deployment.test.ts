@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import type { Incident, Watching } from '../../lib/core/operations/deployment.ts';
+import type { Incident, StartOptions } from '../../lib/core/operations/deployment.ts';
 import { directoryExport, openDirectory } from '../../lib/local/deployment.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/faults.ts';
@@ -14,7 +14,7 @@ import { someReports } from '../support/asking-the-simulator.ts';
 import { collect } from '../support/builders.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-const watching: Watching = {
+const watching: StartOptions = {
   follow: true,
   emit: () => {},
   onRetry: () => {},

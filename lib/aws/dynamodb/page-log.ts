@@ -16,7 +16,7 @@ import {
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
 import type { PageLog, RunHistory, RunRef, Runtime } from '../../core/ports.ts';
-import { openEntry, openState, type Place } from '../../core/storage/stored-records.ts';
+import { parsePageEntry, parseExportState, type RecordStore } from '../../core/storage/stored-records.ts';
 import {
   behindRuns,
   entryIn,
@@ -83,14 +83,14 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
       }),
     );
 
-  const place: Place = {
+  const place: RecordStore = {
     name: `table ${table}`,
-    repairState: (exportName) =>
+    repairHint: (exportName) =>
       `put the item back (pk ${exportName}, sk ${stateKey(exportName).sk}), as point-in-time recovery has it, or delete it ` +
       'and set since.initial to where the next run is to start',
   };
   const entryAt = ({ export: exportName, run }: RunRef, item: Item) =>
-    openEntry({ export: exportName, run, page: pageInKey({ run }, item.sk?.S) }, place, () => entryIn(item));
+    parsePageEntry({ export: exportName, run, page: pageInKey({ run }, item.sk?.S) }, place, () => entryIn(item));
 
   /** Entries sort by run and page, so the one before everything of a run is the last one of the run before it. */
   const lastBefore = async (exportName: string, sk: string): Promise<Item | undefined> => {
@@ -110,7 +110,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
   return {
     async exportState(exportName) {
       const item = await get(stateKey(exportName));
-      return item && openState(exportName, place, () => stateIn(item));
+      return item && parseExportState(exportName, place, () => stateIn(item));
     },
 
     async replaceState(head) {

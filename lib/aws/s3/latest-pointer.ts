@@ -22,7 +22,7 @@ export async function replaceLatest(
 ): Promise<void> {
   const { client, ...place } = object;
   for (let tries = 1; ; tries += 1) {
-    const existing = await readPointer(object);
+    const existing = await readLatestPointer(object);
     // Asked only now: a run that published this pointer had begun before it did.
     if (existing !== undefined && existing.sequence > latest.sequence && (await hasBegun(existing.sequence))) return;
     try {
@@ -44,7 +44,7 @@ export async function replaceLatest(
   }
 }
 
-async function readPointer({ client, ...place }: S3Object) {
+async function readLatestPointer({ client, ...place }: S3Object) {
   try {
     const { Body, ETag: etag, ContentLength = 0 } = await client.send(new GetObjectCommand(place));
     if (ContentLength <= maxPointerBytes) {

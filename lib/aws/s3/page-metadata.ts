@@ -6,8 +6,8 @@
  */
 
 import { createHash } from 'node:crypto';
-import { asCursor, asRunId, type Instant, type PageFacts, type StoredCursor } from '../../core/model.ts';
-import { checksumOf, openFacts } from '../../core/storage/stored-records.ts';
+import { asCursor, asRunId, type Instant, type PageMetadata, type StoredCursor } from '../../core/model.ts';
+import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
 
 export type Metadata = Readonly<Record<string, string>>;
 
@@ -18,7 +18,7 @@ const maxCursorLength = 800;
 const travelsUnchanged = (value: string): boolean =>
   value.length <= maxCursorLength && /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(value) && !value.includes('=?');
 
-export function metadataOf(page: PageFacts): Metadata {
+export function metadataOf(page: PageMetadata): Metadata {
   const facts = { ...page, cursor: asCarried(page.cursor), nextCursor: asCarried(page.nextCursor) };
   return {
     run: facts.run,
@@ -36,7 +36,7 @@ export function metadataOf(page: PageFacts): Metadata {
 }
 
 /** The facts of the page at `key` that `metadata` tells. @throws Error that says why they are not what was written there */
-export function factsOf(key: string, metadata: Metadata): PageFacts {
+export function factsOf(key: string, metadata: Metadata): PageMetadata {
   const { run = '', page, bytes, sha256 = '', reports, 'service-time': serviceTime = null } = metadata;
   const nextCursor = cursorIn(metadata, 'next-cursor');
   if (metadata['last-page'] !== String(nextCursor === null)) {
@@ -52,8 +52,8 @@ export function factsOf(key: string, metadata: Metadata): PageFacts {
     cursor: cursorIn(metadata, 'cursor'),
     nextCursor,
     serviceTime: serviceTime as Instant | null,
-  } satisfies PageFacts;
-  return openFacts(() => ({ value, checksum: metadata.checksum }));
+  } satisfies PageMetadata;
+  return parsePageMetadata(() => ({ value, checksum: metadata.checksum }));
 }
 
 /** Whole where it comes back as it was, otherwise as its hash. */

@@ -8,7 +8,7 @@
 import { tmpdir } from 'node:os';
 import type { S3Client } from '@aws-sdk/client-s3';
 import { ExportError } from '../../core/errors.ts';
-import type { PageFacts, StoredPage } from '../../core/model.ts';
+import type { PageMetadata, StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
 import { replaceLatest } from './latest-pointer.ts';
 import {
@@ -48,7 +48,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     if (hasOtherBytes(existing, facts)) throw conflict(locate(key), 'its bytes are not those its metadata tells of');
     return { ...facts, revision: revisionOf(existing.ETag) };
   };
-  const readFacts = (key: string, { Metadata = {} }: Existing): PageFacts => {
+  const readFacts = (key: string, { Metadata = {} }: Existing): PageMetadata => {
     try {
       return factsOf(key, Metadata);
     } catch (cause) {

@@ -5,7 +5,7 @@
 
 import type { SFNClient } from '@aws-sdk/client-sfn';
 import { ExportError, isExportError } from '../../core/errors.ts';
-import { printable, shortened } from '../../core/sanitize.ts';
+import { toPrintable, truncate } from '../../core/sanitize.ts';
 
 /** All clients have it, each with types of its own. */
 interface Client {
@@ -69,7 +69,7 @@ const unreachable: ReadonlySet<string> = new Set([
 function refusal(cause: unknown, service: string, operation: string): ExportError | undefined {
   if (!(cause instanceof Error) || isExportError(cause)) return undefined;
   const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.name;
-  const said = shortened(printable(cause.message), 300);
+  const said = truncate(toPrintable(cause.message), 300);
   const configuration = (message: string) => new ExportError('ConfigurationError', message, { cause });
   const credentials = unusable[cause.name];
   if (credentials !== undefined) {

@@ -5,7 +5,7 @@
 
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
 import { asRunId } from '../../core/model.ts';
-import type { RunEnd, Watching } from '../../core/operations/deployment.ts';
+import type { RunEnd, StartOptions } from '../../core/operations/deployment.ts';
 import type { Clock, StoreReader } from '../../core/ports.ts';
 import { stepNames } from '../../core/state-machine/definition.ts';
 import { stepRetries } from '../../core/state-machine/retry-policy.ts';
@@ -25,7 +25,7 @@ export async function followExecution(
   deps: FollowDependencies,
   first: string,
   before: Before,
-  watching: Watching,
+  watching: StartOptions,
 ): Promise<RunEnd> {
   const { signal } = watching;
   const progress = createRunProgress(deps, before, watching.emit);
@@ -101,7 +101,7 @@ async function toldEnd(
   { exportName, store }: FollowDependencies,
   end: Exclude<ExecutionEnd, { readonly kind: 'continued' }>,
   progress: RunProgress,
-  { emit, say }: Watching,
+  { emit, say }: StartOptions,
 ): Promise<RunEnd> {
   switch (end.kind) {
     case 'completed':
@@ -131,7 +131,7 @@ interface AttemptReporter {
 
 function createAttemptReporter(
   { client, exportName }: Pick<ExecutionResultDependencies, 'client' | 'exportName'>,
-  { emit, onRetry }: Watching,
+  { emit, onRetry }: StartOptions,
 ): AttemptReporter {
   let told = { execution: '', event: 0 };
   return {

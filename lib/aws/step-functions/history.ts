@@ -8,7 +8,7 @@
 import type { HistoryEvent } from '@aws-sdk/client-sfn';
 import * as z from 'zod';
 import type { Incident } from '../../core/operations/deployment.ts';
-import { printable, shortened } from '../../core/sanitize.ts';
+import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { instantOf } from '../../core/timestamps.ts';
 
 /** A incident, and where in the execution it was met. */
@@ -156,10 +156,10 @@ export function failureOf(
   details: { readonly error?: string | undefined; readonly cause?: string | undefined } = {},
   otherwise: string,
 ): Failure {
-  const error = shortened(printable(details.error || otherwise), 100);
+  const error = truncate(toPrintable(details.error || otherwise), 100);
   const cause = details.cause ?? '';
   const said = lambdaCauseSchema.safeParse(parsed(cause)).data?.errorMessage ?? cause;
-  const message = shortened(printable(said).trim(), maxMessageLength);
+  const message = truncate(toPrintable(said).trim(), maxMessageLength);
   return { error, message: message === '' ? (inOurWords[error] ?? 'Step Functions says no more') : message };
 }
 

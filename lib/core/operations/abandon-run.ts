@@ -24,7 +24,7 @@ export async function abandonRun(
   { export: exportName, run }: { readonly export: string; readonly run: RunId },
 ): Promise<Run> {
   return await updateState(deps.log, exportName, async (head) => {
-    const abandoned = await abandonable(deps, head, exportName);
+    const abandoned = await requireAbandonableRun(deps, head, exportName);
     if (abandoned.run !== run) {
       throw new ExportError(
         'ConfigurationError',
@@ -37,7 +37,7 @@ export async function abandonRun(
 }
 
 /** The run that can be given up. @throws ConfigurationError where there is none, or it is, or is being, published */
-export async function abandonable(
+export async function requireAbandonableRun(
   { store, executions }: Omit<AbandonDependencies, 'log'>,
   head: ExportState | undefined,
   exportName: string,

@@ -32,7 +32,7 @@ export interface DeployedExport {
   /** The newest of them; cheaper than reading them all. */
   lastIncident(run: RunSpan): Promise<Incident | undefined>;
   /** Makes a run, or the rest of an unfinished one. A failed run is an outcome, not an exception. */
-  start(request: StartRequest, watching: Watching): Promise<RunEnd>;
+  start(request: StartRequest, watching: StartOptions): Promise<RunEnd>;
 }
 
 /** The service as an installed export speaks to it. */
@@ -87,7 +87,7 @@ export interface StartRequest {
   readonly restart?: boolean | undefined;
 }
 
-export interface Watching {
+export interface StartOptions {
   /** Whether to stay until the run's end, through all its executions. On this machine there is no other way. */
   readonly follow: boolean;
   /** Told of the run's progress while it is followed. */

@@ -4,7 +4,7 @@ import { isExportError } from '../errors.ts';
 import type { PageEntry } from '../model.ts';
 import type { PageLog, RunRef, StoreReader } from '../ports.ts';
 import { pageNumberAt } from '../storage/keys.ts';
-import { brokenLink, type RunKeyParts } from '../storage/manifest.ts';
+import { chainProblem, type RunKeyParts } from '../storage/manifest.ts';
 import type { PublishedRun } from '../storage/published-runs.ts';
 import type { ManifestPage } from '../storage/published-schemas.ts';
 
@@ -47,7 +47,7 @@ export async function* pagesOfManifest(
       const { value: entry } = await entries.next();
       if (entry !== undefined) {
         logged += 1;
-        const problem = brokenLink(run, before?.entry, entry) ?? differenceOf(page, entry);
+        const problem = chainProblem(run, before?.entry, entry) ?? differenceOf(page, entry);
         if (problem !== undefined) onFinding({ page: page.page, message: `The page log: ${problem}` });
         if (number === 1 && entry.serviceTime !== head.serviceStartedAt)
           says(1, 'its serviceStartedAt is not that of page 1');
@@ -86,7 +86,7 @@ export async function* pagesOfLog(
 ): AsyncGenerator<ExpectedPage, readonly string[]> {
   let before: PageEntry | undefined;
   for await (const entry of entriesOf(log, run, onFinding)) {
-    const problem = brokenLink(run, before, entry);
+    const problem = chainProblem(run, before, entry);
     if (problem !== undefined) onFinding({ page: entry.page, message: `The page log: ${problem}` });
     yield { page: entry, entry, isLast: entry.nextCursor === null };
     before = entry;

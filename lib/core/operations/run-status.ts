@@ -47,10 +47,10 @@ export interface ExportStatus {
 }
 
 /** The export with its `most` newest runs. */
-export async function exportStatus(installed: DeployedExport, most: number): Promise<ExportStatus> {
+export async function readExportStatus(installed: DeployedExport, most: number): Promise<ExportStatus> {
   const head = await installed.log.exportState(installed.name);
   const runs: RunStatus[] = [];
-  for await (const run of runsOf(installed, head)) {
+  for await (const run of listRuns(installed, head)) {
     runs.push(run);
     if (runs.length >= most) break;
   }
@@ -64,7 +64,7 @@ export async function exportStatus(installed: DeployedExport, most: number): Pro
 }
 
 /** The runs of the export, the newest first, as far back as the page log remembers. */
-export async function* runsOf(installed: DeployedExport, head: ExportState | undefined): AsyncGenerator<RunStatus> {
+export async function* listRuns(installed: DeployedExport, head: ExportState | undefined): AsyncGenerator<RunStatus> {
   const active = head?.active;
   let newer: Instant | null = null;
   if (active !== undefined) {
@@ -84,7 +84,7 @@ export async function* runsOf(installed: DeployedExport, head: ExportState | und
 }
 
 /** One run of the export, however many came after it; undefined where the page log does not know it. */
-export async function runStatus(
+export async function findRunStatus(
   installed: DeployedExport,
   head: ExportState | undefined,
   run: RunId,

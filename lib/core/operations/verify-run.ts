@@ -9,9 +9,9 @@ import { createHash } from 'node:crypto';
 import { isExportError } from '../errors.ts';
 import type { StoredCursor, StoredPage } from '../model.ts';
 import type { PageLog, StoreReader } from '../ports.ts';
-import { latestKey, pageKey, pageNumberAt, runFolder, runIdOf } from '../storage/keys.ts';
+import { latestKey, pageKey, pageNumberAt, runFolder, createRunId } from '../storage/keys.ts';
 import type { RunKeyParts } from '../storage/manifest.ts';
-import { type PublishedRun, readPointer } from '../storage/published-runs.ts';
+import { type PublishedRun, readLatestPointer } from '../storage/published-runs.ts';
 import { epochMsOf } from '../timestamps.ts';
 import { type ExpectedPage, type Finding, pagesOfLog, pagesOfManifest } from './expected-pages.ts';
 
@@ -65,7 +65,7 @@ function headFindings(
   manifest: string,
 ): string[] {
   const key = `${name}/date=${startedAt.slice(0, 10)}/run=${run}/manifest.json`;
-  const second = runIdOf(epochMsOf(startedAt), '').replace(/-$/, '');
+  const second = createRunId(epochMsOf(startedAt), '').replace(/-$/, '');
   return [
     ...(key === manifest ? [] : [`it says of itself that it is ${key}`]),
     ...(run.startsWith(second) ? [] : [`it says that the run began at ${startedAt}`]),
@@ -232,7 +232,7 @@ async function lastLogged(log: PageLog, run: RunKeyParts, known: number): Promis
 async function auditPointer({ store, onFinding }: VerifyDependencies, { head, manifest }: PublishedRun): Promise<void> {
   const where = store.locate(latestKey(head.export));
   try {
-    const pointer = await readPointer(store, head.export);
+    const pointer = await readLatestPointer(store, head.export);
     if (pointer === undefined) return onFinding({ page: null, message: `${where} is gone` });
     const { sequence, run } = pointer;
     const isThis = sequence === head.sequence && run === head.run && pointer.manifest === manifest;

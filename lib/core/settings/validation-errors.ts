@@ -5,7 +5,7 @@
 
 import { en } from 'zod/locales';
 import * as z from 'zod/mini';
-import { printable, shortened } from '../sanitize.ts';
+import { toPrintable, truncate } from '../sanitize.ts';
 
 type Issue = z.core.$ZodIssue;
 
@@ -26,13 +26,13 @@ export function describeProblems(what: string, { issues }: { readonly issues: re
 export function problemLines(what: string, issues: readonly Issue[]): string[] {
   const lines = issues
     .slice(0, maxProblems)
-    .map((issue) => `${[what, placeOf(issue.path)].filter(Boolean).join(' ')}: ${problemIn(issue)}`);
+    .map((issue) => `${[what, formatPath(issue.path)].filter(Boolean).join(' ')}: ${describeProblem(issue)}`);
   const more = issues.length - lines.length;
   return more === 0 ? lines : [...lines, `${what}: and ${more} more`];
 }
 
 /** What is wrong there. The schemas' own words are ours; but of what does not belong there, only the names are known. */
-export function problemIn(issue: Issue): string {
+export function describeProblem(issue: Issue): string {
   if (issue.code !== 'unrecognized_keys') return issue.message;
   const names = issue.keys.slice(0, maxNames).map((key) => JSON.stringify(nameOf(key)));
   const more = issue.keys.length - names.length;
@@ -40,7 +40,7 @@ export function problemIn(issue: Issue): string {
 }
 
 /** `exports[0].filter.date`. */
-export function placeOf(path: readonly PropertyKey[]): string {
+export function formatPath(path: readonly PropertyKey[]): string {
   return path.reduce<string>((place, step) => {
     if (typeof step === 'number') return `${place}[${step}]`;
     const name = nameOf(String(step));
@@ -49,4 +49,4 @@ export function placeOf(path: readonly PropertyKey[]): string {
   }, '');
 }
 
-const nameOf = (key: string): string => shortened(printable(key), maxNameLength);
+const nameOf = (key: string): string => truncate(toPrintable(key), maxNameLength);

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import type { ExportRequest, ExportState, Instant, LoopState, PageEntry, Run } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
-import { runIdOf } from '../storage/keys.ts';
+import { createRunId } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
 import { nextSequence, type StateChange, updateState } from './export-state.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
@@ -127,7 +127,7 @@ function start(deps: Omit<BeginRunDependencies, 'emit'>, head: ExportState, inpu
   const now = runtime.now();
   const run: Run = {
     export: definition.name,
-    run: runIdOf(now, runtime.randomHex(6)),
+    run: createRunId(now, runtime.randomHex(6)),
     sequence: nextSequence(head, now),
     since: chooseSince(definition, head, input, now).since,
     request: definition.request,

@@ -10,7 +10,7 @@ import { ExportError, isExportError } from '../errors.ts';
 import type { PageEntry, Run, RunId, RunResult } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
 import { latestKey, manifestKey } from '../storage/keys.ts';
-import { manifestChunks, type SettledRun } from '../storage/manifest.ts';
+import { manifestChunks, type CompletedRun } from '../storage/manifest.ts';
 import { instantOf } from '../timestamps.ts';
 import { ownedRun, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
@@ -93,7 +93,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
 function settle(
   { definition, log, runtime }: FinishRunDependencies,
   { run: id, execution }: FinishRunCommand,
-): Promise<SettledRun> {
+): Promise<CompletedRun> {
   return updateState(log, definition.name, (head) => {
     const run = ownedRun(head, execution, definition.name, id);
     if (run.completedAt !== undefined) return { result: { ...run, completedAt: run.completedAt } };

@@ -3,7 +3,7 @@
 import type { ExportError } from '../errors.ts';
 import type { LoopState, Run } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
-import { runIdOf } from '../storage/keys.ts';
+import { createRunId } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
 import { nextSequence, ownedRun, updateState } from './export-state.ts';
 
@@ -27,7 +27,7 @@ export async function restartRun(
     if (active.run !== run.run) return { result: { fresh: active, abandoned: false } };
     const next: Run = {
       ...active,
-      run: runIdOf(now, runtime.randomHex(6)),
+      run: createRunId(now, runtime.randomHex(6)),
       sequence: nextSequence(head, now),
       startedAt: instantOf(now),
       cursorRestarts: active.cursorRestarts + 1,

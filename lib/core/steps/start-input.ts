@@ -2,7 +2,7 @@
 
 import * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
-import { printable } from '../sanitize.ts';
+import { toPrintable } from '../sanitize.ts';
 import { describeProblems } from '../settings/validation-errors.ts';
 import { instantSchema } from '../timestamps.ts';
 
@@ -11,7 +11,7 @@ const nameOfAtMost = (most: number) =>
   z.string().check(
     z.minLength(1, 'must not be empty'),
     z.maxLength(most, `must be at most ${most} characters`),
-    z.refine((text) => printable(text) === text, 'must be printable, on one line'),
+    z.refine((text) => toPrintable(text) === text, 'must be printable, on one line'),
   );
 
 const startInputSchema = z.partial(

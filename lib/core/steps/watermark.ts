@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import type { ExportDefinition, ExportRequest, ExportState, Instant, PageEntry, Run, Watermark } from '../model.ts';
-import { shortened } from '../sanitize.ts';
+import { truncate } from '../sanitize.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
 import type { StartInput } from './start-input.ts';
 
@@ -115,4 +115,4 @@ function fromWatermark(
 const inSeconds = (ms: number): string => `${(ms / 1_000).toLocaleString('en')} s`;
 
 /** A filter may be of any size, and an error is for a person to read. */
-export const summarize = (value: unknown): string => shortened(JSON.stringify(value ?? null), 150);
+export const summarize = (value: unknown): string => truncate(JSON.stringify(value ?? null), 150);

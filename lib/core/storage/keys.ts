@@ -5,7 +5,7 @@
 
 import { ExportError } from '../errors.ts';
 import { asRunId, type ExportRequest, type Run, type RunId } from '../model.ts';
-import { printable, shortened } from '../sanitize.ts';
+import { toPrintable, truncate } from '../sanitize.ts';
 import { instantOf } from '../timestamps.ts';
 
 /** `reports/date=2026-11-20/run=20261120T020000Z-1f3a5c`: the day is that of the run's start. */
@@ -29,12 +29,12 @@ export function manifestKey(run: Pick<Run, 'export' | 'run' | 'startedAt'>): str
 }
 
 /** The manifest of a run of which nothing but its name is known. @throws ConfigurationError where that is none */
-export function manifestKeyOf(exportName: string, run: string): string {
+export function manifestKeyFromRunId(exportName: string, run: string): string {
   const [, year, month, day] = /^(\d{4})(\d\d)(\d\d)T\d{6}Z-[0-9a-f]{6}$/.exec(run) ?? [];
   if (year === undefined) {
     throw new ExportError(
       'ConfigurationError',
-      `${JSON.stringify(shortened(printable(run), 60))} is no run; runs are named like 20261120T020000Z-1f3a5c, and status lists them`,
+      `${JSON.stringify(truncate(toPrintable(run), 60))} is no run; runs are named like 20261120T020000Z-1f3a5c, and status lists them`,
     );
   }
   // A run is named and its folder dated by the same moment.
@@ -51,7 +51,7 @@ function extensionOf({ format, container }: ExportRequest): string {
   return name.toLowerCase().replaceAll(/[^a-z0-9]/g, '') || 'bin';
 }
 
-export function runIdOf(epochMs: number, randomHex: string): RunId {
+export function createRunId(epochMs: number, randomHex: string): RunId {
   const compact = instantOf(epochMs)
     .replace(/\.\d+Z$/, 'Z')
     .replaceAll(/[-:]/g, '');

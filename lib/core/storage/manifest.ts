@@ -18,7 +18,7 @@ const manifestVersion = 1;
 export type RunKeyParts = Parameters<typeof pageKey>[0];
 
 /** A run whose manifest can be written: nothing in it changes any more. */
-export type SettledRun = Run & { readonly completedAt: Instant };
+export type CompletedRun = Run & { readonly completedAt: Instant };
 
 /**
  * Yields the manifest of a finished walk, `first` and `last` being the ends of its log.
@@ -26,7 +26,7 @@ export type SettledRun = Run & { readonly completedAt: Instant };
  *   where an entry is not that of its page, or does not add up with those before it.
  */
 export async function* manifestChunks(
-  run: SettledRun,
+  run: CompletedRun,
   { first, last }: { readonly first: PageEntry; readonly last: PageEntry },
   entries: AsyncIterable<PageEntry>,
 ): AsyncGenerator<string> {
@@ -50,7 +50,7 @@ export async function* manifestChunks(
   yield `${JSON.stringify(about, null, 2).slice(0, -2)},\n  "pages": [`;
   let before: PageEntry | undefined;
   for await (const entry of entries) {
-    const problem = brokenLink(run, before, entry);
+    const problem = chainProblem(run, before, entry);
     if (problem !== undefined) throw broken(run, problem);
     const { page, key, bytes, sha256, reports, cursor } = entry;
     yield `${before === undefined ? '' : ','}\n    ${JSON.stringify({ page, key, bytes, sha256, reports, cursor })}`;
@@ -63,7 +63,7 @@ export async function* manifestChunks(
 }
 
 /** Why `entry` cannot come behind `before` in the log of `run`; undefined where it can. */
-export function brokenLink(run: RunKeyParts, before: PageEntry | undefined, entry: PageEntry): string | undefined {
+export function chainProblem(run: RunKeyParts, before: PageEntry | undefined, entry: PageEntry): string | undefined {
   const { page } = entry;
   if (page !== (before?.page ?? 0) + 1) return `page ${page} follows page ${before?.page ?? 0}`;
   if (entry.run !== run.run || entry.export !== run.export) {

@@ -3,7 +3,7 @@
 import type { z } from 'zod';
 import { ExportError } from '../errors.ts';
 import type { StoreReader } from '../ports.ts';
-import { latestKey, manifestKeyOf } from './keys.ts';
+import { latestKey, manifestKeyFromRunId } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
 import { latestSchema } from './published-schemas.ts';
 import { maxPointerBytes } from './stored-records.ts';
@@ -17,8 +17,8 @@ const pointerSchema = latestSchema.pick({ manifest: true, run: true, sequence: t
 export type Pointer = z.infer<typeof pointerSchema>;
 
 /** The manifest of `run`, or that which `latest.json` names. @throws ConfigurationError where there is none */
-export async function publishedRun(store: StoreReader, exportName: string, run?: string): Promise<PublishedRun> {
-  const manifest = run === undefined ? await newestManifest(store, exportName) : manifestKeyOf(exportName, run);
+export async function openPublishedRun(store: StoreReader, exportName: string, run?: string): Promise<PublishedRun> {
+  const manifest = run === undefined ? await newestManifest(store, exportName) : manifestKeyFromRunId(exportName, run);
   const found = await findManifest(store, manifest);
   if (found !== undefined) return found;
   throw new ExportError(
@@ -36,7 +36,7 @@ export async function findManifest(store: StoreReader, key: string): Promise<Pub
 }
 
 async function newestManifest(store: StoreReader, exportName: string): Promise<string> {
-  const pointer = await readPointer(store, exportName);
+  const pointer = await readLatestPointer(store, exportName);
   if (pointer !== undefined) return pointer.manifest;
   throw new ExportError(
     'ConfigurationError',
@@ -45,7 +45,7 @@ async function newestManifest(store: StoreReader, exportName: string): Promise<s
 }
 
 /** What `latest.json` says; undefined where there is none. @throws PageConflictError where it cannot be read */
-export async function readPointer(store: StoreReader, exportName: string): Promise<Pointer | undefined> {
+export async function readLatestPointer(store: StoreReader, exportName: string): Promise<Pointer | undefined> {
   const key = latestKey(exportName);
   const chunks = await store.read(key);
   if (chunks === undefined) return undefined;

@@ -9,7 +9,7 @@
 import { hash } from 'node:crypto';
 import * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
-import type { Cursor, ExportState, Instant, JsonObject, LatestPointer, PageEntry, PageFacts, RunId } from '../model.ts';
+import type { Cursor, ExportState, Instant, JsonObject, LatestPointer, PageEntry, PageMetadata, RunId } from '../model.ts';
 import type { RunRef } from '../ports.ts';
 import { describeProblems } from '../settings/validation-errors.ts';
 
@@ -20,18 +20,18 @@ export interface Checksummed {
 }
 
 /** The store, for the person who has to look there. */
-export interface Place {
+export interface RecordStore {
   /** `table page-log`, `./exports/state.sqlite`. */
   readonly name: string;
   /** What a person does there about a head that was edited; a sentence without its stop. */
-  repairState(exportName: string): string;
+  repairHint(exportName: string): string;
 }
 
 /**
  * The head of the export that `read` gives.
  * @throws PageConflictError where it is not as it was written, cannot even be read, or is another export's
  */
-export function openState(exportName: string, place: Place, read: () => Checksummed): ExportState {
+export function parseExportState(exportName: string, place: RecordStore, read: () => Checksummed): ExportState {
   try {
     const head = open(stateSchema, read);
     if (head.export !== exportName) throw new Error(`it is the head of export ${head.export}`);
@@ -40,7 +40,7 @@ export function openState(exportName: string, place: Place, read: () => Checksum
     throw new ExportError(
       'PageConflictError',
       `The head of export ${exportName} in ${place.name} is not as this exporter left it: ${why(cause)}. ` +
-        `Nothing was changed; ${place.repairState(exportName)}`,
+        `Nothing was changed; ${place.repairHint(exportName)}`,
       { cause },
     );
   }
@@ -50,7 +50,7 @@ export function openState(exportName: string, place: Place, read: () => Checksum
  * The page-log entry that `read` gives.
  * @throws PageConflictError where it is not as it was written, cannot even be read, or is that of another page
  */
-export function openEntry(asked: RunRef & Pick<PageEntry, 'page'>, place: Place, read: () => Checksummed): PageEntry {
+export function parsePageEntry(asked: RunRef & Pick<PageEntry, 'page'>, place: RecordStore, read: () => Checksummed): PageEntry {
   try {
     const entry = open(entrySchema, read);
     if (entry.page !== asked.page || entry.run !== asked.run || entry.export !== asked.export) {
@@ -69,7 +69,7 @@ export function openEntry(asked: RunRef & Pick<PageEntry, 'page'>, place: Place,
 }
 
 /** The facts of a page that `read` gives. @throws Error that says why they are not what was written with the page */
-export function openFacts(read: () => Checksummed): PageFacts {
+export function parsePageMetadata(read: () => Checksummed): PageMetadata {
   return open(factsSchema, read);
 }
 
@@ -145,7 +145,7 @@ const factsSchema = z.object({
   cursor: continuation,
   nextCursor: continuation,
   serviceTime: z.nullable(instant),
-}) satisfies z.ZodMiniType<PageFacts>;
+}) satisfies z.ZodMiniType<PageMetadata>;
 
 export const runSchema = z.object({
   export: text,

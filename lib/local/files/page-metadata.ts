@@ -8,13 +8,13 @@
 import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
-import type { PageFacts } from '../../core/model.ts';
-import { checksumOf, openFacts } from '../../core/storage/stored-records.ts';
+import type { PageMetadata } from '../../core/model.ts';
+import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
 import { openSqliteFile } from '../sqlite/database.ts';
 import { sqliteError } from '../sqlite/errors.ts';
 import { writesOnDisk } from '../sqlite/wal-sync.ts';
 
-type Observed = Pick<PageFacts, 'key' | 'bytes' | 'sha256'>;
+type Observed = Pick<PageMetadata, 'key' | 'bytes' | 'sha256'>;
 
 export interface PageFactsFile {
   /**
@@ -22,12 +22,12 @@ export interface PageFactsFile {
    * Whoever's they are, they are on the disk then.
    * @throws ExportError ConfigurationError where the file cannot be written to
    */
-  readonly add: (facts: PageFacts) => Promise<boolean>;
+  readonly add: (facts: PageMetadata) => Promise<boolean>;
   /**
    * Those of the page as it was found on the disk.
    * @throws ExportError PageConflictError where they are not what was written there, or tell of another page
    */
-  readonly read: (observed: Observed) => PageFacts;
+  readonly read: (observed: Observed) => PageMetadata;
   readonly close: () => void;
 }
 
@@ -61,7 +61,7 @@ export function pageFactsIn(file: string): PageFactsFile {
         if (opened === undefined && !existsSync(file)) throw new Error('it is not there');
         const row = facts().select.get(key, sha256);
         if (row === undefined) throw new Error('they are not in it');
-        const found = openFacts(() => ({ value: JSON.parse(String(row.facts)), checksum: row.checksum }));
+        const found = parsePageMetadata(() => ({ value: JSON.parse(String(row.facts)), checksum: row.checksum }));
         if (key !== found.key || bytes !== found.bytes || sha256 !== found.sha256) {
           throw new Error(`they tell of the ${found.bytes} bytes of ${found.key}`);
         }

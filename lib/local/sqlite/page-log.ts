@@ -11,7 +11,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
 import type { PageLog, RunHistory, RunRef } from '../../core/ports.ts';
-import { type Checksummed, checksumOf, openEntry, openState, type Place } from '../../core/storage/stored-records.ts';
+import { type Checksummed, checksumOf, parsePageEntry, parseExportState, type RecordStore } from '../../core/storage/stored-records.ts';
 import { openSqliteFile } from './database.ts';
 import { sqliteError } from './errors.ts';
 import { writesOnDisk } from './wal-sync.ts';
@@ -49,9 +49,9 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
       `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page > ? ORDER BY page LIMIT ${batchSize}`,
     ),
   };
-  const place: Place = {
+  const place: RecordStore = {
     name: file,
-    repairState: (exportName) =>
+    repairHint: (exportName) =>
       `restore the file from a backup, or delete the row of ${exportName} from its table export_states and start with --since`,
   };
 
@@ -75,7 +75,7 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
       known.row.number === row.number
     )
       return known.head;
-    const head = openState(exportName, place, () => {
+    const head = parseExportState(exportName, place, () => {
       const { value, checksum } = checksummedIn(row);
       // Heads are replaced by what the column says, so it must not say otherwise.
       if ((value as { version?: unknown } | null)?.version !== row.number) throw new Error('it has two versions');
@@ -85,7 +85,7 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
     return head;
   };
   const entryIn = ({ export: exportName, run }: RunRef, row: Row) =>
-    openEntry({ export: exportName, run, page: row.number }, place, () => checksummedIn(row));
+    parsePageEntry({ export: exportName, run, page: row.number }, place, () => checksummedIn(row));
 
   return {
     async exportState(exportName) {

@@ -2,7 +2,7 @@
 
 import { createInterface } from 'node:readline/promises';
 import { ExportError } from '../../core/errors.ts';
-import { abandonable, abandonRun } from '../../core/operations/abandon-run.ts';
+import { requireAbandonableRun, abandonRun } from '../../core/operations/abandon-run.ts';
 import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
 import { plural } from '../output/format.ts';
 
@@ -27,7 +27,7 @@ export async function abandonCommand(
     world,
     async (installation) => {
       const { name, log, store, executions } = await openExport(installation, exportName);
-      const run = await abandonable({ store, executions }, await log.exportState(name), name);
+      const run = await requireAbandonableRun({ store, executions }, await log.exportState(name), name);
       const last = await log.last(run);
       const isRunning = await executions.isRunning(run.execution);
       const about = [

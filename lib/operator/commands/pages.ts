@@ -2,7 +2,7 @@
 
 import { ExportError } from '../../core/errors.ts';
 import type { DeployedExport } from '../../core/operations/deployment.ts';
-import { publishedRun } from '../../core/storage/published-runs.ts';
+import { openPublishedRun } from '../../core/storage/published-runs.ts';
 import { reportElements } from '../../report-service/xml/split-reports.ts';
 import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions, print } from '../context.ts';
 
@@ -26,7 +26,7 @@ export async function pagesCommand(
   return await operate(options, found, world, async (installation) => {
     const installed = await openExport(installation, exportName);
     const { store } = installed;
-    const { head, pages } = await publishedRun(store, installed.name, options.run);
+    const { head, pages } = await openPublishedRun(store, installed.name, options.run);
     if (reports === true && !(head.format === 'XML' && head.container === 'NONE')) {
       const what = `${head.format} in ${head.container}`;
       throw new ExportError(

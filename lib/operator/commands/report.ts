@@ -7,8 +7,8 @@ import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState, type JsonObject } from '../../core/model.ts';
 import type { DeployedExport, Deployment } from '../../core/operations/deployment.ts';
-import { type RunStatus, runStatus, runsOf } from '../../core/operations/run-status.ts';
-import { manifestKeyOf } from '../../core/storage/keys.ts';
+import { type RunStatus, findRunStatus, listRuns } from '../../core/operations/run-status.ts';
+import { manifestKeyFromRunId } from '../../core/storage/keys.ts';
 import { findManifest } from '../../core/storage/published-runs.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
@@ -56,9 +56,9 @@ const occasionAt = ({ name, option }: Deployment) => ({
 async function overviewFor(installed: DeployedExport, named: string | undefined): Promise<RunStatus> {
   const { name, log } = installed;
   // An odd name is refused before anything is searched for it.
-  if (named !== undefined) manifestKeyOf(name, named);
+  if (named !== undefined) manifestKeyFromRunId(name, named);
   const head = await log.exportState(name);
-  const found = await (named === undefined ? newestRun(installed, head) : runStatus(installed, head, asRunId(named)));
+  const found = await (named === undefined ? newestRun(installed, head) : findRunStatus(installed, head, asRunId(named)));
   if (found !== undefined) return found;
   throw new ExportError(
     'ConfigurationError',
@@ -69,7 +69,7 @@ async function overviewFor(installed: DeployedExport, named: string | undefined)
 }
 
 async function newestRun(installed: DeployedExport, head: ExportState | undefined): Promise<RunStatus | undefined> {
-  for await (const run of runsOf(installed, head)) return run;
+  for await (const run of listRuns(installed, head)) return run;
   return undefined;
 }
 

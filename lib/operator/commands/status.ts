@@ -2,7 +2,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import type { Deployment } from '../../core/operations/deployment.ts';
-import { type ExportStatus, exportStatus } from '../../core/operations/run-status.ts';
+import { type ExportStatus, readExportStatus } from '../../core/operations/run-status.ts';
 import { BrokenPipe, type CommandContext, exitStatuses, operate, type PlaceOptions, print } from '../context.ts';
 import { statusLines, statusValues } from '../output/status-table.ts';
 import { paintFor } from '../output/terminal.ts';
@@ -68,7 +68,7 @@ async function statusOf(
   const statuses: ExportStatusJson[] = [];
   for (const name of names) {
     try {
-      statuses.push(await exportStatus(await installation.open(name), most));
+      statuses.push(await readExportStatus(await installation.open(name), most));
     } catch (error) {
       // One whose state was damaged must not hide the others.
       if (exportName !== undefined) throw error;

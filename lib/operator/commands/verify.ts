@@ -5,8 +5,8 @@ import type { RunResult } from '../../core/model.ts';
 import type { DeployedExport } from '../../core/operations/deployment.ts';
 import type { Finding } from '../../core/operations/expected-pages.ts';
 import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../../core/operations/verify-run.ts';
-import { manifestKey, manifestKeyOf } from '../../core/storage/keys.ts';
-import { findManifest, readPointer } from '../../core/storage/published-runs.ts';
+import { manifestKey, manifestKeyFromRunId } from '../../core/storage/keys.ts';
+import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
 import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
 import { bytes, plural } from '../output/format.ts';
 import { createMeter } from '../output/progress.ts';
@@ -60,7 +60,7 @@ async function audit(installed: DeployedExport, named: string | undefined, watch
   const { store, log, name } = installed;
   const deps = { store, log, ...watching };
   const { active, lastCompleted } = (await log.exportState(name)) ?? {};
-  const key = named === undefined ? await newestKey(store, name, lastCompleted?.result) : manifestKeyOf(name, named);
+  const key = named === undefined ? await newestKey(store, name, lastCompleted?.result) : manifestKeyFromRunId(name, named);
   const found = key === undefined ? undefined : await findManifest(store, key);
   if (found !== undefined)
     return { run: found.head.run, published: true, audited: await verifyPublishedRun(deps, found) };
@@ -96,7 +96,7 @@ async function newestKey(
   exportName: string,
   completed: RunResult | undefined,
 ): Promise<string | undefined> {
-  const pointer = await readPointer(store, exportName);
+  const pointer = await readLatestPointer(store, exportName);
   if (completed === undefined || pointer?.run === completed.run) return pointer?.manifest;
   const newest = await findManifest(store, completed.manifest);
   if (newest !== undefined) for await (const _ of newest.pages) break;

@@ -2,7 +2,7 @@
 
 import type { Incident, NextStart } from '../../core/operations/deployment.ts';
 import type { ExportStatus, RunState, RunStatus } from '../../core/operations/run-status.ts';
-import { shortened } from '../../core/sanitize.ts';
+import { truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { ExportStatusJson } from '../commands/status.ts';
 import { bytes, fromNow, span } from './format.ts';
@@ -88,7 +88,7 @@ function troubleOf(
   if (lastIncident !== null && state !== 'completed') {
     const when = fromNow(epochMsOf(lastIncident.at), now);
     lines.push(
-      `  ${paint('yellow', 'last trouble')} ${when}: ${shortened(describeIncident(lastIncident), maxErrorLength)}`,
+      `  ${paint('yellow', 'last trouble')} ${when}: ${truncate(describeIncident(lastIncident), maxErrorLength)}`,
     );
   }
   if (state === 'failed' || state === 'stopped') {

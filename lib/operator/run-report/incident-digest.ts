@@ -1,7 +1,7 @@
 /** Boils a run's incidents down, however many there are: some as rows, all in groups, and marks for the timeline. */
 
 import type { Incident } from '../../core/operations/deployment.ts';
-import { printable, shortened } from '../../core/sanitize.ts';
+import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import type { Incidents } from './data.ts';
 import { createBoundedSeries } from './page-series.ts';
@@ -74,5 +74,5 @@ export function createIncidentDigest() {
 function presentable(incident: Incident): Row {
   if (incident.kind === 'wait') return incident;
   const { error, message } = incident;
-  return { ...incident, error: shortened(printable(error), 100), message: shortened(printable(message), 1_000) };
+  return { ...incident, error: truncate(toPrintable(error), 100), message: truncate(toPrintable(message), 1_000) };
 }

@@ -1,6 +1,6 @@
 /** Makes HTML in which whatever comes from outside is text, and nothing but text. */
 
-import { printable } from '../../core/sanitize.ts';
+import { toPrintable } from '../../core/sanitize.ts';
 
 /** Markup that is fit to stand in a page as it is. */
 export interface Html {
@@ -32,7 +32,7 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-const escaped = (text: string): string => printable(text).replace(/[&<>"']/g, (character) => entities[character] ?? '');
+const escaped = (text: string): string => toPrintable(text).replace(/[&<>"']/g, (character) => entities[character] ?? '');
 
 /** JSON that neither ends the script element it stands in nor trips over line ends of JavaScript. */
 export function scriptSafeJson(value: unknown): string {

@@ -2,7 +2,7 @@
 
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/ports.ts';
-import { shortened } from '../../core/sanitize.ts';
+import { truncate } from '../../core/sanitize.ts';
 import { maxTraceLength, presentable } from '../redaction/redact.ts';
 import { type Header, isIdentity, mediaType } from './response-headers.ts';
 
@@ -24,7 +24,7 @@ export async function excerptOf(
   const plain = presentable(new TextDecoder().decode(bytes), keys, Number.POSITIVE_INFINITY);
   // A key cut off by our own limit is not known for one any more, so nothing of that length is kept before the limit.
   const known = whole ? plain : plain.slice(0, Math.max(0, plain.length - maxTraceLength(keys)));
-  return shortened(known.trim(), maxCharacters);
+  return truncate(known.trim(), maxCharacters);
 }
 
 async function firstBytes(

@@ -4,7 +4,7 @@ import { MIMEType } from 'node:util';
 import type { Dispatcher } from 'undici';
 import type { ExportError } from '../../core/errors.ts';
 import { asCursor, type Cursor, type Instant } from '../../core/model.ts';
-import { epochMsOf, instantOf, instantOfHttpDate } from '../../core/timestamps.ts';
+import { epochMsOf, instantOf, parseHttpDate } from '../../core/timestamps.ts';
 import { holdsKey, presentable } from '../redaction/redact.ts';
 import { failure, type Subject } from './errors.ts';
 
@@ -138,7 +138,7 @@ function joined(header: Header): string {
 /** The moment of an HTTP date; null where it is absent, repeated or none. */
 export function httpDate(header: Header): Instant | null {
   const value = single(header);
-  return value === undefined ? null : instantOfHttpDate(value);
+  return value === undefined ? null : parseHttpDate(value);
 }
 
 /** undefined where it is absent or none. */

@@ -3,7 +3,7 @@
  * an error page, a header or bytes that are not HTTP at all, must not make us repeat it.
  */
 
-import { printable, shortened } from '../../core/sanitize.ts';
+import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { type Search, searchesFor } from './key-patterns.ts';
 
 const redacted = '[redacted]';
@@ -45,7 +45,7 @@ export function presentable(text: string, keys: Iterable<string>, most: number):
   const known = [...keys];
   // Control characters may hide a key, and so may their removal: hence once before and once after. And both before it is
   // cut, as half a key would no longer be known for one.
-  return shortened(redact(printable(redact(text, known)), known), most);
+  return truncate(redact(toPrintable(redact(text, known)), known), most);
 }
 
 /** No occurrence of a key that {@link redact} finds is longer than this; so a cut-off one hides in so many characters. */

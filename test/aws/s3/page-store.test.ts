@@ -13,7 +13,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
 import { metadataOf } from '../../../lib/aws/s3/page-metadata.ts';
-import { asCursor, type PageFacts, type StoredPage } from '../../../lib/core/model.ts';
+import { asCursor, type PageMetadata, type StoredPage } from '../../../lib/core/model.ts';
 import { aCursor, aFetchedPage, aPageIdentity, at, collect, randomBody, sha256Of } from '../../support/builders.ts';
 import { aMockedStore, commandsSent, inputsSent, s3Error, theOnlyPut } from './mocked-s3.ts';
 
@@ -21,7 +21,7 @@ const base64Sha256 = (body: string | Uint8Array) => Buffer.from(sha256Of(body), 
 const megabytes = (count: number) => randomBody(count * 1024 * 1024);
 const matching = (message: RegExp) => expect.stringMatching(message) as unknown as string;
 
-const facts: PageFacts = {
+const facts: PageMetadata = {
   key: aPageIdentity({ page: 3 }).key,
   run: '20261120T020000Z-1f3a5c' as StoredPage['run'],
   page: 3,

@@ -13,7 +13,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
 import { openStack } from '../../../lib/aws/stack/deployment.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { Watching } from '../../../lib/core/operations/deployment.ts';
+import type { StartOptions } from '../../../lib/core/operations/deployment.ts';
 import { aRunResult, at } from '../../support/builders.ts';
 
 const arn = (kind: string, name: string) => `arn:aws:states:eu-central-1:123456789012:${kind}:${name}`;
@@ -183,7 +183,7 @@ describe('a deployed stack', () => {
   function watching(follow: boolean) {
     const said: string[] = [];
     const unheard = () => undefined;
-    const given: Watching = {
+    const given: StartOptions = {
       follow,
       emit: unheard,
       say: (text) => said.push(text),

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import { abandonable, abandonRun } from '../../../lib/core/operations/abandon-run.ts';
+import { requireAbandonableRun, abandonRun } from '../../../lib/core/operations/abandon-run.ts';
 import { type Plan, planRun } from '../../../lib/core/operations/plan-run.ts';
 import type { StartInput } from '../../../lib/core/steps/start-input.ts';
 import { anExportRequest, aRunId, at } from '../../support/builders.ts';
@@ -170,7 +170,7 @@ describe('the plan', () => {
 describe('a run that is given up', () => {
   it('is never published: the next start begins a new one, with the same reports', async () => {
     const bench = await unfinished();
-    const run = await abandonable(installedBench(bench), await bench.head(), bench.deps.definition.name);
+    const run = await requireAbandonableRun(installedBench(bench), await bench.head(), bench.deps.definition.name);
     expect(await abandonRun(installedBench(bench), run)).toEqual(run);
 
     expect((await bench.head()).active).toBeUndefined();
@@ -196,11 +196,11 @@ describe('a run that is given up', () => {
     });
     await published.start();
     down = false;
-    await expect(abandonable(installedBench(published), await published.head(), name)).rejects.toThrow(
+    await expect(requireAbandonableRun(installedBench(published), await published.head(), name)).rejects.toThrow(
       /is published already/,
     );
     await published.start();
-    await expect(abandonable(installedBench(published), await published.head(), name)).rejects.toThrow(
+    await expect(requireAbandonableRun(installedBench(published), await published.head(), name)).rejects.toThrow(
       /no unfinished run/,
     );
   });

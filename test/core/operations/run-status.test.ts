@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { Incident } from '../../../lib/core/operations/deployment.ts';
-import { exportStatus, runStatus } from '../../../lib/core/operations/run-status.ts';
+import { readExportStatus, findRunStatus } from '../../../lib/core/operations/run-status.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { aRunId, at } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export-bench.ts';
@@ -11,7 +11,7 @@ import { installedBench } from '../../support/installed-bench.ts';
 import { someReports } from '../../support/scripted-service.ts';
 
 const look = (bench: Bench, most = 10, incidents?: readonly Incident[]) =>
-  exportStatus(installedBench(bench, incidents), most);
+  readExportStatus(installedBench(bench, incidents), most);
 
 /** Refuses the second request of each run while `down.is`. */
 function aShakyBench() {
@@ -152,11 +152,11 @@ describe('the overview', () => {
     };
     for (const run of known) {
       looks.length = 0;
-      expect(await runStatus({ ...installed, store }, await bench.head(), run.run)).toEqual(run);
+      expect(await findRunStatus({ ...installed, store }, await bench.head(), run.run)).toEqual(run);
       expect(looks.length).toBeLessThanOrEqual(1);
     }
     expect(known.map(({ state }) => state)).toContain('abandoned');
-    expect(await runStatus(installed, await bench.head(), aRunId())).toBeUndefined();
+    expect(await findRunStatus(installed, await bench.head(), aRunId())).toBeUndefined();
   });
 
   it('shows a run whose manifest was edited all the same', async () => {

@@ -9,7 +9,7 @@ import type { Finding } from '../../../lib/core/operations/expected-pages.ts';
 import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../../../lib/core/operations/verify-run.ts';
 import type { PageIdentity, PageLog } from '../../../lib/core/ports.ts';
 import { pageKey } from '../../../lib/core/storage/keys.ts';
-import { publishedRun } from '../../../lib/core/storage/published-runs.ts';
+import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { aCursor, aFetchedPage, aRunId } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export-bench.ts';
 import { createMemoryLog } from '../../support/memory-adapters.ts';
@@ -25,7 +25,7 @@ async function aPublishedRun(): Promise<Bench> {
 async function audit(bench: Bench, log: PageLog = bench.log): Promise<VerifiedRun & { readonly findings: Finding[] }> {
   const findings: Finding[] = [];
   const deps = { store: bench.store, log, onFinding: (each: Finding) => findings.push(each), onPage: () => {} };
-  const audited = await verifyPublishedRun(deps, await publishedRun(bench.store, bench.deps.definition.name));
+  const audited = await verifyPublishedRun(deps, await openPublishedRun(bench.store, bench.deps.definition.name));
   return { ...audited, findings };
 }
 const keyOf = ({ store }: Bench, ends: string) => [...store.objects.keys()].find((key) => key.endsWith(ends)) ?? '';
@@ -66,7 +66,7 @@ describe('a run that nobody touched', () => {
       onFinding: (each: Finding) => findings.push(each),
       onPage() {},
     };
-    await verifyPublishedRun(deps, await publishedRun(bench.store, bench.deps.definition.name, JSON.parse(first).run));
+    await verifyPublishedRun(deps, await openPublishedRun(bench.store, bench.deps.definition.name, JSON.parse(first).run));
     expect(findings).toEqual([]);
   });
 
@@ -157,7 +157,7 @@ describe('what was changed is found', () => {
 
   it('latest.json is gone, but the run was named', async () => {
     const bench = await aPublishedRun();
-    const run = await publishedRun(bench.store, bench.deps.definition.name);
+    const run = await openPublishedRun(bench.store, bench.deps.definition.name);
     bench.store.objects.delete(keyOf(bench, 'latest.json'));
     const findings: Finding[] = [];
     await verifyPublishedRun(

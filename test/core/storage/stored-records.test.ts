@@ -5,15 +5,15 @@ import type { ExportState, Instant, PageEntry } from '../../../lib/core/model.ts
 import {
   type Checksummed,
   checksumOf,
-  openEntry,
-  openState,
-  type Place,
+  parsePageEntry,
+  parseExportState,
+  type RecordStore,
   sequenceOfPointer,
 } from '../../../lib/core/storage/stored-records.ts';
 import { aCursor, aFullRun, anExportName, aPageEntry, aRunId, aRunResult, at } from '../../support/builders.ts';
 import { fieldsOf, withField, withoutField } from '../../support/fields.ts';
 
-const place: Place = { name: 'table page-log', repairState: (name) => `put the head of ${name} back` };
+const place: RecordStore = { name: 'table page-log', repairHint: (name) => `put the head of ${name} back` };
 const sealed = (value: unknown) => () => ({ value, checksum: checksumOf(value) });
 const conflict = (message: RegExp) =>
   expect.objectContaining({ name: 'PageConflictError', message: expect.stringMatching(message) as unknown as string });
@@ -72,7 +72,7 @@ describe('a checksum', () => {
 describe('a head', () => {
   it('that is as it was written comes back, with what a newer version may have added', () => {
     const head = { ...aFullHead(), colour: 'red' };
-    expect(openState(head.export, place, sealed(head))).toEqual(head);
+    expect(parseExportState(head.export, place, sealed(head))).toEqual(head);
   });
 
   it.each(fieldsOf(aFullHead()).map(({ path }) => [path.join('.'), path] as const))(
@@ -81,7 +81,7 @@ describe('a head', () => {
       const head = aFullHead();
       const checksum = checksumOf(head);
       for (const changed of [withoutField(head, path), withField(head, path, 9), withField(head, path, 'else')]) {
-        expect(() => openState(head.export, place, () => ({ value: changed, checksum }))).toThrow(
+        expect(() => parseExportState(head.export, place, () => ({ value: changed, checksum }))).toThrow(
           conflict(/in table page-log is not as this exporter left it: it was edited, .*; put the head of .* back$/),
         );
       }
@@ -100,11 +100,11 @@ describe('a head', () => {
     ],
   ])('is refused with %s, though its checksum fits', (_, changed, says) => {
     const head = { ...aFullHead('mine'), ...changed };
-    expect(() => openState('mine', place, sealed(head))).toThrow(conflict(says));
+    expect(() => parseExportState('mine', place, sealed(head))).toThrow(conflict(says));
   });
 
   it('of another export is refused', () => {
-    expect(() => openState('mine', place, sealed(aFullHead('yours')))).toThrow(
+    expect(() => parseExportState('mine', place, sealed(aFullHead('yours')))).toThrow(
       conflict(
         /^The head of export mine .*: it is the head of export yours\. Nothing was changed; put the head of mine back/,
       ),
@@ -115,7 +115,7 @@ describe('a head', () => {
 describe('an entry', () => {
   it('that is as it was written comes back', () => {
     const entry = aFullEntry();
-    expect(openEntry(entry, place, sealed(entry))).toEqual(entry);
+    expect(parsePageEntry(entry, place, sealed(entry))).toEqual(entry);
   });
 
   it.each(fieldsOf(aFullEntry()).map(({ path }) => [path.join('.'), path] as const))(
@@ -124,7 +124,7 @@ describe('an entry', () => {
       const entry = aFullEntry();
       const checksum = checksumOf(entry);
       for (const changed of [withoutField(entry, path), withField(entry, path, 9), withField(entry, path, null)]) {
-        expect(() => openEntry(entry, place, () => ({ value: changed, checksum }))).toThrow(
+        expect(() => parsePageEntry(entry, place, () => ({ value: changed, checksum }))).toThrow(
           conflict(/^The entry of page 7 of run .* in table page-log is not as .*start with restart/),
         );
       }
@@ -144,12 +144,12 @@ describe('an entry', () => {
     ['repeats', { repeats: 'no' }],
   ])('is refused for its %s, though its checksum fits', (field, changed) => {
     const entry = { ...aFullEntry(), ...changed };
-    expect(() => openEntry(aFullEntry(), place, sealed(entry))).toThrow(conflict(new RegExp(`: ${field}: `)));
+    expect(() => parsePageEntry(aFullEntry(), place, sealed(entry))).toThrow(conflict(new RegExp(`: ${field}: `)));
   });
 
   it.each([{ export: 'other' }, { run: aRunId() }, { page: 8 }])('of another place is refused: %j', (other) => {
     const entry = aFullEntry();
-    expect(() => openEntry({ ...entry, ...other }, place, sealed(entry))).toThrow(
+    expect(() => parsePageEntry({ ...entry, ...other }, place, sealed(entry))).toThrow(
       conflict(new RegExp(`it tells of page 7 of run ${entry.run} of export ${entry.export}\\.`)),
     );
   });
@@ -166,13 +166,13 @@ describe('an entry', () => {
     ],
     ['holds what JSON cannot', () => ({ value: { page: 7n }, checksum: 'x' }), /BigInt/],
   ])('is refused where it %s', (_, read, says) => {
-    expect(() => openEntry(aFullEntry(), place, read)).toThrow(conflict(says));
+    expect(() => parsePageEntry(aFullEntry(), place, read)).toThrow(conflict(says));
   });
 
   it('may tell of a service whose clock stands in another age', () => {
     for (const serviceTime of ['+010000-01-01T00:00:00Z', '-000044-03-15T12:00:00Z', '0099-12-31T23:59:59.999Z']) {
       const entry = aFullEntry({ serviceTime: at(serviceTime) });
-      expect(openEntry(entry, place, sealed(entry))).toEqual(entry);
+      expect(parsePageEntry(entry, place, sealed(entry))).toEqual(entry);
     }
   });
 });

@@ -5,13 +5,13 @@ import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { PageFacts } from '../../../lib/core/model.ts';
+import type { PageMetadata } from '../../../lib/core/model.ts';
 import { pageFactsIn } from '../../../lib/local/files/page-metadata.ts';
 import { aCursor, aFetchedPage, aPageIdentity, aRunFolder, at, sha256Of } from '../../support/builders.ts';
 import { directoryStore } from '../../support/directory-store.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-const factsOf = (identity: ReturnType<typeof aPageIdentity>, body: string): PageFacts => ({
+const factsOf = (identity: ReturnType<typeof aPageIdentity>, body: string): PageMetadata => ({
   ...identity,
   bytes: body.length,
   sha256: sha256Of(body),
