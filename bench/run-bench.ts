@@ -6,15 +6,15 @@
 import { writeFileSync } from 'node:fs';
 import { arch, cpus, platform, release, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
-import { awsLoop } from './aws-loop.ts';
-import type { Bench } from './bench.ts';
-import { coldStart } from './cold-start.ts';
-import { floor } from './floor.ts';
-import { memory } from './memory.ts';
-import { peers } from './peers.ts';
-import { peersKilled } from './peers-killed.ts';
-import { tableText } from './tables.ts';
-import { xmlCheck } from './xml-check.ts';
+import { awsLoop } from './aws-loop/aws-loop.ts';
+import { coldStart } from './cold-start/cold-start.ts';
+import { floor } from './floor/floor.ts';
+import type { Bench } from './harness/benchmark.ts';
+import { tableText } from './harness/tables.ts';
+import { memory } from './memory/memory.ts';
+import { peers } from './peers/peers.ts';
+import { peersKilled } from './peers/peers-killed.ts';
+import { xmlCheck } from './xml-check/xml-check.ts';
 
 const benches: readonly Bench[] = [floor, peers, peersKilled, awsLoop, coldStart, memory, xmlCheck];
 

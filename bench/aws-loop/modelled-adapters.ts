@@ -2,11 +2,11 @@
 
 import type { PageLog, PageStore, ReportService } from '../../lib/core/ports.ts';
 import { bodyOf, cursorTo, pageBehind, reportsOn } from '../../test/large/numbered-pages.ts';
-import type { VirtualTime } from '../../test/simulation/virtual-time.ts';
+import type { VirtualTime } from '../../test/simulation/world/virtual-time.ts';
 import { aFetchedPage } from '../../test/support/builders.ts';
 import { createMemoryLog, createMemoryStore } from '../../test/support/memory-adapters.ts';
 import type { Latencies } from './latencies.ts';
-import type { Walk } from './modelled-walk.ts';
+import type { Walk } from './modelled-run.ts';
 
 /** Answers each request in its time; the answer goes on whether or not it is read. */
 export function modelledService({ latencies, pages, answersAtOnce }: Walk, time: VirtualTime): ReportService {

@@ -3,14 +3,14 @@
  * what stands in for AWS.
  */
 
-import type { BenchOptions, Table } from '../bench.ts';
-import { measuredScript, type ProcessFigures } from '../measured-process.ts';
-import { startPageService } from '../page-service.ts';
-import { type Contender, figureOf, sideBySide } from '../side-by-side.ts';
-import { digits, withSpread } from '../tables.ts';
-import { functionEnvironment, startAws } from './function-environment.ts';
+import type { BenchOptions, Table } from '../harness/benchmark.ts';
+import { measuredScript, type ProcessFigures } from '../harness/measured-process.ts';
+import { startPageService } from '../harness/page-service.ts';
+import { type Contender, figureOf, sideBySide } from '../harness/rounds.ts';
+import { digits, withSpread } from '../harness/tables.ts';
 import type { Latencies } from './latencies.ts';
-import { modelledWalk } from './modelled-walk.ts';
+import { functionEnvironment, startAws } from './local-aws.ts';
+import { modelledWalk } from './modelled-run.ts';
 
 /** Where everything takes some time, and where nothing does but our own code and what stands in for AWS. */
 const settings = [
@@ -49,7 +49,7 @@ export async function measureFunctions(options: BenchOptions): Promise<readonly 
           await using aws = await startAws({ storingMs });
           const exportSettings = { pagesPerInvocation: perInvocation };
           const env = functionEnvironment(aws, { baseUrl: service.baseUrl }, exportSettings);
-          return await measuredScript(new URL('walk.ts', import.meta.url), [], [], env);
+          return await measuredScript(new URL('function-run.ts', import.meta.url), [], [], env);
         },
       }),
     );

@@ -4,7 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { Pool } from 'undici';
-import { measuring } from '../measured-process.ts';
+import { measuring } from '../harness/measured-process.ts';
 
 const [baseUrl = '', out = '', sync] = process.argv.slice(2);
 const pool = new Pool(baseUrl);

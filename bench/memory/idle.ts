@@ -1,5 +1,5 @@
 /** A process that does nothing, for its memory to be known. */
 
-import { measuring } from '../measured-process.ts';
+import { measuring } from '../harness/measured-process.ts';
 
 measuring().tell();

@@ -2,8 +2,8 @@
 
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { airbyteMessages, dltLoads, type Look, manifests, pageFiles, singerRecords } from './stored-pages.ts';
 import type { Environment, Missing } from './virtual-environments.ts';
-import { airbyteMessages, dltLoads, type Look, manifests, pageFiles, singerRecords } from './what-lies-there.ts';
 
 export interface Peer {
   readonly name: string;
@@ -42,7 +42,7 @@ export function peers(environments: ReadonlyMap<string, Environment | Missing>):
   const airbyte =
     (script: string) =>
     ([python = '']: readonly string[], baseUrl: string, out: string) =>
-      [python, here('airbyte_resume.py'), here(script), baseUrl, out] as const;
+      [python, here('python/airbyte_resume.py'), here(script), baseUrl, out] as const;
 
   const present: readonly Peer[] = [
     {
@@ -50,7 +50,7 @@ export function peers(environments: ReadonlyMap<string, Environment | Missing>):
       checks: 'XML',
       mark: 'the manifest',
       look: manifests,
-      command: (baseUrl, out) => [process.execPath, here('../floor/exporter.ts'), baseUrl, out],
+      command: (baseUrl, out) => [process.execPath, here('../floor/local-export.ts'), baseUrl, out],
     },
     {
       name: 'got paginate',
@@ -62,22 +62,22 @@ export function peers(environments: ReadonlyMap<string, Environment | Missing>):
     ...inPython(
       ['dlt'],
       { name: 'dlt', checks: 'no', mark: '`_dlt_loads`', look: dltLoads },
-      ([python = ''], baseUrl, out) => [python, here('dlt_pages.py'), baseUrl, out],
+      ([python = ''], baseUrl, out) => [python, here('python/dlt_pages.py'), baseUrl, out],
     ),
     ...inPython(
       ['singer-sdk', 'target-jsonl'],
       { name: 'singer-sdk, target-jsonl', checks: 'no', mark: 'nothing', look: singerRecords },
-      ([tap = '', target = ''], baseUrl, out) => ['bash', here('singer.sh'), tap, target, baseUrl, out],
+      ([tap = '', target = ''], baseUrl, out) => ['bash', here('python/singer.sh'), tap, target, baseUrl, out],
     ),
     ...inPython(
       ['airbyte-cdk'],
       { name: 'airbyte-cdk, HttpStream', checks: 'no', mark: 'status COMPLETE', look: airbyteMessages },
-      airbyte('airbyte_source.py'),
+      airbyte('python/airbyte_source.py'),
     ),
     ...inPython(
       ['airbyte-cdk'],
       { name: 'airbyte-cdk, XmlDecoder', checks: 'XML (expat)', mark: 'status COMPLETE', look: airbyteMessages },
-      airbyte('airbyte_manifest.py'),
+      airbyte('python/airbyte_manifest.py'),
     ),
   ];
   return { present, absent };

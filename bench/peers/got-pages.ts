@@ -7,7 +7,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import got, { type Response } from 'got';
-import { measuring } from '../measured-process.ts';
+import { measuring } from '../harness/measured-process.ts';
 
 const [baseUrl = '', out = ''] = process.argv.slice(2);
 const { tell } = measuring();

@@ -6,8 +6,8 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import type { ProcessFigures } from '../measured-process.ts';
-import { temporaryFolder } from '../temporary-folder.ts';
+import type { ProcessFigures } from '../harness/measured-process.ts';
+import { temporaryFolder } from '../harness/temporary-folder.ts';
 import type { Peer } from './contenders.ts';
 
 export interface PeerProcess {

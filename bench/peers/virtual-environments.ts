@@ -26,7 +26,7 @@ export async function virtualEnvironments(
   install: boolean,
   say: (line: string) => void,
 ): Promise<ReadonlyMap<string, Environment | Missing>> {
-  const lines = (await readFile(new URL('requirements.txt', import.meta.url), 'utf8')).split('\n');
+  const lines = (await readFile(new URL('python/requirements.txt', import.meta.url), 'utf8')).split('\n');
   const found = new Map<string, Environment | Missing>();
   for (const requirement of lines.filter((line) => line.includes('=='))) {
     found.set(requirement.split('==')[0] ?? '', await environment(requirement, install, say));

@@ -1,10 +1,10 @@
 /** Documents for the XML check, each nearly all of one thing: what is fast with tags may be slow with text. */
 
-import { generatedXml } from '../../lib/report-service/simulator/generated-reports.ts';
+import { generatedReportXml } from '../../lib/report-service/simulator/generated-reports.ts';
 
 /** Makes the nth report; they are repeated until the document has its size, so that no two neighbours are the same. */
 const reports = {
-  'generated reports': (nth) => generatedXml(1, nth, `R-${nth}`, 1_763_000_000_000 + nth * 10_000),
+  'generated reports': (nth) => generatedReportXml(1, nth, `R-${nth}`, 1_763_000_000_000 + nth * 10_000),
   'many small tags': (nth) => `<r i="${nth}">${'<a/><b>1</b><c d="2"/>'.repeat(100)}</r>\n`,
   'many attributes': (nth) => `<r i="${nth}">${`<v ${attributes(nth)}/>\n`.repeat(10)}</r>\n`,
   'long text': (nth) => `<r i="${nth}">${'All that was agreed upon in writing holds. '.repeat(2_000)}</r>\n`,

@@ -7,9 +7,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ChildScript, startScript } from '../support/child-script.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
+import type { Swallowed } from './children/discarding-s3.ts';
 import type { LargePageExported } from './children/export-large-page.ts';
-import type { Delivery } from './children/send-large-pages.ts';
-import type { Swallowed } from './children/swallow-objects.ts';
+import type { Delivery } from './children/large-page-service.ts';
 import { digestLargePage, type LargePageDigest, largePageBytes, reportsInLargePage } from './large-page.ts';
 
 const mebibyte = 1024 * 1024;

@@ -3,12 +3,12 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { exportSettingsSchema } from '../../lib/core/settings/settings.ts';
-import { mostHistoryEvents } from '../simulation/step-functions.ts';
+import { mostHistoryEvents } from '../simulation/step-functions/step-functions.ts';
 import { startScript } from '../support/child-script.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 import type { MemorySample, MillionPagesExported } from './children/export-a-million-pages.ts';
 import { bodyOf, cursorTo, reportsOn } from './numbered-pages.ts';
-import { placeForManyPages } from './place-for-many-pages.ts';
+import { placeForManyPages } from './scratch-directory.ts';
 
 const pages = 1_000_000;
 const mebibyte = 1024 * 1024;

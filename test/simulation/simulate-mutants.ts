@@ -25,8 +25,8 @@ async function hunt({ name }: Mutant): Promise<Hunt> {
     process.execPath,
     [
       '--import',
-      here('./mutants/edit-on-load.ts'),
-      here('./mutants/hunt.ts'),
+      here('./mutants/patch-on-load.ts'),
+      here('./mutants/find-violation.ts'),
       String(firstSeed),
       String(mostHistories),
     ],

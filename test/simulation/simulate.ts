@@ -2,11 +2,11 @@
 
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { type HistoryPlan, makeHistory } from './history.ts';
-import { makeHistories, type Sum } from './many-histories.ts';
-import { shrink } from './shrink.ts';
-import { timelineOf } from './telling.ts';
-import { strikeName } from './world.ts';
+import { timelineOf } from './histories/event-log.ts';
+import { type HistoryPlan, makeHistory } from './histories/history.ts';
+import { makeHistories, type Sum } from './histories/run-histories.ts';
+import { shrink } from './histories/shrink.ts';
+import { strikeName } from './world/world.ts';
 
 const help = `Usage: npm run simulate -- [options]
 

@@ -1,12 +1,12 @@
 /** That the simulation is what it says: repeatable, able to be left out of, and calm where nothing strikes. */
 
 import { describe, expect, it } from 'vitest';
-import { run } from './command.ts';
-import { failedSeeds } from './failed-seeds.ts';
-import { makeHistory } from './history.ts';
-import { shrink } from './shrink.ts';
-import { timelineOf } from './telling.ts';
-import { strikeName } from './world.ts';
+import { timelineOf } from './histories/event-log.ts';
+import { makeHistory } from './histories/history.ts';
+import { failedSeeds } from './histories/regression-seeds.ts';
+import { shrink } from './histories/shrink.ts';
+import { run } from './run-simulate.ts';
+import { strikeName } from './world/world.ts';
 
 const theSeeds = (count: number, first = 1) => Array.from({ length: count }, (_, index) => String(first + index));
 

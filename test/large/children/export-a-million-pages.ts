@@ -19,16 +19,16 @@ import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
-import { diceFor } from '../../simulation/dice.ts';
 import {
   createStepFunctions,
   type SimulatedExecution,
   type TaskCall,
   TaskFailure,
-} from '../../simulation/step-functions.ts';
-import { createTimeline } from '../../simulation/virtual-time.ts';
-import { createBodilessStore } from '../bodiless-store.ts';
-import { createMishaps, createNumberedService, type Mishap, withMishaps } from '../now-and-then.ts';
+} from '../../simulation/step-functions/step-functions.ts';
+import { diceFor } from '../../simulation/world/rng.ts';
+import { createTimeline } from '../../simulation/world/virtual-time.ts';
+import { createBodilessStore } from '../discarding-store.ts';
+import { createMishaps, createNumberedService, type Mishap, withMishaps } from '../injected-failures.ts';
 import { mostResidentBytes, residentBytes } from '../resident-memory.ts';
 
 export interface MillionPagesExported {

@@ -5,7 +5,7 @@ import type { DeployedExport, Incident } from '../../../lib/core/operations/depl
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import { collectRunReport } from '../../../lib/operator/run-report/collect.ts';
 import type { ReportedRun, ReportOccasion } from '../../../lib/operator/run-report/data.ts';
-import { diceFor } from '../../simulation/dice.ts';
+import { diceFor } from '../../simulation/world/rng.ts';
 import { aPageEntry, at } from '../../support/builders.ts';
 
 export interface ExampleRun {

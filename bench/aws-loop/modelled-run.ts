@@ -1,0 +1,149 @@
+/**
+ * A run on AWS as a model: the real definition of the state machine, the real steps and the real budget of an invocation's
+ * time, over a service, a store and a log that take their time and nothing else. Time is simulated, so what comes out is
+ * what the order of things costs, to the millisecond and the same on any machine; what our own code costs is measured
+ * apart, in real time.
+ */
+
+import { startInvocationDeadline } from '../../lib/aws/lambda/invocation-deadline.ts';
+import { functionLimits } from '../../lib/cdk/function-limits.ts';
+import type { LoopState } from '../../lib/core/model.ts';
+import { asRunId } from '../../lib/core/model.ts';
+import type { StepDependencies } from '../../lib/core/ports.ts';
+import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
+import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine/definition.ts';
+import { beginRun } from '../../lib/core/steps/begin-run.ts';
+import { exportPage } from '../../lib/core/steps/export-page.ts';
+import { failRun } from '../../lib/core/steps/fail-run.ts';
+import { finishRun } from '../../lib/core/steps/finish-run.ts';
+import {
+  createStepFunctions,
+  type TaskCall,
+  TaskFailure,
+} from '../../test/simulation/step-functions/step-functions.ts';
+import { createTimeline, type Timeline } from '../../test/simulation/world/virtual-time.ts';
+import type { Latencies } from './latencies.ts';
+import { modelledLog, modelledService, modelledStore } from './modelled-adapters.ts';
+
+export interface Walk {
+  readonly latencies: Latencies;
+  readonly pages: number;
+  readonly pagesPerInvocation: number;
+  /** How many requests of ours the service works on at a time; others wait until an answer has ended. */
+  readonly answersAtOnce: number;
+}
+
+/** Of the loop alone: from where the first page begins to where the last is logged and the machine knows. */
+export interface WalkFigures {
+  readonly [figure: string]: number;
+  readonly wallMs: number;
+  /** Of the state machine; each is paid for. */
+  readonly transitions: number;
+  readonly invocations: number;
+  /** Of export-page, as it is paid for. */
+  readonly lambdaMs: number;
+}
+
+interface Payload {
+  readonly input: unknown;
+  readonly execution: string;
+}
+
+export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
+  const { latencies, pages, pagesPerInvocation } = walk;
+  const { transitionMs, invokeMs } = latencies;
+  const time = createTimeline(Date.UTC(2026, 10, 20, 2));
+  const settings = exportSettingsSchema.parse({ name: 'reports', pagesPerInvocation });
+  const serviceSettings = serviceSettingsSchema.parse({ baseUrl: 'https://reports.example.com' });
+  const limits = functionLimits({ service: serviceSettings, settings });
+  const runtime = { now: () => time.now(), sleep: sleepOn(time), randomHex: countingHex() };
+  const deps: StepDependencies = {
+    definition: exportDefinition(settings, serviceSettings.baseUrl),
+    service: modelledService(walk, time),
+    store: modelledStore(latencies, time),
+    log: modelledLog(latencies, time),
+    executions: { isRunning: async (execution) => machine.find(execution)?.status === 'RUNNING' },
+    runtime,
+    emit: () => {},
+  };
+  const figures = { wallMs: 0, transitions: 0, invocations: 0, lambdaMs: 0 };
+
+  async function exportPages({ input, execution }: Payload) {
+    const startedAt = time.now();
+    using budget = startInvocationDeadline(limits.seconds.ExportPage * 1_000, serviceSettings, 'a page', runtime);
+    const outcome = await exportPage(deps, { loop: input as LoopState, execution, ...budget });
+    figures.invocations += 1;
+    figures.lambdaMs += time.now() - startedAt;
+    return outcome;
+  }
+  const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> = {
+    BeginRun: (payload) => beginRun(deps, payload),
+    ExportPage: exportPages,
+    FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as LoopState).run), execution }),
+    FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
+  };
+  async function perform({ resource, parameters }: TaskCall): Promise<unknown> {
+    await time.sleep(invokeMs);
+    if (resource.endsWith(':putEvents')) return {};
+    if (resource.endsWith(':startExecution')) {
+      const { Name, Input } = parameters as { Name: string; Input: unknown };
+      return { ExecutionArn: machine.start(Name, Input).arn };
+    }
+    const { FunctionName, Payload: payload } = parameters as { FunctionName: StepName; Payload: Payload };
+    const outcome = await steps[FunctionName](payload).catch(({ name, message }: Error) => {
+      throw new TaskFailure(name, message);
+    });
+    return { Payload: outcome };
+  }
+
+  let loopBegan: number | undefined;
+  const machine = createStepFunctions({
+    definition: stateMachine({
+      exportName: 'reports',
+      functions: byStep((step) => step),
+      eventBus: 'default',
+      partition: 'aws',
+      stepTimeoutSeconds: limits.seconds,
+      executionTimeoutSeconds: limits.executionSeconds,
+    }),
+    machine: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
+    time,
+    random: () => 0.5,
+    perform,
+    transitionMs,
+    on(fact) {
+      if (fact.what === 'failed') throw new Error(`${fact.state} failed: ${fact.error}: ${fact.cause}`);
+      if (fact.what !== 'entered') return;
+      if (fact.state === 'ExportPage') loopBegan ??= time.now();
+      if (fact.state === 'FinishRun') figures.wallMs = time.now() - (loopBegan ?? 0);
+      if (loopBegan !== undefined && figures.wallMs === 0) figures.transitions += 1;
+    },
+  });
+  machine.start('first', {});
+  const ended = () => machine.executions.every(({ status }) => status !== 'RUNNING');
+  await time.run({ until: Number.POSITIVE_INFINITY, stop: ended });
+  const { status, output } = machine.executions.at(-1) ?? {};
+  if (status !== 'SUCCEEDED' || (output as { pages?: number }).pages !== pages) {
+    throw new Error(`the modelled run ended as ${status} with ${JSON.stringify(output)}`);
+  }
+  return figures;
+}
+
+function sleepOn(time: Timeline) {
+  return (ms: number, signal?: AbortSignal) =>
+    new Promise<void>((resolve, reject) => {
+      const cancel = time.after(ms, resolve);
+      signal?.addEventListener('abort', () => {
+        cancel();
+        reject(signal.reason);
+      });
+    });
+}
+
+function countingHex() {
+  let count = 0;
+  return (length: number) => {
+    count += 1;
+    return count.toString(16).padStart(length, '0');
+  };
+}
