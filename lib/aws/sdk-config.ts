@@ -1,14 +1,17 @@
+/** An environment as Node.js presents it. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
 /**
- * How patient the SDK's clients are. Attempts here are quick and few: what outlasts them is the state machine's to
- * repeat, where waiting costs nothing.
+ * Timeouts and attempts of the functions' SDK clients. They retry quickly and rarely: a longer outage is left to the
+ * state machine, where waiting costs nothing.
  */
 export const sdkConfig = {
   maxAttempts: 5,
   requestHandler: { connectionTimeout: 3_000, requestTimeout: 15_000, throwOnRequestTimeout: true },
 } as const;
 
-/** For S3, where a request may carry megabytes: a connection that is silent is broken, a slow one is not. */
-export const sdkConfigForBodies = {
+/** For S3, whose requests carry megabytes: a slow connection is fine, one that is silent for 20 s is broken. */
+export const s3SdkConfig = {
   ...sdkConfig,
   requestHandler: {
     connectionTimeout: 3_000,

@@ -5,6 +5,7 @@
  * inner one time to end by itself and to say why.
  */
 
+import { minUploadBytesPerSecond } from '../core/settings/environment.ts';
 import type { ExportSettings, ServiceSettings } from '../core/settings/settings.ts';
 import type { StepName } from '../core/state-machine/definition.ts';
 
@@ -43,8 +44,8 @@ type Limiting = {
 
 export function functionLimits({ service, settings }: Limiting): FunctionLimits {
   const pageMebibytes = Math.ceil(service.maxPageBytes / mebibyte);
-  // Allows for S3 taking no more than 20 MiB a second, and a minute on top for everything else.
-  const storingSeconds = 60 + Math.ceil(pageMebibytes / 20);
+  // The upload, and a minute for everything else.
+  const storingSeconds = 60 + Math.ceil((pageMebibytes * mebibyte) / minUploadBytesPerSecond);
   const pageSeconds = Math.ceil((service.totalTimeout + settings.maxInlineWait) / 1_000) + storingSeconds;
   // Another page is begun as long as there is time for a whole one, so all that is over is for them.
   const isWalk = settings.pagesPerInvocation > 1;

@@ -9,7 +9,7 @@ import { Architecture, LoggingFormat, Runtime, Tracing } from 'aws-cdk-lib/aws-l
 import { LogLevel, NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
-import type { FunctionVariable } from '../core/settings/environment.ts';
+import { type FunctionVariable, stepVariables } from '../core/settings/environment.ts';
 import { byStep, type StepName } from '../core/state-machine/definition.ts';
 import { bundling } from './bundling.ts';
 import { type FunctionLimits, finishRunTemporaryMebibytes } from './function-limits.ts';
@@ -31,12 +31,8 @@ interface Recipe {
   readonly description: string;
   readonly memoryMebibytes: number;
   readonly temporaryMebibytes?: number;
-  readonly variables: readonly FunctionVariable[];
   readonly grants: readonly Grant[];
 }
-
-/** Every step reads which export it works for, and at which service; the page log lies in the table. */
-const common = ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
 
 function recipes({ exportName, grants, limits }: ExportFunctionsProps): Readonly<Record<StepName, Recipe>> {
   return {
@@ -44,7 +40,6 @@ function recipes({ exportName, grants, limits }: ExportFunctionsProps): Readonly
       entry: 'begin-run.ts',
       description: `Decides what an execution of export ${exportName} is for`,
       memoryMebibytes: 256,
-      variables: common,
       // That it may also ask whether another execution lives is added beside the state machine, which comes after it.
       grants: [grants.pageLog],
     },
@@ -54,7 +49,6 @@ function recipes({ exportName, grants, limits }: ExportFunctionsProps): Readonly
       // Waits for the service most of its time; memory brings the processor that checks the XML.
       memoryMebibytes: 512,
       temporaryMebibytes: limits.temporaryMebibytes,
-      variables: [...common, 'BUCKET_NAME', 'KEY_PREFIX', 'API_KEY_SECRET_ID', 'API_KEY_SECRET_FIELD'],
       grants: [grants.pageLog, grants.pageStore, grants.apiKey],
     },
     FinishRun: {
@@ -63,14 +57,12 @@ function recipes({ exportName, grants, limits }: ExportFunctionsProps): Readonly
       // A whole processor: it reads the log and the listing of a million pages within its fifteen minutes.
       memoryMebibytes: 1_769,
       temporaryMebibytes: finishRunTemporaryMebibytes,
-      variables: [...common, 'BUCKET_NAME', 'KEY_PREFIX'],
       grants: [grants.pageLog, grants.pageStore],
     },
     FailRun: {
       entry: 'fail-run.ts',
       description: `Records why a run of export ${exportName} failed`,
       memoryMebibytes: 256,
-      variables: common,
       grants: [grants.pageLog],
     },
   };
@@ -117,7 +109,7 @@ function exportFunction(scope: Construct, id: StepName, recipe: Recipe, props: E
     ...(recipe.temporaryMebibytes === undefined
       ? {}
       : { ephemeralStorageSize: Size.mebibytes(recipe.temporaryMebibytes) }),
-    environment: Object.fromEntries(recipe.variables.map((variable) => [variable, props.environment[variable]])),
+    environment: Object.fromEntries(stepVariables[id].map((variable) => [variable, props.environment[variable]])),
     // A variable for version 2 of the SDK.
     awsSdkConnectionReuse: false,
     tracing: Tracing.ACTIVE,

@@ -1,26 +1,21 @@
-/** What every step needs, made from the function's environment. Nothing of S3 or the service: most have no use for them. */
+/** The dependencies that every step has. S3 and the report service are added by the functions that use them. */
 
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { systemRuntime } from '../../core/clock.ts';
 import type { StepDependencies } from '../../core/ports.ts';
-import type { readFunctionEnvironment } from '../../core/settings/environment.ts';
+import type { StepEnvironment } from '../../core/settings/environment.ts';
 import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { sdkConfig } from '../sdk-config.ts';
 import type { Telemetry } from './telemetry.ts';
 
-/** The variables that {@link stepNeeds} is made from. */
-export const stepVariables = ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
-
-/** What every step needs; S3 and the service are for those who use them. */
-type CommonDependencies = Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>;
-
-type StepSettings = ReturnType<typeof readFunctionEnvironment<(typeof stepVariables)[number]>>;
-
-/** From here on, `telemetry` is about the export. */
-export function stepDependencies(settings: StepSettings, telemetry: Telemetry): CommonDependencies {
+/** Also makes `telemetry` name the export from here on. */
+export function stepDependencies(
+  settings: StepEnvironment<'BeginRun'>,
+  telemetry: Telemetry,
+): Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'> {
   const definition = exportDefinition(settings.EXPORT_SETTINGS, sourceOf(settings.SERVICE_SETTINGS.baseUrl));
-  telemetry.about(settings.DEPLOYMENT_NAME, definition.name);
+  telemetry.setExport(settings.DEPLOYMENT_NAME, definition.name);
   return {
     definition,
     log: createDynamoPageLog({

@@ -1,26 +1,23 @@
 /**
- * Divides what is left of an invocation's time: so much to fetch a page, with a short Retry-After waited out before it
- * where there is time for that too, and at its end so much to store and log it. A function that is cut off says nothing;
- * one that stops by itself says why, and the state machine knows that it may try again.
+ * Divides the remaining time of an invocation: most of it to fetch the page, the end of it to store and log the page.
+ * A function that times out reports nothing; one that stops in time says why, and the state machine retries it.
  */
 
 import { ExportError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
+import { minUploadBytesPerSecond } from '../../core/settings/environment.ts';
 import type { ServiceSettings } from '../../core/settings/settings.ts';
 
 export interface InvocationDeadline extends Disposable {
-  /** Aborts when only the time to store is left; its reason is a ServiceUnavailableError. */
+  /** Aborts with a ServiceUnavailableError when only the time to store is left. */
   readonly signal: AbortSignal;
-  /** Until when Retry-Afters may be waited out, so that a whole request still fits in behind; since the epoch. */
+  /** Until when a Retry-After may be waited out: a whole request still fits in after it. Milliseconds since the epoch. */
   readonly retryAfterDeadline: number;
-  /** Whether a whole request still fits in, and the storing of two pages: its own waits for that of the one before. */
+  /** Whether a whole request still fits in, and the storing of two pages: the page waits for its predecessor to be stored. */
   readonly hasTime: () => boolean;
 }
 
-/** Allows for S3 taking no more than 20 MiB a second; half a minute on top, also where the SDK has to repeat some of it. */
-const storingMs = (bytes: number): number => 30_000 + (bytes / (20 * 1024 * 1024)) * 1_000;
-
-/** To be disposed of when the page is fetched and stored, or its timer would outlive it. */
+/** Dispose of it once the page is stored, or its timer outlives the page. `label` names the page in the error. */
 export function startInvocationDeadline(
   remainingMs: number,
   { totalTimeout, maxPageBytes }: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>,
@@ -28,22 +25,25 @@ export function startInvocationDeadline(
   { now, sleep }: Clock,
 ): InvocationDeadline {
   const startedAt = now();
-  const fetchingMs = remainingMs - Math.min(storingMs(maxPageBytes), remainingMs / 2);
-  const controller = new AbortController();
-  const done = new AbortController();
-  const runOut = () =>
-    controller.abort(
+  const fetchMs = remainingMs - Math.min(storeMs(maxPageBytes), remainingMs / 2);
+  const deadline = new AbortController();
+  const timer = new AbortController();
+  const abort = () =>
+    deadline.abort(
       new ExportError(
         'ServiceUnavailableError',
-        `Report service took so long for ${label} that the function's own time was nearly up (${Math.round(fetchingMs)} ms): ` +
-          'it is tried again for a while',
+        `Report service did not finish ${label} within the ${Math.round(fetchMs)} ms that this invocation has to fetch it. ` +
+          'The attempt is retried',
       ),
     );
-  sleep(fetchingMs, done.signal).then(runOut, () => {});
+  sleep(fetchMs, timer.signal).then(abort, () => {});
   return {
-    signal: controller.signal,
-    retryAfterDeadline: startedAt + Math.max(0, fetchingMs - totalTimeout),
-    hasTime: () => now() <= startedAt + fetchingMs - totalTimeout - storingMs(maxPageBytes),
-    [Symbol.dispose]: () => done.abort(),
+    signal: deadline.signal,
+    retryAfterDeadline: startedAt + Math.max(0, fetchMs - totalTimeout),
+    hasTime: () => now() <= startedAt + fetchMs - totalTimeout - storeMs(maxPageBytes),
+    [Symbol.dispose]: () => timer.abort(),
   };
 }
+
+/** The upload, and half a minute for logging the page and for retries of the SDK. */
+const storeMs = (bytes: number): number => 30_000 + (bytes / minUploadBytesPerSecond) * 1_000;

@@ -1,44 +1,40 @@
 /**
- * What the four functions have in common: an invocation as the state machine sends it, wiring made once per container,
- * and telemetry around it all.
+ * What the four functions share: an event as the state machine sends it, dependencies created once per container, and
+ * telemetry around every invocation.
  */
 
 import type { Context } from 'aws-lambda';
 import { ExportError } from '../../core/errors.ts';
 import { createTelemetry, type Telemetry } from './telemetry.ts';
 
-/** As `state-machine.ts` sends it. */
+/** As `lib/core/state-machine/definition.ts` sends it. */
 export interface StepEvent {
-  /** What the step before has left. */
+  /** The output of the state before. */
   readonly input: unknown;
-  /** The ARN of the execution that asks. */
+  /** The ARN of the execution that invokes the function. */
   readonly execution: string;
 }
 
 export type InvocationContext = Pick<Context, 'awsRequestId' | 'getRemainingTimeInMillis'>;
 export type StepHandler<Outcome> = (event: StepEvent, context: InvocationContext) => Promise<Outcome>;
 
-/** The environment as the function finds it; read on the first invocation, so that a mistake in it is that one's error. */
-export type Environment = Readonly<Record<string, string | undefined>>;
-
 /**
- * A handler that calls `assemble` on its first invocation, and what that made on every one. Its errors keep their names:
- * the state machine decides by them.
+ * A Lambda handler that calls `createStep` on its first invocation, so that a mistake in the environment fails that
+ * invocation instead of the cold start, and reuses the step afterwards. Errors keep their names: the state machine
+ * decides by them.
  */
-export function stepHandler<Outcome>(
-  assemble: (telemetry: Telemetry) => (event: StepEvent, context: InvocationContext) => Promise<Outcome>,
-): StepHandler<Outcome> {
+export function stepHandler<Outcome>(createStep: (telemetry: Telemetry) => StepHandler<Outcome>): StepHandler<Outcome> {
   const telemetry = createTelemetry();
-  let step: ReturnType<typeof assemble> | undefined;
+  let step: StepHandler<Outcome> | undefined;
   return async (event, context) => {
     telemetry.begin({ execution: event?.execution, request: context.awsRequestId });
     try {
       assertStepEvent(event);
-      step ??= assemble(telemetry);
+      step ??= createStep(telemetry);
       return await step(event, context);
     } catch (error) {
       nameFromCode(error);
-      telemetry.failed(error, turnIn(event?.input));
+      telemetry.failed(error, runAndPageOf(event?.input));
       throw error;
     } finally {
       telemetry.end();
@@ -50,18 +46,18 @@ function assertStepEvent(event: Partial<StepEvent> | undefined): void {
   if (typeof event?.execution === 'string' && event.execution !== '') return;
   throw new ExportError(
     'ConfigurationError',
-    'This function is a step of the state machine, which sends it { input, execution }. ' +
+    'This function is a step of the state machine, which invokes it with { input, execution }. ' +
       'Start an execution of the state machine instead of invoking the function',
   );
 }
 
-/** To Node a connection that fails is just an Error, with a code; but only the name is shown in an execution's history. */
+/** Copies the `code` of Node.js's network errors to `name`: execution histories show only the name. */
 function nameFromCode(error: unknown): void {
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return;
   if (error.name === 'Error' || error.name === 'AggregateError') error.name = error.code;
 }
 
-function turnIn(input: unknown): { readonly run?: unknown; readonly page?: unknown } {
+function runAndPageOf(input: unknown): { readonly run?: unknown; readonly page?: unknown } {
   if (typeof input !== 'object' || input === null) return {};
   const { run, page } = input as { run?: unknown; page?: unknown };
   return { ...(run === undefined ? {} : { run }), ...(page === undefined ? {} : { page }) };

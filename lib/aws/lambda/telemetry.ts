@@ -1,6 +1,6 @@
 /**
- * Tells the world what a function does: each fact as one line of JSON in its log, in the words of `ExportEvent`, and
- * counted as a metric (CloudWatch's embedded metric format, on the same stdout).
+ * Logs and metrics of a function: each event is one line of JSON, with the names and fields of `ExportEvent`, and is
+ * counted as CloudWatch metrics (embedded metric format, also on stdout).
  */
 
 import { Logger } from '@aws-lambda-powertools/logger';
@@ -10,15 +10,15 @@ import { type MetricName, metricDimensions, metricNamespace, metricUnits } from 
 import type { EventSink, ExportEvent } from '../../core/ports.ts';
 
 export interface Telemetry {
-  /** Names the export, once it is known: every line and metric from here on is about it. */
-  about(deployment: string, exportName: string): void;
-  /** Begins an invocation; what is known of it stands in each of its lines. */
-  begin(known: { readonly execution: unknown; readonly request: string }): void;
+  /** Names the export in every later line and metric. */
+  setExport(deployment: string, exportName: string): void;
+  /** Begins an invocation; `fields` are in each of its lines. */
+  begin(fields: { readonly execution: unknown; readonly request: string }): void;
   readonly emit: EventSink;
   count(metric: MetricName, value: number): void;
-  /** Says that the invocation ends in `error`, with its stack. */
-  failed(error: unknown, known: { readonly run?: unknown; readonly page?: unknown }): void;
-  /** Ends the invocation: its metrics are written. */
+  /** Logs the error, with its stack, that ends the invocation. */
+  failed(error: unknown, fields: { readonly run?: unknown; readonly page?: unknown }): void;
+  /** Ends the invocation and publishes its metrics. */
   end(): void;
 }
 
@@ -30,35 +30,35 @@ export function createTelemetry(): Telemetry {
     metrics?.addMetric(metric, metricUnits[metric], value);
   };
   return {
-    about(deployment, exportName) {
+    setExport(deployment, exportName) {
       logger.appendPersistentKeys({ export: exportName });
       metrics ??= new Metrics({ namespace: metricNamespace });
-      // Powertools adds a dimension of its own, under which nobody would find the metric.
+      // Powertools adds a `service` dimension, under which alarms and dashboards would not find the metric.
       metrics.clearDefaultDimensions();
       metrics.setDefaultDimensions(metricDimensions(deployment, exportName));
     },
-    begin(known) {
+    begin(fields) {
       logger.resetKeys();
-      logger.appendKeys({ ...known });
+      logger.appendKeys({ ...fields });
     },
     emit(event) {
       if (event.event === 'run-failed') {
-        // A line has a `message` of its own.
+        // `message` is the line's own field: it holds the event's name.
         const { event: name, message: errorMessage, ...fields } = event;
         logger.error(name, { ...fields, errorMessage });
       } else {
         const { event: name, ...fields } = event;
         logger.info(name, fields);
       }
-      for (const [metric, value] of countsOf(event)) count(metric, value);
+      for (const [metric, value] of metricsOf(event)) count(metric, value);
     },
     count,
-    failed(error, known) {
+    failed(error, fields) {
       if (isExportError(error, 'RunSupersededError')) {
-        logger.info('run-superseded', { ...known, errorMessage: error.message });
+        logger.info('run-superseded', { ...fields, errorMessage: error.message });
         return;
       }
-      logger.error('attempt-failed', { ...known, error: error instanceof Error ? error : new Error(String(error)) });
+      logger.error('attempt-failed', { ...fields, error: error instanceof Error ? error : new Error(String(error)) });
       count('FailedAttempts', 1);
       metrics?.addMetadata('error', error instanceof Error ? error.name : 'Error');
     },
@@ -68,7 +68,7 @@ export function createTelemetry(): Telemetry {
   };
 }
 
-function countsOf(event: ExportEvent): readonly (readonly [MetricName, number])[] {
+function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])[] {
   switch (event.event) {
     case 'run-started':
       return [['RunsStarted', 1]];
@@ -83,9 +83,9 @@ function countsOf(event: ExportEvent): readonly (readonly [MetricName, number])[
     case 'run-failed':
       return [['RunsFailed', 1]];
     case 'page-exported':
-      return [['PagesExported', 1], ...amountOf(event)];
+      return [['PagesExported', 1], ...amountsOf(event)];
     case 'page-adopted':
-      return [['PagesAdopted', 1], ...amountOf(event)];
+      return [['PagesAdopted', 1], ...amountsOf(event)];
     case 'service-asked-to-wait':
       return [
         ['Waits', 1],
@@ -94,8 +94,8 @@ function countsOf(event: ExportEvent): readonly (readonly [MetricName, number])[
   }
 }
 
-/** The reports of what is not XML are unknown, and unknown is not none. */
-function amountOf({ bytes, reports }: { readonly bytes: number; readonly reports: number | null }) {
+/** Reports are counted only if their number is known: `null` is not zero. */
+function amountsOf({ bytes, reports }: { readonly bytes: number; readonly reports: number | null }) {
   const counted = reports === null ? [] : [['ReportsExported', reports] as const];
   return [['BytesExported', bytes] as const, ...counted];
 }

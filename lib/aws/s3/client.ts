@@ -1,16 +1,15 @@
-/** The S3 client, which, unlike the others, has to know where it is not AWS that it speaks to. */
+/** The S3 client. Unlike the other clients it must know whether it talks to AWS or to a local S3. */
 
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
-import type { Environment } from '../lambda/step-handler.ts';
-import { sdkConfigForBodies } from '../sdk-config.ts';
+import { type Environment, s3SdkConfig } from '../sdk-config.ts';
 
-/** An endpoint of its own, as a local one has, is found by the SDK; a bucket is no host name there, but part of the path. */
-export function createS3Client(env: Environment, settings: S3ClientConfig = sdkConfigForBodies): S3Client {
+/** The SDK finds a custom endpoint in `env` by itself; a local one cannot have the bucket in its host name. */
+export function createS3Client(env: Environment, config: S3ClientConfig = s3SdkConfig): S3Client {
   const endpoint = URL.parse(env.AWS_ENDPOINT_URL_S3 || env.AWS_ENDPOINT_URL || '');
   return new S3Client({
-    ...settings,
+    ...config,
     forcePathStyle: endpoint !== null && isLocal(endpoint.hostname),
-    // From 2 MiB on the SDK would ask before it sends a body, each time by a connection of its own that it then closes.
+    // From 2 MiB on the SDK would send `Expect: 100-continue`, each time on a new connection that it then closes.
     expectContinueHeader: false,
   });
 }

@@ -9,8 +9,8 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SchedulerClient } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SFNClient } from '@aws-sdk/client-sfn';
-import type { Environment } from '../lambda/step-handler.ts';
 import { createS3Client } from '../s3/client.ts';
+import type { Environment } from '../sdk-config.ts';
 import { addFriendlyErrors } from './error-messages.ts';
 
 export type OperatorClients = ReturnType<typeof createOperatorClients>;

@@ -5,7 +5,7 @@ import { ExportError } from '../../core/errors.ts';
 import type { Deployment } from '../../core/operations/deployment.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { type ExportOutput, exportOutputSchema, exportOutputSuffix } from '../../core/settings/stack-output.ts';
-import type { Environment } from '../lambda/step-handler.ts';
+import type { Environment } from '../sdk-config.ts';
 import { createOperatorClients } from './clients.ts';
 import { deployedExport } from './deployed-export.ts';
 

@@ -20,7 +20,7 @@ describe('the time of an invocation', () => {
     await clock.pass(1);
     expect(time.signal.reason).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: expect.stringMatching(/page 7 of run R.*860000 ms.*tried again/) as unknown as string,
+      message: expect.stringMatching(/page 7 of run R.*860000 ms.*retried/) as unknown as string,
     });
   });
 

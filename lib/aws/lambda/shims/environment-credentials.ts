@@ -1,6 +1,6 @@
 /**
- * Credentials as Lambda hands them to a function: in its environment. In what is deployed this takes the place of the
- * SDK's own search (`lib/cdk/bundling.ts`), under the name that the SDK's clients import.
+ * Credentials from the environment, where Lambda puts them. In the deployed bundle this module replaces the SDK's
+ * credential provider chain (`lib/cdk/bundling.ts`), under the name that the SDK's clients import.
  */
 
 import { fromEnv } from '@aws-sdk/credential-provider-env';

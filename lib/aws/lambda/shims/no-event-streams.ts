@@ -1,6 +1,6 @@
 /**
- * In what is deployed this takes the place of the SDK's event streams (`lib/cdk/bundling.ts`), under the names that its
- * clients import: no operation of ours has one, and with the originals comes all that they might need.
+ * In the deployed bundle this module replaces the SDK's event streams (`lib/cdk/bundling.ts`), under the names that its
+ * clients import. No operation used here streams events, and the original pulls in many other modules.
  */
 
 export const eventStreamSerdeProvider = (): undefined => undefined;
@@ -9,6 +9,6 @@ export const resolveEventStreamSerdeConfig = <Config>(config: Config): Config =>
 
 export class EventStreamSerde {
   constructor() {
-    throw new Error('Event streams are left out of the functions: see alias in lib/cdk/bundling.ts');
+    throw new Error('Event streams are left out of the functions: see `alias` in lib/cdk/bundling.ts');
   }
 }
