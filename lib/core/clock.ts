@@ -1,27 +1,32 @@
-/** Waiting that is cheap to give up: every request has a deadline, and nearly all of them are over before it. */
+/** The process's clock, timers and random numbers. Everything else takes them as a `Runtime`, so that tests can replace them. */
 
 import { randomBytes } from 'node:crypto';
 import type { Runtime } from './ports.ts';
 
-/** Resolves after `ms`, or rejects with the signal's own reason as soon as it aborts. */
-function sleep(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal?.throwIfAborted();
-    const giveUp = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', giveUp);
-      resolve();
-    }, ms);
-    signal?.addEventListener('abort', giveUp, { once: true });
-  });
-}
-
-/** The process's own clock, timers and random numbers. */
 export const systemRuntime: Runtime = {
   now: Date.now,
   sleep,
   randomHex: (length) => randomBytes(length).toString('hex').slice(0, length),
 };
+
+/**
+ * A service clock that is further ahead of ours than this is not trusted: a watermark taken from it would exclude reports
+ * until our own clock has caught up.
+ */
+export const maxServiceClockLeadMs = 86_400_000;
+
+/** Resolves after `ms`, or rejects with the signal's reason when it aborts. Leaves no timer and no listener in either case. */
+function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const abort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', abort);
+      resolve();
+    }, ms);
+    signal?.addEventListener('abort', abort, { once: true });
+  });
+}

@@ -1,27 +1,27 @@
 /**
- * Every way an export can go wrong, named by what recovers from it.
+ * The ways an export can fail, each named after what recovers from it.
  *
- * The literal `name` is what the state machine matches, so a name is part of the deployed contract: the retry and
- * catch tables in `state-machine/definition.ts` are tested against this list. The service's own contract shows no errors
- * (section 7), so the classification is this project's assumption.
+ * The state machine matches the literal `name`, so a name is part of the deployed contract: a test compares the retry and
+ * catch tables in `state-machine/` with this list. The service's contract specifies no errors (docs/service-contract.md,
+ * section 7), so the classification is an assumption of this project.
  */
 
 export const errorNames = [
-  /** Settings, start input, or a key the service refuses even after one refresh. A person must act. */
+  /** Settings, start input, or an API key that the service rejects even after a refresh. A person must act. */
   'ConfigurationError',
-  /** The service could not be reached, was too slow, answered 408 or 5xx, or broke off. Trying again helps. */
+  /** The service is unreachable or too slow, responds with 408 or 5xx, or truncates its response. A retry helps. */
   'ServiceUnavailableError',
-  /** The service asked for patience: 429, or 503 with Retry-After. Waiting helps. */
+  /** The service responds with 429, or with 503 and Retry-After. Waiting helps. */
   'ServiceThrottledError',
-  /** The service understood and refused (another 4xx, a redirect), or asks for more patience than the settings allow. */
+  /** The service rejects the request (another 4xx, a redirect), or its Retry-After exceeds the settings. */
   'RequestRejectedError',
-  /** The service no longer accepts the cursor it gave out. The run starts afresh, a bounded number of times. */
+  /** The service no longer accepts a cursor that it returned. The run starts over, a bounded number of times. */
   'CursorRejectedError',
-  /** An answer that breaks the contract: wrong type, malformed XML, a bad or repeating cursor, a page over the cap. */
+  /** The response violates the contract: wrong type, malformed XML, a bad or repeated cursor, a page over the size limit. */
   'ContractError',
-  /** Something stored does not belong to this run. Nothing is touched. */
+  /** A stored object or record does not belong to this run, or was changed. Nothing is overwritten. */
   'PageConflictError',
-  /** The run was taken over by another execution, or abandoned for a new run. This execution ends quietly. */
+  /** Another execution took the run over, or the run was abandoned. This execution ends without reporting a failure. */
   'RunSupersededError',
 ] as const;
 
@@ -29,12 +29,13 @@ export type ErrorName = (typeof errorNames)[number];
 
 interface ErrorDetails {
   readonly cause?: unknown;
-  /** The service's Retry-After in seconds: a floor for the next request. Only on ServiceThrottledError. */
+  /** The service's Retry-After in seconds: the minimum delay before the next request. Only on ServiceThrottledError. */
   readonly retryAfterSeconds?: number | undefined;
 }
 
 /**
- * An error of the export itself. `message` says what happened, to what, and what comes next; it never holds the API key.
+ * An error of the export itself. `message` says what happened, to what, and what happens next; it never contains the API
+ * key.
  *
  * @example throw new ExportError('ConfigurationError', 'cdk.json: exports[0].size must be 1 to 10');
  */
@@ -49,7 +50,7 @@ export class ExportError extends Error {
   }
 }
 
-/** Whether `error` is an {@link ExportError}, of the given name where one is given. */
+/** Whether `error` is an {@link ExportError}, and has the given name if one is given. */
 export function isExportError(error: unknown, name?: ErrorName): error is ExportError {
   return error instanceof ExportError && (name === undefined || error.name === name);
 }

@@ -1,20 +1,20 @@
 /**
- * What the functions count, by name: the one place where those who write a metric and those who watch it agree.
- * Every metric stands in `metricNamespace` and has the dimensions of `metricDimensions`.
+ * The metrics that the functions publish and the alarms and the dashboard read.
+ * Each is in the namespace `metricNamespace` and has the dimensions of `metricDimensions`.
  */
 
 export const metricNamespace = 'ReportExporter';
 
-/** Two deployments in one account may each have an export of the same name; their metrics must not add up. */
+/** The deployment is a dimension because two deployments in one account may each have an export of the same name. */
 export function metricDimensions(deployment: string, exportName: string) {
   return { deployment, export: exportName };
 }
 
-/** By metric: its unit, as CloudWatch spells it. */
+/** The unit of each metric, as CloudWatch spells it. */
 export const metricUnits = {
   /** Executions that began a new run. */
   RunsStarted: 'Count',
-  /** Executions that went on with an unfinished run: its next segment, or after a failure. */
+  /** Executions that continued an unfinished run, after the event limit or after a failure. */
   RunsResumed: 'Count',
   /** Executions that found nothing to do. */
   RunsSkipped: 'Count',
@@ -22,23 +22,23 @@ export const metricUnits = {
   RunsCompleted: 'Count',
   /** Executions that failed. */
   RunsFailed: 'Count',
-  /** Walks begun again from their `since`, because the service dropped its cursor. */
+  /** Runs that started over from their `since` because the service rejected its own cursor. */
   CursorRestarts: 'Count',
   /** Pages fetched, stored and logged. */
   PagesExported: 'Count',
-  /** Pages found in the store, left there by a former attempt, and logged. */
+  /** Pages that an earlier attempt had stored, now logged. */
   PagesAdopted: 'Count',
-  /** Reports in exported and adopted pages; only where the format is XML. */
+  /** Reports in exported and adopted pages. Not published if the format is not XML. */
   ReportsExported: 'Count',
   /** Bytes of exported and adopted pages. */
   BytesExported: 'Bytes',
-  /** Of each page asked for and promised: until the answer's headers. What fails counts as a failed attempt instead. */
+  /** Time from request to response headers, for each successful response. A failed one counts in FailedAttempts instead. */
   ServiceLatency: 'Milliseconds',
-  /** Times the service asked for patience and got it, inside an invocation or in the Wait state. */
+  /** Retry-After waits, within an invocation or in the Wait state. */
   Waits: 'Count',
-  /** How long it asked for, each time. */
+  /** The length of each of these waits. */
   WaitSeconds: 'Seconds',
-  /** Invocations that ended in an error, whatever the state machine makes of it; the log line beside it names it. */
+  /** Invocations that ended in an error, whether or not the state machine retries it. The log line has the error's name. */
   FailedAttempts: 'Count',
 } as const;
 

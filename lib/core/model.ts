@@ -1,56 +1,56 @@
 /**
- * The words of an export as types: what a run is, what a page is, what is remembered of them.
- * Everything here is a value: plain, JSON-safe and read-only, so that every store can keep it whole.
+ * The domain model: runs, pages, and what is recorded about them.
+ * All of it is plain, read-only, JSON-safe data, so that every store can keep it as it is.
  */
 
 declare const brand: unique symbol;
 type Branded<Name extends string> = string & { readonly [brand]: Name };
 
 /**
- * The service's continuation value, exactly as it came in the response header. Opaque: never parsed, never built here
- * (contract, section 2.2). Only the service client turns a header into one, and stores read theirs back.
+ * The service's continuation value, exactly as received in the response header. It is opaque: never parsed and never
+ * constructed (docs/service-contract.md, section 2.2). Only the service client creates one; stores restore their own.
  */
 export type Cursor = Branded<'Cursor'>;
 export const asCursor = (value: string): Cursor => value as Cursor;
 
-/** A moment in UTC, ISO 8601, in its canonical form: `2026-11-20T02:00:00Z`, with `.mmm` only where not zero. */
+/** A UTC instant in canonical ISO 8601 form: `2026-11-20T02:00:00Z`, with `.mmm` only if the milliseconds are not zero. */
 export type Instant = Branded<'Instant'>;
 
-/** `20261120T020000Z-1f3a5c`: when the run began, and six random hexadecimal digits. Sorts by time. */
+/** `20261120T020000Z-1f3a5c`: the second in which the run began, and six random hexadecimal digits. Sorts by time. */
 export type RunId = Branded<'RunId'>;
 export const asRunId = (value: string): RunId => value as RunId;
 
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 export type JsonObject = { readonly [key: string]: JsonValue };
 
-/** What a run asks the service for; the same on each of its pages (contract, section 4.1, rule 6). */
+/** What a run requests from the service. The same for each of its pages (docs/service-contract.md, section 4.1). */
 export interface ExportRequest {
-  /** Which service this is for: its base URL, or `simulator`. Cursors and watermarks of one mean nothing to another. */
+  /** The service: its base URL, or `simulator`. Cursors and watermarks are valid only for the service they came from. */
   readonly source: string;
-  /** Filter fields beside `date.gte`; the run's `since` is merged in when the request is sent. */
+  /** The filter without `date.gte`, which each request takes from the run's `since`. */
   readonly filter: JsonObject;
   readonly format: string;
   readonly container: string;
-  /** Reports per page, 1 to 10; absent: the service's own page size, at most 100 (contract, section 4.1, rules 4 and 5). */
+  /** Reports per page, 1 to 10. Absent: the service's default, at most 100 (docs/service-contract.md, section 4.1). */
   readonly size?: number | undefined;
 }
 
-/** How a run's `since` is chosen when the start input does not name one. */
+/** How a run's `since` is chosen if the start input does not specify one. */
 type SincePolicy =
   | {
       readonly from: 'watermark';
-      /** Where the first run starts; absent: everything, or wherever a first explicit `since` starts. */
+      /** Where the first run starts. Absent: with the oldest report, or at the `since` of an explicit first start. */
       readonly initial?: Instant | undefined;
-      /** How far a run reaches back behind the watermark, in milliseconds. */
+      /** How far before the watermark a run starts. */
       readonly overlapMs: number;
     }
   | {
       readonly from: 'lookback';
-      /** How far before its scheduled time a run starts, in milliseconds; at the watermark, where that lies further back. */
+      /** How far before its scheduled time a run starts. It starts at the watermark if that is earlier. */
       readonly lookbackMs: number;
     };
 
-/** A named export and the limits its runs keep. */
+/** A named export and the limits of its runs. */
 export interface ExportDefinition {
   readonly name: string;
   readonly request: ExportRequest;
@@ -59,44 +59,44 @@ export interface ExportDefinition {
 }
 
 export interface RunLimits {
-  /** A run with more pages than this fails; absent: no limit. */
+  /** A run with more pages than this fails. Absent: no limit. */
   readonly maxPages?: number | undefined;
-  /** Turns (invocations and waits) after which the run continues in a new execution. */
+  /** Iterations of the loop after which the run continues in a new execution. */
   readonly iterationsPerExecution: number;
-  /** Pages that one invocation exports at most, as long as its time allows. */
+  /** How many pages one invocation exports at most, while its time allows. */
   readonly pagesPerInvocation: number;
-  /** How often one run may start afresh because the service dropped its cursor. */
+  /** How often a run may start over because the service rejected its own cursor. */
   readonly maxCursorRestarts: number;
-  /** A Retry-After up to this many seconds is waited out inside the invocation; a longer one in the Wait state. */
+  /** A Retry-After of up to this many seconds is waited out inside the invocation, a longer one in the Wait state. */
   readonly maxInlineWaitSeconds: number;
-  /** A Retry-After over this many seconds fails the run. */
+  /** A Retry-After of more than this many seconds fails the run. */
   readonly maxRetryAfterSeconds: number;
-  /** Long waits in a row, without a page between them, after which the run fails. */
+  /** How many Wait states may follow each other without a page between them before the run fails. */
   readonly maxConsecutiveWaits: number;
 }
 
-/** One walk of an export from its first page to its last, as the head item remembers it while it is active. */
+/** One run of an export, from its first page to its last, as the export state holds it while it is active. */
 export interface Run {
   readonly export: string;
   readonly run: RunId;
-  /** Grows with every run of an export; the newest manifest is the one with the highest. */
+  /** Increases with every run of an export: the newest manifest has the highest. */
   readonly sequence: number;
   readonly since: Instant;
   readonly request: ExportRequest;
-  /** By our own clock; its day is the run's `date=` partition. */
+  /** By our own clock. Its day is the run's `date=` partition. */
   readonly startedAt: Instant;
   /** The execution that began the run. */
   readonly startedBy: string;
-  /** The execution that owns the run; any other is superseded. */
+  /** The execution that owns the run. Every other execution is superseded. */
   readonly execution: string;
-  /** Counts the executions of the run from 1. */
+  /** Numbers the executions of the run, from 1. */
   readonly executionNumber: number;
   readonly scheduledTime?: string | undefined;
-  /** How often this walk was started afresh because the service dropped its cursor. */
+  /** How often this run started over because the service rejected its own cursor. */
   readonly cursorRestarts: number;
-  /** Set once, before the manifest is written, so that a manifest written twice has the same bytes. */
+  /** Set once, before the manifest is written, so that a repeated write has the same bytes. */
   readonly completedAt?: Instant | undefined;
-  /** Why the run's last execution failed, for the person who looks. */
+  /** Why the run's last execution failed, for the operator. */
   readonly lastFailure?: RunFailure | undefined;
 }
 
@@ -106,65 +106,84 @@ interface RunFailure {
   readonly at: Instant;
 }
 
-/** The lower bound that completed runs have moved forward, and for what: another service or filter is not bound by it. */
+/** The lower bound of the next run. It applies only to the service and the filter it was measured with. */
 export interface Watermark {
   readonly instant: Instant;
   readonly source: string;
   readonly filter: JsonObject;
 }
 
-/** What a completed run amounts to. */
-export interface RunResult {
+/** How much a run has exported. `reports` is null if the format is not XML, because then they cannot be counted. */
+export interface RunTotals {
+  readonly pages: number;
+  readonly reports: number | null;
+  readonly bytes: number;
+}
+
+export const zeroTotals: RunTotals = { pages: 0, reports: 0, bytes: 0 };
+
+/** `totals` with one more page. */
+export function addPage(totals: RunTotals, { reports, bytes }: Pick<PageMetadata, 'reports' | 'bytes'>): RunTotals {
+  return {
+    pages: totals.pages + 1,
+    reports: totals.reports === null || reports === null ? null : totals.reports + reports,
+    bytes: totals.bytes + bytes,
+  };
+}
+
+/** The totals of a run whose last log entry is `last`. */
+export function totalsOf(last: PageEntry | undefined): RunTotals {
+  return last === undefined ? zeroTotals : { pages: last.page, reports: last.totals.reports, bytes: last.totals.bytes };
+}
+
+/** The outcome of a completed run. */
+export interface RunResult extends RunTotals {
   readonly export: string;
   readonly run: RunId;
   readonly since: Instant;
-  /** Where the next scheduled run starts, before its overlap. */
+  /** Where the next scheduled run starts, before its overlap is subtracted. */
   readonly watermark: Instant | null;
-  readonly pages: number;
-  /** null where the format is not XML: then reports cannot be counted. */
-  readonly reports: number | null;
-  readonly bytes: number;
   /** The manifest's key, relative to the store's root. */
   readonly manifest: string;
 }
 
-/** For the event and the person it wakes. `run` is null where the execution failed before it owned one. */
-export interface FailedRun {
+/** The outcome of a failed execution. `run` and `since` are null if the execution did not own a run. */
+export interface FailedRun extends RunTotals {
   readonly export: string;
   readonly run: RunId | null;
   readonly since: Instant | null;
-  readonly pages: number;
-  readonly reports: number | null;
-  readonly bytes: number;
   readonly error: string;
   readonly message: string;
-  /** Whether the next start goes on with this run. */
+  /** Whether the next start resumes this run. */
   readonly resumable: boolean;
 }
 
-/** The one item that says where an export stands. Replaced as a whole, by compare-and-set on `version`. */
+/** The state of an export: one item, always replaced as a whole, by compare-and-set on `version`. */
 export interface ExportState {
   readonly export: string;
-  /** 1 for the first head ever written; each replacement adds one. */
+  /** 1 for the first state ever written. Each replacement adds one. */
   readonly version: number;
-  /** The sequence of the newest run begun. */
+  /** The sequence of the newest run that began. */
   readonly sequence: number;
   readonly active?: Run | undefined;
   readonly watermark?: Watermark | undefined;
-  /** The scheduled time of the newest run that had one: the scheduler delivers at least once. */
+  /** The scheduled time of the newest run that had one. The scheduler delivers at least once. */
   readonly lastScheduledTime?: string | undefined;
   /** The newest completed run, and the execution that completed it. */
   readonly lastCompleted?: { readonly execution: string; readonly result: RunResult } | undefined;
 }
 
-/** Constant state of Brent's cycle search over the cursors of a run. */
+/** The state of an export that has never run. It is not stored: the first write replaces version 0. */
+export const emptyState = (exportName: string): ExportState => ({ export: exportName, version: 0, sequence: 0 });
+
+/** The constant-size state of Brent's cycle detection over the cursors of a run. */
 export interface CycleState {
   readonly tortoise: Cursor;
   readonly power: number;
   readonly steps: number;
 }
 
-/** What is kept with a page's bytes: the page's own facts and where the run goes from it. */
+/** What is stored with a page's bytes, and becomes visible with them in one atomic step. */
 export interface PageMetadata {
   readonly key: string;
   readonly run: RunId;
@@ -172,34 +191,34 @@ export interface PageMetadata {
   readonly bytes: number;
   /** Lower-case hexadecimal. */
   readonly sha256: string;
-  /** Child elements of the document's root; null where the format is not XML. */
+  /** The number of child elements of the document's root; null if the format is not XML. */
   readonly reports: number | null;
-  /** The cursor the page was asked for with; null for page 1. */
+  /** The cursor of the request for this page; null for page 1. */
   readonly cursor: StoredCursor;
-  /** Where the run goes from here; null: this was the last page. */
+  /** The cursor of the next page; null if this is the last one. */
   readonly nextCursor: StoredCursor;
-  /** The service's clock when the page was asked for; null where it sent no Date. */
+  /** The service's clock at the time of the request; null if the response had no Date. */
   readonly serviceTime: Instant | null;
 }
 
 /** A page as the page store holds it. */
 export interface StoredPage extends PageMetadata {
-  /** What the store calls this very object, never given to one with other bytes; null where it gives no such name. */
+  /** Identifies this very object: an object with other bytes has another revision. null if the store has no revisions. */
   readonly revision: string | null;
 }
 
-/** A cursor as a store holds it: whole, or, where the store cannot hold it whole, as its lower-case hexadecimal SHA-256. */
+/** A cursor as a store holds it: whole, or as its lower-case hexadecimal SHA-256 if it is too long for the store. */
 export type StoredCursor = Cursor | { readonly sha256: string } | null;
 
-/** How long the service took over a page, by our clock. */
+/** How long the service took to respond, by our clock. */
 export interface PageTiming {
-  /** When the request was sent that brought the page. */
+  /** When the successful request was sent. */
   readonly requestedAt: Instant;
-  /** Until the answer's headers were there, in milliseconds. */
+  /** From the request to the response headers, in milliseconds. */
   readonly latencyMs: number;
 }
 
-/** One line of the page log. A page counts as exported once it stands here. */
+/** One entry of the page log. A page counts as exported once it is logged. */
 export interface PageEntry {
   readonly export: string;
   readonly run: RunId;
@@ -208,23 +227,23 @@ export interface PageEntry {
   readonly key: string;
   readonly bytes: number;
   readonly sha256: string;
-  /** Of the object that was committed: one that takes its place later has another. */
+  /** The revision of the object that was logged: an object that replaces it has another. */
   readonly revision: string | null;
   readonly reports: number | null;
   readonly cursor: Cursor | null;
   readonly nextCursor: Cursor | null;
   readonly serviceTime: Instant | null;
   readonly loggedAt: Instant;
-  /** null for a page that was not fetched by whoever logged it, but found in the store. */
+  /** null for an adopted page: the attempt that logged it found it in the store. */
   readonly timing: PageTiming | null;
-  /** Totals of the run up to and with this page, so that the last entry knows the run. */
-  readonly totals: { readonly reports: number | null; readonly bytes: number };
+  /** Totals of the run up to and including this page, so that the last entry has the run's totals. */
+  readonly totals: Omit<RunTotals, 'pages'>;
   readonly cycle: CycleState | null;
-  /** True where `nextCursor` was met before: the walk goes in circles and the run must never be published. */
+  /** Whether `nextCursor` occurred earlier in the run. Then its pages repeat, and the run must never be published. */
   readonly repeats: boolean;
 }
 
-/** `latest.json`: which manifest is the newest. */
+/** The content of `latest.json`: a pointer to the newest manifest. */
 export interface LatestPointer {
   readonly export: string;
   readonly run: RunId;
@@ -234,29 +253,27 @@ export interface LatestPointer {
   readonly manifest: string;
 }
 
-// MERGED turn.ts: What travels from state to state, and what bounds one turn of the loop.
-
-/** Identity and small counters. The page log is the truth about everything else. */
+/** What the state machine passes from state to state: identity and small counters. Everything else is in the page log. */
 export interface LoopState {
   readonly export: string;
   readonly run: string;
   readonly executionNumber: number;
-  /** The page to fetch next. */
+  /** The page to export next. */
   readonly page: number;
-  /** Turns this execution has made; one with a wait counts twice. */
+  /** Iterations of this execution so far. One with a Wait state counts twice. */
   readonly iterations: number;
-  /** Long waits in a row before this turn. */
+  /** Consecutive Wait states before this iteration. */
   readonly waits: number;
 }
 
-/** The bounds of one invocation. */
+/** The limits of one invocation. */
 export interface Invocation {
-  /** Interrupts the fetch and any waiting; the page is then not exported. */
+  /** Aborts the request and every wait. The page in flight is then not exported. */
   readonly signal?: AbortSignal | undefined;
-  /** Until when short Retry-Afters may be sat out here, in milliseconds since the epoch; the others are for the Wait state. */
+  /** Until when a Retry-After may be waited out inside the invocation, in milliseconds since the epoch. */
   readonly retryAfterDeadline?: number | undefined;
-  /** How many pages may be on their way at once, where an invocation exports several; two by default. */
+  /** How many pages may be in flight at once if an invocation exports several. Default: 2. */
   readonly maxInFlight?: number | undefined;
-  /** Whether there is time left to begin another page. Absent: there is. */
+  /** Whether there is time to begin another page. Default: there is. */
   readonly hasTime?: (() => boolean) | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * What the steps need from the world, each as small as it can be. Adapters are made by factory functions and pass the
- * suites in `test/contracts`; nothing here knows AWS, HTTP or a disk.
+ * The interfaces through which the steps reach the outside world. Nothing here knows AWS, HTTP or a file system: adapters
+ * are created by factory functions, and those of the page store and the page log pass the suites in `test/contracts`.
  */
 
 import type {
@@ -15,17 +15,18 @@ import type {
   Run,
   RunId,
   RunResult,
+  RunTotals,
   StoredPage,
 } from './model.ts';
 
-/** Asks the Report Export Service for one page (contract, section 4.1). */
+/** Fetches pages from the Report Export Service (docs/service-contract.md, section 4.1). */
 export interface ReportService {
   /**
-   * Sends one request. Resolves once the response's status and headers are known to be good; the body is still to come.
-   * Never retries, but for one refresh of the key after a 401 or 403.
+   * Sends one request. Resolves once the response's status and headers are validated; the body is yet to be read.
+   * Does not retry, except once with a refreshed API key after a 401 or 403.
    *
-   * @throws ExportError by the design's table: ConfigurationError, ServiceUnavailableError, ServiceThrottledError,
-   *   RequestRejectedError, CursorRejectedError, ContractError
+   * @throws ConfigurationError, ServiceUnavailableError, ServiceThrottledError, RequestRejectedError, CursorRejectedError
+   *   or ContractError, as `errors.ts` defines them
    */
   fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage>;
 }
@@ -33,73 +34,72 @@ export interface ReportService {
 export interface PageRequest {
   readonly request: ExportRequest;
   readonly since: Instant;
-  /** null asks for the first page. */
+  /** null requests the first page. */
   readonly cursor: Cursor | null;
   /** For error messages only: `page 7 of run 20261120T020000Z-1f3a5c`. */
   readonly label: string;
 }
 
 export interface FetchedPage {
-  /** null: the service names no further page. Trust it only when the body has been read to its end without an error. */
+  /** null: this is the last page. Trust it only after the body has been read to its end without an error. */
   readonly nextCursor: Cursor | null;
-  /** The service's Date less the time it took to answer, in whole seconds, rounded up; null where it sent none. */
+  /** The response's Date minus the response time, in whole seconds, rounded up; null if it has no Date. */
   readonly serviceTime: Instant | null;
-  /** As sent, or `application/octet-stream` where the service names none. */
+  /** As received, or `application/octet-stream` if the response has none. */
   readonly contentType: string;
   /**
-   * The page's bytes, to be read once. Ends normally only if the response is complete and, for XML, one whole
-   * well-formed UTF-8 document; otherwise the iteration throws an ExportError and the page must not be kept.
+   * The page's bytes, to be read once. Ends normally only if the response is complete and, for XML, a single
+   * well-formed UTF-8 document. Otherwise the iteration throws an ExportError and the page must not be stored.
    */
   readonly body: AsyncIterable<Uint8Array>;
-  /** Child elements of the root, null where the format is not XML. Only valid once `body` has ended normally. */
+  /** The number of child elements of the root; null if the format is not XML. Valid once `body` has ended normally. */
   reports(): number | null;
 }
 
-/** A page that is being answered, on its way into the store. */
+/** A page to store while its body is still being received. */
 interface PageToStore extends FetchedPage {
-  /** It shows only when this has resolved; all that can be done before is done meanwhile. Left out: as soon as it is whole. */
+  /** The page becomes visible only after this has resolved; the bytes may be transferred before. Absent: no predecessor. */
   readonly predecessorStored?: Promise<unknown>;
 }
 
-/** Keeps pages, manifests and the pointer to the newest one. A key once written never changes, but for `latest`. */
+/** Stores pages, manifests and the pointer to the newest manifest. An object never changes, except for the pointer. */
 export interface PageStore {
   /**
-   * The page at `key` as a former attempt left it, or undefined.
-   * @throws PageConflictError where its facts are not what was written with it, or not those of its bytes.
+   * The page that an earlier attempt stored at `key`, or undefined.
+   * @throws PageConflictError if its metadata was changed, or does not match its bytes
    */
   find(key: string): Promise<StoredPage | undefined>;
   /**
-   * Stores the page whole, or not at all: body and facts become visible in one step, and an existing page is never
-   * overwritten but returned (`stored: false`), whoever wrote it. When it resolves, the page survives a power cut.
-   * If the body throws, or the page's turn rejects, nothing is visible and the error passes through unchanged.
+   * Stores the page atomically: body and metadata become visible in one step. An existing page is never overwritten, but
+   * returned with `stored: false`. Once this resolves, the page is durable. If the body throws or `predecessorStored`
+   * rejects, nothing becomes visible and the error is rethrown unchanged.
    */
   put(identity: PageIdentity, page: PageToStore): Promise<{ readonly stored: boolean; readonly page: StoredPage }>;
   /**
-   * Writes the manifest whole, or not at all, streaming. Writing the same bytes again changes nothing.
-   * @throws PageConflictError where other bytes already stand there.
+   * Streams the manifest into the store, atomically. Writing the same bytes again changes nothing.
+   * @throws PageConflictError if `key` already has other content
    */
   putManifest(key: string, chunks: AsyncIterable<string>): Promise<void>;
   /**
-   * Points `key` at the newest manifest; a pointer with a higher sequence is left as it is. One that cannot be read, or
-   * that claims a sequence which `hasBegun` denies, leads nobody anywhere and gives way.
+   * Makes `key` point to the newest manifest. A pointer with a higher sequence stays, unless it is unreadable or
+   * `hasBegun` returns false for its sequence: then no run can have written it, and it is replaced.
    */
   putLatest(key: string, latest: LatestPointer, hasBegun: (sequence: number) => Promise<boolean>): Promise<void>;
   /**
-   * What a reader sees who lists `folder`: the objects that lie directly in it, in any order, without holding them all
-   * in memory. Shows every write that has resolved.
+   * The objects directly in `folder`, in any order, streamed. Includes every write that has resolved.
    */
   list(folder: string): AsyncIterable<ListedObject>;
-  /** Where a person finds `key`: a path or an `s3://` address. */
+  /** The address of `key` for messages: a path or an `s3://` URL. */
   locate(key: string): string;
 }
 
-/** Reads what runs have left in the store. */
+/** Read access to the store, for operators' commands. */
 export interface StoreReader extends Pick<PageStore, 'find' | 'list' | 'locate'> {
-  /** The bytes at `key`, page or not, from the first to the last; undefined where there is nothing. */
+  /** The content of any object; undefined if there is none. */
   read(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
 }
 
-/** An object as a listing shows it; page or not. */
+/** An object in a listing: a page, a manifest or a foreign object. */
 export interface ListedObject extends Pick<StoredPage, 'bytes' | 'revision'> {
   readonly key: string;
 }
@@ -112,41 +112,42 @@ export interface PageIdentity {
 }
 
 /**
- * Remembers where exports stand and how far runs have come. Every read sees every write that has resolved.
- * @throws PageConflictError from every read that meets a value which is not as it was written.
+ * Stores the state of each export and the progress of each run. Reads are strongly consistent.
+ * @throws PageConflictError from every read of a value that was changed since it was written
  */
 export interface PageLog {
   exportState(exportName: string): Promise<ExportState | undefined>;
   /**
-   * Compare-and-set: writes `head` only if the stored one has version `head.version - 1` (none, for version 1).
+   * Compare-and-set: writes `state` only if the stored state has version `state.version - 1` (none, for version 1).
    * Resolves to whether it was written.
    */
-  replaceState(head: ExportState): Promise<boolean>;
-  /** Appends `entry`, or, where the run's page is already logged, leaves it and returns what stands there. */
+  replaceState(state: ExportState): Promise<boolean>;
+  /** Appends `entry` and returns it. If the page is already logged, returns the existing entry and changes nothing. */
   append(entry: PageEntry): Promise<PageEntry>;
-  /** The run's entry with the highest page. */
+  /** The run's entry with the highest page number. */
   last(run: RunRef): Promise<PageEntry | undefined>;
-  /** The run's entries in page order, without holding them all in memory. */
+  /** The run's entries in page order, streamed. */
   entries(run: RunRef): AsyncIterable<PageEntry>;
 }
 
-/** Which runs there have been, as far back as the page log remembers. */
+/** The runs that the page log still has entries of. */
 export interface RunHistory {
-  /** The last entry of each run of the export that has logged a page; the newest run first. */
+  /** The last entry of each run of the export, newest run first. */
   runs(exportName: string): AsyncIterable<PageEntry>;
 }
 
 export type RunRef = Pick<Run, 'export' | 'run'>;
 
-/** Whether an execution, ours or another's, is still at work. */
 export interface Executions {
+  /** Whether the execution, of this deployment or of another, is still running. */
   isRunning(execution: string): Promise<boolean>;
 }
 
-/** Time and chance, from outside, so that hours of waiting take a test milliseconds. */
+/** Time and randomness, injected so that a test of hours of waiting takes milliseconds. */
 export interface Runtime {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
+  /** Resolves after `ms`, or rejects with the signal's reason when it aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** `length` random lower-case hexadecimal digits. */
   randomHex(length: number): string;
@@ -154,50 +155,42 @@ export interface Runtime {
 
 export type Clock = Pick<Runtime, 'now' | 'sleep'>;
 
-/** One fact about a run, for logs and progress. The same words stand in alarms and in the runbook. */
+/** One fact about a run, for logs and progress output. Alarms and the runbook use the same names. */
 export type ExportEvent =
   | ({ readonly event: 'run-started' | 'run-resumed' } & RunProgress)
-  | (OfRun & { readonly event: 'run-restarted'; readonly abandoned: RunId; readonly reason: string })
+  | (RunRef & { readonly event: 'run-restarted'; readonly abandoned: RunId; readonly reason: string })
   | { readonly event: 'run-skipped'; readonly export: string; readonly reason: string }
   | ({ readonly event: 'page-exported' | 'page-adopted' } & PageProgress)
-  | (OfRun & {
+  | (RunRef & {
       readonly event: 'service-asked-to-wait';
       readonly page: number;
       readonly seconds: number;
-      /** Whether the wait is sat out in the invocation; otherwise in the Wait state. */
+      /** Whether the invocation waits; otherwise the Wait state does. */
       readonly inside: boolean;
     })
   | ({ readonly event: 'run-completed' } & RunResult)
   | ({ readonly event: 'run-failed' } & FailedRun);
 
-interface OfRun {
-  readonly export: string;
-  readonly run: RunId;
-}
-
-interface RunProgress extends OfRun {
+/** `pages`, `reports` and `bytes` count what is logged already. */
+interface RunProgress extends RunRef, RunTotals {
   readonly since: Instant;
   readonly executionNumber: number;
-  /** The page to fetch next. */
+  /** The page to export next. */
   readonly page: number;
-  /** What is logged already. */
-  readonly pages: number;
-  readonly reports: number | null;
-  readonly bytes: number;
 }
 
-interface PageProgress extends OfRun {
+interface PageProgress extends RunRef {
   readonly page: number;
   readonly bytes: number;
   readonly reports: number | null;
-  /** Of the run, this page included. */
+  /** Of the run, including this page. */
   readonly totalReports: number | null;
   readonly totalBytes: number;
 }
 
 export type EventSink = (event: ExportEvent) => void;
 
-/** All that the steps need; each takes its part. */
+/** The dependencies of all steps. Each step picks those it needs. */
 export interface StepDependencies {
   readonly definition: ExportDefinition;
   readonly service: ReportService;

@@ -1,14 +1,14 @@
 /**
- * Makes text from outside fit to be shown: in an error, a log or on a terminal it must neither take up more room than a
- * person reads, nor move the cursor, begin a line of its own or turn the writing round.
+ * Makes foreign text safe to show in errors, logs and terminals: it must not move the cursor, start a line of its own,
+ * reverse the writing direction, or fill the screen.
  */
 
-/** `text` on one line, without any character that is not seen. */
+/** `text` on one line: whitespace collapses to single spaces, control and other invisible characters are removed. */
 export function toPrintable(text: string): string {
   return text.replace(/[\s\p{Zl}\p{Zp}]+/gu, ' ').replace(/\p{C}/gu, '');
 }
 
-/** The first `most` characters of `text`, or one less where a character that takes two would be cut in half. */
-export function truncate(text: string, most: number): string {
-  return text.length <= most ? text : text.slice(0, most).replace(/[\ud800-\udbff]$/, '');
+/** The first `maxLength` characters of `text`, or one fewer if the cut would split a surrogate pair. */
+export function truncate(text: string, maxLength: number): string {
+  return text.length <= maxLength ? text : text.slice(0, maxLength).replace(/[\ud800-\udbff]$/, '');
 }

@@ -1,12 +1,12 @@
 /**
- * Moments and spans in the forms people write them: ISO 8601 UTC instants and ISO 8601 durations.
- * The service's contract shows `YYYY-MM-DDThh:mm:ssZ` (section 2.1), so that is the canonical form here.
+ * Instants and durations in ISO 8601. The service's contract shows instants as `YYYY-MM-DDThh:mm:ssZ`
+ * (docs/service-contract.md, section 2.1), so that is the canonical form here.
  */
 
 import * as z from 'zod/mini';
 import type { Instant } from './model.ts';
 
-/** The canonical form of a moment given in milliseconds since the epoch. */
+/** The canonical form of a time in milliseconds since the epoch. */
 export function instantOf(epochMs: number): Instant {
   return new Date(epochMs).toISOString().replace('.000Z', 'Z') as Instant;
 }
@@ -15,7 +15,17 @@ export function epochMsOf(instant: Instant): number {
   return Date.parse(instant);
 }
 
-/** The three forms an HTTP date may have (RFC 9110, section 5.6.7). The last is in UTC too, though it does not say so. */
+/** Every instant in canonical form. Covers all that `Date` can hold: a service's clock may be set to the year 10000. */
+export const instantPattern =
+  /^([0-9]{4}|[+-][0-9]{6})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{3})?Z$/;
+
+/** Accepts any ISO 8601 instant that ends in Z and returns its canonical form, truncated to milliseconds. */
+export const instantSchema = z.pipe(
+  z.iso.datetime({ error: 'must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z' }),
+  z.transform((text) => instantOf(Date.parse(text))),
+);
+
+/** The three forms of an HTTP date (RFC 9110, section 5.6.7). The last one is UTC as well, although it does not say so. */
 const httpDateForms = (() => {
   const day = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)';
   const weekday = '(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day';
@@ -28,27 +38,21 @@ const httpDateForms = (() => {
   ];
 })();
 
-/** The moment of an HTTP date, or null where it is none: what Date.parse would make of anything else is a guess. */
+/** The instant of an HTTP date, or null if `value` is not one. `Date.parse` alone would guess a date for other text. */
 export function parseHttpDate(value: string): Instant | null {
-  const form = httpDateForms.map((one) => one.exec(value)).find((match) => match !== null);
-  if (form === undefined) return null;
-  const moment = new Date(value.endsWith(' GMT') ? value : `${value} GMT`);
-  // 31 February would be taken for a day in March.
-  return moment.getUTCDate() === Number(form.groups?.day) ? instantOf(moment.getTime()) : null;
+  const match = httpDateForms.map((form) => form.exec(value)).find((result) => result !== null);
+  if (match === undefined) return null;
+  const date = new Date(value.endsWith(' GMT') ? value : `${value} GMT`);
+  // Date turns 31 February into a day in March.
+  return date.getUTCDate() === Number(match.groups?.day) ? instantOf(date.getTime()) : null;
 }
 
-/** Accepts any ISO 8601 instant that ends in Z, and yields it in canonical form; finer than milliseconds is cut off. */
-export const instantSchema = z.pipe(
-  z.iso.datetime({ error: 'must be an ISO 8601 UTC instant, such as 2026-11-20T02:00:00Z' }),
-  z.transform((text) => instantOf(Date.parse(text))),
-);
-
-/** Longer ones are slips of the pen, and reach back before any calendar. */
+/** Catches typing errors, and keeps results within the calendar. */
 const maxDurationMs = 3_650 * 86_400_000;
 
-const units = { W: 604_800, D: 86_400, H: 3_600, M: 60, S: 1 } as const;
+const unitSeconds = { W: 604_800, D: 86_400, H: 3_600, M: 60, S: 1 } as const;
 
-/** Accepts an ISO 8601 duration of weeks, days, hours, minutes and seconds, and yields milliseconds. */
+/** Accepts an ISO 8601 duration of weeks, days, hours, minutes and seconds, and returns milliseconds. */
 export const durationSchema = z
   .pipe(
     z.string().check(
@@ -58,10 +62,10 @@ export const durationSchema = z
     ),
     z.transform((text: string) => {
       const ms = [...text.matchAll(/([\d.]+)([WDHMS])/g)].reduce(
-        (ms, [, amount, unit]) => ms + Number(amount) * units[unit as keyof typeof units] * 1_000,
+        (sum, [, amount, unit]) => sum + Number(amount) * unitSeconds[unit as keyof typeof unitSeconds] * 1_000,
         0,
       );
-      // Timers and instants are in whole milliseconds; and 1.001 s times a thousand is a little less than 1,001.
+      // In floating point, 1.001 × 1000 is slightly less than 1001.
       return Math.round(ms);
     }),
   )

@@ -80,7 +80,7 @@ describe('settings of a deployment from anywhere', () => {
     const lines = problemsIn(someSettings({ exports }));
     expect(lines).toHaveLength(101);
     expect(lines.at(-1)).toMatch(/^cdk\.json: and \d+ more$/);
-    expect(lines).toContainEqual(expect.stringMatching(/exports\[0\]: has no such field: "0", .* and 40 more$/));
+    expect(lines).toContainEqual(expect.stringMatching(/exports\[0\]: unknown fields: "0", .* and 40 more$/));
   });
 
   it('nested without end are refused, as an object or as text', () => {

@@ -8,8 +8,9 @@ import { describe, expect, it } from 'vitest';
 import { functionLimits } from '../../lib/cdk/function-limits.ts';
 import { ReportExport } from '../../lib/cdk/report-export.ts';
 import { exportDefinition } from '../../lib/cdk/state-machine.ts';
-import { readFunctionEnvironment } from '../../lib/core/settings/environment.ts';
+import { readFunctionEnvironment, stepVariables } from '../../lib/core/settings/environment.ts';
 import { exportOutputSchema, exportOutputSuffix } from '../../lib/core/settings/stack-output.ts';
+import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import { anApp, aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
 
 /** As text with references in it comes out. */
@@ -41,15 +42,8 @@ describe('the functions', () => {
   );
 
   it('are told what they read, each what it needs, and by them it reads back', () => {
-    const common = ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
-    const store = ['BUCKET_NAME', 'KEY_PREFIX'] as const;
-    const key = ['API_KEY_SECRET_ID', 'API_KEY_SECRET_FIELD'] as const;
-    for (const [step, variables] of [
-      ['BeginRun', common],
-      ['ExportPage', [...common, ...store, ...key]],
-      ['FinishRun', [...common, ...store]],
-      ['FailRun', common],
-    ] as const) {
+    for (const step of stepNames) {
+      const variables = stepVariables[step];
       const environment = functionOf(step).Environment.Variables;
       expect(Object.keys(environment).sort()).toEqual([...variables].sort());
       const known = Object.fromEntries(

@@ -5,7 +5,7 @@ import { type SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { ExportError } from '../../core/errors.ts';
 import type { DeployedExport, DeployedService, StartRequest } from '../../core/operations/deployment.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { type FunctionVariable, readFunctionEnvironment } from '../../core/settings/environment.ts';
+import { readFunctionEnvironment, type StepEnvironment, stepVariables } from '../../core/settings/environment.ts';
 import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
 import type { ExportOutput } from '../../core/settings/stack-output.ts';
 import { createReportServiceClient } from '../../report-service/client/client.ts';
@@ -87,16 +87,7 @@ function startInput({ since, restart }: StartRequest) {
   return { ...(since === undefined ? {} : { since }), ...(restart === true ? { restart } : {}) };
 }
 
-const variables = [
-  'EXPORT_SETTINGS',
-  'SERVICE_SETTINGS',
-  'TABLE_NAME',
-  'BUCKET_NAME',
-  'KEY_PREFIX',
-  'API_KEY_SECRET_ID',
-  'API_KEY_SECRET_FIELD',
-] as const satisfies readonly FunctionVariable[];
-type Settings = ReturnType<typeof readFunctionEnvironment<(typeof variables)[number]>>;
+type Settings = StepEnvironment<'ExportPage'>;
 
 async function functionSettings(client: LambdaClient, FunctionName: string, exportName: string): Promise<Settings> {
   const refused = (why: string, cause?: unknown) =>
@@ -110,7 +101,7 @@ async function functionSettings(client: LambdaClient, FunctionName: string, expo
     if (Environment?.Error !== undefined) {
       throw refused(`Lambda does not show the environment of ${FunctionName} (${Environment.Error.Message})`);
     }
-    return readFunctionEnvironment(Environment?.Variables ?? {}, variables);
+    return readFunctionEnvironment(Environment?.Variables ?? {}, stepVariables.ExportPage);
   } catch (error) {
     if (!(error instanceof Error) || error.name !== 'ResourceNotFoundException') throw error;
     throw refused(`there is no function ${FunctionName}`, error);

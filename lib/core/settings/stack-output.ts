@@ -1,22 +1,22 @@
 /**
- * What a deployed stack tells of an export, and how: the one place where the deployment, which writes it into an output,
- * and an operator's commands, which find the export by it, agree.
+ * The stack output that describes one export. The deployment writes it; the operator's commands find the export by it.
+ * Everything else they need is in the environment of the export's functions.
  */
 
 import * as z from 'zod';
 
-/** The output's name is the export's in Pascal case and this. */
+/** The name of the output is the export's name in Pascal case, followed by this suffix. */
 export const exportOutputSuffix = 'Export';
 
 const name = z.string().min(1);
 
-/** JSON in the output. What else the export is made of, its functions' own environment says. */
+/** The value of the output, as JSON. */
 export const exportOutputSchema = z.object({
   export: name,
   stateMachineArn: name,
-  /** The function whose environment holds all that the export is set to. */
+  /** The function whose environment holds all settings of the export. */
   exportPageFunction: name,
-  /** Of EventBridge Scheduler, in its default group; without one it is started by hand. */
+  /** The name of a schedule in EventBridge Scheduler's default group. Absent: the export has no schedule. */
   schedule: name.optional(),
 });
 export type ExportOutput = z.infer<typeof exportOutputSchema>;
