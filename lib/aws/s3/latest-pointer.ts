@@ -1,34 +1,34 @@
-/** The one object that is ever replaced: `latest.json`, which must never go back to an older run. */
+/** Replaces `latest.json`, the only object that is ever overwritten. It never points back to an older run. */
 
 import { Readable } from 'node:stream';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import type { LatestPointer } from '../../core/model.ts';
 import { maxPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
-import { accessDenied, type Chance, isConflict, isMissing, pause, type S3Object } from './objects.ts';
+import { accessDenied, backOff, isConflict, isNotFound, type RetryRuntime, type S3Object } from './objects.ts';
 
-/** Finishing runs of one export are few; losing more races than this means that something else is wrong. */
-const attempts = 30;
+/** Few runs of an export finish at the same time: to lose more races than this means that something else is wrong. */
+const maxAttempts = 30;
 
 /**
- * Writes `latest`, unless a pointer with a higher sequence stands there, of a run that has begun. Replaces only the very
- * pointer that was read (If-Match), so that the slower of two writers decides anew instead of putting the older over the
- * newer.
+ * Writes `latest`, unless the object holds a pointer with a higher sequence that belongs to a run that has begun. The write
+ * is conditional on the pointer that was read (If-Match), so the slower of two writers reads again instead of overwriting
+ * the newer pointer.
  */
-export async function replaceLatest(
+export async function replaceLatestObject(
   object: S3Object,
   latest: LatestPointer,
   hasBegun: (sequence: number) => Promise<boolean>,
-  runtime: Chance,
+  runtime: RetryRuntime,
 ): Promise<void> {
-  const { client, ...place } = object;
-  for (let tries = 1; ; tries += 1) {
-    const existing = await readLatestPointer(object);
-    // Asked only now: a run that published this pointer had begun before it did.
+  const { client, ...location } = object;
+  for (let attempt = 1; ; attempt += 1) {
+    const existing = await readLatestObject(object);
+    // Checked after the read: a run has begun before it publishes its pointer.
     if (existing !== undefined && existing.sequence > latest.sequence && (await hasBegun(existing.sequence))) return;
     try {
       await client.send(
         new PutObjectCommand({
-          ...place,
+          ...location,
           Body: `${JSON.stringify(latest, null, 2)}\n`,
           ContentType: 'application/json',
           ChecksumAlgorithm: 'SHA256',
@@ -37,23 +37,23 @@ export async function replaceLatest(
       );
       return;
     } catch (error) {
-      // Changed since it was read, or gone.
-      if (!(isConflict(error) || isMissing(error)) || tries === attempts) throw error;
-      await pause(tries, runtime);
+      const hasChanged = isConflict(error) || isNotFound(error);
+      if (!hasChanged || attempt === maxAttempts) throw error;
+      await backOff(attempt, runtime);
     }
   }
 }
 
-async function readLatestPointer({ client, ...place }: S3Object) {
+async function readLatestObject({ client, ...location }: S3Object) {
   try {
-    const { Body, ETag: etag, ContentLength = 0 } = await client.send(new GetObjectCommand(place));
+    const { Body, ETag: etag, ContentLength = 0 } = await client.send(new GetObjectCommand(location));
     if (ContentLength <= maxPointerBytes) {
       return { etag, sequence: sequenceOfPointer((await Body?.transformToString()) ?? '') };
     }
     if (Body instanceof Readable) Body.destroy();
     return { etag, sequence: 0 };
   } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw accessDenied(error, place) ?? error;
+    if (isNotFound(error)) return undefined;
+    throw accessDenied(error, location) ?? error;
   }
 }

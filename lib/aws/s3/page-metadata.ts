@@ -1,47 +1,38 @@
 /**
- * A page's facts as metadata of its object, so that body and facts become visible in one step, and back again.
+ * Stores what is known about a page as the metadata of its object, so that body and metadata become visible in one step.
  *
- * S3 takes 2 KB of it, in printable ASCII. A cursor that is longer, or that could come back changed, is carried as its
- * hash; the page log has it whole.
+ * S3 allows 2 KB of printable ASCII. A cursor that is too long, or that HTTP might change, is stored as its hash; the page
+ * log has the cursor itself.
  */
 
 import { createHash } from 'node:crypto';
 import { asCursor, asRunId, type Instant, type PageMetadata, type StoredCursor } from '../../core/model.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
 
-export type Metadata = Readonly<Record<string, string>>;
+export type ObjectMetadata = Readonly<Record<string, string>>;
 
-/** Two cursors and all the rest must fit into 2 KB. */
-const maxCursorLength = 800;
-
-/** Headers lose blanks at their ends and double ones within; what looks like an encoded word may be decoded on the way. */
-const travelsUnchanged = (value: string): boolean =>
-  value.length <= maxCursorLength && /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(value) && !value.includes('=?');
-
-export function metadataOf(page: PageMetadata): Metadata {
-  const facts = { ...page, cursor: asCarried(page.cursor), nextCursor: asCarried(page.nextCursor) };
+export function encodePageMetadata(page: PageMetadata): ObjectMetadata {
+  const stored = { ...page, cursor: storedCursor(page.cursor), nextCursor: storedCursor(page.nextCursor) };
   return {
-    run: facts.run,
-    page: String(facts.page),
-    bytes: String(facts.bytes),
-    sha256: facts.sha256,
-    ...(facts.reports === null ? {} : { reports: String(facts.reports) }),
-    ...cursorAs('cursor', facts.cursor),
-    ...cursorAs('next-cursor', facts.nextCursor),
-    // Said outright: metadata that lost its cursor on the way must not make this the last page.
-    'last-page': String(facts.nextCursor === null),
-    ...(facts.serviceTime === null ? {} : { 'service-time': facts.serviceTime }),
-    checksum: checksumOf(facts),
+    run: stored.run,
+    page: String(stored.page),
+    bytes: String(stored.bytes),
+    sha256: stored.sha256,
+    ...(stored.reports === null ? {} : { reports: String(stored.reports) }),
+    ...encodeCursor('cursor', stored.cursor),
+    ...encodeCursor('next-cursor', stored.nextCursor),
+    // Explicit, so that metadata without its next cursor is not taken for that of the last page.
+    'last-page': String(stored.nextCursor === null),
+    ...(stored.serviceTime === null ? {} : { 'service-time': stored.serviceTime }),
+    checksum: checksumOf(stored),
   };
 }
 
-/** The facts of the page at `key` that `metadata` tells. @throws Error that says why they are not what was written there */
-export function factsOf(key: string, metadata: Metadata): PageMetadata {
+/** @throws Error that says how `metadata` differs from what was stored with the page */
+export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageMetadata {
   const { run = '', page, bytes, sha256 = '', reports, 'service-time': serviceTime = null } = metadata;
-  const nextCursor = cursorIn(metadata, 'next-cursor');
-  if (metadata['last-page'] !== String(nextCursor === null)) {
-    throw new Error('it does not say in one way whether a page follows');
-  }
+  const nextCursor = decodeCursor(metadata, 'next-cursor');
+  if (metadata['last-page'] !== String(nextCursor === null)) throw new Error('last-page contradicts next-cursor');
   const value = {
     key,
     run: asRunId(run),
@@ -49,27 +40,34 @@ export function factsOf(key: string, metadata: Metadata): PageMetadata {
     bytes: Number(bytes),
     sha256,
     reports: reports === undefined ? null : Number(reports),
-    cursor: cursorIn(metadata, 'cursor'),
+    cursor: decodeCursor(metadata, 'cursor'),
     nextCursor,
     serviceTime: serviceTime as Instant | null,
   } satisfies PageMetadata;
   return parsePageMetadata(() => ({ value, checksum: metadata.checksum }));
 }
 
-/** Whole where it comes back as it was, otherwise as its hash. */
-function asCarried(cursor: StoredCursor): StoredCursor {
-  if (typeof cursor !== 'string' || travelsUnchanged(cursor)) return cursor;
+/** Leaves room for two cursors and all other metadata in 2 KB. */
+const maxCursorLength = 800;
+
+/** The cursor itself if metadata preserves it, otherwise its hash. */
+function storedCursor(cursor: StoredCursor): StoredCursor {
+  if (typeof cursor !== 'string' || isPreserved(cursor)) return cursor;
   return { sha256: createHash('sha256').update(cursor).digest('hex') };
 }
 
-function cursorAs(name: string, cursor: StoredCursor): Metadata {
+/** HTTP may trim or collapse blanks in a header, and S3 decodes what looks like an encoded word (`=?…?=`). */
+const isPreserved = (value: string): boolean =>
+  value.length <= maxCursorLength && /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(value) && !value.includes('=?');
+
+function encodeCursor(name: string, cursor: StoredCursor): ObjectMetadata {
   if (cursor === null) return {};
   return typeof cursor === 'string' ? { [name]: cursor } : { [`${name}-sha256`]: cursor.sha256 };
 }
 
-function cursorIn(metadata: Metadata, name: string): StoredCursor {
-  const whole = metadata[name];
-  if (whole !== undefined) return asCursor(whole);
+function decodeCursor(metadata: ObjectMetadata, name: string): StoredCursor {
+  const cursor = metadata[name];
+  if (cursor !== undefined) return asCursor(cursor);
   const sha256 = metadata[`${name}-sha256`];
   return sha256 === undefined ? null : { sha256 };
 }

@@ -1,8 +1,8 @@
 /**
- * Keeps pages in an S3 bucket: whole or not at all, and never overwritten, by `If-None-Match: *`.
+ * Stores pages in an S3 bucket: each is visible completely or not at all, and is never overwritten (`If-None-Match: *`).
  *
- * A page's facts are its object's metadata, so body and continuation become visible in one atomic step. Some are known
- * only once the body has ended, so it is spooled first; a body that breaks off sends nothing.
+ * A page's metadata is that of its object, so body and next cursor become visible in one atomic step. Some of it is known
+ * only at the end of the body, so the body is spooled before it is uploaded; nothing is sent of a body that breaks off.
  */
 
 import { tmpdir } from 'node:os';
@@ -10,107 +10,99 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { ExportError } from '../../core/errors.ts';
 import type { PageMetadata, StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
-import { replaceLatest } from './latest-pointer.ts';
+import { replaceLatestObject } from './latest-pointer.ts';
 import {
-  type Chance,
   createObject,
-  type Existing,
-  hasOtherBytes,
+  hasDifferentBytes,
   headObject,
   listObjects,
+  type ObjectInfo,
+  type RetryRuntime,
   readObject,
   revisionOf,
   type S3Object,
 } from './objects.ts';
-import { factsOf, metadataOf } from './page-metadata.ts';
+import { decodePageMetadata, encodePageMetadata } from './page-metadata.ts';
 import { fileSpool, type Spool } from './spool.ts';
 
 export interface S3PageStoreOptions {
   readonly client: S3Client;
   readonly bucket: string;
-  /** What every key in the bucket begins with: empty, or with a slash at its end. Keys in the model come without it. */
+  /** Precedes every key in the bucket: empty, or ending with a slash. The model's keys do not have it. */
   readonly prefix: string;
-  readonly runtime: Chance;
-  /** Where bodies wait for their upload; files in the system's temporary directory by default. */
+  readonly runtime: RetryRuntime;
+  /** Where bodies are buffered; files in the system's temporary directory by default. */
   readonly spool?: Spool;
 }
 
-/** Needs GetObject, PutObject and AbortMultipartUpload on the keys, and ListBucket: without it S3 hides what is missing. */
+/**
+ * Needs s3:GetObject, s3:PutObject and s3:AbortMultipartUpload on the objects, and s3:ListBucket: without it S3 answers 403
+ * instead of 404.
+ */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
   const { client, bucket, prefix, runtime, spool = fileSpool(tmpdir()) } = options;
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
 
-  const readPage = (key: string, existing: Existing): StoredPage => {
-    const facts = readFacts(key, existing);
-    const { ContentLength: bytes } = existing;
-    if (bytes !== facts.bytes) throw conflict(locate(key), `it has ${bytes} bytes, its metadata says ${facts.bytes}`);
-    if (hasOtherBytes(existing, facts)) throw conflict(locate(key), 'its bytes are not those its metadata tells of');
-    return { ...facts, revision: revisionOf(existing.ETag) };
+  const readPage = (key: string, info: ObjectInfo): StoredPage => {
+    const metadata = readMetadata(key, info);
+    const { ContentLength: bytes } = info;
+    if (bytes !== metadata.bytes) {
+      throw conflict(locate(key), `it has ${bytes} bytes, but its metadata says ${metadata.bytes}`);
+    }
+    if (hasDifferentBytes(info, metadata)) throw conflict(locate(key), 'its bytes do not match its metadata');
+    return { ...metadata, revision: revisionOf(info.ETag) };
   };
-  const readFacts = (key: string, { Metadata = {} }: Existing): PageMetadata => {
+  const readMetadata = (key: string, { Metadata = {} }: ObjectInfo): PageMetadata => {
     try {
-      return factsOf(key, Metadata);
+      return decodePageMetadata(key, Metadata);
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
-      throw conflict(locate(key), `its metadata is not what was written with it: ${why}`, cause);
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      throw conflict(locate(key), `its metadata was changed: ${reason}`, cause);
     }
   };
 
   return {
     async find(key) {
-      const existing = await headObject(objectAt(key));
-      return existing && readPage(key, existing);
+      const info = await headObject(objectAt(key));
+      return info && readPage(key, info);
     },
 
     async put({ key, run, page, cursor }, fetched) {
       return await spool(fetched.body, async (body) => {
         const { bytes, sha256 } = body;
-        const { nextCursor, serviceTime, predecessorStored: loop } = fetched;
-        await loop;
-        const { ours, ...existing } = await createObject(
+        const { nextCursor, serviceTime } = fetched;
+        const reports = fetched.reports();
+        await fetched.predecessorStored;
+        const { created, ...info } = await createObject(
           objectAt(key),
           body,
           {
-            contentType: asHeader(fetched.contentType),
-            metadata: metadataOf({
-              key,
-              run,
-              page,
-              bytes,
-              sha256,
-              reports: fetched.reports(),
-              cursor,
-              nextCursor,
-              serviceTime,
-            }),
+            contentType: toHeaderValue(fetched.contentType),
+            metadata: encodePageMetadata({ key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime }),
           },
           runtime,
         );
-        // Read from the metadata in either case: whoever comes later must be told the same.
-        return { stored: ours, page: readPage(key, existing) };
+        // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
+        return { stored: created, page: readPage(key, info) };
       });
     },
 
     async putManifest(key, chunks) {
       await spool(chunks, async (body) => {
-        const { ours, ...existing } = await createObject(
+        const { created, ...info } = await createObject(
           objectAt(key),
           body,
-          {
-            contentType: 'application/json',
-            metadata: { sha256: body.sha256 },
-          },
+          { contentType: 'application/json', metadata: { sha256: body.sha256 } },
           runtime,
         );
-        const { Metadata, ContentLength } = existing;
-        const isThisOne =
-          Metadata?.sha256 === body.sha256 && ContentLength === body.bytes && !hasOtherBytes(existing, body);
-        if (!ours && !isThisOne) throw conflict(locate(key), 'its bytes are others than those of this manifest');
+        const isSame =
+          info.Metadata?.sha256 === body.sha256 && info.ContentLength === body.bytes && !hasDifferentBytes(info, body);
+        if (!created && !isSame) throw conflict(locate(key), 'it differs from the manifest of this run');
       });
     },
 
-    putLatest: (key, latest, hasBegun) => replaceLatest(objectAt(key), latest, hasBegun, runtime),
+    putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, runtime),
 
     async *list(folder) {
       for await (const object of listObjects({ client, Bucket: bucket }, `${prefix}${folder}/`)) {
@@ -125,15 +117,15 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
   };
 }
 
-/** The service's word, if a header can carry it. */
-const asHeader = (contentType: string): string =>
+/** The service's content type, if a header can carry it. */
+const toHeaderValue = (contentType: string): string =>
   /^[\x20-\x7e]+$/.test(contentType) ? contentType : 'application/octet-stream';
 
-function conflict(where: string, why: string, cause?: unknown): ExportError {
+function conflict(address: string, reason: string, cause?: unknown): ExportError {
   return new ExportError(
     'PageConflictError',
-    `${where} is there already, but not as this exporter left it: ${why}. Nothing was touched; ` +
-      'if it was changed by mistake, move it away and start again',
+    `${address} already exists, but not as this exporter wrote it: ${reason}. Nothing was changed. ` +
+      'If it was edited by mistake, move it away and start again',
     cause === undefined ? {} : { cause },
   );
 }

@@ -12,7 +12,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
-import { metadataOf } from '../../../lib/aws/s3/page-metadata.ts';
+import { encodePageMetadata } from '../../../lib/aws/s3/page-metadata.ts';
 import { asCursor, type PageMetadata, type StoredPage } from '../../../lib/core/model.ts';
 import { aCursor, aFetchedPage, aPageIdentity, at, collect, randomBody, sha256Of } from '../../support/builders.ts';
 import { aMockedStore, commandsSent, inputsSent, s3Error, theOnlyPut } from './mocked-s3.ts';
@@ -36,7 +36,7 @@ const first: StoredPage = { ...facts, revision: '8b04d5e3775d298e78455efc5ca404d
 
 /** The metadata of that page, as this exporter wrote it or as somebody changed it. */
 const someMetadata = (changes: Record<string, string | undefined> = {}): Record<string, string> => {
-  const changed = { ...metadataOf(facts), attempt: 'another', ...changes };
+  const changed = { ...encodePageMetadata(facts), attempt: 'another', ...changes };
   return Object.fromEntries(Object.entries(changed).filter(([, value]) => value !== undefined)) as Record<
     string,
     string
@@ -302,13 +302,13 @@ describe('a page that is there already', () => {
     ['the last page, said in every way', someMetadata({ 'next-cursor': undefined, 'last-page': 'true' })],
     ['another clock', someMetadata({ 'service-time': '2026-11-21T02:00:01Z' })],
     ['no clock at all', someMetadata({ 'service-time': 'noon' })],
-    ['those of another page, whole', metadataOf({ ...facts, page: 4, key: facts.key.replace('3.xml', '4.xml') })],
+    ['those of another page, whole', encodePageMetadata({ ...facts, page: 4, key: facts.key.replace('3.xml', '4.xml') })],
   ])('is not built on where its metadata cannot be trusted: %s', async (_, Metadata) => {
     const { s3, store } = aMockedStore();
     s3.on(HeadObjectCommand).resolves({ ContentLength: 5, ...(Metadata && { Metadata }) });
     const refusal = {
       name: 'PageConflictError',
-      message: matching(/^s3:\/\/bucket\/all\/reports\/.*page-000003.xml is there already/),
+      message: matching(/^s3:\/\/bucket\/all\/reports\/.*page-000003.xml already exists/),
     };
     await expect(store.find(first.key)).rejects.toMatchObject(refusal);
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
@@ -334,7 +334,7 @@ describe('the bytes of a page that is there already', () => {
     const others = asked({ ChecksumSHA256: base64Sha256('fi-st'), ...(ChecksumType && { ChecksumType }) });
     await expect(others).rejects.toMatchObject({
       name: 'PageConflictError',
-      message: matching(/its bytes are not those its metadata tells of/),
+      message: matching(/its bytes do not match its metadata/),
     });
   });
 

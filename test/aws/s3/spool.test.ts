@@ -57,7 +57,7 @@ describe('a spooled body', () => {
     const spooling = fileSpool(join(directory.path, 'missing'))(endless(), async () => 'used');
     await expect(spooling).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringMatching(/missing cannot take .*ENOENT.*temporary storage/) as unknown as string,
+      message: expect.stringMatching(/Cannot write .*missing \(ENOENT\).*ephemeral storage/) as unknown as string,
     });
     expect(ended).toBe(true);
   });

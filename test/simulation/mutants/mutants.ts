@@ -46,21 +46,21 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/s3/page-store.ts',
-        find: `        const { ours, ...existing } = await createObject(
+        find: `        const { created, ...info } = await createObject(
           objectAt(key),
           body,
           {
-            contentType: asHeader(`,
-        replace: `        const early = { ContentLength: bytes, Metadata: metadataOf({ key, run, page, bytes, sha256, reports: fetched.reports(), cursor, nextCursor, serviceTime }) };
+            contentType: toHeaderValue(`,
+        replace: `        const early = { ContentLength: bytes, Metadata: encodePageMetadata({ key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime }) };
         if (bytes > 0) {
           void runtime.sleep(50).then(() => createObject(objectAt(key), body, { contentType: 'text/xml', metadata: early.Metadata }, runtime)).catch(() => {});
           return { stored: true, page: readPage(key, early) };
         }
-        const { ours, ...existing } = await createObject(
+        const { created, ...info } = await createObject(
           objectAt(key),
           body,
           {
-            contentType: asHeader(`,
+            contentType: toHeaderValue(`,
       },
     ],
   },
@@ -69,8 +69,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/s3/objects.ts',
-        find: 'return { ...existing, ours: existing.Metadata?.attempt === attempt };',
-        replace: 'return { ETag: existing.ETag, ours: true, Metadata, ContentLength: body.bytes };',
+        find: 'return { ...existing, created: existing.Metadata?.attempt === token };',
+        replace: 'return { ETag: existing.ETag, created: true, Metadata, ContentLength: body.bytes };',
       },
     ],
   },
@@ -79,8 +79,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/commit-page.ts',
-        find: 'return { stored: page, nextCursor: page.nextCursor, timing: null };',
-        replace: 'return { stored: page, nextCursor: fetched.nextCursor, timing: null };',
+        find: 'return { stored, nextCursor: stored.nextCursor, timing: null };',
+        replace: 'return { stored, nextCursor: fetched.nextCursor, timing: null };',
       },
     ],
   },
@@ -100,8 +100,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: 'watermarkAfter(head, definition, run, first)',
-        replace: 'watermarkAfter(head, definition, run, last)',
+        find: 'watermarkAfter(state, definition, run, first)',
+        replace: 'watermarkAfter(state, definition, run, last)',
       },
     ],
   },
@@ -140,8 +140,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/export-page.ts',
-        find: '    throw error;\n  }\n}',
-        replace: "    return { next: 'finish', ...loop };\n  }\n}",
+        find: '  throw error;\n}',
+        replace: "  return { next: 'finish', ...loop };\n}",
       },
     ],
   },
@@ -213,13 +213,13 @@ export const mutants: readonly Mutant[] = [
       {
         file: 'lib/core/steps/finish-run.ts',
         find: '  return updateState(log, name,',
-        replace: '  const told = await updateState(log, name,',
+        replace: '  const result = await updateState(log, name,',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: 'result: done };\n  });\n}',
+        find: 'lastCompleted: { execution, result } }, result };\n  });\n}',
         replace:
-          'result: done };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n  return told;\n}',
+          'lastCompleted: { execution, result } }, result };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n  return result;\n}',
       },
     ],
   },
@@ -238,8 +238,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '    return { change: { ...head, active: settled }, result: settled };',
-        replace: '    return { result: settled };',
+        find: '    return { change: { ...state, active: completed }, result: completed };',
+        replace: '    return { result: completed };',
       },
     ],
   },
@@ -308,8 +308,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/s3/page-store.ts',
-        find: 'replaceLatest(objectAt(key), latest, hasBegun, runtime)',
-        replace: 'Promise.resolve(latest && hasBegun && replaceLatest && undefined)',
+        find: 'replaceLatestObject(objectAt(key), latest, hasBegun, runtime)',
+        replace: 'Promise.resolve(latest && hasBegun && replaceLatestObject && undefined)',
       },
     ],
   },
@@ -318,8 +318,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: 'sequence: nextSequence(head, now),',
-        replace: 'sequence: Math.max(head.sequence, nextSequence({ ...head, sequence: 0 }, 0)),',
+        find: 'sequence: nextSequence(state, now),',
+        replace: 'sequence: Math.max(state.sequence, nextSequence({ ...state, sequence: 0 }, 0)),',
       },
     ],
   },
@@ -383,9 +383,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/page-pipeline.ts',
-        find: '    const identity: PageIdentity = {\n      key: pageKey(walk.run, page + 1),\n      run: walk.run.run,\n      page: page + 1,',
-        replace:
-          '    const skip = place.isFirst && page > 0 ? 2 : 1;\n    const identity: PageIdentity = {\n      key: pageKey(walk.run, page + skip),\n      run: walk.run.run,\n      page: page + skip,',
+        find: '    const page = (previous?.page ?? 0) + 1;\n',
+        replace: '    const page = (previous?.page ?? 0) + (isFirst && previous !== undefined ? 2 : 1);\n',
       },
     ],
   },
@@ -394,13 +393,13 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/s3/page-store.ts',
-        find: '        await loop;\n',
-        replace: '        void loop;\n',
+        find: '        await fetched.predecessorStored;\n',
+        replace: '        void fetched.predecessorStored;\n',
       },
       {
         file: 'lib/core/steps/page-pipeline.ts',
-        find: '  await predecessorStored;\n  return walk.draft(',
-        replace: '  return walk.draft(',
+        find: '      await mayStore;\n',
+        replace: '',
       },
     ],
   },
@@ -409,8 +408,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/page-pipeline.ts',
-        find: '  await before.committed;\n',
-        replace: '  void before.committed;\n',
+        find: '      await predecessor.logged;\n',
+        replace: '      void predecessor.logged;\n',
       },
     ],
   },
@@ -419,13 +418,13 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/page-pipeline.ts',
-        find: 'if (ahead[0] !== undefined && ahead[0].identity.cursor !== entry.nextCursor) {',
-        replace: 'if (pagesPerInvocation < 0) {',
+        find: 'if (next === undefined || next.identity.cursor === entry.nextCursor) return;',
+        replace: 'if (next === undefined || pagesPerInvocation >= 0) return;',
       },
       {
         file: 'lib/core/steps/page-pipeline.ts',
-        find: '    if (ends || (entry?.nextCursor ?? null) !== identity.cursor) throw outOfTurn(identity);\n',
-        replace: '    if (ends || entry?.page === -1) throw outOfTurn(identity);\n',
+        find: 'if (!continues || (entry?.nextCursor ?? null) !== identity.cursor) throw',
+        replace: 'if (!continues || entry?.page === -1) throw',
       },
     ],
   },
