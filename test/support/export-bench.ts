@@ -6,7 +6,7 @@
 import type { ExportDefinition, ExportState, RunLimits } from '../../lib/core/model.ts';
 import type { ExportEvent, PageLog, RunHistory, Runtime, StepDependencies } from '../../lib/core/ports.ts';
 import {
-  type ExecutionEnd,
+  type LocalExecutionOutcome,
   type ExecutionStart,
   executionId,
   interpretExecution,
@@ -44,9 +44,9 @@ export interface Bench {
   /** Moves the clock on. */
   pass(ms: number): void;
   /** One execution of the machine, and those it continues in. */
-  start(input?: unknown): Promise<ExecutionEnd>;
+  start(input?: unknown): Promise<LocalExecutionOutcome>;
   /** One execution of the machine. */
-  execute(start: ExecutionStart): Promise<ExecutionEnd>;
+  execute(start: ExecutionStart): Promise<LocalExecutionOutcome>;
   /** The same store, log and clock with another service or definition. */
   with(options: BenchOptions): Bench;
   head(): Promise<ExportState>;
@@ -135,7 +135,7 @@ export function anExportBench(options: BenchOptions = {}, kept?: Kept): Bench {
       anExportBench({ ...options, ...changed }, { store, log: changed.log ?? log, clock, name: definition.name }),
     async head() {
       const head = await log.exportState(definition.name);
-      if (head === undefined) throw new Error('no head was written');
+      if (head === undefined) throw new Error('no export state was written');
       return head;
     },
     manifest(key) {

@@ -1,13 +1,21 @@
 /**
- * Decides what an execution is for: a new run, the rest of an unfinished one, or nothing.
+ * Decides what an execution does: begin a new run, resume an unfinished one, or nothing.
  *
- * One run of an export is active at a time, held in its head. Whoever starts while that run is alive is skipped; whoever
- * starts after its execution died takes it over where its page log ends.
+ * An export has at most one active run, recorded in its state. A start is skipped while the run's execution is running. If
+ * that execution has ended, the start takes the run over and resumes it after its last logged page.
  */
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
-import type { ExportRequest, ExportState, Instant, LoopState, PageEntry, Run } from '../model.ts';
+import {
+  type ExportRequest,
+  type ExportState,
+  type Instant,
+  type LoopState,
+  type PageEntry,
+  type Run,
+  totalsOf,
+} from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { createRunId } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
@@ -22,10 +30,10 @@ export type BeginRunOutcome =
   | { readonly next: 'skip'; readonly export: string; readonly reason: string };
 
 /**
- * Makes `execution` the owner of the run it is to work on, and says with which page to go on. Repeating it in the same
- * execution finds the run already its own and answers the same.
+ * Makes `execution` the owner of the run that it is to export, and returns the page to start with. Repeated in the same
+ * execution, it finds that run and returns the same.
  *
- * @throws ConfigurationError for a start input it cannot read, or one that contradicts an unfinished run.
+ * @throws ConfigurationError for an invalid start input, or one that contradicts an unfinished run
  */
 export async function beginRun(
   deps: BeginRunDependencies,
@@ -33,7 +41,7 @@ export async function beginRun(
 ): Promise<BeginRunOutcome> {
   const { definition, log, emit } = deps;
   const input = parseStartInput(command.input);
-  const decision = await updateState(log, definition.name, (head) => decide(deps, head, input, command.execution));
+  const decision = await updateState(log, definition.name, (state) => decide(deps, state, input, command.execution));
   if (decision.act === 'skip') {
     emit({ event: 'run-skipped', export: definition.name, reason: decision.reason });
     return { next: 'skip', export: definition.name, reason: decision.reason };
@@ -47,13 +55,10 @@ export async function beginRun(
     since: run.since,
     executionNumber: run.executionNumber,
     page,
-    pages: last?.page ?? 0,
-    reports: last === undefined ? 0 : last.totals.reports,
-    bytes: last?.totals.bytes ?? 0,
+    ...totalsOf(last),
   });
-  const next = last !== undefined && last.nextCursor === null ? 'finish' : 'export';
   return {
-    next,
+    next: last !== undefined && last.nextCursor === null ? 'finish' : 'export',
     export: run.export,
     run: run.run,
     executionNumber: run.executionNumber,
@@ -63,73 +68,62 @@ export async function beginRun(
   };
 }
 
-/** What an execution is for: not yet written down. */
+/** What an execution does, before it is recorded. */
 export type Decision =
   | { readonly act: 'skip'; readonly reason: string }
   | { readonly act: 'start' | 'resume'; readonly run: Run; readonly last: PageEntry | undefined };
 
 /**
- * What `execution` would be for, as the head stands, with the head as it would leave it. Asks, and changes nothing.
- * @throws ConfigurationError where the start contradicts an unfinished run, or has no watermark it could start at
+ * What `execution` would do in this state, and the state it would leave. Only reads.
+ * @throws ConfigurationError where the start contradicts an unfinished run, or no watermark applies to it
  */
 export async function decide(
   deps: Omit<BeginRunDependencies, 'emit'>,
-  head: ExportState,
+  state: ExportState,
   input: StartInput,
   execution: string,
 ): Promise<StateChange<Decision>> {
-  const { active } = head;
+  const { active } = state;
   if (active === undefined) {
-    if (input.continues !== undefined) return skip(`the run that ${input.continues} worked on is over`);
-    if (input.scheduledTime !== undefined && input.scheduledTime === head.lastScheduledTime) {
-      return skip(`the run scheduled for ${input.scheduledTime} has been made already`);
+    if (input.continues !== undefined) return skip(`the run of execution ${input.continues} has ended`);
+    if (input.scheduledTime !== undefined && input.scheduledTime === state.lastScheduledTime) {
+      return skip(`a run for the scheduled time ${input.scheduledTime} has already begun`);
     }
-    return start(deps, head, input, execution);
+    return start(deps, state, input, execution);
   }
-  if (active.execution === execution) return resume(deps, head, active);
+  if (active.execution === execution) return resume(deps, state, active);
   if (input.continues !== undefined) {
     return input.continues === active.execution
-      ? resume(deps, head, takenOver(active, execution))
-      : skip(`run ${active.run} belongs to execution ${active.execution} now`);
+      ? resume(deps, state, takeOver(active, execution))
+      : skip(`run ${active.run} now belongs to execution ${active.execution}`);
   }
-  // Once: an invocation that lived on unheard must not give up the very run that it has begun, whoever works on it now.
-  if (input.restart === true && active.startedBy !== execution) return start(deps, head, input, execution);
+  // A duplicate BeginRun invocation must not abandon the run that its own execution has just begun.
+  if (input.restart === true && active.startedBy !== execution) return start(deps, state, input, execution);
   if (await deps.executions.isRunning(active.execution)) {
-    return skip(`run ${active.run} is still being worked on by ${active.execution}`);
+    return skip(`execution ${active.execution} is still exporting run ${active.run}`);
   }
   const last = await deps.log.last(active);
-  // A walk in circles must never be published.
-  if (last?.repeats) return start(deps, head, input, execution);
+  // A run whose cursors repeat must never be published.
+  if (last?.repeats) return start(deps, state, input, execution);
   const contradictions = contradictionsOf(active, deps.definition.request, input.since);
   if (contradictions.length > 0) {
-    // No page is lost with a run that never logged one.
-    if (last === undefined) return start(deps, head, input, execution);
+    // A run without a logged page can be replaced: nothing is lost.
+    if (last === undefined) return start(deps, state, input, execution);
     throw contradictionError(active, contradictions);
   }
-  return resume(deps, head, takenOver(active, execution, input.scheduledTime));
+  return resume(deps, state, takeOver(active, execution, input.scheduledTime));
 }
 
 const skip = (reason: string) => ({ result: { act: 'skip', reason } satisfies Decision as Decision });
 
-function takenOver(run: Run, execution: string, scheduledTime = run.scheduledTime): Run {
-  // How its last execution failed says nothing of this one.
-  return { ...run, execution, executionNumber: run.executionNumber + 1, scheduledTime, lastFailure: undefined };
-}
-
-async function resume(deps: Omit<BeginRunDependencies, 'emit'>, head: ExportState, run: Run) {
-  const result: Decision = { act: 'resume', run, last: await deps.log.last(run) };
-  if (run === head.active) return { result };
-  return { change: { ...head, active: run, lastScheduledTime: run.scheduledTime ?? head.lastScheduledTime }, result };
-}
-
-function start(deps: Omit<BeginRunDependencies, 'emit'>, head: ExportState, input: StartInput, execution: string) {
+function start(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, input: StartInput, execution: string) {
   const { definition, runtime } = deps;
   const now = runtime.now();
   const run: Run = {
     export: definition.name,
     run: createRunId(now, runtime.randomHex(6)),
-    sequence: nextSequence(head, now),
-    since: chooseSince(definition, head, input, now).since,
+    sequence: nextSequence(state, now),
+    since: chooseSince(definition, state, input, now).since,
     request: definition.request,
     startedAt: instantOf(now),
     startedBy: execution,
@@ -139,27 +133,37 @@ function start(deps: Omit<BeginRunDependencies, 'emit'>, head: ExportState, inpu
     cursorRestarts: 0,
   };
   const change: ExportState = {
-    ...head,
+    ...state,
     sequence: run.sequence,
     active: run,
-    lastScheduledTime: input.scheduledTime ?? head.lastScheduledTime,
+    lastScheduledTime: input.scheduledTime ?? state.lastScheduledTime,
   };
   return { change, result: { act: 'start', run, last: undefined } satisfies Decision as Decision };
+}
+
+async function resume(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, run: Run) {
+  const result: Decision = { act: 'resume', run, last: await deps.log.last(run) };
+  if (run === state.active) return { result };
+  return { change: { ...state, active: run, lastScheduledTime: run.scheduledTime ?? state.lastScheduledTime }, result };
+}
+
+function takeOver(run: Run, execution: string, scheduledTime = run.scheduledTime): Run {
+  return { ...run, execution, executionNumber: run.executionNumber + 1, scheduledTime, lastFailure: undefined };
 }
 
 function contradictionsOf(run: Run, request: ExportRequest, since: Instant | undefined): string[] {
   const contradictions = (['source', 'filter', 'format', 'container', 'size'] as const)
     .filter((field) => !isDeepStrictEqual(run.request[field], request[field]))
-    .map((field) => `${field} ${summarize(run.request[field])}, now ${summarize(request[field])}`);
-  if (since !== undefined && since !== run.since) contradictions.push(`since ${run.since}, now ${since}`);
+    .map((field) => `${field} was ${summarize(run.request[field])} and is now ${summarize(request[field])}`);
+  if (since !== undefined && since !== run.since) contradictions.push(`since was ${run.since} and is now ${since}`);
   return contradictions;
 }
 
 function contradictionError(run: Run, contradictions: readonly string[]): ExportError {
   return new ExportError(
     'ConfigurationError',
-    `Run ${run.run} of export ${run.export} is unfinished and was begun with ${contradictions.join('; ')}. ` +
-      'A cursor only goes with the request it was given for: start again with what the run began with to finish it, ' +
-      'or with restart to abandon it (and since, where the filter or the service is another than that of the last run)',
+    `Run ${run.run} of export ${run.export} is unfinished and was started with another request: ` +
+      `${contradictions.join('; ')}. A cursor is valid only with the request that returned it. Restore these values to ` +
+      'finish the run, or start with restart to abandon it (and with since, if the filter or the service has changed)',
   );
 }

@@ -1,144 +1,154 @@
 /**
- * The first of the two writes that commit a page: its body and its continuation, in one atomic step.
+ * Commits a page with two idempotent writes and no lock (docs/architecture.md, "How a page is committed").
  *
- * What already lies under the page's key is the truth, whoever wrote it, as long as it belongs to this run: it is
- * adopted, and not fetched again.
+ * The page store comes first: one atomic write makes the body and the next cursor visible together. The page log comes
+ * second: the page counts as exported once it is logged. Neither write overwrites. Where the page is already stored, the
+ * stored copy is the truth and is adopted, whoever wrote it.
  */
 
 import { createHash } from 'node:crypto';
-import { ExportError, isExportError } from '../errors.ts';
-import type { Cursor, Invocation, PageTiming, Run, StoredCursor, StoredPage } from '../model.ts';
-import type { PageIdentity, StepDependencies } from '../ports.ts';
-import { fetchWithRetryAfter } from './retry-after.ts';
+import { ExportError } from '../errors.ts';
+import {
+  addPage,
+  type Cursor,
+  type PageEntry,
+  type PageTiming,
+  type StoredCursor,
+  type StoredPage,
+  zeroTotals,
+} from '../model.ts';
+import type { PageIdentity, PageStore, StepDependencies } from '../ports.ts';
+import { instantOf } from '../timestamps.ts';
+import { detectCycle } from './cycle-detection.ts';
+import type { TimedPage } from './retry-after.ts';
 
-type StorePageDependencies = Pick<StepDependencies, 'definition' | 'service' | 'store' | 'runtime' | 'emit'>;
-
-/** A page that lies in the store, whoever put it there, and the cursor that follows it. */
-export interface PageInStore {
+/** A page that is durable in the page store, and the cursor of the page after it. */
+export interface DurablePage {
   readonly stored: StoredPage;
+  /** null: this was the last page. */
   readonly nextCursor: Cursor | null;
-  /** Of the request that brought it; null where a former or another attempt put it there: then it is adopted. */
+  /** Of the request that fetched the page; null where the page was adopted. */
   readonly timing: PageTiming | null;
 }
 
-/**
- * Sees to it that the page lies in the store: as a former attempt left it, or fetched and put there now.
- * @throws PageConflictError where what lies there is not this page; whatever fetching and storing throw
- */
-export async function storePage(
-  deps: StorePageDependencies,
-  run: Run,
-  identity: PageIdentity,
-  command: Invocation,
-  place: InTurn,
-): Promise<PageInStore> {
-  const left = place.checkExisting ? await findExisting(deps, identity) : undefined;
-  if (left !== undefined) return left;
-  try {
-    return await fetchAndStore(deps, run, identity, command, place);
-  } catch (error) {
-    const stored = isRefusal(error) ? await findAfterRejection(deps, identity, command, place) : undefined;
-    if (stored === undefined) throw error;
-    return stored;
-  }
-}
+/** A page-log entry that has not been logged yet. */
+export type UnloggedEntry = Omit<PageEntry, 'loggedAt'>;
 
 /**
- * The service may give no page for a cursor that an attempt has used already, and stored what it brought. Looked for in the
- * page's turn, when it would be there. What goes wrong with looking is no news beside the refusal, but for a conflict.
+ * The page as an earlier attempt stored it. Undefined where there is none, and where the store kept only the hash of its
+ * next cursor: then the page has to be requested again, to learn the cursor.
+ * @throws PageConflictError where another page is stored under the key
  */
-async function findAfterRejection(
-  deps: StorePageDependencies,
-  identity: PageIdentity,
-  { signal }: Invocation,
-  { predecessorStored, onAnswer }: InTurn,
-): Promise<PageInStore | undefined> {
-  // Whatever it has said of the next page.
-  onAnswer(null);
-  const isItsTurn = await predecessorStored.then(
-    () => true,
-    () => false,
-  );
-  if (!isItsTurn || signal?.aborted === true) return undefined;
-  return await findExisting(deps, identity).catch((error: unknown) => {
-    if (isExportError(error, 'PageConflictError')) throw error;
-    return undefined;
-  });
-}
-
-/** No page, and for all that can be told because of the cursor. Never what the store says of itself: that must be heard. */
-const isRefusal = (error: unknown): boolean =>
-  isExportError(error) && /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable)Error$/.test(error.name);
-
-/** As a former attempt left it, unless it cannot tell how the walk goes on. */
-async function findExisting(
-  { store }: StorePageDependencies,
-  identity: PageIdentity,
-): Promise<PageInStore | undefined> {
+export async function findDurablePage(store: PageStore, identity: PageIdentity): Promise<DurablePage | undefined> {
   const stored = await store.find(identity.key);
   if (stored === undefined) return undefined;
   assertSamePage(stored, identity);
   const { nextCursor } = stored;
-  // The store holds only the hash of a long cursor: asking again tells the cursor, and the hash tells if it is the one.
-  return nextCursor === null || typeof nextCursor === 'string' ? { stored, nextCursor, timing: null } : undefined;
+  return isWhole(nextCursor) ? { stored, nextCursor, timing: null } : undefined;
 }
 
-async function fetchAndStore(
-  deps: StorePageDependencies,
-  run: Run,
+/**
+ * Stores a page whose response is arriving, or adopts the one that another attempt has stored meanwhile. The page becomes
+ * visible only after `predecessorStored` has resolved; if that rejects, nothing is stored.
+ * @throws PageConflictError where another page is stored under the key
+ * @throws CursorRejectedError where the stored page continues with a cursor that is known only by its hash, and the
+ *   service returned another one this time
+ */
+export async function storePage(
+  store: PageStore,
   identity: PageIdentity,
-  command: Invocation,
-  { predecessorStored, onAnswer }: InTurn,
-): Promise<PageInStore> {
-  const { page: fetched, timing } = await fetchWithRetryAfter(deps, run, identity, command);
-  onAnswer(fetched.nextCursor);
-  const { stored, page } = await deps.store.put(identity, { ...fetched, predecessorStored: predecessorStored });
-  if (stored) return { stored: page, nextCursor: fetched.nextCursor, timing };
-  assertSamePage(page, identity);
-  if (page.nextCursor === null || typeof page.nextCursor === 'string') {
-    return { stored: page, nextCursor: page.nextCursor, timing: null };
+  { page: fetched, timing }: TimedPage,
+  predecessorStored: Promise<unknown>,
+): Promise<DurablePage> {
+  const { stored: isNew, page: stored } = await store.put(identity, { ...fetched, predecessorStored });
+  if (isNew) return { stored, nextCursor: fetched.nextCursor, timing };
+  assertSamePage(stored, identity);
+  if (isWhole(stored.nextCursor)) return { stored, nextCursor: stored.nextCursor, timing: null };
+  if (!isSameCursor(stored.nextCursor, fetched.nextCursor)) throw lostCursor(identity);
+  return { stored, nextCursor: fetched.nextCursor, timing: null };
+}
+
+/** The log entry of a durable page, with the run's totals and cycle detection continued from its predecessor's entry. */
+export function toLogEntry(
+  exportName: string,
+  { run, page, cursor }: PageIdentity,
+  { stored, nextCursor, timing }: DurablePage,
+  predecessor: UnloggedEntry | undefined,
+): UnloggedEntry {
+  const cycle = nextCursor === null ? undefined : detectCycle(predecessor?.cycle ?? null, nextCursor);
+  const { key, bytes, sha256, revision, reports, serviceTime } = stored;
+  return {
+    export: exportName,
+    run,
+    page,
+    key,
+    bytes,
+    sha256,
+    revision,
+    reports,
+    cursor,
+    nextCursor,
+    serviceTime,
+    timing,
+    totals: addPage(predecessor?.totals ?? zeroTotals, stored),
+    cycle: cycle?.state ?? null,
+    repeats: cycle?.repeats ?? false,
+  };
+}
+
+/** Whether the run continues after this page. A run whose cursors repeat does not: it must never be published. */
+export const hasNextPage = ({ nextCursor, repeats }: UnloggedEntry): boolean => nextCursor !== null && !repeats;
+
+/**
+ * Logs the page: from here on it counts as exported. Logging it again returns the entry that is already there.
+ * @throws PageConflictError where the log holds an entry for another page content or another next cursor
+ */
+export async function logPage(
+  { log, runtime, emit }: Pick<StepDependencies, 'log' | 'runtime' | 'emit'>,
+  unlogged: UnloggedEntry,
+): Promise<PageEntry> {
+  const entry = await log.append({ ...unlogged, loggedAt: instantOf(runtime.now()) });
+  if (entry.sha256 !== unlogged.sha256 || entry.nextCursor !== unlogged.nextCursor) {
+    throw conflict(unlogged, 'the page log has another entry for it');
   }
-  if (!sameCursor(page.nextCursor, fetched.nextCursor)) throw lostCursor(identity);
-  return { stored: page, nextCursor: fetched.nextCursor, timing: null };
+  emit({
+    event: unlogged.timing === null ? 'page-adopted' : 'page-exported',
+    export: entry.export,
+    run: entry.run,
+    page: entry.page,
+    bytes: entry.bytes,
+    reports: entry.reports,
+    totalReports: entry.totals.reports,
+    totalBytes: entry.totals.bytes,
+  });
+  return entry;
 }
 
-/** How a page stands among those that one invocation exports. */
-export interface InTurn {
-  /**
-   * Whether a former attempt may well have left it in the store: the first of an execution, or one behind a page that was
-   * found there. Of others hardly ever: then it is met when the page is stored, or when the service refuses its cursor.
-   */
-  readonly checkExisting: boolean;
-  /** Resolves when the page before is stored; rejects where this one must not be. */
-  readonly predecessorStored: Promise<unknown>;
-  /** Told of the cursor that follows, as soon as the page is being answered. It counts only once the page is stored. */
-  readonly onAnswer: (nextCursor: Cursor | null) => void;
-}
-
-/** What the page went on with is known only by its hash, and the service will not say it again: nobody can go on from here. */
-function lostCursor({ page, run }: PageIdentity): ExportError {
-  return new ExportError(
-    'CursorRejectedError',
-    `Page ${page} of run ${run} was stored by an attempt that was cut off, with a cursor too long to be stored beside it, and ` +
-      'the service gives another now: the run starts afresh, if it still may',
-  );
-}
+const isWhole = (cursor: StoredCursor): cursor is Cursor | null => cursor === null || typeof cursor === 'string';
 
 function assertSamePage(found: StoredPage, identity: PageIdentity): void {
   if (found.run !== identity.run || found.page !== identity.page) {
-    throw conflict(identity, `it says it is page ${found.page} of run ${found.run}`);
+    throw conflict(identity, `its metadata names page ${found.page} of run ${found.run}`);
   }
-  if (!sameCursor(found.cursor, identity.cursor)) throw conflict(identity, 'it was asked for with another cursor');
+  if (!isSameCursor(found.cursor, identity.cursor)) throw conflict(identity, 'it was requested with another cursor');
 }
 
-function sameCursor(held: StoredCursor, cursor: Cursor | null): boolean {
-  if (held === null || typeof held === 'string') return held === cursor;
-  return cursor !== null && held.sha256 === createHash('sha256').update(cursor).digest('hex');
+function isSameCursor(stored: StoredCursor, cursor: Cursor | null): boolean {
+  if (isWhole(stored)) return stored === cursor;
+  return cursor !== null && stored.sha256 === createHash('sha256').update(cursor).digest('hex');
 }
 
-export function conflict({ key, page, run }: PageIdentity, why: string): ExportError {
+function conflict({ key, page, run }: Pick<PageIdentity, 'key' | 'page' | 'run'>, reason: string): ExportError {
   return new ExportError(
     'PageConflictError',
-    `What is stored at ${key} is not page ${page} of run ${run}: ${why}. Nothing was changed; find out who wrote it`,
+    `The object at ${key} is not page ${page} of run ${run}: ${reason}. Nothing was changed. Find out what wrote it`,
+  );
+}
+
+function lostCursor({ page, run }: PageIdentity): ExportError {
+  return new ExportError(
+    'CursorRejectedError',
+    `Page ${page} of run ${run} was stored by an interrupted attempt. Its next cursor was too long to store, and the service ` +
+      'now returns a different one, so the run cannot continue after this page',
   );
 }

@@ -1,16 +1,15 @@
 /**
- * Notices a walk that goes in circles.
+ * Detects a service whose cursors repeat. Such a run would never end and store the same pages under new numbers.
  *
- * A service that hands out an old cursor again would keep a run going for ever, storing the same pages under new
- * numbers. Brent's method finds any cycle, whatever its length and however late it begins, from one remembered cursor
- * and two counters: at most three times (lead-in + cycle length) pages after the walk began.
+ * Brent's algorithm finds a cycle of any length, wherever it begins, with one remembered cursor and two counters. It needs
+ * at most three times as many pages as the lead-in and the cycle are long.
  */
 
 import type { Cursor, CycleState } from '../model.ts';
 
 /**
- * Takes the cursor a page handed out, and the state before it (null at the first).
- * `repeats` is true where the cursor was met before.
+ * Advances the search by one page: `state` is that of the page before (null at the first), `next` the page's next cursor.
+ * `repeats` is true where `next` has been seen before.
  */
 export function detectCycle(state: CycleState | null, next: Cursor): { state: CycleState; repeats: boolean } {
   if (state === null) return { state: { tortoise: next, power: 1, steps: 0 }, repeats: false };

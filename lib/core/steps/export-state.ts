@@ -1,66 +1,65 @@
 /**
- * Changes an export's head, whoever else is changing it.
- *
- * The head is the only thing executions contend for. Every change reads it, decides, and replaces it only if it is
- * still the one that was read; otherwise the decision is made anew from what stands there now.
+ * Updates the state of an export by optimistic concurrency. The state is the only item that executions compete for: each
+ * update reads it, decides, and replaces it only if it has not changed; otherwise it decides again from the new state.
  */
 
 import { ExportError } from '../errors.ts';
-import type { ExportState, Run, RunId } from '../model.ts';
+import { type ExportState, emptyState, type Run, type RunId } from '../model.ts';
 import type { PageLog } from '../ports.ts';
 
-/**
- * For the next run of the export. Counts from the clock where that is further on: so a state that is begun anew, or put
- * back as it was, never counts below manifests that are there.
- */
-export const nextSequence = ({ sequence }: ExportState, now: number): number =>
-  Math.max(sequence + 1, Math.floor(now / 1_000));
-
-/** More lost races than this for one small item means that something else is wrong. */
-const attempts = 20;
-
-/**
- * `decide` sees the head as it stands and returns the changed head with its result, or only a result to leave it be.
- * It may be called several times. A head not written yet appears as version 0.
- */
-export async function updateState<Result>(
-  log: PageLog,
-  exportName: string,
-  decide: (head: ExportState) => Promise<StateChange<Result>> | StateChange<Result>,
-): Promise<Result> {
-  for (let attempt = 0; attempt < attempts; attempt += 1) {
-    const head = (await log.exportState(exportName)) ?? { export: exportName, version: 0, sequence: 0 };
-    const { change, result } = await decide(head);
-    if (change === undefined || (await log.replaceState({ ...change, version: head.version + 1 }))) return result;
-  }
-  throw new ExportError(
-    'ServiceUnavailableError',
-    `The head of export ${exportName} changed ${attempts} times while it was being changed; it is tried again for a while`,
-  );
-}
-
 export interface StateChange<Result> {
-  /** The head to put in place; its version is set here. Absent: nothing changes. */
+  /** The new state; its version is set by {@link updateState}. Absent: nothing changes. */
   readonly change?: ExportState;
   readonly result: Result;
 }
 
+/** Losing more races than this for one small item means that something else is wrong. */
+const maxAttempts = 20;
+
 /**
- * The active run of `head`, if `execution` owns it; `run`, where one is named, and no other.
- * @throws RunSupersededError where another execution has taken the run over, or a new run has replaced it.
+ * Applies `decide` to the current state, and returns its result once the change is stored. `decide` may be called several
+ * times. An export without a state yet has {@link emptyState}.
+ * @throws ServiceUnavailableError where the state changes concurrently at every attempt
  */
-export function ownedRun(head: ExportState | undefined, execution: string, exportName: string, run?: RunId): Run {
-  const active = head?.active;
-  if (active?.execution === execution && (run === undefined || active.run === run)) return active;
+export async function updateState<Result>(
+  log: PageLog,
+  exportName: string,
+  decide: (state: ExportState) => Promise<StateChange<Result>> | StateChange<Result>,
+): Promise<Result> {
+  for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
+    const state = (await log.exportState(exportName)) ?? emptyState(exportName);
+    const { change, result } = await decide(state);
+    if (change === undefined || (await log.replaceState({ ...change, version: state.version + 1 }))) return result;
+  }
   throw new ExportError(
-    'RunSupersededError',
-    `${whyNot(active, execution, exportName, run)}; this execution ends here`,
+    'ServiceUnavailableError',
+    `The state of export ${exportName} was changed concurrently at each of ${maxAttempts} attempts to update it`,
   );
 }
 
-function whyNot(active: Run | undefined, execution: string, exportName: string, run: RunId | undefined): string {
-  if (active === undefined) return `Export ${exportName} has no active run any more`;
-  return active.execution === execution
-    ? `Run ${active.run} of export ${exportName} has taken the place of run ${run}`
-    : `Run ${active.run} of export ${exportName} belongs to execution ${active.execution} now`;
+/**
+ * The active run, if `execution` owns it and, where `run` is given, it is that run.
+ * @throws RunSupersededError where another execution has taken the run over, or another run has replaced it
+ */
+export function ownedRun(state: ExportState | undefined, execution: string, exportName: string, run?: RunId): Run {
+  const active = state?.active;
+  if (active?.execution === execution && (run === undefined || active.run === run)) return active;
+  throw new ExportError(
+    'RunSupersededError',
+    `${whyNotOwned(active, execution, exportName, run)}. This execution stops here`,
+  );
 }
+
+function whyNotOwned(active: Run | undefined, execution: string, exportName: string, run: RunId | undefined): string {
+  if (active === undefined) return `Export ${exportName} no longer has an active run`;
+  return active.execution === execution
+    ? `Run ${active.run} of export ${exportName} has replaced run ${run}`
+    : `Run ${active.run} of export ${exportName} now belongs to execution ${active.execution}`;
+}
+
+/**
+ * The sequence of the next run. It follows the clock where that is ahead, so that an export whose state was deleted or
+ * restored from a backup never reuses the sequence of a published manifest.
+ */
+export const nextSequence = ({ sequence }: ExportState, now: number): number =>
+  Math.max(sequence + 1, Math.floor(now / 1_000));

@@ -1,19 +1,19 @@
 /**
- * Leaves a failed run in a state from which the next start goes on.
+ * Records a failure and leaves the export ready for its next start.
  *
- * A run stays active, so that it is resumed from its last logged page, unless going on can never succeed: its cursor is
- * refused for good, or its pages go in circles. Then it is given up, and the next start begins a new run.
+ * The run stays active, so that the next start resumes it after its last logged page. A run that can never complete,
+ * because its cursor is rejected for good or its pages repeat, is abandoned, and the next start begins a new one.
  */
 
 import * as z from 'zod/mini';
-import type { FailedRun, PageEntry } from '../model.ts';
+import { type FailedRun, totalsOf, zeroTotals } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
 import { updateState } from './export-state.ts';
 
 export type FailRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>;
 
-/** As the state machine catches it; the cause of a Lambda's error is JSON text. */
+/** As the state machine catches it. The cause of a Lambda function's error is JSON text. */
 const failureSchema = z.object({
   Error: z._default(z.string(), 'States.Unknown'),
   Cause: z._default(z.string(), ''),
@@ -21,37 +21,31 @@ const failureSchema = z.object({
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 const maxMessageLength = 1_000;
 
-/** Records why the run that `execution` owns has failed. Touches nothing where it owns none. Never undoes a page. */
+/** Records why the run that `execution` owns has failed. Changes nothing where it owns none. Never removes a page. */
 export async function failRun(
   { definition, log, runtime, emit }: FailRunDependencies,
   command: { readonly failure: unknown; readonly execution: string },
 ): Promise<FailedRun> {
   const parsed = failureSchema.safeParse(command.failure);
   const failure = parsed.success ? parsed.data : { Error: 'States.Unknown', Cause: '' };
-  // Not every store keeps the half of a character that is left where a message is cut.
+  // Cutting may split a surrogate pair, and not every store keeps half of one.
   const message = messageOf(failure.Cause).slice(0, maxMessageLength).toWellFormed();
-  const failed = await updateState<FailedRun>(log, definition.name, async (head) => {
+  const failed = await updateState<FailedRun>(log, definition.name, async (state) => {
     const about = { export: definition.name, error: failure.Error, message };
-    const { active, ...idle } = head;
+    const { active, ...idle } = state;
     if (active?.execution !== command.execution) {
-      return { result: { ...about, run: null, since: null, ...nothing, resumable: active !== undefined } };
+      return { result: { ...about, run: null, since: null, ...zeroTotals, resumable: active !== undefined } };
     }
     const last = await log.last(active);
     const resumable = failure.Error !== 'CursorRejectedError' && last?.repeats !== true;
     const lastFailure = { error: failure.Error, message, at: instantOf(runtime.now()) };
     return {
-      change: resumable ? { ...head, active: { ...active, lastFailure } } : idle,
-      result: { ...about, run: active.run, since: active.since, ...amountOf(last), resumable },
+      change: resumable ? { ...state, active: { ...active, lastFailure } } : idle,
+      result: { ...about, run: active.run, since: active.since, ...totalsOf(last), resumable },
     };
   });
   emit({ event: 'run-failed', ...failed });
   return failed;
-}
-
-const nothing = { pages: 0, reports: 0, bytes: 0 };
-
-function amountOf(last: PageEntry | undefined) {
-  return last === undefined ? nothing : { pages: last.page, ...last.totals };
 }
 
 function messageOf(cause: string): string {

@@ -1,16 +1,17 @@
 /**
- * Publishes a finished walk and moves the watermark.
+ * Publishes a run whose pages are all logged, and moves the watermark.
  *
- * The order of writes is the promise to readers: settle (so that the manifest's bytes are), manifest (publishes, once
- * every page was found in the store as it was logged), latest (points at it), head (watermark, and the export is free
- * again). A crash between any two leaves a run that is still active; finishing it again writes the same bytes and goes on.
+ * The order of writes is what readers rely on: the completion time (so that the manifest's bytes are fixed), the manifest
+ * (publishes the run, once the store holds every page as it was logged), `latest.json` (points to the manifest), the export
+ * state (moves the watermark and ends the run). A crash between any two leaves the run active; finishing it again writes
+ * the same bytes and continues (docs/architecture.md, "How a page is committed").
  */
 
 import { ExportError, isExportError } from '../errors.ts';
 import type { PageEntry, Run, RunId, RunResult } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
 import { latestKey, manifestKey } from '../storage/keys.ts';
-import { manifestChunks, type CompletedRun } from '../storage/manifest.ts';
+import { type CompletedRun, manifestChunks } from '../storage/manifest.ts';
 import { instantOf } from '../timestamps.ts';
 import { ownedRun, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
@@ -18,25 +19,25 @@ import { watermarkAfter } from './watermark.ts';
 
 export type FinishRunDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'runtime' | 'emit'>;
 
-/**
- * Completes `run`, which `execution` must own; repeated, it answers the same.
- * @throws PageConflictError where the log is no unbroken chain, or the store does not hold what it names;
- *   RunSupersededError where the execution does not own the run.
- */
-export async function finishRun(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
-  const result = (await completedResult(deps, command)) ?? (await complete(deps, command));
-  // Told again where it is repeated: whoever completed it may have been cut off before it was heard.
-  deps.emit({ event: 'run-completed', ...result });
-  return result;
-}
-
 interface FinishRunCommand {
   readonly run: RunId;
   readonly execution: string;
 }
 
-/** What the run came to, if it is the newest that was completed, and for this execution. */
-async function completedResult(
+/**
+ * Completes `run`, which `execution` must own. Repeated, it returns the same result.
+ * @throws PageConflictError where the log is not an unbroken chain, or the store does not hold the pages it names
+ * @throws RunSupersededError where the execution does not own the run
+ */
+export async function finishRun(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
+  const result = (await findResult(deps, command)) ?? (await publishOnce(deps, command));
+  // Emitted again on a retry: the invocation that completed the run may have ended before its event was recorded.
+  deps.emit({ event: 'run-completed', ...result });
+  return result;
+}
+
+/** The result of the run, if this execution has completed it and no later run has completed since. */
+async function findResult(
   { definition, log }: FinishRunDependencies,
   { run, execution }: FinishRunCommand,
 ): Promise<RunResult | undefined> {
@@ -44,39 +45,36 @@ async function completedResult(
   return completed?.execution === execution && completed.result.run === run ? completed.result : undefined;
 }
 
-async function complete(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
+async function publishOnce(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
   try {
     return await publish(deps, command);
   } catch (error) {
-    // Another invocation for the same execution may have been quicker: then there is a result to tell.
-    const told = isExportError(error, 'RunSupersededError') ? await completedResult(deps, command) : undefined;
-    if (told === undefined) throw error;
-    return told;
+    // A concurrent invocation of the same execution may have completed the run first.
+    const result = isExportError(error, 'RunSupersededError') ? await findResult(deps, command) : undefined;
+    if (result === undefined) throw error;
+    return result;
   }
 }
 
 async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
   const { definition, store, log } = deps;
   const { execution } = command;
-  const run = await settle(deps, command);
-  const { first, last } = await endsOf(log, run);
+  const run = await setCompletedAt(deps, command);
+  const { first, last } = await firstAndLastEntry(log, run);
   const manifest = manifestKey(run);
   await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));
   const { export: name, sequence, completedAt } = run;
   const latest = { export: name, run: run.run, sequence, completedAt, manifest };
-  // Only a run that has begun can have published anything, and the head knows the newest that has.
-  await store.putLatest(
-    latestKey(name),
-    latest,
-    async (other) => other <= ((await log.exportState(name))?.sequence ?? 0),
-  );
+  // A pointer with a sequence that no run has reached yet is not ours, and is replaced.
+  const hasBegun = async (other: number) => other <= ((await log.exportState(name))?.sequence ?? 0);
+  await store.putLatest(latestKey(name), latest, hasBegun);
 
-  return updateState(log, name, (head) => {
-    // An invocation that lived on unheard may have begun another run for this very execution.
-    ownedRun(head, execution, name, run.run);
-    const watermark = watermarkAfter(head, definition, run, first);
-    const { active: _, ...idle } = head;
-    const done: RunResult = {
+  return updateState(log, name, (state) => {
+    // An earlier invocation that is still running may have started another run for the same execution.
+    ownedRun(state, execution, name, run.run);
+    const watermark = watermarkAfter(state, definition, run, first);
+    const { active: _, ...idle } = state;
+    const result: RunResult = {
       export: name,
       run: run.run,
       since: run.since,
@@ -86,27 +84,27 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
       bytes: last.totals.bytes,
       manifest,
     };
-    return { change: { ...idle, watermark, lastCompleted: { execution, result: done } }, result: done };
+    return { change: { ...idle, watermark, lastCompleted: { execution, result } }, result };
   });
 }
 
-function settle(
+function setCompletedAt(
   { definition, log, runtime }: FinishRunDependencies,
   { run: id, execution }: FinishRunCommand,
 ): Promise<CompletedRun> {
-  return updateState(log, definition.name, (head) => {
-    const run = ownedRun(head, execution, definition.name, id);
+  return updateState(log, definition.name, (state) => {
+    const run = ownedRun(state, execution, definition.name, id);
     if (run.completedAt !== undefined) return { result: { ...run, completedAt: run.completedAt } };
-    const settled = { ...run, completedAt: instantOf(runtime.now()) };
-    return { change: { ...head, active: settled }, result: settled };
+    const completed = { ...run, completedAt: instantOf(runtime.now()) };
+    return { change: { ...state, active: completed }, result: completed };
   });
 }
 
-async function endsOf(log: PageLog, run: Run): Promise<{ first: PageEntry; last: PageEntry }> {
+async function firstAndLastEntry(log: PageLog, run: Run): Promise<{ first: PageEntry; last: PageEntry }> {
   const last = await log.last(run);
   for await (const first of log.entries(run)) if (last !== undefined) return { first, last };
   throw new ExportError(
     'PageConflictError',
-    `Run ${run.run} of export ${run.export} has no page in its log; it is not published`,
+    `The page log of run ${run.run} of export ${run.export} is empty. The run is not published`,
   );
 }

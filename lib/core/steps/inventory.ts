@@ -1,10 +1,10 @@
 /**
- * Looks into the store before a run is published: a page that was deleted, cut or replaced since it was committed must
- * not be published as if it were there.
+ * Checks before publication that the store holds exactly the pages that were logged: none deleted, truncated, replaced or
+ * added since it was committed.
  *
- * Stores list in an order of their own: S3 by key, where page 1,000,000 comes before page 100,001, a directory in none.
- * So both sides are added up, by sums that do not mind the order, one for each stretch of pages: some 250 for a million.
- * Only where two sums differ are the pages of that stretch taken one by one, to name the first that is not as logged.
+ * Stores list keys in different orders: S3 lists page 1,000,000 before page 100,001, a directory has no order. So both
+ * sides are summed up per chunk of pages, by a sum that does not depend on the order: some 250 sums for a million pages.
+ * Only a chunk whose sums differ is compared page by page, to name the first page that differs.
  */
 
 import { hash } from 'node:crypto';
@@ -18,76 +18,79 @@ type InventoryDependencies = Pick<StepDependencies, 'log' | 'store'>;
 const chunkPages = 4_096;
 const chunkOf = (page: number): number => Math.floor((page - 1) / chunkPages);
 
-/** By stretch: the sum of a hash of each page in it. */
-type Sums = Map<number, bigint>;
+/** For each chunk, the sum of a hash of each of its pages. */
+type ChunkSums = Map<number, bigint>;
 
 /**
- * The entries of `run` in page order. Comes to its end only if the store holds the pages they name, each in the size and
- * the revision that was committed, and no other page of the run. What else lies in the run's folder is let be.
- * @throws PageConflictError at its end, about the first page that is not so
+ * Yields the log entries of `run` in page order, and completes only if the store holds each page with the size and revision
+ * that were logged, and no other page of the run. Other objects in the run's folder are ignored.
+ * @throws PageConflictError at the end, about the first page that differs
  */
 export async function* storedEntries(deps: InventoryDependencies, run: Run): AsyncGenerator<PageEntry> {
-  const logged: Sums = new Map();
+  const logged: ChunkSums = new Map();
   for await (const entry of deps.log.entries(run)) {
     add(logged, entry.page, entry);
     yield entry;
   }
-  const lying: Sums = new Map();
-  for await (const [page, object] of pagesIn(deps, run)) add(lying, page, object);
-  const chunk = firstDifference(logged, lying);
-  if (chunk !== undefined) throw await conflictIn(chunk, deps, run);
+  const stored: ChunkSums = new Map();
+  for await (const [page, object] of storedPages(deps, run)) add(stored, page, object);
+  const chunk = firstDifference(logged, stored);
+  if (chunk !== undefined) throw await findConflict(chunk, deps, run);
 }
 
-async function* pagesIn({ store }: InventoryDependencies, run: Run): AsyncGenerator<readonly [number, ListedObject]> {
+async function* storedPages(
+  { store }: InventoryDependencies,
+  run: Run,
+): AsyncGenerator<readonly [number, ListedObject]> {
   for await (const object of store.list(runFolder(run))) {
     const page = pageNumberAt(run, object.key);
     if (page !== undefined) yield [page, object];
   }
 }
 
-function add(sums: Sums, page: number, { key, bytes, revision }: ListedObject): void {
+function add(sums: ChunkSums, page: number, { key, bytes, revision }: ListedObject): void {
   const digest = hash('sha256', JSON.stringify([key, bytes, revision]));
   const chunk = chunkOf(page);
   sums.set(chunk, (sums.get(chunk) ?? 0n) + BigInt(`0x${digest.slice(0, 32)}`));
 }
 
-function firstDifference(one: Sums, other: Sums): number | undefined {
-  return [...new Set([...one.keys(), ...other.keys()])]
+function firstDifference(logged: ChunkSums, stored: ChunkSums): number | undefined {
+  return [...new Set([...logged.keys(), ...stored.keys()])]
     .sort((a, b) => a - b)
-    .find((chunk) => one.get(chunk) !== other.get(chunk));
+    .find((chunk) => logged.get(chunk) !== stored.get(chunk));
 }
 
-async function conflictIn(chunk: number, deps: InventoryDependencies, run: Run): Promise<ExportError> {
-  const lying = new Map<number, ListedObject>();
-  for await (const [page, object] of pagesIn(deps, run)) if (chunkOf(page) === chunk) lying.set(page, object);
+async function findConflict(chunk: number, deps: InventoryDependencies, run: Run): Promise<ExportError> {
+  const stored = new Map<number, ListedObject>();
+  for await (const [page, object] of storedPages(deps, run)) if (chunkOf(page) === chunk) stored.set(page, object);
   for await (const entry of deps.log.entries(run)) {
     if (chunkOf(entry.page) > chunk) break;
     if (chunkOf(entry.page) < chunk) continue;
-    const change = changeOf(entry, lying.get(entry.page));
-    if (change !== undefined) return conflict(run, entry.page, `${deps.store.locate(entry.key)} ${change}`);
-    lying.delete(entry.page);
+    const difference = differenceOf(entry, stored.get(entry.page));
+    if (difference !== undefined) return conflict(run, entry.page, `${deps.store.locate(entry.key)} ${difference}`);
+    stored.delete(entry.page);
   }
-  const [stray] = [...lying.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
-  return stray === undefined
-    ? conflict(run, chunk * chunkPages + 1, 'it, or one behind it, changed while the store was looked at')
+  const [unlogged] = [...stored.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
+  return unlogged === undefined
+    ? conflict(run, chunk * chunkPages + 1, 'this page, or one after it, changed during the check')
     : conflict(
         run,
-        pageNumberAt(run, stray.key) ?? 0,
-        `${deps.store.locate(stray.key)} is there, but was never logged`,
+        pageNumberAt(run, unlogged.key) ?? 0,
+        `${deps.store.locate(unlogged.key)} exists but was never logged`,
       );
 }
 
-function changeOf(logged: PageEntry, lying: ListedObject | undefined): string | undefined {
-  if (lying === undefined) return 'is gone';
-  if (lying.bytes !== logged.bytes) return `has ${lying.bytes} bytes now, not ${logged.bytes}`;
-  if (lying.revision === logged.revision) return undefined;
-  return `was replaced: it is ${lying.revision} now, not ${logged.revision}`;
+function differenceOf(logged: PageEntry, stored: ListedObject | undefined): string | undefined {
+  if (stored === undefined) return 'does not exist';
+  if (stored.bytes !== logged.bytes) return `has ${stored.bytes} bytes instead of ${logged.bytes}`;
+  if (stored.revision === logged.revision) return undefined;
+  return `was replaced: its revision is ${stored.revision} instead of ${logged.revision}`;
 }
 
-function conflict({ run, export: exportName }: Run, page: number, what: string): ExportError {
+function conflict({ run, export: exportName }: Run, page: number, reason: string): ExportError {
   return new ExportError(
     'PageConflictError',
-    `Page ${page} of run ${run} of export ${exportName} is not in the store as it was logged: ${what}. The run is not ` +
-      'published; put things back as they were and start again, or start with restart to abandon it and begin a new one',
+    `Page ${page} of run ${run} of export ${exportName} is not in the store as it was logged: ${reason}. The run is not ` +
+      'published. Restore the page and start again, or start with restart to abandon the run and begin a new one',
   );
 }

@@ -1,223 +1,239 @@
 /**
- * Exports one page after the other within one invocation, each committed by itself and in order.
+ * Exports consecutive pages within one invocation, several in flight, each committed on its own and in order.
  *
- * While a page is still on its way into the store, the next is asked for already: its cursor is known with the first
- * bytes of the answer. So a page takes as long as the slower of service and store, not as both. Two pages are in hand, or a
- * few. Each shows only when the one before it lies in the store for good, and is logged only when that one is: so whatever
- * is cut off leaves a log without gaps and, behind it, a few pages that follow from it and from one another, to adopt.
+ * A page passes four stages: requested → responded → stored → logged. The response headers carry the next cursor, so the
+ * next page is requested while the body of this one is still being stored: a page takes as long as the slower of service
+ * and store, not as long as both. A page becomes visible once its predecessor is durable, and is logged once its
+ * predecessor is logged. Whatever is cut off leaves a gap-free log, followed by at most `maxInFlight` stored pages that
+ * continue it; the next attempt adopts them (docs/architecture.md, "The page pipeline").
  */
 
 import { ExportError, isExportError } from '../errors.ts';
 import type { Cursor, Invocation, PageEntry, Run } from '../model.ts';
 import type { PageIdentity, StepDependencies } from '../ports.ts';
 import { pageKey } from '../storage/keys.ts';
-import { type InTurn, type PageInStore, storePage } from './commit-page.ts';
+import {
+  type DurablePage,
+  findDurablePage,
+  hasNextPage,
+  logPage,
+  storePage,
+  toLogEntry,
+  type UnloggedEntry,
+} from './commit-page.ts';
 import { ownedRun } from './export-state.ts';
-import { withSharedBackoff } from './retry-after.ts';
+import { fetchWithRetryAfter, withSharedBackoff } from './retry-after.ts';
 
-type PipelineDependencies = Pick<StepDependencies, 'definition' | 'service' | 'store' | 'log' | 'runtime' | 'emit'>;
-
-export interface Walk {
+export interface PagePipeline {
   readonly run: Run;
+  /** The execution that must still own the run whenever a page is stored. */
   readonly execution: string;
-  /** The page that was logged last. */
-  readonly last: PageEntry | undefined;
-  /** Whether a former attempt may well have left the page behind it in the store. */
+  /** The last page logged before this invocation. */
+  readonly lastLogged: PageEntry | undefined;
+  /** Whether an earlier attempt may have stored the first page already: it is looked up before it is requested. */
   readonly checkExisting: boolean;
-  /** What will be logged of a page that is stored, behind the one before it. */
-  readonly draft: (identity: PageIdentity, stored: PageInStore, before: DraftEntry | undefined) => DraftEntry;
-  /** Logs the page. */
-  readonly commit: (draft: DraftEntry) => Promise<PageEntry>;
-  /** Whether a page follows. */
-  readonly hasNextPage: (entry: DraftEntry) => boolean;
 }
 
-/** An entry of the page log that has yet to be logged. */
-export type DraftEntry = Omit<PageEntry, 'loggedAt'>;
-
-/** A page's among those of the invocation. */
-interface Place {
-  readonly isFirst: boolean;
-  readonly checkExisting: InTurn['checkExisting'];
+export interface PipelineResult {
+  /** The last page logged, by this invocation or before it. */
+  readonly lastLogged: PageEntry | undefined;
+  /** What stopped the pipeline before its end. Every page up to `lastLogged` is committed all the same. */
+  readonly error?: unknown;
 }
 
-/** How far a page is; undefined is what stands before the first. */
-interface Progress<Entry, Draft> {
-  /** Resolves when it lies in the store, its own or another attempt's. */
-  readonly stored: Promise<Draft>;
-  /** Resolves when it is logged. */
-  readonly committed: Promise<Entry>;
-}
-
-type PageBefore = Progress<PageEntry | undefined, DraftEntry | undefined>;
-
-/** A page in hand. */
-interface PageInHand extends Progress<PageEntry, DraftEntry> {
+/** A page on its way from the service into the page log. */
+interface PageTask extends Predecessor {
   readonly identity: PageIdentity;
-  /** Known once the page is being answered. */
-  answer?: { readonly nextCursor: Cursor | null };
-  /** Lets go of the page; nothing of it is stored. */
-  readonly drop: (reason: unknown) => void;
+  /** The cursor of the next page: undefined until the response headers arrive, and again once the task has failed. */
+  nextCursor: Cursor | null | undefined;
+  readonly cancellation: AbortController;
+  readonly stored: Promise<UnloggedEntry>;
+  readonly logged: Promise<PageEntry>;
+}
+
+/** What a task waits for: the page before it, in flight or committed. Undefined before the first page of a run. */
+interface Predecessor {
+  /** Resolves once the page is durable. */
+  readonly stored: Promise<UnloggedEntry | undefined>;
+  /** Resolves once the page is logged. */
+  readonly logged: Promise<PageEntry | undefined>;
+}
+
+function committedPredecessor(entry: PageEntry | undefined): Predecessor {
+  const committed = Promise.resolve(entry);
+  return { stored: committed, logged: committed };
 }
 
 /**
- * Resolves to the last entry that was committed here. What goes wrong with a page is thrown when those before it are
- * committed, and as if it alone had been asked for.
+ * Exports pages until the run ends, `pagesPerInvocation` or `maxPages` is reached, time is up, or an error occurs. Never
+ * rejects. When it resolves, nothing is in flight any more.
  */
-export async function exportPages(given: PipelineDependencies, walk: Walk, command: Invocation): Promise<PageEntry> {
-  const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY } = given.definition.limits;
+export async function exportPages(
+  given: Pick<StepDependencies, 'definition' | 'service' | 'store' | 'log' | 'runtime' | 'emit'>,
+  pipeline: PagePipeline,
+  invocation: Invocation,
+): Promise<PipelineResult> {
   const { service, pendingBackoff } = withSharedBackoff(given);
   const deps = { ...given, service };
-  const { last } = walk;
-  const { maxInFlight = 2 } = command;
-  const lastAllowed = Math.min((last?.page ?? 0) + pagesPerInvocation, maxPages);
-  /** In their order, behind the current one. */
-  const ahead: PageInHand[] = [];
-  let isLettingGo = false;
-  let current = begin(last, behind(last), { isFirst: true, checkExisting: walk.checkExisting });
+  const { run, execution } = pipeline;
+  const { maxInFlight = 2, signal: interruption } = invocation;
+  const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY } = deps.definition.limits;
+  const lastPage = Math.min((pipeline.lastLogged?.page ?? 0) + pagesPerInvocation, maxPages);
+  const hasTime = () => invocation.hasTime?.() ?? true;
+  /** Oldest first. */
+  const inFlight: PageTask[] = [];
 
-  function begin(
-    { page, nextCursor }: Pick<PageEntry, 'page' | 'nextCursor'> = { page: 0, nextCursor: null },
-    before: PageBefore,
-    place: Place,
-  ): PageInHand {
-    const identity: PageIdentity = {
-      key: pageKey(walk.run, page + 1),
-      run: walk.run.run,
-      page: page + 1,
-      cursor: nextCursor,
-    };
-    const dropping = new AbortController();
-    if (command.signal?.aborted) dropping.abort(command.signal.reason);
-    const stored = storeInTurn(deps, walk, identity, before, place, { ...command, signal: dropping.signal }, answered);
-    const committed = commitBehind(before, stored, walk);
-    const inHand: { -readonly [Name in keyof PageInHand]: PageInHand[Name] } = {
-      identity,
-      stored,
-      committed,
-      drop: (reason) => dropping.abort(reason),
-    };
-    // It is waited for when its turn comes, and until then is nobody's error. What it said of the next counts no more.
-    committed.catch(() => {
-      delete inHand.answer;
-    });
-    return inHand;
-
-    function answered(behindIt: Cursor | null): void {
-      inHand.answer = { nextCursor: behindIt };
-      askAhead();
-    }
-  }
-
-  /** Asks for the page behind the last one in hand, as soon as its cursor is known. */
-  function askAhead(): void {
-    const newest = ahead.at(-1) ?? current;
-    const nextCursor = newest.answer?.nextCursor;
-    const { page } = newest.identity;
-    if (isLettingGo || 1 + ahead.length >= maxInFlight || nextCursor == null || page >= lastAllowed) return;
-    if (command.hasTime?.() === false) return;
-    ahead.push(begin({ page, nextCursor }, newest, { isFirst: false, checkExisting: false }));
-  }
-
-  async function cancelPrefetched(): Promise<void> {
-    // What one of them may still answer leads nowhere.
-    isLettingGo = true;
-    for (const page of ahead) page.drop(letGoOf);
-    await Promise.allSettled(ahead.map(({ committed }) => committed));
-    ahead.length = 0;
-    isLettingGo = false;
-  }
-
-  const interrupt = () => {
-    current.drop(command.signal?.reason);
-    for (const page of ahead) page.drop(command.signal?.reason);
-  };
-  command.signal?.addEventListener('abort', interrupt);
+  const interrupt = () => cancelAll(inFlight, interruption?.reason);
+  interruption?.addEventListener('abort', interrupt);
+  let { lastLogged } = pipeline;
   try {
-    return await toTheEnd();
+    const { checkExisting } = pipeline;
+    inFlight.push(startTask(lastLogged, committedPredecessor(lastLogged), { isFirst: true, checkExisting }));
+    for (let task = inFlight[0]; task !== undefined; task = inFlight[0]) {
+      lastLogged = await task.logged;
+      inFlight.shift();
+      await cancelUnlessContinued(lastLogged);
+      if (lastLogged.page >= lastPage || !hasNextPage(lastLogged)) break;
+      if (inFlight.length === 0 && hasTime()) {
+        // The page just logged was adopted, so the attempt that stored it may have stored the next one, too.
+        const options = { isFirst: false, checkExisting: true };
+        inFlight.push(startTask(lastLogged, committedPredecessor(lastLogged), options));
+      }
+      prefetch();
+    }
+    return { lastLogged };
+  } catch (error) {
+    await drain();
+    const backoff = isRetried(error, invocation) ? pendingBackoff(error) : undefined;
+    return { lastLogged, error: backoff ?? error };
   } finally {
-    command.signal?.removeEventListener('abort', interrupt);
+    await drain();
+    interruption?.removeEventListener('abort', interrupt);
   }
 
-  async function toTheEnd(): Promise<PageEntry> {
-    for (;;) {
-      const entry = await current.committed.catch(async (error: unknown) => {
-        await cancelPrefetched();
-        throw (isRepeated(error, command) ? pendingBackoff(error) : undefined) ?? error;
-      });
-      // What stands in the store and the log is the truth about where the run goes, whoever answered otherwise.
-      if (ahead[0] !== undefined && ahead[0].identity.cursor !== entry.nextCursor) {
-        await cancelPrefetched();
-        const patience = walk.hasNextPage(entry) ? pendingBackoff() : undefined;
-        if (patience !== undefined) throw patience;
-      }
-      if (entry.page >= lastAllowed || !walk.hasNextPage(entry)) {
-        await cancelPrefetched();
-        return entry;
-      }
-      if (ahead.length === 0 && command.hasTime?.() === false) return entry;
-      // Behind a page that another attempt has stored there may be more of them.
-      current = ahead.shift() ?? begin(entry, behind(entry), { isFirst: false, checkExisting: true });
-      askAhead();
+  /** Requests the page after the newest in flight, where its cursor is known and there is room and time. */
+  function prefetch(): void {
+    const newest = inFlight.at(-1);
+    if (newest?.nextCursor == null || newest.cancellation.signal.aborted) return;
+    const { page } = newest.identity;
+    if (inFlight.length >= maxInFlight || page >= lastPage || !hasTime()) return;
+    const options = { isFirst: false, checkExisting: false };
+    inFlight.push(startTask({ page, nextCursor: newest.nextCursor }, newest, options));
+  }
+
+  /** A stored and logged page decides how the run continues, even where the response to this attempt said otherwise. */
+  async function cancelUnlessContinued(entry: PageEntry): Promise<void> {
+    const [next] = inFlight;
+    if (next === undefined || next.identity.cursor === entry.nextCursor) return;
+    await drain();
+    const backoff = hasNextPage(entry) ? pendingBackoff() : undefined;
+    if (backoff !== undefined) throw backoff;
+  }
+
+  /** Cancels what is in flight and waits until nothing is. */
+  async function drain(): Promise<void> {
+    const tasks = inFlight.slice();
+    cancelAll(tasks, new Error('The page is no longer needed'));
+    await Promise.allSettled(tasks.map(({ logged }) => logged));
+    inFlight.length = 0;
+  }
+
+  /** Starts the page after `previous`: requests it at once, and lets its later stages wait for their predecessor. */
+  function startTask(
+    previous: Pick<PageEntry, 'page' | 'nextCursor'> | undefined,
+    predecessor: Predecessor,
+    { isFirst, checkExisting }: { readonly isFirst: boolean; readonly checkExisting: boolean },
+  ): PageTask {
+    const page = (previous?.page ?? 0) + 1;
+    const identity = { key: pageKey(run, page), run: run.run, page, cursor: previous?.nextCursor ?? null };
+    const cancellation = new AbortController();
+    const { signal } = cancellation;
+    if (interruption?.aborted) cancellation.abort(interruption.reason);
+
+    // Read while the request is under way. The first page was checked before the pipeline started.
+    const owned = isFirst ? undefined : assertStillOwned();
+    const mayStore = Promise.all([predecessor.stored, owned]).then(([entry]) => {
+      const continues = entry === undefined || hasNextPage(entry);
+      if (!continues || (entry?.nextCursor ?? null) !== identity.cursor) throw notContinued(identity);
+      signal.throwIfAborted();
+    });
+    const task = { identity, cancellation, nextCursor: undefined as Cursor | null | undefined };
+    const stored = toStored();
+    const logged = toLogged();
+    // Awaited in order; until then a rejection must not count as unhandled.
+    for (const stage of [mayStore, stored, logged]) stage.catch(() => {});
+    return Object.assign(task, { stored, logged });
+
+    async function toStored(): Promise<UnloggedEntry> {
+      const existing = checkExisting ? await findDurablePage(deps.store, identity) : undefined;
+      const durable = existing ?? (await fetchAndStore());
+      await mayStore;
+      return toLogEntry(run.export, identity, durable, await predecessor.stored);
     }
+
+    async function fetchAndStore(): Promise<DurablePage> {
+      try {
+        const response = await fetchWithRetryAfter(deps, run, identity, { ...invocation, signal });
+        task.nextCursor = response.page.nextCursor;
+        prefetch();
+        return await storePage(deps.store, identity, response, mayStore);
+      } catch (error) {
+        task.nextCursor = undefined;
+        const existing = isRefusal(error) ? await findAfterRefusal() : undefined;
+        if (existing === undefined) throw error;
+        return existing;
+      }
+    }
+
+    /**
+     * A service may refuse a cursor that an earlier attempt has used already, and whose page that attempt has stored. An
+     * error of the look-up must not hide the refusal, except for a conflict.
+     */
+    async function findAfterRefusal(): Promise<DurablePage | undefined> {
+      const isContinued = await mayStore.then(
+        () => true,
+        () => false,
+      );
+      if (!isContinued || signal.aborted) return undefined;
+      return await findDurablePage(deps.store, identity).catch((error: unknown) => {
+        if (isExportError(error, 'PageConflictError')) throw error;
+        return undefined;
+      });
+    }
+
+    async function toLogged(): Promise<PageEntry> {
+      // In this order, so that a cancelled task has ended once `logged` has.
+      const entry = await stored;
+      await predecessor.logged;
+      return await logPage(deps, entry);
+    }
+  }
+
+  async function assertStillOwned(): Promise<void> {
+    const { name } = deps.definition;
+    ownedRun(await deps.log.exportState(name), execution, name, run.run);
   }
 }
 
-/** Whether what fails so would soon be tried again. A Retry-After of its own speaks for itself. */
-function isRepeated(error: unknown, { signal }: Invocation): boolean {
+function cancelAll(tasks: readonly PageTask[], reason: unknown): void {
+  for (const { cancellation } of tasks) cancellation.abort(reason);
+}
+
+/** Whether the service gave no page, possibly because of its cursor. Not an error of the page store: that must be seen. */
+const isRefusal = (error: unknown): boolean =>
+  isExportError(error) && /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable)Error$/.test(error.name);
+
+/** Whether the state machine retries this error soon. An error with a Retry-After of its own is left as it is. */
+function isRetried(error: unknown, { signal }: Invocation): boolean {
   if (!isExportError(error)) return signal?.aborted !== true;
   const { name, retryAfterSeconds } = error;
   return retryAfterSeconds === undefined && /^(ServiceUnavailable|ServiceThrottled|Contract)Error$/.test(name);
 }
 
-/** Never seen outside: nobody waits for the page any more. */
-const letGoOf = new Error('the page is let go of');
-
-/** Stores the page when the one before it is stored, and drafts its entry. */
-async function storeInTurn(
-  deps: PipelineDependencies,
-  walk: Walk,
-  identity: PageIdentity,
-  before: PageBefore,
-  { isFirst, checkExisting }: Place,
-  command: Invocation,
-  onAnswer: InTurn['onAnswer'],
-): Promise<DraftEntry> {
-  // Beside the request, so that it costs no time: where the run is no longer its own, what comes is not stored.
-  const owned = isFirst ? Promise.resolve() : stillOwned(deps, walk);
-  const predecessorStored = Promise.all([before.stored, owned]).then(([entry]) => {
-    const ends = entry !== undefined && !walk.hasNextPage(entry);
-    if (ends || (entry?.nextCursor ?? null) !== identity.cursor) throw outOfTurn(identity);
-    command.signal?.throwIfAborted();
-  });
-  predecessorStored.catch(() => {});
-  const stored = await storePage(deps, walk.run, identity, command, { checkExisting, predecessorStored, onAnswer });
-  await predecessorStored;
-  return walk.draft(identity, stored, await before.stored);
-}
-
-/** Logs the page when it is stored and the one before it is logged. */
-async function commitBehind(before: PageBefore, stored: Promise<DraftEntry>, walk: Walk): Promise<PageEntry> {
-  // First, so that a page that is let go of has ended when this has.
-  const draft = await stored;
-  await before.committed;
-  return await walk.commit(draft);
-}
-
-/** What a page follows that is logged, or nothing. */
-function behind(entry: PageEntry | undefined): PageBefore {
-  const there = Promise.resolve(entry);
-  return { stored: there, committed: there };
-}
-
-async function stillOwned({ log, definition }: PipelineDependencies, { run, execution }: Walk): Promise<void> {
-  ownedRun(await log.exportState(definition.name), execution, definition.name, run.run);
-}
-
-/** Never seen outside: whoever asked for the page has let go of it. */
-function outOfTurn({ page, run }: PageIdentity): ExportError {
+/** Never reaches a caller: the pipeline cancels the page and requests its replacement. */
+function notContinued({ page, run }: PageIdentity): ExportError {
   return new ExportError(
     'PageConflictError',
-    `Page ${page} of run ${run} was asked for with a cursor that does not follow; it is asked for again`,
+    `Page ${page} of run ${run} was requested with a cursor that does not continue the page before it`,
   );
 }

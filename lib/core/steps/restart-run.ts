@@ -1,4 +1,4 @@
-/** Starts a walk afresh whose cursor the service dropped. */
+/** Starts a run over because the service no longer accepts its cursor. */
 
 import type { ExportError } from '../errors.ts';
 import type { LoopState, Run } from '../model.ts';
@@ -8,9 +8,9 @@ import { instantOf } from '../timestamps.ts';
 import { nextSequence, ownedRun, updateState } from './export-state.ts';
 
 /**
- * Gives up a walk that cannot be finished, because of `error`, and begins a new one from the same `since` under a new
- * run id, in the same execution; the pages of the old one stay where they are and are never published.
- * @throws `error` where the run has used up its restarts
+ * Replaces `run`, which cannot continue because of `error`, by a new run with the same `since` in the same execution. The
+ * pages of the abandoned run stay in the store and are never published.
+ * @throws `error` where the run has used up `maxCursorRestarts`
  */
 export async function restartRun(
   { definition, log, runtime, emit }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
@@ -21,21 +21,30 @@ export async function restartRun(
 ): Promise<{ readonly next: 'page' } & LoopState> {
   if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
   const now = runtime.now();
-  const { fresh, abandoned } = await updateState(log, definition.name, (head) => {
-    const active = ownedRun(head, execution, definition.name);
-    // An invocation that overlaps this one was here first: its new run is not to be given up for another.
-    if (active.run !== run.run) return { result: { fresh: active, abandoned: false } };
+  const { replacement, isNew } = await updateState(log, definition.name, (state) => {
+    const active = ownedRun(state, execution, definition.name);
+    // A concurrent invocation of the same execution has restarted the run already: its replacement stays.
+    if (active.run !== run.run) return { result: { replacement: active, isNew: false } };
     const next: Run = {
       ...active,
       run: createRunId(now, runtime.randomHex(6)),
-      sequence: nextSequence(head, now),
+      sequence: nextSequence(state, now),
       startedAt: instantOf(now),
       cursorRestarts: active.cursorRestarts + 1,
     };
-    return { change: { ...head, sequence: next.sequence, active: next }, result: { fresh: next, abandoned: true } };
+    return {
+      change: { ...state, sequence: next.sequence, active: next },
+      result: { replacement: next, isNew: true },
+    };
   });
-  if (abandoned) {
-    emit({ event: 'run-restarted', export: run.export, run: fresh.run, abandoned: run.run, reason: error.message });
+  if (isNew) {
+    emit({
+      event: 'run-restarted',
+      export: run.export,
+      run: replacement.run,
+      abandoned: run.run,
+      reason: error.message,
+    });
   }
-  return { next: 'page', ...loop, run: fresh.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
+  return { next: 'page', ...loop, run: replacement.run, page: 1, iterations: loop.iterations + 1, waits: 0 };
 }

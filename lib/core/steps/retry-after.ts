@@ -1,8 +1,7 @@
 /**
- * Waits as long as the service asks, and no longer than the settings allow.
- *
- * A Retry-After is a floor, so a wait is never cut short: a short one is sat out in the invocation, where it costs no
- * turn; a long one is left to the Wait state, where it costs no computing; one beyond the limits fails the run.
+ * Honours the service's Retry-After. It is a minimum, so a wait is never shortened: a short one is waited out inside the
+ * invocation, where it costs no state transition; a long one is left to the Wait state, where it costs no Lambda time; one
+ * beyond the settings fails the run.
  */
 
 import { ExportError, isExportError } from '../errors.ts';
@@ -10,13 +9,17 @@ import type { Invocation, LoopState, PageTiming, Run } from '../model.ts';
 import type { FetchedPage, PageIdentity, ReportService, StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
 
-/** A page that is being answered, and how long that took to begin. */
+/** A page whose response headers have arrived, and how long the service took to send them. */
 export interface TimedPage {
   readonly page: FetchedPage;
   readonly timing: PageTiming;
 }
 
-/** Fetches the page, sitting out every Retry-After that is short and within the invocation's patience. */
+/**
+ * Requests the page. A Retry-After of at most `maxInlineWaitSeconds` that ends before `retryAfterDeadline` is waited out
+ * here, and the request repeated.
+ * @throws ServiceThrottledError with `retryAfterSeconds` where the wait is too long for this invocation
+ */
 export async function fetchWithRetryAfter(
   { definition, service, runtime, emit }: Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit'>,
   run: Run,
@@ -28,22 +31,60 @@ export async function fetchWithRetryAfter(
     const requestedAt = runtime.now();
     try {
       const fetched = await service.fetchPage(request, signal);
-      // Clocks may be set back, and a latency is never less than nothing.
+      // Clocks can be set back; a latency is never negative.
       const latencyMs = Math.max(0, Math.round(runtime.now() - requestedAt));
       return { page: fetched, timing: { requestedAt: instantOf(requestedAt), latencyMs } };
     } catch (error) {
       if (!isExportError(error, 'ServiceThrottledError') || error.retryAfterSeconds === undefined) throw error;
       const seconds = error.retryAfterSeconds;
-      // At least a second: a Retry-After of nought must not become a tight loop.
+      // `Retry-After: 0` must not busy-loop.
       const waitMs = Math.max(1, seconds) * 1_000;
-      if (seconds > definition.limits.maxInlineWaitSeconds || runtime.now() + waitMs > retryAfterDeadline) throw error;
+      const isTooLong = seconds > definition.limits.maxInlineWaitSeconds;
+      if (isTooLong || runtime.now() + waitMs > retryAfterDeadline) throw error;
       emit({ event: 'service-asked-to-wait', export: run.export, run: run.run, page, seconds, inside: true });
       await runtime.sleep(waitMs, signal);
     }
   }
 }
 
-/** The next turn after a long Retry-After. @throws RequestRejectedError where it is beyond what the settings allow. */
+/**
+ * Shares each Retry-After between all requests made through the returned service: `pendingBackoff` returns an error that
+ * carries what is left of the longest one, for a caller whose own request failed for another reason or was cancelled.
+ */
+export function withSharedBackoff({
+  service: inner,
+  runtime: { now },
+}: Pick<StepDependencies, 'service' | 'runtime'>): {
+  readonly service: ReportService;
+  readonly pendingBackoff: (cause?: unknown) => ExportError | undefined;
+} {
+  let until = 0;
+  return {
+    service: {
+      async fetchPage(request, signal) {
+        try {
+          return await inner.fetchPage(request, signal);
+        } catch (error) {
+          if (isExportError(error) && error.retryAfterSeconds !== undefined) {
+            until = Math.max(until, now() + error.retryAfterSeconds * 1_000);
+          }
+          throw error;
+        }
+      },
+    },
+    pendingBackoff(cause) {
+      const retryAfterSeconds = (until - now()) / 1_000;
+      if (retryAfterSeconds <= 0) return undefined;
+      const message = 'Report service sent a Retry-After for a prefetched page. It applies to every request of the run';
+      return new ExportError('ServiceThrottledError', message, { retryAfterSeconds, cause });
+    },
+  };
+}
+
+/**
+ * The outcome of an iteration that ends in a long Retry-After: the Wait state, then the same page.
+ * @throws RequestRejectedError where the wait, or the number of consecutive waits, exceeds the settings
+ */
 export function nextWait(
   { definition: { limits }, emit }: Pick<StepDependencies, 'definition' | 'emit'>,
   run: Run,
@@ -52,15 +93,15 @@ export function nextWait(
   retryAfterSeconds: number,
 ): { readonly next: 'wait'; readonly waitSeconds: number } & LoopState {
   const waitSeconds = Math.max(1, Math.ceil(retryAfterSeconds));
-  if (waitSeconds > limits.maxRetryAfterSeconds || loop.waits >= limits.maxConsecutiveWaits) {
-    const why =
-      waitSeconds > limits.maxRetryAfterSeconds
-        ? `longer than the ${limits.maxRetryAfterSeconds} s allowed`
-        : `after ${loop.waits} waits in a row without a page between them`;
+  const tooLong = waitSeconds > limits.maxRetryAfterSeconds;
+  if (tooLong || loop.waits >= limits.maxConsecutiveWaits) {
+    const reason = tooLong
+      ? `which exceeds maxRetryAfter (${limits.maxRetryAfterSeconds} s)`
+      : `after ${loop.waits} consecutive waits without a page in between (maxConsecutiveWaits)`;
     throw new ExportError(
       'RequestRejectedError',
-      `Report service asks to wait ${waitSeconds} s before page ${loop.page} of run ${run.run}, ${why}. ` +
-        'The run stops here; the next start resumes it',
+      `Report service requested a wait of ${waitSeconds} s before page ${loop.page} of run ${run.run}, ${reason}. ` +
+        'The run stops here. The next start resumes it',
       { cause: error },
     );
   }
@@ -72,33 +113,6 @@ export function nextWait(
     seconds: waitSeconds,
     inside: false,
   });
-  // Two turns: the Wait state takes two events more, and a history must never overflow.
+  // Counts as two iterations: the Wait state adds two events to an execution history of limited length.
   return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds };
-}
-
-/**
- * A Retry-After is a floor for whoever asks next. Where it was told to a page that is let go of, `heldBack` is the error
- * that keeps to it, as long as there is something left to wait.
- */
-export function withSharedBackoff({ service: asked, runtime: { now } }: Pick<StepDependencies, 'service' | 'runtime'>) {
-  let until = 0;
-  const service: ReportService = {
-    async fetchPage(request, signal) {
-      try {
-        return await asked.fetchPage(request, signal);
-      } catch (error) {
-        if (isExportError(error) && error.retryAfterSeconds !== undefined) {
-          until = Math.max(until, now() + error.retryAfterSeconds * 1_000);
-        }
-        throw error;
-      }
-    },
-  };
-  const pendingBackoff = (cause?: unknown): ExportError | undefined => {
-    const retryAfterSeconds = (until - now()) / 1_000;
-    if (retryAfterSeconds <= 0) return undefined;
-    const message = 'Report service asked to wait, for a page that was asked for ahead: all requests keep to it';
-    return new ExportError('ServiceThrottledError', message, { retryAfterSeconds, cause });
-  };
-  return { service, pendingBackoff };
 }

@@ -1,4 +1,4 @@
-/** What an execution may be started with: by the scheduler, by an operator, or by the segment before. */
+/** The input of an execution: from the scheduler, from an operator, or from the execution that it continues. */
 
 import * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
@@ -6,23 +6,23 @@ import { toPrintable } from '../sanitize.ts';
 import { describeProblems } from '../settings/validation-errors.ts';
 import { instantSchema } from '../timestamps.ts';
 
-/** Kept in the head, and told in the reason of a skip: so neither of any length, nor of anything that is not seen. */
-const nameOfAtMost = (most: number) =>
+/** Stored in the export state and shown in the reason of a skip, so its length and its characters are limited. */
+const printableName = (maxLength: number) =>
   z.string().check(
     z.minLength(1, 'must not be empty'),
-    z.maxLength(most, `must be at most ${most} characters`),
+    z.maxLength(maxLength, `must be at most ${maxLength} characters`),
     z.refine((text) => toPrintable(text) === text, 'must be printable, on one line'),
   );
 
 const startInputSchema = z.partial(
   z.strictObject({
-    /** From the scheduler: stable across its repeated deliveries. */
-    scheduledTime: nameOfAtMost(100),
+    /** From the scheduler: the same in each delivery of one schedule event. */
+    scheduledTime: printableName(100),
     since: instantSchema,
     restart: z.boolean(),
-    /** From the segment before: the execution this one takes over from. */
-    continues: nameOfAtMost(400),
-    /** With `continues`: the long waits in a row that it had behind it. */
+    /** The execution that this one continues. */
+    continues: printableName(400),
+    /** With `continues`: the consecutive long waits that the previous execution ended with. */
     waits: z
       .int('must be a whole number')
       .check(z.minimum(0, 'must not be negative'), z.maximum(1_000, 'must be at most 1000')),
@@ -30,13 +30,13 @@ const startInputSchema = z.partial(
 );
 export type StartInput = z.infer<typeof startInputSchema>;
 
-/** @throws ConfigurationError that names everything that cannot be used. */
+/** @throws ConfigurationError that names every problem of the input */
 export function parseStartInput(input: unknown): StartInput {
   const parsed = startInputSchema.safeParse(input);
   if (parsed.success) return parsed.data;
   throw new ExportError(
     'ConfigurationError',
-    `The start input cannot be used. Give {}, {"since": "2026-11-20T02:00:00Z"}, {"restart": true} or both. ` +
+    `Invalid start input. Pass {}, {"since": "2026-11-20T02:00:00Z"}, {"restart": true} or both fields. ` +
       describeProblems('start input', parsed.error),
   );
 }

@@ -1,4 +1,4 @@
-/** The moment between a page's two writes: what lies in the store is the truth, if it belongs to the run. */
+/** Crashes between the two writes that commit a page: the stored page is the truth, if it belongs to the run. */
 
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
@@ -10,11 +10,11 @@ import { aFetchedPage, aRunId } from '../../support/builders.ts';
 import { anExportBench, type Bench, reportIdsOf } from '../../support/export-bench.ts';
 import { cursorAt } from '../../support/scripted-service.ts';
 
-/** An error that ends the execution. */
-const atOnce = new ExportError('ConfigurationError', 'cut off');
+/** An error that is not retried, so it ends the execution. */
+const notRetried = new ExportError('ConfigurationError', 'cut off');
 
-/** Cuts the invocation off once, when the second page is stored but not yet logged. */
-function offBehindPage2(by = new Error('cut off')) {
+/** Crashes the invocation once, when page 2 is stored but not yet logged. */
+function crashAfterStoringPage2(by = new Error('cut off')) {
   let stored = 0;
   return (moment: string) => {
     if (moment !== 'after the page is stored') return;
@@ -26,8 +26,8 @@ function offBehindPage2(by = new Error('cut off')) {
 const run = (bench: Bench, store: PageStore = bench.store, name = 'execution') =>
   interpretExecution({ ...bench.deps, store }, { name, input: {} }, { pauseSeconds: 0 });
 
-/** The store as it would be if it could hold no cursor whole. */
-function hashing(store: PageStore): PageStore {
+/** A store that keeps only the hash of every cursor, as a real store does with long ones. */
+function hashingCursors(store: PageStore): PageStore {
   const hashed = (cursor: StoredCursor): StoredCursor =>
     typeof cursor === 'string' ? { sha256: createHash('sha256').update(cursor).digest('hex') } : cursor;
   const facts = (page: StoredPage): StoredPage => ({
@@ -50,7 +50,7 @@ function hashing(store: PageStore): PageStore {
 
 describe('a page stored but not logged', () => {
   it('is adopted by the next execution, and not fetched again', async () => {
-    const bench = anExportBench({ size: 2, crash: offBehindPage2(atOnce) });
+    const bench = anExportBench({ size: 2, crash: crashAfterStoringPage2(notRetried) });
     expect(await run(bench)).toMatchObject({ status: 'failed', failed: { resumable: true } });
     const end = await run(bench, bench.store, 'another');
     if (end.status !== 'completed') throw new Error(JSON.stringify(end));
@@ -59,10 +59,10 @@ describe('a page stored but not logged', () => {
     expect(bench.events).toContainEqual(expect.objectContaining({ event: 'page-adopted', page: 2, totalReports: 4 }));
   });
 
-  it('is adopted by the next attempt, which asks for it again and takes nothing of that', async () => {
+  it('is adopted by the next attempt, which requests it again and discards the response', async () => {
     const bench = anExportBench({
       size: 2,
-      crash: offBehindPage2(),
+      crash: crashAfterStoringPage2(),
       script: (_, nth) => (nth === 3 ? aFetchedPage({ nextCursor: cursorAt(77) }) : undefined),
     });
     const end = await run(bench);
@@ -73,13 +73,13 @@ describe('a page stored but not logged', () => {
   });
 
   it.each(['CursorRejectedError', 'RequestRejectedError', 'ContractError', 'ServiceUnavailableError'] as const)(
-    'is adopted by the next attempt also where the service takes its cursor only once, and answers %s',
+    'is adopted by the next attempt even if the service accepts a cursor only once, and fails with %s',
     async (name) => {
       const bench = anExportBench({
         size: 2,
-        crash: offBehindPage2(),
+        crash: crashAfterStoringPage2(),
         script: ({ cursor }, nth) => {
-          if (nth > 2 && cursor === cursorAt(2)) throw new ExportError(name, 'it was used already');
+          if (nth > 2 && cursor === cursorAt(2)) throw new ExportError(name, 'the cursor was used already');
           return undefined;
         },
       });
@@ -91,29 +91,30 @@ describe('a page stored but not logged', () => {
     },
   );
 
-  it('does not hide what the service said where looking into the store fails, too', async () => {
+  it('does not hide the service’s error if the look-up in the store fails, too', async () => {
     const bench = anExportBench({
       size: 2,
-      crash: offBehindPage2(),
+      crash: crashAfterStoringPage2(),
       script: ({ cursor }, nth) => {
-        if (nth > 2 && cursor === cursorAt(2)) throw new ExportError('RequestRejectedError', 'it was used already');
+        if (nth > 2 && cursor === cursorAt(2))
+          throw new ExportError('RequestRejectedError', 'the cursor was used already');
         return undefined;
       },
     });
-    let looks = 0;
+    let lookups = 0;
     const find = async (key: string) => {
-      looks += 1;
+      lookups += 1;
       if (key.endsWith('page-000002.xml')) throw new ExportError('ConfigurationError', 'no bucket');
       return await bench.store.find(key);
     };
     const end = await run(bench, { ...bench.store, find });
     expect(end).toMatchObject({ status: 'failed', failed: { error: 'RequestRejectedError' } });
-    expect(looks).toBeGreaterThan(1);
+    expect(lookups).toBeGreaterThan(1);
   });
 
-  it('whose cursor the store holds as a hash is asked for again, and the run goes on with that cursor', async () => {
-    const bench = anExportBench({ size: 2, crash: offBehindPage2() });
-    const end = await run(bench, hashing(bench.store));
+  it('is requested again if the store has only the hash of its next cursor, and the run continues with that cursor', async () => {
+    const bench = anExportBench({ size: 2, crash: crashAfterStoringPage2() });
+    const end = await run(bench, hashingCursors(bench.store));
     if (end.status !== 'completed') throw new Error(JSON.stringify(end));
     expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(2), cursorAt(4)]);
@@ -124,31 +125,34 @@ describe('a page stored but not logged', () => {
     ]);
   });
 
-  it('whose hash fits no cursor the service gives now cannot be gone on from: the walk starts afresh, once', async () => {
+  it('makes the run start over if the hash of its next cursor does not match the cursor that the service returns now', async () => {
     const bench = anExportBench({
       size: 2,
-      crash: offBehindPage2(),
+      crash: crashAfterStoringPage2(),
       script: (_, nth) => (nth === 3 ? aFetchedPage({ nextCursor: cursorAt(77) }) : undefined),
     });
-    const end = await run(bench, hashing(bench.store));
+    const end = await run(bench, hashingCursors(bench.store));
     if (end.status !== 'completed') throw new Error(JSON.stringify(end));
     expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
     const restarted = bench.events.find(({ event }) => event === 'run-restarted');
-    expect(restarted).toMatchObject({ run: end.result.run, reason: expect.stringMatching(/^Page 2 of run .*cut off/) });
+    expect(restarted).toMatchObject({
+      run: end.result.run,
+      reason: expect.stringMatching(/^Page 2 of run .*interrupted attempt/),
+    });
     expect([...bench.store.objects.keys()].filter((key) => key.endsWith('manifest.json'))).toEqual([
       end.result.manifest,
     ]);
   });
 });
 
-describe('what lies under a page’s key', () => {
+describe('an object stored under a page’s key', () => {
   const others = [
-    ['another run', { run: aRunId() }, 'it says it is page 2 of run'],
-    ['another page', { page: 9 }, 'it says it is page 9'],
-    ['another cursor', { cursor: cursorAt(77) }, 'it was asked for with another cursor'],
+    ['another run', { run: aRunId() }, 'its metadata names page 2 of run'],
+    ['another page', { page: 9 }, 'its metadata names page 9'],
+    ['another cursor', { cursor: cursorAt(77) }, 'it was requested with another cursor'],
   ] as const;
 
-  /** A store in which pages that were there already have been changed so. */
+  /** A store in which existing pages have been changed in this way. */
   const changedBy = ({ store }: Bench, changed: Partial<StoredPage>): PageStore => ({
     ...store,
     async find(key) {
@@ -161,20 +165,23 @@ describe('what lies under a page’s key', () => {
     },
   });
 
-  it.each(others)('but belongs to %s is a conflict when it is looked for', async (_, changed, says) => {
-    const bench = anExportBench({ size: 2, crash: offBehindPage2(atOnce) });
+  it.each(others)('that belongs to %s is a conflict when it is looked up', async (_, changed, expected) => {
+    const bench = anExportBench({ size: 2, crash: crashAfterStoringPage2(notRetried) });
     await run(bench);
     const end = await run(bench, changedBy(bench, changed), 'another');
     expect(end).toMatchObject({ status: 'failed', failed: { error: 'PageConflictError', resumable: true } });
-    expect(end.status === 'failed' && end.failed.message).toContain(says);
+    expect(end.status === 'failed' && end.failed.message).toContain(expected);
     expect(bench.service.requests).toHaveLength(2);
   });
 
-  it.each(others)('but belongs to %s is a conflict when it is met, and stays as it is', async (_, changed, says) => {
-    const bench = anExportBench({ size: 2, crash: offBehindPage2() });
-    const end = await run(bench, changedBy(bench, changed));
-    expect(end).toMatchObject({ status: 'failed', failed: { error: 'PageConflictError', resumable: true } });
-    expect(end.status === 'failed' && end.failed.message).toContain(says);
-    expect(bench.service.requests).toHaveLength(3);
-  });
+  it.each(others)(
+    'that belongs to %s is a conflict when the page is stored, and is not changed',
+    async (_, changed, expected) => {
+      const bench = anExportBench({ size: 2, crash: crashAfterStoringPage2() });
+      const end = await run(bench, changedBy(bench, changed));
+      expect(end).toMatchObject({ status: 'failed', failed: { error: 'PageConflictError', resumable: true } });
+      expect(end.status === 'failed' && end.failed.message).toContain(expected);
+      expect(bench.service.requests).toHaveLength(3);
+    },
+  );
 });

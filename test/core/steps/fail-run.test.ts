@@ -1,10 +1,10 @@
-/** What is remembered of a failure must come back from every store as it was written. */
+/** A recorded failure must survive a round trip through every store. */
 
 import { expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { anExportBench } from '../../support/export-bench.ts';
 
-it('of a message that is cut in the middle of a character no half is left, which not every store could keep', async () => {
+it('replaces half a surrogate pair at the end of a truncated message', async () => {
   const message = `${'x'.repeat(999)}🜁 and so on`;
   const bench = anExportBench({
     script: () => {
@@ -12,7 +12,7 @@ it('of a message that is cut in the middle of a character no half is left, which
     },
   });
   await bench.start();
-  const remembered = (await bench.head()).active?.lastFailure?.message ?? '';
-  expect(remembered.isWellFormed()).toBe(true);
-  expect(remembered).toBe(`${'x'.repeat(999)}\ufffd`);
+  const recorded = (await bench.head()).active?.lastFailure?.message ?? '';
+  expect(recorded.isWellFormed()).toBe(true);
+  expect(recorded).toBe(`${'x'.repeat(999)}\ufffd`);
 });

@@ -1,4 +1,4 @@
-/** The last look before a run is published: what its log names must add up, and must lie in the store. */
+/** What must hold before a run is published: its log is consistent, and the store holds every page that it names. */
 
 import { describe, expect, it } from 'vitest';
 import type { PageEntry } from '../../../lib/core/model.ts';
@@ -6,7 +6,7 @@ import type { ListedObject, PageLog, PageStore } from '../../../lib/core/ports.t
 import { storedEntries } from '../../../lib/core/steps/inventory.ts';
 import { pageKey, pageNumberAt } from '../../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../../lib/core/storage/manifest.ts';
-import { type ExecutionEnd, interpretExecution } from '../../../lib/local/interpreter.ts';
+import { interpretExecution, type LocalExecutionOutcome } from '../../../lib/local/interpreter.ts';
 import { aCursor, anExportRequest, aPageEntry, aRun, aRunId, at, collect, sha256Of } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export-bench.ts';
 import { someReports } from '../../support/scripted-service.ts';
@@ -14,13 +14,13 @@ import { someReports } from '../../support/scripted-service.ts';
 const manifestsIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.endsWith('/manifest.json'));
 const pagesIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.includes('/page-'));
 
-function failure(end: ExecutionEnd) {
+function failure(end: LocalExecutionOutcome) {
   if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
   return end.failed;
 }
 
-/** A bench that is cut off where its run is to be finished: every page logged, nothing published. */
-async function allLogged(): Promise<{ readonly bench: Bench; readonly pages: readonly string[] }> {
+/** A bench whose run was interrupted before publication: every page is logged, nothing is published. */
+async function interruptedBeforePublication(): Promise<{ readonly bench: Bench; readonly pages: readonly string[] }> {
   let down = true;
   const crash = (moment: string) => {
     if (down && moment === 'before the manifest is written') throw new Error('cut off');
@@ -32,22 +32,26 @@ async function allLogged(): Promise<{ readonly bench: Bench; readonly pages: rea
   return { bench, pages: pagesIn(bench) };
 }
 
-describe('a page that is not in the store any more as it was logged', () => {
+describe('a page that is no longer stored as it was logged', () => {
   it.each<[string, (objects: Map<string, string>, keys: readonly string[]) => unknown, RegExp]>([
     [
       'it was deleted',
       (objects, [, second = '']) => objects.delete(second),
-      /^Page 2 of run .*page-000002\.xml is gone/,
+      /^Page 2 of run .*page-000002\.xml does not exist/,
     ],
-    ['all were', (objects) => objects.clear(), /^Page 1 of run .* is gone/],
-    ['it was cut', (objects, [, , third = '']) => objects.set(third, ''), /^Page 3 of run .* has 0 bytes now, not \d+/],
+    ['all pages were deleted', (objects) => objects.clear(), /^Page 1 of run .* does not exist/],
+    [
+      'it was truncated',
+      (objects, [, , third = '']) => objects.set(third, ''),
+      /^Page 3 of run .* has 0 bytes instead of \d+/,
+    ],
     [
       'it was replaced by one of the same size',
       (objects, [first = '']) => objects.set(first, (objects.get(first) ?? '').replace('r1', 'r9')),
-      /^Page 1 of run .* was replaced: it is [0-9a-f]{32} now, not [0-9a-f]{32}/,
+      /^Page 1 of run .* was replaced: its revision is [0-9a-f]{32} instead of [0-9a-f]{32}/,
     ],
     [
-      'it changed places with another',
+      'it was swapped with another page',
       (objects, [first = '', second = '']) => {
         const [one = '', two = ''] = [objects.get(first), objects.get(second)];
         objects.set(first, two).set(second, one);
@@ -55,23 +59,23 @@ describe('a page that is not in the store any more as it was logged', () => {
       /^Page 1 of run/,
     ],
     [
-      'there is one more, which nobody logged',
+      'there is one more page that was never logged',
       (objects, [first = '']) => objects.set(first.replace('page-000001', 'page-000004'), '<reports/>'),
-      /^Page 4 of run .*page-000004\.xml is there, but was never logged/,
+      /^Page 4 of run .*page-000004\.xml exists but was never logged/,
     ],
-  ])('is named, and nothing is published: %s', async (_, change, says) => {
-    const { bench, pages } = await allLogged();
+  ])('is named in the error, and nothing is published: %s', async (_, change, expected) => {
+    const { bench, pages } = await interruptedBeforePublication();
     change(bench.store.objects, pages);
     const failed = failure(await bench.start());
     expect(failed).toMatchObject({ error: 'PageConflictError', resumable: true, pages: 3 });
-    expect(failed.message).toMatch(says);
-    expect(failed.message).toMatch(/put things back as they were and start again, or start with restart/);
+    expect(failed.message).toMatch(expected);
+    expect(failed.message).toMatch(/Restore the page and start again, or start with restart/);
     expect(manifestsIn(bench)).toEqual([]);
     expect(bench.store.objects.has(`${bench.deps.definition.name}/latest.json`)).toBe(false);
   });
 
-  it('does not stand in the way of a new run', async () => {
-    const { bench, pages } = await allLogged();
+  it('does not prevent a new run', async () => {
+    const { bench, pages } = await interruptedBeforePublication();
     bench.store.objects.delete(pages[0] ?? '');
     failure(await bench.start());
     const again = await bench.start({ restart: true });
@@ -80,8 +84,8 @@ describe('a page that is not in the store any more as it was logged', () => {
     expect(again.result.reports).toBe(5);
   });
 
-  it('once put back, is published by the next start', async () => {
-    const { bench, pages } = await allLogged();
+  it('is published by the next start once it is restored', async () => {
+    const { bench, pages } = await interruptedBeforePublication();
     const [first = ''] = pages;
     const body = bench.store.objects.get(first) ?? '';
     bench.store.objects.delete(first);
@@ -90,8 +94,8 @@ describe('a page that is not in the store any more as it was logged', () => {
     expect(await bench.start()).toMatchObject({ status: 'completed', result: { reports: 5 } });
   });
 
-  it('does not mind what else lies there: other files, hidden ones, pages of other forms', async () => {
-    const { bench, pages } = await allLogged();
+  it('is not confused with other objects in the folder', async () => {
+    const { bench, pages } = await interruptedBeforePublication();
     const [first = ''] = pages;
     for (const name of [
       '.DS_Store',
@@ -105,7 +109,7 @@ describe('a page that is not in the store any more as it was logged', () => {
     expect(await bench.start()).toMatchObject({ status: 'completed', result: { pages: 3 } });
   });
 
-  it('is looked for again where the manifest stands already: the run ends as it would have', async () => {
+  it('is checked again if the manifest exists already, and the run completes with the same manifest', async () => {
     let down = true;
     const crash = (moment: string) => {
       if (down && moment === 'after the manifest is written') throw new Error('cut off');
@@ -121,14 +125,14 @@ describe('a page that is not in the store any more as it was logged', () => {
   });
 });
 
-describe('stocktaking in a long run', () => {
+describe('the inventory of a long run', () => {
   const run = aRun({ request: anExportRequest() });
   const numbers = Array.from({ length: 9_000 }, (_, index) => index + 1);
   const entry = (page: number): PageEntry => ({ ...entryOf, page, key: pageKey(run, page), bytes: page });
   const entryOf = aPageEntry({ export: run.export, run: run.run, revision: 'one' });
 
-  /** A log of so many pages, and a store that lists them as `objects` says, each time it is asked. */
-  function needsOf(objects: (page: number) => ListedObject | undefined) {
+  /** A log of these pages, and a store that lists them as `objects` returns them, at each listing. */
+  function dependenciesFor(objects: (page: number) => ListedObject | undefined) {
     let listings = 0;
     const log = {
       async *entries() {
@@ -138,7 +142,7 @@ describe('stocktaking in a long run', () => {
     const store = {
       async *list() {
         listings += 1;
-        // As a directory might: in no order anybody would expect.
+        // In an arbitrary order, as a directory may list.
         for (const page of numbers.toSorted((a, b) => (a % 97) - (b % 97) || b - a)) {
           const object = objects(page);
           if (object !== undefined) yield object;
@@ -149,39 +153,41 @@ describe('stocktaking in a long run', () => {
     return { deps: { log, store }, listings: () => listings };
   }
 
-  it('takes one listing where all is well, in whatever order it comes', async () => {
-    const { deps, listings } = needsOf(entry);
+  it('needs one listing if nothing has changed, in any order', async () => {
+    const { deps, listings } = dependenciesFor(entry);
     expect(await collect(storedEntries(deps, run))).toHaveLength(numbers.length);
     expect(listings()).toBe(1);
   });
 
-  it('names the first of several changes, however far in', async () => {
-    const { deps, listings } = needsOf((page) => {
+  it('names the first of several changed pages', async () => {
+    const { deps, listings } = dependenciesFor((page) => {
       if (page === 8_999 || page === 8_300) return undefined;
       return page === 8_400 ? { ...entry(page), revision: 'two' } : entry(page);
     });
-    await expect(collect(storedEntries(deps, run))).rejects.toThrow(/^Page 8300 of run .* is gone/);
+    await expect(collect(storedEntries(deps, run))).rejects.toThrow(/^Page 8300 of run .* does not exist/);
     expect(listings()).toBe(2);
   });
 
-  it('does not take two changes for none: pages of one stretch that changed places', async () => {
-    const { deps } = needsOf((page) => ({ ...entry(page), bytes: page === 5 ? 6 : page === 6 ? 5 : page }));
-    await expect(collect(storedEntries(deps, run))).rejects.toThrow(/^Page 5 of run .* has 6 bytes now, not 5/);
+  it('detects two changes whose sizes cancel out within one chunk', async () => {
+    const { deps } = dependenciesFor((page) => ({ ...entry(page), bytes: page === 5 ? 6 : page === 6 ? 5 : page }));
+    await expect(collect(storedEntries(deps, run))).rejects.toThrow(/^Page 5 of run .* has 6 bytes instead of 5/);
   });
 
-  it('says so where the store changes while it is looked at', async () => {
-    const { deps, listings } = needsOf((page) => (page === 5_000 && listings() === 1 ? undefined : entry(page)));
+  it('reports a store that changes during the check', async () => {
+    const { deps, listings } = dependenciesFor((page) =>
+      page === 5_000 && listings() === 1 ? undefined : entry(page),
+    );
     await expect(collect(storedEntries(deps, run))).rejects.toThrow(
-      /^Page 4097 of run .*: it, or one behind it, changed while the store was looked at/,
+      /^Page 4097 of run .*: this page, or one after it, changed during the check/,
     );
   });
 
-  it.each([1, 999_999, 1_000_000, 123_456_789_012])('knows page %i by its key', (page) => {
+  it.each([1, 999_999, 1_000_000, 123_456_789_012])('finds page %i by its key', (page) => {
     expect(pageNumberAt(run, pageKey(run, page))).toBe(page);
   });
 });
 
-describe('a log that does not add up', () => {
+describe('a page log that is inconsistent', () => {
   const run = { ...aRun(), completedAt: at('2026-11-20T03:00:00Z') };
   const cursor = aCursor();
   const bases = { export: run.export, run: run.run, bytes: 100, reports: 2 };
@@ -195,13 +201,13 @@ describe('a log that does not add up', () => {
     return (await collect(manifestChunks(run, ends, each()))).join('');
   };
 
-  it('is published where it does', async () => {
+  it('is published if it is consistent', async () => {
     const manifest = JSON.parse(await manifestOf([first, last]));
     expect(manifest.totals).toEqual({ pages: 2, reports: 4, bytes: 200 });
     expect(sha256Of(await manifestOf([first, last]))).toBe(sha256Of(await manifestOf([first, last])));
   });
 
-  it('does not know its reports from the page on where one page does not', async () => {
+  it('has no total of reports from the first page on whose reports are unknown', async () => {
     const unknown = { ...last, reports: null, totals: { reports: null, bytes: 200 } };
     expect(JSON.parse(await manifestOf([first, unknown])).totals.reports).toBeNull();
     const counted = { ...last, totals: { reports: 2, bytes: 200 } };
@@ -238,7 +244,7 @@ describe('a log that does not add up', () => {
     );
   });
 
-  it('is not published where its last page changed while it was read', async () => {
+  it('is not published if its last page changes while the log is read', async () => {
     const ends = { first, last: { ...last, serviceTime: null } };
     await expect(manifestOf([first, last], ends)).rejects.toThrow(/ends with page 2/);
   });
@@ -249,12 +255,12 @@ describe('latest.json', () => {
 
   it.each<[string, (text: string) => string]>([
     ['a sequence beyond every run', (text) => text.replace(/"sequence":\d+/, '"sequence":9007199254740991')],
-    ['a sequence that is text', (text) => text.replace(/"sequence":(\d+)/, '"sequence":"$1"')],
-    ['a sequence no number can hold', (text) => text.replace(/"sequence":\d+/, '"sequence":1e999')],
-    ['half of it', (text) => text.slice(0, 30)],
-    ['nothing', () => ''],
-    ['something else', () => '[[[[]]]]'],
-  ])('points at the newest run again, whatever somebody made of it: %s', async (_, change) => {
+    ['a sequence that is a string', (text) => text.replace(/"sequence":(\d+)/, '"sequence":"$1"')],
+    ['a sequence that overflows', (text) => text.replace(/"sequence":\d+/, '"sequence":1e999')],
+    ['a truncated file', (text) => text.slice(0, 30)],
+    ['an empty file', () => ''],
+    ['other JSON', () => '[[[[]]]]'],
+  ])('points to the newest run again after it was changed to %s', async (_, change) => {
     const bench = anExportBench();
     await bench.start();
     const key = latestOf(bench);
@@ -270,7 +276,7 @@ describe('latest.json', () => {
     });
   });
 
-  it('is left to a newer run that began, and published, while an older one was still being finished', async () => {
+  it('is not changed by an older run that finishes after a newer one', async () => {
     let overtake = async () => {};
     const bench = anExportBench({ reports: someReports(3) });
     const store: PageStore = {

@@ -1,4 +1,4 @@
-/** Invocations that live on after nobody waits for them: they wake up pages later, in an execution that has gone on. */
+/** Invocations that outlive their timeout and act while, or after, their retry has moved the execution on. */
 
 import { describe, expect, it } from 'vitest';
 import { asRunId, type RunId } from '../../../lib/core/model.ts';
@@ -7,15 +7,15 @@ import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { anExportBench, type Bench } from '../../support/export-bench.ts';
 
-/** What BeginRun does in that execution; the run it is to work on. */
+/** Invokes BeginRun in that execution, and returns the run it is to export. */
 async function begin(bench: Bench, execution: string, input: object = {}): Promise<RunId> {
   const begun = await beginRun(bench.deps, { input, execution });
   if (begun.next === 'skip') throw new Error(begun.reason);
   return asRunId(begun.run);
 }
 
-/** A run of one page, begun and walked by `execution`, and not yet finished. */
-async function walked(bench: Bench, execution: string): Promise<RunId> {
+/** A run of one page, exported by `execution` and not yet finished. */
+async function exported(bench: Bench, execution: string): Promise<RunId> {
   const run = await begin(bench, execution);
   const loop = { export: bench.deps.definition.name, run, executionNumber: 1, page: 1, iterations: 0, waits: 0 };
   expect(await exportPage(bench.deps, { loop, execution })).toMatchObject({ next: 'finish' });
@@ -25,63 +25,66 @@ async function walked(bench: Bench, execution: string): Promise<RunId> {
 const manifestsIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.endsWith('/manifest.json'));
 
 describe('FinishRun', () => {
-  it('finishes the run it was sent for, and no other that its execution has begun since', async () => {
+  it('finishes the run that it was invoked for, and no other that its execution has begun since', async () => {
     const bench = anExportBench({ reports: [] });
-    const old = await walked(bench, 'one');
-    // As a BeginRun that lived on would, once another execution had given that run up.
+    const old = await exported(bench, 'one');
+    // As a late duplicate of BeginRun does after another execution has abandoned that run.
     await begin(bench, 'another', { restart: true });
-    const fresh = await begin(bench, 'one', { restart: true });
+    const newer = await begin(bench, 'one', { restart: true });
     await expect(finishRun(bench.deps, { run: old, execution: 'one' })).rejects.toMatchObject({
       name: 'RunSupersededError',
     });
-    expect((await bench.head()).active?.run).toBe(fresh);
+    expect((await bench.head()).active?.run).toBe(newer);
     expect(manifestsIn(bench)).toEqual([]);
   });
 
-  it('leaves a run alone that took the place of its own while it was at work', async () => {
+  it('does not touch a run that replaced its own during the invocation', async () => {
     const bench = anExportBench({ reports: [] });
-    const old = await walked(bench, 'one');
-    let fresh: RunId | undefined;
+    const old = await exported(bench, 'one');
+    let newer: RunId | undefined;
     const store = {
       ...bench.store,
       async putManifest(...written: Parameters<typeof bench.store.putManifest>) {
         await bench.store.putManifest(...written);
         const head = await bench.head();
-        // The very same execution owns another run now.
-        fresh = asRunId(`${old}0`);
-        const active = head.active && { ...head.active, run: fresh, completedAt: undefined };
+        // The same execution now owns another run.
+        newer = asRunId(`${old}0`);
+        const active = head.active && { ...head.active, run: newer, completedAt: undefined };
         await bench.log.replaceState({ ...head, version: head.version + 1, active });
       },
     };
     await expect(finishRun({ ...bench.deps, store }, { run: old, execution: 'one' })).rejects.toMatchObject({
       name: 'RunSupersededError',
-      message: expect.stringContaining(`has taken the place of run ${old}`) as unknown as string,
+      message: expect.stringContaining(`has replaced run ${old}`) as unknown as string,
     });
     const head = await bench.head();
-    expect(head.active?.run).toBe(fresh);
+    expect(head.active?.run).toBe(newer);
     expect(head.lastCompleted).toBeUndefined();
     expect(head.watermark).toBeUndefined();
   });
 });
 
-describe('two FinishRuns of one execution', () => {
-  it.each(['putManifest', 'putLatest'] as const)('tell the same, also where one is overtaken in %s', async (slow) => {
-    const bench = anExportBench({ reports: [] });
-    const run = await walked(bench, 'one');
-    const overtaken = {
-      ...bench.store,
-      async [slow](...written: never[]) {
-        await (bench.store[slow] as (...args: never[]) => Promise<void>)(...written);
-        await finishRun(bench.deps, { run, execution: 'one' });
-      },
-    };
-    const told = await finishRun({ ...bench.deps, store: overtaken }, { run, execution: 'one' });
-    expect(told).toEqual((await bench.head()).lastCompleted?.result);
-  });
+describe('two FinishRun invocations of one execution', () => {
+  it.each(['putManifest', 'putLatest'] as const)(
+    'return the same result, even if one overtakes the other in %s',
+    async (slow) => {
+      const bench = anExportBench({ reports: [] });
+      const run = await exported(bench, 'one');
+      const overtaken = {
+        ...bench.store,
+        async [slow](...written: never[]) {
+          await (bench.store[slow] as (...args: never[]) => Promise<void>)(...written);
+          await finishRun(bench.deps, { run, execution: 'one' });
+        },
+      };
+      const result = await finishRun({ ...bench.deps, store: overtaken }, { run, execution: 'one' });
+      expect(result).toEqual((await bench.head()).lastCompleted?.result);
+    },
+  );
 });
 
 describe('BeginRun', () => {
-  it('restarts once: waking up later, it does not give up the run it began, whoever works on it now', async () => {
+  it('restarts once: a late duplicate does not abandon the run that it began, whichever execution owns it now', async () => {
     const bench = anExportBench();
     const abandoned = await begin(bench, 'one');
     const run = await begin(bench, 'two', { restart: true });
@@ -90,8 +93,8 @@ describe('BeginRun', () => {
     expect(await begin(bench, 'three')).toBe(run);
 
     bench.running.add('three');
-    const woken = await beginRun(bench.deps, { input: { restart: true }, execution: 'two' });
-    expect(woken).toMatchObject({ next: 'skip', reason: `run ${run} is still being worked on by three` });
+    const duplicate = await beginRun(bench.deps, { input: { restart: true }, execution: 'two' });
+    expect(duplicate).toMatchObject({ next: 'skip', reason: `execution three is still exporting run ${run}` });
     expect((await bench.head()).active).toMatchObject({ run, execution: 'three' });
   });
 });

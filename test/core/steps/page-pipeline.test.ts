@@ -1,4 +1,4 @@
-/** Several pages in one invocation: asked for ahead, committed one by one and in order, and stopped at the same places. */
+/** Several pages in one invocation: prefetched, committed one by one and in order, with the same result as one by one. */
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
@@ -22,7 +22,7 @@ import { cursorAt, someReports } from '../../support/scripted-service.ts';
 const manyPages = (options: BenchOptions = {}, pagesPerInvocation = 25) =>
   anExportBench({ reports: someReports(9), size: 2, ...options, limits: { pagesPerInvocation, ...options.limits } });
 
-/** One invocation of ExportPage, behind BeginRun. */
+/** One invocation of ExportPage, after BeginRun. */
 async function invoke(
   bench: Bench,
   command: Pick<Invocation, 'hasTime' | 'retryAfterDeadline'> &
@@ -41,33 +41,33 @@ const loggedPages = async (bench: Bench) => {
   return active === undefined ? [] : (await collect(bench.log.entries(active))).map(({ page }) => page);
 };
 
-/** A store that tells what happens to it, and stores a page only when it is let. */
+/** A store that records what happens to it, and stores a page only once it is released. */
 function slowStore(bench: Bench) {
-  const told: string[] = [];
+  const calls: string[] = [];
   const held = new Map<number, PromiseWithResolvers<void>>();
   const gateOf = (page: number) => held.get(page) ?? held.set(page, Promise.withResolvers<void>()).get(page);
   const store: PageStore = {
     ...bench.store,
     async put(identity, page) {
-      told.push(`page ${identity.page} comes`);
+      calls.push(`page ${identity.page} arrives`);
       async function* body() {
         yield* page.body;
-        told.push(`page ${identity.page} is whole`);
+        calls.push(`page ${identity.page} is received`);
         await gateOf(identity.page)?.promise;
       }
       const put = await bench.store.put(identity, { ...page, body: body() });
-      told.push(`page ${identity.page} is stored`);
+      calls.push(`page ${identity.page} is stored`);
       return put;
     },
   };
-  return { store, told, release: (page: number) => gateOf(page)?.resolve() };
+  return { store, calls, release: (page: number) => gateOf(page)?.resolve() };
 }
-/** The service, whose page at `cursor` has a body that breaks off as `breakOff` does. */
-const spoiling = (bench: Bench, cursor: PageRequest['cursor'], breakOff: () => Promise<never>): ReportService => ({
+/** The service, except that the body of the page at `cursor` fails as `fail` does. */
+const failingBody = (bench: Bench, cursor: PageRequest['cursor'], fail: () => Promise<never>): ReportService => ({
   async fetchPage(request) {
     const page = await bench.service.fetchPage(request);
     async function* body(): AsyncGenerator<Uint8Array> {
-      yield await breakOff();
+      yield await fail();
     }
     return request.cursor === cursor ? { ...page, body: body() } : page;
   },
@@ -76,10 +76,11 @@ const untilAborted = (_: number, signal?: AbortSignal) =>
   new Promise<void>((_, reject) => {
     signal?.addEventListener('abort', () => reject(signal.reason));
   });
+/** Lets every promise settle that does not wait for the test. */
 const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
 
 describe('an invocation of several pages', () => {
-  it('exports the whole run in one turn, as a walk page by page does', async () => {
+  it('exports the whole run in one iteration, with the same result as page by page', async () => {
     const bench = manyPages();
     const end = await bench.start();
     if (end.status !== 'completed') throw new Error(end.status);
@@ -94,7 +95,7 @@ describe('an invocation of several pages', () => {
     expect(bench.service.requests).toHaveLength(5);
   });
 
-  it('takes no more pages than it may, and says with which to go on', async () => {
+  it('exports at most pagesPerInvocation pages, and returns the next page to export', async () => {
     const bench = manyPages({}, 2);
     expect(await invoke(bench)).toMatchObject({ next: 'page', page: 3, iterations: 1 });
     expect(await loggedPages(bench)).toEqual([1, 2]);
@@ -102,7 +103,7 @@ describe('an invocation of several pages', () => {
     expect(await bench.start()).toMatchObject({ status: 'completed', result: { pages: 5 } });
   });
 
-  it('begins no page that it has no time for', async () => {
+  it('starts no page that it has no time for', async () => {
     const bench = manyPages();
     let left = 2;
     expect(await invoke(bench, { hasTime: () => left-- > 0 })).toMatchObject({ next: 'page' });
@@ -110,14 +111,19 @@ describe('an invocation of several pages', () => {
     expect(bench.service.requests).toHaveLength((await loggedPages(bench)).length);
   });
 
-  it('asks for the next page while the last one is being stored, and for no more than that', async () => {
+  it('requests the next page while the current one is being stored, and no more than that', async () => {
     const bench = manyPages();
     const slow = slowStore(bench);
     const invoked = invoke(bench, { store: slow.store });
     await settled();
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2)]);
-    // Page 2 may come whole; page 1 is the first to show.
-    expect(slow.told.toSorted()).toEqual(['page 1 comes', 'page 1 is whole', 'page 2 comes', 'page 2 is whole']);
+    // Page 2 may be received completely, but page 1 becomes visible first.
+    expect(slow.calls.toSorted()).toEqual([
+      'page 1 arrives',
+      'page 1 is received',
+      'page 2 arrives',
+      'page 2 is received',
+    ]);
     expect([...bench.store.objects.keys()]).toEqual([]);
 
     slow.release(1);
@@ -126,12 +132,12 @@ describe('an invocation of several pages', () => {
     expect(bench.service.requests).toHaveLength(3);
     for (const page of [5, 4, 3, 2]) slow.release(page);
     expect(await invoked).toMatchObject({ next: 'finish' });
-    expect(slow.told.filter((fact) => fact.endsWith('is stored'))).toEqual(
+    expect(slow.calls.filter((call) => call.endsWith('is stored'))).toEqual(
       [1, 2, 3, 4, 5].map((page) => `page ${page} is stored`),
     );
   });
 
-  it('stores nothing of a page behind one that cannot be stored', async () => {
+  it('stores no page after one that cannot be stored', async () => {
     const bench = manyPages();
     const full: PageStore = {
       ...bench.store,
@@ -150,7 +156,7 @@ describe('an invocation of several pages', () => {
   it.each([
     ['fails', () => new ExportError('ServiceUnavailableError', 'no'), { name: 'ServiceUnavailableError' }],
     ['breaks the contract', () => new ExportError('ContractError', 'no'), { name: 'ContractError' }],
-  ])('whose third page %s commits the two before it, and then says so', async (_, error, expected) => {
+  ])('whose third page %s commits the two before it, and then throws', async (_, error, expected) => {
     const bench = manyPages({
       script: (_, nth) => {
         if (nth === 3) throw error();
@@ -161,7 +167,7 @@ describe('an invocation of several pages', () => {
     expect(await loggedPages(bench)).toEqual([1, 2]);
   });
 
-  it('hands a long Retry-After of a later page to the Wait state, as the first wait in a row', async () => {
+  it('leaves a long Retry-After of a later page to the Wait state, as its first consecutive wait', async () => {
     const bench = manyPages({
       script: (_, nth) => {
         if (nth === 3) throw new ExportError('ServiceThrottledError', 'later', { retryAfterSeconds: 600 });
@@ -172,7 +178,7 @@ describe('an invocation of several pages', () => {
     expect(await loggedPages(bench)).toEqual([1, 2]);
   });
 
-  it('begins its walk afresh where the service drops the cursor of a later page', async () => {
+  it('starts the run over if the service rejects the cursor of a later page', async () => {
     const bench = manyPages({
       script: (_, nth) => {
         if (nth === 3) throw new ExportError('CursorRejectedError', 'gone');
@@ -184,13 +190,13 @@ describe('an invocation of several pages', () => {
     expect(bench.events.filter(({ event }) => event === 'run-restarted')).toHaveLength(1);
   });
 
-  it('keeps to maxPages, and asks for none beyond', async () => {
+  it('requests no page beyond maxPages', async () => {
     const bench = manyPages({ limits: { maxPages: 3 } });
     expect(await bench.start()).toMatchObject({ status: 'failed', failed: { error: 'ConfigurationError', pages: 3 } });
     expect(bench.service.requests).toHaveLength(3);
   });
 
-  it('notices a walk in circles, and publishes nothing', async () => {
+  it('detects repeating cursors, and publishes nothing', async () => {
     const bench = manyPages({ script: () => aFetchedPage({ nextCursor: cursorAt(2) }) });
     expect(await bench.start()).toMatchObject({
       status: 'failed',
@@ -198,35 +204,37 @@ describe('an invocation of several pages', () => {
     });
   });
 
-  it('stores nothing behind the page at which a walk in circles is noticed, and so cannot miss it', async () => {
-    const circle = (plain: PageRequest) => {
+  it('stores no page after the one at which repeating cursors are detected', async () => {
+    const repeatingCursors = (plain: PageRequest) => {
       const at = Number.parseInt(plain.cursor?.slice(-12) ?? '0', 16);
       return aFetchedPage({ nextCursor: cursorAt(at === 6 ? 2 : at + 2) });
     };
-    const [bench, plain] = [25, 1].map((pages) => manyPages({ script: circle, limits: { maxPages: 50 } }, pages));
+    const [bench, plain] = [25, 1].map((pages) =>
+      manyPages({ script: repeatingCursors, limits: { maxPages: 50 } }, pages),
+    );
     for (const each of [bench, plain]) {
       expect(await each?.start()).toMatchObject({ status: 'failed', failed: { error: 'ContractError', pages: 7 } });
       expect([...(each?.store.objects.keys() ?? [])]).toHaveLength(7);
     }
   });
 
-  it('asks for nothing behind a page ahead that has failed before its turn', async () => {
+  it('requests nothing after a prefetched page that has failed', async () => {
     const bench = manyPages();
     const slow = slowStore(bench);
-    const service = spoiling(bench, cursorAt(2), async () => {
-      throw new ExportError('ServiceUnavailableError', 'broke off');
+    const service = failingBody(bench, cursorAt(2), async () => {
+      throw new ExportError('ServiceUnavailableError', 'connection reset');
     });
     const invoked = invoke(bench, { store: slow.store, service });
     invoked.catch(() => {});
     await settled();
     slow.release(1);
-    await expect(invoked).rejects.toThrow('broke off');
+    await expect(invoked).rejects.toThrow('connection reset');
     expect(await loggedPages(bench)).toEqual([1]);
     expect(bench.service.requests).toHaveLength(2);
   });
 
   it.each([600, 5])(
-    'keeps to a Retry-After of %d s that a page ahead met, also where the one before breaks off',
+    'honours a Retry-After of %d s of a prefetched page, even if the page before it fails',
     async (seconds) => {
       const gate = Promise.withResolvers<void>();
       const bench = manyPages({
@@ -235,9 +243,9 @@ describe('an invocation of several pages', () => {
           return undefined;
         },
       });
-      const service = spoiling(bench, null, async () => {
+      const service = failingBody(bench, null, async () => {
         await gate.promise;
-        throw new ExportError('ServiceUnavailableError', 'broke off');
+        throw new ExportError('ServiceUnavailableError', 'connection reset');
       });
       const invoked = invoke(bench, { service, retryAfterDeadline: Number.POSITIVE_INFINITY, sleep: untilAborted });
       await settled();
@@ -246,66 +254,66 @@ describe('an invocation of several pages', () => {
     },
   );
 
-  it('adopts all that the store has and the log has not, and asks for none of it', async () => {
+  it('adopts every page that is stored but not logged, without requesting it', async () => {
     const bench = manyPages();
     expect(await invoke(bench)).toMatchObject({ next: 'finish' });
-    const { length: asked } = bench.service.requests;
-    // Put back as it was before the first page.
+    const { length: requested } = bench.service.requests;
+    // The log as it was before the first page.
     const log = createMemoryLog();
     await log.replaceState({ ...(await bench.head()), version: 1 });
     expect(await invoke(bench, { log })).toMatchObject({ next: 'finish' });
-    expect(bench.service.requests).toHaveLength(asked);
+    expect(bench.service.requests).toHaveLength(requested);
   });
 
-  it('goes on from what a former attempt has stored, and asks for it no more', async () => {
-    const crashed = { is: true };
+  it('continues after the pages that an earlier attempt has stored, without requesting them again', async () => {
+    let isCrashing = true;
     const bench = manyPages({
       crash: (moment) => {
-        if (crashed.is && moment === 'before the page is logged') throw new Error('killed');
+        if (isCrashing && moment === 'before the page is logged') throw new Error('killed');
       },
     });
     await invoke(bench).catch(() => {});
-    crashed.is = false;
-    // The second page was stored while the first was to be logged.
+    isCrashing = false;
+    // The second page was stored while the first was about to be logged.
     expect([...bench.store.objects.keys()]).toHaveLength(2);
     expect(await loggedPages(bench)).toEqual([]);
-    const asked = bench.service.requests.length;
+    const requested = bench.service.requests.length;
     expect(await invoke(bench)).toMatchObject({ next: 'finish' });
-    const behind = bench.service.requests.slice(asked).map(({ cursor }: PageRequest) => cursor);
-    expect(behind).toEqual([4, 6, 8].map(cursorAt));
+    const afterwards = bench.service.requests.slice(requested).map(({ cursor }: PageRequest) => cursor);
+    expect(afterwards).toEqual([4, 6, 8].map(cursorAt));
   });
 
-  it('stores a page while the one before is being logged, and logs it only behind that', async () => {
+  it('stores a page while its predecessor is being logged, and logs it afterwards', async () => {
     const bench = manyPages();
     const gates = Array.from({ length: 6 }, () => Promise.withResolvers<void>());
-    const asked: number[] = [];
+    const appended: number[] = [];
     const log: PageLog = {
       ...bench.log,
       async append(entry) {
-        asked.push(entry.page);
+        appended.push(entry.page);
         await gates[entry.page]?.promise;
         return await bench.log.append(entry);
       },
     };
     const invoked = invoke(bench, { log });
     await settled();
-    // Two are in hand, so the third is not even asked for.
+    // Two pages are in flight, so the third is not requested yet.
     expect([...bench.store.objects.keys()]).toHaveLength(2);
     expect(bench.service.requests).toHaveLength(2);
-    expect(asked).toEqual([1]);
+    expect(appended).toEqual([1]);
     for (const gate of gates) gate.resolve();
     expect(await invoked).toMatchObject({ next: 'finish' });
-    expect(asked).toEqual([1, 2, 3, 4, 5]);
+    expect(appended).toEqual([1, 2, 3, 4, 5]);
     expect(await loggedPages(bench)).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('logs nothing behind a page that cannot be logged, and has nothing under way when it says so', async () => {
+  it('logs no page after one that cannot be logged, and throws only once nothing is in flight', async () => {
     const bench = manyPages();
     const slow = slowStore(bench);
     const log: PageLog = {
       ...bench.log,
       async append({ page }) {
-        if (page === 1) throw new ExportError('ServiceUnavailableError', 'the log is away');
+        if (page === 1) throw new ExportError('ServiceUnavailableError', 'the log is unavailable');
         throw new Error(`page ${page} is logged`);
       },
     };
@@ -318,19 +326,19 @@ describe('an invocation of several pages', () => {
     await settled();
     expect(isOver).toBe(false);
     slow.release(2);
-    await expect(invoked).rejects.toThrow('the log is away');
+    await expect(invoked).rejects.toThrow('the log is unavailable');
     expect(await loggedPages(bench)).toEqual([]);
     expect(await bench.start()).toMatchObject({ status: 'completed', result: { pages: 5 } });
   });
 
-  it('takes the page that another attempt has stored for the truth, also about where the run goes', async () => {
+  it('continues with the next cursor of the page that another attempt has stored', async () => {
     const bench = manyPages({ reports: someReports(4) });
     let others = 0;
     const conflicting: PageStore = {
       ...bench.store,
       async put(identity, page) {
         if (identity.page === 1 && others++ === 0) {
-          // Another attempt is quicker, and was given another cursor: to the last page.
+          // Another attempt is faster, and received another cursor: that of the last page.
           const body = '<reports><report id="r1"/><report id="r2"/></reports>';
           await bench.store.put(identity, aFetchedPage({ body, reports: 2, nextCursor: cursorAt(3) }));
         }
@@ -344,7 +352,7 @@ describe('an invocation of several pages', () => {
     expect(entries.map(({ cursor }) => cursor)).toEqual([null, cursorAt(3)]);
   });
 
-  it('ends at the next page where its run is given up meanwhile', async () => {
+  it('stops at the next page if its run is abandoned meanwhile', async () => {
     const bench = manyPages();
     const slow = slowStore(bench);
     const invoked = invoke(bench, { store: slow.store });

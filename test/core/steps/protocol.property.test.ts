@@ -1,6 +1,6 @@
 /**
- * The promise, over random report sets, page sizes, segment lengths and crash points: every matching page stored exactly
- * once, in order, and nothing of an unfinished run visible, whatever crashes and repeats.
+ * The guarantees, over random report sets, page sizes, execution lengths and crash points: every matching page is stored
+ * exactly once, in order, and no reader sees an unfinished run.
  */
 
 import { fc, test } from '@fast-check/vitest';
@@ -10,7 +10,7 @@ import type { LatestPointer } from '../../../lib/core/model.ts';
 import { anExportBench, type Bench, type Manifest, reportIdsOf } from '../../support/export-bench.ts';
 import { someReports } from '../../support/scripted-service.ts';
 
-/** As if the process had been cut off: nothing after it happens, not even the handling of an error. */
+/** Ends the process: nothing happens after it, not even error handling. */
 class Crash extends Error {}
 
 const plan = fc.record({
@@ -18,7 +18,7 @@ const plan = fc.record({
   since: fc.integer({ min: 0, max: 45 }),
   size: fc.integer({ min: 1, max: 10 }),
   iterationsPerExecution: fc.integer({ min: 1, max: 6 }),
-  // Effects between one crash and the next: 1 crashes at the very first.
+  // The number of effects between two crashes; 1 crashes at the first effect.
   crashes: fc.array(fc.integer({ min: 1, max: 30 }), { maxLength: 12 }),
   outages: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 6 }),
 });
@@ -27,8 +27,8 @@ function manifestsOf({ store }: Bench): Manifest[] {
   return [...store.objects].filter(([key]) => key.endsWith('/manifest.json')).map(([, text]) => JSON.parse(text));
 }
 
-/** What must hold at every moment, for any reader. */
-function expectNothingHalf(bench: Bench, expected: readonly string[]): void {
+/** What must hold for every reader at every moment. */
+function expectOnlyWholeRuns(bench: Bench, expected: readonly string[]): void {
   for (const manifest of manifestsOf(bench)) {
     const ids = manifest.pages.flatMap(({ key }) =>
       [...(bench.store.objects.get(key) ?? '').matchAll(/id="([^"]+)"/g)].map(([, id]) => id),
@@ -40,8 +40,8 @@ function expectNothingHalf(bench: Bench, expected: readonly string[]): void {
   if (latest !== undefined) expect(bench.store.objects.has((JSON.parse(latest) as LatestPointer).manifest)).toBe(true);
 }
 
-describe('whatever crashes and repeats', () => {
-  test.prop([plan], { numRuns: 300 })('a run is published whole, once, in order', async (given) => {
+describe('with crashes and retries', () => {
+  test.prop([plan], { numRuns: 300 })('a run is published completely, once and in order', async (given) => {
     const crashes = [...given.crashes];
     let budget = crashes.shift() ?? Number.POSITIVE_INFINITY;
     let down = false;
@@ -61,7 +61,7 @@ describe('whatever crashes and repeats', () => {
       crash,
       script: (_, nth) => {
         if (given.outages.includes(nth))
-          throw new ExportError('ServiceUnavailableError', 'Report service answered 503');
+          throw new ExportError('ServiceUnavailableError', 'Report service responded with 503');
         return undefined;
       },
     });
@@ -71,12 +71,12 @@ describe('whatever crashes and repeats', () => {
     // Each crash ends an execution; the operator starts again until it completes.
     let end = await bench.start({ since });
     for (let starts = 0; end.status !== 'completed' && starts < 50; starts += 1) {
-      expectNothingHalf(bench, expected);
+      expectOnlyWholeRuns(bench, expected);
       down = false;
       end = await bench.start({ since });
     }
     if (end.status !== 'completed') throw new Error(`never completed: ${JSON.stringify(end)}`);
-    expectNothingHalf(bench, expected);
+    expectOnlyWholeRuns(bench, expected);
     expect(reportIdsOf(bench, end.result.manifest)).toEqual(expected);
     expect(end.result).toMatchObject({
       reports: expected.length,
@@ -89,14 +89,14 @@ describe('whatever crashes and repeats', () => {
     expect(pages).toHaveLength(end.result.pages);
   });
 
-  test.prop([plan], { numRuns: 100 })('executions that overlap agree on one run', async (given) => {
+  test.prop([plan], { numRuns: 100 })('concurrent executions agree on one run', async (given) => {
     const reports = someReports(given.reports);
     const bench = anExportBench({
       reports,
       size: given.size,
       limits: { iterationsPerExecution: given.iterationsPerExecution },
     });
-    // Nothing says that an execution is alive, so each takes the run over from the other whenever it starts.
+    // No execution is reported as running, so each takes the run over when it starts.
     const ends = await Promise.all([bench.start(), bench.start(), bench.start()]);
     const finished = ends.filter(({ status }) => status === 'completed');
     expect(finished.length).toBeGreaterThanOrEqual(1);

@@ -1,4 +1,4 @@
-/** Where the next run starts, where clocks cannot be believed. */
+/** How the watermark moves when clocks disagree or runs overlap. */
 
 import { describe, expect, it } from 'vitest';
 import { watermarkAfter } from '../../../lib/core/steps/watermark.ts';
@@ -7,18 +7,13 @@ import { aHead, anExportDefinition, aPageEntry, aRun, at } from '../../support/b
 describe('the watermark', () => {
   it.each([
     [
-      'our own, where that of the service runs more than a day ahead',
+      'our own clock, if the service’s is more than a day ahead',
       '2026-11-20T02:00:00Z',
       '2026-11-25T00:00:00Z',
       '2026-11-20T02:00:00Z',
     ],
-    [
-      'the earlier, where ours ran further ahead as the run began',
-      '2026-11-27T02:00:00Z',
-      '2026-11-25T00:00:00Z',
-      '2026-11-25T00:00:00Z',
-    ],
-    ["the service's, however far behind", '2026-11-20T02:00:00Z', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z'],
+    ['the earlier clock, if both are ahead', '2026-11-27T02:00:00Z', '2026-11-25T00:00:00Z', '2026-11-25T00:00:00Z'],
+    ["the service's clock, however far behind", '2026-11-20T02:00:00Z', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z'],
   ])('is %s', (_, startedAt, serviceTime, expected) => {
     const run = aRun({ startedAt: at(startedAt) });
     const first = aPageEntry({ serviceTime: at(serviceTime), loggedAt: at('2026-11-20T02:00:01Z') });
@@ -26,10 +21,10 @@ describe('the watermark', () => {
   });
 
   it.each([
-    ['reaches as far back as the next one would', '2026-11-20T00:50:00Z', '2026-11-20T02:00:00Z'],
-    // What was dated back to before that, and showed up since, no later run would ask for.
-    ['begins within the overlap', '2026-11-20T00:50:00.001Z', '2026-11-20T01:00:00Z'],
-  ])('behind a run that %s', (_, since, expected) => {
+    ['starts where the next one would have started', '2026-11-20T00:50:00Z', '2026-11-20T02:00:00Z'],
+    // A report dated before that and added later would be requested by no later run.
+    ['starts within the overlap', '2026-11-20T00:50:00.001Z', '2026-11-20T01:00:00Z'],
+  ])('is right after a run that %s', (_, since, expected) => {
     const definition = anExportDefinition({ since: { from: 'watermark', overlapMs: 600_000 } });
     const run = aRun({ since: at(since) });
     const { source, filter } = run.request;

@@ -1,19 +1,21 @@
+/** Whole runs through the real state machine, with adapters in memory: from the first page to the manifest. */
+
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportState, LatestPointer, RunId, RunResult } from '../../../lib/core/model.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import type { ExecutionEnd } from '../../../lib/local/interpreter.ts';
+import type { LocalExecutionOutcome } from '../../../lib/local/interpreter.ts';
 import { aFetchedPage, at, sha256Of } from '../../support/builders.ts';
 import { anExportBench, type Bench, executionId, reportIdsOf } from '../../support/export-bench.ts';
 import { createMemoryLog } from '../../support/memory-adapters.ts';
 import { cursorAt, someReports } from '../../support/scripted-service.ts';
 
-function completed(end: ExecutionEnd): RunResult {
+function completed(end: LocalExecutionOutcome): RunResult {
   if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
   return end.result;
 }
 
-function failed(end: ExecutionEnd) {
+function failed(end: LocalExecutionOutcome) {
   if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
   return end.failed;
 }
@@ -25,7 +27,7 @@ function startedRun({ events }: Bench): RunId {
 }
 
 const unavailable = () => {
-  throw new ExportError('ServiceUnavailableError', 'Report service answered 503');
+  throw new ExportError('ServiceUnavailableError', 'Report service responded with 503');
 };
 
 describe('a run from its first page to its manifest', () => {
@@ -54,7 +56,7 @@ describe('a run from its first page to its manifest', () => {
     }
   });
 
-  it('lays keys out as the design says, and points latest.json at the manifest', async () => {
+  it('stores pages, manifest and latest.json under the documented keys', async () => {
     const bench = anExportBench({ reports: someReports(1) });
     const { run, manifest } = completed(await bench.start());
     const { name } = bench.deps.definition;
@@ -70,7 +72,7 @@ describe('a run from its first page to its manifest', () => {
     });
   });
 
-  it('asks each page with the cursor of the page before, and the very same request', async () => {
+  it('requests each page with the cursor of the page before and the same request otherwise', async () => {
     const bench = anExportBench({ reports: someReports(5), size: 2 });
     await bench.start();
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(4)]);
@@ -79,7 +81,7 @@ describe('a run from its first page to its manifest', () => {
     );
   });
 
-  it('goes on past an empty page that carries a cursor', async () => {
+  it('continues after an empty page that has a cursor', async () => {
     const bench = anExportBench({
       reports: someReports(4),
       script: (_, nth) =>
@@ -94,7 +96,7 @@ describe('a run from its first page to its manifest', () => {
     expect(completed(await anExportBench({ reports: [] }).start())).toMatchObject({ pages: 1, reports: 0 });
   });
 
-  it('does not know the number of reports where one page cannot be counted', async () => {
+  it('leaves the number of reports open if the reports of one page cannot be counted', async () => {
     const bench = anExportBench({
       script: (_, nth) => (nth === 2 ? aFetchedPage({ reports: null, nextCursor: null }) : undefined),
     });
@@ -103,7 +105,7 @@ describe('a run from its first page to its manifest', () => {
     expect(bench.manifest(result.manifest).totals.reports).toBeNull();
   });
 
-  it('goes through as many executions as it needs, and each takes over from exactly the one before', async () => {
+  it('continues in as many executions as it needs, each taking over from exactly the one before', async () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 2 } });
     const first = await bench.execute({ name: 'first', input: {} });
     if (first.status !== 'continued') throw new Error('expected the run to continue');
@@ -127,19 +129,19 @@ describe('the watermark', () => {
     expect(completed(await bench.start()).since).toBe('2026-11-20T02:00:01Z');
   });
 
-  it('is our own clock at the start where the service sends no date', async () => {
+  it('is our own clock at the start of the run if the service sends no Date', async () => {
     const bench = anExportBench({ script: () => aFetchedPage({ nextCursor: null, serviceTime: null }) });
     expect(completed(await bench.start()).watermark).toBe('2026-11-20T02:00:00Z');
   });
 
-  it('is our own clock where the service’s runs absurdly ahead, for it could never come back from there', async () => {
+  it('is our own clock if the service’s is implausibly far ahead, because a watermark never moves back', async () => {
     const ahead = (serviceTime: string) =>
       anExportBench({ script: () => aFetchedPage({ nextCursor: null, serviceTime: at(serviceTime) }) });
     expect(completed(await ahead('2036-11-20T02:00:00Z').start()).watermark).toBe('2026-11-20T02:00:00Z');
     expect(completed(await ahead('2026-11-20T02:05:00Z').start()).watermark).toBe('2026-11-20T02:05:00Z');
   });
 
-  it('is reached back behind by the overlap', async () => {
+  it('is the next since, minus the overlap', async () => {
     const bench = anExportBench({ definition: { since: { from: 'watermark', overlapMs: 3_600_000 } } });
     await bench.start();
     expect(completed(await bench.start()).since).toBe('2026-11-20T01:00:01Z');
@@ -152,7 +154,7 @@ describe('the watermark', () => {
     expect(reportIdsOf(bench, result.manifest)).toEqual(['r4', 'r5']);
   });
 
-  it('never moves back, also when the service’s clock does', async () => {
+  it('never moves back, even when the service’s clock does', async () => {
     const bench = anExportBench();
     await bench.start();
     const earlier = bench.with({
@@ -161,7 +163,7 @@ describe('the watermark', () => {
     expect(completed(await earlier.start()).watermark).toBe('2026-11-20T02:00:01Z');
   });
 
-  it('moves with a run that starts before it', async () => {
+  it('moves with a run whose since is before it', async () => {
     const bench = anExportBench();
     await bench.start();
     const later = bench.with({
@@ -173,7 +175,7 @@ describe('the watermark', () => {
     });
   });
 
-  it('stays where a run starts after it, or what lies between would be left out', async () => {
+  it('does not move with a run whose since is after it, because reports in between would be missed', async () => {
     const bench = anExportBench();
     await bench.start();
     const later = bench.with({
@@ -183,14 +185,14 @@ describe('the watermark', () => {
     expect(completed(await later.start()).since).toBe('2026-11-20T02:00:01Z');
   });
 
-  it('stays unset where a first run starts after the configured initial value', async () => {
+  it('stays unset if the first run starts after since.initial', async () => {
     const since = { from: 'watermark', initial: at('2026-11-01T00:00:00Z'), overlapMs: 0 } as const;
     const bench = anExportBench({ definition: { since } });
     expect(completed(await bench.start({ since: '2026-11-10T00:00:00Z' })).watermark).toBeNull();
     expect(completed(await bench.start()).since).toBe('2026-11-01T00:00:00Z');
   });
 
-  it('of one service is not taken for another’s', async () => {
+  it('does not apply to another service', async () => {
     const bench = anExportBench();
     await bench.start();
     const elsewhere = bench.with({
@@ -199,13 +201,13 @@ describe('the watermark', () => {
     const refused = failed(await elsewhere.start());
     expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
     expect(refused.message).toContain(
-      'was measured at simulator with filter {}, and means nothing to https://reports.example.com with filter {}',
+      'belongs to simulator with filter {} and does not apply to https://reports.example.com with filter {}',
     );
     expect(completed(await elsewhere.start({ since: '2026-11-01T00:00:00Z' })).watermark).toBe('2026-11-20T02:00:01Z');
     expect((await bench.head()).watermark?.source).toBe('https://reports.example.com');
   });
 
-  it('of one filter is not taken for another’s: what only the new one selects may lie before it', async () => {
+  it('does not apply to another filter, which may match older reports', async () => {
     const bench = anExportBench();
     await bench.start();
     const { request } = bench.deps.definition;
@@ -213,10 +215,10 @@ describe('the watermark', () => {
     expect(failed(await other.start())).toMatchObject({ error: 'ConfigurationError', run: null });
     expect(completed(await other.start({ since: '2026-11-01T00:00:00Z' })).watermark).toBe('2026-11-20T02:00:01Z');
     expect(completed(await other.start()).since).toBe('2026-11-20T02:00:01Z');
-    expect(failed(await bench.start()).message).toContain('with filter {"type":"invoice"}, and means nothing to');
+    expect(failed(await bench.start()).message).toContain('with filter {"type":"invoice"} and does not apply to');
   });
 
-  it('of another filter gives way also where the configured initial value lies before the new start', async () => {
+  it('of another filter is replaced even if since.initial is before the new run’s since', async () => {
     const since = { from: 'watermark', initial: at('2026-11-01T00:00:00Z'), overlapMs: 0 } as const;
     const bench = anExportBench({ definition: { since } });
     await bench.start();
@@ -226,13 +228,13 @@ describe('the watermark', () => {
     expect(completed(await other.start()).since).toBe('2026-11-20T02:00:01Z');
   });
 
-  it('plays no part in an export that looks back a fixed time from its schedule, while that reaches it', async () => {
+  it('is not used by an export with a lookback window that covers it', async () => {
     const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 86_400_000 } } });
     expect(completed(await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' })).since).toBe('2026-11-19T01:00:00Z');
     expect(completed(await bench.start()).since).toBe('2026-11-19T02:00:00Z');
   });
 
-  it('closes the gap behind a look-back whose start was missed, or spent on finishing an older run', async () => {
+  it('closes the gap of a lookback window whose start was missed or resumed an older run', async () => {
     const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 86_400_000 } } });
     await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' });
     bench.pass(3 * 86_400_000);
@@ -253,18 +255,18 @@ describe('a run that is started again', () => {
     expect(bench.manifest(result.manifest).startedAt).toBe('2026-11-20T02:00:00Z');
   });
 
-  it('takes latest.json over also where the state was lost and begun anew', async () => {
+  it('replaces latest.json even after the export state was lost', async () => {
     const bench = anExportBench();
     for (let runs = 0; runs < 5; runs += 1) await bench.start();
     bench.pass(60_000);
-    const anew = bench.with({ log: createMemoryLog() });
-    const { manifest } = completed(await anew.start());
+    const withoutState = bench.with({ log: createMemoryLog() });
+    const { manifest } = completed(await withoutState.start());
     expect(JSON.parse(bench.store.objects.get(`${bench.deps.definition.name}/latest.json`) ?? '')).toMatchObject({
       manifest,
     });
   });
 
-  it('says how far it had come when it failed', async () => {
+  it('reports how many pages it had exported when it failed', async () => {
     const bench = anExportBench({ reports: someReports(7), size: 2, script: dead(2) });
     expect(failed(await bench.start())).toMatchObject({ pages: 2, reports: 4, bytes: expect.any(Number) });
   });
@@ -275,19 +277,19 @@ describe('a run that is started again', () => {
     expect([...bench.store.objects.keys()].every((key) => key.includes('/page-'))).toBe(true);
   });
 
-  it('is skipped while its execution is alive, and touches nothing', async () => {
+  it('is skipped while its execution is running, and changes nothing', async () => {
     const bench = anExportBench({ script: dead(1) });
     await bench.start();
     const before = await bench.head();
     bench.running.add(before.active?.execution ?? '');
     expect(await bench.start()).toEqual({
       status: 'skipped',
-      reason: `run ${before.active?.run} is still being worked on by ${before.active?.execution}`,
+      reason: `execution ${before.active?.execution} is still exporting run ${before.active?.run}`,
     });
     expect(await bench.head()).toEqual(before);
   });
 
-  it('is skipped where the scheduler delivers the same time twice', async () => {
+  it('is skipped if the scheduler delivers the same scheduled time twice', async () => {
     const bench = anExportBench();
     const input = { scheduledTime: '2026-11-20T02:00:00Z' };
     completed(await bench.start(input));
@@ -295,7 +297,7 @@ describe('a run that is started again', () => {
     completed(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' }));
   });
 
-  it('is abandoned for a new one on restart, even while alive; the old execution then ends quietly', async () => {
+  it('is abandoned on restart even while its execution is running, and that execution ends without an error', async () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 2 } });
     const old = await bench.execute({ name: 'old', input: {} });
     bench.running.add(executionId('old'));
@@ -306,26 +308,26 @@ describe('a run that is started again', () => {
     expect((await bench.head()).lastCompleted?.result).toEqual(result);
   });
 
-  it('is refused with another since than it began with, unless restarted', async () => {
+  it('is refused with another since, unless restarted', async () => {
     const bench = anExportBench({ script: dead(1) });
     await bench.start({ since: '2026-11-01T00:00:00Z' });
     const again = bench.with({ script: () => undefined });
     const refused = failed(await again.start({ since: '2026-11-02T00:00:00Z' }));
     expect(refused.error).toBe('ConfigurationError');
-    expect(refused.message).toContain('since 2026-11-01T00:00:00Z, now 2026-11-02T00:00:00Z');
+    expect(refused.message).toContain('since was 2026-11-01T00:00:00Z and is now 2026-11-02T00:00:00Z');
     expect(completed(await again.start({ since: '2026-11-01T00:00:00.000Z' })).since).toBe('2026-11-01T00:00:00Z');
   });
 
-  it('is refused where the export now asks for something else, for a cursor only goes with its own request', async () => {
+  it('is refused if the export’s request has changed, because a cursor is valid only with its own request', async () => {
     const bench = anExportBench({ size: 2, script: dead(1) });
     await bench.start();
     const refused = failed(await bench.with({ size: 3, script: () => undefined }).start());
     expect(refused).toMatchObject({ error: 'ConfigurationError', resumable: true });
-    expect(refused.message).toContain('size 2, now 3');
+    expect(refused.message).toContain('size was 2 and is now 3');
     completed(await bench.with({ size: 3, script: () => undefined }).start({ restart: true }));
   });
 
-  it('stops where a deployment moved the export elsewhere in the middle of a walk', async () => {
+  it('stops if a deployment has changed the service’s address during the run', async () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 1 } });
     const first = await bench.execute({ name: 'first', input: {} });
     if (first.status !== 'continued') throw new Error('expected the run to continue');
@@ -337,7 +339,7 @@ describe('a run that is started again', () => {
     completed(await bench.start());
   });
 
-  it('begins anew with what the export asks now, where the unfinished run has no page to lose', async () => {
+  it('is replaced if the export’s request has changed and it has no page to lose', async () => {
     const bench = anExportBench({ size: 2, script: dead(0) });
     await bench.start();
     expect(completed(await bench.with({ size: 5, script: () => undefined }).start()).pages).toBe(1);
@@ -348,28 +350,28 @@ describe('a run that is started again', () => {
     ['a since that is no instant', { since: 'yesterday' }, 'since: must be an ISO 8601 UTC instant'],
     ['a local time', { since: '2026-11-01T00:00:00+01:00' }, 'since: must be an ISO 8601 UTC instant'],
     ['a list', [], 'start input'],
-    ['a text', 'restart', 'start input'],
-  ])('is refused with %s in its input, before anything is changed', async (_, input, says) => {
+    ['a string', 'restart', 'start input'],
+  ])('is refused with %s as its input, before anything changes', async (_, input, says) => {
     const bench = anExportBench();
     const refused = failed(await bench.start(input));
     expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
     expect(refused.message).toContain(says);
-    await expect(bench.head()).rejects.toThrow('no head was written');
+    await expect(bench.head()).rejects.toThrow('no export state was written');
   });
 });
 
-describe('patience', () => {
+describe('waits and retries', () => {
   const throttled = (retryAfterSeconds?: number) => () => {
-    throw new ExportError('ServiceThrottledError', 'Report service answered 429', { retryAfterSeconds });
+    throw new ExportError('ServiceThrottledError', 'Report service responded with 429', { retryAfterSeconds });
   };
 
-  it('sits out a short Retry-After inside the invocation', async () => {
+  it('waits for a short Retry-After inside the invocation', async () => {
     const bench = anExportBench({ script: (_, nth) => (nth === 2 ? throttled(7)() : undefined) });
     expect(completed(await bench.start()).reports).toBe(5);
     expect(bench.slept).toEqual([7_000]);
   });
 
-  it('hands a long Retry-After to the Wait state, rounded up', async () => {
+  it('leaves a long Retry-After to the Wait state, rounded up', async () => {
     const bench = anExportBench({ script: (_, nth) => (nth === 2 ? throttled(120.2)() : undefined) });
     expect(completed(await bench.start()).reports).toBe(5);
     expect(bench.slept).toEqual([]);
@@ -378,20 +380,20 @@ describe('patience', () => {
     );
   });
 
-  it('hands short waits over too, once they would outlast the invocation', async () => {
+  it('leaves short waits to the Wait state, too, once they would exceed the invocation’s time', async () => {
     const bench = anExportBench({ script: (_, nth) => (nth >= 2 && nth < 10 ? throttled(9)() : undefined) });
     expect(completed(await bench.start()).reports).toBe(5);
     expect(bench.slept).toEqual(Array(7).fill(9_000));
     expect(bench.events.filter((event) => event.event === 'service-asked-to-wait' && !event.inside)).toHaveLength(1);
   });
 
-  it('never turns a Retry-After of nought into a tight loop', async () => {
+  it('does not busy-loop on Retry-After: 0', async () => {
     const bench = anExportBench({ script: (_, nth) => (nth === 1 ? throttled(0)() : undefined) });
     completed(await bench.start());
     expect(bench.slept).toEqual([1_000]);
   });
 
-  it('ends after so many long waits in a row; a later start resumes', async () => {
+  it('fails the run after maxConsecutiveWaits long waits, and the next start resumes it', async () => {
     const bench = anExportBench({
       limits: { maxConsecutiveWaits: 3 },
       script: (_, nth) => (nth > 1 ? throttled(60)() : undefined),
@@ -402,7 +404,7 @@ describe('patience', () => {
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
   });
 
-  it('counts the waits of a page, not of a run', async () => {
+  it('counts consecutive waits per page, not per run', async () => {
     const bench = anExportBench({
       limits: { maxConsecutiveWaits: 1 },
       script: (_, nth) => (nth % 2 === 1 ? throttled(60)() : undefined),
@@ -410,14 +412,14 @@ describe('patience', () => {
     expect(completed(await bench.start()).reports).toBe(5);
   });
 
-  it('never cuts a Retry-After short: one beyond the limit fails the run', async () => {
+  it('never shortens a Retry-After: one beyond maxRetryAfter fails the run', async () => {
     const bench = anExportBench({ limits: { maxRetryAfterSeconds: 100 }, script: throttled(101) });
     expect(failed(await bench.start())).toMatchObject({ error: 'RequestRejectedError', resumable: true });
     expect(bench.service.requests).toHaveLength(1);
   });
 
   it.each(['ServiceUnavailableError', 'ServiceThrottledError', 'ContractError'] as const)(
-    'tries a page again after a %s',
+    'retries a page after a %s',
     async (name) => {
       const bench = anExportBench({
         script: (_, nth) => {
@@ -434,7 +436,7 @@ describe('patience', () => {
     ['RequestRejectedError', 1],
     ['ContractError', 3],
     ['ServiceUnavailableError', 21],
-  ] as const)('gives a lasting %s up after %i attempts, and shows the real error', async (name, attempts) => {
+  ] as const)('fails a run with a persistent %s after %i attempts, with the original error', async (name, attempts) => {
     const bench = anExportBench({
       script: () => {
         throw new ExportError(name, 'the real cause');
@@ -446,12 +448,12 @@ describe('patience', () => {
   });
 });
 
-describe('a cursor that goes wrong', () => {
+describe('a cursor that the service rejects or repeats', () => {
   const rejected = () => {
-    throw new ExportError('CursorRejectedError', 'Report service answered 410');
+    throw new ExportError('CursorRejectedError', 'Report service responded with 410');
   };
 
-  it('starts the walk afresh from the same since, under a new run', async () => {
+  it('makes the run start over with the same since and a new run ID', async () => {
     const bench = anExportBench({ script: (_, nth) => (nth === 2 ? rejected() : undefined) });
     const result = completed(await bench.start({ since: '2026-11-01T00:01:00Z' }));
     expect(reportIdsOf(bench, result.manifest)).toEqual(['r2', 'r3', 'r4', 'r5']);
@@ -462,7 +464,7 @@ describe('a cursor that goes wrong', () => {
     expect([...bench.store.objects.keys()].filter((key) => key.endsWith('manifest.json'))).toEqual([result.manifest]);
   });
 
-  it('is restarted from once, though an invocation that overlaps this one meets the same refusal', async () => {
+  it('restarts the run once, even if two concurrent invocations meet the same rejection', async () => {
     const bench = anExportBench({ limits: { iterationsPerExecution: 1 } });
     await bench.execute({ name: 'one', input: {} });
     const head = await bench.head();
@@ -475,28 +477,28 @@ describe('a cursor that goes wrong', () => {
       iterations: 0,
       waits: 0,
     };
-    let asked = 0;
+    let requests = 0;
     let release = () => {};
-    const bothAsked = new Promise<void>((resolve) => {
+    const bothRequested = new Promise<void>((resolve) => {
       release = resolve;
     });
     const service: typeof bench.service = {
       requests: [],
       async fetchPage() {
-        asked += 1;
-        if (asked === 2) release();
-        await bothAsked;
+        requests += 1;
+        if (requests === 2) release();
+        await bothRequested;
         return rejected();
       },
     };
-    const again = () => exportPage({ ...bench.deps, service }, { loop, execution });
-    const [zombie, retry] = await Promise.all([again(), again()]);
-    expect(retry).toEqual(zombie);
-    expect((await bench.head()).active).toMatchObject({ run: retry.run, cursorRestarts: 1 });
+    const invoke = () => exportPage({ ...bench.deps, service }, { loop, execution });
+    const [first, second] = await Promise.all([invoke(), invoke()]);
+    expect(second).toEqual(first);
+    expect((await bench.head()).active).toMatchObject({ run: second.run, cursorRestarts: 1 });
     expect(bench.events.filter(({ event }) => event === 'run-restarted')).toHaveLength(1);
   });
 
-  it('fails the run once the restarts are used up, and the next start begins anew', async () => {
+  it('fails the run after maxCursorRestarts, and the next start begins a new one', async () => {
     const bench = anExportBench({ script: ({ cursor }) => (cursor === null ? undefined : rejected()) });
     expect(failed(await bench.start())).toMatchObject({ error: 'CursorRejectedError', resumable: false });
     expect(bench.service.requests).toHaveLength(4);
@@ -504,7 +506,7 @@ describe('a cursor that goes wrong', () => {
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
   });
 
-  it.each([1, 2, 3, 7, 20])('is caught where it comes round again after %i pages', async (length) => {
+  it.each([1, 2, 3, 7, 20])('fails the run if it repeats after %i pages', async (length) => {
     const leadIn = 3;
     const bench = anExportBench({
       script: (_, nth) =>
@@ -512,43 +514,43 @@ describe('a cursor that goes wrong', () => {
     });
     const end = failed(await bench.start());
     expect(end).toMatchObject({ error: 'ContractError', resumable: false });
-    expect(end.message).toContain('the pages go in circles');
+    expect(end.message).toContain('so its pages repeat');
     expect(bench.service.requests.length).toBeLessThanOrEqual(3 * (leadIn + length) + 1);
     expect([...bench.store.objects.keys()].some((key) => key.endsWith('manifest.json'))).toBe(false);
-    // The circle's pages must never be published, so the next start does not resume them.
+    // Repeated pages must never be published, so the next start does not resume the run.
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
   });
 
-  it('after which the head was put back as it had been does not count below the manifests that are there', async () => {
+  it('never reuses the sequence of a published manifest, even after the export state was restored from a backup', async () => {
     const bench = anExportBench();
-    const put: ExportState[] = [];
+    const states: ExportState[] = [];
     for (let run = 0; run < 3; run += 1) {
       completed(await bench.start());
-      put.push(await bench.head());
+      states.push(await bench.head());
       bench.pass(60_000);
     }
-    const [old] = put;
+    const [old] = states;
     await bench.log.replaceState({ ...(old as ExportState), version: (await bench.head()).version + 1 });
     const result = completed(await bench.start());
     const latest = JSON.parse(
       bench.store.objects.get(`${bench.deps.definition.name}/latest.json`) ?? '',
     ) as LatestPointer;
     expect(latest.manifest).toBe(result.manifest);
-    expect(latest.sequence).toBeGreaterThan(put.at(-1)?.sequence ?? Number.NaN);
+    expect(latest.sequence).toBeGreaterThan(states.at(-1)?.sequence ?? Number.NaN);
   });
 
-  it('does not resume a walk in circles whose execution died before it could say so', async () => {
+  it('does not resume a run with repeating pages whose execution ended before FailRun', async () => {
     const bench = anExportBench({ script: () => aFetchedPage({ nextCursor: cursorAt(1) }) });
     await bench.start();
     const head = await bench.head();
-    const poisoned = startedRun(bench);
-    // As if FailRun had never run: the head still names the run.
+    const repeating = startedRun(bench);
+    // As if FailRun had never been invoked: the run is still active.
     await bench.log.replaceState({
       ...head,
       version: head.version + 1,
       active: {
         export: head.export,
-        run: poisoned,
+        run: repeating,
         sequence: 1,
         since: at('1970-01-01T00:00:00Z'),
         request: bench.deps.definition.request,
@@ -560,15 +562,15 @@ describe('a cursor that goes wrong', () => {
       },
     });
     const result = completed(await bench.with({ script: () => undefined }).start());
-    expect(result.run).not.toBe(poisoned);
+    expect(result.run).not.toBe(repeating);
     expect(result.reports).toBe(5);
   });
 
-  it('stops a run past its most pages, and goes on where it stopped once more are allowed', async () => {
+  it('stops a run at maxPages, and resumes it once maxPages is raised', async () => {
     const bench = anExportBench({ limits: { maxPages: 2 } });
     const end = failed(await bench.start());
     expect(end).toMatchObject({ error: 'ConfigurationError', pages: 2, resumable: true });
-    expect(end.message).toContain('no more than 2 are allowed');
+    expect(end.message).toContain('the limit of 2 pages (maxPages)');
     const unchanged = bench.with({});
     expect(failed(await unchanged.start())).toMatchObject({ error: 'ConfigurationError', pages: 2 });
     expect(unchanged.service.requests).toEqual([]);
@@ -577,7 +579,7 @@ describe('a cursor that goes wrong', () => {
     expect(more.service.requests).toHaveLength(1);
   });
 
-  it('does not stop a run that ends on its most pages', async () => {
+  it('completes a run of exactly maxPages pages', async () => {
     expect(completed(await anExportBench({ limits: { maxPages: 3 } }).start()).pages).toBe(3);
   });
 });

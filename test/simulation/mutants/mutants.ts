@@ -22,8 +22,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
-        find: "        Item: pageItem(entry, expiresAt),\n        ConditionExpression: 'attribute_not_exists(pk)',\n",
-        replace: '        Item: pageItem(entry, expiresAt),\n',
+        find: "        Item: toEntryItem(entry, expiresAt),\n        ConditionExpression: 'attribute_not_exists(pk)',\n",
+        replace: '        Item: toEntryItem(entry, expiresAt),\n',
       },
     ],
   },
@@ -32,8 +32,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
-        find: '{ Item: stateItem(head, token), ...condition }',
-        replace: '{ Item: stateItem(head, token), ...(condition && {}) }',
+        find: '{ Item: item, ...condition }',
+        replace: '{ Item: item, ...(condition && {}) }',
       },
     ],
   },
@@ -443,8 +443,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
-        find: 'Key: keyItem(key), ConsistentRead: true }',
-        replace: 'Key: keyItem(key) }',
+        find: 'Key: toKeyItem(key), ConsistentRead: true }',
+        replace: 'Key: toKeyItem(key) }',
       },
     ],
   },
@@ -453,8 +453,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
-        find: 'next = batch.LastEvaluatedKey;',
-        replace: 'next = undefined;',
+        find: 'startKey = batch.LastEvaluatedKey;',
+        replace: 'startKey = undefined;',
       },
     ],
   },
