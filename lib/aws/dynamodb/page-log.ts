@@ -1,9 +1,9 @@
 /**
- * Remembers where exports stand and how far runs have come, in one DynamoDB table.
- * A page counts as exported once it stands here, so every write carries its own condition and every read is consistent.
+ * Stores export states and page-log entries in one DynamoDB table. A page counts as exported once it is logged here, so
+ * every write is conditional and every read strongly consistent.
  *
- * The SDK repeats a write whose answer was lost, and the repetition then meets what the first has written. An entry in
- * the way is adopted whoever wrote it; a head in the way counts as written where it bears this write's own token.
+ * The SDK retries a write whose response was lost, and the retry finds what the first attempt wrote. An existing entry is
+ * adopted, whoever wrote it; an existing state counts as written if it has the token of this write.
  */
 
 import {
@@ -16,46 +16,53 @@ import {
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
 import type { PageLog, RunHistory, RunRef, Runtime } from '../../core/ports.ts';
-import { parsePageEntry, parseExportState, type RecordStore } from '../../core/storage/stored-records.ts';
+import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
 import {
-  behindRuns,
-  entryIn,
+  afterLastEntry,
+  entriesPrefix,
+  entryKey,
+  firstEntry,
+  fromEntryItem,
+  fromStateItem,
   type Item,
   type ItemKey,
-  keyItem,
-  pageInKey,
-  pageItem,
-  pageItemKey,
-  pagesPrefix,
-  runInKey,
-  runsPrefix,
-  stateIn,
-  stateItem,
+  pageInSortKey,
+  runInSortKey,
   stateKey,
+  toEntryItem,
+  toKeyItem,
+  toStateItem,
   writeTokenOf,
 } from './items.ts';
 
 export interface DynamoPageLogOptions {
   readonly client: DynamoDBClient;
-  /** Keys `pk` and `sk`, both strings; time to live on `expiresAt`. */
+  /** An existing table with the string keys `pk` and `sk`, and `expiresAt` as its time to live. */
   readonly table: string;
   readonly runtime: Pick<Runtime, 'now' | 'randomHex'>;
-  /** How long page entries are kept; the manifest outlives them. Heads stay. */
+  /** How long entries are kept. Manifests outlive them, and states never expire. */
   readonly retentionDays?: number;
 }
 
-/** Entries read at a time, so that memory stays flat. */
+/** Entries per query, so that memory stays constant. */
 const batchSize = 500;
 
-/** A page log in `table`, which must be there. Needs GetItem, PutItem and Query on it. */
+/** Needs dynamodb:GetItem, dynamodb:PutItem and dynamodb:Query on the table. */
 export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & RunHistory {
   const { client, table, runtime, retentionDays = 400 } = options;
+  const recordStore: RecordStore = {
+    name: `table ${table}`,
+    repairHint: (exportName) =>
+      `restore the item (pk ${exportName}, sk ${stateKey(exportName).sk}) from point-in-time recovery, or delete it and ` +
+      'set since.initial to the start of the next run',
+  };
+
   const get = async (key: ItemKey): Promise<Item | undefined> => {
-    const command = new GetItemCommand({ TableName: table, Key: keyItem(key), ConsistentRead: true });
+    const command = new GetItemCommand({ TableName: table, Key: toKeyItem(key), ConsistentRead: true });
     return (await client.send(command)).Item;
   };
 
-  /** Whether `Item` was written; if its condition did not hold, what stands in its way. */
+  /** Resolves to whether the item was written; if not, also to the item that exists. */
   const putIf = async (
     key: ItemKey,
     put: Pick<PutItemCommandInput, 'Item' | 'ConditionExpression' | 'ExpressionAttributeValues'>,
@@ -67,39 +74,30 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
       return { written: true };
     } catch (error) {
       if (!(error instanceof ConditionalCheckFailedException)) throw error;
-      // Not every endpoint returns the item that it is asked for.
+      // Some emulators do not return the item.
       return { written: false, existing: error.Item ?? (await get(key)) };
     }
   };
 
-  const query = ({ export: exportName, run }: RunRef, options: Partial<QueryCommandInput>) =>
+  const queryEntries = ({ export: exportName, run }: RunRef, options: Partial<QueryCommandInput>) =>
     client.send(
       new QueryCommand({
         TableName: table,
         ConsistentRead: true,
-        KeyConditionExpression: 'pk = :pk AND begins_with(sk, :pages)',
-        ExpressionAttributeValues: { ':pk': { S: exportName }, ':pages': { S: pagesPrefix({ run }) } },
+        KeyConditionExpression: 'pk = :pk AND begins_with(sk, :prefix)',
+        ExpressionAttributeValues: { ':pk': { S: exportName }, ':prefix': { S: entriesPrefix({ run }) } },
         ...options,
       }),
     );
 
-  const place: RecordStore = {
-    name: `table ${table}`,
-    repairHint: (exportName) =>
-      `put the item back (pk ${exportName}, sk ${stateKey(exportName).sk}), as point-in-time recovery has it, or delete it ` +
-      'and set since.initial to where the next run is to start',
-  };
-  const entryAt = ({ export: exportName, run }: RunRef, item: Item) =>
-    parsePageEntry({ export: exportName, run, page: pageInKey({ run }, item.sk?.S) }, place, () => entryIn(item));
-
-  /** Entries sort by run and page, so the one before everything of a run is the last one of the run before it. */
-  const lastBefore = async (exportName: string, sk: string): Promise<Item | undefined> => {
+  /** Entries sort by run and page, so the entry before all of a run's is the last one of the run before it. */
+  const lastEntryBefore = async (exportName: string, sk: string): Promise<Item | undefined> => {
     const { Items: [item] = [] } = await client.send(
       new QueryCommand({
         TableName: table,
         ConsistentRead: true,
         KeyConditionExpression: 'pk = :pk AND sk BETWEEN :first AND :before',
-        ExpressionAttributeValues: { ':pk': { S: exportName }, ':first': { S: runsPrefix }, ':before': { S: sk } },
+        ExpressionAttributeValues: { ':pk': { S: exportName }, ':first': { S: firstEntry }, ':before': { S: sk } },
         ScanIndexForward: false,
         Limit: 1,
       }),
@@ -107,59 +105,65 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
     return item;
   };
 
+  const parseEntry = ({ export: exportName, run }: RunRef, item: Item) => {
+    const page = pageInSortKey({ run }, item.sk?.S);
+    return parsePageEntry({ export: exportName, run, page }, recordStore, () => fromEntryItem(item));
+  };
+
   return {
     async exportState(exportName) {
       const item = await get(stateKey(exportName));
-      return item && parseExportState(exportName, place, () => stateIn(item));
+      return item && parseExportState(exportName, recordStore, () => fromStateItem(item));
     },
 
-    async replaceState(head) {
+    async replaceState(state) {
       const token = runtime.randomHex(32);
       const condition =
-        head.version === 1
+        state.version === 1
           ? { ConditionExpression: 'attribute_not_exists(pk)' }
           : {
-              ConditionExpression: 'version = :before',
-              ExpressionAttributeValues: { ':before': { N: String(head.version - 1) } },
+              ConditionExpression: 'version = :previous',
+              ExpressionAttributeValues: { ':previous': { N: String(state.version - 1) } },
             };
-      const { written, existing } = await putIf(stateKey(head.export), { Item: stateItem(head, token), ...condition });
+      const item = toStateItem(state, token);
+      const { written, existing } = await putIf(stateKey(state.export), { Item: item, ...condition });
       return written || (existing !== undefined && writeTokenOf(existing) === token);
     },
 
     async append(entry) {
       const expiresAt = Math.floor(runtime.now() / 1_000) + retentionDays * 86_400;
-      const { written, existing } = await putIf(pageItemKey(entry), {
-        Item: pageItem(entry, expiresAt),
+      const { written, existing } = await putIf(entryKey(entry), {
+        Item: toEntryItem(entry, expiresAt),
         ConditionExpression: 'attribute_not_exists(pk)',
       });
       if (written) return entry;
-      if (existing !== undefined) return entryAt(entry, existing);
+      if (existing !== undefined) return parseEntry(entry, existing);
       throw new Error(
-        `Page ${entry.page} of run ${entry.run} was in the page log ${table} and is gone; it is tried again for a while`,
+        `Page ${entry.page} of run ${entry.run} disappeared from table ${table} while it was logged. The attempt is retried`,
       );
     },
 
     async last(run) {
-      const { Items: [item] = [] } = await query(run, { ScanIndexForward: false, Limit: 1 });
-      return item && entryAt(run, item);
+      const { Items: [item] = [] } = await queryEntries(run, { ScanIndexForward: false, Limit: 1 });
+      return item && parseEntry(run, item);
     },
 
     async *entries(run) {
-      let next: QueryCommandInput['ExclusiveStartKey'];
+      let startKey: QueryCommandInput['ExclusiveStartKey'];
       do {
-        const batch = await query(run, { Limit: batchSize, ExclusiveStartKey: next });
-        for (const item of batch.Items ?? []) yield entryAt(run, item);
-        next = batch.LastEvaluatedKey;
-      } while (next !== undefined);
+        const batch = await queryEntries(run, { Limit: batchSize, ExclusiveStartKey: startKey });
+        for (const item of batch.Items ?? []) yield parseEntry(run, item);
+        startKey = batch.LastEvaluatedKey;
+      } while (startKey !== undefined);
     },
 
     async *runs(exportName) {
-      for (let before = behindRuns; ; ) {
-        const item = await lastBefore(exportName, before);
+      for (let before = afterLastEntry; ; ) {
+        const item = await lastEntryBefore(exportName, before);
         if (item === undefined) return;
-        const run = runInKey(item.sk?.S);
-        yield entryAt({ export: exportName, run }, item);
-        before = pagesPrefix({ run });
+        const run = runInSortKey(item.sk?.S);
+        yield parseEntry({ export: exportName, run }, item);
+        before = entriesPrefix({ run });
       }
     },
   };

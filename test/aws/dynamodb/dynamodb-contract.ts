@@ -10,7 +10,7 @@ import {
   waitUntilTableExists,
 } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
-import { type ItemKey, pageItemKey, stateKey } from '../../../lib/aws/dynamodb/items.ts';
+import { entryKey, type ItemKey, stateKey } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { EditedPageLogHarness, Kept } from '../../contracts/edited-page-log-contract.ts';
@@ -55,7 +55,7 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
     table,
     name: `table ${table}`,
     editHead: (exportName, change) => edit(stateKey(exportName), change),
-    editPage: (page, change) => edit(pageItemKey(page), change),
+    editPage: (page, change) => edit(entryKey(page), change),
     log: createDynamoPageLog({ client, table, runtime: systemRuntime }),
     another: createDynamoPageLog({ client: other, table, runtime: systemRuntime }),
     async cleanup() {

@@ -12,7 +12,7 @@ import { S3Client } from '@aws-sdk/client-s3';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { fc, test } from '@fast-check/vitest';
 import { afterAll, beforeAll, describe } from 'vitest';
-import { type Item, pagesPrefix } from '../../../lib/aws/dynamodb/items.ts';
+import { entriesPrefix, type Item } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
@@ -133,7 +133,7 @@ function metadataAt(key: string): KeptThing {
 }
 
 function halfWay(): HalfWay {
-  const run = folder.split('run=')[1] as Parameters<typeof pagesPrefix>[0]['run'];
+  const run = folder.split('run=')[1] as Parameters<typeof entriesPrefix>[0]['run'];
   const page = (number: number) => `${folder}/page-00000${number}.xml`;
   return {
     store,
@@ -141,7 +141,7 @@ function halfWay(): HalfWay {
     blindToSameSize: false,
     things: [
       itemAt('state'),
-      ...[1, 2].map((number) => itemAt(`${pagesPrefix({ run })}00000000000${number}`)),
+      ...[1, 2].map((number) => itemAt(`${entriesPrefix({ run })}00000000000${number}`)),
       ...[1, 2, 3].map((number) => metadataAt(page(number))),
       ...[1, 2, 3, 4, 9].map((number) => bytesAt(page(number), 'page', 'bytes')),
       bytesAt(`${folder}/manifest.json`, 'manifest', 'bytes'),

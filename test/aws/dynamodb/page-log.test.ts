@@ -11,7 +11,7 @@ import {
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import { mockClient } from 'aws-sdk-client-mock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Item, pageItem, stateItem } from '../../../lib/aws/dynamodb/items.ts';
+import { type Item, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { asRunId } from '../../../lib/core/model.ts';
@@ -192,7 +192,7 @@ describe('what the DynamoDB page log asks of the table', () => {
   it('the last page is one item, not a walk through all', async () => {
     const { table, log } = aMockedLog();
     const entry = aPageEntry({ page: 12 });
-    table.on(QueryCommand).resolves({ Items: [pageItem(entry, 1)] });
+    table.on(QueryCommand).resolves({ Items: [toEntryItem(entry, 1)] });
     expect(await log.last(entry)).toEqual(entry);
     expect(table.commandCalls(QueryCommand)[0]?.args[0].input).toMatchObject({ ScanIndexForward: false, Limit: 1 });
   });
@@ -200,7 +200,9 @@ describe('what the DynamoDB page log asks of the table', () => {
   it('entries are asked for as they are read, batch after batch', async () => {
     const { table, log } = aMockedLog();
     const run = aRun();
-    const [first, second] = [1, 2].map((page) => pageItem(aPageEntry({ export: run.export, run: run.run, page }), 1));
+    const [first, second] = [1, 2].map((page) =>
+      toEntryItem(aPageEntry({ export: run.export, run: run.run, page }), 1),
+    );
     const from = { pk: { S: 'pk' }, sk: { S: 'sk' } };
     table
       .on(QueryCommand)
@@ -219,7 +221,7 @@ describe('what the DynamoDB page log asks of the table', () => {
   it('an entry in the way comes with the refusal, and needs no second look', async () => {
     const { table, log } = aMockedLog();
     const existing = aPageEntry({ page: 3 });
-    table.on(PutItemCommand).rejects(taken(pageItem(existing, 1)));
+    table.on(PutItemCommand).rejects(taken(toEntryItem(existing, 1)));
     expect(await log.append({ ...existing, bytes: 1 })).toEqual(existing);
     expect(table.calls()).toHaveLength(1);
     expect(table.commandCalls(PutItemCommand)[0]?.args[0].input).toMatchObject({
@@ -245,7 +247,7 @@ describe('what the DynamoDB page log asks of the table', () => {
   it.each(odd)('what only DynamoDB can hold is no number of bytes: %s', async (_, attribute) => {
     const { table, log } = aMockedLog();
     const entry = aPageEntry({ page: 3 });
-    table.on(QueryCommand).resolves({ Items: [{ ...pageItem(entry, 1), bytes: attribute }] });
+    table.on(QueryCommand).resolves({ Items: [{ ...toEntryItem(entry, 1), bytes: attribute }] });
     const conflict = {
       name: 'PageConflictError',
       message: expect.stringContaining('page 3 of run') as unknown as string,
@@ -256,7 +258,7 @@ describe('what the DynamoDB page log asks of the table', () => {
 
   it.each(odd)('nor an active run, a request or a filter: %s', async (_, attribute) => {
     const head = aHead({ active: aRun(), watermark: { instant: aRun().since, source: 'simulator', filter: {} } });
-    const item = stateItem(head, 'token');
+    const item = toStateItem(head, 'token');
     const request = { M: { ...item.active?.M?.request?.M, filter: attribute } };
     const changed = [
       { ...item, active: attribute },
@@ -286,7 +288,7 @@ describe('what the DynamoDB page log asks of the table', () => {
   ])('an entry under the key %s is not that of page 3', async (sk) => {
     const { table, log } = aMockedLog();
     const entry = aPageEntry({ run: asRunId('20261120T020000Z-1f3a5c'), page: 3 });
-    const { sk: _, ...item } = pageItem(entry, 1);
+    const { sk: _, ...item } = toEntryItem(entry, 1);
     table.on(QueryCommand).resolves({ Items: [{ ...item, ...(sk && { sk: { S: sk } }) }] });
     await expect(log.last(entry)).rejects.toMatchObject({
       name: 'PageConflictError',
@@ -297,7 +299,7 @@ describe('what the DynamoDB page log asks of the table', () => {
   it('an entry that was in the way and is gone is no entry', async () => {
     const { table, log } = aMockedLog();
     table.on(PutItemCommand).rejects(taken()).on(GetItemCommand).resolves({});
-    await expect(log.append(aPageEntry({ page: 3 }))).rejects.toThrow(/^Page 3 of run .* is tried again for a while$/);
+    await expect(log.append(aPageEntry({ page: 3 }))).rejects.toThrow(/^Page 3 of run .* disappeared .* retried$/);
   });
 
   it('every other error passes through as it was', async () => {
