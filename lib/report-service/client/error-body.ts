@@ -3,7 +3,7 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/ports.ts';
 import { truncate } from '../../core/sanitize.ts';
-import { maxTraceLength, presentable } from '../redaction/redact.ts';
+import { maxOccurrenceLength, presentable } from '../redaction/redact.ts';
 import { type Header, isIdentity, mediaType } from './response-headers.ts';
 
 const maxBytes = 4 * 1024;
@@ -23,7 +23,7 @@ export async function excerptOf(
   if (!isIdentity(headers['content-encoding']) || !isText(headers['content-type'])) return '';
   const plain = presentable(new TextDecoder().decode(bytes), keys, Number.POSITIVE_INFINITY);
   // A key cut off by our own limit is not known for one any more, so nothing of that length is kept before the limit.
-  const known = whole ? plain : plain.slice(0, Math.max(0, plain.length - maxTraceLength(keys)));
+  const known = whole ? plain : plain.slice(0, Math.max(0, plain.length - maxOccurrenceLength(keys)));
   return truncate(known.trim(), maxCharacters);
 }
 

@@ -1,44 +1,46 @@
-/** Makes the errors of one request: each says which page it is about, and none holds the API key, nor does its cause. */
+/** Creates the errors of a request. Each names the page it is about; neither it nor its causes contain the API key. */
 
 import { type ErrorName, ExportError } from '../../core/errors.ts';
-import { presentable, redact } from '../redaction/redact.ts';
+import { distinctiveKeys, presentable, redact } from '../redaction/redact.ts';
 
 /** What an error is about. */
 export interface Subject {
-  /** `page 7 of run 20261120T020000Z-1f3a5c`, with the service's request id once there is one. */
+  /** `page 7 of run 20261120T020000Z-1f3a5c`, followed by the service's request ID once it is known. */
   readonly label: string;
-  /** The keys this request, and those before it, were sent with. */
+  /** The keys that this request and earlier ones were sent with. */
   readonly keys: ReadonlySet<string>;
 }
 
-/** What a person reads, and what Step Functions has room for; no answer, however it is made up, makes a message longer. */
+/** Readable for people, and well within the limits of Step Functions, whatever the service sends. */
 const maxMessageLength = 1_000;
 
+/** An ExportError. Foreign text in `message` must be `presentable` already; `cause` may be any foreign error. */
 export function failure(
   { keys }: Subject,
   name: ErrorName,
   message: string,
   { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {},
 ): ExportError {
-  return new ExportError(name, presentable(message, keys, maxMessageLength), {
+  return new ExportError(name, presentable(message, distinctiveKeys(keys), maxMessageLength), {
     ...(cause === undefined ? {} : { cause: redactedCause(cause, keys) }),
     retryAfterSeconds,
   });
 }
 
 /**
- * A foreign error as a plain copy of its name, code, message and stack, redacted, with its causes. Whatever else it
- * carried stays behind: undici's parser errors hold the very bytes they failed on.
+ * A plain, redacted copy of a foreign error: name, code, message, stack and causes. Other properties are dropped: undici's
+ * parser errors carry the bytes that could not be parsed.
  */
-function redactedCause(cause: unknown, keys: ReadonlySet<string>, depth = 4): Error {
+function redactedCause(cause: unknown, keys: ReadonlySet<string>, maxDepth = 4): Error {
   const shown = (text: string) => presentable(text, keys, maxMessageLength);
   if (!(cause instanceof Error)) return new Error(shown(String(cause)));
   const inner = cause instanceof AggregateError ? cause.errors[0] : cause.cause;
-  const further = inner === undefined || depth === 0 ? undefined : { cause: redactedCause(inner, keys, depth - 1) };
-  const copy = new Error(shown(cause.message), further);
+  const options =
+    inner === undefined || maxDepth === 0 ? undefined : { cause: redactedCause(inner, keys, maxDepth - 1) };
+  const copy = new Error(shown(cause.message), options);
   copy.name = shown(cause.name);
-  // A stack begins with the message once more.
+  // A stack repeats the message, so only its frames are kept.
   const [, frames = ''] = /((?:\n {4}at .*)+)$/.exec(cause.stack ?? '') ?? [];
-  copy.stack = `${copy.name}: ${copy.message}${redact(frames, keys)}`;
+  copy.stack = `${copy.name}: ${copy.message}${redact(frames, distinctiveKeys(keys))}`;
   return 'code' in cause ? Object.assign(copy, { code: shown(String(cause.code)) }) : copy;
 }

@@ -5,7 +5,7 @@ import type { Dispatcher } from 'undici';
 import type { ExportError } from '../../core/errors.ts';
 import { asCursor, type Cursor, type Instant } from '../../core/model.ts';
 import { epochMsOf, instantOf, parseHttpDate } from '../../core/timestamps.ts';
-import { holdsKey, presentable } from '../redaction/redact.ts';
+import { containsKey, presentable } from '../redaction/redact.ts';
 import { failure, type Subject } from './errors.ts';
 
 /**
@@ -19,7 +19,7 @@ export function cursorOf(subject: Subject, header: Header): Cursor | null {
   if (cursor === '') throw broken(subject, 'with an empty cursor header');
   if (!isPrintable(cursor)) throw broken(subject, 'with a cursor that is not printable ASCII');
   // It would stand in the manifest for every reader, in the page log and in the store.
-  if (holdsKey(cursor, subject.keys)) throw broken(subject, 'with a cursor that holds the API key');
+  if (containsKey(cursor, subject.keys)) throw broken(subject, 'with a cursor that holds the API key');
   return asCursor(cursor);
 }
 
@@ -48,7 +48,7 @@ export function contentTypeOf(subject: Subject, headers: Headers, isXml: boolean
   }
   if (type === '') return 'application/octet-stream';
   if (!isPrintable(type)) throw broken(subject, 'with a content type that is not printable ASCII');
-  if (holdsKey(type, subject.keys)) throw broken(subject, 'with a content type that holds the API key');
+  if (containsKey(type, subject.keys)) throw broken(subject, 'with a content type that holds the API key');
   return type;
 }
 

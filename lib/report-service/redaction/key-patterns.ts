@@ -1,72 +1,123 @@
 /**
- * Finds the writings of a key in a text. A key may be a token or a whole JSON document of thousands of characters, which no
- * single regular expression can hold: one that is too long throws, and says itself, and so the key, in its error.
+ * Finds an API key in text, however a service or a log may have encoded it: plain, escaped for JSON, URLs or HTML (each
+ * character on its own, up to three levels deep), in hexadecimal or in Base64, in any letter case, wrapped into lines.
+ *
+ * A key may be a token or a whole JSON document of thousands of characters. No single regular expression can hold that:
+ * one that is too long throws, and its error quotes the expression and so the key. An expression therefore finds the
+ * first eight units of the encoded key, and the remaining units are matched one by one.
  */
 
-/** Where an occurrence begins and ends in `text`, the first from `from` on. */
-export type Search = (text: string, from: number) => { readonly start: number; readonly end: number } | undefined;
+/** Finds the first occurrence of a key in one encoding, at or after `from`. */
+export type KeyMatcher = (text: string, from: number) => Occurrence | undefined;
 
-/** So many keys are remembered: those of one client, which knows its newest five, and a few more. */
-const maxRemembered = 8;
-const remembered = new Map<string, readonly Search[]>();
-
-/**
- * A search for each writing of `key`: plain and escaped character by character, hexadecimal, and Base64 at each of the
- * three places it can start at; in any letter case, and wrapped by blanks and line breaks. Remembered, as every
- * page asks for the same few keys several times.
- */
-export function searchesFor(key: string): readonly Search[] {
-  const known = remembered.get(key);
-  if (known !== undefined) return known;
-  const searches = writingsOf(key).map(searchOf);
-  remembered.set(key, searches);
-  for (const oldest of remembered.keys()) if (remembered.size > maxRemembered) remembered.delete(oldest);
-  return searches;
+interface Occurrence {
+  readonly start: number;
+  readonly end: number;
 }
 
-/** A long value is wrapped by a line break, or by the one blank that is left of any more. */
-const wrapping = String.raw`\s{0,2}`;
-
-/** No longer run is counted in an expression, which writes a count out. */
-const maxCounted = 32;
-
-function sourceOf({ ways, least, most, mayBeWrapped }: Written, isInside: boolean): string {
-  const once = `${isInside && mayBeWrapped ? wrapping : ''}(?:${ways.join('|')})`;
-  if (most === 1) return once;
-  return once + (least <= maxCounted ? `{${least},${most}}` : `{${maxCounted},}`);
+/** One character of the key, or a run of its backslashes: `min` to `max` repetitions of any of the `variants`. */
+interface Unit {
+  /** Sources of regular expressions. At any position, each variant matches in at most one way. */
+  readonly variants: readonly string[];
+  readonly min: number;
+  readonly max: number;
+  /** Whether a line break may precede it. */
+  readonly mayBeWrapped: boolean;
 }
 
 /**
- * So many parts at most are one expression: enough to find the place, and so few that it costs little to make, as each cold
- * start makes them all. The whole of a key in one took longer than everything else about the first page.
+ * Shorter keys also occur by chance, inside words and numbers: with the key `b`, "bytes" would become "[redacted]ytes".
+ * Only the longer ones are distinctive, and redacted wherever they occur.
  */
-const maxHeaderLength = 8;
+const minDistinctiveLength = 6;
 
-/** The beginning by one expression, and where it stands in the text and is not all, the whole part by part. */
-function searchOf(parts: readonly Written[]): Search {
-  const head = parts.slice(0, maxHeaderLength).map((part, index) => sourceOf(part, index > 0));
-  const beginning = new RegExp(head.join(''), 'gi');
+export function isDistinctive(key: string): boolean {
+  return key.length >= minDistinctiveLength;
+}
+
+/** Enough for the five newest keys that a client remembers, and a few more. */
+const maxCachedKeys = 8;
+const cachedMatchers = new Map<string, readonly KeyMatcher[]>();
+
+/**
+ * One matcher for each encoding of `key`; none if it is empty. A key that is not distinctive is found only plain or
+ * escaped, and only as a whole value. Cached, because every page uses the same few keys several times.
+ */
+export function matchersFor(key: string): readonly KeyMatcher[] {
+  const cached = cachedMatchers.get(key);
+  if (cached !== undefined) return cached;
+  const matchers = isDistinctive(key)
+    ? encodingsOf(key).map(createMatcher)
+    : plainEncodingsOf(key).map((units) => onlyWholeValues(createMatcher(withoutWrapping(units))));
+  cachedMatchers.set(key, matchers);
+  for (const oldest of cachedMatchers.keys()) if (cachedMatchers.size > maxCachedKeys) cachedMatchers.delete(oldest);
+  return matchers;
+}
+
+/** Blanks, quotes, brackets and separators. Other punctuation joins: `user-id`, `127.0.0.1` and `2/3` are single values. */
+const valueStart = /(?<=^|[\s\p{Cc}"'`([{<>=:,;&?]|%[0-9a-f]{2})/iuy;
+const valueEnd = /(?=$|[\s\p{Cc}"'`)\]}<>,;&\\%]|[.:!?](?:\s|$))/iuy;
+
+function onlyWholeValues(match: KeyMatcher): KeyMatcher {
   return (text, from) => {
-    for (let start = from; text.length - start >= parts.length; start += 1) {
-      beginning.lastIndex = start;
-      const found = beginning.exec(text);
+    for (let found = match(text, from); found !== undefined; found = match(text, found.start + 1)) {
+      if (matchesAt(valueStart, text, found.start) && matchesAt(valueEnd, text, found.end)) return found;
+    }
+    return undefined;
+  };
+}
+
+function withoutWrapping(units: readonly Unit[]): readonly Unit[] {
+  return units.map((unit) => ({ ...unit, mayBeWrapped: false }));
+}
+
+function matchesAt(sticky: RegExp, text: string, position: number): boolean {
+  sticky.lastIndex = position;
+  return sticky.test(text);
+}
+
+/**
+ * As many units as the first expression holds: enough to find candidates, and few enough to compile quickly. Each cold
+ * start compiles them all; one expression for a whole key took longer than everything else about the first page.
+ */
+const maxPrefixUnits = 8;
+
+/** Finds candidates by the first units, then checks the remaining units one by one. */
+function createMatcher(units: readonly Unit[]): KeyMatcher {
+  const prefix = new RegExp(units.slice(0, maxPrefixUnits).map(sourceOf).join(''), 'gi');
+  return (text, from) => {
+    for (let start = from; text.length - start >= units.length; start += 1) {
+      prefix.lastIndex = start;
+      const found = prefix.exec(text);
       if (found === null) return undefined;
       start = found.index;
-      const end = parts.length <= maxHeaderLength ? beginning.lastIndex : endOf(text, start, parts);
+      const end = units.length <= maxPrefixUnits ? prefix.lastIndex : findEnd(text, start, units);
       if (end !== undefined) return { start, end };
     }
     return undefined;
   };
 }
 
-/** Where the last of `parts` ends, if they all stand at `start`. Follows every reading of the text at once. */
-function endOf(text: string, start: number, parts: readonly Written[]): number | undefined {
+/** A long value is wrapped by a line break, or by the single blank that `toPrintable` leaves of it. */
+const wrapping = String.raw`\s{0,2}`;
+
+/** Regular expressions expand counted repetitions; longer ones are left to `findEnd`. */
+const maxCounted = 32;
+
+function sourceOf({ variants, min, max, mayBeWrapped }: Unit, index: number): string {
+  const once = `${mayBeWrapped && index > 0 ? wrapping : ''}(?:${variants.join('|')})`;
+  if (max === 1) return once;
+  return once + (min <= maxCounted ? `{${min},${max}}` : `{${maxCounted},}`);
+}
+
+/** Where the last of `units` ends if they all match from `start` on. Follows every possible reading in parallel. */
+function findEnd(text: string, start: number, units: readonly Unit[]): number | undefined {
   let ends = new Set([start]);
-  for (const [index, { ways, least, most, mayBeWrapped }] of parts.entries()) {
+  for (const [index, { variants, min, max, mayBeWrapped }] of units.entries()) {
     const reached = new Set<number>();
-    for (let times = 1; times <= most && ends.size > 0; times += 1) {
-      ends = endsAfter(text, ends, ways, mayBeWrapped && index > 0 && times === 1);
-      if (times >= least) for (const end of ends) reached.add(end);
+    for (let count = 1; count <= max && ends.size > 0; count += 1) {
+      ends = endsAfter(text, ends, variants, mayBeWrapped && index > 0 && count === 1);
+      if (count >= min) for (const end of ends) reached.add(end);
     }
     if (reached.size === 0) return undefined;
     ends = reached;
@@ -77,105 +128,103 @@ function endOf(text: string, start: number, parts: readonly Written[]): number |
 function endsAfter(
   text: string,
   starts: Iterable<number>,
-  ways: readonly string[],
+  variants: readonly string[],
   mayBeWrapped: boolean,
 ): Set<number> {
   const ends = new Set<number>();
   for (const start of starts) {
-    for (const way of ways) {
-      const expression = expressionOf((mayBeWrapped ? wrapping : '') + way);
-      expression.lastIndex = start;
-      if (expression.test(text)) ends.add(expression.lastIndex);
+    for (const variant of variants) {
+      const expression = stickyExpression((mayBeWrapped ? wrapping : '') + variant);
+      if (matchesAt(expression, text, start)) ends.add(expression.lastIndex);
     }
   }
   return ends;
 }
 
-const expressions = new Map<string, RegExp>();
+/** Bounded: keys are ASCII, so there is one expression for each variant of each ASCII character. */
+const stickyExpressions = new Map<string, RegExp>();
 
-/** Bounded by the characters there are, as keys are ASCII: one for each way to write each of them. */
-function expressionOf(source: string): RegExp {
-  const known = expressions.get(source);
-  if (known !== undefined) return known;
-  const made = new RegExp(source, 'iy');
-  expressions.set(source, made);
-  return made;
+function stickyExpression(source: string): RegExp {
+  const cached = stickyExpressions.get(source);
+  if (cached !== undefined) return cached;
+  const expression = new RegExp(source, 'iy');
+  stickyExpressions.set(source, expression);
+  return expression;
 }
 
-// MERGED key-writings.ts: The ways in which a key may be written by whoever repeats it: an error page quotes it as HTML or JSON, a log as Base64.
-
-/** A character of the key, or its backslashes in a row, as it may be written: so many times one of these ways. */
-interface Written {
-  readonly ways: readonly string[];
-  readonly least: number;
-  readonly most: number;
-  readonly mayBeWrapped: boolean;
+/** Every encoding of `key`, as its units in order. */
+function encodingsOf(key: string): readonly (readonly Unit[])[] {
+  const alphanumeric = new Set([...base64Of(key), Buffer.from(key).toString('hex')]);
+  return [...plainEncodingsOf(key), ...Array.from(alphanumeric, (encoded) => unitsOf(encoded, encodedUnit))];
 }
 
-/** The writings of `key`, each as its parts in order; none of an empty one. */
-function writingsOf(key: string): readonly (readonly Written[])[] {
+/** The key itself, and the key as `toPrintable` shows it, which collapses blanks. */
+function plainEncodingsOf(key: string): readonly (readonly Unit[])[] {
   if (key === '') return [];
-  // Made printable, blanks in a row are one.
-  const plain = new Set([key, key.replaceAll(/ +/g, ' ')]);
-  const encoded = new Set([...base64Of(key), Buffer.from(key).toString('hex')]);
-  return [
-    ...Array.from(plain, (form) => partsOf(form, escapedAnyhow)),
-    ...Array.from(encoded, (form) => partsOf(form, hardlyEscaped)),
-  ];
+  const forms = new Set([key, key.replaceAll(/ +/g, ' ')]);
+  return Array.from(forms, (form) => unitsOf(form, escapableUnit));
 }
 
-function partsOf(form: string, written: (part: string) => Written): readonly Written[] {
-  const known = new Map<string, Written>();
+function unitsOf(form: string, toUnit: (part: string) => Unit): readonly Unit[] {
+  const cached = new Map<string, Unit>();
   return Array.from(form.matchAll(/\\+|[^\\]/g), ([part]) => {
-    const one = known.get(part) ?? written(part);
-    known.set(part, one);
-    return one;
+    const unit = cached.get(part) ?? toUnit(part);
+    cached.set(part, unit);
+    return unit;
   });
 }
 
 const htmlNames: Record<string, string> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': 'quot', "'": 'apos' };
 
 /**
- * As one of the escapes of HTML, URLs and JSON, also escaped once more, or as itself; the longer first, so that none is left
- * over. Every repetition is bounded and no two that could share a text stand side by side (hence backslashes of the key
- * itself come as one part), so that nothing a service sends takes long to search. At one place, each way ends at one only:
- * hence more of them for what escapes begin with.
+ * A character as itself or as an escape of HTML, URLs or JSON, also escaped repeatedly; the longest variant first, so that
+ * no part of an escape remains. To keep matching fast for any input, every repetition is bounded, and no two adjacent
+ * repetitions can match the same text: hence a run of backslashes in the key is a single unit. Characters that begin an
+ * escape themselves need more variants, so that each variant still matches in at most one way.
  */
-function escapedAnyhow(part: string): Written {
+function escapableUnit(part: string): Unit {
   const character = part.charAt(0);
   const code = character.charCodeAt(0);
   const hex = code.toString(16).padStart(2, '0');
   const name = htmlNames[character];
   const entity = `(?:#0{0,4}${code};|#x0{0,4}${hex};${name === undefined ? '' : `|${name};`})`;
-  const html = (character === '&' ? ['&amp;', '&'] : ['&(?:amp;)?']).map((begin) => begin + entity);
+  const html = (character === '&' ? ['&amp;', '&'] : ['&(?:amp;)?']).map((ampersand) => ampersand + entity);
   const json = String.raw`\\{1,7}(?:u00|x)${hex}`;
   const percent = character === '%' ? ['%2525', '%25', '%'] : ['%(?:25){0,2}'];
-  const url = percent.map((begin) => begin + hex);
-  const itself = character === ' ' ? [String.raw`\s`, String.raw`\+`] : [String.raw`\x${hex}`];
+  const url = percent.map((sign) => sign + hex);
+  const literal = character === ' ' ? [String.raw`\s`, String.raw`\+`] : [String.raw`\x${hex}`];
   if (character === '\\') {
-    return { ways: [...html, json, ...url, ...itself], least: part.length, most: 8 * part.length, mayBeWrapped: true };
+    return {
+      variants: [...html, json, ...url, ...literal],
+      min: part.length,
+      max: 8 * part.length,
+      mayBeWrapped: true,
+    };
   }
-  // Backslashes before a character, also where they are escaped themselves: three quotations deep.
-  const quoted = character === '%' ? ['%(?:25)?5c', String.raw`\\{0,7}`] : [String.raw`(?:\\{0,7}|%(?:25)?5c)`];
-  const plain = quoted.flatMap((before) =>
+  // Backslashes may precede the character, and may themselves be escaped, up to three levels deep.
+  const backslashes = character === '%' ? ['%(?:25)?5c', String.raw`\\{0,7}`] : [String.raw`(?:\\{0,7}|%(?:25)?5c)`];
+  const quoted = backslashes.flatMap((before) =>
     character === '%'
-      ? [...url, ...itself].map((after) => before + after)
-      : [`${before}(?:${[...url, ...itself].join('|')})`],
+      ? [...url, ...literal].map((after) => before + after)
+      : [`${before}(?:${[...url, ...literal].join('|')})`],
   );
-  return { ways: [...html, json, ...plain], least: 1, most: 1, mayBeWrapped: character !== ' ' };
+  return { variants: [...html, json, ...quoted], min: 1, max: 1, mayBeWrapped: character !== ' ' };
 }
 
-/** Nobody escapes the letters and digits of Base64; what else there is of it, JSON, URLs and HTML each may. */
-function hardlyEscaped(part: string): Written {
-  return /[A-Za-z0-9]/.test(part) ? { ways: [part], least: 1, most: 1, mayBeWrapped: true } : escapedAnyhow(part);
+/** A character of Base64 or hexadecimal: letters and digits are never escaped, the others may be. */
+function encodedUnit(part: string): Unit {
+  return /[A-Za-z0-9]/.test(part) ? { variants: [part], min: 1, max: 1, mayBeWrapped: true } : escapableUnit(part);
 }
 
-/** The characters of Base64, of both alphabets, that the key alone decides, at each of the three places it can start at. */
+/**
+ * The key in Base64, in both alphabets, at each of the three byte offsets at which it can start within the encoded text.
+ * Only the characters that the key alone determines.
+ */
 function base64Of(key: string): readonly string[] {
   return [0, 1, 2].flatMap((offset) => {
     const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(key)]);
-    const own = (text: string) => text.slice(Math.ceil((offset * 8) / 6), Math.floor((bytes.length * 8) / 6));
-    const forms = [own(bytes.toString('base64')), own(bytes.toString('base64url'))];
-    return forms.filter((form) => form.length >= 4);
+    const first = Math.ceil((offset * 8) / 6);
+    const end = Math.floor((bytes.length * 8) / 6);
+    return [bytes.toString('base64').slice(first, end), bytes.toString('base64url').slice(first, end)];
   });
 }

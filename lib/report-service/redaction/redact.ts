@@ -1,54 +1,66 @@
 /**
- * Keeps the API key out of everything that a person or a log may come to read. A service that echoes the key back, in
- * an error page, a header or bytes that are not HTTP at all, must not make us repeat it.
+ * Keeps the API key out of errors, logs and stored values. A service may echo the key in an error page, in a header, or in
+ * bytes that are not HTTP at all.
+ *
+ * A key of at least six characters is redacted wherever it occurs, in every encoding. A shorter one also occurs by chance
+ * and is no secret worth the name: it is redacted only as a whole value, such as `"k7"` or `key=k7`, and only in text from
+ * outside, never in the exporter's own wording.
  */
 
 import { toPrintable, truncate } from '../../core/sanitize.ts';
-import { type Search, searchesFor } from './key-patterns.ts';
+import { isDistinctive, type KeyMatcher, matchersFor } from './key-patterns.ts';
 
-const redacted = '[redacted]';
+const replacement = '[redacted]';
 
 /**
- * `text` with every occurrence of a key replaced: in any letter case, plain, escaped character by character (JSON, URL,
- * HTML, in any mixture), in hexadecimal, or in Base64, also where it stands in the middle of what was encoded, and wrapped
- * into lines. Never throws: a text that cannot be searched, for want of room, is left out as a whole.
+ * `text` with every occurrence of a key replaced: plain, escaped for JSON, URLs or HTML, in hexadecimal, or in Base64, even
+ * as part of a longer encoded text or wrapped into lines. Never throws: a text that cannot be searched, for lack of
+ * memory, is replaced as a whole.
  */
 export function redact(text: string, keys: Iterable<string>): string {
   try {
-    return [...keys].flatMap(searchesFor).reduce(without, text);
+    return [...keys].flatMap(matchersFor).reduce(replaceMatches, text);
   } catch {
-    // What a regular expression throws is its own pattern, and so the key.
-    return redacted;
+    // The error of a regular expression quotes its source, and so the key.
+    return replacement;
   }
 }
 
-function without(text: string, search: Search): string {
+function replaceMatches(text: string, match: KeyMatcher): string {
   const kept: string[] = [];
   let from = 0;
-  for (let found = search(text, from); found !== undefined; found = search(text, from)) {
+  for (let found = match(text, from); found !== undefined; found = match(text, from)) {
     kept.push(text.slice(from, found.start));
     from = found.end;
   }
-  return [...kept, text.slice(from)].join(redacted);
+  return [...kept, text.slice(from)].join(replacement);
 }
 
-/** A shorter key may stand in a value by chance: no run may fail for that. */
-const shortestTelling = 12;
-
-/** Whether a key stands in `text`, in any form that {@link redact} finds. */
-export function holdsKey(text: string, keys: Iterable<string>): boolean {
-  return [...keys].some((key) => key.length >= shortestTelling && redact(text, [key]) !== text);
+/** Foreign text for a message: without the keys, printable, on one line, and at most `maxLength` characters long. */
+export function presentable(text: string, keys: Iterable<string>, maxLength: number): string {
+  const allKeys = [...keys];
+  // Control characters can hide a key, and removing them can reveal one: hence before and after. Truncate last, because
+  // half a key would not be recognized.
+  return truncate(redact(toPrintable(redact(text, allKeys)), allKeys), maxLength);
 }
 
-/** `text` as a message may show it: without the keys, on one line, printable, and of `most` characters at most. */
-export function presentable(text: string, keys: Iterable<string>, most: number): string {
-  const known = [...keys];
-  // Control characters may hide a key, and so may their removal: hence once before and once after. And both before it is
-  // cut, as half a key would no longer be known for one.
-  return truncate(redact(toPrintable(redact(text, known)), known), most);
+/**
+ * The keys to redact in the exporter's own messages, as a safeguard: any foreign text in them is {@link presentable}
+ * already, and a short key would only garble the wording.
+ */
+export function distinctiveKeys(keys: Iterable<string>): readonly string[] {
+  return [...keys].filter(isDistinctive);
 }
 
-/** No occurrence of a key that {@link redact} finds is longer than this; so a cut-off one hides in so many characters. */
-export function maxTraceLength(keys: Iterable<string>): number {
+/** Shorter keys may occur in a cursor or a content type by chance, and no run may fail because of that. */
+const minDetectableLength = 12;
+
+/** Whether `text` contains a key in any form that {@link redact} replaces. */
+export function containsKey(text: string, keys: Iterable<string>): boolean {
+  return [...keys].some((key) => key.length >= minDetectableLength && redact(text, [key]) !== text);
+}
+
+/** The maximum length of an occurrence that {@link redact} replaces. A truncated text may end in as much of a key. */
+export function maxOccurrenceLength(keys: Iterable<string>): number {
   return Math.max(0, ...[...keys].map((key) => 20 * (key.length + 2)));
 }

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { describe, expect, it, vi } from 'vitest';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { failure } from '../../../lib/report-service/client/errors.ts';
-import { holdsKey, maxTraceLength, presentable, redact } from '../../../lib/report-service/redaction/redact.ts';
+import { containsKey, maxOccurrenceLength, presentable, redact } from '../../../lib/report-service/redaction/redact.ts';
 import { rawAnswer, startRawServer } from '../../support/raw-server.ts';
 import { clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service-client.ts';
 
@@ -54,10 +54,10 @@ describe.each(sizes)('a key of %i characters', (size) => {
       // Of Base64, the characters at the edges belong in part to others.
       expect({ name, isShort: left.length < 30 }).toEqual({ name, isShort: true });
       expect(left).toContain('[redacted]');
-      expect(holdsKey(`1588888888888,${write(key)}`, [key])).toBe(true);
-      expect(write(key).length).toBeLessThanOrEqual(maxTraceLength([key]));
+      expect(containsKey(`1588888888888,${write(key)}`, [key])).toBe(true);
+      expect(write(key).length).toBeLessThanOrEqual(maxOccurrenceLength([key]));
     }
-    expect(holdsKey(`1588888888888,${key.slice(0, -1)}`, [key])).toBe(false);
+    expect(containsKey(`1588888888888,${key.slice(0, -1)}`, [key])).toBe(false);
     expect(redact(`<${key}>, <${key}>`, [key])).toBe('<[redacted]>, <[redacted]>');
   });
 
@@ -140,6 +140,6 @@ describe('a key that was wrapped', () => {
         expect(shown.length).toBeLessThan(50);
       }
     }
-    expect(holdsKey(wrapped(form, name === 'in a URL' ? form.length : 5, ' '), [key])).toBe(true);
+    expect(containsKey(wrapped(form, name === 'in a URL' ? form.length : 5, ' '), [key])).toBe(true);
   });
 });

@@ -3,11 +3,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { failure } from '../../../lib/report-service/client/errors.ts';
-import { maxTraceLength, redact } from '../../../lib/report-service/redaction/redact.ts';
+import { maxOccurrenceLength, redact } from '../../../lib/report-service/redaction/redact.ts';
 import { expectNoKey, trickyApiKey } from '../../support/service-client.ts';
 
-const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index));
-const keys = fc.string({ unit: fc.constantFrom(...printable), minLength: 6, maxLength: 40 });
+const toPrintable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index));
+const keys = fc.string({ unit: fc.constantFrom(...toPrintable), minLength: 6, maxLength: 40 });
 const hex = (character: string) => character.charCodeAt(0).toString(16).padStart(2, '0');
 
 /** Ways to write one character. */
@@ -37,7 +37,7 @@ describe('redact', () => {
         ).join('');
         // Behind a backslash of its own, a key's x or u may be its escape's as well: then its number is left, and no more.
         expect(redact(`<${written}>`, [key])).toMatch(/^<\[redacted\](?:[0-9a-f]{2,4})?>$/);
-        expect(written.length).toBeLessThanOrEqual(maxTraceLength([key]));
+        expect(written.length).toBeLessThanOrEqual(maxOccurrenceLength([key]));
       }),
     );
   });
