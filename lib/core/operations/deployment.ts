@@ -108,7 +108,9 @@ export interface Retry {
   /** Which retry comes next, from 1. */
   readonly attempt: number;
   readonly maxAttempts: number;
-  /** The longest delay before it, where it is still ahead; full jitter picks a random one up to this. */
+  /** The delay before it, if it is known. */
+  readonly delaySeconds?: number | undefined;
+  /** The longest delay before it, if only that is known: Step Functions picks a random one up to this. */
   readonly maxDelaySeconds?: number | undefined;
 }
 

@@ -1,0 +1,72 @@
+/** A retry is announced before its delay, with the delay that then passes. */
+
+import { describe, expect, it } from 'vitest';
+import type { Retry } from '../../lib/core/operations/deployment.ts';
+import { createRetryDelays } from '../../lib/local/retry-delays.ts';
+
+const outage = { error: 'ServiceUnavailableError', message: 'answered 503' };
+
+function announced(random = '80000000', fixedDelaySeconds?: number) {
+  const retries: Retry[] = [];
+  const delays = createRetryDelays({ randomHex: () => random }, (retry) => retries.push(retry), fixedDelaySeconds);
+  return { delays, retries };
+}
+
+describe('the delay before a retry', () => {
+  it('grows up to its maximum, of which full jitter takes a random part', () => {
+    const { delays, retries } = announced();
+    for (let attempt = 1; attempt <= 10; attempt += 1) {
+      delays.failed('ExportPage', outage);
+      expect(delays.overrides.ExportPage).toBe((retries.at(-1)?.delaySeconds ?? 0) * 1_000);
+    }
+    expect(retries.map(({ delaySeconds }) => delaySeconds)).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 150, 150]);
+    expect(retries[2]).toEqual({ state: 'ExportPage', ...outage, attempt: 3, maxAttempts: 20, delaySeconds: 4 });
+  });
+
+  it('lies between nothing and the maximum', () => {
+    const shortest = announced('00000000');
+    shortest.delays.failed('ExportPage', outage);
+    expect(shortest.retries[0]?.delaySeconds).toBe(0);
+    const longest = announced('ffffffff');
+    longest.delays.failed('ExportPage', outage);
+    expect(longest.retries[0]?.delaySeconds).toBeCloseTo(2, 6);
+  });
+
+  it('is the given one in a test', () => {
+    const { delays, retries } = announced('80000000', 0);
+    delays.failed('ExportPage', outage);
+    expect(retries[0]?.delaySeconds).toBe(0);
+    expect(delays.overrides.ExportPage).toBe(0);
+  });
+});
+
+describe('a retry', () => {
+  it('is announced as often as the state machine retries, and counted anew after a success', () => {
+    const { delays, retries } = announced();
+    for (let attempt = 1; attempt <= 21; attempt += 1) delays.failed('ExportPage', outage);
+    expect(retries).toHaveLength(20);
+    delays.succeeded('ExportPage');
+    delays.failed('ExportPage', outage);
+    expect(retries.at(-1)).toMatchObject({ attempt: 1 });
+  });
+
+  it('is counted by step and by the retrier that applies', () => {
+    const { delays, retries } = announced();
+    delays.failed('ExportPage', outage);
+    delays.failed('ExportPage', { error: 'ServiceThrottledError', message: 'answered 429' });
+    delays.failed('ExportPage', { error: 'ContractError', message: 'bad XML' });
+    delays.failed('FinishRun', outage);
+    expect(retries.map(({ attempt, maxAttempts }) => [attempt, maxAttempts])).toEqual([
+      [1, 20],
+      [2, 20],
+      [1, 2],
+      [1, 20],
+    ]);
+  });
+
+  it('is not announced for an error that is final', () => {
+    const { delays, retries } = announced();
+    delays.failed('ExportPage', { error: 'ConfigurationError', message: 'API key rejected' });
+    expect(retries).toEqual([]);
+  });
+});
