@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { onPage, refusing } from '../../lib/report-service/simulator/faults.ts';
+import { errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
 import { aDirectory, type Ended, jsonOf, run } from '../support/command-line.ts';
 import { s3 } from './deployed/aws.ts';
 import { prefix, theKey } from './deployed/deployment.ts';
@@ -75,7 +75,7 @@ describe('The operator’s commands', () => {
 
   it('see why a run failed, give it up, and plan another', async () => {
     {
-      await using _ = await openService(5, { faults: onPage(2, refusing(403)) });
+      await using _ = await openService(5, { faults: onPage(2, errorResponse(403)) });
       const failed = await on('start', 'commanded', '--since', '2026-01-01T00:00:00Z', '--follow', '--json');
       expect(failed.status).toBe(1);
       expect(jsonOf(failed)).toMatchObject({ status: 'failed', pages: 1 });

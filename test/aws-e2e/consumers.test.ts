@@ -7,7 +7,7 @@ import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { CopyObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { build } from 'esbuild';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
-import { onPage, refusing } from '../../lib/report-service/simulator/faults.ts';
+import { errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
 import { exampleIn } from '../support/doc-pages.ts';
 import type { Manifest } from '../support/export-bench.ts';
 import { problemsIn } from '../support/published-schemas.ts';
@@ -98,7 +98,7 @@ describe('The examples of docs/consumers.md', () => {
     expect(await invoke(output('LoadFunction'), event)).toEqual({ run: manifest.run, pages: manifest.pages.length });
     const newer = { ...event, detail: { ...(event.detail as object), eventVersion: 2 } };
     expect(await invoke(output('LoadFunction'), newer)).toMatchObject({
-      errorMessage: expect.stringContaining('is new to this function'),
+      errorMessage: expect.stringContaining('Unknown eventVersion'),
     });
     expect(service.exchanges.length).toBeGreaterThan(0);
   });
@@ -112,7 +112,7 @@ describe('The examples of docs/consumers.md', () => {
         return isOf(arn)(each);
       });
     const failed = async (stackName: string) => {
-      await using _ = await openService(5, { faults: onPage(1, refusing(404)) });
+      await using _ = await openService(5, { faults: onPage(1, errorResponse(404)) });
       return await run(output('NightlyStateMachineArn', stackName), { restart: true });
     };
     // Theirs come first: had we heard of them, it would have been before ours.
@@ -194,7 +194,7 @@ describe('The examples of docs/consumers.md', () => {
     const [damaged] = second.manifest.pages;
     const Key = prefix + (damaged?.key ?? '');
     await s3.send(new PutObjectCommand({ Bucket: output('BucketName'), Key, Body: '<reports/>' }));
-    await expect(readNewest()).rejects.toThrow(/Page 1 of run .* is not what its manifest says/);
+    await expect(readNewest()).rejects.toThrow(/Page 1 of run .* does not match its manifest/);
     expect(kept()).toHaveLength(5);
   });
 

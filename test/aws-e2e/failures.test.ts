@@ -2,13 +2,13 @@ import { readFile } from 'node:fs/promises';
 import { ScanCommand } from '@aws-sdk/client-dynamodb';
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
-  combined,
+  combineFaults,
+  combineScripts,
+  errorResponse,
   type Fault,
-  malformed,
+  malformedXml,
   onPage,
-  refusing,
   throttled,
-  together,
   withBody,
 } from '../../lib/report-service/simulator/faults.ts';
 import { ask, dynamoDb, get } from './deployed/aws.ts';
@@ -20,7 +20,10 @@ import { keysOf, readNewest } from './deployed/reader.ts';
 import { ids, openService } from './deployed/service.ts';
 
 /** A service that is careless enough to show the key it was sent. */
-const tellingTheKey: Fault = combined(refusing(403), withBody(JSON.stringify({ error: `${theKey} may not do this` })));
+const tellingTheKey: Fault = combineFaults(
+  errorResponse(403),
+  withBody(JSON.stringify({ error: `${theKey} may not do this` })),
+);
 
 describe('A deployed export of a service in trouble', () => {
   let deployed: Deployment;
@@ -29,7 +32,9 @@ describe('A deployed export of a service in trouble', () => {
   });
 
   it('tries again what may pass, each failure by its name', async () => {
-    await using service = await openService(7, { faults: together(onPage(2, refusing(503)), onPage(3, malformed)) });
+    await using service = await openService(7, {
+      faults: combineScripts(onPage(2, errorResponse(503)), onPage(3, malformedXml)),
+    });
 
     const end = await run(deployed.stateMachineOf('outage'));
 

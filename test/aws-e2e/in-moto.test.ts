@@ -1,6 +1,6 @@
 import { CreateStateMachineCommand, DescribeStateMachineCommand } from '@aws-sdk/client-sfn';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { onPage, refusing } from '../../lib/report-service/simulator/faults.ts';
+import { errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
 import { stepFunctions, stepFunctionsOfMoto } from './deployed/aws.ts';
 import { type Deployment, theDeployment } from './deployed/deployment.ts';
 import { eventually } from './deployed/eventually.ts';
@@ -20,7 +20,7 @@ describe('The deployed state machine, interpreted by moto', () => {
   });
 
   it('repeats by name what may pass', async () => {
-    await using service = await openService(5, { faults: onPage(2, refusing(503), { times: 2 }) });
+    await using service = await openService(5, { faults: onPage(2, errorResponse(503), { times: 2 }) });
 
     const end = await run(await inMoto(deployed.stateMachineOf('moto-outage')), {}, stepFunctionsOfMoto);
 
@@ -32,7 +32,7 @@ describe('The deployed state machine, interpreted by moto', () => {
 
   it('does not repeat what is final, and ends with its real name and cause', async () => {
     const mailbox = openMailbox(deployed.events);
-    await using service = await openService(5, { faults: onPage(1, refusing(404)) });
+    await using service = await openService(5, { faults: onPage(1, errorResponse(404)) });
 
     const end = await run(await inMoto(deployed.stateMachineOf('moto-rejected')), {}, stepFunctionsOfMoto);
 

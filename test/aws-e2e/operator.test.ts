@@ -4,7 +4,7 @@ import { openStack } from '../../lib/aws/stack/deployment.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { DeployedExport, Deployment, Retry, RunSpan, StartRequest } from '../../lib/core/operations/deployment.ts';
 import type { ExportEvent } from '../../lib/core/ports.ts';
-import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/faults.ts';
+import { combineScripts, errorResponse, onPage, throttled } from '../../lib/report-service/simulator/faults.ts';
 import { collect } from '../support/builders.ts';
 import { stepFunctions } from './deployed/aws.ts';
 import { eventually } from './deployed/eventually.ts';
@@ -186,10 +186,10 @@ describe('A deployed stack, to its operator,', () => {
   it('tells of failed attempts and waits while they last, and of how a run failed; the next start goes on', async () => {
     const installed = await stack.open('troubled');
     {
-      const faults = together(
-        onPage(2, refusing(503), { times: 2 }),
+      const faults = combineScripts(
+        onPage(2, errorResponse(503), { times: 2 }),
         onPage(3, throttled('4')),
-        onPage(4, refusing(403)),
+        onPage(4, errorResponse(403)),
       );
       await using _ = await openService(9, { faults });
 

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { onPage, refusing } from '../../lib/report-service/simulator/faults.ts';
+import { errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
 import { type Deployment, theDeployment } from './deployed/deployment.ts';
 import { ended, run, start } from './deployed/executions.ts';
 import { openMailbox } from './deployed/mailbox.ts';
@@ -83,7 +83,7 @@ describe('A deployed export', () => {
   it('refuses another "since" while a run is unfinished, and begins afresh with {"restart": true}', async () => {
     const machine = deployed.stateMachineOf('restarted');
     {
-      await using _ = await openService(5, { faults: onPage(2, refusing(403)) });
+      await using _ = await openService(5, { faults: onPage(2, errorResponse(403)) });
       expect((await run(machine)).error).toBe('ConfigurationError');
     }
     const [abandoned] = await keysOf(deployed, 'restarted');

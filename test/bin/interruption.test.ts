@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import type { SimulatorOptions } from '../../lib/report-service/simulator/simulator.ts';
 import { type Simulator, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { aDirectory, jsonOf, readManifest, run, start } from '../support/command-line.ts';
@@ -22,7 +22,7 @@ const reports = Array.from({ length: count }, (_, index) => ({
 }));
 
 async function simulator(options: Partial<SimulatorOptions> = {}): Promise<Simulator> {
-  const started = await startSimulator({ vendor: 'SERVICE', apiKey, reports: givenReports(reports), ...options });
+  const started = await startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports(reports), ...options });
   onTestFinished(() => started.close());
   return started;
 }
@@ -60,7 +60,7 @@ describe('a run that is cut off', () => {
     const out = await aDirectory();
     // Slow enough for a kill to land in the middle, now and then in the middle of a body.
     const service = await simulator({
-      faults: ({ request }) => (request % 3 === 0 ? { drip: { bytes: 200, everyMs: 3 } } : { delayMs: 5 }),
+      faults: ({ request }) => (request % 3 === 0 ? { trickle: { bytes: 200, everyMs: 3 } } : { delayMs: 5 }),
     });
     const all = reports.map(({ id }) => id);
     const seenByReaders: string[][] = [];

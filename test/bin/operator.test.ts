@@ -7,19 +7,25 @@ import { createServer } from 'node:http';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { always, onPage, refusing } from '../../lib/report-service/simulator/faults.ts';
-import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import { always, errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { someReports } from '../support/asking-the-simulator.ts';
 import { aDirectory, type Ended, jsonOf, readManifest, run, runHere, start } from '../support/command-line.ts';
+import { someReports } from '../support/simulator-client.ts';
 
 const key = 'the-key-of-this-service';
 const env = { REPORT_EXPORT_API_KEY: key };
 
 /** A service with so many reports; broken, it lets nobody go on to page 2, nor, where it is opened again, to any. */
 async function aService(count: number, { broken = false, port = 0 } = {}) {
-  const faults = broken ? (port === 0 ? onPage(2, refusing(403)) : always(refusing(403))) : undefined;
-  return await startSimulator({ vendor: 'ACME', apiKey: key, reports: givenReports(someReports(count)), faults, port });
+  const faults = broken ? (port === 0 ? onPage(2, errorResponse(403)) : always(errorResponse(403))) : undefined;
+  return await startSimulator({
+    vendor: 'ACME',
+    apiKey: key,
+    reports: inMemoryReports(someReports(count)),
+    faults,
+    port,
+  });
 }
 const local = (out: string, url: string) =>
   run(
@@ -144,7 +150,7 @@ describe('start', () => {
   it('names the exports there are where the name is wrong, and where nothing is says what to do', async () => {
     const { out } = await aCompletedRun();
     const wrong = await on(out, 'start', 'dayly');
-    expect(wrong).toMatchObject({ status: 2, stderr: expect.stringMatching(/no export dayly .*It holds daily/) });
+    expect(wrong).toMatchObject({ status: 2, stderr: expect.stringMatching(/no export dayly .*Its exports: daily/) });
     const nowhere = await on(join(out, 'nowhere'), 'start');
     expect(nowhere).toMatchObject({ status: 2, stderr: expect.stringContaining('npm start -- --out') });
   });
@@ -188,13 +194,14 @@ describe('verify', () => {
     expect((await on(out, 'verify')).status).toBe(0);
     expect(await readdir(folder)).toEqual(before);
 
-    await rm(join(folder, '.facts.sqlite'));
+    await rm(join(folder, '.page-metadata.sqlite'));
     const ended = await on(out, 'verify', '--json');
     expect(ended.status).toBe(1);
     const { findings } = parsed(ended) as { findings: { page: number; message: string }[] };
     expect(findings.map(({ page }) => page).toSorted((a, b) => a - b)).toEqual([1, 2, 3]);
-    for (const { message } of findings) expect(message).toContain(`${join(folder, '.facts.sqlite')}: it is not there`);
-    expect(await readdir(folder)).toEqual(before.filter((name) => name !== '.facts.sqlite'));
+    for (const { message } of findings)
+      expect(message).toContain(`${join(folder, '.page-metadata.sqlite')}: the file does not exist`);
+    expect(await readdir(folder)).toEqual(before.filter((name) => name !== '.page-metadata.sqlite'));
   });
 
   it('takes a pipe or a link in place of a page for a finding, and waits for neither', async () => {

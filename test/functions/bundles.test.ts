@@ -5,9 +5,8 @@ import { isBuiltin } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { someReports, theKey } from '../support/asking-the-simulator.ts';
 import {
   type BundledFunction,
   bundleFunction,
@@ -16,6 +15,7 @@ import {
 } from '../support/bundled-functions.ts';
 import { executionArn } from '../support/function-machine.ts';
 import { startLocalAws } from '../support/local-aws.ts';
+import { simulatorApiKey, someReports } from '../support/simulator-client.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
 let directory: TemporaryDirectory;
@@ -48,10 +48,10 @@ describe('a built function', () => {
     await using aws = await startLocalAws();
     await using service = await startSimulator({
       vendor: 'SERVICE',
-      apiKey: theKey,
-      reports: givenReports(someReports(3)),
+      apiKey: simulatorApiKey,
+      reports: inMemoryReports(someReports(3)),
     });
-    aws.secrets.set('reports/api-key', theKey);
+    aws.secrets.set('reports/api-key', simulatorApiKey);
     const env = {
       ...aws.env,
       AWS_SESSION_TOKEN: 'as Lambda has it',

@@ -7,21 +7,21 @@ import { exportPageHandler } from '../../functions/export-page.ts';
 import { failRunHandler } from '../../functions/fail-run.ts';
 import { finishRunHandler } from '../../functions/finish-run.ts';
 import {
-  combined,
-  dripping,
+  combineFaults,
+  combineScripts,
+  errorResponse,
   type FaultScript,
   onPage,
   onRequest,
-  refusing,
   throttled,
-  together,
+  trickled,
   truncated,
 } from '../../lib/report-service/simulator/faults.ts';
-import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { someReports } from '../support/asking-the-simulator.ts';
 import { execute, executionArn, type Functions } from '../support/function-machine.ts';
 import { type LocalAws, startLocalAws } from '../support/local-aws.ts';
+import { someReports } from '../support/simulator-client.ts';
 
 const theKey = 'the-key-that-nobody-may-read-7f3a';
 
@@ -45,7 +45,7 @@ interface DeploymentOptions {
 async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
   const { reports = 5, faults, settings, serviceSettings, secret = JSON.stringify({ apiKey: theKey }) } = options;
   const aws = await startLocalAws();
-  const source = givenReports(someReports(reports));
+  const source = inMemoryReports(someReports(reports));
   const service = await startSimulator({ vendor: 'SERVICE', apiKey: theKey, reports: source, faults });
   aws.secrets.set('reports/api-key', secret);
   const env = {
@@ -187,7 +187,7 @@ describe('the functions', () => {
   it('get over what passes: each failed attempt is told by name, and no report is lost or doubled', async () => {
     await using deployment = await deploy({
       reports: 5,
-      faults: together(onRequest(1, refusing(503)), onPage(2, truncated(20))),
+      faults: combineScripts(onRequest(1, errorResponse(503)), onPage(2, truncated(20))),
     });
     expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ status: 'succeeded' });
 
@@ -230,7 +230,7 @@ describe('the functions', () => {
   });
 
   it('leave a run to the execution that is at work on it, and take it over once that one is dead', async () => {
-    await using deployment = await deploy({ reports: 3, faults: onPage(2, refusing(403)) });
+    await using deployment = await deploy({ reports: 3, faults: onPage(2, errorResponse(403)) });
     const { functions, aws } = deployment;
     expect(await execute(functions, { name: 'first' })).toMatchObject({ status: 'failed' });
 
@@ -293,7 +293,7 @@ describe('a function that cannot do its work', () => {
 
   it.each([
     ['without an answer', { delayMs: 60_000 }],
-    ['that drips in', dripping(1, 50)],
+    ['that drips in', trickled(1, 50)],
   ])('gives up a fetch %s in time to say so, by a name that is tried again, and stores nothing', async (_, fault) => {
     await using deployment = await deploy({ faults: onRequest(1, fault) });
     const { functions, aws } = deployment;
@@ -331,7 +331,9 @@ describe('a function that cannot do its work', () => {
 
 describe('the API key', () => {
   const echo = (status: number) =>
-    combined(refusing(status, `You sent ${theKey}`), { headers: { 'x-request-id': theKey, 'x-echo': theKey } });
+    combineFaults(errorResponse(status, `You sent ${theKey}`), {
+      headers: { 'x-request-id': theKey, 'x-echo': theKey },
+    });
 
   it.each([
     [

@@ -10,13 +10,13 @@ import { createS3Client } from '../../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { ExportPageOutcome } from '../../lib/core/steps/export-page.ts';
-import { type FaultScript, onRequest, refusing } from '../../lib/report-service/simulator/faults.ts';
-import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import { errorResponse, type FaultScript, onRequest } from '../../lib/report-service/simulator/faults.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { someReports, theKey } from '../support/asking-the-simulator.ts';
 import { type CountedConnections, countedConnections } from '../support/counted-connections.ts';
 import { executionArn } from '../support/function-machine.ts';
 import { startLocalAws } from '../support/local-aws.ts';
+import { simulatorApiKey, someReports } from '../support/simulator-client.ts';
 
 beforeEach(() => {
   for (const stream of [process.stdout, process.stderr]) vi.spyOn(stream, 'write').mockReturnValue(true);
@@ -41,12 +41,12 @@ async function warm(options: { settings?: object; faults?: FaultScript; host?: s
   const simulator = stack.use(
     await startSimulator({
       vendor: 'SERVICE',
-      apiKey: theKey,
-      reports: givenReports(someReports(100)),
+      apiKey: simulatorApiKey,
+      reports: inMemoryReports(someReports(100)),
       faults: options.faults,
     }),
   );
-  aws.secrets.set('reports/api-key', theKey);
+  aws.secrets.set('reports/api-key', simulatorApiKey);
   const service = stack.use(await countedConnections(simulator.baseUrl, options.host));
   const dynamoDb = stack.use(await countedConnections(aws.env.AWS_ENDPOINT_URL_DYNAMODB ?? ''));
   const s3 = stack.use(await countedConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
@@ -134,7 +134,7 @@ describe('a warm export-page', () => {
   });
 
   it('keeps the connection where the service refuses for a while', async () => {
-    await using function_ = await warm({ faults: onRequest(2, refusing(503)) });
+    await using function_ = await warm({ faults: onRequest(2, errorResponse(503)) });
     await function_.invoke();
     await expect(function_.invoke()).rejects.toThrow('503');
     await invocations(3, function_);

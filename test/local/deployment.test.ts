@@ -1,71 +1,69 @@
-/** What a directory remembers for an operator: how exports were started, and what held their runs up. */
+/** What operators' commands read from a directory: the settings of the last start, incidents, and whether an export runs. */
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Incident, StartOptions } from '../../lib/core/operations/deployment.ts';
-import { directoryExport, openDirectory } from '../../lib/local/deployment.ts';
+import { openLocalDeployment, startLocalExport } from '../../lib/local/deployment.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
-import { onPage, refusing, throttled, together } from '../../lib/report-service/simulator/faults.ts';
-import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import { combineScripts, errorResponse, onPage, throttled } from '../../lib/report-service/simulator/faults.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { someReports } from '../support/asking-the-simulator.ts';
 import { collect } from '../support/builders.ts';
+import { someReports } from '../support/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-const watching: StartOptions = {
+const startOptions: StartOptions = {
   follow: true,
   emit: () => {},
   onRetry: () => {},
   say: () => {},
   signal: new AbortController().signal,
 };
+const simulated = (name: string) => ({ service: {}, export: { name }, apiKeyEnv: 'KEY' });
 const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, runtime: systemRuntime });
 
-describe('a directory', () => {
-  it('remembers how an export was started, and what held its runs up', async () => {
+describe('a local deployment', () => {
+  it('remembers the settings of the last start, and the incidents of each run', async () => {
     await using directory = await temporaryDirectory();
-    const faults = together(onPage(2, throttled('1')), onPage(3, refusing(503)));
-    const reports = givenReports(someReports(5));
+    const faults = combineScripts(onPage(2, throttled('1')), onPage(3, errorResponse(503)));
+    const reports = inMemoryReports(someReports(5));
     await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
     const settings = {
       service: { baseUrl: service.baseUrl, vendor: 'ACME' },
       export: { name: 'daily', size: 2, since: { overlap: 'PT15M' } },
       apiKeyEnv: 'KEY',
     };
-    const end = await directoryExport(optionsFor(directory.path), settings).start({}, watching);
+    const end = await startLocalExport(optionsFor(directory.path), settings, {}, startOptions);
     if (end.status !== 'completed') throw new Error(`it ended as ${end.status}`);
 
-    await using installation = openDirectory(optionsFor(directory.path));
-    expect(await installation.exportNames()).toEqual(['daily']);
-    const installed = await installation.open('daily');
-    expect(installed.definition).toMatchObject({
+    await using deployment = openLocalDeployment(optionsFor(directory.path));
+    expect(await deployment.exportNames()).toEqual(['daily']);
+    const daily = await deployment.open('daily');
+    expect(daily.definition).toMatchObject({
       name: 'daily',
       request: { source: service.baseUrl, size: 2 },
       since: { from: 'watermark', overlapMs: 900_000 },
     });
     const { run, export: name } = end.result;
     const span = { export: name, run, startedAt: end.result.since };
-    const incidents = await collect(installed.incidents(span));
+    const incidents = await collect(daily.incidents(span));
     expect(incidents).toMatchObject([
       { kind: 'wait', page: 2, seconds: 1 },
       { kind: 'failed-attempt', page: 3, error: 'ServiceUnavailableError' },
     ] satisfies Partial<Incident>[]);
-    expect(await installed.lastIncident(span)).toEqual(incidents.at(-1));
-    const timings = (await collect(installed.log.entries(span))).map(({ timing }) => timing);
+    expect(await daily.lastIncident(span)).toEqual(incidents.at(-1));
+    const timings = (await collect(daily.log.entries(span))).map(({ timing }) => timing);
     for (const timing of timings)
       expect(timing).toEqual({ requestedAt: expect.any(String), latencyMs: expect.any(Number) });
   });
 
-  it('knows whether a process is at work on an export', async () => {
+  it('knows whether a process is running an export', async () => {
     await using directory = await temporaryDirectory();
-    await directoryExport(optionsFor(directory.path), { service: {}, export: { name: 'a' }, apiKeyEnv: 'KEY' }).start(
-      {},
-      watching,
-    );
-    await using installation = openDirectory(optionsFor(directory.path));
-    const { executions } = await installation.open('a');
+    await startLocalExport(optionsFor(directory.path), simulated('a'), {}, startOptions);
+    await using deployment = openLocalDeployment(optionsFor(directory.path));
+    const { executions } = await deployment.open('a');
     expect(await executions.isRunning('local:x')).toBe(false);
     const lock = acquireExportLock(directory.path, 'a');
     expect(await executions.isRunning('local:x')).toBe(true);
@@ -73,26 +71,26 @@ describe('a directory', () => {
     expect(await executions.isRunning('local:x')).toBe(false);
   });
 
-  it('has its state open once, however often an export is looked at', async () => {
+  it('opens its state file once, however often an export is opened', async () => {
     await using directory = await temporaryDirectory();
-    const settings = { service: {}, export: { name: 'a' }, apiKeyEnv: 'KEY' };
-    await directoryExport(optionsFor(directory.path), settings).start({}, watching);
-    await using installation = openDirectory(optionsFor(directory.path));
-    await (await installation.open('a')).log.exportState('a');
-    const openFiles = async () => (await readdir('/proc/self/fd')).length;
-    const before = await openFiles();
-    for (let look = 0; look < 20; look += 1) await (await installation.open('a')).log.exportState('a');
-    expect(await openFiles()).toBeLessThan(before + 10);
+    await startLocalExport(optionsFor(directory.path), simulated('a'), {}, startOptions);
+    await using deployment = openLocalDeployment(optionsFor(directory.path));
+    await (await deployment.open('a')).log.exportState('a');
+    const countOpenFiles = async () => (await readdir('/proc/self/fd')).length;
+    const before = await countOpenFiles();
+    for (let opens = 0; opens < 20; opens += 1) await (await deployment.open('a')).log.exportState('a');
+    expect(await countOpenFiles()).toBeLessThan(before + 10);
   });
 
-  it('says what to do where no export has run in it, or none of that name', async () => {
+  it('says what to do if no export has run in the directory, or none with that name', async () => {
     await using directory = await temporaryDirectory();
-    expect(() => openDirectory(optionsFor(join(directory.path, 'a b')))).toThrow(/Make a first run with npm start/);
-    const settings = { service: {}, export: { name: 'a' }, apiKeyEnv: 'KEY' };
+    expect(() => openLocalDeployment(optionsFor(join(directory.path, 'a b')))).toThrow(
+      /Start a first run with npm start/,
+    );
     const out = join(directory.path, "it's here");
-    await directoryExport(optionsFor(out), settings).start({}, watching);
-    await using installation = openDirectory(optionsFor(out));
-    await expect(installation.open('b')).rejects.toThrow(/no export b in directory .* It holds a$/);
-    expect(installation.option).toBe(`--out '${out.replace("'", "'\\''")}'`);
+    await startLocalExport(optionsFor(out), simulated('a'), {}, startOptions);
+    await using deployment = openLocalDeployment(optionsFor(out));
+    await expect(deployment.open('b')).rejects.toThrow(/no export b in directory .* Its exports: a$/);
+    expect(deployment.option).toBe(`--out '${out.replace("'", "'\\''")}'`);
   });
 });

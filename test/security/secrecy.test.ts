@@ -30,21 +30,21 @@ import type { LocalOptions } from '../../lib/operator/run-options.ts';
 import { reportOf, seenNothing, summaryOf } from '../../lib/operator/run-summary.ts';
 import { fixedApiKey } from '../../lib/report-service/client/api-key.ts';
 import {
-  combined,
+  combineFaults,
+  connectionReset,
+  errorResponse,
   type Fault,
-  refusing,
-  reset,
   throttled,
   truncated,
 } from '../../lib/report-service/simulator/faults.ts';
-import { givenReports } from '../../lib/report-service/simulator/report-source.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { someReports } from '../support/asking-the-simulator.ts';
 import { anExportDefinition, anExportRequest } from '../support/builders.ts';
 import { type ExecutionTold, execute, type Functions } from '../support/function-machine.ts';
 import { type LocalAws, startLocalAws } from '../support/local-aws.ts';
 import { searchForSecrets } from '../support/secret-search.ts';
 import { clientFor } from '../support/service-client.ts';
+import { someReports } from '../support/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 /** Each character of them is written differently somewhere. */
@@ -85,16 +85,16 @@ function echoes(text: string): Readonly<Record<string, Fault>> {
     date: text,
     'retry-after': text,
   };
-  const refusal = (status: number) => combined(refusing(status, `You sent ${text}`), { headers });
+  const refusal = (status: number) => combineFaults(errorResponse(status, `You sent ${text}`), { headers });
   return {
     'a body of 400': refusal(400),
     'a body of 401': refusal(401),
-    'a body of 403 that breaks off': combined(refusal(403), { cut: { at: 40, by: 'end' } }),
+    'a body of 403 that breaks off': combineFaults(refusal(403), { disconnect: { at: 40, by: 'close' } }),
     'a body of 410': refusal(410),
-    'a body of 429': combined(refusal(429), { headers: { 'retry-after': '1' } }),
+    'a body of 429': combineFaults(refusal(429), { headers: { 'retry-after': '1' } }),
     'a body of 500': refusal(500),
-    'a page that breaks off': combined({ headers }, truncated(20)),
-    'the place it points to': combined(refusing(302), {
+    'a page that breaks off': combineFaults({ headers }, truncated(20)),
+    'the place it points to': combineFaults(errorResponse(302), {
       headers: { location: `https://${text.replaceAll(/[^\w.~-]/g, '')}.example/${text}?k=${text}` },
     }),
     'a content type': { headers: { ...headers, 'content-type': `text/${text}` } },
@@ -261,7 +261,14 @@ describe('a run on AWS', () => {
 
     aws.secrets.set('reports/api-key', secretWith(keys.current));
     const echo = echoes(keys.former);
-    faults.push(undefined, echo['a body of 500'], reset('start'), reset(10), echo['a body of 429'], throttled('3600'));
+    faults.push(
+      undefined,
+      echo['a body of 500'],
+      connectionReset('start'),
+      connectionReset(10),
+      echo['a body of 429'],
+      throttled('3600'),
+    );
     faults.push(undefined, echo['a page that breaks off'], echo['broken XML'], echo['a content type'], undefined);
     faults.push(echo['a cursor']);
     const second = await execute(functions, { name: 'second' });
@@ -315,7 +322,7 @@ describe('a run on this machine', () => {
         out: out.path,
         startInput: { restart: true },
         runtime: { ...systemRuntime, sleep: async () => {} },
-        watching: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, close() {} }),
+        openObserver: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, close() {} }),
         pauseSeconds: 0,
       });
       const report = reportOf(outcome, seenNothing('reports'), { help: 'help', watch: 'status' });
@@ -414,7 +421,7 @@ async function startEchoingService(): Promise<EchoingService> {
   const simulator = await startSimulator({
     vendor: 'SERVICE',
     apiKey: keys.current,
-    reports: givenReports(someReports(9)),
+    reports: inMemoryReports(someReports(9)),
     faults: () => faults.shift(),
   });
   return { baseUrl: simulator.baseUrl, faults, [Symbol.asyncDispose]: () => simulator.close() };

@@ -1,6 +1,6 @@
 /**
- * Puts an answer on the wire, as a fault wants it. node:http writes header lines in the order and case it is given, once
- * it is given them as one flat list; the connection itself is ended here where a fault says so.
+ * Sends a prepared response, with the faults that concern the connection. node:http sends header lines in the given order
+ * and case only if it receives them as one flat list.
  */
 
 import { createHash } from 'node:crypto';
@@ -8,89 +8,99 @@ import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault } from './faults.ts';
-import type { Exchange } from './handler.ts';
-import type { Answer, Headers } from './response.ts';
+import type { Chunks, PreparedResponse } from './response.ts';
 
-interface Delivered {
-  readonly facts: Pick<Exchange, 'bytes' | 'sha256' | 'whole' | 'problem'>;
-  /** Sends the last piece and ends the response, or breaks it off. */
+/** What was sent of a response body. */
+export interface Delivery {
+  /** Bytes written to the connection, and their SHA-256 in lower-case hexadecimal. */
+  readonly bytes: number;
+  readonly sha256: string;
+  /** False if a fault, the client or an unreadable report ended the response early. */
+  readonly isComplete: boolean;
+  /** Why the response is incomplete without a scripted fault, or the cause of a 500. */
+  readonly error?: unknown;
+}
+
+interface PendingDelivery {
+  readonly delivery: Delivery;
+  /** Sends the last chunk and ends the response, or closes the connection early. */
   finish(): void | Promise<void>;
 }
-type Chunks = Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
 /**
- * Writes the answer but for its last piece, and never throws. Sending that is left to `finish`, so that the exchange can
- * be noted before the client can know that it is over.
+ * Sends everything except the last chunk, and never throws. `finish` sends the rest, so that the caller can record the
+ * exchange before the client can see the end of the response.
  */
 export async function deliver(
   response: ServerResponse,
-  answer: Answer,
-  { cut, drip, framing }: Pick<Fault, 'framing' | 'drip' | 'cut'>,
+  prepared: PreparedResponse,
+  { disconnect, trickle, framing }: Pick<Fault, 'framing' | 'trickle' | 'disconnect'>,
   signal: AbortSignal,
-): Promise<Delivered> {
+): Promise<PendingDelivery> {
   const hash = createHash('sha256');
   let bytes = 0;
-  let last: Uint8Array | undefined;
-  async function* allButTheLast(chunks: Chunks) {
+  let lastChunk: Uint8Array | undefined;
+  async function* allButLast(chunks: Chunks) {
     for await (const chunk of chunks) {
       bytes += chunk.length;
       hash.update(chunk);
-      if (last !== undefined) yield last;
-      last = chunk;
+      if (lastChunk !== undefined) yield lastChunk;
+      lastChunk = chunk;
     }
   }
-  const facts = (whole: boolean) => ({ bytes, sha256: hash.digest('hex'), whole });
-  const breakOff = () => void (cut?.by === 'reset' ? response.socket?.resetAndDestroy() : response.socket?.destroy());
-  if (cut?.at === 'start') return { facts: facts(false), finish: breakOff };
+  const deliveryOf = (isComplete: boolean) => ({ bytes, sha256: hash.digest('hex'), isComplete });
+  const closeConnection = () =>
+    void (disconnect?.by === 'reset' ? response.socket?.resetAndDestroy() : response.socket?.destroy());
+  if (disconnect?.at === 'start') return { delivery: deliveryOf(false), finish: closeConnection };
 
   try {
-    writeHead(response, answer, framing);
-    let chunks: Chunks = answer.body();
-    if (cut !== undefined) chunks = upTo(cut.at, chunks);
-    if (drip !== undefined) {
+    writeHead(response, prepared, framing);
+    let chunks: Chunks = prepared.body();
+    if (disconnect !== undefined) chunks = limited(chunks, disconnect.at);
+    if (trickle !== undefined) {
       response.flushHeaders();
-      chunks = inPieces(chunks, drip, signal);
+      chunks = trickled(chunks, trickle, signal);
     }
-    await pipeline(allButTheLast(chunks), response, { end: false });
-  } catch (problem) {
-    return { facts: { ...facts(false), problem }, finish: () => void response.destroy() };
+    await pipeline(allButLast(chunks), response, { end: false });
+  } catch (error) {
+    return { delivery: { ...deliveryOf(false), error }, finish: () => void response.destroy() };
   }
-  if (cut === undefined) return { facts: facts(true), finish: () => void response.end(last) };
-  return { facts: facts(false), finish: () => flushed(response, last).then(breakOff) };
+  if (disconnect === undefined) return { delivery: deliveryOf(true), finish: () => void response.end(lastChunk) };
+  return { delivery: deliveryOf(false), finish: () => flush(response, lastChunk).then(closeConnection) };
 }
 
-function writeHead(response: ServerResponse, answer: Answer, framing: Fault['framing']): void {
+function writeHead(response: ServerResponse, { status, headers }: PreparedResponse, framing: Fault['framing']): void {
   response.sendDate = false;
-  const headers: Headers = framing === 'close' ? [...answer.headers, ['connection', 'close']] : answer.headers;
   if (framing === 'close') response.useChunkedEncodingByDefault = false;
-  // Header values go out as Latin-1, one byte a character: this makes them UTF-8 on the wire.
-  const flat = headers.flatMap(([name, value]) => [name, Buffer.from(value).toString('latin1')]);
-  response.writeHead(answer.status, flat);
+  const lines = framing === 'close' ? [...headers, ['connection', 'close'] as const] : headers;
+  // Node sends header values as Latin-1, one byte per character. This sends UTF-8 instead.
+  const flat = lines.flatMap(([name, value]) => [name, Buffer.from(value).toString('latin1')]);
+  response.writeHead(status, flat);
 }
 
-/** Resolves once the headers, everything written so far and `last` have left this process, or never can. */
-function flushed(response: ServerResponse, last: Uint8Array = Buffer.of()): Promise<void> {
-  return new Promise((resolve) => {
-    response.once('close', resolve);
-    response.write(last, () => resolve());
-  });
-}
-
-async function* upTo(limit: number, chunks: Chunks): AsyncGenerator<Uint8Array> {
-  let left = limit;
-  if (left === 0) return;
+async function* limited(chunks: Chunks, maxBytes: number): AsyncGenerator<Uint8Array> {
+  let remaining = maxBytes;
+  if (remaining === 0) return;
   for await (const chunk of chunks) {
-    yield chunk.subarray(0, left);
-    left -= Math.min(left, chunk.length);
-    if (left === 0) return;
+    yield chunk.subarray(0, remaining);
+    remaining -= Math.min(remaining, chunk.length);
+    if (remaining === 0) return;
   }
 }
 
-async function* inPieces(chunks: Chunks, { bytes, everyMs }: NonNullable<Fault['drip']>, signal: AbortSignal) {
+async function* trickled(chunks: Chunks, { bytes, everyMs }: NonNullable<Fault['trickle']>, signal: AbortSignal) {
   for await (const chunk of chunks) {
     for (let start = 0; start < chunk.length; start += bytes) {
       yield chunk.subarray(start, start + bytes);
       await sleep(everyMs, undefined, { signal });
     }
   }
+}
+
+/** Resolves once headers, body and `lastChunk` have left this process, or the connection is closed. */
+function flush(response: ServerResponse, lastChunk: Uint8Array = Buffer.of()): Promise<void> {
+  return new Promise((resolve) => {
+    response.once('close', resolve);
+    response.write(lastChunk, () => resolve());
+  });
 }

@@ -1,122 +1,60 @@
 /**
- * What can be made to go wrong, for tests. A fault changes one answer; each field changes exactly what it says and
- * nothing else, and fields combine. `faults.ts` has the usual ones by name, and says when they strike.
+ * Faults that tests inject into responses. A fault changes one response; each of its fields changes exactly one aspect,
+ * and fields combine. A script decides which requests get a fault, and is called once per request, in order of arrival:
+ *
+ *     startSimulator({ …, faults: combineScripts(
+ *       onRequest(1, errorResponse(503)),           // the first request of all
+ *       onPage(3, truncated(200), { times: 2 }),    // the first two attempts at page 3
+ *       onPage(5, combineFaults(throttled('2'), delayed(50))),
+ *     ) })
  */
 
 import { gzipSync } from 'node:zlib';
-import type { Answer, Headers } from './response.ts';
 
 export interface Fault {
-  /** Milliseconds between choosing the page and the first byte of the answer; its date header is of the later moment. */
+  /** Milliseconds between selecting the page and the first byte. The `date` header shows the later time. */
   readonly delayMs?: number;
-  /** The page holds no reports; its cursor, if any report remains, is a new one and loses none of them. */
+  /** The page contains no reports. It has a new cursor if reports remain, so none is lost. */
   readonly emptyPage?: boolean;
   readonly status?: number;
-  /** Replaces the body, which is held whole in memory for it; content-length is that of the result. */
+  /** Replaces the body, which is held in memory as a whole. The content-length is that of the result. */
   readonly body?: (original: Buffer) => string | Uint8Array;
-  /** Headers to put in place of those of the same name (in any case), written as they are here; null leaves them out. */
+  /** Replaces headers of the same name (in any case), sent exactly as written here. null removes the header. */
   readonly headers?: Readonly<Record<string, string | readonly string[] | null>>;
-  /** The values of the cursor header, one header line for each, in UTF-8. The genuine one is undefined on the last page. */
-  readonly cursor?: (genuine: string | undefined) => readonly string[];
-  /** The name of the cursor header, as it goes on the wire. */
+  /** The values of the cursor header, one header line each, in UTF-8. `regular` is undefined on the last page. */
+  readonly cursor?: (regular: string | undefined) => readonly string[];
+  /** The name of the cursor header, exactly as sent. */
   readonly cursorHeader?: string;
-  /** Sends no content-length: the body's end is marked by an empty chunk, or by the end of the connection alone. */
+  /** Sends no content-length. The body ends with an empty chunk (`chunked`) or with the connection (`close`). */
   readonly framing?: 'chunked' | 'close';
-  /** Sends the body in pieces of so many bytes, with a pause after each. */
-  readonly drip?: { readonly bytes: number; readonly everyMs: number };
+  /** Sends the body in pieces of `bytes` bytes, with a pause after each. */
+  readonly trickle?: { readonly bytes: number; readonly everyMs: number };
   /**
-   * Ends the connection: `start` before anything is sent, a number after so many bytes of the body (0: after the headers).
-   * `end` closes it in good order (FIN), `reset` breaks it (RST). What was promised stays promised.
+   * Closes the connection early: at `start` before anything is sent, at a number after so many bytes of the body
+   * (0: after the headers). `close` sends a FIN, `reset` an RST. The headers, content-length included, stay unchanged.
    */
-  readonly cut?: { readonly at: 'start' | number; readonly by: 'end' | 'reset' };
+  readonly disconnect?: { readonly at: 'start' | number; readonly by: 'close' | 'reset' };
 }
 
-/** Makes one fault of several; where two set the same field, the later one does, but `headers` add up. */
-export function combined(...faults: readonly Fault[]): Fault {
+/** Merges several faults into one. A later fault overrides the fields of an earlier one; `headers` are merged. */
+export function combineFaults(...faults: readonly Fault[]): Fault {
   return Object.assign({}, ...faults, { headers: Object.assign({}, ...faults.map((fault) => fault.headers)) });
 }
 
-/** The answer as `fault` leaves it; `cursorHeader` is the genuine header's name. What concerns the wire is left to delivery. */
-export async function withFault(answer: Answer, fault: Fault, cursorHeader: string): Promise<Answer> {
-  const { body } = fault;
-  const edited = body && Buffer.from(body(await wholeBody(answer)));
-  const genuine = answer.headers.find(([name]) => name === cursorHeader)?.[1];
-  const cursors = fault.cursor?.(genuine) ?? (genuine === undefined ? [] : [genuine]);
-  const headers = replaced(answer.headers, {
-    [cursorHeader]: null,
-    ...(cursors.length > 0 && { [fault.cursorHeader ?? cursorHeader]: cursors }),
-    ...(edited && { 'content-length': String(edited.length) }),
-    ...(fault.framing && { 'content-length': null }),
-  });
-  return {
-    ...answer,
-    status: fault.status ?? answer.status,
-    // The fault's own headers have the last word.
-    headers: replaced(headers, fault.headers ?? {}),
-    ...(edited && { body: () => [edited] }),
-  };
-}
+// Scripts
 
-function replaced(headers: Headers, changes: NonNullable<Fault['headers']>): Headers {
-  const changed = new Set(Object.keys(changes).map((name) => name.toLowerCase()));
-  const added = Object.entries(changes).flatMap(([name, values]) =>
-    [values ?? []].flat().map((value) => [name, value] as const),
-  );
-  return [...headers.filter(([name]) => !changed.has(name.toLowerCase())), ...added];
-}
-
-async function wholeBody(answer: Answer): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of answer.body()) chunks.push(chunk);
-  return Buffer.concat(chunks);
-}
-
-// MERGED fault-desk.ts: Asks the fault script about each request, and remembers for it what a script goes by: which page of the walk a cursor leads to, and how often it was asked for. Without a script nothing is remembered, however long the service runs.
-
-export interface FaultDesk {
-  /** The fault for this request; `asked` is undefined where the request is refused anyway. */
-  faultFor(request: number, asked: { readonly cursor?: string | undefined } | undefined): Fault | undefined;
-  /** Remembers that the page asked for with `cursor` was answered with these cursors. */
-  noteCursors(cursor: string | undefined, sent: readonly string[]): void;
-}
-
-export function faultDesk(script: FaultScript | undefined): FaultDesk {
-  if (script === undefined) return { faultFor: () => undefined, noteCursors: () => {} };
-  const pages = new Map<string, number>();
-  const attempts = new Map<string | undefined, number>();
-  const pageOf = (cursor: string | undefined) => (cursor === undefined ? 1 : pages.get(cursor));
-
-  return {
-    faultFor(request, asked) {
-      if (asked === undefined) return script({ request, page: undefined, attempt: 1, cursor: undefined });
-      const { cursor } = asked;
-      const attempt = (attempts.get(cursor) ?? 0) + 1;
-      attempts.set(cursor, attempt);
-      return script({ request, page: pageOf(cursor), attempt, cursor });
-    },
-    noteCursors(cursor, sent) {
-      const page = pageOf(cursor);
-      if (page === undefined) return;
-      // The first page that names a cursor says which page it leads to; in a cycle later ones would say otherwise.
-      for (const next of sent) if (!pages.has(next)) pages.set(next, page + 1);
-    },
-  };
-}
-
-// MERGED fault-scripts.ts: When faults strike, and the usual faults by name. A script is asked once for each request, in the order they arrive: startSimulator({ …, faults: together( onRequest(1, refusing(503)), // the very first request onPage(3, truncated(200), { times: 2 }), // the first two attempts at page 3 onPage(5, combined(throttled('2'), delayed(50))), ) })
-
-/** What is asked, as a script sees it. */
-interface Asked {
-  /** Counts the requests to this simulator from 1. */
+/** A request as a script sees it. */
+interface ScriptInput {
+  /** Counts the requests to this simulator, from 1. */
   readonly request: number;
-  /** Counts the pages of the walk from 1; undefined for a cursor that another instance gave out, and for a refused request. */
+  /** The page number, from 1. undefined for rejected requests and for cursors that another instance issued. */
   readonly page: number | undefined;
-  /** How often this page was asked for with this cursor, this time included. */
+  /** How often this page was requested with this cursor, including this request. */
   readonly attempt: number;
   readonly cursor: string | undefined;
 }
 
-export type FaultScript = (asked: Asked) => Fault | undefined;
+export type FaultScript = (input: ScriptInput) => Fault | undefined;
 
 export const always =
   (fault: Fault): FaultScript =>
@@ -125,48 +63,48 @@ export const always =
 
 export const onRequest =
   (request: number, fault: Fault): FaultScript =>
-  (asked) =>
-    asked.request === request ? fault : undefined;
+  (input) =>
+    input.request === request ? fault : undefined;
 
-/** Strikes the first `times` attempts at the page (1 by default; Infinity for each). */
+/** Affects the first `times` attempts at the page. Default 1; Infinity affects all of them. */
 export const onPage =
   (page: number, fault: Fault, { times = 1 } = {}): FaultScript =>
-  (asked) =>
-    asked.page === page && asked.attempt <= times ? fault : undefined;
+  (input) =>
+    input.page === page && input.attempt <= times ? fault : undefined;
 
-/** Asks every script; the faults that strike at once are combined. */
-export const together =
+/** Calls every script and combines the faults they return. */
+export const combineScripts =
   (...scripts: readonly FaultScript[]): FaultScript =>
-  (asked) => {
-    const faults = scripts.map((script) => script(asked)).filter((fault) => fault !== undefined);
-    return faults.length > 0 ? combined(...faults) : undefined;
+  (input) => {
+    const faults = scripts.map((script) => script(input)).filter((fault) => fault !== undefined);
+    return faults.length > 0 ? combineFaults(...faults) : undefined;
   };
 
 /**
- * The walk goes round: after `leadIn` cursors that are as they should be come `length` that are then repeated for ever.
- * With `length: 1`, page `leadIn + 2` names the very cursor it was asked with. The walk must have more than
- * `leadIn + length` pages; on a shorter one nothing strikes.
+ * Makes pagination loop: after `leadIn` regular cursors, the next `length` cursors repeat forever. With `length: 1`, page
+ * `leadIn + 2` returns the cursor it was requested with. The result must have more than `leadIn + length` pages; otherwise
+ * the script has no effect.
  */
-export function cyclingCursor({
+export function cursorCycle({
   leadIn = 0,
   length,
 }: {
   readonly leadIn?: number;
   readonly length: number;
 }): FaultScript {
-  let first: string | undefined;
-  const remember = (genuine: string | undefined) => {
-    first = genuine;
-    return listOf(genuine);
+  let firstOfCycle: string | undefined;
+  const remember = (regular: string | undefined) => {
+    firstOfCycle = regular;
+    return toArray(regular);
   };
   return ({ page }) => {
     if (page === leadIn + 1) return { cursor: remember };
-    if (page === leadIn + length + 1) return { cursor: () => listOf(first) };
+    if (page === leadIn + length + 1) return { cursor: () => toArray(firstOfCycle) };
     return undefined;
   };
 }
 
-/** Refuses every cursor that is older than `lifetimeMs`, or not of this instance, with 410. */
+/** Rejects with 410 every cursor that is older than `lifetimeMs` or that another instance issued. */
 export function expiringCursors({
   lifetimeMs,
   now = Date.now,
@@ -174,56 +112,64 @@ export function expiringCursors({
   lifetimeMs: number;
   now?: () => number;
 }): FaultScript {
-  const issued = new Map<string, number>();
-  const note = (genuine: string | undefined) => {
-    if (genuine !== undefined && !issued.has(genuine)) issued.set(genuine, now());
-    return listOf(genuine);
+  const issuedAt = new Map<string, number>();
+  const recordIssue = (regular: string | undefined) => {
+    if (regular !== undefined && !issuedAt.has(regular)) issuedAt.set(regular, now());
+    return toArray(regular);
   };
   return ({ cursor }) => {
-    const age = cursor === undefined ? 0 : now() - (issued.get(cursor) ?? Number.NEGATIVE_INFINITY);
-    return age > lifetimeMs ? refusing(410) : { cursor: note };
+    const age = cursor === undefined ? 0 : now() - (issuedAt.get(cursor) ?? Number.NEGATIVE_INFINITY);
+    return age > lifetimeMs ? errorResponse(410) : { cursor: recordIssue };
   };
 }
 
+// Faults: error responses
+
 /** An error status with a small JSON body and no cursor. */
-export const refusing = (status: number, message = 'This answer is scripted'): Fault => ({
+export const errorResponse = (status: number, message = 'This response is a scripted fault'): Fault => ({
   status,
   body: () => JSON.stringify({ error: 'scripted', message }),
   headers: { 'content-type': 'application/json', 'content-disposition': null },
   cursor: () => [],
 });
 
-/** Retry-After goes out as it is given: seconds (`'2'`), or a Date as an HTTP-date. */
+/** A string is sent as it is (`'2'`: seconds), a Date as an HTTP date. */
 export const throttled = (retryAfter: string | Date, status = 429): Fault =>
-  combined(refusing(status), {
+  combineFaults(errorResponse(status), {
     headers: { 'retry-after': typeof retryAfter === 'string' ? retryAfter : retryAfter.toUTCString() },
   });
 
-export const redirecting = (location: string, status = 302): Fault =>
-  combined(refusing(status), { headers: { location } });
+export const redirect = (location: string, status = 302): Fault =>
+  combineFaults(errorResponse(status), { headers: { location } });
+
+// Faults: slow or interrupted responses
 
 export const delayed = (delayMs: number): Fault => ({ delayMs });
-export const dripping = (bytes: number, everyMs: number): Fault => ({ drip: { bytes, everyMs } });
+export const trickled = (bytes: number, everyMs: number): Fault => ({ trickle: { bytes, everyMs } });
 
-/** Breaks off after so many bytes of the body, whatever the framing has promised. */
+/** Closes the connection after `at` bytes of the body, regardless of the framing. */
 export const truncated = (at: number, framing?: Fault['framing']): Fault => ({
-  cut: { at, by: 'end' },
+  disconnect: { at, by: 'close' },
   ...(framing && { framing }),
 });
-export const reset = (at: 'start' | number): Fault => ({ cut: { at, by: 'reset' } });
+export const connectionReset = (at: 'start' | number): Fault => ({ disconnect: { at, by: 'reset' } });
+
+// Faults: wrong bodies and headers
 
 export const withBody = (body: string | Uint8Array): Fault => ({ body: () => body });
-/** The page whole and of the promised length, but its root element is closed by another name. */
-export const malformed: Fault = { body: (page) => page.toString().replace(/<\/reports>$/, '</report>') };
+/** The complete page with a correct content-length, but the end tag of its root element has another name. */
+export const malformedXml: Fault = { body: (page) => page.toString().replace(/<\/reports>$/, '</report>') };
 export const gzipped: Fault = { body: (page) => gzipSync(page), headers: { 'content-encoding': 'gzip' } };
-export const typed = (contentType: string): Fault => ({ headers: { 'content-type': contentType } });
+export const withContentType = (contentType: string): Fault => ({ headers: { 'content-type': contentType } });
 export const withoutDate: Fault = { headers: { date: null } };
-
 export const emptyPage: Fault = { emptyPage: true };
-export const cursorHeaderNamed = (cursorHeader: string): Fault => ({ cursorHeader });
-/** These values instead of the genuine cursor: `cursors('')` is an empty header, `cursors('é')` is not ASCII. */
-export const cursors = (...values: readonly string[]): Fault => ({ cursor: () => values });
-/** The genuine cursor on two header lines. */
-export const cursorTwice: Fault = { cursor: (genuine) => [...listOf(genuine), ...listOf(genuine)] };
 
-const listOf = (value: string | undefined): readonly string[] => (value === undefined ? [] : [value]);
+// Faults: wrong cursors
+
+export const withCursorHeader = (cursorHeader: string): Fault => ({ cursorHeader });
+/** Replaces the regular cursor: `withCursors('')` sends an empty header, `withCursors()` none. */
+export const withCursors = (...values: readonly string[]): Fault => ({ cursor: () => values });
+/** The regular cursor on two header lines. */
+export const repeatedCursor: Fault = { cursor: (regular) => [...toArray(regular), ...toArray(regular)] };
+
+const toArray = (value: string | undefined): readonly string[] => (value === undefined ? [] : [value]);

@@ -2,9 +2,13 @@
 
 import { inject } from 'vitest';
 import type { FaultScript } from '../../../lib/report-service/simulator/faults.ts';
-import { givenReports, type Report, type ReportSource } from '../../../lib/report-service/simulator/report-source.ts';
+import {
+  inMemoryReports,
+  type Report,
+  type ReportSource,
+} from '../../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../../lib/report-service/simulator/simulator.ts';
-import { aReport, someReports } from '../../support/asking-the-simulator.ts';
+import { aReport, someReports } from '../../support/simulator-client.ts';
 import { theKey, vendor } from './deployment.ts';
 
 interface ServiceOptions {
@@ -25,7 +29,7 @@ interface Service extends Simulator {
 /** Holds the reports r1, r2, … up to `count`. To be closed before the next one is opened. */
 export async function openService(count: number, options: ServiceOptions = {}): Promise<Service> {
   const { faults, holdBack, apiKey = theKey } = options;
-  const given = givenReports(someReports(count));
+  const given = inMemoryReports(someReports(count));
   const { reports, pendingBackoff, release } = holdingBack(given, holdBack);
   const simulator = await startSimulator({ vendor, apiKey, port: inject('servicePort'), reports, faults });
   const arrive = (...numbers: number[]) => given.add(...numbers.map((n) => aReport(n, { date: Date.now() })));

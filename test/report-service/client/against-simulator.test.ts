@@ -57,10 +57,10 @@ describe('a walk', () => {
   );
 
   it('takes up where a broken page left it', async () => {
-    const faults = fault.together(
+    const faults = fault.combineScripts(
       fault.onPage(1, fault.truncated(20)),
-      fault.onPage(2, fault.reset(0)),
-      fault.onPage(3, fault.refusing(503)),
+      fault.onPage(2, fault.connectionReset(0)),
+      fault.onPage(3, fault.errorResponse(503)),
     );
     await using simulator = await simulate({ faults });
     await using client = clientFor({ url: simulator.baseUrl });
@@ -79,21 +79,21 @@ describe('a walk', () => {
 
 describe('a service that errs', () => {
   const cases: readonly (readonly [string, Fault, string])[] = [
-    ['refuses', fault.refusing(400), 'RequestRejectedError'],
+    ['refuses', fault.errorResponse(400), 'RequestRejectedError'],
     ['asks for patience', fault.throttled('2'), 'ServiceThrottledError'],
     ['asks for patience till a date', fault.throttled(new Date(now() + 90_000), 503), 'ServiceThrottledError'],
-    ['points elsewhere', fault.redirecting('https://elsewhere.example/'), 'RequestRejectedError'],
-    ['hangs up at once', fault.reset('start'), 'ServiceUnavailableError'],
+    ['points elsewhere', fault.redirect('https://elsewhere.example/'), 'RequestRejectedError'],
+    ['hangs up at once', fault.connectionReset('start'), 'ServiceUnavailableError'],
     ['hangs up after the headers', fault.truncated(0), 'ServiceUnavailableError'],
     ['hangs up between chunks', fault.truncated(100, 'chunked'), 'ServiceUnavailableError'],
     ['hangs up where nobody can tell', fault.truncated(100, 'close'), 'ContractError'],
-    ['closes its root wrongly', fault.malformed, 'ContractError'],
+    ['closes its root wrongly', fault.malformedXml, 'ContractError'],
     ['sends nothing', fault.withBody(''), 'ContractError'],
     ['compresses', fault.gzipped, 'ContractError'],
-    ['sends another type', fault.typed('text/html'), 'ContractError'],
-    ['sends an empty cursor', fault.cursors(''), 'ContractError'],
-    ['sends an odd cursor', fault.cursors('é'), 'ContractError'],
-    ['sends its cursor twice', fault.cursorTwice, 'ContractError'],
+    ['sends another type', fault.withContentType('text/html'), 'ContractError'],
+    ['sends an empty cursor', fault.withCursors(''), 'ContractError'],
+    ['sends an odd cursor', fault.withCursors('é'), 'ContractError'],
+    ['sends its cursor twice', fault.repeatedCursor, 'ContractError'],
   ];
   it.each(cases)('in that it %s is understood', async (_, mishap, name) => {
     await using simulator = await simulate({ faults: fault.always(mishap) });
@@ -103,7 +103,7 @@ describe('a service that errs', () => {
   });
 
   it.each([
-    ['drips', fault.dripping(1, 5)],
+    ['drips', fault.trickled(1, 5)],
     ['dawdles', fault.delayed(60_000)],
   ])('in that it %s is given up', async (_, mishap) => {
     await using simulator = await simulate({ faults: fault.always(mishap) });
@@ -117,7 +117,7 @@ describe('a service that errs', () => {
       fault.withoutDate,
       { framing: 'chunked' },
       { framing: 'close' },
-      fault.cursorHeaderNamed('X-Service-CURSOR'),
+      fault.withCursorHeader('X-Service-CURSOR'),
     ] as const;
     for (const mishap of mishaps) {
       await using simulator = await simulate({ faults: fault.always(mishap) });
@@ -133,7 +133,7 @@ describe('a service that errs', () => {
   });
 
   it('drops a cursor, which is not the request’s fault', async () => {
-    await using simulator = await simulate({ faults: fault.onPage(2, fault.refusing(410)) });
+    await using simulator = await simulate({ faults: fault.onPage(2, fault.errorResponse(410)) });
     await using client = clientFor({ url: simulator.baseUrl });
     const { nextCursor, body } = await client.fetchPage(ask());
     await body[Symbol.asyncIterator]().return?.();

@@ -3,209 +3,221 @@ import { request } from 'undici';
 import { describe, expect, it } from 'vitest';
 import {
   always,
-  combined,
-  cursorHeaderNamed,
-  cursors,
-  cursorTwice,
-  cyclingCursor,
+  combineFaults,
+  combineScripts,
+  connectionReset,
+  cursorCycle,
   delayed,
-  dripping,
   emptyPage,
+  errorResponse,
   expiringCursors,
   type FaultScript,
   gzipped,
-  malformed,
+  malformedXml,
   onPage,
   onRequest,
-  redirecting,
-  refusing,
-  reset,
+  redirect,
+  repeatedCursor,
   throttled,
-  together,
+  trickled,
   truncated,
-  typed,
   withBody,
+  withContentType,
+  withCursorHeader,
+  withCursors,
   withoutDate,
 } from '../../../lib/report-service/simulator/faults.ts';
-import { givenReports } from '../../../lib/report-service/simulator/report-source.ts';
+import { inMemoryReports } from '../../../lib/report-service/simulator/report-source.ts';
 import type { Simulator } from '../../../lib/report-service/simulator/simulator.ts';
 import {
-  aBody,
   aReport,
-  aSimulator,
-  ask,
-  askOnTheWire,
-  childrenOf,
-  refusalOf,
+  countChildren,
+  errorOf,
+  fetchAllPages,
+  requestBody,
+  sendRawRequest,
+  sendRequest,
+  simulatorApiKey,
   someReports,
-  theKey,
-  walk,
-} from '../../support/asking-the-simulator.ts';
+  startTestSimulator,
+} from '../../support/simulator-client.ts';
 
 const document = '<?xml version="1.0" encoding="UTF-8"?>\n<reports><r id="r1"/><r id="r2"/><r id="r3"/></reports>';
-const bySize = (size: number) => ({ fields: { size } });
+const withSize = (size: number) => ({ fields: { size } });
 /** A simulator with five reports. */
-const faulty = (faults: FaultScript): Promise<Simulator> =>
-  aSimulator({ reports: givenReports(someReports(5)), faults });
+const startFaulty = (faults: FaultScript): Promise<Simulator> =>
+  startTestSimulator({ reports: inMemoryReports(someReports(5)), faults });
 const bodyOf = (text: string): string => text.slice(text.indexOf('\r\n\r\n') + 4);
-const headOf = (text: string): string => text.slice(0, text.indexOf('\r\n\r\n') + 2);
+const headersOf = (text: string): string => text.slice(0, text.indexOf('\r\n\r\n') + 2);
 
-describe('when faults strike', () => {
-  it('on the nth request', async () => {
-    await using simulator = await faulty(onRequest(2, refusing(503)));
-    const statuses = [await ask(simulator), await ask(simulator), await ask(simulator)].map(({ status }) => status);
+describe('fault scripts', () => {
+  it('onRequest affects the nth request', async () => {
+    await using simulator = await startFaulty(onRequest(2, errorResponse(503)));
+    const statuses = [await sendRequest(simulator), await sendRequest(simulator), await sendRequest(simulator)].map(
+      ({ status }) => status,
+    );
     expect(statuses).toEqual([200, 503, 200]);
   });
 
-  it('on the first attempts at a page of the walk; the next attempt finds the page as it should be', async () => {
-    await using simulator = await faulty(onPage(2, refusing(500), { times: 2 }));
-    const { cursor } = await ask(simulator, bySize(2));
-    const asking = { ...bySize(2), cursor: String(cursor) };
-    const attempts = [await ask(simulator, asking), await ask(simulator, asking), await ask(simulator, asking)];
+  it('onPage affects the first attempts at a page; the next attempt succeeds', async () => {
+    await using simulator = await startFaulty(onPage(2, errorResponse(500), { times: 2 }));
+    const { cursor } = await sendRequest(simulator, withSize(2));
+    const options = { ...withSize(2), cursor: String(cursor) };
+    const attempts = [
+      await sendRequest(simulator, options),
+      await sendRequest(simulator, options),
+      await sendRequest(simulator, options),
+    ];
     expect(attempts.map(({ status }) => status)).toEqual([500, 500, 200]);
     expect(attempts[2]?.ids).toEqual(['r3', 'r4']);
   });
 
-  it('together: faults of several scripts are combined', async () => {
-    await using simulator = await faulty(
-      together(onPage(1, withoutDate), onRequest(1, typed('text/plain')), onRequest(2, refusing(500))),
+  it('combineScripts combines the faults of several scripts', async () => {
+    await using simulator = await startFaulty(
+      combineScripts(
+        onPage(1, withoutDate),
+        onRequest(1, withContentType('text/plain')),
+        onRequest(2, errorResponse(500)),
+      ),
     );
-    const { headers, status } = await ask(simulator);
+    const { headers, status } = await sendRequest(simulator);
     expect(status).toBe(200);
     expect(headers.date).toBeUndefined();
     expect(headers['content-type']).toBe('text/plain');
   });
 
-  it('wherever a script of one’s own says: it is told request, page, attempt and cursor', async () => {
-    const asked: unknown[] = [];
-    await using simulator = await faulty((question) => void asked.push(question));
-    const { cursor } = await ask(simulator, bySize(4));
-    await ask(simulator, { ...bySize(4), cursor: String(cursor) });
-    await ask(simulator, { ...bySize(4), cursor: String(cursor) });
-    await ask(simulator, { ...bySize(9), cursor: 'not one of ours' });
-    await ask(simulator, { method: 'GET' });
-    expect(asked).toEqual([
+  it('a custom script receives request, page, attempt and cursor', async () => {
+    const inputs: unknown[] = [];
+    await using simulator = await startFaulty((input) => void inputs.push(input));
+    const { cursor } = await sendRequest(simulator, withSize(4));
+    await sendRequest(simulator, { ...withSize(4), cursor: String(cursor) });
+    await sendRequest(simulator, { ...withSize(4), cursor: String(cursor) });
+    await sendRequest(simulator, { ...withSize(9), cursor: 'unknown-cursor' });
+    await sendRequest(simulator, { method: 'GET' });
+    expect(inputs).toEqual([
       { request: 1, page: 1, attempt: 1, cursor: undefined },
       { request: 2, page: 2, attempt: 1, cursor },
       { request: 3, page: 2, attempt: 2, cursor },
-      { request: 4, page: undefined, attempt: 1, cursor: 'not one of ours' },
+      { request: 4, page: undefined, attempt: 1, cursor: 'unknown-cursor' },
       { request: 5, page: undefined, attempt: 1, cursor: undefined },
     ]);
   });
 });
 
-describe('answers other than a page', () => {
+describe('error responses', () => {
   it.each([400, 401, 403, 404, 408, 410, 429, 500, 502, 503])(
-    'status %i, with a JSON body and no cursor',
+    'sends status %i with a JSON body and no cursor',
     async (status) => {
-      await using simulator = await faulty(always(refusing(status, 'no such luck')));
-      const told = await ask(simulator, bySize(1));
-      expect(refusalOf(told)).toEqual({ status, error: 'scripted', message: 'no such luck' });
-      expect(told.headers['content-type']).toBe('application/json');
-      expect(told.cursor).toBeUndefined();
+      await using simulator = await startFaulty(always(errorResponse(status, 'scripted message')));
+      const response = await sendRequest(simulator, withSize(1));
+      expect(errorOf(response)).toEqual({ status, error: 'scripted', message: 'scripted message' });
+      expect(response.headers['content-type']).toBe('application/json');
+      expect(response.cursor).toBeUndefined();
     },
   );
 
-  it('Retry-After in seconds and as an HTTP-date', async () => {
+  it('sends Retry-After in seconds and as an HTTP date', async () => {
     const date = new Date('2026-11-20T02:00:00Z');
-    await using simulator = await faulty(together(onRequest(1, throttled('120')), onRequest(2, throttled(date, 503))));
-    const first = await ask(simulator);
+    await using simulator = await startFaulty(
+      combineScripts(onRequest(1, throttled('120')), onRequest(2, throttled(date, 503))),
+    );
+    const first = await sendRequest(simulator);
     expect([first.status, first.headers['retry-after']]).toEqual([429, '120']);
-    const second = await ask(simulator);
+    const second = await sendRequest(simulator);
     expect([second.status, second.headers['retry-after']]).toEqual([503, 'Fri, 20 Nov 2026 02:00:00 GMT']);
   });
 
-  it('a redirect', async () => {
-    await using simulator = await faulty(always(redirecting('http://127.0.0.1:9/elsewhere', 307)));
-    const told = await ask(simulator);
-    expect([told.status, told.headers.location]).toEqual([307, 'http://127.0.0.1:9/elsewhere']);
+  it('redirects', async () => {
+    await using simulator = await startFaulty(always(redirect('http://127.0.0.1:9/other', 307)));
+    const response = await sendRequest(simulator);
+    expect([response.status, response.headers.location]).toEqual([307, 'http://127.0.0.1:9/other']);
   });
 
-  it('any body at all, under the page’s own headers', async () => {
-    await using simulator = await faulty(always(withBody('')));
-    const told = await ask(simulator, bySize(1));
-    expect([told.status, told.text, told.headers['content-length']]).toEqual([200, '', '0']);
-    expect(told.cursor).toBeDefined();
+  it('sends any body with the headers of the page', async () => {
+    await using simulator = await startFaulty(always(withBody('')));
+    const response = await sendRequest(simulator, withSize(1));
+    expect([response.status, response.text, response.headers['content-length']]).toEqual([200, '', '0']);
+    expect(response.cursor).toBeDefined();
   });
 });
 
-describe('pages that are not what they should be', () => {
-  it('malformed XML of the promised length', async () => {
-    await using simulator = await faulty(always(malformed));
-    const told = await ask(simulator);
-    expect(told.headers['content-length']).toBe(String(told.bytes.length));
-    expect(() => childrenOf(told.text)).toThrow('unexpected close tag');
+describe('invalid pages', () => {
+  it('malformed XML with a correct content-length', async () => {
+    await using simulator = await startFaulty(always(malformedXml));
+    const response = await sendRequest(simulator);
+    expect(response.headers['content-length']).toBe(String(response.bytes.length));
+    expect(() => countChildren(response.text)).toThrow('unexpected close tag');
   });
 
   it('a wrong content-type', async () => {
-    await using simulator = await faulty(always(typed('text/html')));
-    expect((await ask(simulator)).headers['content-type']).toBe('text/html');
+    await using simulator = await startFaulty(always(withContentType('text/html')));
+    expect((await sendRequest(simulator)).headers['content-type']).toBe('text/html');
   });
 
-  it('gzip, though nobody asked for it', async () => {
-    await using simulator = await faulty(always(gzipped));
-    const told = await ask(simulator);
-    expect(told.headers['content-encoding']).toBe('gzip');
-    expect(childrenOf(gunzipSync(told.bytes).toString())).toBe(5);
+  it('gzip that the client did not request', async () => {
+    await using simulator = await startFaulty(always(gzipped));
+    const response = await sendRequest(simulator);
+    expect(response.headers['content-encoding']).toBe('gzip');
+    expect(countChildren(gunzipSync(response.bytes).toString())).toBe(5);
   });
 
-  it('a content-length that is not true, in any case of its name', async () => {
-    const fault = combined(withBody('<reports/>'), { headers: { 'Content-Length': '99' } }, truncated(10));
-    await using simulator = await faulty(always(fault));
-    const { text } = await askOnTheWire(simulator);
-    expect(headOf(text).match(/content-length: .*/gi)).toEqual(['Content-Length: 99']);
+  it('a wrong content-length, in any case of its name', async () => {
+    const fault = combineFaults(withBody('<reports/>'), { headers: { 'Content-Length': '99' } }, truncated(10));
+    await using simulator = await startFaulty(always(fault));
+    const { text } = await sendRawRequest(simulator);
+    expect(headersOf(text).match(/content-length: .*/gi)).toEqual(['Content-Length: 99']);
     expect(bodyOf(text)).toBe('<reports/>');
   });
 
   it('no date header', async () => {
-    await using simulator = await faulty(always(withoutDate));
-    expect((await ask(simulator)).headers.date).toBeUndefined();
+    await using simulator = await startFaulty(always(withoutDate));
+    expect((await sendRequest(simulator)).headers.date).toBeUndefined();
   });
 
-  it('empty pages with a cursor: each cursor is another one, and no report is lost', async () => {
-    const ties = givenReports(someReports(5).map((report) => ({ ...report, date: '2026-11-20T00:00:00Z' })));
+  it('empty pages with distinct cursors, without losing a report', async () => {
+    const sameDate = inMemoryReports(someReports(5).map((report) => ({ ...report, date: '2026-11-20T00:00:00Z' })));
     const script: FaultScript = ({ request: n }) => ([1, 2, 4, 6, 7].includes(n) ? emptyPage : undefined);
-    await using simulator = await aSimulator({ reports: ties, faults: script });
-    const pages = await walk(simulator, bySize(2));
+    await using simulator = await startTestSimulator({ reports: sameDate, faults: script });
+    const pages = await fetchAllPages(simulator, withSize(2));
     expect(pages.map(({ ids }) => ids)).toEqual([[], [], ['r1', 'r2'], [], ['r3', 'r4'], [], [], ['r5']]);
     expect(new Set(pages.map(({ cursor }) => cursor)).size).toBe(8);
   });
 });
 
-describe('cursor headers that are not what they should be', () => {
+describe('invalid cursors', () => {
   const cursorLines = async (faults: FaultScript): Promise<string[]> => {
-    await using simulator = await faulty(faults);
-    const { text } = await askOnTheWire(simulator, { body: aBody({ size: 1 }) });
-    return headOf(text)
+    await using simulator = await startFaulty(faults);
+    const { text } = await sendRawRequest(simulator, { body: requestBody({ size: 1 }) });
+    return headersOf(text)
       .split('\r\n')
       .filter((line) => /^x-service-cursor:/i.test(line));
   };
-  const genuine = /^x-service-cursor: \d{13},[\da-f-]{36}$/;
+  const regular = /^x-service-cursor: \d{13},[\da-f-]{36}$/;
 
-  it('in another case', async () => {
-    const lines = await cursorLines(always(cursorHeaderNamed('X-Service-Cursor')));
+  it('a header name in another case', async () => {
+    const lines = await cursorLines(always(withCursorHeader('X-Service-Cursor')));
     expect(lines).toEqual([expect.stringMatching(/^X-Service-Cursor: \d{13},[\da-f-]{36}$/)]);
   });
 
-  it('empty', async () => {
-    expect(await cursorLines(always(cursors('')))).toEqual(['x-service-cursor: ']);
+  it('an empty header', async () => {
+    expect(await cursorLines(always(withCursors('')))).toEqual(['x-service-cursor: ']);
   });
 
-  it('twice, the same or different', async () => {
-    expect(await cursorLines(always(cursorTwice))).toEqual([
-      expect.stringMatching(genuine),
-      expect.stringMatching(genuine),
+  it('two headers, equal or different', async () => {
+    expect(await cursorLines(always(repeatedCursor))).toEqual([
+      expect.stringMatching(regular),
+      expect.stringMatching(regular),
     ]);
-    expect(await cursorLines(always(cursors('a', 'b')))).toEqual(['x-service-cursor: a', 'x-service-cursor: b']);
+    expect(await cursorLines(always(withCursors('a', 'b')))).toEqual(['x-service-cursor: a', 'x-service-cursor: b']);
   });
 
-  it('not ASCII: UTF-8 on the wire', async () => {
-    const [line = ''] = await cursorLines(always(cursors('1763604000000,é→')));
+  it('characters other than ASCII, sent as UTF-8', async () => {
+    const [line = ''] = await cursorLines(always(withCursors('1763604000000,é→')));
     expect(Buffer.from(line, 'latin1').toString()).toBe('x-service-cursor: 1763604000000,é→');
   });
 
-  it('missing, though more remains', async () => {
-    expect(await cursorLines(always(cursors()))).toEqual([]);
+  it('no header although more reports remain', async () => {
+    expect(await cursorLines(always(withCursors()))).toEqual([]);
   });
 
   it.each([
@@ -214,152 +226,149 @@ describe('cursor headers that are not what they should be', () => {
     { leadIn: 0, length: 3 },
     { leadIn: 2, length: 1 },
     { leadIn: 3, length: 4 },
-  ])('going round: %j', async ({ leadIn, length }) => {
-    await using simulator = await aSimulator({
-      reports: givenReports(someReports(20)),
-      faults: cyclingCursor({ leadIn, length }),
+  ])('a cycle: %j', async ({ leadIn, length }) => {
+    await using simulator = await startTestSimulator({
+      reports: inMemoryReports(someReports(20)),
+      faults: cursorCycle({ leadIn, length }),
     });
     const seen: string[] = [];
     for (let cursor: string | undefined; seen.length < leadIn + 3 * length; seen.push(String(cursor))) {
-      cursor = String((await ask(simulator, { ...bySize(1), cursor })).cursor);
+      cursor = String((await sendRequest(simulator, { ...withSize(1), cursor })).cursor);
     }
-    const round = seen.slice(leadIn, leadIn + length);
+    const cycle = seen.slice(leadIn, leadIn + length);
     expect(new Set(seen.slice(0, leadIn + length)).size).toBe(leadIn + length);
-    expect(seen.slice(leadIn)).toEqual([...round, ...round, ...round]);
+    expect(seen.slice(leadIn)).toEqual([...cycle, ...cycle, ...cycle]);
   });
 
-  it('a walk too short to go round ends as it should', async () => {
-    await using simulator = await faulty(cyclingCursor({ length: 5 }));
-    expect(await walk(simulator, bySize(1))).toHaveLength(5);
+  it('a cycle has no effect on a result with too few pages', async () => {
+    await using simulator = await startFaulty(cursorCycle({ length: 5 }));
+    expect(await fetchAllPages(simulator, withSize(1))).toHaveLength(5);
   });
 
-  it('expired once: refused, then accepted again', async () => {
-    await using simulator = await faulty(onPage(2, refusing(410)));
-    const { cursor } = await ask(simulator, bySize(3));
-    const again = () => ask(simulator, { ...bySize(3), cursor: String(cursor) });
-    expect([(await again()).status, (await again()).status]).toEqual([410, 200]);
+  it('a cursor that is rejected once, then accepted', async () => {
+    await using simulator = await startFaulty(onPage(2, errorResponse(410)));
+    const { cursor } = await sendRequest(simulator, withSize(3));
+    const retry = () => sendRequest(simulator, { ...withSize(3), cursor: String(cursor) });
+    expect([(await retry()).status, (await retry()).status]).toEqual([410, 200]);
   });
 
-  it('expired by age, or given out by a former instance: refused for good, while a new walk goes through', async () => {
+  it('a cursor that expired, or that another instance issued, is rejected; a new export succeeds', async () => {
     let now = 1_000_000;
-    const aging = (): FaultScript => expiringCursors({ lifetimeMs: 60_000, now: () => now });
-    await using simulator = await faulty(aging());
-    const { cursor } = await ask(simulator, bySize(3));
-    const again = (at: Simulator) => ask(at, { ...bySize(3), cursor: String(cursor) });
+    const expiring = (): FaultScript => expiringCursors({ lifetimeMs: 60_000, now: () => now });
+    await using simulator = await startFaulty(expiring());
+    const { cursor } = await sendRequest(simulator, withSize(3));
+    const resume = (at: Simulator) => sendRequest(at, { ...withSize(3), cursor: String(cursor) });
     now += 60_000;
-    expect((await again(simulator)).status).toBe(200);
+    expect((await resume(simulator)).status).toBe(200);
     now += 1;
-    expect((await again(simulator)).status).toBe(410);
-    expect(await walk(simulator, bySize(2))).toHaveLength(3);
-    await using successor = await faulty(aging());
-    expect((await again(successor)).status).toBe(410);
+    expect((await resume(simulator)).status).toBe(410);
+    expect(await fetchAllPages(simulator, withSize(2))).toHaveLength(3);
+    await using successor = await startFaulty(expiring());
+    expect((await resume(successor)).status).toBe(410);
   });
 });
 
-describe('answers that are slow or break off', () => {
-  it('a delay falls between choosing the page and the date header', async () => {
+describe('slow and interrupted responses', () => {
+  it('delays the response after selecting the page and before setting the date header', async () => {
     const reports = [aReport(1), aReport(2)];
     const times = [Number(reports[0]?.date), Number(reports[1]?.date) + 5_000];
-    await using simulator = await aSimulator({
-      reports: { oldest: 0, from: (position, at) => onlyUntil(at, givenReports(reports).from(position, at)) },
+    await using simulator = await startTestSimulator({
+      reports: { oldest: 0, from: (position, at) => datedUntil(at, inMemoryReports(reports).from(position, at)) },
       now: () => times.shift() ?? 0,
       faults: always(delayed(1)),
     });
-    const told = await ask(simulator);
-    expect(told.ids).toEqual(['r1']);
-    expect(told.headers.date).toBe('Fri, 20 Nov 2026 00:00:07 GMT');
+    const response = await sendRequest(simulator);
+    expect(response.ids).toEqual(['r1']);
+    expect(response.headers.date).toBe('Fri, 20 Nov 2026 00:00:07 GMT');
   });
 
-  it('a drip arrives in pieces, and whole', async () => {
-    await using simulator = await aSimulator({ faults: always(dripping(9, 2)) });
-    const told = await request(`${simulator.baseUrl}/v1/report/export`, {
+  it('sends the complete body in small pieces', async () => {
+    await using simulator = await startTestSimulator({ faults: always(trickled(9, 2)) });
+    const response = await request(`${simulator.baseUrl}/v1/report/export`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', 'x-service-api-key': theKey },
-      body: aBody(),
+      headers: { 'content-type': 'application/json', 'x-service-api-key': simulatorApiKey },
+      body: requestBody(),
     });
     const pieces: Buffer[] = [];
-    for await (const piece of told.body) pieces.push(piece as Buffer);
+    for await (const piece of response.body) pieces.push(piece as Buffer);
     expect(Buffer.concat(pieces).toString()).toBe(document);
     expect(pieces.length).toBeGreaterThan(1);
   });
 
-  it.each([0, 1, 50, document.length - 1])(
-    'truncated after %i bytes, though content-length promised them all',
-    async (at) => {
-      await using simulator = await aSimulator({ faults: always(truncated(at)) });
-      const { text, error } = await askOnTheWire(simulator);
-      expect(headOf(text)).toContain(`content-length: ${document.length}\r\n`);
-      expect(bodyOf(text)).toBe(document.slice(0, at));
-      expect(error).toBeUndefined();
-      await expect(ask(simulator)).rejects.toBeInstanceOf(Error);
-      expect(simulator.exchanges).toMatchObject([
-        { bytes: at, whole: false },
-        { bytes: at, whole: false },
-      ]);
-    },
-  );
+  it.each([0, 1, 50, document.length - 1])('truncates after %i bytes, despite the content-length', async (at) => {
+    await using simulator = await startTestSimulator({ faults: always(truncated(at)) });
+    const { text, error } = await sendRawRequest(simulator);
+    expect(headersOf(text)).toContain(`content-length: ${document.length}\r\n`);
+    expect(bodyOf(text)).toBe(document.slice(0, at));
+    expect(error).toBeUndefined();
+    await expect(sendRequest(simulator)).rejects.toBeInstanceOf(Error);
+    expect(simulator.exchanges).toMatchObject([
+      { bytes: at, isComplete: false },
+      { bytes: at, isComplete: false },
+    ]);
+  });
 
-  it('truncated in the middle of chunks', async () => {
-    await using simulator = await aSimulator({ faults: always(truncated(50, 'chunked')) });
-    const { text } = await askOnTheWire(simulator);
-    expect(headOf(text).toLowerCase()).toContain('transfer-encoding: chunked\r\n');
-    expect(headOf(text)).not.toContain('content-length');
+  it('truncates a chunked body', async () => {
+    await using simulator = await startTestSimulator({ faults: always(truncated(50, 'chunked')) });
+    const { text } = await sendRawRequest(simulator);
+    expect(headersOf(text).toLowerCase()).toContain('transfer-encoding: chunked\r\n');
+    expect(headersOf(text)).not.toContain('content-length');
     expect(bodyOf(text)).not.toContain('\r\n0\r\n');
     expect(bodyOf(text).replaceAll(/(^|\r\n)[\da-f]+\r\n|\r\n$/g, '')).toBe(document.slice(0, 50));
   });
 
-  it('truncated with nothing promised: to the client it looks whole', async () => {
-    await using simulator = await aSimulator({ faults: always(truncated(50, 'close')) });
-    const { text, error } = await askOnTheWire(simulator);
-    expect(headOf(text)).not.toContain('content-length');
-    expect(headOf(text).toLowerCase()).not.toContain('transfer-encoding');
+  it('truncates a body without length or chunks: the client cannot notice', async () => {
+    await using simulator = await startTestSimulator({ faults: always(truncated(50, 'close')) });
+    const { text, error } = await sendRawRequest(simulator);
+    expect(headersOf(text)).not.toContain('content-length');
+    expect(headersOf(text).toLowerCase()).not.toContain('transfer-encoding');
     expect(bodyOf(text)).toBe(document.slice(0, 50));
     expect(error).toBeUndefined();
-    expect((await ask(simulator)).text).toBe(document.slice(0, 50));
+    expect((await sendRequest(simulator)).text).toBe(document.slice(0, 50));
   });
 
-  it.each(['chunked', 'close'] as const)('framing %s alone does no harm to the page', async (framing) => {
-    await using simulator = await aSimulator({ faults: always({ framing }) });
-    const told = await ask(simulator);
-    expect(told.text).toBe(document);
-    expect(told.headers['content-length']).toBeUndefined();
+  it.each(['chunked', 'close'] as const)('framing %s alone leaves the page unchanged', async (framing) => {
+    await using simulator = await startTestSimulator({ faults: always({ framing }) });
+    const response = await sendRequest(simulator);
+    expect(response.text).toBe(document);
+    expect(response.headers['content-length']).toBeUndefined();
   });
 
-  it('reset before anything is sent', async () => {
-    await using simulator = await aSimulator({ faults: always(reset('start')) });
-    expect(await askOnTheWire(simulator)).toEqual({ text: '', error: 'ECONNRESET' });
-    expect(simulator.exchanges).toMatchObject([{ status: 0, bytes: 0, whole: false }]);
+  it('resets the connection before sending anything', async () => {
+    await using simulator = await startTestSimulator({ faults: always(connectionReset('start')) });
+    expect(await sendRawRequest(simulator)).toEqual({ text: '', error: 'ECONNRESET' });
+    expect(simulator.exchanges).toMatchObject([{ status: 0, bytes: 0, isComplete: false }]);
   });
 
-  it('closed in good order before anything is sent', async () => {
-    await using simulator = await aSimulator({ faults: always({ cut: { at: 'start', by: 'end' } }) });
-    expect(await askOnTheWire(simulator)).toEqual({ text: '', error: undefined });
+  it('closes the connection before sending anything', async () => {
+    await using simulator = await startTestSimulator({ faults: always({ disconnect: { at: 'start', by: 'close' } }) });
+    expect(await sendRawRequest(simulator)).toEqual({ text: '', error: undefined });
   });
 
-  it.each([0, 50])('reset after %i bytes of the body', async (at) => {
-    await using simulator = await aSimulator({ faults: always(reset(at)) });
-    expect((await askOnTheWire(simulator)).error).toBe('ECONNRESET');
-    await expect(ask(simulator)).rejects.toBeInstanceOf(Error);
+  it.each([0, 50])('resets the connection after %i bytes of the body', async (at) => {
+    await using simulator = await startTestSimulator({ faults: always(connectionReset(at)) });
+    expect((await sendRawRequest(simulator)).error).toBe('ECONNRESET');
+    await expect(sendRequest(simulator)).rejects.toBeInstanceOf(Error);
   });
 
-  it('combined: a slow 503 that breaks off', async () => {
-    const fault = combined(throttled('1', 503), delayed(1), dripping(4, 1), truncated(10));
-    await using simulator = await aSimulator({ faults: always(fault) });
-    const { text } = await askOnTheWire(simulator);
+  it('combines faults: a slow 503 that is truncated', async () => {
+    const fault = combineFaults(throttled('1', 503), delayed(1), trickled(4, 1), truncated(10));
+    await using simulator = await startTestSimulator({ faults: always(fault) });
+    const { text } = await sendRawRequest(simulator);
     expect(text).toMatch(/^HTTP\/1\.1 503 /);
-    expect(headOf(text)).toContain('retry-after: 1\r\n');
+    expect(headersOf(text)).toContain('retry-after: 1\r\n');
     expect(bodyOf(text)).toBe('{"error":"');
   });
 
-  it('a page of megabytes broken off goes no further than it should', async () => {
-    const reports = givenReports([aReport(1, { xml: `<r>${'é'.repeat(3_000_000)}</r>` })]);
-    await using simulator = await aSimulator({ reports, faults: onRequest(1, truncated(4_000_001)) });
-    const { text } = await askOnTheWire(simulator);
+  it('truncates a page of several megabytes at the exact byte', async () => {
+    const reports = inMemoryReports([aReport(1, { xml: `<r>${'é'.repeat(3_000_000)}</r>` })]);
+    await using simulator = await startTestSimulator({ reports, faults: onRequest(1, truncated(4_000_001)) });
+    const { text } = await sendRawRequest(simulator);
     expect(bodyOf(text)).toHaveLength(4_000_001);
-    expect((await ask(simulator)).bytes).toHaveLength(document.length - 3 * 12 + 7 + 6_000_000);
+    expect((await sendRequest(simulator)).bytes).toHaveLength(document.length - 3 * 12 + 7 + 6_000_000);
   });
 });
 
-function* onlyUntil<Dated extends { readonly date: number }>(at: number, reports: Iterable<Dated>) {
+function* datedUntil<Dated extends { readonly date: number }>(at: number, reports: Iterable<Dated>) {
   for (const report of reports) if (report.date <= at) yield report;
 }

@@ -6,7 +6,7 @@ import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { SaxesParser } from 'saxes';
 import { describe, expect, it } from 'vitest';
-import { generatedXml } from '../../../lib/report-service/simulator/generated-reports.ts';
+import { generatedReportXml } from '../../../lib/report-service/simulator/generated-reports.ts';
 import { createPlainContent } from '../../../lib/report-service/xml/fast-path.ts';
 import { createXmlCheck } from '../../../lib/report-service/xml/well-formedness.ts';
 
@@ -379,7 +379,7 @@ describe('content', () => {
   });
 
   it('of a usual page is read without the parser, however it is cut', () => {
-    const page = Buffer.from(Array.from({ length: 200 }, (_, k) => generatedXml(1, k, `R-${k}`, 0)).join(''));
+    const page = Buffer.from(Array.from({ length: 200 }, (_, k) => generatedReportXml(1, k, `R-${k}`, 0)).join(''));
     for (const pieceBytes of [1, 7, 1_000, 64 * 1024, page.length]) {
       const content = createPlainContent();
       for (let from = 0; from < page.length; from += pieceBytes) {

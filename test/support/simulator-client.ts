@@ -1,0 +1,151 @@
+/**
+ * Sends requests to the simulator as the service contract shows them, with undici or over a plain socket, so that the
+ * simulator is tested without the project's own client.
+ */
+
+import { connect } from 'node:net';
+import { SaxesParser } from 'saxes';
+import { request } from 'undici';
+import { type InMemoryReport, inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+
+export const simulatorApiKey = 'the-key-of-the-tests';
+
+export const startTestSimulator = (options: Partial<SimulatorOptions> = {}): Promise<Simulator> =>
+  startSimulator({ vendor: 'SERVICE', apiKey: simulatorApiKey, reports: inMemoryReports(someReports(3)), ...options });
+
+/** Reports `r1`, `r2`, …, one second apart from 2026-11-20T00:00:01Z, each `<r id="r1"/>`. */
+export const someReports = (count: number): InMemoryReport[] =>
+  Array.from({ length: count }, (_, index) => aReport(index + 1));
+
+export const aReport = (n: number, overrides: Partial<InMemoryReport> = {}): InMemoryReport => ({
+  id: `r${n}`,
+  date: Date.UTC(2026, 10, 20) + n * 1_000,
+  xml: `<r id="r${n}"/>`,
+  ...overrides,
+});
+
+export interface SimulatorRequest {
+  readonly cursor?: string | undefined;
+  readonly cursorIn?: 'query' | 'body';
+  /** Replaces fields of the request body; undefined omits a field. */
+  readonly fields?: Readonly<Record<string, unknown>>;
+  /** Replaces the complete body. */
+  readonly body?: string | Buffer;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly method?: 'POST' | 'GET' | 'PUT' | 'DELETE';
+  readonly target?: string;
+}
+
+export interface SimulatorResponse {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly cursor: string | string[] | undefined;
+  readonly bytes: Buffer;
+  readonly text: string;
+  /** The `id` attributes of the page's `r` elements. */
+  readonly ids: readonly string[];
+}
+
+export const requestBody = (fields: Readonly<Record<string, unknown>> = {}): string =>
+  JSON.stringify({ filter: { date: { gte: '1970-01-01T00:00:00Z' } }, format: 'XML', container: 'NONE', ...fields });
+
+export async function sendRequest(simulator: Simulator, options: SimulatorRequest = {}): Promise<SimulatorResponse> {
+  const { cursor, cursorIn = 'query', fields, method = 'POST' } = options;
+  const query = cursor !== undefined && cursorIn === 'query' ? `?cursor=${encodeURIComponent(cursor)}` : '';
+  const inBody = cursor !== undefined && cursorIn === 'body' ? { cursor } : {};
+  const response = await request(`${simulator.baseUrl}${options.target ?? `/v1/report/export${query}`}`, {
+    method,
+    headers: { 'content-type': 'application/json', 'X-SERVICE-API-KEY': simulatorApiKey, ...options.headers },
+    body: method === 'GET' ? null : (options.body ?? requestBody({ ...fields, ...inBody })),
+  });
+  const bytes = Buffer.from(await response.body.arrayBuffer());
+  const text = bytes.toString();
+  const ids = Array.from(text.matchAll(/<r id="([^"]*)"/g), ([, id = '']) => id);
+  return {
+    status: response.statusCode,
+    headers: response.headers,
+    cursor: response.headers['x-service-cursor'],
+    bytes,
+    text,
+    ids,
+  };
+}
+
+/** Follows the cursors to the last page. */
+export async function fetchAllPages(
+  simulator: Simulator,
+  options: Omit<SimulatorRequest, 'cursor'> = {},
+): Promise<SimulatorResponse[]> {
+  const pages: SimulatorResponse[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await sendRequest(simulator, { ...options, cursor });
+    if (page.status !== 200) throw new Error(`Page ${pages.length + 1} returned ${page.status}: ${page.text}`);
+    pages.push(page);
+    cursor = page.cursor as string | undefined;
+  } while (cursor !== undefined);
+  return pages;
+}
+
+/** The content of an error response. */
+export function errorOf(response: SimulatorResponse): {
+  readonly status: number;
+  readonly error: string;
+  readonly message: string;
+} {
+  return { status: response.status, ...(JSON.parse(response.text) as { error: string; message: string }) };
+}
+
+/** The number of child elements of the root. Throws if `xml` is not one well-formed document. */
+export function countChildren(xml: string): number {
+  const parser = new SaxesParser();
+  let depth = 0;
+  let children = 0;
+  parser.on('opentag', () => {
+    depth += 1;
+    if (depth === 2) children += 1;
+  });
+  parser.on('closetag', () => {
+    depth -= 1;
+  });
+  parser.write(xml).close();
+  return children;
+}
+
+export interface RawResponse {
+  /** Everything received, one character per byte. */
+  readonly text: string;
+  /** The code of the error that ended the connection; undefined if it was closed regularly. */
+  readonly error: string | undefined;
+}
+
+/** Sends an export request over a plain socket and reads until the server closes the connection. */
+export async function sendRawRequest(
+  simulator: Simulator,
+  {
+    body = requestBody(),
+    headers = [],
+    keyHeader = 'X-SERVICE-API-KEY',
+  }: { body?: string; headers?: string[]; keyHeader?: string } = {},
+): Promise<RawResponse> {
+  const socket = connect(simulator.port, '127.0.0.1');
+  const chunks: Buffer[] = [];
+  let error: string | undefined;
+  socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+  socket.on('error', (cause: NodeJS.ErrnoException) => {
+    error = cause.code;
+  });
+  const lines = [
+    'POST /v1/report/export HTTP/1.1',
+    'host: 127.0.0.1',
+    'connection: close',
+    'content-type: application/json',
+    `${keyHeader}: ${simulatorApiKey}`,
+    `content-length: ${Buffer.byteLength(body)}`,
+    ...headers,
+  ];
+  socket.write(`${lines.join('\r\n')}\r\n\r\n${body}`);
+  await new Promise((resolve) => socket.on('close', resolve));
+  return { text: Buffer.concat(chunks).toString('latin1'), error };
+}
