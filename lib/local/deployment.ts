@@ -1,77 +1,89 @@
-/** A directory where exports run on this machine, as an operator's commands see it. */
+/** A directory in which exports run on this machine, as a deployment that operators' commands work with. */
 
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { ExportDefinition } from '../core/model.ts';
-import type { DeployedExport, Deployment, Incident, StartOptions } from '../core/operations/deployment.ts';
+import type {
+  DeployedExport,
+  Deployment,
+  Incident,
+  RunEnd,
+  StartOptions,
+  StartRequest,
+} from '../core/operations/deployment.ts';
 import type { ExportEvent, RunRef, Runtime } from '../core/ports.ts';
 import { exportDefinition } from '../core/settings/settings.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { isExportLocked } from './lock.ts';
-import { runLocally } from './run.ts';
+import { runLocally, stateFileIn } from './run.ts';
 import { localService } from './service.ts';
 import { type LocalExport, type LocalExportInput, localExportSchema } from './settings.ts';
 import { createSqlitePageLog } from './sqlite/page-log.ts';
 import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
 
-export interface DirectoryOptions {
+export interface LocalDeploymentOptions {
   readonly out: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly runtime: Runtime;
 }
 
-/** @throws ConfigurationError where no export has run in the directory, or its state cannot be read */
-export function openDirectory(options: DirectoryOptions): Deployment {
+/** @throws ConfigurationError if no export has run in the directory, or its state cannot be read */
+export function openLocalDeployment(options: LocalDeploymentOptions): Deployment {
   const { out } = options;
-  const file = stateFile(out);
-  if (!existsSync(file)) {
+  const stateFile = stateFileIn(out);
+  if (!existsSync(stateFile)) {
     throw new ExportError(
       'ConfigurationError',
-      `No export has run in ${out}: there is no ${file}. Make a first run with npm start -- --out ${out}, or name another directory`,
+      `No export has run in ${out}: ${stateFile} does not exist. Start a first run with npm start -- --out ${out}, or choose another directory`,
     );
   }
-  const notes = openRunNotes(file);
-  // One for all exports, as often as they are looked at: it is one file.
-  let opened: ReturnType<typeof createSqlitePageLog> | undefined;
+  const notes = openRunNotes(stateFile);
   const store = createDirectoryPageStore(out);
+  // Opened once for all exports: they share the file.
+  let log: ReturnType<typeof createSqlitePageLog> | undefined;
   return {
     name: `directory ${out}`,
-    option: `--out ${asWord(out)}`,
+    option: `--out ${shellQuote(out)}`,
     exportNames: async () => notes.exportNames(),
     async open(exportName) {
       const settings = notes.settings(exportName);
-      if (settings === undefined) throw noSuchExport(exportName, `directory ${out}`, notes.exportNames());
-      opened ??= createSqlitePageLog(file);
-      return deployedExport(options, settings, { notes, log: opened, store });
+      if (settings === undefined) throw unknownExport(exportName, out, notes.exportNames());
+      log ??= createSqlitePageLog(stateFile);
+      return deployedExport(options, settings, { notes, log, store });
     },
     async [Symbol.asyncDispose]() {
       notes.close();
-      opened?.close();
+      log?.close();
       store.close();
     },
   };
 }
 
-/** An export of this machine with the settings given, whatever it was last started with; its start remembers them. */
-export function directoryExport(options: DirectoryOptions, settings: LocalExportInput): Pick<DeployedExport, 'start'> {
-  const parsed = localExportSchema.parse(settings);
-  return { start: (request, watching) => startLocally(options, parsed, request, watching, settings) };
+/**
+ * Starts an export with the given settings, and saves them for later commands once the run has begun.
+ * @throws ZodError if the settings are invalid, ConfigurationError if the directory cannot be used
+ */
+export async function startLocalExport(
+  options: LocalDeploymentOptions,
+  settings: LocalExportInput,
+  request: StartRequest,
+  startOptions: StartOptions,
+): Promise<RunEnd> {
+  return await startRun(options, localExportSchema.parse(settings), request, startOptions, settings);
 }
 
-/** As a shell takes it for one word. */
-const asWord = (text: string): string => (/^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+/** Quotes `text` for a POSIX shell, if needed. */
+const shellQuote = (text: string): string =>
+  /^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
-const stateFile = (out: string): string => join(out, 'state.sqlite');
-
-function noSuchExport(exportName: string, place: string, names: readonly string[]): ExportError {
-  const known = names.length === 0 ? 'It holds none yet' : `It holds ${names.join(', ')}`;
-  return new ExportError('ConfigurationError', `There is no export ${exportName} in ${place}. ${known}`);
+function unknownExport(exportName: string, out: string, names: readonly string[]): ExportError {
+  const existing = names.length === 0 ? 'It has no exports yet' : `Its exports: ${names.join(', ')}`;
+  return new ExportError('ConfigurationError', `There is no export ${exportName} in directory ${out}. ${existing}`);
 }
 
 function deployedExport(
-  options: DirectoryOptions,
+  options: LocalDeploymentOptions,
   settings: LocalExport,
   { notes, log, store }: Pick<DeployedExport, 'log' | 'store'> & { readonly notes: RunNotes },
 ): DeployedExport {
@@ -85,92 +97,92 @@ function deployedExport(
     store,
     log,
     executions: { isRunning: async () => isExportLocked(out, name) },
-    nextStart: async () => ({ kind: 'by-hand' }),
+    nextStart: async () => ({ kind: 'manual' }),
     async *incidents(run) {
       yield* notes.incidents(run);
     },
     lastIncident: async (run) => notes.lastIncident(run),
-    start: (request, watching) => startLocally(options, settings, request, watching),
+    start: (request, startOptions) => startRun(options, settings, request, startOptions),
   };
 }
 
-/** Here an invocation is a function call: nothing is gained by many, and a page fetched while the last is stored is time saved. */
+/** Local invocations have no time limit, and several pages in one invocation can be fetched and stored concurrently. */
 const pagesPerInvocation = 50;
 
 function definitionOf({ export: settings }: LocalExport, source: string): ExportDefinition {
   return exportDefinition({ ...settings, pagesPerInvocation }, source);
 }
 
-async function startLocally(
-  { out, env, runtime }: DirectoryOptions,
+async function startRun(
+  { out, env, runtime }: LocalDeploymentOptions,
   settings: LocalExport,
-  startInput: Parameters<DeployedExport['start']>[0],
-  watching: StartOptions,
-  remembered?: LocalExportInput,
-) {
+  startInput: StartRequest,
+  { signal, ...listeners }: StartOptions,
+  settingsToSave?: LocalExportInput,
+): Promise<RunEnd> {
   const service = localService(settings, env, runtime);
-  await using client = await service.connect(watching.say);
-  const definition = definitionOf(settings, service.address);
+  await using client = await service.connect(listeners.say);
   return await runLocally({
-    definition,
+    definition: definitionOf(settings, service.address),
     service: client,
     out,
     startInput,
     runtime,
-    signal: watching.signal,
-    watching: (file) => {
-      const notes = openRunNotes(file);
-      const noted = noting(notes, watching, runtime);
+    signal,
+    openObserver: (stateFile) => {
+      const notes = openRunNotes(stateFile);
+      const recorder = recordIncidents(notes, listeners, runtime);
       return {
         emit(event) {
-          // Only once they have a run: a start that was refused must not change what the next one asks for.
-          const begins = event.event === 'run-started' || event.event === 'run-resumed';
-          if (begins && remembered !== undefined) notes.remember(remembered);
-          noted.emit(event);
+          // Saved only once a run has begun: a start that is rejected must not change the settings of the next.
+          const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
+          if (hasBegun && settingsToSave !== undefined) notes.saveSettings(settingsToSave);
+          recorder.emit(event);
         },
-        onRetry: (retry) => noted.onRetry(retry),
+        onRetry: (retry) => recorder.onRetry(retry),
         close: notes.close,
       };
     },
   });
 }
 
-/** Tells `watching`, and notes down what held the run up. */
-function noting(notes: RunNotes, watching: StartOptions, { now }: Pick<Runtime, 'now'>) {
-  let place: (RunRef & { readonly page: number }) | undefined;
-  const note = (incident: (page: number) => Incident) => {
+type Listeners = Pick<StartOptions, 'emit' | 'onRetry'>;
+
+type Position = RunRef & { readonly page: number };
+
+/** Forwards events and retries to `listeners`, and adds incidents to the notes. */
+function recordIncidents(notes: RunNotes, listeners: Listeners, { now }: Pick<Runtime, 'now'>): Listeners {
+  let position: Position | undefined;
+  const record = (incident: (page: number) => Incident) => {
     try {
-      if (place !== undefined) notes.note(place, incident(place.page));
+      if (position !== undefined) notes.addIncident(position, incident(position.page));
     } catch (error) {
-      // Where the state cannot be written to, the run itself will say so.
+      // If the state file is not writable, the run itself reports it.
       if (!isExportError(error)) throw error;
     }
   };
   const at = () => instantOf(now());
   return {
-    emit(event: ExportEvent) {
-      place = placeAfter(event, place);
+    emit(event) {
+      position = positionAfter(event, position);
       if (event.event === 'service-asked-to-wait') {
-        note(() => ({ kind: 'wait', at: at(), page: event.page, seconds: event.seconds }));
+        record(() => ({ kind: 'wait', at: at(), page: event.page, seconds: event.seconds }));
       }
       if (event.event === 'run-failed' && event.run !== null) {
-        note((page) => ({ kind: 'failed-run', at: at(), page, error: event.error, message: event.message }));
+        record((page) => ({ kind: 'failed-run', at: at(), page, error: event.error, message: event.message }));
       }
-      watching.emit(event);
+      listeners.emit(event);
     },
-    onRetry(retry: Parameters<StartOptions['onRetry']>[0]) {
+    onRetry(retry) {
       const { error, message } = retry;
-      note((page) => ({ kind: 'failed-attempt', at: at(), page, error, message }));
-      watching.onRetry(retry);
+      record((page) => ({ kind: 'failed-attempt', at: at(), page, error, message }));
+      listeners.onRetry(retry);
     },
   };
 }
 
-/** The run and the page that is fetched next, behind `event`. */
-function placeAfter<RecordStore extends RunRef & { readonly page: number }>(
-  event: ExportEvent,
-  before: RecordStore | undefined,
-): (RunRef & { readonly page: number }) | undefined {
+/** The run, and the page to fetch next, after `event`. */
+function positionAfter(event: ExportEvent, before: Position | undefined): Position | undefined {
   switch (event.event) {
     case 'run-started':
     case 'run-resumed':

@@ -1,8 +1,8 @@
 /**
- * Makes one execution of the state machine on this machine, from the very definition that is deployed.
+ * Runs one execution of the state machine in this process, from the same definition that is deployed to Step Functions.
  *
- * What Step Functions does in the cloud, the interpreter does here: loop, retry, wait, catch. Only the doors differ: a
- * Lambda invocation is a function call, a new execution is reported to the caller, and events are told by `emit` alone.
+ * The interpreter does what Step Functions does: it loops, retries, waits and catches. Only the integrations differ: a Lambda
+ * invocation is a function call, a new execution is returned to the caller, and events are reported to `emit` only.
  */
 
 import {
@@ -12,22 +12,22 @@ import {
   type RunOptions,
   type StateMachineDefinition,
 } from 'aws-local-stepfunctions';
-import type { LoopState } from '../core/model.ts';
-import { asRunId, type FailedRun, type RunResult } from '../core/model.ts';
+import { asRunId, type FailedRun, type LoopState, type RunResult, zeroTotals } from '../core/model.ts';
 import type { Retry } from '../core/operations/deployment.ts';
 import type { StepDependencies } from '../core/ports.ts';
-import { byStep, type StateName, stateMachine, stepNames } from '../core/state-machine/definition.ts';
+import { byStep, type StateName, type StepName, stateMachine } from '../core/state-machine/definition.ts';
 import { beginRun } from '../core/steps/begin-run.ts';
 import { exportPage } from '../core/steps/export-page.ts';
 import { failRun } from '../core/steps/fail-run.ts';
 import { finishRun } from '../core/steps/finish-run.ts';
+import { createRetryDelays, type RetryDelays } from './retry-delays.ts';
 
 export interface ExecutionStart {
   readonly name: string;
   readonly input: unknown;
 }
 
-export type ExecutionEnd =
+export type LocalExecutionOutcome =
   | { readonly status: 'completed'; readonly result: RunResult }
   | { readonly status: 'skipped'; readonly reason: string }
   | { readonly status: 'continued'; readonly next: ExecutionStart }
@@ -35,36 +35,34 @@ export type ExecutionEnd =
   | { readonly status: 'interrupted' };
 
 export interface InterpretOptions {
-  /** Breaks the execution off where it stands; nothing of its run is undone. */
+  /** Stops the execution. What its run has stored and logged stays. */
   readonly signal?: AbortSignal | undefined;
-  /** Told of every failed attempt that will be repeated. */
+  /** Called when a retry is due, before its delay. */
   readonly onRetry?: ((retry: Retry) => void) | undefined;
-  /** Seconds between attempts and in Wait states, for tests; left out, the definition's own. */
+  /** Seconds between attempts and in Wait states, for tests. Default: those of the definition. */
   readonly pauseSeconds?: number | undefined;
 }
 
-/** How the execution with this name is known to the head item, as an ARN is in the cloud. */
+/** Identifies the execution in the export state, as its ARN does on AWS. */
 export const executionId = (name: string): string => `local:${name}`;
 
-/** How long one invocation may go on with further pages, and sit out short Retry-Afters, before it hands over. */
-const patienceMs = 60_000;
+/** How long one invocation may begin further pages and wait out short Retry-Afters. */
+const maxInvocationMs = 60_000;
 
-/** A disk takes its time to say that something is on it: meanwhile others come in. */
+/** Waiting for the disk takes time, in which other pages can be received. */
 const maxInFlight = 4;
 
-/** Beyond what the service's deadline and a local disk can take, and within what a timer can hold (24 days). */
+/** Longer than the service's deadlines and a local disk need, shorter than the 24 days that a timer can hold. */
 const timeouts = { stepTimeoutSeconds: byStep(() => 900), executionTimeoutSeconds: 20 * 86_400 };
 
-/**
- * Runs the machine from `start` to its end. A failed run is an end, not an exception.
- * @throws only where the interpreter itself is at fault.
- */
+/** Runs the state machine from `start` to its end. A failed run is an outcome: only a defect of the interpreter throws. */
 export async function interpretExecution(
   deps: StepDependencies,
   start: ExecutionStart,
   { signal, onRetry, pauseSeconds }: InterpretOptions = {},
-): Promise<ExecutionEnd> {
-  const steps = bindSteps(deps, signal);
+): Promise<LocalExecutionOutcome> {
+  const retryDelays = createRetryDelays(deps.runtime, onRetry ?? (() => {}), pauseSeconds);
+  const tasks = createTasks(deps, retryDelays, signal);
   const machine = stateMachine({
     exportName: deps.definition.name,
     functions: byStep((step) => step),
@@ -73,120 +71,126 @@ export async function interpretExecution(
     ...timeouts,
   });
   const execution = new Interpreter(machine as unknown as StateMachineDefinition, {
-    // The definition is validated by the tests; doing it at each start would cost more than the run.
+    // Tests validate the definition. Validating it at each start would take longer than the run.
     validationOptions: { noValidate: true },
   }).run(start.input as Parameters<Interpreter['run']>[0], {
-    overrides: { taskResourceLocalHandlers: steps.handlers, ...paces(pauseSeconds) },
+    overrides: {
+      taskResourceLocalHandlers: tasks.handlers,
+      retryIntervalOverrides: retryDelays.overrides,
+      ...waitOverrides(pauseSeconds),
+    },
     context: { Execution: { Id: executionId(start.name), Name: start.name }, StateMachine: { Id: 'local' } },
   });
   const abort = () => execution.abort();
   signal?.addEventListener('abort', abort, { once: true });
   if (signal?.aborted) abort();
-  const following = follow(execution.eventLogs, onRetry);
+  const trace = traceExecution(execution.eventLogs);
   try {
     await execution.result;
   } catch (error) {
     if (!(error instanceof ExecutionAbortedError || error instanceof ExecutionError)) throw error;
   } finally {
     signal?.removeEventListener('abort', abort);
-    // An interrupted step must let go of the store and the log before the caller closes them.
-    await steps.settled();
+    // An interrupted step must stop using the store and the page log before the caller closes them.
+    await tasks.settled();
   }
-  const { reached, failure } = await following;
-  const end = steps.end();
-  if (end?.status === 'completed') return end;
+  const { lastState, lastError } = await trace;
+  const outcome = tasks.outcome();
+  if (outcome?.status === 'completed') return outcome;
   if (signal?.aborted) return { status: 'interrupted' };
-  if (end !== undefined) return end;
-  if (reached === 'Skipped') return { status: 'skipped', reason: failure.message };
-  // Not even FailRun could be done: the error that led there is what a person must see.
-  const unknown = { run: null, since: null, pages: 0, reports: 0, bytes: 0, resumable: true };
-  return { status: 'failed', failed: { export: deps.definition.name, ...unknown, ...failure } };
+  if (outcome !== undefined) return outcome;
+  if (lastState === 'Skipped') return { status: 'skipped', reason: lastError.message };
+  // FailRun failed too. Report the error that led to it, which is the one to act on.
+  const failed = { export: deps.definition.name, run: null, since: null, ...zeroTotals, ...lastError, resumable: true };
+  return { status: 'failed', failed };
 }
 
-type Handler = (parameters: unknown) => Promise<unknown>;
-type Handlers = NonNullable<NonNullable<RunOptions['overrides']>['taskResourceLocalHandlers']>;
+type TaskHandler = (parameters: unknown) => Promise<unknown>;
+type TaskHandlers = NonNullable<NonNullable<RunOptions['overrides']>['taskResourceLocalHandlers']>;
 
-function bindSteps(deps: StepDependencies, signal: AbortSignal | undefined) {
+interface StepPayload<Input> {
+  readonly input: Input;
+  readonly execution: string;
+}
+
+/** The handlers of the definition's Task states, and what they find out about the execution's outcome. */
+function createTasks(deps: StepDependencies, retryDelays: RetryDelays, signal: AbortSignal | undefined) {
   const inFlight = new Set<Promise<unknown>>();
-  let end: ExecutionEnd | undefined;
+  let outcome: LocalExecutionOutcome | undefined;
 
-  /** As Lambda is called by the definition: the payload in, `{ Payload }` out. */
-  const step = <Input, Output>(act: (payload: { input: Input; execution: string }) => Promise<Output>): Handler => {
+  /** Has the interface of Lambda's invoke integration: takes the payload, returns `{ Payload }`. */
+  const lambda = <Input>(name: StepName, run: (payload: StepPayload<Input>) => Promise<unknown>): TaskHandler => {
     return async (parameters) => {
-      const acting = act((parameters as { Payload: { input: Input; execution: string } }).Payload);
-      inFlight.add(acting);
+      const running = run((parameters as { Payload: StepPayload<Input> }).Payload);
+      inFlight.add(running);
       try {
-        return { Payload: await acting };
+        const Payload = await running;
+        retryDelays.succeeded(name);
+        return { Payload };
       } catch (error) {
-        // As from Lambda, name and message are all that comes through; of a cause, the interpreter would show nothing else.
-        const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
-        throw Object.assign(new Error(message), { name });
+        // Like Lambda, pass on the name and the message only: of an error with a cause the interpreter would show the cause alone.
+        const { name: errorName, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
+        if (!signal?.aborted) retryDelays.failed(name, { error: errorName, message });
+        throw Object.assign(new Error(message), { name: errorName });
       } finally {
-        inFlight.delete(acting);
+        inFlight.delete(running);
       }
     };
   };
   const handlers = {
-    BeginRun: step<unknown, unknown>(async ({ input, execution }) => {
+    BeginRun: lambda('BeginRun', async ({ input, execution }) => {
       const begun = await beginRun(deps, { input, execution });
-      if (begun.next === 'skip') end = { status: 'skipped', reason: begun.reason };
+      if (begun.next === 'skip') outcome = { status: 'skipped', reason: begun.reason };
       return begun;
     }),
-    ExportPage: step<LoopState, unknown>(({ input, execution }) =>
-      exportPage(deps, { loop: input, execution, signal, maxInFlight, ...patienceFrom(deps.runtime) }),
+    ExportPage: lambda<LoopState>('ExportPage', ({ input, execution }) =>
+      exportPage(deps, { loop: input, execution, signal, maxInFlight, ...invocationLimits(deps) }),
     ),
-    FinishRun: step<LoopState, unknown>(async ({ input, execution }) => {
+    FinishRun: lambda<LoopState>('FinishRun', async ({ input, execution }) => {
       const result = await finishRun(deps, { run: asRunId(input.run), execution });
-      end = { status: 'completed', result };
+      outcome = { status: 'completed', result };
       return result;
     }),
-    FailRun: step<unknown, unknown>(async ({ input, execution }) => {
+    FailRun: lambda('FailRun', async ({ input, execution }) => {
       const failed = await failRun(deps, { failure: input, execution });
-      end = { status: 'failed', failed };
+      outcome = { status: 'failed', failed };
       return failed;
     }),
     ContinueInNewExecution: async (parameters) => {
       const { Name, Input } = parameters as { Name: string; Input: unknown };
-      end = { status: 'continued', next: { name: Name, input: Input } };
+      outcome = { status: 'continued', next: { name: Name, input: Input } };
       return {};
     },
     AnnounceCompleted: async () => ({}),
     AnnounceFailed: async () => ({}),
-  } satisfies Partial<Record<StateName, Handler>>;
+  } satisfies Partial<Record<StateName, TaskHandler>>;
 
   return {
-    handlers: handlers as unknown as Handlers,
-    end: () => end,
+    handlers: handlers as unknown as TaskHandlers,
+    outcome: () => outcome,
     settled: () => Promise.allSettled(inFlight),
   };
 }
 
-function patienceFrom({ now }: StepDependencies['runtime']) {
-  const retryAfterDeadline = now() + patienceMs;
+function invocationLimits({ runtime: { now } }: StepDependencies) {
+  const retryAfterDeadline = now() + maxInvocationMs;
   return { retryAfterDeadline, hasTime: () => now() <= retryAfterDeadline };
 }
 
-function paces(seconds: number | undefined) {
+function waitOverrides(seconds: number | undefined) {
   if (seconds === undefined) return {};
-  return {
-    retryIntervalOverrides: Object.fromEntries(stepNames.map((name) => [name, seconds])),
-    waitTimeOverrides: { ['WaitForService' satisfies StateName]: seconds * 1_000 },
-  };
+  return { waitTimeOverrides: { ['WaitForService' satisfies StateName]: seconds * 1_000 } };
 }
 
-/** Reports retries as they happen; resolves to the last state reached and the last error caught or thrown on the way. */
-async function follow(
+/** Resolves, when the execution ends, to the last state it entered and the last error in it. */
+async function traceExecution(
   events: ReturnType<Interpreter['run']>['eventLogs'],
-  onRetry: InterpretOptions['onRetry'],
-): Promise<{ reached: string; failure: { error: string; message: string } }> {
-  let reached = '';
-  let failure = { error: '', message: '' };
+): Promise<{ lastState: string; lastError: { error: string; message: string } }> {
+  let lastState = '';
+  let lastError = { error: '', message: '' };
   for await (const event of events) {
-    if (event.type === 'StateEntered') reached = event.state.name;
-    if (event.type === 'StateFailed') failure = { error: event.Error, message: String(event.Cause) };
-    if (event.type !== 'StateRetried') continue;
-    const { attempt, retrier } = event.retry;
-    onRetry?.({ state: event.state.name, ...failure, attempt, maxAttempts: retrier.MaxAttempts ?? 3 });
+    if (event.type === 'StateEntered') lastState = event.state.name;
+    if (event.type === 'StateFailed') lastError = { error: event.Error, message: String(event.Cause) };
   }
-  return { reached, failure };
+  return { lastState, lastError };
 }

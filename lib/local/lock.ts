@@ -1,75 +1,76 @@
-/** One process at a time runs an export into a directory: a second one must not take the first for dead and resume its run. */
+/**
+ * Locks that end with their holder: the operating system releases them as soon as the process ends, for whatever reason.
+ *
+ * Node has no file locks, but SQLite has, so a lock is an empty SQLite file that its holder keeps open exclusively. Releasing
+ * the lock does not remove the file: otherwise two processes could lock two different files with the same name.
+ */
 
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { isExportError } from '../core/errors.ts';
-import { makePath } from './files/durable-fs.ts';
-import { isBusy, sqliteError } from './sqlite/errors.ts';
+import { createDirectory } from './files/durable-fs.ts';
+import { isBusyError, sqliteError } from './sqlite/errors.ts';
 
-export type ExportLock = FileLock;
-
-/** Long enough for two that start together to tell who came first, short enough not to be noticed. */
-const patienceMs = 250;
-
-/**
- * Takes the lock of an export in `directory`, or undefined where another live process has it, or another holder in
- * this one. A killed process loses its lock at once, so a lock that is refused tells of a run that is really under way.
- *
- * @throws ExportError ConfigurationError where the lock file cannot be made
- */
-export function acquireExportLock(directory: string, exportName: string): ExportLock | undefined {
-  return holdFileLock(lockFile(directory, exportName), patienceMs);
+export interface FileLock {
+  /** Releases the lock. A second call has no effect. */
+  release(): void;
 }
 
-/** Whether a live process holds the lock. It is not kept for longer than the question takes. */
+/** Long enough to decide between two processes that start at the same time, too short to notice. */
+const exportLockTimeoutMs = 250;
+
+/**
+ * Locks an export in `directory`, so that one process at a time runs it. Returns undefined if it is locked, by another live
+ * process or in this one. A killed process loses its lock, so a locked export is one that is really running.
+ *
+ * @throws ConfigurationError if the lock file cannot be created
+ */
+export function acquireExportLock(directory: string, exportName: string): FileLock | undefined {
+  return acquireFileLock(exportLockFile(directory, exportName), exportLockTimeoutMs);
+}
+
+/** Whether a live process holds the export's lock. */
 export function isExportLocked(directory: string, exportName: string): boolean {
-  const file = lockFile(directory, exportName);
+  const file = exportLockFile(directory, exportName);
   if (!existsSync(file)) return false;
-  const lock = holdFileLock(file, 0);
+  const lock = acquireFileLock(file, 0);
   lock?.release();
   return lock === undefined;
 }
 
-const lockFile = (directory: string, exportName: string): string =>
+const exportLockFile = (directory: string, exportName: string): string =>
   join(directory, '.locks', `${encodeURIComponent(exportName)}.sqlite`);
 
-// MERGED file-lock.ts: A lock that dies with its holder: the operating system takes it back the moment the process ends, however it ends. Node has no file locks of its own, SQLite has; so the lock is an empty SQLite file that is held open exclusively. The file stays when the lock is released: removing it would let two processes lock two files of one name.
-
-export interface FileLock {
-  /** Gives the lock back; once is enough, twice does no harm. */
-  release(): void;
-}
-
-// A connection that nobody refers to is closed by the garbage collector, and its lock with it.
-const held = new Set<DatabaseSync>();
+/** Connections that hold a lock. An unreferenced connection would be garbage-collected, and its lock released. */
+const heldConnections = new Set<DatabaseSync>();
 
 /**
- * Takes the lock on `file`, which is made, with its directory, if need be. Undefined where another holder, in this
- * process or another, keeps it for longer than `patienceMs`; until then this blocks the thread.
+ * Locks `file`, creating it and its directory if needed. Returns undefined if another holder, in this process or another, keeps
+ * the lock for longer than `timeoutMs`; until then the call blocks the thread.
  *
- * Some patience is always due: two that come at the very same moment both see the other's first step, and without it
- * both would go away.
+ * Use a timeout above zero if two processes may start at the same moment: each could see the other's first step, and both
+ * would fail.
  *
- * @throws ExportError ConfigurationError where the file cannot be made, or is no lock file
+ * @throws ConfigurationError if the file cannot be created, or is not a lock file
  */
-export function holdFileLock(file: string, patienceMs: number): FileLock | undefined {
+export function acquireFileLock(file: string, timeoutMs: number): FileLock | undefined {
   let database: DatabaseSync | undefined;
   try {
-    makePath(dirname(file));
-    database = new DatabaseSync(file, { timeout: patienceMs });
-    // Nothing is ever written, so there is nothing to roll back, and no journal for a killed holder to leave behind.
+    createDirectory(dirname(file));
+    database = new DatabaseSync(file, { timeout: timeoutMs });
+    // Nothing is ever written. With the journal in memory, a killed holder leaves no journal file.
     database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();
-    if (isBusy(error)) return undefined;
+    if (isBusyError(error)) return undefined;
     throw isExportError(error) ? error : sqliteError(file, error);
   }
   const connection = database;
-  held.add(connection);
+  heldConnections.add(connection);
   return {
     release() {
-      if (held.delete(connection)) connection.close();
+      if (heldConnections.delete(connection)) connection.close();
     },
   };
 }

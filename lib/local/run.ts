@@ -1,4 +1,4 @@
-/** Runs an export on this machine: the state machine over a directory and SQLite, execution after execution. */
+/** Runs an export on this machine: the state machine with a directory and SQLite, one execution after another. */
 
 import { join } from 'node:path';
 import type { ExportDefinition } from '../core/model.ts';
@@ -9,29 +9,32 @@ import { type ExecutionStart, type InterpretOptions, interpretExecution } from '
 import { acquireExportLock } from './lock.ts';
 import { createSqlitePageLog } from './sqlite/page-log.ts';
 
-export interface LocalRun extends Omit<InterpretOptions, 'onRetry'> {
+export interface LocalRunOptions extends Omit<InterpretOptions, 'onRetry'> {
   readonly definition: ExportDefinition;
   readonly service: ReportService;
-  /** The directory where pages and state live; made if it is not there. */
+  /** The directory for pages and state. Created if needed. */
   readonly out: string;
   readonly startInput: StartRequest;
   readonly runtime: Runtime;
-  /** Opened on the state's file once this process alone works on the export, and closed at the end. */
-  readonly watching: (stateFile: string) => LocalWatching;
+  /** Called with the state file once this process holds the export's lock. The observer is closed at the end. */
+  readonly openObserver: (stateFile: string) => RunObserver;
 }
 
-interface LocalWatching extends Required<Pick<InterpretOptions, 'onRetry'>> {
+interface RunObserver extends Required<Pick<InterpretOptions, 'onRetry'>> {
   readonly emit: EventSink;
   close(): void;
 }
 
+/** The SQLite file in the directory `out` with the page log and the run notes. */
+export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
+
 /**
- * Makes one run, or the rest of an unfinished one, through as many executions as it takes. Resolves to how it ended; a
- * failed run is an outcome, not an exception. While one process works on an export, every other is skipped.
+ * Begins a run, or resumes an unfinished one, and takes as many executions as it needs. Resolves to the outcome, including a
+ * failed run. While another process runs the export, the outcome is `skipped`.
  *
- * @throws ExportError where the directory or the SQLite file cannot be worked with.
+ * @throws ConfigurationError if the directory or the SQLite file cannot be used
  */
-export async function runLocally({ out, startInput, watching: watch, ...run }: LocalRun): Promise<RunEnd> {
+export async function runLocally({ out, startInput, openObserver, ...run }: LocalRunOptions): Promise<RunEnd> {
   const { definition, runtime } = run;
   const lock = acquireExportLock(out, definition.name);
   if (lock === undefined) {
@@ -39,23 +42,24 @@ export async function runLocally({ out, startInput, watching: watch, ...run }: L
   }
   try {
     const store = createDirectoryPageStore(out);
-    const file = join(out, 'state.sqlite');
-    const log = createSqlitePageLog(file);
-    let watching: LocalWatching | undefined;
+    const stateFile = stateFileIn(out);
+    const log = createSqlitePageLog(stateFile);
+    let observer: RunObserver | undefined;
     try {
-      watching = watch(file);
-      const { emit, onRetry } = watching;
-      // The lock says that no other process is at work on the export, and this one makes its executions one by one.
+      observer = openObserver(stateFile);
+      const { emit, onRetry } = observer;
+      // The lock excludes other processes, and this process runs its executions one after another.
       const executions = { isRunning: () => Promise.resolve(false) };
+      const deps = { ...run, emit, store, log, executions };
       let start: ExecutionStart = { name: runtime.randomHex(12), input: startInput };
       for (;;) {
-        const end = await interpretExecution({ ...run, emit, store, log, executions }, start, { ...run, onRetry });
-        if (end.status === 'completed') return { ...end, manifest: store.locate(end.result.manifest) };
-        if (end.status !== 'continued') return end;
-        start = end.next;
+        const outcome = await interpretExecution(deps, start, { ...run, onRetry });
+        if (outcome.status === 'completed') return { ...outcome, manifest: store.locate(outcome.result.manifest) };
+        if (outcome.status !== 'continued') return outcome;
+        start = outcome.next;
       }
     } finally {
-      watching?.close();
+      observer?.close();
       log.close();
       store.close();
     }

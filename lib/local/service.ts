@@ -1,4 +1,4 @@
-/** The service as an export on this machine speaks to it: the one that was named, or a simulator of it on loopback. */
+/** The service of an export on this machine: the one in its settings, or a simulator on the loopback interface. */
 
 import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../core/operations/deployment.ts';
@@ -11,17 +11,18 @@ import { generatedReports } from '../report-service/simulator/generated-reports.
 import { startSimulator } from '../report-service/simulator/simulator.ts';
 import type { LocalExport } from './settings.ts';
 
-/** How many reports the simulator starts with, and from what; the same every time. */
-const simulated = { seed: 1, count: 250 };
+/** A fixed seed, so that the simulator starts with the same reports every time. */
+const simulatedReports = { seed: 1, count: 250 };
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+/** The service, with the API key from `env`. Connecting without a base URL starts a simulator. */
 export function localService(
   { service: { baseUrl, vendor, cursorIn, ...limits }, apiKeyEnv }: LocalExport,
   env: Environment,
   runtime: Runtime,
 ): DeployedService {
-  const client = (url: string, key: string) =>
+  const createClient = (url: string, key: string) =>
     createReportServiceClient({
       baseUrl: url,
       vendor,
@@ -30,44 +31,46 @@ export function localService(
       limits: limitsOf(limits),
       clock: runtime,
     });
-  const closing = (service: ReturnType<typeof client>, end?: () => Promise<void>) => ({
-    fetchPage: (...request: Parameters<typeof service.fetchPage>) => service.fetchPage(...request),
+  const disposable = (client: ReturnType<typeof createClient>, closeServer?: () => Promise<void>) => ({
+    fetchPage: (...request: Parameters<typeof client.fetchPage>) => client.fetchPage(...request),
     [Symbol.asyncDispose]: async () => {
-      await service.close();
-      await end?.();
+      await client.close();
+      await closeServer?.();
     },
   });
-  const about = { vendor, cursorIn };
   if (baseUrl !== undefined) {
     return {
-      ...about,
+      vendor,
+      cursorIn,
       address: sourceOf(baseUrl),
       keySource: `environment variable ${apiKeyEnv}`,
-      connect: async () => closing(client(baseUrl, apiKeyIn(env, apiKeyEnv))),
+      connect: async () => disposable(createClient(baseUrl, readApiKey(env, apiKeyEnv))),
     };
   }
   return {
-    ...about,
+    vendor,
+    cursorIn,
     address: 'simulator',
-    keySource: 'made up for the simulator',
+    keySource: 'generated for the simulator',
     async connect(say) {
       const key = runtime.randomHex(32);
-      const reports = generatedReports({ ...simulated, now: runtime.now });
-      const simulator = await startSimulator({ vendor, apiKey: key, reports, seed: simulated.seed });
-      say(`No --base-url: a simulated service answers on ${simulator.baseUrl}`);
-      return closing(client(simulator.baseUrl, key), () => simulator.close());
+      const reports = generatedReports({ ...simulatedReports, now: runtime.now });
+      const simulator = await startSimulator({ vendor, apiKey: key, reports, seed: simulatedReports.seed });
+      say(`No --base-url: using a simulated service at ${simulator.baseUrl}`);
+      return disposable(createClient(simulator.baseUrl, key), () => simulator.close());
     },
   };
 }
 
-function apiKeyIn(env: Environment, variable: string): string {
-  const problem = problemOfApiKey(env[variable]);
-  if (problem === undefined) return env[variable] ?? '';
+function readApiKey(env: Environment, variable: string): string {
+  const key = env[variable] ?? '';
+  const problem = problemOfApiKey(key);
+  if (problem === undefined) return key;
   throw new ExportError('ConfigurationError', `The environment variable ${variable} ${problem}`);
 }
 
-/** What is wrong with a key; shows nothing of it. */
+/** Why a key cannot be used, without showing any of it; undefined if it can be. */
 export function problemOfApiKey(key: string | undefined): string | undefined {
-  if (key === undefined || key === '') return "is not set; put the service's API key into it";
-  return /^[\x21-\x7e]+$/.test(key) ? undefined : 'holds blanks or characters that no API key can have';
+  if (key === undefined || key === '') return "is not set; set it to the service's API key";
+  return /^[\x21-\x7e]+$/.test(key) ? undefined : 'contains spaces or characters that an API key cannot have';
 }

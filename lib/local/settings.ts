@@ -1,4 +1,4 @@
-/** An export as this machine knows it: what it asks for, of which service, and where its API key is found. */
+/** The settings of an export that runs on this machine: the service, the export, and where to find the API key. */
 
 import * as z from 'zod/mini';
 import { exportSettingsSchema, serviceSettingsSchema } from '../core/settings/settings.ts';
@@ -12,12 +12,12 @@ const apiKeyEnvSchema = z
     ),
   );
 
-/** In the form that a person writes; it is kept in that form, too. */
+/** The input form, in which the settings are also stored, has durations as ISO 8601 text. */
 export const localExportSchema = z.strictObject({
-  /** No base URL: a simulator of the service. */
+  /** Without a base URL, a simulator of the service. */
   service: z.partial(serviceSettingsSchema, { baseUrl: true }),
   export: exportSettingsSchema,
-  /** The environment variable that holds the API key; never the key itself. */
+  /** The environment variable that contains the API key; never the key itself. */
   apiKeyEnv: apiKeyEnvSchema,
 });
 export type LocalExport = z.infer<typeof localExportSchema>;

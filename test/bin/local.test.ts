@@ -17,7 +17,7 @@ describe('report-exporter local', () => {
     expect(ended).toMatchObject({ status: 0 });
     expect(ended.stdout).toMatch(/^Completed: 3 pages, 25\d reports, [\d.]+ kB in [\d.]+ s\n/);
     expect(ended.stdout).toContain(join(out, 'reports/date='));
-    expect(ended.stderr).toMatch(/^No --base-url: a simulated service answers on http:\/\/127\.0\.0\.1:\d+\n/);
+    expect(ended.stderr).toMatch(/^No --base-url: using a simulated service at http:\/\/127\.0\.0\.1:\d+\n/);
     expect(ended.stderr).toMatch(/^Run \d{8}T\d{6}Z-[0-9a-f]{6}: every reports report since 1970-01-01T00:00:00Z$/m);
     expect(ended.stderr).not.toContain('\x1b');
 
@@ -31,7 +31,7 @@ describe('report-exporter local', () => {
     const folder = join(out, latest.manifest, '..');
     // One hidden file beside what readers see, and none that SQLite only has while it is at work.
     expect((await readdir(folder)).sort()).toEqual([
-      '.facts.sqlite',
+      '.page-metadata.sqlite',
       'manifest.json',
       'page-000001.xml',
       'page-000002.xml',

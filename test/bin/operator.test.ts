@@ -69,7 +69,7 @@ describe('status', () => {
       reports: '5',
       bytes: String(report.bytes),
       watermark: report.watermark,
-      next: 'by-hand',
+      next: 'manual',
       last_error: '',
     });
     expect(ended.stdout + ended.stderr).not.toContain('\x1b');

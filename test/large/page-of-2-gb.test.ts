@@ -111,8 +111,8 @@ describe('a page of 2 GB', () => {
     const files = await readdir(pages.path, { recursive: true });
     expect(files.filter((file) => file.includes('page-'))).toEqual([expect.stringMatching(/\/page-000001\.xml$/)]);
     const { key = '' } = exported.logged ?? {};
-    using facts = new DatabaseSync(join(pages.path, dirname(key), '.facts.sqlite'));
-    expect(facts.prepare('SELECT key FROM facts').all()).toEqual([{ key }]);
+    using metadata = new DatabaseSync(join(pages.path, dirname(key), '.page-metadata.sqlite'));
+    expect(metadata.prepare('SELECT key FROM page_metadata').all()).toEqual([{ key }]);
     expect(await readdir(join(pages.path, '.incoming'))).toEqual([]);
     expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(mostGrowth);
   });

@@ -1,18 +1,18 @@
-/** Whatever somebody does by hand to the directory and the SQLite file: a true manifest, or an error with a name. */
+/** After arbitrary manual edits of the directory and its SQLite files, a run publishes a correct manifest or fails with a known error. */
 
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { fc, test } from '@fast-check/vitest';
 import { afterAll, beforeAll, describe } from 'vitest';
 import { createSqlitePageLog } from '../../lib/local/sqlite/page-log.ts';
 import { directoryStore } from '../support/directory-store.ts';
 import { comeHalfWay, expectAnHonestEndAfter, exportName, type HalfWay } from '../support/half-way.ts';
 import { handEdit, type KeptThing } from '../support/hand-edits.ts';
+import { cases, fc, test } from '../support/property.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
 let template: TemporaryDirectory;
-/** The folder of the run that was cut off, below the directory. */
+/** The folder of the interrupted run, relative to the directory. */
 let folder: string;
 
 beforeAll(async () => {
@@ -37,11 +37,12 @@ const file = (root: string, key: string, kind: string, form: KeptThing['form']):
   },
 });
 
-/** A row as one object: what stands in its JSON, its checksum, and its `#number`. */
-function row(hand: DatabaseSync, table: 'export_states' | 'pages', where: string, name: string): KeptThing {
+/** A row as one object: the fields of its JSON, its checksum, and `#number` for its version or page. */
+function row(database: DatabaseSync, table: 'export_states' | 'pages', where: string, name: string): KeptThing {
   const [json, number] = table === 'export_states' ? ['state', 'version'] : ['entry', 'page'];
   let first: Record<string, unknown> | undefined;
-  const read = () => hand.prepare(`SELECT * FROM ${table} WHERE ${where}`).get() as Record<string, unknown> | undefined;
+  const read = () =>
+    database.prepare(`SELECT * FROM ${table} WHERE ${where}`).get() as Record<string, unknown> | undefined;
   return {
     name,
     kind: table,
@@ -56,75 +57,81 @@ function row(hand: DatabaseSync, table: 'export_states' | 'pages', where: string
     },
     async write(bytes) {
       first ??= read();
-      hand.exec(`DELETE FROM ${table} WHERE ${where}`);
+      database.exec(`DELETE FROM ${table} WHERE ${where}`);
       if (bytes === undefined || first === undefined) return;
-      const { checksum = '', '#number': told, ...kept } = JSON.parse(bytes.toString()) as Record<string, unknown>;
+      const {
+        checksum = '',
+        '#number': newNumber,
+        ...fields
+      } = JSON.parse(bytes.toString()) as Record<string, unknown>;
       const changed = {
         ...first,
-        [json]: JSON.stringify(kept),
+        [json]: JSON.stringify(fields),
         checksum: typeof checksum === 'string' ? checksum : JSON.stringify(checksum),
-        ...(Number.isSafeInteger(told) ? { [number]: told } : {}),
+        ...(Number.isSafeInteger(newNumber) ? { [number]: newNumber } : {}),
       } as Record<string, string | number>;
       const names = Object.keys(changed);
-      hand
+      database
         .prepare(`INSERT OR REPLACE INTO ${table} (${names.join()}) VALUES (${names.map(() => '?').join()})`)
         .run(...Object.values(changed));
     },
   };
 }
 
-/** The facts of a page as one text, with their checksum among them; what is no JSON stands where the facts stood. */
-function factsRow(root: string, page: number): KeptThing {
+/** A page's metadata and its checksum as one JSON text. Text that is not JSON replaces the metadata as it is. */
+function metadataRow(root: string, page: number): KeptThing {
   const key = `${folder}/page-00000${page}.xml`;
-  /** Opened only for a moment, as the file may be edited, too; undefined where nobody can make sense of it any more. */
-  const inFile = <T>(act: (hand: DatabaseSync) => T): T | undefined => {
+  /** Opens the file for one operation, as it may be edited as well. Returns undefined if it is no longer usable. */
+  const inFile = <T>(operation: (database: DatabaseSync) => T): T | undefined => {
     try {
-      using hand = new DatabaseSync(join(root, folder, '.facts.sqlite'));
-      // A hand is free to put there what the table would refuse.
-      hand.exec('PRAGMA ignore_check_constraints = ON');
-      return act(hand);
+      using database = new DatabaseSync(join(root, folder, '.page-metadata.sqlite'));
+      // Edits are not limited to what the table's constraints allow.
+      database.exec('PRAGMA ignore_check_constraints = ON');
+      return operation(database);
     } catch {
       return undefined;
     }
   };
   const read = () =>
-    inFile((hand) => hand.prepare('SELECT sha256, facts, checksum FROM facts WHERE key = ?').get(key)) as
-      | { readonly sha256: string; readonly facts: string; readonly checksum: string }
-      | undefined;
+    inFile((database) =>
+      database.prepare('SELECT sha256, metadata, checksum FROM page_metadata WHERE key = ?').get(key),
+    ) as { readonly sha256: string; readonly metadata: string; readonly checksum: string } | undefined;
   const first = read();
-  if (first === undefined) throw new Error(`there are no facts of ${key} to edit`);
-  const withSeal = ({ facts, checksum }: { readonly facts: string; readonly checksum: string }) => {
+  if (first === undefined) throw new Error(`there is no metadata of ${key} to edit`);
+  const joinFields = ({ metadata, checksum }: { readonly metadata: string; readonly checksum: string }) => {
     try {
-      return JSON.stringify({ ...JSON.parse(facts), checksum });
+      return JSON.stringify({ ...JSON.parse(metadata), checksum });
     } catch {
-      return facts;
+      return metadata;
     }
   };
-  const apart = (text: string) => {
+  const splitFields = (text: string) => {
     try {
-      const { checksum = '', ...facts } = JSON.parse(text) as Record<string, unknown>;
+      const { checksum = '', ...metadata } = JSON.parse(text) as Record<string, unknown>;
       return {
-        facts: JSON.stringify(facts),
+        metadata: JSON.stringify(metadata),
         checksum: typeof checksum === 'string' ? checksum : JSON.stringify(checksum),
       };
     } catch {
-      return { facts: text, checksum: first.checksum };
+      return { metadata: text, checksum: first.checksum };
     }
   };
   return {
-    name: `facts of page ${page}`,
-    kind: 'facts',
+    name: `metadata of page ${page}`,
+    kind: 'metadata',
     form: 'text',
     async read() {
       const found = read();
-      return found && Buffer.from(withSeal(found));
+      return found && Buffer.from(joinFields(found));
     },
     async write(bytes) {
-      inFile((hand) => {
-        hand.prepare('DELETE FROM facts WHERE key = ?').run(key);
+      inFile((database) => {
+        database.prepare('DELETE FROM page_metadata WHERE key = ?').run(key);
         if (bytes === undefined) return;
-        const { facts, checksum } = apart(bytes.toString());
-        hand.prepare('INSERT INTO facts VALUES (?, ?, ?, ?)').run(key, first.sha256, facts, checksum);
+        const { metadata, checksum } = splitFields(bytes.toString());
+        database
+          .prepare('INSERT INTO page_metadata (key, sha256, metadata, checksum) VALUES (?, ?, ?, ?)')
+          .run(key, first.sha256, metadata, checksum);
       });
     },
   };
@@ -133,25 +140,25 @@ function factsRow(root: string, page: number): KeptThing {
 async function halfWay(root: string): Promise<HalfWay & Disposable> {
   const store = directoryStore(root);
   const log = createSqlitePageLog(join(root, 'state.sqlite'));
-  const hand = new DatabaseSync(join(root, 'state.sqlite'));
+  const database = new DatabaseSync(join(root, 'state.sqlite'));
   const run = (await log.exportState(exportName))?.active?.run;
   const entry = (page: number) =>
-    row(hand, 'pages', `export = '${exportName}' AND run = '${run}' AND page = ${page}`, `entry of page ${page}`);
+    row(database, 'pages', `export = '${exportName}' AND run = '${run}' AND page = ${page}`, `entry of page ${page}`);
   return {
     store,
     log,
     blindToSameSize: true,
     things: [
-      row(hand, 'export_states', `export = '${exportName}'`, 'head'),
+      row(database, 'export_states', `export = '${exportName}'`, 'export state'),
       entry(1),
       entry(2),
-      ...[1, 2, 3].map((page) => factsRow(root, page)),
-      file(root, `${folder}/.facts.sqlite`, 'file of facts', 'bytes'),
+      ...[1, 2, 3].map((page) => metadataRow(root, page)),
+      file(root, `${folder}/.page-metadata.sqlite`, 'metadata file', 'bytes'),
       ...[1, 2, 3, 4, 9].map((page) => file(root, `${folder}/page-00000${page}.xml`, 'page', 'bytes')),
       file(root, `${folder}/manifest.json`, 'manifest', 'bytes'),
       file(root, `${exportName}/latest.json`, 'latest', 'text'),
     ],
-    deleteHead: async () => hand.exec('DELETE FROM export_states'),
+    deleteHead: async () => database.exec('DELETE FROM export_states'),
     async objects() {
       const found = await readdir(root, { recursive: true, withFileTypes: true });
       const keys = found
@@ -161,16 +168,16 @@ async function halfWay(root: string): Promise<HalfWay & Disposable> {
       return new Map(await Promise.all(keys.map(async (key) => [key, await readFile(join(root, key))] as const)));
     },
     [Symbol.dispose]() {
-      hand.close();
+      database.close();
       log.close();
       store.close();
     },
   };
 }
 
-describe('whatever somebody edits in the directory or the state', () => {
-  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: 20 })(
-    'the run is published as it is, or not at all, with an error that says why',
+describe('after arbitrary edits of the directory and its state', () => {
+  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: cases(20) })(
+    'a run publishes a correct manifest, or fails with an error that says why',
     async (edits) => {
       await using directory = await temporaryDirectory();
       await cp(template.path, directory.path, { recursive: true });

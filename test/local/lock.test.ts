@@ -7,10 +7,10 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 const holder = new URL('children/hold-export-lock.ts', import.meta.url);
 
 describe('the export lock', { timeout: 60_000 }, () => {
-  it('is refused while another process has it, and free the moment that process is killed', async () => {
+  it('is denied while another process holds it, and free as soon as that process is killed', async () => {
     await using directory = await temporaryDirectory();
     await using other = startScript(holder, directory.path, 'reports');
-    await other.said(/^held$/);
+    await other.said(/^acquired$/);
 
     expect(acquireExportLock(directory.path, 'reports')).toBeUndefined();
 
@@ -20,11 +20,11 @@ describe('the export lock', { timeout: 60_000 }, () => {
 
     await using late = startScript(holder, directory.path, 'reports');
     expect(await late.ended).toBe(0);
-    expect(late.lines).toEqual(['refused']);
+    expect(late.lines).toEqual(['denied']);
     lock?.release();
   });
 
-  it('is refused to a second holder in the same process, until it is released', async () => {
+  it('is denied to a second holder in the same process until it is released', async () => {
     await using directory = await temporaryDirectory();
     const first = acquireExportLock(directory.path, 'reports');
     expect(first).toBeDefined();
@@ -34,13 +34,13 @@ describe('the export lock', { timeout: 60_000 }, () => {
     const second = acquireExportLock(directory.path, 'reports');
     expect(second).toBeDefined();
 
-    // A release that comes twice must not take the lock from whoever has it now.
+    // A repeated release must not release the lock of the current holder.
     first?.release();
     expect(acquireExportLock(directory.path, 'reports')).toBeUndefined();
     second?.release();
   });
 
-  it('keeps exports apart, also in directories apart, whatever they are called', async () => {
+  it('locks each export in each directory separately, whatever its name', async () => {
     await using directory = await temporaryDirectory();
     await using another = await temporaryDirectory();
     const locks = [
@@ -54,7 +54,7 @@ describe('the export lock', { timeout: 60_000 }, () => {
     expect(await readdir(directory.path)).toEqual(['.locks']);
   });
 
-  it('says which file it could not make', async () => {
+  it('names the path that could not be created', async () => {
     await using directory = await temporaryDirectory();
     const acquire = () => acquireExportLock(`${directory.path}/\0`, 'reports');
     expect(acquire).toThrow(expect.objectContaining({ name: 'ConfigurationError', cause: expect.anything() }));

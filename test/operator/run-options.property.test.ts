@@ -1,6 +1,6 @@
 /** Whatever the words of the command line are: they are taken, or refused with every problem named by its option. */
 
-import { fc, test } from '@fast-check/vitest';
+import { cases, fc, test } from '../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { exportDefinition } from '../../lib/core/settings/settings.ts';
@@ -66,7 +66,7 @@ const text = fc.oneof(
 
 describe('words of the command line', () => {
   const one = fc.tuple(fc.constantFrom(...(Object.keys(words) as (keyof LocalOptions)[])), text);
-  test.prop([fc.array(one, { maxLength: 4 }), fc.array(text, { maxLength: 2 })], { numRuns: 200 })(
+  test.prop([fc.array(one, { maxLength: 4 }), fc.array(text, { maxLength: 2 })], { numRuns: cases(200) })(
     'are taken or refused',
     (changes, given) => {
       const lines = problemsIn({ ...words, ...Object.fromEntries(changes) }, given);
@@ -93,7 +93,7 @@ describe('words of the command line', () => {
 
   it('that are a key which could be the name of a variable are not repeated either', () => {
     const apiKeyEnv = 'sk_live_4242';
-    expect(problemsIn({ ...words, apiKeyEnv })).toEqual([expect.stringMatching(/^--api-key-env: .* is not set; put/)]);
+    expect(problemsIn({ ...words, apiKeyEnv })).toEqual([expect.stringMatching(/^--api-key-env: .* is not set; set/)]);
     const problems: string[] = [];
     readApiKey(apiKeyEnv, {}, problems);
     readApiKey(apiKeyEnv, { [apiKeyEnv]: 'a key with blanks' }, problems);

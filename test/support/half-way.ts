@@ -8,7 +8,7 @@ import { errorNames } from '../../lib/core/errors.ts';
 import { asCursor, type Instant, type LatestPointer } from '../../lib/core/model.ts';
 import type { PageLog, PageStore, StepDependencies } from '../../lib/core/ports.ts';
 import { filterSince } from '../../lib/core/settings/filter.ts';
-import { type ExecutionEnd, interpretExecution } from '../../lib/local/interpreter.ts';
+import { type LocalExecutionOutcome, interpretExecution } from '../../lib/local/interpreter.ts';
 import { anExportDefinition, anExportRequest, at, collect, sha256Of } from './builders.ts';
 import type { Manifest } from './export-bench.ts';
 import { type HandEdit, type KeptThing, makeEdit } from './hand-edits.ts';
@@ -55,7 +55,7 @@ const needsOf = (parts: Pick<HalfWay, 'store' | 'log'>): StepDependencies => ({
 });
 
 let executions = 0;
-function start(parts: Pick<HalfWay, 'store' | 'log'>, input: unknown): Promise<ExecutionEnd> {
+function start(parts: Pick<HalfWay, 'store' | 'log'>, input: unknown): Promise<LocalExecutionOutcome> {
   executions += 1;
   return interpretExecution(needsOf(parts), { name: `execution-${executions}`, input }, { pauseSeconds: 0 });
 }
@@ -104,7 +104,7 @@ async function expectAnHonestEnd(halfWay: HalfWay, before: ReadonlyMap<string, B
   await expectHonest(halfWay, objects, again);
 }
 
-async function expectHonest(halfWay: HalfWay, before: ReadonlyMap<string, Buffer>, end: ExecutionEnd): Promise<void> {
+async function expectHonest(halfWay: HalfWay, before: ReadonlyMap<string, Buffer>, end: LocalExecutionOutcome): Promise<void> {
   const objects = await halfWay.objects();
   const newManifests = manifestsIn(objects).filter((key) => !before.has(key));
   const latest = objects.get(`${exportName}/latest.json`);

@@ -1,7 +1,6 @@
 /**
- * The file operations that the directory page store's promises rest on: a name is given only once, and a name given
- * outlives a power cut. Errors of the disk come out as ConfigurationError: trying again finds the same disk, so a
- * person must act.
+ * File operations for which Node has no call of its own: link a file unless the name is taken, and make a name survive a power
+ * loss. File-system errors become ConfigurationErrors: a retry would meet the same disk, so a person must act.
  */
 
 import { createHash } from 'node:crypto';
@@ -10,15 +9,15 @@ import { open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 
-export interface Digest {
+export interface FileDigest {
   readonly bytes: number;
   /** Lower-case hexadecimal. */
   readonly sha256: string;
 }
 
-/** Length and hash of the file as it stands, read as a stream. Errors are the disk's own, or that it is no file. */
-export async function digestOf(path: string): Promise<Digest> {
-  // A pipe or a device may never come to an end.
+/** Length and hash of the file at `path`, read as a stream. @throws the file system's own error, or an Error if it is not a regular file */
+export async function digestFile(path: string): Promise<FileDigest> {
+  // Reading a pipe or a device might never end.
   if (!(await stat(path)).isFile()) throw new Error(`${path} is not a file`);
   const hash = createHash('sha256');
   let bytes = 0;
@@ -29,140 +28,152 @@ export async function digestOf(path: string): Promise<Digest> {
   return { bytes, sha256: hash.digest('hex') };
 }
 
-/** The bytes of the file at `path` as a stream; undefined where there is none. Errors are the disk's own. */
-export async function readFileAt(path: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+/** The bytes of the file at `path` as a stream; undefined if there is no regular file. @throws the file system's own error */
+export async function streamFile(path: string): Promise<AsyncIterable<Uint8Array> | undefined> {
   try {
-    // A pipe would not even open until somebody writes to it.
+    // Opening a pipe blocks until another process writes to it.
     return (await stat(path)).isFile() ? (await open(path)).createReadStream() : undefined;
   } catch (cause) {
-    if (codeOf(cause) === 'ENOENT' || codeOf(cause) === 'ENOTDIR') return undefined;
+    if (isNotFound(cause)) return undefined;
     throw cause;
   }
 }
 
-const withoutHardLinks = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
+const hardLinkUnsupported = ['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'];
 
 /**
- * Gives `file` the name `name`, unless something has it already; returns whether it did. A hard link is the one
- * way to do both in one step: rename overwrites, and an exclusive copy shows itself half-written. So a file system
- * without links (exFAT, FAT, some network shares) is refused, not worked around.
+ * Links `file` to `name` unless `name` exists; returns whether it did. Only a hard link checks and creates in one step: a
+ * rename overwrites, and an exclusive copy is visible half-written. A file system without hard links (exFAT, FAT, some
+ * network shares) is therefore an error.
+ *
+ * @throws ConfigurationError if the file system fails or does not support hard links
  */
-export function linkOnce(file: string, name: string): boolean {
+export function linkIfAbsent(file: string, name: string): boolean {
   try {
     linkSync(file, name);
     return true;
   } catch (cause) {
-    if (codeOf(cause) === 'EEXIST') return false;
-    if (!withoutHardLinks.includes(codeOf(cause))) throw diskError('create', name, cause);
+    if (errorCode(cause) === 'EEXIST') return false;
+    if (!hardLinkUnsupported.includes(errorCode(cause))) throw fileSystemError('create', name, cause);
     throw new ExportError(
       'ConfigurationError',
-      `The file system of ${dirname(name)} refuses hard links (${codeOf(cause)}), without which a page could be ` +
-        'overwritten or seen half-written; choose a directory on a local disk, such as ext4, XFS, Btrfs or APFS',
+      `The file system of ${dirname(name)} does not support hard links (${errorCode(cause)}). Without them a page could be ` +
+        'overwritten or read half-written. Choose a directory on a local disk, such as ext4, XFS, Btrfs or APFS',
       { cause },
     );
   }
 }
 
 /**
- * Makes `directory`, which lies in `root` or is it, with its parents, and syncs all that hold it, so that it outlives
- * a power cut. Syncs also those that were there: a writer killed in this very function may have made them and no more.
+ * Creates `directory`, which is `root` or inside it, and its parents. When it returns, all of them survive a power loss. Syncs
+ * existing directories too: a process killed in this function may have created them without syncing.
+ *
+ * @throws ConfigurationError if the file system fails
  */
-export function makeDirectory(root: string, directory: string): void {
-  const made = makePath(directory);
-  const top = dirname(made !== undefined && made.length < root.length ? made : root);
+export function createDirectoryDurably(root: string, directory: string): void {
+  const created = createDirectory(directory);
+  const top = dirname(created !== undefined && created.length < root.length ? created : root);
   for (let path = directory; path !== top && path !== dirname(path); ) {
     path = dirname(path);
-    syncDirectory(path);
+    fsyncDirectorySync(path);
   }
 }
 
 /**
- * Makes `directory` and its parents; returns the topmost that was made. Step by step, because Node's own recursive
- * mkdir never comes back where a file system, such as /proc, lets nothing be made in a directory that is there.
+ * Creates `directory` and its parents; returns the topmost one created. Creates them one by one, because Node's recursive mkdir
+ * never returns where an existing directory, such as /proc, takes no new entries.
+ *
+ * @throws ConfigurationError if the file system fails
  */
-export function makePath(directory: string): string | undefined {
+export function createDirectory(directory: string): string | undefined {
   const missing: string[] = [];
   for (let path = directory; !existsSync(path) && path !== dirname(path); path = dirname(path)) missing.unshift(path);
   for (const path of missing) {
     try {
       mkdirSync(path);
     } catch (cause) {
-      // Another process may have come first.
-      if (codeOf(cause) !== 'EEXIST') throw diskError('create', path, cause);
+      // Another process may have created it in the meantime.
+      if (errorCode(cause) !== 'EEXIST') throw fileSystemError('create', path, cause);
     }
   }
   return missing[0];
 }
 
-// The first four: this file system, or Windows, does not sync directories. The last: a directory above the root that we
-// may pass through but not read. None of them tells of a name that was lost.
-const notSyncable = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
-
-/** When it returns, the names that `directory` holds outlive a power cut. */
-export function syncDirectory(directory: string): void {
-  const descriptor = openDirectory(directory);
+/** When it returns, the names in `directory` survive a power loss. @throws ConfigurationError if the file system fails */
+export function fsyncDirectorySync(directory: string): void {
+  const descriptor = openForSync(directory);
   if (descriptor === undefined) return;
   try {
     fsyncSync(descriptor);
   } catch (cause) {
-    refuseUnlessNotSyncable(directory, cause);
+    throwUnlessSyncUnsupported(directory, cause);
   } finally {
     closeSync(descriptor);
   }
 }
 
-/** Resolves when what was written to the file, or the names in the directory, would outlive a power cut. */
-export function syncDescriptor(descriptor: number): Promise<void> {
+/** Like {@link fsyncDirectorySync}, without blocking the thread. */
+export async function fsyncDirectory(directory: string): Promise<void> {
+  const descriptor = openForSync(directory);
+  if (descriptor === undefined) return;
+  try {
+    await fsyncDescriptor(descriptor);
+  } catch (cause) {
+    throwUnlessSyncUnsupported(directory, cause);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Resolves once what was written to the file, or the names in the directory, survive a power loss. */
+export function fsyncDescriptor(descriptor: number): Promise<void> {
   return new Promise((resolve, reject) => {
     fsync(descriptor, (error) => (error === null ? resolve() : reject(error)));
   });
 }
 
-/** The same, while this thread goes on. */
-export async function syncDirectoryMeanwhile(directory: string): Promise<void> {
-  const descriptor = openDirectory(directory);
-  if (descriptor === undefined) return;
-  try {
-    await syncDescriptor(descriptor);
-  } catch (cause) {
-    refuseUnlessNotSyncable(directory, cause);
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
-function openDirectory(directory: string): number | undefined {
+function openForSync(directory: string): number | undefined {
   try {
     return openSync(directory, 'r');
   } catch (cause) {
-    refuseUnlessNotSyncable(directory, cause);
+    throwUnlessSyncUnsupported(directory, cause);
     return undefined;
   }
 }
 
-function refuseUnlessNotSyncable(directory: string, cause: unknown): void {
-  if (!notSyncable.includes(codeOf(cause))) throw diskError('sync', directory, cause);
+/**
+ * The first four: the file system, or Windows, cannot sync directories. EACCES: a parent of the root that this process may
+ * traverse but not read. None of them means that a name was lost.
+ */
+const syncUnsupported = ['EINVAL', 'ENOTSUP', 'EISDIR', 'EPERM', 'EACCES'];
+
+function throwUnlessSyncUnsupported(directory: string, cause: unknown): void {
+  if (!syncUnsupported.includes(errorCode(cause))) throw fileSystemError('sync', directory, cause);
 }
 
 const advice: { readonly [code: string]: string } = {
-  ENOSPC: 'the disk is full: make room',
-  EDQUOT: 'the disk quota is used up: make room',
-  EACCES: 'permission denied: make it readable and writable',
-  EPERM: 'operation not permitted: make it writable',
-  EROFS: 'the file system is read-only: make it writable',
-  ENOTDIR: 'something on the way there is not a directory: choose another',
+  ENOSPC: 'the disk is full. Free some space',
+  EDQUOT: 'the disk quota is used up. Free some space',
+  EACCES: 'permission denied. Make it readable and writable',
+  EPERM: 'operation not permitted. Make it writable',
+  EROFS: 'the file system is read-only. Make it writable',
+  ENOTDIR: 'part of the path is not a directory. Choose another directory',
 };
 
-export function diskError(act: string, path: string, cause: unknown): ExportError {
-  const why = advice[codeOf(cause)] ?? (cause instanceof Error ? cause.message : String(cause));
+/** A ConfigurationError such as `Could not write ./exports/…: the disk is full. …` */
+export function fileSystemError(operation: string, path: string, cause: unknown): ExportError {
+  const reason = advice[errorCode(cause)] ?? (cause instanceof Error ? cause.message : String(cause));
   return new ExportError(
     'ConfigurationError',
-    `Could not ${act} ${path}: ${why}. Pages stored so far are kept; start the export again and it goes on from there`,
+    `Could not ${operation} ${path}: ${reason}. Pages stored so far are kept; start the export again to resume`,
     { cause },
   );
 }
 
-/** The operating system's name of an error, such as `ENOENT`, or ''. */
-export function codeOf(error: unknown): string {
+/** Whether a path does not exist. */
+export const isNotFound = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(errorCode(error));
+
+/** The operating system's code of an error, such as `ENOENT`; '' if it has none. */
+export function errorCode(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }

@@ -1,8 +1,8 @@
 /**
- * The facts of a run's pages, in one SQLite file beside them, and trusted only where they are what was written and fit the
- * page. Facts that are missing or do not fit mean that the page was put there, or changed, by something else.
+ * Stores the metadata of the pages of one folder in a SQLite file beside them. Metadata is trusted only if it is exactly what
+ * was written and matches the page; a page without matching metadata was created or changed by another program.
  *
- * A file each would cost every page two names and three waits for the disk; here it is one line and one.
+ * One file per page would cost two names and three waits for the disk. A row costs one wait.
  */
 
 import { existsSync } from 'node:fs';
@@ -12,106 +12,108 @@ import type { PageMetadata } from '../../core/model.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
 import { openSqliteFile } from '../sqlite/database.ts';
 import { sqliteError } from '../sqlite/errors.ts';
-import { writesOnDisk } from '../sqlite/wal-sync.ts';
+import { openWalSync } from '../sqlite/wal-sync.ts';
 
-type Observed = Pick<PageMetadata, 'key' | 'bytes' | 'sha256'>;
+type ObservedPage = Pick<PageMetadata, 'key' | 'bytes' | 'sha256'>;
 
-export interface PageFactsFile {
+export interface PageMetadataFile {
   /**
-   * Writes the facts of a page, unless others of the same page and the same bytes are there; resolves to whether it did.
-   * Whoever's they are, they are on the disk then.
-   * @throws ExportError ConfigurationError where the file cannot be written to
+   * Adds the metadata of a page unless the file has metadata for the same key and bytes; resolves to whether it was added.
+   * Either way, the metadata in the file then survives a power loss.
+   * @throws ConfigurationError if the file cannot be written
    */
-  readonly add: (facts: PageMetadata) => Promise<boolean>;
+  readonly add: (page: PageMetadata) => Promise<boolean>;
   /**
-   * Those of the page as it was found on the disk.
-   * @throws ExportError PageConflictError where they are not what was written there, or tell of another page
+   * Reads the metadata of a page that was found on disk.
+   * @throws PageConflictError if it is missing, was changed, or belongs to another page
    */
-  readonly read: (observed: Observed) => PageMetadata;
+  readonly read: (observed: ObservedPage) => PageMetadata;
+  /** Closes the SQLite file. A later call opens it again. */
   readonly close: () => void;
 }
 
-const schema = `
-  CREATE TABLE facts (
-    key    TEXT NOT NULL,
-    sha256 TEXT NOT NULL,
-    facts  TEXT NOT NULL CHECK (json_valid(facts)),
-    checksum TEXT NOT NULL,
-    PRIMARY KEY (key, sha256)
-  ) STRICT, WITHOUT ROWID;
-`;
-
-/** The facts in `file`, which is made with the first of them. */
-export function pageFactsIn(file: string): PageFactsFile {
+/** Page metadata in `file`, which the first `add` creates. */
+export function createPageMetadataFile(file: string): PageMetadataFile {
   let opened: ReturnType<typeof open> | undefined;
-  const facts = () => (opened ??= open(file));
+  const connection = () => (opened ??= open(file));
   return {
-    async add(added) {
-      const { insert, onDisk } = facts();
-      const { key, sha256 } = added;
-      const { changes } = attempt(file, () => insert.run(key, sha256, JSON.stringify(added), checksumOf(added)));
-      await onDisk.ensure();
+    async add(page) {
+      const { insert, walSync } = connection();
+      const { key, sha256 } = page;
+      const { changes } = execute(file, () => insert.run(key, sha256, JSON.stringify(page), checksumOf(page)));
+      await walSync.flush();
       return changes === 1;
     },
 
     read(observed) {
       const { key, bytes, sha256 } = observed;
       try {
-        // To look into one that is not there would make it.
-        if (opened === undefined && !existsSync(file)) throw new Error('it is not there');
-        const row = facts().select.get(key, sha256);
-        if (row === undefined) throw new Error('they are not in it');
-        const found = parsePageMetadata(() => ({ value: JSON.parse(String(row.facts)), checksum: row.checksum }));
-        if (key !== found.key || bytes !== found.bytes || sha256 !== found.sha256) {
-          throw new Error(`they tell of the ${found.bytes} bytes of ${found.key}`);
+        // Opening a missing file would create it.
+        if (opened === undefined && !existsSync(file)) throw new Error('the file does not exist');
+        const row = connection().select.get(key, sha256);
+        if (row === undefined) throw new Error('the file has no entry for these bytes');
+        const page = parsePageMetadata(() => ({ value: JSON.parse(String(row.metadata)), checksum: row.checksum }));
+        if (key !== page.key || bytes !== page.bytes || sha256 !== page.sha256) {
+          throw new Error(`the entry describes ${page.bytes} bytes of ${page.key}`);
         }
-        return found;
+        return page;
       } catch (cause) {
-        const why = cause instanceof Error ? cause.message : String(cause);
-        throw pageConflict(key, `the facts that belong to its bytes cannot be taken from ${file}: ${why}`, cause);
+        const reason = cause instanceof Error ? cause.message : String(cause);
+        throw pageConflict(key, `its metadata could not be read from ${file}: ${reason}`, cause);
       }
     },
 
     close() {
-      opened?.onDisk.close();
+      opened?.walSync.close();
       opened?.database.close();
       opened = undefined;
     },
   };
 }
 
+const schema = `
+  CREATE TABLE page_metadata (
+    key      TEXT NOT NULL,
+    sha256   TEXT NOT NULL,
+    metadata TEXT NOT NULL CHECK (json_valid(metadata)),
+    checksum TEXT NOT NULL,
+    PRIMARY KEY (key, sha256)
+  ) STRICT, WITHOUT ROWID;
+`;
+
 function open(file: string) {
-  // "RXPF"
-  const database: DatabaseSync = openSqliteFile(file, { applicationId: 0x52585046, version: 1, schema });
+  // "RXPM"
+  const database: DatabaseSync = openSqliteFile(file, { applicationId: 0x5258504d, version: 1, schema });
   try {
     return {
       database,
-      onDisk: writesOnDisk(database, file),
+      walSync: openWalSync(database, file),
       insert: database.prepare(
-        'INSERT INTO facts (key, sha256, facts, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+        'INSERT INTO page_metadata (key, sha256, metadata, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
       ),
-      select: database.prepare('SELECT facts, checksum FROM facts WHERE key = ? AND sha256 = ?'),
+      select: database.prepare('SELECT metadata, checksum FROM page_metadata WHERE key = ? AND sha256 = ?'),
     };
   } catch (cause) {
-    // It would be opened again with every page, and stay open until it is collected.
+    // Every page tries again; without this, each attempt would leave a file open until it is garbage-collected.
     database.close();
     throw sqliteError(file, cause);
   }
 }
 
-function attempt<T>(file: string, act: () => T): T {
+function execute<T>(file: string, operation: () => T): T {
   try {
-    return act();
+    return operation();
   } catch (cause) {
     throw sqliteError(file, cause);
   }
 }
 
-export function pageConflict(key: string, why: string, cause?: unknown): ExportError {
+/** The error for an object in the store that this exporter did not write as it is now. */
+export function pageConflict(key: string, reason: string, cause?: unknown): ExportError {
   return new ExportError(
     'PageConflictError',
-    `${key} stands in the store already, but not as this exporter left it: ${why}. Nothing was touched; ` +
-      'if it was changed by mistake, move it away and start again',
+    `${key} already exists, but not as this exporter wrote it: ${reason}. Nothing was changed. ` +
+      'If it was edited by mistake, move it away and start again',
     cause === undefined ? {} : { cause },
   );
 }

@@ -1,51 +1,53 @@
 /**
- * Files in the making: whole and on the disk before they get a name that a reader can see.
- * They lie in a hidden folder of the store, hence on its file system, so that they can be linked and renamed into place.
+ * Temporary files: content is complete and synced here before it gets a name that readers can see. The spool is a hidden folder
+ * of the store, so it is on the same file system and its files can be linked and renamed into place.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, openSync, rmSync, writev } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Digest, diskError, syncDescriptor } from './durable-fs.ts';
+import { type FileDigest, fileSystemError, fsyncDescriptor } from './durable-fs.ts';
 
-export interface Spooled extends Digest {
+export interface SpooledFile extends FileDigest {
   readonly path: string;
-  /** Resolves when the file would outlive a power cut: no reader may see a name of it before. */
+  /** Resolves once the file survives a power loss. Do not make the file visible before. */
   readonly synced: Promise<void>;
 }
 
 const suffix = '.spool';
 
-/** So much is written at a time, while as much again comes in. */
+/** Bytes per write. The next block is collected while one is being written. */
 const blockBytes = 512 * 1024;
 
 /**
- * Writes `chunks` to a new file in the folder that `folder` makes ready, lends it to `use` while it is being synced, and
- * removes it: what `use` wants to keep, it links or renames. An error that `chunks` throws passes through unchanged.
- * Whatever fails, `chunks` are ended and nothing is left, unless the process is killed.
+ * Writes `chunks` to a new file in the folder that `prepareFolder` returns, passes it to `use` while it is being synced, and
+ * removes it afterwards: `use` links or renames what it wants to keep. An error that `chunks` throws passes through unchanged.
+ * On any failure `chunks` is closed and the file removed, unless the process is killed.
+ *
+ * @throws ConfigurationError if the file system fails
  */
-export async function withSpooled<T>(
-  folder: () => Promise<string>,
+export async function withSpooledFile<T>(
+  prepareFolder: () => Promise<string>,
   chunks: AsyncIterable<string | Uint8Array> | Iterable<string>,
-  use: (file: Spooled) => Promise<T>,
+  use: (file: SpooledFile) => Promise<T>,
 ): Promise<T> {
   const hash = createHash('sha256');
   let bytes = 0;
-  let file: SpoolFile | undefined;
+  let file: SpoolWriter | undefined;
   try {
-    // Opened within the loop, so that a disk that refuses ends `chunks` too: behind them may stand a connection.
+    // The file is created inside the loop, so that an error also closes `chunks`, which may hold a connection.
     for await (const chunk of chunks) {
-      file ??= create(await folder());
+      file ??= createSpoolFile(await prepareFolder());
       const data = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
       hash.update(data);
       bytes += data.byteLength;
-      const full = file.take(data);
-      if (full !== undefined) await full;
+      const blockWritten = file.write(data);
+      if (blockWritten !== undefined) await blockWritten;
     }
-    file ??= create(await folder());
+    file ??= createSpoolFile(await prepareFolder());
     const synced = file.sync();
-    // Whoever uses it waits for it, or has failed before.
+    // `use` awaits it. If `use` fails first, the rejection must not count as unhandled.
     synced.catch(() => {});
     return await use({ path: file.path, bytes, sha256: hash.digest('hex'), synced });
   } finally {
@@ -53,51 +55,51 @@ export async function withSpooled<T>(
   }
 }
 
-interface SpoolFile {
+interface SpoolWriter {
   readonly path: string;
-  /** Takes what may not be changed any more. Returns a promise where it must be waited for. */
-  take(data: Uint8Array): Promise<void> | undefined;
+  /** Keeps `data`, which must not change afterwards. Returns a promise if the caller must wait before the next write. */
+  write(data: Uint8Array): Promise<void> | undefined;
   sync(): Promise<void>;
-  /** Never at the price of the outcome: a leftover harms nobody. */
+  /** Never throws: a leftover is harmless. */
   remove(): Promise<void>;
 }
 
-function create(folder: string): SpoolFile {
+function createSpoolFile(folder: string): SpoolWriter {
   const path = join(folder, `${randomUUID()}${suffix}`);
-  const descriptor = onDisk('create', path, () => openSync(path, 'wx'));
+  const descriptor = openNew(path);
   let block: Uint8Array[] = [];
-  let inBlock = 0;
+  let pendingBytes = 0;
   let writing = Promise.resolve();
-  let finishing = Promise.resolve();
+  let syncing = Promise.resolve();
 
-  const write = async (): Promise<void> => {
+  const writeBlock = async (): Promise<void> => {
     await writing;
     writing = writeAll(descriptor, path, block);
     writing.catch(() => {});
     block = [];
-    inBlock = 0;
+    pendingBytes = 0;
   };
-  const finish = async (): Promise<void> => {
-    await write();
+  const writeAndSync = async (): Promise<void> => {
+    await writeBlock();
     await writing;
-    await syncDescriptor(descriptor).catch((cause: unknown) => {
-      throw diskError('sync', path, cause);
+    await fsyncDescriptor(descriptor).catch((cause: unknown) => {
+      throw fileSystemError('sync', path, cause);
     });
   };
   return {
     path,
-    take(data) {
+    write(data) {
       block.push(data);
-      inBlock += data.byteLength;
-      return inBlock < blockBytes ? undefined : write();
+      pendingBytes += data.byteLength;
+      return pendingBytes < blockBytes ? undefined : writeBlock();
     },
     sync() {
-      finishing = finish();
-      return finishing;
+      syncing = writeAndSync();
+      return syncing;
     },
     async remove() {
-      // The next file that is opened has the descriptor's number: what still waits for a thread would go into that.
-      await finishing.catch(() => {});
+      // The next file opened gets the same descriptor number, so a pending write would go into that file.
+      await syncing.catch(() => {});
       await writing.catch(() => {});
       try {
         closeSync(descriptor);
@@ -107,60 +109,60 @@ function create(folder: string): SpoolFile {
   };
 }
 
-/** One call may write less than it was given. */
+function openNew(path: string): number {
+  try {
+    return openSync(path, 'wx');
+  } catch (cause) {
+    throw fileSystemError('create', path, cause);
+  }
+}
+
+/** Repeats the write until all of `block` is written: one call may write less. */
 async function writeAll(descriptor: number, path: string, block: readonly Uint8Array[]): Promise<void> {
-  for (let left = block.filter(({ byteLength }) => byteLength > 0); left.length > 0; ) {
-    let done = await writeSome(descriptor, left).catch((cause: unknown) => {
-      throw diskError('write', path, cause);
+  for (let remaining = block.filter(({ byteLength }) => byteLength > 0); remaining.length > 0; ) {
+    let written = await writeOnce(descriptor, remaining).catch((cause: unknown) => {
+      throw fileSystemError('write', path, cause);
     });
-    while (done > 0 && left[0] !== undefined) {
-      const [first, ...others] = left;
-      left = done < first.byteLength ? [first.subarray(done), ...others] : others;
-      done -= Math.min(done, first.byteLength);
+    while (written > 0 && remaining[0] !== undefined) {
+      const [first, ...others] = remaining;
+      remaining = written < first.byteLength ? [first.subarray(written), ...others] : others;
+      written -= Math.min(written, first.byteLength);
     }
   }
 }
 
-/** Resolves to how many bytes were written. */
-function writeSome(descriptor: number, block: readonly Uint8Array[]): Promise<number> {
+/** Resolves to the number of bytes written. */
+function writeOnce(descriptor: number, block: readonly Uint8Array[]): Promise<number> {
   return new Promise((resolve, reject) => {
     writev(descriptor, block, (error, bytesWritten) => (error === null ? resolve(bytesWritten) : reject(error)));
   });
 }
 
-function onDisk<T>(act: string, path: string, operation: () => T): T {
-  try {
-    return operation();
-  } catch (cause) {
-    throw diskError(act, path, cause);
-  }
-}
+const joinedLength = 65_536;
 
-const blockLength = 65_536;
-
-/** The same text in fewer pieces: a manifest comes line by line, and a million lines are not worth a write each. */
-export async function* inBlocks(chunks: AsyncIterable<string>): AsyncGenerator<string> {
-  let block = '';
+/** Joins small strings into larger ones: a manifest arrives line by line, and a million lines must not cost a million writes. */
+export async function* joinChunks(chunks: AsyncIterable<string>): AsyncGenerator<string> {
+  let joined = '';
   for await (const chunk of chunks) {
-    block += chunk;
-    if (block.length < blockLength) continue;
-    yield block;
-    block = '';
+    joined += chunk;
+    if (joined.length < joinedLength) continue;
+    yield joined;
+    joined = '';
   }
-  yield block;
+  yield joined;
 }
 
-const dayMs = 86_400_000;
+const staleAfterMs = 86_400_000;
 
 /**
- * Removes what killed writers left. A page takes minutes, so a file untouched for a day has no writer; and if one should
- * wake up after all, in a laptop opened again, its link finds no file: that attempt fails, and nothing of it shows.
+ * Removes files that killed processes left. A page takes minutes, so a file unchanged for a day has no writer. If a suspended
+ * writer does continue after that, it can no longer link its file: the attempt fails and leaves nothing visible.
  */
-export async function sweepSpool(folder: string): Promise<void> {
+export async function removeStaleSpoolFiles(folder: string): Promise<void> {
   const names = await readdir(folder).catch(() => []);
   for (const name of names.filter((name) => name.endsWith(suffix))) {
     const path = join(folder, name);
     const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Number.POSITIVE_INFINITY }));
-    if (Date.now() - mtimeMs > dayMs) await rm(path, { force: true }).catch(() => undefined);
+    if (Date.now() - mtimeMs > staleAfterMs) await rm(path, { force: true }).catch(() => undefined);
   }
 }

@@ -1,36 +1,36 @@
-/** SQLite files of the house's own: how they are opened, and told from any other. */
+/** Opens the exporter's SQLite files, creates their tables, and rejects files of other programs or other versions. */
 
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { ExportError, isExportError } from '../../core/errors.ts';
-import { makeDirectory } from '../files/durable-fs.ts';
-import { isBusy, sqliteError } from './errors.ts';
+import { createDirectoryDurably } from '../files/durable-fs.ts';
+import { isBusyError, sqliteError } from './errors.ts';
 
-/** What a file holds, and the marks by which it is known (sqlite.org/pragma.html#pragma_application_id). */
-export interface SqliteContent {
+/** What a file contains, and how it is recognized (sqlite.org/pragma.html#pragma_application_id). */
+export interface SqliteFormat {
   readonly applicationId: number;
-  /** Raised with every change of the schema; a file of a higher version was written by a newer exporter. */
+  /** Increased with every change of the schema. A file with a higher version was written by a newer exporter. */
   readonly version: number;
   readonly schema: string;
 }
 
-/** Another process writes one line at a time, so to wait this long means that it hangs. */
-const patienceMs = 10_000;
+/** Another process holds the lock while it writes one row. After this long, that process hangs. */
+const busyTimeoutMs = 10_000;
 
 /**
- * Opens `file`, which is made, with its directory, if need be.
- * @throws ExportError ConfigurationError where it cannot be opened, holds something else, or is of a newer exporter
+ * Opens `file`, creating it and its directory if needed.
+ * @throws ConfigurationError if it cannot be opened, has another format, or was written by a newer exporter
  */
-export function openSqliteFile(file: string, content: SqliteContent): DatabaseSync {
+export function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
     const directory = resolve(dirname(file));
-    makeDirectory(directory, directory);
-    database = new DatabaseSync(file, { timeout: patienceMs });
-    // A line logged must outlive a power cut. EXTRA is FULL, and as safe where the file system allows no WAL.
+    createDirectoryDurably(directory, directory);
+    database = new DatabaseSync(file, { timeout: busyTimeoutMs });
+    // Commits must survive a power loss. EXTRA is like FULL in WAL mode, and as safe where the file system does not allow WAL.
     database.exec('PRAGMA synchronous = EXTRA');
-    claim(database, file, content);
-    enterWal(database);
+    initializeOrVerify(database, file, format);
+    enableWal(database);
     return database;
   } catch (error) {
     database?.close();
@@ -38,28 +38,28 @@ export function openSqliteFile(file: string, content: SqliteContent): DatabaseSy
   }
 }
 
-/** Makes the tables in an empty file; of any other, makes sure that they are there. Of two that come first, one does it. */
-function claim(
+/** Creates the tables in an empty file, and checks the format of any other. Of two concurrent processes, one creates them. */
+function initializeOrVerify(
   database: DatabaseSync,
   file: string,
-  { applicationId, version: schemaVersion, schema }: SqliteContent,
+  { applicationId, version: supported, schema }: SqliteFormat,
 ): void {
   database.exec('BEGIN IMMEDIATE');
   const version = pragma(database, 'user_version');
-  const empty = database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined;
-  if (empty && version === 0) {
-    database.exec(`${schema}; PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${schemaVersion};`);
+  const isEmpty = database.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined;
+  if (isEmpty && version === 0) {
+    database.exec(`${schema}; PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${supported};`);
   } else if (pragma(database, 'application_id') !== applicationId) {
-    throw refusal(file, "is another program's SQLite file; choose another directory, or move it away");
-  } else if (version > schemaVersion) {
-    throw refusal(
+    throw formatError(file, 'is the SQLite file of another program. Choose another directory, or move the file away');
+  } else if (version > supported) {
+    throw formatError(
       file,
-      `was written by a newer report-exporter (schema ${version}, this one knows up to ${schemaVersion}); use that one`,
+      `was written by a newer report-exporter (schema ${version}; this one supports ${supported}). Use that version`,
     );
-  } else if (version < schemaVersion) {
-    throw refusal(
+  } else if (version < supported) {
+    throw formatError(
       file,
-      `is of schema ${version}, which no released report-exporter wrote (this one knows ${schemaVersion}); move it away to ` +
+      `has schema ${version}, which no released report-exporter wrote (this one supports ${supported}). Move it away to ` +
         'begin with an empty one, or restore it from a backup',
     );
   }
@@ -67,16 +67,16 @@ function claim(
 }
 
 /**
- * Readers and writers of several processes then do not wait for one another; the file remembers it. Where two processes
- * enter at once SQLite waits for neither, as each might wait for the other: so the waiting is done here.
+ * Switches to WAL mode, in which readers and writers of several processes do not block one another; the file stays in it. SQLite's
+ * busy timeout does not apply if two processes switch at the same time, since each might wait for the other. So this retries.
  */
-function enterWal(database: DatabaseSync): void {
-  for (const waitingSince = Date.now(); ; Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)) {
+function enableWal(database: DatabaseSync): void {
+  for (const startedAt = Date.now(); ; Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5)) {
     try {
       database.exec('PRAGMA journal_mode = WAL');
       return;
     } catch (error) {
-      if (!isBusy(error) || Date.now() - waitingSince > patienceMs) throw error;
+      if (!isBusyError(error) || Date.now() - startedAt > busyTimeoutMs) throw error;
     }
   }
 }
@@ -85,6 +85,6 @@ function pragma(database: DatabaseSync, name: 'user_version' | 'application_id')
   return Number(Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0]);
 }
 
-function refusal(file: string, why: string): ExportError {
-  return new ExportError('ConfigurationError', `${file} ${why}`);
+function formatError(file: string, reason: string): ExportError {
+  return new ExportError('ConfigurationError', `${file} ${reason}`);
 }

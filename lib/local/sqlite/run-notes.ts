@@ -1,6 +1,6 @@
 /**
- * What an operator will want to know of the exports in a directory, beside their state: with which settings each was last
- * started, and what held its runs up. No run depends on any of it.
+ * What operators' commands show of the exports in a directory, besides their state: the settings of the last start, and the
+ * incidents of each run. No run depends on it.
  */
 
 import type { Incident } from '../../core/operations/deployment.ts';
@@ -13,56 +13,63 @@ import { openPageLogFile } from './page-log.ts';
 export interface RunNotes {
   /** In alphabetical order. */
   exportNames(): readonly string[];
-  /** As last remembered. @throws ConfigurationError where they can no longer be used */
+  /** The settings last saved; undefined if there are none. @throws ConfigurationError if they are no longer valid */
   settings(exportName: string): LocalExport | undefined;
-  remember(settings: LocalExportInput): void;
-  note(run: RunRef, incident: Incident): void;
-  /** In the order in which they were noted. */
+  saveSettings(settings: LocalExportInput): void;
+  addIncident(run: RunRef, incident: Incident): void;
+  /** In the order in which they were added. */
   incidents(run: RunRef): Iterable<Incident>;
   lastIncident(run: RunRef): Incident | undefined;
   readonly close: () => void;
 }
 
-/** The notes in `file`, the page log's own. @throws ConfigurationError, here or on use, as the page log does */
+/** The notes in the page log's file. @throws ConfigurationError, here or on use, as the page log does */
 export function openRunNotes(file: string): RunNotes {
   const database = openPageLogFile(file);
-  const attempt = <T>(act: () => T): T => {
+  const execute = <T>(operation: () => T): T => {
     try {
-      return act();
+      return operation();
     } catch (cause) {
       throw sqliteError(file, cause);
     }
   };
-  const all = (sql: string, ...values: readonly string[]): readonly Record<string, unknown>[] =>
-    attempt(() => database.prepare(sql).all(...values));
-  const run = (sql: string, ...values: readonly string[]): void => {
-    attempt(() => database.prepare(sql).run(...values));
+  const select = (sql: string, ...values: readonly string[]): readonly Record<string, unknown>[] =>
+    execute(() => database.prepare(sql).all(...values));
+  const write = (sql: string, ...values: readonly string[]): void => {
+    execute(() => database.prepare(sql).run(...values));
   };
-  const incidentIn = ({ incident }: Record<string, unknown>) => JSON.parse(String(incident)) as Incident;
+  const parseIncident = ({ incident }: Record<string, unknown>) => JSON.parse(String(incident)) as Incident;
 
   return {
-    exportNames: () => all('SELECT export FROM exports ORDER BY export').map(({ export: name }) => String(name)),
+    exportNames: () => select('SELECT export FROM exports ORDER BY export').map(({ export: name }) => String(name)),
     settings(exportName) {
-      const [row] = all('SELECT settings FROM exports WHERE export = ?', exportName);
+      const [row] = select('SELECT settings FROM exports WHERE export = ?', exportName);
       if (row === undefined) return undefined;
       return parseSettings(localExportSchema, JSON.parse(String(row.settings)), `settings of ${exportName} in ${file}`);
     },
-    remember(settings) {
-      const text = JSON.stringify(settings);
-      run('INSERT INTO exports VALUES (?1, ?2) ON CONFLICT DO UPDATE SET settings = ?2', settings.export.name, text);
+    saveSettings(settings) {
+      write(
+        'INSERT INTO exports (export, settings) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET settings = ?2',
+        settings.export.name,
+        JSON.stringify(settings),
+      );
     },
-    note({ export: name, run: id }, incident) {
-      run('INSERT INTO incidents (export, run, incident) VALUES (?, ?, ?)', name, id, JSON.stringify(incident));
+    addIncident({ export: exportName, run }, incident) {
+      write(
+        'INSERT INTO incidents (export, run, incident) VALUES (?, ?, ?)',
+        exportName,
+        run,
+        JSON.stringify(incident),
+      );
     },
-    *incidents({ export: name, run: id }) {
-      for (const row of all('SELECT incident FROM incidents WHERE export = ? AND run = ? ORDER BY id', name, id)) {
-        yield incidentIn(row);
-      }
+    *incidents({ export: exportName, run }) {
+      const inOrder = 'SELECT incident FROM incidents WHERE export = ? AND run = ? ORDER BY id';
+      for (const row of select(inOrder, exportName, run)) yield parseIncident(row);
     },
-    lastIncident({ export: name, run: id }) {
+    lastIncident({ export: exportName, run }) {
       const newest = 'SELECT incident FROM incidents WHERE export = ? AND run = ? ORDER BY id DESC LIMIT 1';
-      const [row] = all(newest, name, id);
-      return row && incidentIn(row);
+      const [row] = select(newest, exportName, run);
+      return row && parseIncident(row);
     },
     close() {
       if (database.isOpen) database.close();

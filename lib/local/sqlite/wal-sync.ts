@@ -1,38 +1,38 @@
 /**
- * Brings what SQLite has written to the disk while this thread goes on: `commit` by itself waits for the disk, and with it
- * every page that is just coming in.
+ * Makes SQLite's commits durable without blocking the thread. A commit that waits for the disk also stops every page that is
+ * just arriving.
  *
- * In WAL mode a commit is an addition to the file `…-wal`, checksummed, and outlives a power cut once that file is synced
- * (sqlite.org/wal.html; with `synchronous=NORMAL` SQLite leaves the syncing to a checkpoint, and loses no consistency by
- * it). So it is synced here, by Node's own threads.
+ * In WAL mode a commit appends checksummed frames to the file `…-wal`, and survives a power loss once that file is synced. With
+ * `synchronous=NORMAL`, SQLite syncs it only at a checkpoint, and stays consistent (sqlite.org/wal.html). So it is synced here,
+ * in Node's thread pool.
  */
 
 import { closeSync, fdatasync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { isExportError } from '../../core/errors.ts';
-import { diskError, syncDirectory } from '../files/durable-fs.ts';
+import { fileSystemError, fsyncDirectorySync } from '../files/durable-fs.ts';
 
-export interface WritesOnDisk {
-  /** Resolves when all that was committed before would outlive a power cut. */
-  readonly ensure: () => Promise<void>;
+export interface WalSync {
+  /** Resolves once every commit made before the call survives a power loss. @throws ConfigurationError if the disk fails */
+  readonly flush: () => Promise<void>;
   readonly close: () => void;
 }
 
-/** For a database that is open, in `file`. Where the file system allows no WAL, commits go on to wait for the disk. */
-export function writesOnDisk(database: DatabaseSync, file: string): WritesOnDisk {
+/** For an open database in `file`. Where the file system does not allow WAL, commits keep waiting for the disk. */
+export function openWalSync(database: DatabaseSync, file: string): WalSync {
   const { journal_mode: mode } = database.prepare('PRAGMA journal_mode').get() ?? {};
-  if (mode !== 'wal') return { ensure: async () => {}, close: () => {} };
+  if (mode !== 'wal') return { flush: async () => {}, close: () => {} };
   database.exec('PRAGMA synchronous = NORMAL');
   let descriptor: number | undefined;
   return {
-    async ensure() {
+    async flush() {
       try {
-        // SQLite makes it with the first write, and keeps it as long as a connection is open.
-        descriptor ??= openNamed(`${file}-wal`);
-        await syncData(descriptor);
+        // SQLite creates the file with the first write, and keeps it while a connection is open.
+        descriptor ??= openWal(`${file}-wal`);
+        await fdatasyncDescriptor(descriptor);
       } catch (cause) {
-        throw isExportError(cause) ? cause : diskError('sync', `${file}-wal`, cause);
+        throw isExportError(cause) ? cause : fileSystemError('sync', `${file}-wal`, cause);
       }
     },
     close() {
@@ -42,14 +42,14 @@ export function writesOnDisk(database: DatabaseSync, file: string): WritesOnDisk
   };
 }
 
-/** SQLite syncs the name of a file that it makes, but not of one that is there; and who made that may have been killed before. */
-function openNamed(wal: string): number {
-  syncDirectory(dirname(wal));
+/** Syncs the directory first: SQLite syncs the name of a file that it creates, but another process may have been killed before. */
+function openWal(wal: string): number {
+  fsyncDirectorySync(dirname(wal));
   return openSync(wal, 'r+');
 }
 
-/** Not its times: the file is written over and over, and as long as it does not grow this is all there is to do. */
-function syncData(descriptor: number): Promise<void> {
+/** Syncs content and length, not file times: SQLite overwrites the file in place, so usually the length does not change. */
+function fdatasyncDescriptor(descriptor: number): Promise<void> {
   return new Promise((resolve, reject) => {
     fdatasync(descriptor, (error) => (error === null ? resolve() : reject(error)));
   });

@@ -4,7 +4,7 @@
  */
 
 import { systemRuntime } from '../../core/clock.ts';
-import { directoryExport } from '../../local/deployment.ts';
+import { startLocalExport } from '../../local/deployment.ts';
 import type { CommandContext } from '../context.ts';
 import { followRun } from '../follow-run.ts';
 import { type LocalOptions, readLocalSettings } from '../run-options.ts';
@@ -24,6 +24,6 @@ export async function localCommand(
   };
   return await followRun(following, world, async (watching) => {
     const { settings, out, start } = readLocalSettings(options, problems, env);
-    return await directoryExport({ out, env, runtime: systemRuntime }, settings).start(start, watching);
+    return await startLocalExport({ out, env, runtime: systemRuntime }, settings, start, watching);
   });
 }

@@ -1,8 +1,8 @@
-/** Takes the lock of the export `argv[3]` in `argv[2]`, says whether it has it, and keeps it until it is killed. */
+/** Acquires the lock of the export `argv[3]` in the directory `argv[2]`, prints whether it did, and holds it until it is killed. */
 
 import { acquireExportLock } from '../../../lib/local/lock.ts';
 
 const [, , directory = '', exportName = ''] = process.argv;
 const lock = acquireExportLock(directory, exportName);
-process.stdout.write(lock === undefined ? 'refused\n' : 'held\n');
+process.stdout.write(lock === undefined ? 'denied\n' : 'acquired\n');
 if (lock !== undefined) setInterval(() => {}, 60_000);

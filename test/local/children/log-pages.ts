@@ -1,4 +1,4 @@
-/** Logs the pages of the run `argv[4]` of the export `argv[3]` in `argv[2]`, and says each, until it is killed. */
+/** Logs pages of the run `argv[4]` of the export `argv[3]` in the page log `argv[2]`, and prints each number, until it is killed. */
 
 import { asRunId } from '../../../lib/core/model.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';

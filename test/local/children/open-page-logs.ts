@@ -1,6 +1,6 @@
 /**
- * Opens and closes the page logs `0.sqlite` to `149.sqlite` in `argv[2]`, one every 8 ms from the moment `argv[3]` on, so that
- * several of these processes come to each new file at once.
+ * Opens and closes the page logs `0.sqlite` to `149.sqlite` in the directory `argv[2]`, one every 8 ms starting at the time
+ * `argv[3]`, so that several of these processes create each file at the same moment.
  */
 
 import { join } from 'node:path';

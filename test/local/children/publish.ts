@@ -1,6 +1,6 @@
 /**
- * Puts one page, its manifest and the pointer into the directory `argv[2]`, looks for the page, and says each step it takes on the disk.
- * Kills itself just before step `argv[3]`; without that it goes on to the end, and exits with 0.
+ * Stores one page, its manifest and the pointer in the directory `argv[2]`, finds the page, and prints each file-system step.
+ * Kills itself just before step `argv[3]`; without that argument it runs to the end and exits with 0.
  */
 
 import fs from 'node:fs';
@@ -35,19 +35,18 @@ async function* chunksOf(text: string) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [, , root = '', dieBefore = 'nothing'] = process.argv;
-  sayEachStep(root, Number(dieBefore));
+  const [, , root = '', killBefore = 'nothing'] = process.argv;
+  printEachStep(root, Number(killBefore));
   const store = createDirectoryPageStore(root);
   await publish(store);
   await store.find(identity.key);
 }
 
 /**
- * Puts itself before every file operation that changes something, and behind those that sync while the thread goes on. What
- * SQLite does to its files is beyond its reach: in their place stands each statement, which SQLite has carried out before
- * the next step is taken.
+ * Wraps every file operation that changes something: prints a step before it, and, for asynchronous syncs, another after it. It
+ * cannot see SQLite's own file operations; each statement counts as one step, which SQLite completes before the next step.
  */
-function sayEachStep(root: string, dieBefore: number): void {
+function printEachStep(root: string, killBefore: number): void {
   let steps = 0;
   const spools: string[] = [];
   const nameOf = (path: unknown) => {
@@ -56,25 +55,25 @@ function sayEachStep(root: string, dieBefore: number): void {
     if (!spools.includes(name)) spools.push(name);
     return `spool ${spools.indexOf(name) + 1}`;
   };
-  const say = (step: string, ...paths: readonly unknown[]) => {
+  const print = (step: string, ...paths: readonly unknown[]) => {
     steps++;
-    if (steps === dieBefore) process.kill(process.pid, 'SIGKILL');
+    if (steps === killBefore) process.kill(process.pid, 'SIGKILL');
     process.stdout.write(`${step} ${paths.map(nameOf).join(' to ')}\n`);
   };
 
   const { openSync, closeSync, fdatasync, fsync, fsyncSync, linkSync, mkdirSync, renameSync, rmSync, writev } = fs;
   const opened = new Map<number, unknown>();
-  const sayBeforeAndAfter = (sync: typeof fs.fsync, descriptor: number, done: fs.NoParamCallback) => {
+  const printBeforeAndAfter = (sync: typeof fs.fsync, descriptor: number, done: fs.NoParamCallback) => {
     const path = opened.get(descriptor);
-    say(sync === fdatasync ? 'sync data' : 'sync', path);
+    print(sync === fdatasync ? 'sync data' : 'sync', path);
     sync(descriptor, (error) => {
-      if (error === null) say(sync === fdatasync ? 'synced data' : 'synced', path);
+      if (error === null) print(sync === fdatasync ? 'synced data' : 'synced', path);
       done(error);
     });
   };
   Object.assign(fs, {
     openSync(...[path, flags]: Parameters<typeof openSync>) {
-      if (flags === 'wx') say('create', path);
+      if (flags === 'wx') print('create', path);
       const descriptor = openSync(path, flags);
       opened.set(descriptor, path);
       return descriptor;
@@ -84,33 +83,33 @@ function sayEachStep(root: string, dieBefore: number): void {
       closeSync(descriptor);
     },
     writev(...[descriptor, ...more]: Parameters<typeof writev>) {
-      say('write', opened.get(descriptor));
+      print('write', opened.get(descriptor));
       writev(descriptor, ...more);
     },
     fdatasync(descriptor: number, done: fs.NoParamCallback) {
-      sayBeforeAndAfter(fdatasync, descriptor, done);
+      printBeforeAndAfter(fdatasync, descriptor, done);
     },
     fsync(descriptor: number, done: fs.NoParamCallback) {
-      sayBeforeAndAfter(fsync, descriptor, done);
+      printBeforeAndAfter(fsync, descriptor, done);
     },
     fsyncSync(descriptor: number) {
-      say('sync', opened.get(descriptor));
+      print('sync', opened.get(descriptor));
       fsyncSync(descriptor);
     },
     mkdirSync(path: string, options: fs.MakeDirectoryOptions) {
-      say('make', path);
+      print('mkdir', path);
       return mkdirSync(path, options);
     },
     renameSync(from: string, to: string) {
-      say('rename', from, to);
+      print('rename', from, to);
       renameSync(from, to);
     },
     linkSync(from: string, to: string) {
-      say('link', from, to);
+      print('link', from, to);
       linkSync(from, to);
     },
     rmSync(path: string, options: fs.RmOptions) {
-      say('remove', path);
+      print('remove', path);
       rmSync(path, options);
     },
   });
@@ -118,11 +117,11 @@ function sayEachStep(root: string, dieBefore: number): void {
 
   const exec = Reflect.get(DatabaseSync.prototype, 'exec') as (this: DatabaseSync, sql: string) => void;
   const prepare = Reflect.get(DatabaseSync.prototype, 'prepare') as (this: DatabaseSync, sql: string) => StatementSync;
-  const sayStatement = (database: DatabaseSync, sql: string) =>
-    say(`${/\w+ ?\w*/.exec(sql)?.[0]} in`, database.location());
+  const printStatement = (database: DatabaseSync, sql: string) =>
+    print(`${/\w+ ?\w*/.exec(sql)?.[0]} in`, database.location());
   Object.assign(DatabaseSync.prototype, {
     exec(this: DatabaseSync, sql: string) {
-      sayStatement(this, sql);
+      printStatement(this, sql);
       exec.call(this, sql);
     },
     prepare(this: DatabaseSync, sql: string) {
@@ -130,7 +129,7 @@ function sayEachStep(root: string, dieBefore: number): void {
       const run = statement.run.bind(statement);
       return Object.assign(statement, {
         run: (...values: Parameters<typeof run>) => {
-          sayStatement(this, sql);
+          printStatement(this, sql);
           return run(...values);
         },
       });

@@ -1,7 +1,7 @@
 /**
- * Puts page after page of the run folder `argv[3]` into the directory `argv[2]` as the writer `argv[4]`, and says each with
- * its hash once it is stored, until it is killed. What a writer puts follows from its name and the page, so that whoever
- * looks at a page later can tell whose it is, and whether its facts are of the same hand.
+ * Stores the pages of the run folder `argv[3]` in the directory `argv[2]` as the writer `argv[4]`, and prints the number and the
+ * hash of each stored page, until it is killed. Body and cursor are derived from the writer's name and the page number, so a
+ * test can tell which writer a page and its metadata come from.
  */
 
 import { fileURLToPath } from 'node:url';
@@ -12,7 +12,7 @@ import { aFetchedPage, aPageIdentity, inRandomChunks } from '../../support/build
 export const identityOf = (folder: string, page: number) =>
   aPageIdentity({ folder, page, run: asRunId('20261120T020000Z-1f3a5c'), cursor: null });
 
-/** Up to some 40 kB; every fifth page is the same from all writers. */
+/** Up to about 40 kB. Every fifth page has the same bytes from all writers. */
 export const bodyOf = (writer: string, page: number) =>
   Buffer.from(`${page % 5 === 0 ? 'all' : writer} ${page};`.repeat((page * 997) % 4_096));
 

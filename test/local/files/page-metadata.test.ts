@@ -3,15 +3,15 @@ import { readdir, readlink, writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { PageMetadata } from '../../../lib/core/model.ts';
-import { pageFactsIn } from '../../../lib/local/files/page-metadata.ts';
+import { createPageMetadataFile } from '../../../lib/local/files/page-metadata.ts';
 import { aCursor, aFetchedPage, aPageIdentity, aRunFolder, at, sha256Of } from '../../support/builders.ts';
 import { directoryStore } from '../../support/directory-store.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-const factsOf = (identity: ReturnType<typeof aPageIdentity>, body: string): PageMetadata => ({
+const metadataOf = (identity: ReturnType<typeof aPageIdentity>, body: string): PageMetadata => ({
   ...identity,
   bytes: body.length,
   sha256: sha256Of(body),
@@ -20,8 +20,8 @@ const factsOf = (identity: ReturnType<typeof aPageIdentity>, body: string): Page
   serviceTime: at('2026-11-20T02:00:01Z'),
 });
 
-/** What this process has open below `directory`. */
-async function openBelow(directory: string): Promise<readonly string[]> {
+/** The files in `directory` that this process has open. */
+async function openFilesIn(directory: string): Promise<readonly string[]> {
   const descriptors = await readdir('/proc/self/fd');
   const files = await Promise.all(descriptors.map((name) => readlink(join('/proc/self/fd', name)).catch(() => '')));
   return files.filter((file) => file.startsWith(`${directory}/`));
@@ -29,87 +29,92 @@ async function openBelow(directory: string): Promise<readonly string[]> {
 
 const conflict = expect.objectContaining({ name: 'PageConflictError' });
 
-describe('the facts of pages', () => {
-  it('of the same page and the same bytes are those of whoever comes first, and who comes later is told', async () => {
+describe('page metadata', () => {
+  it('keeps the first of two entries for the same page and bytes, and returns false to the later writer', async () => {
     await using directory = await temporaryDirectory();
-    const file = join(directory.path, '.facts.sqlite');
-    const [one, two] = [pageFactsIn(file), pageFactsIn(file)];
+    const file = join(directory.path, '.page-metadata.sqlite');
+    const [one, two] = [createPageMetadataFile(file), createPageMetadataFile(file)];
     const identity = aPageIdentity();
-    const [first, second] = [factsOf(identity, 'the same'), factsOf(identity, 'the same')];
+    const [first, second] = [metadataOf(identity, 'the same'), metadataOf(identity, 'the same')];
 
     expect(await Promise.all([one.add(first), two.add(second), one.add(second)])).toEqual([true, false, false]);
-    for (const facts of [one, two]) expect(facts.read(second)).toEqual(first);
+    for (const file of [one, two]) expect(file.read(second)).toEqual(first);
 
     one.close();
     two.close();
   });
 
-  it('of other bytes, or of another page of the same bytes, stand beside them', async () => {
+  it('keeps separate entries for different bytes and for different pages', async () => {
     await using directory = await temporaryDirectory();
-    const facts = pageFactsIn(join(directory.path, '.facts.sqlite'));
+    const metadata = createPageMetadataFile(join(directory.path, '.page-metadata.sqlite'));
     const identity = aPageIdentity({ page: 1 });
-    const all = [factsOf(identity, 'one'), factsOf(identity, 'other'), factsOf(aPageIdentity({ page: 2 }), 'one')];
-    expect(await Promise.all(all.map(facts.add))).toEqual([true, true, true]);
-    for (const each of all) expect(facts.read(each)).toEqual(each);
-    facts.close();
+    const all = [
+      metadataOf(identity, 'one'),
+      metadataOf(identity, 'other'),
+      metadataOf(aPageIdentity({ page: 2 }), 'one'),
+    ];
+    expect(await Promise.all(all.map(metadata.add))).toEqual([true, true, true]);
+    for (const page of all) expect(metadata.read(page)).toEqual(page);
+    metadata.close();
   });
 
-  it('are refused where they tell of another length or of other bytes than they are found beside', async () => {
+  it('rejects an entry that describes another length or other bytes than those on disk', async () => {
     await using directory = await temporaryDirectory();
-    const file = join(directory.path, '.facts.sqlite');
-    const facts = pageFactsIn(file);
-    const observed = factsOf(aPageIdentity(), 'body');
-    await facts.add({ ...observed, bytes: 5 });
-    expect(() => facts.read(observed)).toThrow(`they tell of the 5 bytes of ${observed.key}`);
+    const file = join(directory.path, '.page-metadata.sqlite');
+    const metadata = createPageMetadataFile(file);
+    const observed = metadataOf(aPageIdentity(), 'body');
+    await metadata.add({ ...observed, bytes: 5 });
+    expect(() => metadata.read(observed)).toThrow(`the entry describes 5 bytes of ${observed.key}`);
 
     const others = sha256Of('others');
-    using hand = new DatabaseSync(file);
-    hand.prepare('UPDATE facts SET sha256 = ?').run(others);
-    expect(() => facts.read({ ...observed, bytes: 5, sha256: others })).toThrow(conflict);
-    facts.close();
+    using database = new DatabaseSync(file);
+    database.prepare('UPDATE page_metadata SET sha256 = ?').run(others);
+    expect(() => metadata.read({ ...observed, bytes: 5, sha256: others })).toThrow(conflict);
+    metadata.close();
   });
 
-  it('are on the disk for whoever comes later, too, before that one goes on', async () => {
+  it('is durable before add resolves, also for the writer that found an entry', async () => {
     await using directory = await temporaryDirectory();
-    const file = join(directory.path, '.facts.sqlite');
-    const [one, two] = [pageFactsIn(file), pageFactsIn(file)];
+    const file = join(directory.path, '.page-metadata.sqlite');
+    const [one, two] = [createPageMetadataFile(file), createPageMetadataFile(file)];
     const identity = aPageIdentity();
     const { fdatasync } = fs;
-    const disk: (() => void)[] = [];
-    const told: boolean[] = [];
+    const pendingSyncs: (() => void)[] = [];
+    const added: boolean[] = [];
     let adding: readonly Promise<void>[] = [];
     try {
-      // A disk that takes its time: the one at hand is too quick to be caught.
+      // Delays every sync: the real disk is too fast to observe the order.
       Object.assign(fs, {
-        fdatasync: (...parameters: Parameters<typeof fdatasync>) => void disk.push(() => fdatasync(...parameters)),
+        fdatasync: (...parameters: Parameters<typeof fdatasync>) =>
+          void pendingSyncs.push(() => fdatasync(...parameters)),
       });
       syncBuiltinESMExports();
-      adding = [one, two].map(async (facts) => void told.push(await facts.add(factsOf(identity, 'the same'))));
-      await nextTurn();
-      expect({ told, waiting: disk.length }).toEqual({ told: [], waiting: 2 });
+      adding = [one, two].map(async (file) => void added.push(await file.add(metadataOf(identity, 'the same'))));
+      await setImmediate();
+      expect({ added, pending: pendingSyncs.length }).toEqual({ added: [], pending: 2 });
     } finally {
       Object.assign(fs, { fdatasync });
       syncBuiltinESMExports();
-      for (const goOn of disk) goOn();
+      for (const sync of pendingSyncs) sync();
     }
     await Promise.all(adding);
-    expect(told).toEqual(expect.arrayContaining([true, false]));
+    expect(added).toEqual(expect.arrayContaining([true, false]));
     one.close();
     two.close();
   });
 
-  it('rest on no name of a file that a killed process may have made and not brought to the disk', async () => {
+  it('syncs the name of a WAL file that a killed process may have created without syncing it', async () => {
     await using directory = await temporaryDirectory();
     const left = join(directory.path, 'left');
     const found = join(directory.path, 'found');
     for (const path of [left, found]) fs.mkdirSync(path);
-    const killed = pageFactsIn(join(left, '.facts.sqlite'));
-    await killed.add(factsOf(aPageIdentity({ page: 1 }), 'one'));
-    // As a process leaves them that is killed.
+    const killed = createPageMetadataFile(join(left, '.page-metadata.sqlite'));
+    await killed.add(metadataOf(aPageIdentity({ page: 1 }), 'one'));
+    // The state that a killed process leaves.
     for (const name of fs.readdirSync(left)) fs.copyFileSync(join(left, name), join(found, name));
     killed.close();
 
-    const next = pageFactsIn(join(found, '.facts.sqlite'));
+    const next = createPageMetadataFile(join(found, '.page-metadata.sqlite'));
     const { fsyncSync, fdatasync } = fs;
     const synced: string[] = [];
     try {
@@ -124,35 +129,35 @@ describe('the facts of pages', () => {
         },
       });
       syncBuiltinESMExports();
-      for (const page of [2, 3]) await next.add(factsOf(aPageIdentity({ page }), 'another'));
+      for (const page of [2, 3]) await next.add(metadataOf(aPageIdentity({ page }), 'another'));
     } finally {
       Object.assign(fs, { fsyncSync, fdatasync });
       syncBuiltinESMExports();
     }
     next.close();
-    const wal = join(found, '.facts.sqlite-wal');
+    const wal = join(found, '.page-metadata.sqlite-wal');
     expect(synced.slice(synced.indexOf(wal) - 1)).toEqual([found, wal, wal]);
   });
 
-  it('are taken by the next process as the last one left them, in one file', async () => {
+  it('survives the process, in a single file', async () => {
     await using directory = await temporaryDirectory();
-    const file = join(directory.path, '.facts.sqlite');
-    const written = factsOf(aPageIdentity(), 'body');
-    const first = pageFactsIn(file);
+    const file = join(directory.path, '.page-metadata.sqlite');
+    const written = metadataOf(aPageIdentity(), 'body');
+    const first = createPageMetadataFile(file);
     await first.add(written);
     first.close();
     first.close();
-    expect(await readdir(directory.path)).toEqual(['.facts.sqlite']);
+    expect(await readdir(directory.path)).toEqual(['.page-metadata.sqlite']);
 
-    const next = pageFactsIn(file);
+    const next = createPageMetadataFile(file);
     expect(next.read(written)).toEqual(written);
     next.close();
-    // Who was closed may go on: what a late attempt still adds is not lost.
+    // A closed file opens again on use, so that an entry added by a late attempt is not lost.
     expect(await first.add(written)).toBe(false);
     first.close();
   });
 
-  it('are not looked for in a file that is not there: that would make it', async () => {
+  it('does not create the file when it reads', async () => {
     await using directory = await temporaryDirectory();
     using store = directoryStore(directory.path);
     const identity = aPageIdentity();
@@ -160,14 +165,14 @@ describe('the facts of pages', () => {
     expect(await readdir(directory.path)).toEqual([]);
 
     await fs.promises.mkdir(join(directory.path, dirname(identity.key)), { recursive: true });
-    await writeFile(join(directory.path, identity.key), 'put there by somebody');
+    await writeFile(join(directory.path, identity.key), 'written by another program');
     await expect(store.find(identity.key)).rejects.toEqual(conflict);
     expect(await readdir(join(directory.path, dirname(identity.key)))).toEqual(['page-000001.xml']);
   });
 
-  // Where Linux tells what a process has open.
-  describe.runIf(fs.existsSync('/proc/self/fd'))('leave no file open', () => {
-    it('once the store is closed, however many folders it has written to and read', async () => {
+  // Needs Linux, which lists a process's open files.
+  describe.runIf(fs.existsSync('/proc/self/fd'))('leaves no file open', () => {
+    it('after the store is closed, however many folders it has written and read', async () => {
       await using directory = await temporaryDirectory();
       const store = directoryStore(directory.path);
       const folders = Array.from({ length: 40 }, () => aRunFolder());
@@ -176,29 +181,32 @@ describe('the facts of pages', () => {
         const { page } = await store.put(aPageIdentity({ folder }), aFetchedPage());
         keys.push(page.key);
       }
-      const files = folders.map((folder) => join(directory.path, folder, '.facts.sqlite'));
-      expect(await openBelow(directory.path)).toEqual(expect.arrayContaining(files));
+      const files = folders.map((folder) => join(directory.path, folder, '.page-metadata.sqlite'));
+      expect(await openFilesIn(directory.path)).toEqual(expect.arrayContaining(files));
       store.close();
-      expect(await openBelow(directory.path)).toEqual([]);
+      expect(await openFilesIn(directory.path)).toEqual([]);
 
       for (const key of keys) expect(await store.find(key)).toMatchObject({ key });
       store.close();
-      expect(await openBelow(directory.path)).toEqual([]);
+      expect(await openFilesIn(directory.path)).toEqual([]);
       for (const folder of folders) {
-        expect((await readdir(join(directory.path, folder))).sort()).toEqual(['.facts.sqlite', 'page-000001.xml']);
+        expect((await readdir(join(directory.path, folder))).sort()).toEqual([
+          '.page-metadata.sqlite',
+          'page-000001.xml',
+        ]);
       }
     });
 
-    it('where they cannot be taken from it', async () => {
+    it('after a read that failed', async () => {
       await using directory = await temporaryDirectory();
-      const file = join(directory.path, '.facts.sqlite');
-      const hand = new DatabaseSync(file);
-      hand.exec('PRAGMA application_id = 0x52585046; PRAGMA user_version = 1; CREATE TABLE other (it)');
-      hand.close();
-      const facts = pageFactsIn(file);
-      const looked = factsOf(aPageIdentity(), 'body');
-      for (let look = 0; look < 3; look += 1) expect(() => facts.read(looked)).toThrow('no such table');
-      expect(await openBelow(directory.path)).toEqual([]);
+      const file = join(directory.path, '.page-metadata.sqlite');
+      const database = new DatabaseSync(file);
+      database.exec('PRAGMA application_id = 0x5258504d; PRAGMA user_version = 1; CREATE TABLE other (it)');
+      database.close();
+      const metadata = createPageMetadataFile(file);
+      const observed = metadataOf(aPageIdentity(), 'body');
+      for (let reads = 0; reads < 3; reads += 1) expect(() => metadata.read(observed)).toThrow('no such table');
+      expect(await openFilesIn(directory.path)).toEqual([]);
     });
   });
 });

@@ -19,49 +19,49 @@ const textAt = (root: string, key: string) =>
     return undefined;
   });
 
-// Some sixty processes are started and killed: a second or two by themselves, more on a busy machine.
-describe('a directory page store whose process dies', { timeout: 120_000 }, () => {
-  it('takes its steps in the order that a power cut cannot hurt', async () => {
+// Starts and kills about sixty processes: a second or two on an idle machine, more on a busy one.
+describe('a directory page store whose process is killed', { timeout: 120_000 }, () => {
+  it('writes in an order that is safe under power loss', async () => {
     await using directory = await temporaryDirectory();
     await using child = startScript(publisher, directory.path);
     expect(await child.ended).toBe(0);
 
     const run = 'reports/run=20261120T020000Z-1f3a5c';
-    const facts = `${run}/.facts.sqlite`;
-    // These two go on at one time: the body into the spool, and its facts into their file.
-    const ofTheBody = ['write spool 1', 'sync spool 1', 'synced spool 1'];
-    expect(child.lines.filter((line) => !ofTheBody.includes(line))).toEqual([
-      // The spool folder, and the names on the way to it.
-      'make .incoming',
+    const metadata = `${run}/.page-metadata.sqlite`;
+    // The body is written and synced while its metadata is added.
+    const bodySteps = ['write spool 1', 'sync spool 1', 'synced spool 1'];
+    expect(child.lines.filter((line) => !bodySteps.includes(line))).toEqual([
+      // The spool folder, and the directories that contain it.
+      'mkdir .incoming',
       'sync .',
       'sync ..',
       'create spool 1',
-      // The run's folder, and the names on the way to it.
-      'make reports',
-      `make ${run}`,
+      // The run's folder, and the directories that contain it.
+      'mkdir reports',
+      `mkdir ${run}`,
       'sync reports',
       'sync .',
       'sync ..',
-      // The file for the facts of all its pages: SQLite syncs its name with the first commit, that of the tables.
+      // The metadata file of the folder's pages. SQLite syncs its name with the first commit, which creates the table.
       'sync reports',
-      `PRAGMA synchronous in ${facts}`,
-      `BEGIN IMMEDIATE in ${facts}`,
-      `CREATE TABLE in ${facts}`,
-      `COMMIT in ${facts}`,
-      `PRAGMA journal_mode in ${facts}`,
-      `PRAGMA synchronous in ${facts}`,
-      // 2: the page's facts are on the disk before the page shows.
-      `INSERT INTO in ${facts}`,
-      // Also the name of SQLite's file, once: a process that was killed may have made it.
+      `PRAGMA synchronous in ${metadata}`,
+      `BEGIN IMMEDIATE in ${metadata}`,
+      `CREATE TABLE in ${metadata}`,
+      `COMMIT in ${metadata}`,
+      `PRAGMA journal_mode in ${metadata}`,
+      `PRAGMA synchronous in ${metadata}`,
+      // 2: the page's metadata is durable before the page is visible.
+      `INSERT INTO in ${metadata}`,
+      // Once, also the name of the WAL: a killed process may have created it.
       `sync ${run}`,
-      `sync data ${facts}-wal`,
-      `synced data ${facts}-wal`,
-      // 3 and 4: the page shows, and then stays.
+      `sync data ${metadata}-wal`,
+      `synced data ${metadata}-wal`,
+      // 3 and 4: the page becomes visible, then durable.
       `link spool 1 to ${run}/page-000001.xml`,
       `sync ${run}`,
       `synced ${run}`,
       'remove spool 1',
-      // The manifest: whole before it shows.
+      // The manifest: complete before it is visible.
       'create spool 2',
       'write spool 2',
       'sync spool 2',
@@ -69,7 +69,7 @@ describe('a directory page store whose process dies', { timeout: 120_000 }, () =
       `link spool 2 to ${run}/manifest.json`,
       `sync ${run}`,
       'remove spool 2',
-      // The pointer: whole before it takes the place of the one before, and only one at a time does.
+      // The pointer: complete before it replaces its predecessor, by one process at a time.
       'create spool 3',
       'sync .',
       'sync ..',
@@ -80,19 +80,19 @@ describe('a directory page store whose process dies', { timeout: 120_000 }, () =
       'rename spool 3 to reports/latest.json',
       'sync reports',
       'remove spool 3',
-      // A page found may be one whose writer died before it synced; who finds it will build on it.
+      // A page that is found may have a writer that was killed before it synced the directory.
       `sync ${run}`,
     ]);
-    // 1: meanwhile the body, which is on the disk, too, before it shows.
-    const shown = `link spool 1 to ${run}/page-000001.xml`;
-    expect(child.lines.filter((line) => ['create spool 1', ...ofTheBody, shown].includes(line))).toEqual([
+    // 1: the body, which is also durable before it is visible.
+    const pageLinked = `link spool 1 to ${run}/page-000001.xml`;
+    expect(child.lines.filter((line) => ['create spool 1', ...bodySteps, pageLinked].includes(line))).toEqual([
       'create spool 1',
-      ...ofTheBody,
-      shown,
+      ...bodySteps,
+      pageLinked,
     ]);
   });
 
-  it('leaves, before whichever step it dies, what it has shown and nothing half done; the next one finishes', async () => {
+  it('leaves only complete objects, whichever step it is killed before, and the next process finishes', async () => {
     await using untouched = await temporaryDirectory();
     await using complete = startScript(publisher, untouched.path);
     await complete.ended;
@@ -103,30 +103,30 @@ describe('a directory page store whose process dies', { timeout: 120_000 }, () =
       await using child = startScript(publisher, root, String(index + 1));
       expect({ before, ended: await child.ended }).toEqual({ before, ended: 'SIGKILL' });
 
-      // What is done at one time is not always begun in the same order: what counts is what this one has begun.
+      // Concurrent steps vary in order, so the expectation depends on what this process has begun.
       const taken = (step: RegExp) => child.lines.some((line) => step.test(line));
       using store = directoryStore(root);
       const found = await store.find(identity.key);
-      const shown = {
+      const visible = {
         page: await textAt(root, identity.key),
         sha256: found?.sha256,
         manifest: await textAt(root, manifestKey),
         latest: await textAt(root, latestKey),
       };
-      const pageShows = taken(/^link .*page-000001\.xml$/);
-      expect({ before, shown }).toEqual({
+      const pageVisible = taken(/^link .*page-000001\.xml$/);
+      expect({ before, visible }).toEqual({
         before,
-        shown: {
-          page: pageShows ? body : undefined,
-          sha256: pageShows ? sha256Of(body) : undefined,
+        visible: {
+          page: pageVisible ? body : undefined,
+          sha256: pageVisible ? sha256Of(body) : undefined,
           manifest: taken(/^link .*manifest\.json$/) ? manifest : undefined,
           latest: taken(/^rename .*latest\.json$/) ? `${JSON.stringify(latest, null, 2)}\n` : undefined,
         },
       });
 
       const again = await publish(store);
-      // Whoever left the facts has stored the page, whether it showed or not.
-      expect({ before, stored: again.stored }).toEqual({ before, stored: !taken(/^INSERT INTO .*\.facts/) });
+      // The process that added the metadata has stored the page, even if it was killed before linking it.
+      expect({ before, stored: again.stored }).toEqual({ before, stored: !taken(/^INSERT INTO .*\.page-metadata/) });
       expect(again.page).toEqual(found ?? { ...again.page, sha256: sha256Of(body) });
       expect(await store.find(identity.key)).toEqual(again.page);
       expect(await textAt(root, manifestKey)).toBe(manifest);
@@ -134,13 +134,13 @@ describe('a directory page store whose process dies', { timeout: 120_000 }, () =
     });
   });
 
-  it('killed at any moment, with another at the same pages, leaves whole pages with facts of the same hand', async () => {
+  it('leaves complete pages, each with the metadata of its own writer, when two writers are killed at any moment', async () => {
     for (let round = 1; round <= 8; round++) {
       await using directory = await temporaryDirectory();
       const root = directory.path;
       const folder = aRunFolder();
-      const hands = ['one', 'two'];
-      const children = hands.map((hand) => startScript(pageWriter, root, folder, hand));
+      const writers = ['one', 'two'];
+      const children = writers.map((writer) => startScript(pageWriter, root, folder, writer));
       await Promise.race(children.map(({ said }) => said(/^1 /)));
       const afterMs = Math.random() * 40;
       await sleep(afterMs);
@@ -148,24 +148,26 @@ describe('a directory page store whose process dies', { timeout: 120_000 }, () =
 
       using store = directoryStore(root);
       const visible = (await readdir(join(root, folder))).filter((name) => name.startsWith('page-'));
-      const told = new Map(children.flatMap(({ lines }) => lines).map((line) => line.split(' ') as [string, string]));
-      expect(visible.length).toBeGreaterThanOrEqual(told.size);
+      const reported = new Map(
+        children.flatMap(({ lines }) => lines).map((line) => line.split(' ') as [string, string]),
+      );
+      expect(visible.length).toBeGreaterThanOrEqual(reported.size);
       for (let page = 1; page <= visible.length; page++) {
         const where = { round, afterMs, page };
         const { key } = identityOf(folder, page);
         const bytes = await readFile(join(root, key));
-        const facts = await store.find(key);
-        expect({ ...where, sha256: facts?.sha256 }).toEqual({ ...where, sha256: sha256Of(bytes) });
-        // What a writer was told is stored, is.
-        expect({ ...where, sha256: told.get(String(page)) ?? facts?.sha256 }).toEqual({
+        const stored = await store.find(key);
+        expect({ ...where, sha256: stored?.sha256 }).toEqual({ ...where, sha256: sha256Of(bytes) });
+        // What was reported to a writer as stored is stored.
+        expect({ ...where, sha256: reported.get(String(page)) ?? stored?.sha256 }).toEqual({
           ...where,
-          sha256: facts?.sha256,
+          sha256: stored?.sha256,
         });
-        const makers = hands.filter((hand) => bodyOf(hand, page).equals(bytes));
-        expect(makers.map((hand) => cursorOf(hand, page))).toContain(facts?.nextCursor);
+        const possibleWriters = writers.filter((writer) => bodyOf(writer, page).equals(bytes));
+        expect(possibleWriters.map((writer) => cursorOf(writer, page))).toContain(stored?.nextCursor);
 
         const late = await store.put(identityOf(folder, page), aFetchedPage({ body: bodyOf('three', page) }));
-        expect({ ...where, ...late }).toEqual({ ...where, stored: false, page: facts });
+        expect({ ...where, ...late }).toEqual({ ...where, stored: false, page: stored });
       }
 
       const next = identityOf(folder, visible.length + 1);

@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
-import { holdFileLock } from '../../../lib/local/lock.ts';
+import { acquireFileLock } from '../../../lib/local/lock.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { pageStoreContract } from '../../contracts/page-store-contract.ts';
 import {
@@ -42,54 +42,54 @@ pageStoreContract('The directory page store', async () => {
   };
 });
 
-/** As a reader lists them who leaves out hidden names, like a shell's `**`. */
+/** The files as a reader lists them: without hidden names, like a shell's `**`. */
 async function visibleFiles(root: string, prefix = ''): Promise<string[]> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   return entries
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(root.length + 1))
-    .filter(
-      (key) => key.startsWith(prefix) && !key.split('/').some((executionNumber) => executionNumber.startsWith('.')),
-    );
+    .filter((key) => key.startsWith(prefix) && !key.split('/').some((segment) => segment.startsWith('.')));
 }
 
-/** The file of the facts of the page at `path`. */
-const factsBeside = (path: string) => join(dirname(path), '.facts.sqlite');
+/** The metadata file of the page at `path`. */
+const metadataFileOf = (path: string) => join(dirname(path), '.page-metadata.sqlite');
 
-type FactsRow = { readonly [column in 'key' | 'sha256' | 'facts' | 'checksum']: string };
+type MetadataRow = { readonly [column in 'key' | 'sha256' | 'metadata' | 'checksum']: string };
 
-/** What a hand does in the file of the facts; it is free to put there what the table would refuse. */
+/** Runs statements in a metadata file, without the table's constraints. */
 function sql(file: string, statements: string): void {
-  using hand = new DatabaseSync(file);
-  hand.exec(`PRAGMA ignore_check_constraints = ON; ${statements}`);
+  using database = new DatabaseSync(file);
+  database.exec(`PRAGMA ignore_check_constraints = ON; ${statements}`);
 }
 
-const withoutConstraints =
-  'CREATE TABLE loose AS SELECT * FROM facts; DROP TABLE facts; ALTER TABLE loose RENAME TO facts';
+const dropConstraints =
+  'CREATE TABLE copy AS SELECT * FROM page_metadata; DROP TABLE page_metadata; ALTER TABLE copy RENAME TO page_metadata';
 
-/** By which a file of facts is known. */
-const marks = 'PRAGMA application_id = 0x52585046';
+/** Identifies a metadata file. */
+const setApplicationId = 'PRAGMA application_id = 0x5258504d';
 
-function factsRow(file: string): FactsRow {
-  using hand = new DatabaseSync(file);
-  return hand.prepare('SELECT * FROM facts').get() as FactsRow;
+function readMetadataRow(file: string): MetadataRow {
+  using database = new DatabaseSync(file);
+  return database.prepare('SELECT * FROM page_metadata').get() as MetadataRow;
 }
 
-/** Changes the only row there is; to change nothing is a mistake of the test. */
-function editFacts(file: string, change: (row: FactsRow) => Partial<FactsRow>): void {
-  const row = factsRow(file);
-  const { key, sha256, facts, checksum } = { ...row, ...change(row) };
-  expect({ key, sha256, facts, checksum }).not.toEqual({ ...row });
-  using hand = new DatabaseSync(file);
-  hand.exec('PRAGMA ignore_check_constraints = ON');
-  hand.prepare('UPDATE facts SET key = ?, sha256 = ?, facts = ?, checksum = ?').run(key, sha256, facts, checksum);
+/** Changes the only row. A change without effect is a mistake in the test. */
+function editMetadata(file: string, change: (row: MetadataRow) => Partial<MetadataRow>): void {
+  const row = readMetadataRow(file);
+  const { key, sha256, metadata, checksum } = { ...row, ...change(row) };
+  expect({ key, sha256, metadata, checksum }).not.toEqual({ ...row });
+  using database = new DatabaseSync(file);
+  database.exec('PRAGMA ignore_check_constraints = ON');
+  database
+    .prepare('UPDATE page_metadata SET key = ?, sha256 = ?, metadata = ?, checksum = ?')
+    .run(key, sha256, metadata, checksum);
 }
 
 const conflict = expect.objectContaining({ name: 'PageConflictError' });
 const misconfigured = expect.objectContaining({ name: 'ConfigurationError' });
 
 describe('the directory page store', () => {
-  it('touches nothing until it is written to', async () => {
+  it('creates nothing until the first write', async () => {
     await using directory = await temporaryDirectory();
     const root = join(directory.path, 'exports');
     using store = directoryStore(root);
@@ -100,7 +100,7 @@ describe('the directory page store', () => {
     expect(await readdir(directory.path)).toEqual(['exports']);
   });
 
-  it('a tree that was copied elsewhere is as good as the first', async () => {
+  it('can be copied to another directory', async () => {
     await using directory = await temporaryDirectory();
     const [here, there] = [join(directory.path, 'here'), join(directory.path, 'there')];
     const identity = aPageIdentity();
@@ -114,11 +114,11 @@ describe('the directory page store', () => {
     expect(await copy.find(identity.key)).toEqual(page);
   });
 
-  it('names the place as a person gave it', () => {
+  it('locates keys in the directory as it was given', () => {
     expect(createDirectoryPageStore('./exports').locate('reports/latest.json')).toBe('exports/reports/latest.json');
   });
 
-  it('is readable by whoever the umask lets read', async () => {
+  it('creates files with the permissions of the umask', async () => {
     await using directory = await temporaryDirectory();
     using store = directoryStore(directory.path);
     const { key } = aPageIdentity();
@@ -127,9 +127,9 @@ describe('the directory page store', () => {
     expect(mode & 0o777).toBe(0o666 & ~process.umask());
   });
 
-  describe('what an attempt left that was killed before its page showed', () => {
-    /** A store in which an attempt died after the facts of `body` and before the page: the page is taken away again. */
-    async function storeWithFactsOnly(root: string, body: string) {
+  describe('metadata of an attempt that was killed before it linked the page', () => {
+    /** A store in the state after step 2: with the metadata of `body`, without the page. */
+    async function storeWithMetadataOnly(root: string, body: string) {
       const identity = aPageIdentity();
       const store = directoryStore(root);
       const { page } = await store.put(identity, aFetchedPage({ body }));
@@ -138,26 +138,26 @@ describe('the directory page store', () => {
         identity,
         store,
         page,
-        facts: factsBeside(join(root, identity.key)),
+        metadata: metadataFileOf(join(root, identity.key)),
         [Symbol.dispose]: () => store.close(),
       };
     }
 
-    it('is not taken for the facts of other bytes', async () => {
+    it('is not used for other bytes', async () => {
       await using directory = await temporaryDirectory();
-      using left = await storeWithFactsOnly(directory.path, 'the killed one');
+      using left = await storeWithMetadataOnly(directory.path, 'the killed attempt');
       const { identity, store } = left;
       const nextCursor = aCursor();
 
-      const put = await store.put(identity, aFetchedPage({ body: 'the next one', nextCursor }));
+      const put = await store.put(identity, aFetchedPage({ body: 'the next attempt', nextCursor }));
 
-      expect(put).toMatchObject({ stored: true, page: { nextCursor, sha256: sha256Of('the next one') } });
+      expect(put).toMatchObject({ stored: true, page: { nextCursor, sha256: sha256Of('the next attempt') } });
       expect(await store.find(identity.key)).toEqual(put.page);
     });
 
-    it('is adopted where the bytes are the same: they showed together, so who asks is told how it went on', async () => {
+    it('is adopted for the same bytes, including its next cursor', async () => {
       await using directory = await temporaryDirectory();
-      using left = await storeWithFactsOnly(directory.path, 'the same');
+      using left = await storeWithMetadataOnly(directory.path, 'the same');
       const { identity, store, page } = left;
 
       const put = await store.put(identity, aFetchedPage({ body: 'the same', nextCursor: aCursor() }));
@@ -166,7 +166,7 @@ describe('the directory page store', () => {
       expect(await store.find(identity.key)).toEqual(page);
     });
 
-    it('is swept from the spool after a day, and not before', async () => {
+    it('leaves a spool file, which is removed after a day', async () => {
       await using directory = await temporaryDirectory();
       const incoming = join(directory.path, '.incoming');
       await mkdir(incoming);
@@ -180,62 +180,94 @@ describe('the directory page store', () => {
       expect((await readdir(incoming)).sort()).toEqual(['old.other', 'young.spool']);
     });
 
-    it('counts for nothing where it cannot be read', async () => {
+    it('is a conflict if it is unreadable', async () => {
       await using directory = await temporaryDirectory();
-      using left = await storeWithFactsOnly(directory.path, 'the same');
-      const { identity, store, facts } = left;
-      editFacts(facts, () => ({ facts: '{' }));
+      using left = await storeWithMetadataOnly(directory.path, 'the same');
+      const { identity, store, metadata } = left;
+      editMetadata(metadata, () => ({ metadata: '{' }));
       await expect(store.put(identity, aFetchedPage({ body: 'the same' }))).rejects.toEqual(conflict);
     });
   });
 
-  describe('a page that is not as this exporter left it', () => {
+  describe('a page that is not as this exporter wrote it', () => {
     async function storeWithPage(root: string) {
       const identity = aPageIdentity();
       const store = directoryStore(root);
       await store.put(identity, aFetchedPage({ body: 'as it came' }));
       const page = join(root, identity.key);
-      return { identity, store, page, facts: factsBeside(page), [Symbol.dispose]: () => store.close() };
+      return { identity, store, page, metadata: metadataFileOf(page), [Symbol.dispose]: () => store.close() };
     }
 
-    const inFacts = (from: string | RegExp, to: string) => (row: FactsRow) => ({ facts: row.facts.replace(from, to) });
+    const replacing = (from: string | RegExp, to: string) => (row: MetadataRow) => ({
+      metadata: row.metadata.replace(from, to),
+    });
     const huge = JSON.stringify({ key: 'x'.repeat(2 ** 20) });
 
-    it.each<[string, (files: { page: string; facts: string }) => unknown]>([
+    it.each<[string, (files: { page: string; metadata: string }) => unknown]>([
       ['its bytes were changed', ({ page }) => writeFile(page, 'as it goes')],
-      ['it was cut short', ({ page }) => writeFile(page, '')],
-      ['a directory stands in its place', ({ page }) => rm(page).then(() => mkdir(page))],
-      ['a pipe that nobody writes to stands in its place', ({ page }) => pipeAt(page)],
-      ['its facts are gone', ({ facts }) => sql(facts, 'DELETE FROM facts')],
-      ['its facts are no JSON', ({ facts }) => editFacts(facts, () => ({ facts: '{"key":' }))],
-      ['its facts are those of another page', ({ facts }) => editFacts(facts, inFacts('page-000001', 'page-000002'))],
-      ['its facts stand beside another key', ({ facts }) => editFacts(facts, ({ key }) => ({ key: `${key}2` }))],
-      ['its facts stand beside other bytes', ({ facts }) => editFacts(facts, () => ({ sha256: sha256Of('others') }))],
-      ['its facts do not say how it goes on', ({ facts }) => editFacts(facts, inFacts('"nextCursor"', '"next"'))],
-      ['its facts tell of another length', ({ facts }) => editFacts(facts, inFacts('"bytes":', '"bytes":1'))],
+      ['it was truncated', ({ page }) => writeFile(page, '')],
+      ['it was replaced by a directory', ({ page }) => rm(page).then(() => mkdir(page))],
+      ['it was replaced by a pipe without a writer', ({ page }) => createPipe(page)],
+      ['its metadata was deleted', ({ metadata }) => sql(metadata, 'DELETE FROM page_metadata')],
+      ['its metadata is not JSON', ({ metadata }) => editMetadata(metadata, () => ({ metadata: '{"key":' }))],
       [
-        'its facts bear no checksum',
-        ({ facts }) => sql(facts, `${withoutConstraints}; UPDATE facts SET checksum = NULL`),
-      ],
-      ['its facts bear an empty one', ({ facts }) => editFacts(facts, () => ({ checksum: '' }))],
-      ['its facts bear another', ({ facts }) => editFacts(facts, ({ checksum }) => ({ checksum: `0${checksum}` }))],
-      ['its facts tell of more reports', ({ facts }) => editFacts(facts, inFacts('"reports":1', '"reports":2'))],
-      ['its facts tell of another run', ({ facts }) => editFacts(facts, inFacts('"run":"2026', '"run":"2027'))],
-      ['its facts tell of another page number', ({ facts }) => editFacts(facts, inFacts('"page":1', '"page":2'))],
-      [
-        'its facts go on with another cursor',
-        ({ facts }) => editFacts(facts, inFacts('"nextCursor":"1', '"nextCursor":"2')),
+        'its metadata has the key of another page',
+        ({ metadata }) => editMetadata(metadata, replacing('page-000001', 'page-000002')),
       ],
       [
-        'its facts go on no more',
-        ({ facts }) => editFacts(facts, inFacts(/"nextCursor":"[^"]*"/, '"nextCursor":null')),
+        'its metadata is in the row of another key',
+        ({ metadata }) => editMetadata(metadata, ({ key }) => ({ key: `${key}2` })),
       ],
-      ['its facts tell of another clock', ({ facts }) => editFacts(facts, inFacts('T02:00:01Z', 'T02:00:02Z'))],
-      ['its facts are not about anything', ({ facts }) => editFacts(facts, () => ({ facts: 'null' }))],
-      ['its facts are nothing', ({ facts }) => sql(facts, `${withoutConstraints}; UPDATE facts SET facts = NULL`)],
-      ['its facts are a list', ({ facts }) => editFacts(facts, () => ({ facts: '[]' }))],
-      ['its facts are larger than any', ({ facts }) => editFacts(facts, () => ({ facts: huge }))],
-    ])('is a conflict, and is left alone: %s', async (_, change) => {
+      [
+        'its metadata is in the row of other bytes',
+        ({ metadata }) => editMetadata(metadata, () => ({ sha256: sha256Of('others') })),
+      ],
+      [
+        'its metadata has no next cursor',
+        ({ metadata }) => editMetadata(metadata, replacing('"nextCursor"', '"next"')),
+      ],
+      ['its metadata has another length', ({ metadata }) => editMetadata(metadata, replacing('"bytes":', '"bytes":1'))],
+      [
+        'its metadata has no checksum',
+        ({ metadata }) => sql(metadata, `${dropConstraints}; UPDATE page_metadata SET checksum = NULL`),
+      ],
+      ['its metadata has an empty checksum', ({ metadata }) => editMetadata(metadata, () => ({ checksum: '' }))],
+      [
+        'its metadata has another checksum',
+        ({ metadata }) => editMetadata(metadata, ({ checksum }) => ({ checksum: `0${checksum}` })),
+      ],
+      [
+        'its metadata has another number of reports',
+        ({ metadata }) => editMetadata(metadata, replacing('"reports":1', '"reports":2')),
+      ],
+      [
+        'its metadata has another run',
+        ({ metadata }) => editMetadata(metadata, replacing('"run":"2026', '"run":"2027')),
+      ],
+      [
+        'its metadata has another page number',
+        ({ metadata }) => editMetadata(metadata, replacing('"page":1', '"page":2')),
+      ],
+      [
+        'its metadata has another next cursor',
+        ({ metadata }) => editMetadata(metadata, replacing('"nextCursor":"1', '"nextCursor":"2')),
+      ],
+      [
+        'its metadata says that it is the last page',
+        ({ metadata }) => editMetadata(metadata, replacing(/"nextCursor":"[^"]*"/, '"nextCursor":null')),
+      ],
+      [
+        'its metadata has another service time',
+        ({ metadata }) => editMetadata(metadata, replacing('T02:00:01Z', 'T02:00:02Z')),
+      ],
+      ['its metadata is JSON null', ({ metadata }) => editMetadata(metadata, () => ({ metadata: 'null' }))],
+      [
+        'its metadata is SQL NULL',
+        ({ metadata }) => sql(metadata, `${dropConstraints}; UPDATE page_metadata SET metadata = NULL`),
+      ],
+      ['its metadata is an array', ({ metadata }) => editMetadata(metadata, () => ({ metadata: '[]' }))],
+      ['its metadata is huge', ({ metadata }) => editMetadata(metadata, () => ({ metadata: huge }))],
+    ])('is a conflict and stays unchanged: %s', async (_, change) => {
       await using directory = await temporaryDirectory();
       using stored = await storeWithPage(directory.path);
       const { identity, store } = stored;
@@ -246,89 +278,100 @@ describe('the directory page store', () => {
       await expect(store.put(identity, aFetchedPage({ body: 'another' }))).rejects.toEqual(conflict);
     });
 
-    it('is a conflict where its facts are another page’s, whole and with their own checksum', async () => {
+    it('is a conflict if it has the valid metadata of another page', async () => {
       await using directory = await temporaryDirectory();
       using stored = await storeWithPage(directory.path);
       using other = await storeWithPage(directory.path);
-      const { facts, checksum } = factsRow(other.facts);
-      editFacts(stored.facts, () => ({ facts, checksum }));
+      const { metadata, checksum } = readMetadataRow(other.metadata);
+      editMetadata(stored.metadata, () => ({ metadata, checksum }));
       await expect(stored.store.find(stored.identity.key)).rejects.toThrow(
-        `they tell of the 10 bytes of ${other.identity.key}`,
+        `the entry describes 10 bytes of ${other.identity.key}`,
       );
     });
 
-    /** A store with a page, and in the place of its file of facts what `put` puts there. */
-    async function storeWithoutFacts(root: string, put: (facts: string) => unknown) {
+    /** A store with a page whose metadata file is replaced by what `replace` writes. */
+    async function storeWithReplacedMetadata(root: string, replace: (file: string) => unknown) {
       const stored = await storeWithPage(root);
       stored.store.close();
-      await rm(stored.facts);
-      await put(stored.facts);
+      await rm(stored.metadata);
+      await replace(stored.metadata);
       const next = { ...stored.identity, key: stored.identity.key.replace('000001', '000002'), page: 2 };
       return { ...stored, next };
     }
 
-    it.each<[string, (facts: string) => unknown, string]>([
-      ['is gone', () => {}, 'it is not there'],
-      ['is empty', (facts) => writeFile(facts, ''), 'they are not in it'],
-    ])('is a conflict where the file of the facts %s, which does not keep others from being stored', async (...its) => {
-      const [, put, why] = its;
+    it.each<[string, (file: string) => unknown, string]>([
+      ['is missing', () => {}, 'the file does not exist'],
+      ['is empty', (file) => writeFile(file, ''), 'the file has no entry for these bytes'],
+    ])('is a conflict if the metadata file %s, and other pages can still be stored', async (_, replace, reason) => {
       await using directory = await temporaryDirectory();
-      using stored = await storeWithoutFacts(directory.path, put);
-      const { identity, next, store, page, facts } = stored;
+      using stored = await storeWithReplacedMetadata(directory.path, replace);
+      const { identity, next, store, page, metadata } = stored;
 
-      for (const told of [
+      for (const expected of [
         conflict,
-        expect.objectContaining({ message: expect.stringContaining(`${facts}: ${why}`) }),
+        expect.objectContaining({ message: expect.stringContaining(`${metadata}: ${reason}`) }),
       ]) {
-        await expect(store.find(identity.key)).rejects.toEqual(told);
+        await expect(store.find(identity.key)).rejects.toEqual(expected);
       }
       await expect(store.put(identity, aFetchedPage({ body: 'another' }))).rejects.toEqual(conflict);
       expect(await readFile(page, 'utf8')).toBe('as it came');
       expect((await store.put(next, aFetchedPage())).stored).toBe(true);
     });
 
-    it.each<[string, (facts: string) => unknown, string | RegExp]>([
-      ['is of another program', (facts) => sql(facts, 'CREATE TABLE recipes (dish)'), "another program's SQLite file"],
-      ['is a page log', (facts) => createSqlitePageLog(facts).close(), "another program's SQLite file"],
+    it.each<[string, (file: string) => unknown, string | RegExp]>([
       [
-        'is of a newer version',
-        (facts) => sql(facts, `${marks}; PRAGMA user_version = 2`),
-        /newer.* \(schema 2,.* 1\)/,
+        'belongs to another program',
+        (file) => sql(file, 'CREATE TABLE recipes (dish)'),
+        'SQLite file of another program',
       ],
-      ['is of an older version', (facts) => sql(facts, `${marks}; CREATE TABLE facts (key)`), /of schema 0,/],
-      ['has lost its table', (facts) => sql(facts, `${marks}; PRAGMA user_version = 1`), 'no such table: facts'],
-      ['is no SQLite file', (facts) => writeFile(facts, '{"key":'.repeat(1_000)), 'is no SQLite database'],
-      ['is a directory', (facts) => mkdir(facts), 'it cannot be opened'],
-      ['is a pipe that nobody writes to', (facts) => pipeAt(facts), 'I/O error'],
-    ])('is a conflict where the file of the facts %s, and others are not stored either', async (_, put, why) => {
+      ['is a page log', (file) => createSqlitePageLog(file).close(), 'SQLite file of another program'],
+      [
+        'has a newer version',
+        (file) => sql(file, `${setApplicationId}; PRAGMA user_version = 2`),
+        /newer.* \(schema 2;.* 1\)/,
+      ],
+      [
+        'has an older version',
+        (file) => sql(file, `${setApplicationId}; CREATE TABLE page_metadata (key)`),
+        /has schema 0,/,
+      ],
+      [
+        'has no table',
+        (file) => sql(file, `${setApplicationId}; PRAGMA user_version = 1`),
+        'no such table: page_metadata',
+      ],
+      ['is not a SQLite file', (file) => writeFile(file, '{"key":'.repeat(1_000)), 'is not a SQLite database'],
+      ['is a directory', (file) => mkdir(file), 'It cannot be opened'],
+      ['is a pipe without a writer', (file) => createPipe(file), 'I/O error'],
+    ])('is a conflict if the metadata file %s, and other pages cannot be stored', async (_, replace, reason) => {
       await using directory = await temporaryDirectory();
-      using stored = await storeWithoutFacts(directory.path, put);
-      const { identity, next, store, facts } = stored;
+      using stored = await storeWithReplacedMetadata(directory.path, replace);
+      const { identity, next, store, metadata } = stored;
 
       await expect(store.find(identity.key)).rejects.toEqual(conflict);
       for (const page of [identity, next]) {
         const failure = store.put(page, aFetchedPage({ body: 'another' }));
         await expect(failure).rejects.toEqual(misconfigured);
-        await expect(failure).rejects.toThrow(facts);
-        await expect(failure).rejects.toThrow(why);
+        await expect(failure).rejects.toThrow(metadata);
+        await expect(failure).rejects.toThrow(reason);
       }
       expect(await visibleFiles(directory.path)).toEqual([identity.key]);
       expect(await readFile(stored.page, 'utf8')).toBe('as it came');
     });
 
-    it('is not published over: a manifest that is a pipe is no manifest', async () => {
+    it('is a conflict if a pipe takes the place of the manifest', async () => {
       await using directory = await temporaryDirectory();
       using stored = await storeWithPage(directory.path);
       const { identity, store } = stored;
       const key = identity.key.replace('page-000001.xml', 'manifest.json');
-      await pipeAt(join(directory.path, key));
+      await createPipe(join(directory.path, key));
       async function* chunks() {
         yield '{}';
       }
       await expect(store.putManifest(key, chunks())).rejects.toEqual(conflict);
     });
 
-    it('is a conflict where a link leads nowhere', async () => {
+    it('is a conflict if it is a dangling link', async () => {
       await using directory = await temporaryDirectory();
       using stored = await storeWithPage(directory.path);
       const { identity, store, page } = stored;
@@ -338,28 +381,28 @@ describe('the directory page store', () => {
     });
   });
 
-  const pipeAt = async (path: string) => {
+  const createPipe = async (path: string) => {
     await rm(path, { force: true });
     execFileSync('sh', ['-c', 'mkfifo "$0"', path]);
   };
 
-  it('moves the pointer only while no other process does', async () => {
+  it('replaces the pointer only while no other process does', async () => {
     await using directory = await temporaryDirectory();
-    const lock = holdFileLock(join(directory.path, '.incoming', 'latest.lock'), 1_000);
+    const lock = acquireFileLock(join(directory.path, '.incoming', 'latest.lock'), 1_000);
     await using other = startScript(publisher, directory.path);
-    await other.said(/^make reports$/);
-    // Time enough for a process that does not wait to be found out.
+    await other.said(/^mkdir reports$/);
+    // Enough time to notice a process that does not wait.
     await sleep(100);
-    const moved = [...other.lines].some((line) => line.startsWith('rename'));
+    const replaced = [...other.lines].some((line) => line.startsWith('rename'));
     lock?.release();
 
-    expect(moved).toBe(false);
+    expect(replaced).toBe(false);
     expect(await other.ended).toBe(0);
     expect(await readdir(join(directory.path, 'reports'))).toContain('latest.json');
   }, 60_000);
 
   describe('a listing', () => {
-    it('shows files only, and a page that is a link to one', async () => {
+    it('contains only files and links to files', async () => {
       await using directory = await temporaryDirectory();
       using store = directoryStore(directory.path);
       const folder = aRunFolder();
@@ -367,7 +410,7 @@ describe('the directory page store', () => {
       await store.put(aPageIdentity({ folder, page: 1 }), aFetchedPage({ body: 'one' }));
       await writeFile(join(directory.path, 'elsewhere'), 'elsewhere');
       await mkdir(at('page-000002.xml'));
-      await pipeAt(at('page-000003.xml'));
+      await createPipe(at('page-000003.xml'));
       await symlink('nowhere', at('page-000004.xml'));
       await symlink(join(directory.path, 'elsewhere'), at('page-000005.xml'));
       await writeFile(at('.DS_Store'), '');
@@ -378,7 +421,7 @@ describe('the directory page store', () => {
       ]);
     });
 
-    it('says what the disk said, where it refuses', async () => {
+    it('reports the error of the file system', async () => {
       await using directory = await temporaryDirectory();
       using store = directoryStore(directory.path);
       const folder = aRunFolder();
@@ -390,7 +433,7 @@ describe('the directory page store', () => {
       });
     });
 
-    it('of a file is empty, and of a hidden folder refused', async () => {
+    it('of a file is empty, and of a hidden folder rejected', async () => {
       await using directory = await temporaryDirectory();
       using store = directoryStore(directory.path);
       await writeFile(join(directory.path, 'file'), '');
@@ -400,22 +443,22 @@ describe('the directory page store', () => {
   });
 
   it.each<[string, (path: string) => Promise<unknown>]>([
-    ['a pipe that nobody writes to', (path) => pipeAt(path)],
+    ['a pipe without a writer', (path) => createPipe(path)],
     ['a link to itself', (path) => symlink('latest.json', path)],
-    ['a link that leads nowhere', (path) => symlink('nowhere', path)],
-    ['a file that is no pointer for its size', (path) => writeFile(path, `{"sequence":9}${' '.repeat(2 ** 20)}`)],
-  ])('a pointer that is none gives way: %s', async (_, put) => {
+    ['a dangling link', (path) => symlink('nowhere', path)],
+    ['a file that is too large', (path) => writeFile(path, `{"sequence":9}${' '.repeat(2 ** 20)}`)],
+  ])('replaces an invalid pointer: %s', async (_, create) => {
     await using directory = await temporaryDirectory();
     using store = directoryStore(directory.path);
     const latest = aLatest({ sequence: 8 });
     const key = `${latest.export}/latest.json`;
     await mkdir(join(directory.path, latest.export));
-    await put(join(directory.path, key));
+    await create(join(directory.path, key));
     await store.putLatest(key, latest, async () => true);
     expect(JSON.parse(await readFile(join(directory.path, key), 'utf8'))).toEqual(latest);
   });
 
-  it('a directory in the place of the pointer is named', async () => {
+  it('names a directory in the place of the pointer', async () => {
     await using directory = await temporaryDirectory();
     using store = directoryStore(directory.path);
     const latest = aLatest();
@@ -427,14 +470,14 @@ describe('the directory page store', () => {
     });
   });
 
-  it('a pointer that cannot be read gives way', async () => {
+  it('replaces an unreadable pointer', async () => {
     await using directory = await temporaryDirectory();
     using store = directoryStore(directory.path);
     const latest = aLatest();
     const key = `${latest.export}/latest.json`;
-    for (const spoilt of ['', '{"seque', 'null', '[]', '{"sequence":"9"}']) {
+    for (const content of ['', '{"seque', 'null', '[]', '{"sequence":"9"}']) {
       await mkdir(join(directory.path, latest.export), { recursive: true });
-      await writeFile(join(directory.path, key), spoilt);
+      await writeFile(join(directory.path, key), content);
       await store.putLatest(key, latest, async () => true);
       expect(JSON.parse(await readFile(join(directory.path, key), 'utf8'))).toEqual(latest);
     }
@@ -451,7 +494,7 @@ describe('the directory page store', () => {
     '.',
     'a\\b',
     'a\0b',
-  ])('refuses the key %j, which leads elsewhere', async (key) => {
+  ])('rejects the key %j, which leads elsewhere', async (key) => {
     await using directory = await temporaryDirectory();
     using store = directoryStore(join(directory.path, 'exports'));
     await expect(store.find(key)).rejects.toEqual(misconfigured);
@@ -459,22 +502,22 @@ describe('the directory page store', () => {
     expect(await readdir(directory.path)).toEqual([]);
   });
 
-  it.each(['.facts/page.xml', 'reports/.incoming/page.xml'])('refuses the hidden key %s', async (key) => {
+  it.each(['.hidden/page.xml', 'reports/.incoming/page.xml'])('rejects the hidden key %s', async (key) => {
     using store = directoryStore('exports');
     await expect(store.find(key)).rejects.toEqual(misconfigured);
   });
 
-  describe('a disk that refuses', () => {
-    it('is named with what it said, and lets go of the page that was coming', async () => {
+  describe('a file-system error', () => {
+    it('names the path and the cause, and closes the page that was being received', async () => {
       await using directory = await temporaryDirectory();
       const root = join(directory.path, 'a file', 'exports');
       await writeFile(join(directory.path, 'a file'), '');
-      let letGo = false;
+      let closed = false;
       function* body() {
         try {
           yield Buffer.from('<reports/>');
         } finally {
-          letGo = true;
+          closed = true;
         }
       }
 
@@ -485,10 +528,10 @@ describe('the directory page store', () => {
         message: expect.stringContaining(root),
         cause: expect.objectContaining({ code: 'ENOTDIR' }),
       });
-      expect(letGo).toBe(true);
+      expect(closed).toBe(true);
     });
 
-    it.each(['EPERM', 'ENOTSUP'])('is not worked around where it knows no hard links (%s)', async (code) => {
+    it.each(['EPERM', 'ENOTSUP'])('rejects a file system without hard links (%s)', async (code) => {
       await using directory = await temporaryDirectory();
       const { linkSync } = fs;
       const identity = aPageIdentity();
@@ -497,12 +540,12 @@ describe('the directory page store', () => {
         throw Object.assign(new Error(`${code}: link`), { code });
       };
       try {
-        // No file system at hand refuses links, so this one is made to.
+        // Simulated: the file systems of development machines support links.
         fs.linkSync = failure;
         syncBuiltinESMExports();
         await expect(store.put(identity, aFetchedPage())).rejects.toMatchObject({
           name: 'ConfigurationError',
-          message: expect.stringMatching(/refuses hard links.*local disk/),
+          message: expect.stringMatching(/does not support hard links.*local disk/),
           cause: { code },
         });
       } finally {
@@ -511,12 +554,12 @@ describe('the directory page store', () => {
       }
       expect(await visibleFiles(directory.path)).toEqual([]);
       expect(await readdir(join(directory.path, '.incoming'))).toEqual([]);
-      // Its facts had come to the disk: so it counts as stored by the attempt that left them.
+      // The first attempt added the metadata, so it counts as the one that stored the page.
       const again = await store.put(identity, aFetchedPage());
       expect(again).toEqual({ stored: false, page: await store.find(identity.key) });
     });
 
-    it('shows no page whose facts it does not bring to the disk', async () => {
+    it('in syncing the metadata leaves no page visible', async () => {
       await using directory = await temporaryDirectory();
       using store = directoryStore(directory.path);
       const { fdatasync } = fs;
@@ -528,7 +571,7 @@ describe('the directory page store', () => {
         syncBuiltinESMExports();
         await expect(store.put(aPageIdentity(), aFetchedPage())).rejects.toMatchObject({
           name: 'ConfigurationError',
-          message: expect.stringMatching(/Could not sync .*\.facts\.sqlite-wal: EIO/),
+          message: expect.stringMatching(/Could not sync .*\.page-metadata\.sqlite-wal: EIO/),
         });
       } finally {
         Object.assign(fs, { fdatasync });

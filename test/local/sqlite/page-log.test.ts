@@ -10,8 +10,8 @@ import { aHead, anExportName, aPageEntry, aRun, collect } from '../../support/bu
 import { startScript } from '../../support/child-script.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
-// Batches hold 500 entries; each append waits for the disk.
-const enoughForThreeBatches = { manyEntries: 1_200 };
+// The page log reads 500 entries per query.
+const entriesForThreeQueries = { manyEntries: 1_200 };
 
 pageLogContract(
   'The SQLite page log',
@@ -30,20 +30,20 @@ pageLogContract(
       },
     };
   },
-  enoughForThreeBatches,
+  entriesForThreeQueries,
 );
 
 editedPageLogContract('The SQLite page log', async () => {
   const directory = await temporaryDirectory();
   const file = join(directory.path, 'state.sqlite');
   const log = createSqlitePageLog(file);
-  const hand = new DatabaseSync(file);
+  const database = new DatabaseSync(file);
   const edit = (table: string, column: string, where: string, change: (kept: Kept) => Kept) => {
-    const row = hand.prepare(`SELECT ${column} AS json, checksum FROM ${table} WHERE ${where}`).get();
+    const row = database.prepare(`SELECT ${column} AS json, checksum FROM ${table} WHERE ${where}`).get();
     const { checksum, ...kept } = change({ ...JSON.parse(String(row?.json)), checksum: row?.checksum });
-    // The column takes text only, and no nothing.
+    // The column does not accept NULL.
     const text = typeof checksum === 'string' ? checksum : String(checksum);
-    hand.prepare(`UPDATE ${table} SET ${column} = ?, checksum = ? WHERE ${where}`).run(JSON.stringify(kept), text);
+    database.prepare(`UPDATE ${table} SET ${column} = ?, checksum = ? WHERE ${where}`).run(JSON.stringify(kept), text);
   };
   return {
     log,
@@ -52,7 +52,7 @@ editedPageLogContract('The SQLite page log', async () => {
     editPage: async ({ export: name, run, page }, change) =>
       edit('pages', 'entry', `export = '${name}' AND run = '${run}' AND page = ${page}`, change),
     async cleanup() {
-      hand.close();
+      database.close();
       log.close();
       await directory.remove();
     },
@@ -64,7 +64,7 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
   const opener = new URL('../children/open-page-logs.ts', import.meta.url);
   const pageLogger = new URL('../children/log-pages.ts', import.meta.url);
 
-  it('makes its file and the directories on the way, remembers, and leaves one file when closed', async () => {
+  it('creates its file and directories, keeps its content, and leaves a single file when closed', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'new', 'directory', 'state.sqlite');
     const head = aHead();
@@ -79,7 +79,7 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     expect(await readdir(join(directory.path, 'new', 'directory'))).toEqual(['state.sqlite']);
   });
 
-  it('loses no update of two processes that change the same head', async () => {
+  it('loses no update when two processes replace the same state', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     const exportName = anExportName();
@@ -91,18 +91,18 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     log.close();
   });
 
-  it('may be made by several processes at the very same moment', async () => {
+  it('can be created by several processes at the same moment', async () => {
     await using directory = await temporaryDirectory();
-    // SQLite refuses the second of them about once in a hundred times: hence so many files.
+    // SQLite reports a conflict for about one file in a hundred, hence so many files.
     const start = String(Date.now() + 500);
     const openers = [1, 2, 3].map(() => startScript(opener, directory.path, start));
     expect(await Promise.all(openers.map(({ ended }) => ended))).toEqual([0, 0, 0]);
-    // Where two close at once, SQLite may leave its own files beside one of them.
+    // If two processes close a file at the same time, SQLite may leave its temporary files.
     const files = (await readdir(directory.path)).filter((name) => name.endsWith('.sqlite'));
     expect(files).toHaveLength(150);
   });
 
-  it('is written to while another connection is in the midst of reading', async () => {
+  it('can be written while another connection is reading', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     const log = createSqlitePageLog(file);
@@ -116,7 +116,7 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     log.close();
   });
 
-  it('has every page that a killed process knew to be logged', async () => {
+  it('has every page that a process logged before it was killed', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     const run = aRun();
@@ -132,7 +132,7 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     log.close();
   });
 
-  it('holds nothing open between two pages that a slow reader takes, so that writers can clear up', async () => {
+  it('keeps no read transaction open while a slow reader iterates, so that checkpoints are possible', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     const log = createSqlitePageLog(file);
@@ -147,18 +147,18 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     log.close();
   });
 
-  describe('with columns that say otherwise than what they stand beside', () => {
-    const edited = async (sql: string) => {
+  describe('with columns that contradict the JSON', () => {
+    const editedLog = async (sql: string) => {
       const directory = await temporaryDirectory();
       const file = join(directory.path, 'state.sqlite');
       const log = createSqlitePageLog(file);
       const { run } = aRun();
       for (const page of [1, 2, 3]) await log.append(aPageEntry({ export: 'reports', run, page }));
       await log.replaceState(aHead({ export: 'reports' }));
-      const hand = new DatabaseSync(file);
-      hand.exec('PRAGMA ignore_check_constraints = ON');
-      hand.exec(sql);
-      hand.close();
+      const database = new DatabaseSync(file);
+      database.exec('PRAGMA ignore_check_constraints = ON');
+      database.exec(sql);
+      database.close();
       const dispose = async () => {
         log.close();
         await directory.remove();
@@ -166,24 +166,26 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
       return { log, run: { export: 'reports', run }, [Symbol.asyncDispose]: dispose };
     };
 
-    it('refuses a head of two versions, which could never be replaced', async () => {
-      await using state = await edited('UPDATE export_states SET version = 7');
+    it('rejects a state with two versions, which could never be replaced', async () => {
+      await using state = await editedLog('UPDATE export_states SET version = 7');
       await expect(state.log.exportState('reports')).rejects.toMatchObject({
         name: 'PageConflictError',
-        message: expect.stringMatching(/it has two versions.*delete the row of reports from its table export_states/),
+        message: expect.stringMatching(
+          /the column version differs.*delete the row of reports from its table export_states/,
+        ),
       });
     });
 
     it.each([
-      ['that comes later', 'UPDATE pages SET page = 9 WHERE page = 2', 'page 9'],
-      ['no number can hold', 'UPDATE pages SET page = 9007199254740993 WHERE page = 3', 'too large'],
-    ])('does not take an entry for that of a page %s, nor goes on for ever', async (_, sql, says) => {
-      await using state = await edited(sql);
-      await expect(collect(state.log.entries(state.run))).rejects.toThrow(says);
+      ['later page', 'UPDATE pages SET page = 9 WHERE page = 2', 'page 9'],
+      ['page number too large for JavaScript', 'UPDATE pages SET page = 9007199254740993 WHERE page = 3', 'too large'],
+    ])('rejects an entry whose column has a %s, and does not loop', async (_, sql, message) => {
+      await using state = await editedLog(sql);
+      await expect(collect(state.log.entries(state.run))).rejects.toThrow(message);
     });
 
-    it('does not come to an entry before all others, which the manifest then misses', async () => {
-      await using state = await edited('UPDATE pages SET page = -9 WHERE page = 1');
+    it('skips an entry with a negative page number, so that FinishRun finds it missing', async () => {
+      await using state = await editedLog('UPDATE pages SET page = -9 WHERE page = 1');
       expect((await collect(state.log.entries(state.run))).map(({ page }) => page)).toEqual([2, 3]);
     });
 
@@ -191,82 +193,82 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
       ["UPDATE pages SET entry = '{\"page'", 'PageConflictError'],
       ["UPDATE pages SET entry = CAST(x'ff00fe' AS TEXT)", 'PageConflictError'],
       ["UPDATE pages SET entry = 'null'", 'PageConflictError'],
-    ])('takes nothing from text that is no JSON: %s', async (sql, name) => {
-      await using state = await edited(sql);
+    ])('rejects an entry that is not valid JSON: %s', async (sql, name) => {
+      await using state = await editedLog(sql);
       await expect(state.log.last(state.run)).rejects.toMatchObject({ name });
     });
   });
 
-  it('prints nothing of its own, no warning of an experiment either', () => {
+  it('prints nothing, not even a warning about experimental features', () => {
     const script = `await import(${JSON.stringify(import.meta.resolve('../../../lib/local/sqlite/page-log.ts'))})`;
     const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '--eval', script]);
     expect({ stdout: String(stdout), stderr: String(stderr), status }).toEqual({ stdout: '', stderr: '', status: 0 });
   });
 });
 
-describe('a file that is no page log is named, with what to do', () => {
+describe('a file that cannot be used as a page log', () => {
   const opening = (file: string) => () => createSqlitePageLog(file).close();
-  const refused = (message: RegExp) =>
+  const rejected = (message: RegExp) =>
     expect.objectContaining({ name: 'ConfigurationError', message: matching(message) });
   const matching = (message: RegExp) => expect.stringMatching(message) as unknown as string;
 
-  it('not a database at all', async () => {
+  it('that is not a database is rejected', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     await writeFile(file, 'a letter to the editor\n'.repeat(500));
-    expect(opening(file)).toThrow(refused(/state\.sqlite: .*not a database.*move it away/));
+    expect(opening(file)).toThrow(rejected(/state\.sqlite: .*not a database.*Move it away/));
   });
 
-  it("another program's database", async () => {
+  it('that belongs to another program is rejected', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
-    const theirs = new DatabaseSync(file);
-    theirs.exec('CREATE TABLE bookmarks (address TEXT)');
-    theirs.close();
-    expect(opening(file)).toThrow(refused(/state\.sqlite is another program's SQLite file/));
+    const other = new DatabaseSync(file);
+    other.exec('CREATE TABLE bookmarks (address TEXT)');
+    other.close();
+    expect(opening(file)).toThrow(rejected(/state\.sqlite is the SQLite file of another program/));
   });
 
-  it.each([0, 1, -1])('one of schema %i, which was never released', async (version) => {
+  it.each([0, 1, -1])('with schema %i, which was never released, is rejected', async (version) => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     opening(file)();
     const older = new DatabaseSync(file);
     older.exec(`PRAGMA user_version = ${version}`);
     older.close();
-    expect(opening(file)).toThrow(refused(/state\.sqlite is of schema -?\d, which .*move it away/));
+    expect(opening(file)).toThrow(rejected(/state\.sqlite has schema -?\d, which .*Move it away/));
   });
 
   it.each([
-    ['a table dropped', 'DROP TABLE pages'],
-    ['a column renamed', 'ALTER TABLE export_states RENAME COLUMN checksum TO stamp'],
-  ])('one with %s', async (_, sql) => {
+    ['without a table', 'DROP TABLE pages'],
+    ['with a renamed column', 'ALTER TABLE export_states RENAME COLUMN checksum TO stamp'],
+  ])('%s is rejected', async (_, sql) => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     opening(file)();
     const edited = new DatabaseSync(file);
     edited.exec(sql);
     edited.close();
-    expect(opening(file)).toThrow(refused(/state\.sqlite: no such .* — .*restore it from a backup/));
+    expect(opening(file)).toThrow(rejected(/state\.sqlite: no such .*\. .*Restore it from a backup/));
   });
 
-  it('one of a newer version', async () => {
+  it('of a newer version is rejected', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     opening(file)();
     const newer = new DatabaseSync(file);
-    newer.exec('PRAGMA user_version = 4');
+    newer.exec('PRAGMA user_version = 5');
     newer.close();
-    expect(opening(file)).toThrow(refused(/state\.sqlite was written by a newer report-exporter \(schema 4, .* 3\)/));
+    expect(opening(file)).toThrow(rejected(/state\.sqlite was written by a newer report-exporter \(schema 5; .* 4\)/));
   });
 
-  it('a directory', async () => {
+  it('that is a directory is rejected', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     await mkdir(file);
-    expect(opening(file)).toThrow(refused(/state\.sqlite: unable to open/));
+    expect(opening(file)).toThrow(rejected(/state\.sqlite: unable to open/));
   });
 
-  it('one that is damaged further in', async () => {
+  it('that is damaged beyond its header is rejected on use', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     const run = aRun();
@@ -281,7 +283,7 @@ describe('a file that is no page log is named, with what to do', () => {
     );
 
     const damaged = createSqlitePageLog(file);
-    await expect(collect(damaged.entries(run))).rejects.toEqual(refused(/state\.sqlite: .*malformed.*damaged/));
+    await expect(collect(damaged.entries(run))).rejects.toEqual(rejected(/state\.sqlite: .*malformed.*damaged/));
     damaged.close();
   });
 });
