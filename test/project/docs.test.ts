@@ -1,6 +1,6 @@
-/** Holds README.md and docs to what they are about: nothing is left out, every command exists, every link leads somewhere. */
+/** Keeps README.md and docs true: nothing is missing, every command and setting exists, every link and citation resolves. */
 
-import { existsSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { alarmIds, runbook } from '../../lib/cdk/runbook.ts';
@@ -10,22 +10,15 @@ import { stepRetries } from '../../lib/core/state-machine/retry-policy.ts';
 import type { PublishedName } from '../../lib/core/storage/published-schemas.ts';
 import { run } from '../support/command-line.ts';
 import { deploy, resourcesOf } from '../support/deployment.ts';
-import { blocksOf, exampleIn, headingsOf, pages, proseOf, textOf } from '../support/doc-pages.ts';
+import { blocksOf, exampleIn, headingsOf, pages, proseOf, sectionOf, textOf } from '../support/doc-pages.ts';
 import { problemsIn } from '../support/published-schemas.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-/** The text below a heading of `page`, up to the next of its level or a higher one. */
-function sectionOf(page: string, level: number, title: string): string {
-  const [, after] = textOf(page).split(new RegExp(`^${'#'.repeat(level)} ${title.replaceAll('.', '\\.')}$`, 'm'));
-  if (after === undefined) throw new Error(`${page} has no section ${JSON.stringify(title)}`);
-  return after.split(new RegExp(`^#{1,${level}} `, 'm'))[0] ?? '';
-}
-
 describe('the runbook', () => {
   const { page, alarms, errors } = runbook;
 
-  it('has a section for every alarm of a deployment, which says what it means, how to look and what to do', () => {
+  it('has a section for every alarm of a deployment', () => {
     const ids = Object.keys(resourcesOf(deploy().template, 'AWS::CloudWatch::Alarm')).map((id) =>
       id.replace('Exportsnightly', '').replace(/[0-9A-F]{8}$/, ''),
     );
@@ -37,41 +30,37 @@ describe('the runbook', () => {
     for (const name of errorNames) expect(sectionOf(page, 2, errors)).toContain(`\n### ${name}\n`);
   });
 
-  it('names every error that a step is tried again after, and what a person does to an execution', () => {
+  it('names every error that the state machine retries, and an execution that a person stopped', () => {
     const names = stepRetries.flatMap(({ ErrorEquals }) => ErrorEquals).filter((name) => name !== 'States.ALL');
     for (const name of names) expect(sectionOf(page, 2, errors)).toMatch(new RegExp(`(^### |\`)${name}\\b`, 'm'));
     expect(textOf(page)).toContain('`ExecutionAborted`');
   });
 
-  it('says in each of them what it means, how to look and what to do', () => {
+  it('gives the cause, the diagnosis and the resolution in every section, in this order', () => {
     const chapters = [alarms, errors].map((title) => sectionOf(page, 2, title));
     const titles = chapters.flatMap((chapter) => [...chapter.matchAll(/^### (.+)$/gm)].map(([, title = '']) => title));
     expect(titles.length).toBeGreaterThan(alarmIds.length + errorNames.length);
     for (const title of titles) {
-      const section = sectionOf(page, 3, title);
-      for (const question of [/means/i, /look/i, /\bdo\b/i]) {
-        expect([...section.matchAll(/\*\*([^*]+):\*\*/g)].map(([, words]) => words).join(), `${title}`).toMatch(
-          question,
-        );
-      }
+      const parts = [...sectionOf(page, 3, title).matchAll(/^\*\*([^*]+)\*\*/gm)].map(([, part]) => part);
+      expect(parts, title).toEqual(['Cause', 'Diagnosis', 'Resolution']);
     }
   });
 });
 
 describe('the pages', () => {
   it('explain every setting', () => {
-    const named = [...Object.keys(serviceSettingsSchema.shape), ...Object.keys(exportSettingsSchema.shape)];
-    for (const setting of named) expect(textOf('docs/deployment.md')).toMatch(new RegExp(`[.\`]${setting}[.\`]`));
+    const settings = [...Object.keys(serviceSettingsSchema.shape), ...Object.keys(exportSettingsSchema.shape)];
+    for (const setting of settings) expect(textOf('docs/deployment.md')).toMatch(new RegExp(`[.\`]${setting}[.\`]`));
   });
 
-  it('show events that are as their schemas say', () => {
+  it('show events that match their schemas', () => {
     for (const name of ['completed', 'failed'] as const) {
       const { detail } = JSON.parse(exampleIn('docs/consumers.md', `${name}-event.json`)) as { detail: unknown };
       expect(problemsIn(`${name}.v1` satisfies PublishedName, detail)).toEqual([]);
     }
   });
 
-  it('begin with one that is short', () => {
+  it('start with a short README', () => {
     expect(textOf('README.md').split('\n').length).toBeLessThanOrEqual(150);
   });
 });
@@ -80,25 +69,62 @@ describe('the links', () => {
   const links = pages.flatMap((page) =>
     [...proseOf(page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => ({ page, target })),
   );
-  const inside = links.filter(({ target }) => !/^[a-z]+:/.test(target));
+  const internal = links.filter(({ target }) => !/^[a-z]+:/.test(target));
 
-  it('are there, and stay in the project', () => {
-    expect(inside.length).toBeGreaterThan(20);
-    expect(links.filter((link) => !inside.includes(link))).toEqual([]);
+  it('stay in the repository', () => {
+    expect(internal.length).toBeGreaterThan(20);
+    expect(links.filter((link) => !internal.includes(link))).toEqual([]);
   });
 
-  it.each(inside)('of $page to $target leads somewhere', ({ page, target }) => {
+  it.each(internal)('from $page to $target resolve', ({ page, target }) => {
     const [path = '', anchor] = target.split('#');
     const file = path === '' ? page : relative(root, join(root, dirname(page), path));
-    expect(existsSync(join(root, file)), `${file} is not there`).toBe(true);
+    expect(existsSync(join(root, file)), `${file} does not exist`).toBe(true);
     const anchors = anchor === undefined ? [] : headingsOf(file);
     expect(anchor === undefined || anchors.includes(anchor), `${file} has only ${anchors.join(', ')}`).toBe(true);
   });
 });
 
-describe('the commands', () => {
-  /** By command: the options that its help names. */
-  async function optionsOfCommands(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+describe('the citations in the code', () => {
+  /** Source text with comment lines joined, so that a citation may wrap. */
+  const sources = globSync('{lib,functions,bin,test,bench}/**/*.ts', { cwd: root }).map((file) => ({
+    file,
+    text: readFileSync(join(root, file), 'utf8').replaceAll(/\s*\n\s*(?:\*(?!\/)|\/\/)?\s*/g, ' '),
+  }));
+  const citations = sources.flatMap(({ file, text }) =>
+    [...text.matchAll(/\bdocs\/[\w-]+\.md(?:#[\w-]+|, sections? \d[\d., and]*\d|, section \d|, "[^"]+")?/g)].map(
+      ([citation]) => ({ file, citation }),
+    ),
+  );
+
+  it('are found', () => {
+    expect(citations.filter(({ citation }) => citation.startsWith('docs/service-contract.md')).length).toBeGreaterThan(
+      10,
+    );
+    expect(citations.filter(({ citation }) => citation.startsWith('docs/architecture.md')).length).toBeGreaterThan(0);
+  });
+
+  it('name a page, and a section, an anchor or a heading that it has', () => {
+    const broken = citations.filter(({ citation }) => {
+      const [page = ''] = /^docs\/[\w-]+\.md/.exec(citation) ?? [];
+      if (!existsSync(join(root, page))) return true;
+      const rest = citation.slice(page.length);
+      if (rest.startsWith('#')) return !headingsOf(page).includes(rest.slice(1));
+      const titles = [...proseOf(page).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => title);
+      const [, quoted] = /^, "(.+)"$/.exec(rest) ?? [];
+      if (quoted !== undefined) return !titles.includes(quoted);
+      const numbers = rest.match(/\d+(\.\d+)?/g) ?? [];
+      return !numbers.every((number) =>
+        titles.some((title) => title.startsWith(`${number}${number.includes('.') ? '' : '.'} `)),
+      );
+    });
+    expect(broken).toEqual([]);
+  });
+});
+
+describe('the command line', () => {
+  /** The options in the help of each command. */
+  async function optionsByCommand(): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     const { stdout } = await run(['--help']);
     const commands = [...stdout.matchAll(/^ {2}([a-z]+)(?= | {2}|$)/gm)].map(([, command = '']) => command);
     const helps = commands
@@ -111,45 +137,45 @@ describe('the commands', () => {
     return new Map(await Promise.all(helps));
   }
 
-  /** Every command line of ours in the pages: in blocks, and in what stands between backticks. */
-  const lines = pages.flatMap((page) => {
+  /** Every command line of ours in the pages, in code blocks and between backticks. */
+  const examples = pages.flatMap((page) => {
     const inBlocks = blocksOf(page).flatMap(({ text }) => text.split('\n').map((line) => line.split(' #')[0] ?? ''));
     const inProse = [...proseOf(page).matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code);
     return [...inBlocks, ...inProse].flatMap((line) => {
-      const [, call] = /npx report-exporter ([^|&]+)/.exec(line) ?? [];
+      const [, called] = /npx report-exporter ([^|&]+)/.exec(line) ?? [];
       const [, local] = /npm start -- ([^|&`]+)/.exec(line) ?? [];
-      const words = call ?? (local === undefined ? undefined : `local ${local}`);
+      const words = called ?? (local === undefined ? undefined : `local ${local}`);
       return words === undefined ? [] : [{ page, line: words.trim() }];
     });
   });
 
-  it('are all of them explained, with all their options', async () => {
-    const options = await optionsOfCommands();
+  it('is documented with every command and option', async () => {
+    const options = await optionsByCommand();
     expect(options.size).toBeGreaterThanOrEqual(10);
     const page = 'docs/command-line.md';
-    const everywhere = sectionOf(page, 2, 'The place');
+    const common = sectionOf(page, 2, 'Common options');
     for (const [command, names] of options) {
       const section = sectionOf(page, 2, command);
-      const places = ['local', 'service'].includes(command) ? section : section + everywhere;
-      const named = [...places.matchAll(/`(--[a-z-]+)[ `]/g)].map(([, option]) => option);
+      const text = ['local', 'service'].includes(command) ? section : section + common;
+      const documented = [...text.matchAll(/`(--[a-z-]+)[ `]/g)].map(([, option]) => option);
       expect(
-        [...names].filter((name) => name !== '--help' && !named.includes(name)),
+        [...names].filter((name) => name !== '--help' && !documented.includes(name)),
         `${command}`,
       ).toEqual([]);
     }
   });
 
-  it('that stand in the pages exist, with the options they are given', async () => {
-    const options = await optionsOfCommands();
-    expect(lines.length).toBeGreaterThan(30);
-    for (const { page, line } of lines) {
+  it('accepts every example in the pages', async () => {
+    const options = await optionsByCommand();
+    expect(examples.length).toBeGreaterThan(30);
+    for (const { page, line } of examples) {
       const [command = '', ...words] = line.split(/\s+/);
-      if (command === 'COMMAND') continue;
+      if (['COMMAND', '--version', '--help'].includes(command)) continue;
       const known = options.get(command);
       expect(known, `${page}: ${line}`).toBeDefined();
-      const given = words.filter((word) => word.startsWith('--')).map((word) => word.split('=')[0] ?? '');
+      const used = words.filter((word) => word.startsWith('--')).map((word) => word.split('=')[0] ?? '');
       expect(
-        given.filter((option) => !known?.has(option)),
+        used.filter((option) => !known?.has(option)),
         `${page}: ${line}`,
       ).toEqual([]);
     }

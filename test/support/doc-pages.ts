@@ -1,39 +1,58 @@
-/** The pages that people read, and the code that stands in them: a block is called by what follows its language. */
+/** Reads README.md and the pages in docs: their text, headings, tables and code blocks. */
 
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '../..');
 
-interface Block {
-  readonly language: string;
-  /** `catch-up.sh`; empty for most. */
-  readonly name: string;
-  readonly text: string;
-}
-
-/** README.md and everything in `docs`, by their paths in the project. */
+/** README.md and every page in `docs`, by path in the repository. */
 export const pages: readonly string[] = ['README.md', ...globSync('docs/**/*.md', { cwd: root }).sort()];
 
 export const textOf = (page: string): string => readFileSync(join(root, page), 'utf8');
+
+/** The text from a heading of `page` to the next heading of the same or a higher level. @throws where it is missing */
+export function sectionOf(page: string, level: number, title: string): string {
+  const [, after] = textOf(page).split(new RegExp(`^${'#'.repeat(level)} ${title.replaceAll('.', '\\.')}$`, 'm'));
+  if (after === undefined) throw new Error(`${page} has no section ${JSON.stringify(title)}`);
+  return after.split(new RegExp(`^#{1,${level}} `, 'm'))[0] ?? '';
+}
+
+/** The rows of the only table in a second-level section, cell by cell, without its header. */
+export function rowsOf(page: string, title: string): string[][] {
+  const lines = sectionOf(page, 2, title).split('\n');
+  const [, , ...rows] = lines.filter((line) => line.startsWith('|'));
+  return rows.map((line) =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
+
+interface Block {
+  readonly language: string;
+  /** The word after the language, such as `catch-up.sh`; empty for most blocks. */
+  readonly name: string;
+  readonly text: string;
+}
 
 export function blocksOf(page: string): Block[] {
   const found = textOf(page).matchAll(/^( *)```(\w+)(?: (\S+))?\n([\s\S]*?)^\1```$/gm);
   return [...found].map(([, , language = '', name = '', text = '']) => ({ language, name, text }));
 }
 
-/** The example of that name. @throws where the page has none, or more than one */
+/** The text of the code block with that name. @throws unless the page has exactly one */
 export function exampleIn(page: string, name: string): string {
   const found = blocksOf(page).filter((block) => block.name === name);
   const [only] = found;
-  if (only === undefined || found.length > 1) throw new Error(`${page} has ${found.length} examples called ${name}`);
+  if (only === undefined || found.length > 1) throw new Error(`${page} has ${found.length} examples named ${name}`);
   return only.text;
 }
 
-/** Lines of prose, where headings and links are: what stands in blocks is neither. */
+/** The page without its code blocks: what remains holds the headings and links. */
 export const proseOf = (page: string): string => textOf(page).replaceAll(/^( *)```[\s\S]*?^\1```$/gm, '');
 
-/** The anchors of the page's headings, as the usual renderers make them. */
+/** The anchors of the page's headings, as GitHub derives them. */
 export function headingsOf(page: string): string[] {
   return [...proseOf(page).matchAll(/^#{1,6} (.+)$/gm)].map(([, title = '']) =>
     title
