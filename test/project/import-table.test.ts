@@ -1,110 +1,228 @@
-/** Holds the house to its plan: which room may import what (docs/development.md, "The rooms"). */
+/** Enforces the import table of docs/architecture.md: which module may import what, and that arrows only point down. */
 
-import { globSync, readFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { rowsOf } from '../support/doc-pages.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-interface Room {
-  /** Other rooms, by their folder. A room may always import itself. */
-  readonly rooms: readonly string[];
-  /** Packages, by name or by a prefix that ends in a slash; node: built-ins are open to all. */
+interface Module {
+  /** Other modules, by folder. A module may always import itself. */
+  readonly modules: readonly string[];
+  /** Packages, by name or as `@scope/*`. Built-ins of Node.js are open to all, except those in `exclusiveBuiltins`. */
   readonly packages: readonly string[];
-  /** Built-ins that only this room may use. */
+  /** Built-ins that only this module may import. */
   readonly builtins?: readonly string[];
 }
 
-const plan: Readonly<Record<string, Room>> = {
-  'lib/core': { rooms: [], packages: ['zod'] },
-  'lib/report-service': { rooms: ['lib/core'], packages: ['undici', 'saxes'] },
+/** Modules and entry points. The column "May import" of docs/architecture.md says the same. */
+const importTable: Readonly<Record<string, Module>> = {
+  'lib/core': { modules: [], packages: ['zod'] },
+  'lib/report-service': { modules: ['lib/core'], packages: ['undici', 'saxes'] },
   'lib/local': {
-    rooms: ['lib/core', 'lib/report-service'],
+    modules: ['lib/core', 'lib/report-service'],
     packages: ['aws-local-stepfunctions', 'zod'],
     builtins: ['node:sqlite'],
   },
+  'lib/aws': {
+    modules: ['lib/core', 'lib/report-service'],
+    packages: ['@aws-sdk/*', '@aws-lambda-powertools/*', 'aws-lambda', 'croner', 'zod'],
+  },
   'lib/operator': {
-    rooms: ['lib/core', 'lib/report-service', 'lib/local', 'lib/aws'],
+    modules: ['lib/core', 'lib/report-service', 'lib/local', 'lib/aws'],
     packages: ['zod', 'uplot', 'open'],
   },
-  'lib/aws': {
-    rooms: ['lib/core', 'lib/report-service'],
-    packages: ['@aws-sdk/', '@aws-lambda-powertools/', 'aws-lambda', 'croner', 'zod'],
-  },
-  functions: { rooms: ['lib/aws', 'lib/core', 'lib/report-service'], packages: ['@aws-sdk/'] },
-  'lib/cdk': { rooms: ['lib/core'], packages: ['aws-cdk-lib', 'constructs', 'zod'] },
-  bin: {
-    rooms: ['lib/operator', 'lib/cdk'],
-    packages: ['commander', 'aws-cdk-lib', 'constructs', 'cdk-nag'],
-  },
+  'lib/cdk': { modules: ['lib/core'], packages: ['aws-cdk-lib', 'constructs', 'zod'] },
+  functions: { modules: ['lib/aws', 'lib/core', 'lib/report-service'], packages: ['@aws-sdk/*'] },
+  bin: { modules: ['lib/operator', 'lib/cdk'], packages: ['commander', 'aws-cdk-lib', 'constructs', 'cdk-nag'] },
 };
 
-const guarded = new Set(Object.values(plan).flatMap(({ builtins = [] }) => builtins));
+/**
+ * The layers of each module, lowest first: a layer may import itself and those before it. A layer is a folder or a file;
+ * `.` is every file that no other layer names.
+ */
+const layers: Readonly<Record<string, readonly string[]>> = {
+  'lib/core': ['.', 'state-machine', 'settings', 'storage', 'steps', 'operations'],
+  'lib/report-service': ['redaction', 'xml', 'client', 'simulator'],
+  'lib/local': ['settings.ts', 'files/durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
+  'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
+  'lib/operator': ['output', 'run-report', '.', 'commands'],
+  'lib/cdk': ['function-limits.ts', 'settings', '.'],
+};
+
+const maxFilesPerFolder = 15;
+
+const exclusiveBuiltins = new Set(Object.values(importTable).flatMap(({ builtins = [] }) => builtins));
 
 interface Import {
   readonly file: string;
-  readonly target: string;
+  /** As written: a package, a built-in or a relative path. */
+  readonly specifier: string;
 }
 
-function sourcesOf(room: string): string[] {
-  return globSync(`${room}/**/*.ts`, { cwd: root });
-}
+const exclude = ['**/node_modules'];
+const sourceFiles = (folder: string): string[] => globSync(`${folder}/**/*.{ts,mjs}`, { cwd: root, exclude }).sort();
+const allSourceFiles = (): string[] => ['lib', 'functions', 'bin'].flatMap(sourceFiles);
 
-/** Every static and dynamic import, and every re-export, of `file`. */
+/** Every static, dynamic and type import of `file`, and every re-export. */
 function importsOf(file: string): Import[] {
   const text = readFileSync(join(root, file), 'utf8');
   const found = text.matchAll(/(?:\bfrom\s+|\bimport\s+|\bimport\(\s*|\brequire\(\s*)(['"])([^'"\n]+)\1/g);
-  return [...found].map(([, , target]) => ({ file, target: target ?? '' }));
+  return [...found].map(([, , specifier = '']) => ({ file, specifier }));
 }
 
-/** What is wrong with an import of `room`, or undefined. */
-function strangerIn(
-  room: string,
-  { rooms, packages, builtins = [] }: Room,
-  { file, target }: Import,
-): string | undefined {
-  if (target.startsWith('.')) {
-    const path = relative(root, join(root, dirname(file), target));
-    return [room, ...rooms].some((open) => path.startsWith(`${open}/`)) ? undefined : `${file} imports ${path}`;
+/** The imported file, by its path in the repository; undefined for packages and built-ins. */
+function importedFile({ file, specifier }: Import): string | undefined {
+  return specifier.startsWith('.') ? relative(root, join(root, dirname(file), specifier)) : undefined;
+}
+
+/** The import in words if the table forbids it, otherwise undefined. */
+function forbiddenByTable(module: string, allowed: Module, each: Import): string | undefined {
+  const { file, specifier } = each;
+  const target = importedFile(each);
+  if (target !== undefined) {
+    const isAllowed = [module, ...allowed.modules].some((folder) => target.startsWith(`${folder}/`));
+    return isAllowed ? undefined : `${file} imports ${target}`;
   }
-  if (target.startsWith('node:')) {
-    return guarded.has(target) && !builtins.includes(target) ? `${file} imports ${target}` : undefined;
-  }
-  return packages.some((open) => target === open || target.startsWith(`${open.replace(/\/$/, '')}/`))
-    ? undefined
-    : `${file} imports ${target}`;
+  const isAllowed = specifier.startsWith('node:')
+    ? !exclusiveBuiltins.has(specifier) || allowed.builtins?.includes(specifier) === true
+    : allowed.packages.some((name) => specifier === name || specifier.startsWith(`${name.replace(/\/\*$/, '')}/`));
+  return isAllowed ? undefined : `${file} imports ${specifier}`;
+}
+
+/** The position of `file` among the layers of its module; the most specific name counts. */
+function layerOf(module: string, file: string): number {
+  const order = layers[module] ?? [];
+  const path = file.slice(module.length + 1);
+  const [mostSpecific = '.'] = order
+    .filter((layer) => path === layer || path.startsWith(`${layer}/`))
+    .sort((a, b) => b.length - a.length);
+  return order.indexOf(mostSpecific);
+}
+
+/** The import in words if it points to a higher layer of the same module, otherwise undefined. */
+function forbiddenByLayers(module: string, each: Import): string | undefined {
+  const target = importedFile(each);
+  if (target === undefined || !target.startsWith(`${module}/`)) return undefined;
+  return layerOf(module, target) > layerOf(module, each.file) ? `${each.file} imports ${target}` : undefined;
+}
+
+/** Each import cycle as `a → b → a`, found by a depth-first search. */
+function cyclesIn(imports: ReadonlyMap<string, readonly string[]>): string[] {
+  const cycles: string[] = [];
+  const done = new Set<string>();
+  const visit = (file: string, path: readonly string[]): void => {
+    const start = path.indexOf(file);
+    if (start >= 0) {
+      cycles.push([...path.slice(start), file].join(' → '));
+      return;
+    }
+    if (done.has(file)) return;
+    for (const target of imports.get(file) ?? []) visit(target, [...path, file]);
+    done.add(file);
+  };
+  for (const file of imports.keys()) visit(file, []);
+  return cycles;
 }
 
 describe('the import table', () => {
-  it('names every room of the house', () => {
-    const rooms = new Set(
-      [...sourcesOf('lib'), ...sourcesOf('bin'), ...sourcesOf('functions')].map((file) =>
+  it('names every module and every folder of entry points', () => {
+    const modules = new Set(
+      allSourceFiles().map((file) =>
         file.startsWith('lib/') ? file.split('/').slice(0, 2).join('/') : (file.split('/')[0] ?? ''),
       ),
     );
-    expect([...rooms].sort()).toEqual(Object.keys(plan).sort());
+    expect([...modules].sort()).toEqual(Object.keys(importTable).sort());
   });
 
-  it.each(Object.entries(plan))('holds for %s', (room, allowed) => {
-    const imports = sourcesOf(room).flatMap(importsOf);
+  it.each(Object.entries(importTable))('holds for %s', (module, allowed) => {
+    const imports = sourceFiles(module).flatMap(importsOf);
     expect(imports.length).toBeGreaterThan(0);
-    expect(imports.map((each) => strangerIn(room, allowed, each)).filter(Boolean)).toEqual([]);
+    expect(imports.map((each) => forbiddenByTable(module, allowed, each)).filter(Boolean)).toEqual([]);
   });
 
-  it('lets the environment in by the front door only', () => {
-    const readers = [...sourcesOf('lib')].filter((file) =>
-      /\bprocess\.(env|argv)\b/.test(readFileSync(join(root, file), 'utf8')),
+  it('is the one in docs/architecture.md', () => {
+    const documented = rowsOf('docs/architecture.md', 'Modules and imports').map(([module = '', , mayImport = '']) => [
+      module.replaceAll('`', ''),
+      [...mayImport.matchAll(/`([^`]+)`/g)].map(([, name]) => name).sort(),
+    ]);
+    const enforced = Object.entries(importTable).map(([module, { modules, packages, builtins = [] }]) => [
+      module,
+      [...modules, ...packages, ...builtins].sort(),
+    ]);
+    expect(documented).toEqual(enforced);
+  });
+
+  it('rejects an import that it does not list', () => {
+    const core = importTable['lib/core'] as Module;
+    const check = (specifier: string) => forbiddenByTable('lib/core', core, { file: 'lib/core/model.ts', specifier });
+    expect(check('@aws-sdk/client-s3')).toBeDefined();
+    expect(check('../operator/progress.ts')).toBeDefined();
+    expect(check('node:sqlite')).toBeDefined();
+    expect(check('zod')).toBeUndefined();
+    expect(check('./errors.ts')).toBeUndefined();
+  });
+});
+
+describe('the layers of a module', () => {
+  it('are defined for every module, and exist', () => {
+    const modules = Object.keys(importTable).filter((module) => module.startsWith('lib/'));
+    expect(Object.keys(layers).sort()).toEqual(modules.sort());
+    for (const [module, order] of Object.entries(layers)) {
+      const used = new Set(sourceFiles(module).map((file) => order[layerOf(module, file)]));
+      expect([...used].sort(), module).toEqual([...order].sort());
+    }
+  });
+
+  it.each(Object.keys(layers))('are respected in %s', (module) => {
+    const imports = sourceFiles(module).flatMap(importsOf);
+    expect(imports.map((each) => forbiddenByLayers(module, each)).filter(Boolean)).toEqual([]);
+  });
+
+  it('reject an import that points up', () => {
+    const check = (file: string, specifier: string) => forbiddenByLayers('lib/core', { file, specifier });
+    expect(check('lib/core/steps/begin-run.ts', '../operations/plan-run.ts')).toBeDefined();
+    expect(check('lib/core/storage/keys.ts', '../steps/begin-run.ts')).toBeDefined();
+    expect(check('lib/core/model.ts', './storage/keys.ts')).toBeDefined();
+    expect(check('lib/core/steps/begin-run.ts', '../storage/keys.ts')).toBeUndefined();
+    expect(check('lib/core/steps/begin-run.ts', './export-state.ts')).toBeUndefined();
+  });
+});
+
+describe('the source files', () => {
+  it('import each other without cycles, type imports included', () => {
+    const imports = new Map(
+      allSourceFiles().map((file) => [
+        file,
+        importsOf(file)
+          .map(importedFile)
+          .filter((target) => target !== undefined),
+      ]),
+    );
+    expect(cyclesIn(imports)).toEqual([]);
+  });
+
+  it('would be reported if they formed a cycle', () => {
+    const imports = { a: ['b'], b: ['c', 'd'], c: ['b'], d: [] };
+    expect(cyclesIn(new Map(Object.entries(imports)))).toEqual(['b → c → b']);
+  });
+
+  it(`share a folder of lib with at most ${maxFilesPerFolder - 1} others`, () => {
+    const folders = new Set(globSync('lib/**/*.*', { cwd: root, exclude }).map(dirname));
+    const sizes = [...folders].map((folder) => ({
+      folder,
+      files: readdirSync(join(root, folder), { withFileTypes: true }).filter((entry) => entry.isFile()).length,
+    }));
+    expect(sizes.length).toBeGreaterThan(20);
+    expect(sizes.filter(({ files }) => files > maxFilesPerFolder)).toEqual([]);
+  });
+
+  it('of lib read neither environment variables nor arguments: entry points pass them in', () => {
+    const isBuildScript = (file: string) => file === 'lib/report-service/xml/assembly/build.ts';
+    const readers = sourceFiles('lib').filter(
+      (file) => !isBuildScript(file) && /\bprocess\.(env|argv)\b/.test(readFileSync(join(root, file), 'utf8')),
     );
     expect(readers).toEqual([]);
-  });
-
-  it('would notice a stranger', () => {
-    const core = plan['lib/core'] as Room;
-    const notice = (target: string) => strangerIn('lib/core', core, { file: 'lib/core/model.ts', target });
-    expect(notice('@aws-sdk/client-s3')).toBeDefined();
-    expect(notice('../operator/progress.ts')).toBeDefined();
-    expect(notice('node:sqlite')).toBeDefined();
-    expect(notice('zod')).toBeUndefined();
-    expect(notice('./errors.ts')).toBeUndefined();
   });
 });
