@@ -1,6 +1,6 @@
-/** Compiled from assembly/fast-path.ts, which says what it is; a test holds the two together. */
+/** Generated from assembly/fast-path.ts by `npm run build:wasm`. Do not edit. */
 
-export const plainContentWasm =
+export const fastPathWasm =
   'AGFzbQEAAAABDwNgAX8Bf2AAAGACf38BfwMFBAABAAIFBAEBBAQGRAx/AEGACAt/AEGAwAALfwBBgMAEC38AQYCACAt/AEEAC38AQQELfwBBAg' +
   't/AUEAC38BQQALfwFBAAt/AUEAC38BQQALB4oBDAxuYW1lU3RhcnRzQXQDAAduYW1lc0F0AwEGdGV4dEF0AwIJdGV4dEJ5dGVzAwMNaW5zaWRl' +
   'Q29udGVudAMEDWluc2lkZUNvbW1lbnQDBQ1pbnNpZGVTZWN0aW9uAwYFZGVwdGgDBwdyZXBvcnRzAwgGaW5zaWRlAwkEcmVhZAACBm1lbW9yeQ' +

@@ -7,7 +7,7 @@
  */
 
 import { isUtf8 } from 'node:buffer';
-import { plainContentWasm } from './fast-path-wasm.ts';
+import { fastPathWasm } from './fast-path-wasm.ts';
 
 export interface PlainContent {
   /** Reads on. Undefined: all is well so far; otherwise what has not been read, and is for the parser. */
@@ -153,7 +153,7 @@ export function createPlainContent(): PlainContent {
 }
 
 function createReader() {
-  const module = new WebAssembly.Module(Buffer.from(plainContentWasm, 'base64'));
+  const module = new WebAssembly.Module(Buffer.from(fastPathWasm, 'base64'));
   const exports = new WebAssembly.Instance(module).exports as unknown as Reader;
   const { buffer } = exports.memory;
   const namesAt = exports.namesAt.value;
