@@ -72,17 +72,17 @@ describe('A deployed stack, to its operator,', () => {
     expect(segmented.service.keySource).toMatch(/^secret arn:aws:secretsmanager:/);
     expect(segmented.store.locate('segmented/latest.json')).toMatch(/^s3:\/\/.*\/reports\/segmented\/latest\.json$/);
     await expect(stack.open('daily')).rejects.toThrow(
-      /no export daily in stack .* It holds commanded, followed, idle,/,
+      /no export daily in stack .* Its exports: commanded, followed, idle,/,
     );
   });
 
   it('says when an export starts by itself', async () => {
-    expect(await (await stack.open('followed')).nextStart()).toEqual({ kind: 'by-hand' });
+    expect(await (await stack.open('followed')).nextStart()).toEqual({ kind: 'manual' });
     expect(await (await stack.open('idle')).nextStart()).toEqual({ kind: 'disabled', expression: 'rate(1 day)' });
     expect(await (await stack.open('timed')).nextStart()).toEqual({
       kind: 'scheduled',
       at: '2199-01-01T02:30:00Z',
-      about: false,
+      approximate: false,
       expression: 'cron(30 2 1 JAN ? 2199)',
     });
   });
@@ -94,7 +94,7 @@ describe('A deployed stack, to its operator,', () => {
       message: expect.stringMatching(/no stack Nowhere in us-east-1.*ReportExporterOperated.*AWS_PROFILE.*cdk deploy/),
     });
     const toolkit = openStack({ stackName: 'CDKToolkit', env: asAnOperator(), runtime: systemRuntime });
-    await expect(toolkit).rejects.toThrow(/CDKToolkit holds no exports: it is not one of Report Exporter/);
+    await expect(toolkit).rejects.toThrow(/CDKToolkit has no exports, so it is not a Report Exporter stack/);
   });
 
   it('asks the service with the key from the secret, page by page', async () => {
@@ -146,7 +146,7 @@ describe('A deployed stack, to its operator,', () => {
     expect(await run.end).toMatchObject({ status: 'completed', result: { pages: 5, reports: 5 } });
     const { run: id } = await newestRun(installed);
     expect(run.executions()).toEqual([
-      expect.stringContaining(':by-hand-'),
+      expect.stringContaining(':manual-'),
       expect.stringMatching(new RegExp(`:${id}-2$`)),
       expect.stringMatching(new RegExp(`:${id}-3$`)),
     ]);

@@ -1,4 +1,4 @@
-/** Asks EventBridge Scheduler when an export starts by itself next. */
+/** Determines when EventBridge Scheduler starts an export next. */
 
 import { GetScheduleCommand, type GetScheduleCommandOutput, type SchedulerClient } from '@aws-sdk/client-scheduler';
 import { ExportError } from '../../core/errors.ts';
@@ -9,25 +9,25 @@ import { nextCronTime } from './cron.ts';
 export interface NextStartDependencies {
   readonly client: SchedulerClient;
   readonly now: () => number;
-  /** When the newest run that the scheduler started was due; a rate goes on from there. */
+  /** The scheduled time of the newest run that had one: a rate counts from there. */
   readonly lastScheduledTime: () => Promise<string | undefined>;
 }
 
 /**
- * Needs GetSchedule. A schedule that will never come true again counts as switched off, one that is gone as none.
- * @throws ConfigurationError where its expression is none that a deployment makes
+ * Needs scheduler:GetSchedule. A schedule without a future time counts as disabled, a deleted one as none.
+ * @throws ConfigurationError if the schedule is neither cron nor rate
  */
 export async function nextStartOf(scheduleName: string | undefined, deps: NextStartDependencies): Promise<NextStart> {
-  const schedule = scheduleName === undefined ? undefined : await find(deps.client, scheduleName);
-  if (schedule === undefined) return { kind: 'by-hand' };
+  const schedule = scheduleName === undefined ? undefined : await findSchedule(deps.client, scheduleName);
+  if (schedule === undefined) return { kind: 'manual' };
   const { ScheduleExpression: expression = '', State, EndDate, FlexibleTimeWindow } = schedule;
   const at = State === 'DISABLED' ? undefined : await nextTime(schedule, deps);
   if (at === undefined || (EndDate !== undefined && at > EndDate.getTime())) return { kind: 'disabled', expression };
-  const about = expression.startsWith('rate') || FlexibleTimeWindow?.Mode === 'FLEXIBLE';
-  return { kind: 'scheduled', at: instantOf(at), about, expression };
+  const approximate = expression.startsWith('rate') || FlexibleTimeWindow?.Mode === 'FLEXIBLE';
+  return { kind: 'scheduled', at: instantOf(at), approximate, expression };
 }
 
-async function find(client: SchedulerClient, Name: string): Promise<GetScheduleCommandOutput | undefined> {
+async function findSchedule(client: SchedulerClient, Name: string): Promise<GetScheduleCommandOutput | undefined> {
   try {
     return await client.send(new GetScheduleCommand({ Name }));
   } catch (error) {
@@ -39,35 +39,37 @@ async function find(client: SchedulerClient, Name: string): Promise<GetScheduleC
 async function nextTime(schedule: GetScheduleCommandOutput, deps: NextStartDependencies): Promise<number | undefined> {
   const { ScheduleExpression: expression = '', ScheduleExpressionTimezone: timeZone = 'UTC', StartDate } = schedule;
   const now = deps.now();
-  const begins = StartDate?.getTime() ?? 0;
-  const fields = /^cron\((.*)\)$/.exec(expression)?.[1];
-  if (fields !== undefined) return nextCronTime(fields, timeZone, Math.max(now, begins - 1));
-  const interval = intervalOf(expression);
+  const startDate = StartDate?.getTime() ?? 0;
+  const cronFields = /^cron\((.*)\)$/.exec(expression)?.[1];
+  if (cronFields !== undefined) return nextCronTime(cronFields, timeZone, Math.max(now, startDate - 1));
+  const interval = parseRate(expression);
   if (interval === undefined) {
     throw new ExportError(
       'ConfigurationError',
-      `Schedule ${schedule.Name} says ${expression}, which is neither cron nor rate. Put back what was deployed: npx cdk deploy`,
+      `Schedule ${schedule.Name} has the expression ${expression}, which is neither cron nor rate. ` +
+        'Restore the deployed one: npx cdk deploy',
     );
   }
-  if (begins > now) return begins;
-  const base = await lastBeat(schedule, deps);
+  if (startDate > now) return startDate;
+  const base = await rateBase(schedule, deps);
   return base + (Math.floor((now - base) / interval) + 1) * interval;
 }
 
-/** The newest moment from which the scheduler may count: it counts anew from each change of the schedule. */
-async function lastBeat(
+/** The time from which the scheduler counts, as well as it is known: the last start, or a later change of the schedule. */
+async function rateBase(
   schedule: GetScheduleCommandOutput,
   { lastScheduledTime }: NextStartDependencies,
 ): Promise<number> {
   const { CreationDate, LastModificationDate, StartDate } = schedule;
-  const scheduled = Date.parse((await lastScheduledTime()) ?? '');
+  const lastStart = Date.parse((await lastScheduledTime()) ?? '');
   const changes = [CreationDate, LastModificationDate, StartDate].map((date) => date?.getTime() ?? 0);
-  return Math.max(...changes, Number.isNaN(scheduled) ? 0 : scheduled);
+  return Math.max(...changes, Number.isNaN(lastStart) ? 0 : lastStart);
 }
 
-const units = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
+const unitMs = { minute: 60_000, hour: 3_600_000, day: 86_400_000 } as const;
 
-function intervalOf(expression: string): number | undefined {
+/** The interval of a rate in milliseconds; undefined if `expression` is not a rate. */
+function parseRate(expression: string): number | undefined {
   const [, count, unit] = /^rate\((\d+) (minute|hour|day)s?\)$/.exec(expression) ?? [];
-  return unit === undefined ? undefined : Number(count) * units[unit as keyof typeof units];
+  return unit === undefined ? undefined : Number(count) * unitMs[unit as keyof typeof unitMs];
 }

@@ -1,6 +1,6 @@
 /**
- * The SDK's clients for a person at a terminal: profile, region and endpoints are what the SDK finds by itself, and what
- * does not work is known within some twenty seconds, in words that say what to do.
+ * The SDK clients for an operator at a terminal. The SDK finds profile, region and endpoints by itself. What does not work
+ * fails within about twenty seconds, with a message that says what to do.
  */
 
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
@@ -16,24 +16,27 @@ import { addFriendlyErrors } from './error-messages.ts';
 export type OperatorClients = ReturnType<typeof createOperatorClients>;
 
 /** Three attempts of up to six seconds each. */
-const patience = {
+const operatorConfig = {
   maxAttempts: 3,
   requestHandler: { connectionTimeout: 3_000, requestTimeout: 6_000, throwOnRequestTimeout: true },
 } as const;
 
-/** Whoever reads a page may stop to think, so a body that is not read on is not given up for ten minutes. */
-const patienceWithBodies = { ...patience, requestHandler: { ...patience.requestHandler, socketTimeout: 600_000 } };
+/** The consumer of a page may pause, so a body that is not read stays open for ten minutes. */
+const operatorS3Config = {
+  ...operatorConfig,
+  requestHandler: { ...operatorConfig.requestHandler, socketTimeout: 600_000 },
+};
 
-/** `env` is for what the SDK does not see by itself. Every error that a person can mend comes as a ConfigurationError. */
+/** Errors that the operator can fix are thrown as ExportError. `env` is only for what the SDK does not find by itself. */
 export function createOperatorClients(env: Environment) {
   const clients = {
-    cloudFormation: new CloudFormationClient(patience),
-    lambda: new LambdaClient(patience),
-    scheduler: new SchedulerClient(patience),
-    stepFunctions: new SFNClient(patience),
-    dynamoDb: new DynamoDBClient(patience),
-    s3: createS3Client(env, patienceWithBodies),
-    secretsManager: new SecretsManagerClient(patience),
+    cloudFormation: new CloudFormationClient(operatorConfig),
+    lambda: new LambdaClient(operatorConfig),
+    scheduler: new SchedulerClient(operatorConfig),
+    stepFunctions: new SFNClient(operatorConfig),
+    dynamoDb: new DynamoDBClient(operatorConfig),
+    s3: createS3Client(env, operatorS3Config),
+    secretsManager: new SecretsManagerClient(operatorConfig),
   };
   for (const client of Object.values(clients)) addFriendlyErrors(client);
   return {

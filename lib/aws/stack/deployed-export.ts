@@ -1,4 +1,4 @@
-/** One deployed export, as its functions are set up at this moment. */
+/** A deployed export. Its settings are those of its functions, read when it is opened. */
 
 import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { type SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
@@ -17,20 +17,24 @@ import { createSecretApiKey } from '../secret-api-key.ts';
 import { createExecutions } from '../step-functions/executions.ts';
 import { followExecution } from '../step-functions/follow-execution.ts';
 import { incidentsOf, lastIncidentOf } from '../step-functions/incidents.ts';
-import { standOf } from '../step-functions/progress-poller.ts';
+import { takeSnapshot } from '../step-functions/progress-poller.ts';
 import type { OperatorClients } from './clients.ts';
 
-/** @throws ConfigurationError where its function is gone, or was deployed with what this version cannot read */
-export async function deployedExport(
+/** @throws ConfigurationError if its function does not exist, or has settings that this version cannot read */
+export async function openDeployedExport(
   { export: name, stateMachineArn, exportPageFunction, schedule }: ExportOutput,
   clients: OperatorClients,
   runtime: Runtime,
 ): Promise<DeployedExport> {
-  const settings = await functionSettings(clients.lambda, exportPageFunction, name);
+  const settings = await readSettings(clients.lambda, exportPageFunction, name);
   const { stepFunctions: client } = clients;
   const log = createDynamoPageLog({ client: clients.dynamoDb, table: settings.TABLE_NAME, runtime });
-  const { BUCKET_NAME: bucket, KEY_PREFIX: prefix } = settings;
-  const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
+  const store = createS3PageStore({
+    client: clients.s3,
+    bucket: settings.BUCKET_NAME,
+    prefix: settings.KEY_PREFIX,
+    runtime,
+  });
   const incidentDependencies = { client, stateMachineArn, log, now: runtime.now };
   return {
     name,
@@ -47,26 +51,22 @@ export async function deployedExport(
       }),
     incidents: (run) => incidentsOf(incidentDependencies, run),
     lastIncident: (run) => lastIncidentOf(incidentDependencies, run),
-    async start(request, watching) {
-      const before = watching.follow ? await standOf(log, name) : undefined;
-      const executionName = `by-hand-${runtime.randomHex(16)}`;
-      const executionArn = await startExecution(
-        client,
-        stateMachineArn,
-        executionName,
-        JSON.stringify(startInput(request)),
-      );
-      watching.say(`Execution ${executionArn}`);
+    async start(request, options) {
+      const before = options.follow ? await takeSnapshot(log, name) : undefined;
+      const executionName = `manual-${runtime.randomHex(16)}`;
+      const input = JSON.stringify(startInput(request));
+      const executionArn = await startExecution(client, stateMachineArn, executionName, input);
+      options.say(`Execution ${executionArn}`);
       if (before === undefined) return { status: 'started', execution: executionArn, run: null };
       const deps = { client, exportName: name, log, store, clock: runtime };
-      return await followExecution(deps, executionArn, before, watching);
+      return await followExecution(deps, executionArn, before, options);
     },
   };
 }
 
 /**
- * Under a name of its own: where the SDK repeats the request as its answer was lost, it starts the same one, and is told
- * that there is one where that is over by then.
+ * Starts an execution under a unique name and returns its ARN. The name makes the start idempotent: if the SDK retries a
+ * request whose response was lost, it gets the same execution, or ExecutionAlreadyExists if that has ended.
  */
 async function startExecution(
   client: SFNClient,
@@ -87,28 +87,34 @@ function startInput({ since, restart }: StartRequest) {
   return { ...(since === undefined ? {} : { since }), ...(restart === true ? { restart } : {}) };
 }
 
-type Settings = StepEnvironment<'ExportPage'>;
-
-async function functionSettings(client: LambdaClient, FunctionName: string, exportName: string): Promise<Settings> {
-  const refused = (why: string, cause?: unknown) =>
+async function readSettings(
+  client: LambdaClient,
+  FunctionName: string,
+  exportName: string,
+): Promise<StepEnvironment<'ExportPage'>> {
+  const unreadable = (reason: string, cause?: unknown) =>
     new ExportError(
       'ConfigurationError',
-      `The settings of export ${exportName} cannot be read: ${why}. Bring the stack up to date: npx cdk deploy`,
+      `The settings of export ${exportName} cannot be read: ${reason}. Update the stack: npx cdk deploy`,
       { cause },
     );
   try {
     const { Environment } = await client.send(new GetFunctionConfigurationCommand({ FunctionName }));
     if (Environment?.Error !== undefined) {
-      throw refused(`Lambda does not show the environment of ${FunctionName} (${Environment.Error.Message})`);
+      throw unreadable(`Lambda does not return the environment of ${FunctionName} (${Environment.Error.Message})`);
     }
     return readFunctionEnvironment(Environment?.Variables ?? {}, stepVariables.ExportPage);
   } catch (error) {
     if (!(error instanceof Error) || error.name !== 'ResourceNotFoundException') throw error;
-    throw refused(`there is no function ${FunctionName}`, error);
+    throw unreadable(`there is no function ${FunctionName}`, error);
   }
 }
 
-function deployedService(settings: Settings, clients: OperatorClients, clock: Runtime): DeployedService {
+function deployedService(
+  settings: StepEnvironment<'ExportPage'>,
+  clients: OperatorClients,
+  clock: Runtime,
+): DeployedService {
   const { baseUrl, vendor, cursorIn, ...limits } = settings.SERVICE_SETTINGS;
   const { API_KEY_SECRET_ID: secretId, API_KEY_SECRET_FIELD: field } = settings;
   return {
@@ -118,7 +124,7 @@ function deployedService(settings: Settings, clients: OperatorClients, clock: Ru
     keySource: field === '' ? `secret ${secretId}` : `field ${field} of secret ${secretId}`,
     async connect() {
       const apiKey = createSecretApiKey({ client: clients.secretsManager, secretId, field, now: clock.now });
-      // Looked up before anything is asked: that there is none to be had should not look like the service's refusal.
+      // Read first, so that a missing key is not reported as a failed request.
       await apiKey.get();
       const service = createReportServiceClient({ baseUrl, vendor, cursorIn, apiKey, limits: limitsOf(limits), clock });
       return {

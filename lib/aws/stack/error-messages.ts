@@ -1,18 +1,18 @@
 /**
- * What AWS says to a person who lacks credentials, a region, a permission or a network, and what to do about it; said
- * once, for every service and every command.
+ * Explains AWS errors to an operator: missing or expired credentials, no region, denied access, no network. One place for
+ * all services and commands.
  */
 
 import type { SFNClient } from '@aws-sdk/client-sfn';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 
-/** All clients have it, each with types of its own. */
+/** Every SDK client has a middleware stack, each with types of its own. */
 interface Client {
   readonly middlewareStack: unknown;
 }
 
-/** Makes errors of `client` that a person can mend ConfigurationErrors. All others stay what they are. */
+/** Makes `client` throw ExportErrors that say what to do, for errors that the operator can fix. Other errors stay as they are. */
 export function addFriendlyErrors(client: Client): void {
   const stack = client.middlewareStack as SFNClient['middlewareStack'];
   stack.add(
@@ -21,37 +21,40 @@ export function addFriendlyErrors(client: Client): void {
         try {
           return await next(args);
         } catch (error) {
-          throw refusal(error, serviceOf(clientName), commandName.replace(/Command$/, '')) ?? error;
+          throw explain(error, iamServiceOf(clientName), commandName.replace(/Command$/, '')) ?? error;
         }
       },
-    // The outermost: credentials, region and endpoint are looked for inside, and all attempts are made there.
-    { step: 'initialize', priority: 'high', name: 'inWordsOfAnOperator' },
+    // Outermost, so that it sees errors of the credential, region and endpoint resolution, and only the last attempt's.
+    { step: 'initialize', priority: 'high', name: 'addFriendlyErrors' },
   );
 }
 
-/** As permissions spell it: `dynamodb`, `states`. */
-function serviceOf(clientName: string): string {
+/** The service as in IAM actions: `dynamodb`, `states`. */
+function iamServiceOf(clientName: string): string {
   const name = clientName.replace(/Client$/, '').toLowerCase();
   return name === 'sfn' ? 'states' : name;
 }
 
-/** Credentials that nobody has, that have run out, or that AWS does not know. */
-const unusable: Readonly<Record<string, string>> = {
+const credentialErrors: Readonly<Record<string, string>> = {
   CredentialsProviderError: 'There are no AWS credentials',
   TokenProviderError: 'There are no AWS credentials',
   ExpiredToken: 'The AWS credentials have expired',
   ExpiredTokenException: 'The AWS credentials have expired',
   RequestExpired: 'The AWS credentials have expired',
-  UnrecognizedClientException: 'AWS does not know these credentials',
-  InvalidClientTokenId: 'AWS does not know these credentials',
-  InvalidAccessKeyId: 'AWS does not know these credentials',
-  InvalidSignatureException: 'AWS does not accept what these credentials have signed',
-  SignatureDoesNotMatch: 'AWS does not accept what these credentials have signed',
-  IncompleteSignature: 'AWS does not accept what these credentials have signed',
+  UnrecognizedClientException: 'The AWS credentials are invalid',
+  InvalidClientTokenId: 'The AWS credentials are invalid',
+  InvalidAccessKeyId: 'The AWS credentials are invalid',
+  InvalidSignatureException: 'AWS rejected the signature of the AWS credentials',
+  SignatureDoesNotMatch: 'AWS rejected the signature of the AWS credentials',
+  IncompleteSignature: 'AWS rejected the signature of the AWS credentials',
 };
-const forbidden: ReadonlySet<string> = new Set(['AccessDenied', 'AccessDeniedException', 'UnauthorizedOperation']);
-const wrongClock: ReadonlySet<string> = new Set(['RequestTimeTooSkewed', 'RequestInTheFuture']);
-const unreachable: ReadonlySet<string> = new Set([
+const accessDeniedErrors: ReadonlySet<string> = new Set([
+  'AccessDenied',
+  'AccessDeniedException',
+  'UnauthorizedOperation',
+]);
+const clockErrors: ReadonlySet<string> = new Set(['RequestTimeTooSkewed', 'RequestInTheFuture']);
+const networkErrors: ReadonlySet<string> = new Set([
   'TimeoutError',
   'ENOTFOUND',
   'EAI_AGAIN',
@@ -66,34 +69,35 @@ const unreachable: ReadonlySet<string> = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-function refusal(cause: unknown, service: string, operation: string): ExportError | undefined {
+/** The explained error; undefined if the operator cannot fix `cause`. */
+function explain(cause: unknown, service: string, operation: string): ExportError | undefined {
   if (!(cause instanceof Error) || isExportError(cause)) return undefined;
   const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.name;
-  const said = truncate(toPrintable(cause.message), 300);
-  const configuration = (message: string) => new ExportError('ConfigurationError', message, { cause });
-  const credentials = unusable[cause.name];
-  if (credentials !== undefined) {
-    return configuration(
-      `${credentials} (${service}: ${said}). Name a profile with AWS_PROFILE, and sign in where it needs that ` +
-        '(aws sso login); aws sts get-caller-identity shows who you are',
+  const details = truncate(toPrintable(cause.message), 300);
+  const configurationError = (message: string) => new ExportError('ConfigurationError', message, { cause });
+  const credentialProblem = credentialErrors[cause.name];
+  if (credentialProblem !== undefined) {
+    return configurationError(
+      `${credentialProblem} (${service}: ${details}). Select a profile with AWS_PROFILE, and sign in if it requires that ` +
+        '(aws sso login). aws sts get-caller-identity shows the current identity',
     );
   }
   if (/^region is missing|^region not accepted: region=""/i.test(cause.message)) {
-    return configuration('No AWS region is set. Name the one where the stack stands: AWS_REGION=eu-central-1');
+    return configurationError('No AWS region is set. Set the region of the stack, such as AWS_REGION=eu-central-1');
   }
-  // Without s3:ListBucket S3 forbids a look at what is not there, and who asked for the object says so.
-  if (forbidden.has(cause.name) && !(service === 's3' && /^(Get|Head)Object$/.test(operation))) {
-    return configuration(
-      `AWS does not let you do ${service}:${operation} (${said}). Ask for the permissions of an operator, or take another AWS_PROFILE`,
+  // Without s3:ListBucket, S3 answers 403 for a missing object. The page store explains that itself.
+  if (accessDeniedErrors.has(cause.name) && !(service === 's3' && /^(Get|Head)Object$/.test(operation))) {
+    return configurationError(
+      `Access denied to ${service}:${operation} (${details}). Request an operator's permissions, or set another AWS_PROFILE`,
     );
   }
-  if (wrongClock.has(cause.name)) {
-    return configuration(`AWS refuses a request because of its time (${said}). Set this machine's clock`);
+  if (clockErrors.has(cause.name)) {
+    return configurationError(`AWS rejected the time of a request (${details}). Set the clock of this machine`);
   }
-  if (!unreachable.has(code) && !unreachable.has(cause.name)) return undefined;
+  if (!networkErrors.has(code) && !networkErrors.has(cause.name)) return undefined;
   return new ExportError(
     'ServiceUnavailableError',
-    `AWS cannot be reached (${service}, ${code}: ${said}). Check the network, AWS_REGION and AWS_ENDPOINT_URL, and try again`,
+    `Cannot reach AWS (${service}, ${code}: ${details}). Check the network, AWS_REGION and AWS_ENDPOINT_URL, then try again`,
     { cause },
   );
 }

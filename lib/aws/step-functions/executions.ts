@@ -1,25 +1,25 @@
-/** Asks Step Functions whether the execution that owns a run is still at work. */
+/** Asks Step Functions whether the execution that owns a run is still running. */
 
 import { DescribeExecutionCommand, type SFNClient } from '@aws-sdk/client-sfn';
 import type { Executions } from '../../core/ports.ts';
 
-/** Not over: it goes on by itself, or once its redrive begins. */
-const alive: ReadonlySet<string> = new Set(['RUNNING', 'PENDING_REDRIVE']);
+/** Not over: such an execution continues, by itself or once its redrive begins. */
+const activeStatuses: ReadonlySet<string> = new Set(['RUNNING', 'PENDING_REDRIVE']);
 
-/** Nothing runs under such a name: it is over for so long that it is forgotten, or was never an execution at all. */
-const unknown: ReadonlySet<string> = new Set(['ExecutionDoesNotExist', 'InvalidArn']);
+/** No such execution: it ended so long ago that Step Functions no longer knows it, or it never was one. */
+const notFoundErrors: ReadonlySet<string> = new Set(['ExecutionDoesNotExist', 'InvalidArn']);
 
-/** Needs DescribeExecution. What it is not allowed to look at is an error, never taken for dead. */
+/** Needs states:DescribeExecution. Every other error, a denied access included, is thrown: the execution may be running. */
 export function createExecutions(client: SFNClient): Executions {
   return {
     async isRunning(execution) {
-      // A run begun elsewhere, such as on a laptop, whose state was carried over.
+      // A run that began outside AWS, and whose state was copied here.
       if (!execution.startsWith('arn:')) return false;
       try {
         const { status } = await client.send(new DescribeExecutionCommand({ executionArn: execution }));
-        return alive.has(status ?? '');
+        return activeStatuses.has(status ?? '');
       } catch (error) {
-        if (error instanceof Error && unknown.has(error.name)) return false;
+        if (error instanceof Error && notFoundErrors.has(error.name)) return false;
         throw error;
       }
     },

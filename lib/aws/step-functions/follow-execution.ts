@@ -1,6 +1,6 @@
 /**
- * Watches a run that Step Functions makes, through all its executions, to its end. The watching may be broken off at any
- * time, and that AWS cannot be asked for a moment does not end it: the run goes on regardless.
+ * Follows a run in AWS through all its executions, to its end. Following only observes: it can be interrupted at any time,
+ * and it survives a temporary outage of AWS's APIs, while the run continues.
  */
 
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
@@ -8,68 +8,87 @@ import { asRunId } from '../../core/model.ts';
 import type { RunEnd, StartOptions } from '../../core/operations/deployment.ts';
 import type { Clock, StoreReader } from '../../core/ports.ts';
 import { stepNames } from '../../core/state-machine/definition.ts';
-import { stepRetries } from '../../core/state-machine/retry-policy.ts';
-import { type ExecutionEnd, type ExecutionResultDependencies, endOf } from './execution-result.ts';
+import { findRetrier, maxRetryDelaySeconds } from '../../core/state-machine/retry-policy.ts';
+import { type ExecutionResult, type ExecutionResultDependencies, readExecutionResult } from './execution-result.ts';
 import type { IncidentEvent } from './history.ts';
 import { recentIncidentEvents } from './incidents.ts';
-import { type Before, createRunProgress, type RunProgress } from './progress-poller.ts';
-import { isPassing, isThrottling } from './retryable.ts';
+import { createProgressPoller, type ExportSnapshot, type ProgressPoller } from './progress-poller.ts';
+import { isThrottling, isTransient } from './retryable.ts';
 
 export interface FollowDependencies extends ExecutionResultDependencies {
   readonly store: Pick<StoreReader, 'locate'>;
   readonly clock: Clock;
 }
 
-/** Needs DescribeExecution and GetExecutionHistory. */
+/** After this many failed polls in a row the error is thrown. Each includes the SDK's own retries; throttled ones do not count. */
+const maxFailures = 20;
+
+/** Needs states:DescribeExecution and states:GetExecutionHistory. `before` is the export before the execution started. */
 export async function followExecution(
   deps: FollowDependencies,
-  first: string,
-  before: Before,
-  watching: StartOptions,
+  firstExecution: string,
+  before: ExportSnapshot,
+  options: StartOptions,
 ): Promise<RunEnd> {
-  const { signal } = watching;
-  const progress = createRunProgress(deps, before, watching.emit);
-  const beginning = deps.clock.now();
-  const trouble = createAttemptReporter(deps, watching);
-  let execution = first;
-  /** Looks in a row that showed nothing, and how many of them AWS did not merely throttle. */
+  const { signal } = options;
+  const progress = createProgressPoller(deps, before, options.emit);
+  const incidents = createIncidentReporter(deps, options);
+  const startedAt = deps.clock.now();
+  let execution = firstExecution;
+  /** Failed polls in a row, with and without those that were throttled. */
   let misses = 0;
   let failures = 0;
   while (!signal.aborted) {
     try {
-      const end = await lookAt(deps, execution, progress, trouble);
+      const result = await poll(deps, execution, progress, incidents);
       misses = 0;
       failures = 0;
-      if (end?.kind === 'continued') {
-        execution = end.execution;
-        watching.say(`The run goes on in execution ${execution}`);
+      if (result?.kind === 'continued') {
+        execution = result.execution;
+        options.say(`The run continues in execution ${execution}`);
         continue;
       }
-      if (end !== undefined) return await toldEnd(deps, end, progress, watching);
+      if (result !== undefined) return await reportEnd(deps, result, progress, options);
     } catch (error) {
       misses += 1;
       if (!isThrottling(error)) failures += 1;
-      if (!isPassing(error) || failures > maxFailures) {
-        watching.say(`It goes on in execution ${execution}, but cannot be watched any more`);
+      if (!isTransient(error) || failures > maxFailures) {
+        options.say(`Execution ${execution} continues, but its progress can no longer be followed`);
         throw error;
       }
     }
-    await sleepThrough(deps.clock, pauseMs(deps.clock.now() - beginning, misses), signal);
+    await sleepUnlessAborted(deps.clock, pollDelayMs(deps.clock.now() - startedAt, misses), signal);
   }
-  const seen = progress.seen();
-  return { status: 'started', execution, run: seen === undefined ? null : asRunId(seen.run) };
+  return { status: 'started', execution, run: progress.lastSeen()?.run ?? null };
 }
 
-/** Then a person should know. Each has taken the SDK several attempts; being throttled is none. */
-const maxFailures = 20;
-
-/** Soon at first, seldom where it takes long. */
-function pauseMs(watchedMs: number, misses: number): number {
-  const usual = watchedMs < 60_000 ? 1_000 : watchedMs < 600_000 ? 2_000 : 5_000;
-  return Math.min(30_000, usual * (1 + misses));
+/** The result of the execution, or undefined while it is running. */
+async function poll(
+  deps: FollowDependencies,
+  executionArn: string,
+  progress: ProgressPoller,
+  incidents: IncidentReporter,
+): Promise<ExecutionResult | undefined> {
+  // The status is read before the progress, so that no progress before the end is missed.
+  const described = await deps.client.send(new DescribeExecutionCommand({ executionArn }));
+  const hasProgress = await progress.poll(executionArn);
+  if (hasEnded(described)) return await readExecutionResult(deps, described, progress.lastSeen());
+  // Histories are long, so they are read only if something seems to hold the run up.
+  if (!hasProgress) await incidents.report(executionArn, progress.lastSeen()?.run);
+  return undefined;
 }
 
-async function sleepThrough(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+function hasEnded({ status }: DescribeExecutionCommandOutput): boolean {
+  return status !== 'RUNNING' && status !== 'PENDING_REDRIVE';
+}
+
+/** Frequent at first, less frequent for long runs and after failed polls. */
+function pollDelayMs(followedMs: number, misses: number): number {
+  const usualMs = followedMs < 60_000 ? 1_000 : followedMs < 600_000 ? 2_000 : 5_000;
+  return Math.min(30_000, usualMs * (1 + misses));
+}
+
+async function sleepUnlessAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   try {
     await clock.sleep(ms, signal);
   } catch (error) {
@@ -77,90 +96,72 @@ async function sleepThrough(clock: Clock, ms: number, signal: AbortSignal): Prom
   }
 }
 
-/** Resolves to the execution's end, once it has come to one. */
-async function lookAt(
-  deps: FollowDependencies,
-  executionArn: string,
-  progress: RunProgress,
-  trouble: AttemptReporter,
-): Promise<ExecutionEnd | undefined> {
-  // First the execution, then its traces: so nothing that it did before its end is missed.
-  const described = await deps.client.send(new DescribeExecutionCommand({ executionArn }));
-  const isNew = await progress.look(executionArn);
-  if (isOver(described)) return await endOf(deps, described, progress.seen());
-  // Something keeps it from getting on, and the history says what.
-  if (!isNew) await trouble.tell(executionArn, progress.seen()?.run);
-  return undefined;
-}
-
-function isOver({ status }: DescribeExecutionCommandOutput): boolean {
-  return status !== 'RUNNING' && status !== 'PENDING_REDRIVE';
-}
-
-async function toldEnd(
+async function reportEnd(
   { exportName, store }: FollowDependencies,
-  end: Exclude<ExecutionEnd, { readonly kind: 'continued' }>,
-  progress: RunProgress,
+  result: Exclude<ExecutionResult, { readonly kind: 'continued' }>,
+  progress: ProgressPoller,
   { emit, say }: StartOptions,
 ): Promise<RunEnd> {
-  switch (end.kind) {
+  switch (result.kind) {
     case 'completed':
-      await progress.completed(end.result);
-      if (end.untold !== undefined) {
-        const { error, message } = end.untold;
+      await progress.completed(result.result);
+      if (result.laterFailure !== undefined) {
+        const { error, message } = result.laterFailure;
         say(
-          `The run is published, but its execution failed behind that (${error}: ${message}); no event may tell of it`,
+          `The run is published, but its execution failed afterwards (${error}: ${message}). ` +
+            'The event about its completion may be missing',
         );
       }
-      return { status: 'completed', result: end.result, manifest: store.locate(end.result.manifest) };
+      return { status: 'completed', result: result.result, manifest: store.locate(result.result.manifest) };
     case 'skipped':
-      emit({ event: 'run-skipped', export: exportName, reason: end.reason });
-      return { status: 'skipped', reason: end.reason };
+      emit({ event: 'run-skipped', export: exportName, reason: result.reason });
+      return { status: 'skipped', reason: result.reason };
     case 'failed':
-      emit({ event: 'run-failed', ...end.failed });
-      return { status: 'failed', failed: end.failed };
+      emit({ event: 'run-failed', ...result.failed });
+      return { status: 'failed', failed: result.failed };
   }
 }
 
-// MERGED trouble-teller.ts: Tells a watcher what keeps a run from getting on: the history shows it, and it is read only where nothing else is new.
-
-interface AttemptReporter {
-  /** Tells of the waits and failed attempts that have not been told yet. */
-  tell(execution: string, run: string | undefined): Promise<void>;
+/** Reports waits and retries, each once, from the execution's history. */
+interface IncidentReporter {
+  report(execution: string, run: string | undefined): Promise<void>;
 }
 
-function createAttemptReporter(
+function createIncidentReporter(
   { client, exportName }: Pick<ExecutionResultDependencies, 'client' | 'exportName'>,
   { emit, onRetry }: StartOptions,
-): AttemptReporter {
-  let told = { execution: '', event: 0 };
+): IncidentReporter {
+  let lastReported = { execution: '', eventId: 0 };
+
+  const reportOne = ({ run, state, attempt, incident }: IncidentEvent) => {
+    if (incident.kind === 'wait') {
+      const { page, seconds } = incident;
+      emit({
+        event: 'service-asked-to-wait',
+        export: exportName,
+        run: asRunId(run),
+        page: page ?? 0,
+        seconds,
+        inside: false,
+      });
+    }
+    if (incident.kind === 'failed-attempt') {
+      const { error, message } = incident;
+      const retrier = stepNames.some((step) => step === state) ? findRetrier(error) : undefined;
+      if (retrier === undefined || attempt > retrier.MaxAttempts) return;
+      const maxDelaySeconds = maxRetryDelaySeconds(retrier, attempt);
+      onRetry({ state, error, message, attempt, maxAttempts: retrier.MaxAttempts, maxDelaySeconds });
+    }
+  };
+
   return {
-    async tell(execution, run) {
-      if (told.execution !== execution) told = { execution, event: 0 };
+    async report(execution, run) {
+      if (lastReported.execution !== execution) lastReported = { execution, eventId: 0 };
       const { incidentEvents } = await recentIncidentEvents(client, execution, run);
-      for (const { event, run: id, state, attempt, incident } of incidentEvents.filter(
-        (each) => each.event > told.event,
-      )) {
-        told = { execution, event };
-        if (incident.kind === 'wait') {
-          const { page, seconds } = incident;
-          const about = { export: exportName, run: asRunId(id), page: page ?? 0 };
-          emit({ event: 'service-asked-to-wait', ...about, seconds, inside: false });
-        }
-        if (incident.kind !== 'failed-attempt') continue;
-        const { error, message } = incident;
-        const attempts = attemptsAfter(state, error);
-        if (attempt <= attempts) onRetry({ state, error, message, attempt, maxAttempts: attempts });
+      for (const incidentEvent of incidentEvents.filter(({ eventId }) => eventId > lastReported.eventId)) {
+        lastReported = { execution, eventId: incidentEvent.eventId };
+        reportOne(incidentEvent);
       }
     },
   };
-}
-
-/** How often the state is repeated after such an error. */
-function attemptsAfter(state: IncidentEvent['state'], error: string): number {
-  if (!stepNames.some((step) => step === state)) return 0;
-  const retrier = stepRetries.find(
-    ({ ErrorEquals }) => ErrorEquals.includes(error) || ErrorEquals.includes('States.ALL'),
-  );
-  return retrier?.MaxAttempts ?? 0;
 }

@@ -1,61 +1,64 @@
 /**
- * Reads out of an execution's history what held its run up: attempts that failed, waits, and how it gave up.
+ * Extracts incidents from the history of an execution: failed attempts, waits, and how the execution failed.
  *
- * Each event says little by itself. Which run and page it is about stands in the input of the state that was entered
- * last, and whether a failed attempt was repeated in what comes behind it.
+ * No event has all of it. The run and the page are in the input of the state that was entered last, and only later events
+ * show whether a failed attempt was retried.
  */
 
 import type { HistoryEvent } from '@aws-sdk/client-sfn';
 import * as z from 'zod';
 import type { Incident } from '../../core/operations/deployment.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
+import type { Retrier } from '../../core/state-machine/asl.ts';
+import { findRetrier } from '../../core/state-machine/retry-policy.ts';
 import { instantOf } from '../../core/timestamps.ts';
 
-/** A incident, and where in the execution it was met. */
+/** An incident, and where in its execution it happened. */
 export interface IncidentEvent {
-  /** Counts the events of the execution. */
-  readonly event: number;
+  /** Numbers the events of the execution. */
+  readonly eventId: number;
   readonly state: string;
   readonly run: string;
   readonly incident: Incident;
-  /** How often this state has failed in a row, as far as the events read show. */
+  /** Counts the failures since the state was entered that share a retrier, as far as the events that were read show. */
   readonly attempt: number;
 }
 
-export interface HistoryReading {
-  /** To be told every event, in order. Yields what is certain from here on. */
+export interface HistoryReader {
+  /** Takes the next event. Returns the incidents that it completes. */
   read(event: HistoryEvent): readonly IncidentEvent[];
-  /** What was the last word, at least so far: an attempt that has failed and may be repeated yet. */
-  rest(): readonly IncidentEvent[];
+  /** The last incident, if it is incomplete: an attempt that failed and whose retry has not begun. */
+  pending(): readonly IncidentEvent[];
 }
 
-/** `run`: the one that it is about until an event names another. */
-export function createHistoryReading(run?: string): HistoryReading {
-  let about: { readonly state: string; readonly run: string | undefined; readonly page: number | null } = {
+/** `run` is the run of the events before the first one that names a run. */
+export function createHistoryReader(run?: string): HistoryReader {
+  let current: { readonly state: string; readonly run: string | undefined; readonly page: number | null } = {
     state: '',
     run,
     page: null,
   };
-  let attempt = 0;
-  let failed: Unplaced | undefined;
-  /** Before BeginRun has said which run it is about. */
-  let unplaced: Unplaced[] = [];
+  let attempts = new Map<Retrier | undefined, number>();
+  let failedAttempt: IncidentWithoutRun | undefined;
+  /** Until BeginRun has returned the run. */
+  let withoutRun: IncidentWithoutRun[] = [];
 
-  const place = (incidentEvents: readonly (Unplaced | undefined)[]): IncidentEvent[] => {
-    unplaced.push(...incidentEvents.filter((each) => each !== undefined));
-    const { run } = about;
+  const addRun = (incidents: readonly (IncidentWithoutRun | undefined)[]): IncidentEvent[] => {
+    withoutRun.push(...incidents.filter((each) => each !== undefined));
+    const { run } = current;
     if (run === undefined) return [];
-    const placed = unplaced.map((each) => ({ ...each, run }));
-    unplaced = [];
-    return placed;
+    const complete = withoutRun.map((each) => ({ ...each, run }));
+    withoutRun = [];
+    return complete;
   };
-  const incidentEvent = (
+  const incidentAt = (
     event: HistoryEvent,
-    incident: (at: { at: Incident['at']; page: number | null }) => Incident,
-  ) => ({
-    event: event.id ?? 0,
-    state: about.state,
-    incident: incident({ at: instantOf(event.timestamp?.getTime() ?? 0), page: about.page }),
+    createIncident: (where: { at: Incident['at']; page: number | null }) => Incident,
+    attempt = 0,
+  ): IncidentWithoutRun => ({
+    eventId: event.id ?? 0,
+    state: current.state,
+    incident: createIncident({ at: instantOf(event.timestamp?.getTime() ?? 0), page: current.page }),
     attempt,
   });
 
@@ -63,42 +66,44 @@ export function createHistoryReading(run?: string): HistoryReading {
     read(event) {
       const { type = '', stateEnteredEventDetails: entered } = event;
       if (entered !== undefined) {
-        const input = inputSchema.parse(parsed(entered.input));
         const { name = '' } = entered;
-        about = { state: name, run: input.run ?? about.run, page: pageIn(name, input.page, about.page) };
-        attempt = 0;
-        // It was not repeated: what comes of it stands behind.
-        failed = undefined;
+        const input = stateInputSchema.parse(parseJson(entered.input));
+        current = { state: name, run: input.run ?? current.run, page: pageOf(name, input.page, current.page) };
+        attempts = new Map();
+        // It was not retried, and the events that follow show its consequence.
+        failedAttempt = undefined;
         const { waitSeconds } = input;
-        if (type !== 'WaitStateEntered' || waitSeconds === undefined) return place([]);
-        return place([incidentEvent(event, (at) => ({ kind: 'wait', ...at, seconds: waitSeconds }))]);
+        if (type !== 'WaitStateEntered' || waitSeconds === undefined) return addRun([]);
+        return addRun([incidentAt(event, (where) => ({ kind: 'wait', ...where, seconds: waitSeconds }))]);
       }
-      const failure = failureIn(event);
+      const failure = attemptFailureIn(event);
       if (failure !== undefined) {
-        attempt += 1;
-        failed = incidentEvent(event, (at) => ({ kind: 'failed-attempt', ...at, ...failure }));
+        const retrier = findRetrier(failure.error);
+        const attempt = (attempts.get(retrier) ?? 0) + 1;
+        attempts.set(retrier, attempt);
+        failedAttempt = incidentAt(event, (where) => ({ kind: 'failed-attempt', ...where, ...failure }), attempt);
         return [];
       }
-      const end = endIn(event);
+      const end = executionFailureIn(event);
       if (end !== undefined) {
-        // The attempt that it failed with is told once; one that was to be repeated when it was stopped, as well.
-        const attempted = type === 'ExecutionFailed' ? undefined : failed;
-        failed = undefined;
-        return place([attempted, incidentEvent(event, (at) => ({ kind: 'failed-run', ...at, ...end }))]);
+        // A failed execution repeats the error of its last attempt. One that was stopped does not: report both.
+        const attempt = type === 'ExecutionFailed' ? undefined : failedAttempt;
+        failedAttempt = undefined;
+        return addRun([attempt, incidentAt(event, (where) => ({ kind: 'failed-run', ...where, ...end }))]);
       }
       if (type !== 'TaskScheduled' && type !== 'LambdaFunctionScheduled') return [];
-      const repeated = failed;
-      failed = undefined;
-      return place([repeated]);
+      const retried = failedAttempt;
+      failedAttempt = undefined;
+      return addRun([retried]);
     },
-    rest: () => place([failed]),
+    pending: () => addRun([failedAttempt]),
   };
 }
 
-type Unplaced = Omit<IncidentEvent, 'run'>;
+type IncidentWithoutRun = Omit<IncidentEvent, 'run'>;
 
-/** Of what travels from state to state; whatever else it is, it says nothing of a run. */
-const inputSchema = z
+/** The relevant part of a state's input, which may be anything at all. */
+const stateInputSchema = z
   .object({
     run: z.string().optional().catch(undefined),
     page: z.int().optional().catch(undefined),
@@ -106,65 +111,63 @@ const inputSchema = z
   })
   .catch({});
 
-/** Other states have a page in their input too, but are not about it; the ends of an execution are about where it was. */
-function pageIn(state: string, page: number | undefined, before: number | null): number | null {
+/** The input of other states has a page too, but they do not concern it. Those that end an execution keep the previous page. */
+function pageOf(state: string, page: number | undefined, previous: number | null): number | null {
   if (state === 'ExportPage' || state === 'WaitForService') return page ?? null;
-  return state === 'BeginRun' || state === 'FinishRun' ? null : before;
+  return state === 'BeginRun' || state === 'FinishRun' ? null : previous;
 }
-
-// MERGED history-failures.ts: What the events of an execution say about a failure: its name, and a message for a person.
 
 export interface Failure {
   readonly error: string;
   readonly message: string;
 }
 
-/** How an attempt failed. A superseded execution ends quietly: nothing has failed. */
-function failureIn(event: HistoryEvent): Failure | undefined {
-  const details =
+/** How an attempt failed. RunSupersededError is not a failure: the execution ends without one. */
+function attemptFailureIn(event: HistoryEvent): Failure | undefined {
+  const failed =
     event.taskFailedEventDetails ??
     event.taskStartFailedEventDetails ??
     event.taskSubmitFailedEventDetails ??
     event.lambdaFunctionFailedEventDetails ??
     event.lambdaFunctionScheduleFailedEventDetails ??
     event.lambdaFunctionStartFailedEventDetails;
-  if (details !== undefined)
-    return details.error === 'RunSupersededError' ? undefined : failureOf(details, 'States.Unknown');
-  const late = event.taskTimedOutEventDetails ?? event.lambdaFunctionTimedOutEventDetails;
-  return late && failureOf(late, 'States.Timeout');
+  if (failed !== undefined) {
+    return failed.error === 'RunSupersededError' ? undefined : toFailure(failed, 'States.Unknown');
+  }
+  const timedOut = event.taskTimedOutEventDetails ?? event.lambdaFunctionTimedOutEventDetails;
+  return timedOut && toFailure(timedOut, 'States.Timeout');
 }
 
-/** How an execution gave up. */
-function endIn(event: HistoryEvent): Failure | undefined {
-  if (event.type === 'ExecutionFailed') return failureOf(event.executionFailedEventDetails, 'States.Unknown');
-  if (event.type === 'ExecutionTimedOut') return failureOf(event.executionTimedOutEventDetails, 'States.Timeout');
-  if (event.type === 'ExecutionAborted') return failureOf(event.executionAbortedEventDetails, 'ExecutionAborted');
+function executionFailureIn(event: HistoryEvent): Failure | undefined {
+  if (event.type === 'ExecutionFailed') return toFailure(event.executionFailedEventDetails, 'States.Unknown');
+  if (event.type === 'ExecutionTimedOut') return toFailure(event.executionTimedOutEventDetails, 'States.Timeout');
+  if (event.type === 'ExecutionAborted') return toFailure(event.executionAbortedEventDetails, 'ExecutionAborted');
   return undefined;
 }
 
-/** Where Step Functions has no word for it. */
-const inOurWords: Readonly<Record<string, string>> = {
-  'States.Timeout': 'It took more time than it may',
-  ExecutionAborted: 'Somebody stopped the execution',
+/** For failures without a cause. */
+const defaultMessages: Readonly<Record<string, string>> = {
+  'States.Timeout': 'Timed out',
+  ExecutionAborted: 'The execution was stopped',
 };
 
 const maxMessageLength = 1_000;
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 
-/** The cause of a Lambda's error is JSON. Whatever it says may be long, and is for a terminal. */
-export function failureOf(
+/** Takes the message from the JSON that Lambda returns as the cause, and makes both fit for a terminal. */
+export function toFailure(
   details: { readonly error?: string | undefined; readonly cause?: string | undefined } = {},
-  otherwise: string,
+  defaultError: string,
 ): Failure {
-  const error = truncate(toPrintable(details.error || otherwise), 100);
+  const error = truncate(toPrintable(details.error || defaultError), 100);
   const cause = details.cause ?? '';
-  const said = lambdaCauseSchema.safeParse(parsed(cause)).data?.errorMessage ?? cause;
-  const message = truncate(toPrintable(said).trim(), maxMessageLength);
-  return { error, message: message === '' ? (inOurWords[error] ?? 'Step Functions says no more') : message };
+  const text = lambdaCauseSchema.safeParse(parseJson(cause)).data?.errorMessage ?? cause;
+  const message = truncate(toPrintable(text).trim(), maxMessageLength);
+  return { error, message: message === '' ? (defaultMessages[error] ?? 'Step Functions reported no cause') : message };
 }
 
-/** undefined where it is no JSON. */
-export function parsed(text: string | undefined): unknown {
+/** undefined if `text` is not JSON. */
+export function parseJson(text: string | undefined): unknown {
   try {
     return JSON.parse(text ?? '');
   } catch {

@@ -1,4 +1,4 @@
-/** What held a run up, out of the histories of the executions that worked on it. Step Functions keeps them for 90 days. */
+/** The incidents of a run, from the histories of its executions. Step Functions keeps them for 90 days. */
 
 import {
   type ExecutionListItem,
@@ -10,7 +10,7 @@ import {
 import type { Incident, RunSpan } from '../../core/operations/deployment.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import { createHistoryReading, type IncidentEvent } from './history.ts';
+import { createHistoryReader, type IncidentEvent } from './history.ts';
 
 export interface IncidentDependencies {
   readonly client: SFNClient;
@@ -19,47 +19,47 @@ export interface IncidentDependencies {
   readonly now: () => number;
 }
 
-/** Of so many executions the histories are read, the newest ones; each takes a request for a thousand events. */
+/** The histories of this many executions are read, the newest ones. Each takes a request per thousand events. */
 const maxExecutions = 200;
 /** Of a thousand executions each. */
-const maxListings = 20;
-/** No execution is looked for that began so long before the run; only one that went on under a new run id could be it. */
+const maxListPages = 20;
+/** The search ends with executions this much older than the run. One may be older because a restart gave it a new run. */
 const maxLeadMs = 86_400_000;
-/** How far Step Functions' clock and Lambda's may be apart. */
+/** How far the clocks of Step Functions and Lambda may differ. */
 const clockSkewMs = 60_000;
 
 /**
- * In order of time. Left out is what lies beyond the newest 200 executions in the run's time, or beyond the 20,000 newest
- * of the export; a run that was given up should come with its end, or all that came after it counts. Needs ListExecutions
- * and GetExecutionHistory.
+ * The incidents of `run` in order of time. Limited to the newest 200 executions during the run, and to the newest 20,000 of
+ * the export. Without `completedAt`, all executions since the start of the run count, so an abandoned run should have it.
+ * Needs states:ListExecutions and states:GetExecutionHistory.
  */
 export async function* incidentsOf(deps: IncidentDependencies, run: RunSpan): AsyncGenerator<Incident> {
   const executions: ExecutionListItem[] = [];
-  for await (const execution of executionsIn(deps, run, 1_000)) {
+  for await (const execution of executionsDuring(deps, run, 1_000)) {
     executions.push(execution);
     if (executions.length === maxExecutions) break;
   }
   for (const { executionArn = '', name = '' } of executions.reverse()) {
-    const reading = createHistoryReading(runInName(name));
-    for await (const event of eventsOf(deps.client, executionArn)) yield* ofRun(run, reading.read(event));
-    yield* ofRun(run, reading.rest());
+    const reader = createHistoryReader(runInName(name));
+    for await (const event of eventsOf(deps.client, executionArn)) yield* incidentsOfRun(run, reader.read(event));
+    yield* incidentsOfRun(run, reader.pending());
   }
 }
 
-/** As far as the last events of the run's newest execution tell of one. */
+/** The newest incident, if it is among the last events of the run's newest execution. */
 export async function lastIncidentOf(deps: IncidentDependencies, run: RunSpan): Promise<Incident | undefined> {
   for (const execution of await newestExecutions(deps, run)) {
     const { incidentEvents, isOfRun } = await recentIncidentEvents(deps.client, execution, run.run);
-    const [newest] = ofRun(run, incidentEvents).slice(-1);
+    const newest = incidentsOfRun(run, incidentEvents).at(-1);
     if (newest !== undefined || isOfRun) return newest;
   }
   return undefined;
 }
 
-/** The events of 28 turns, or of 60 failed attempts. */
+/** The events of 28 iterations, or of 60 failed attempts. */
 const recentEvents = 200;
 
-/** `run`: the one that the events are about which come before any that names another. */
+/** `run` is the run of the events before the first one that names a run. `isOfRun` tells whether any event names it. */
 export async function recentIncidentEvents(
   client: SFNClient,
   executionArn: string,
@@ -68,53 +68,53 @@ export async function recentIncidentEvents(
   const { events = [], nextToken } = await client.send(
     new GetExecutionHistoryCommand({ executionArn, reverseOrder: true, maxResults: recentEvents }),
   );
-  // Where the beginning is seen, the events say themselves which run they are about.
-  const known = runInName(executionArn.slice(executionArn.lastIndexOf(':') + 1));
-  const reading = createHistoryReading(known ?? (nextToken === undefined ? undefined : run));
+  // A history that is read from its beginning names the run itself.
+  const knownRun = runInName(executionArn.slice(executionArn.lastIndexOf(':') + 1));
+  const reader = createHistoryReader(knownRun ?? (nextToken === undefined ? undefined : run));
   const inOrder = events.toReversed();
-  const incidentEvents = [...inOrder.flatMap((event) => reading.read(event)), ...reading.rest()];
-  return { incidentEvents, isOfRun: run !== undefined && inOrder.some((event) => names(event, run)) };
+  const incidentEvents = [...inOrder.flatMap((event) => reader.read(event)), ...reader.pending()];
+  return { incidentEvents, isOfRun: run !== undefined && inOrder.some((event) => hasRunInInput(event, run)) };
 }
 
-const names = ({ stateEnteredEventDetails: entered }: HistoryEvent, run: string): boolean =>
+const hasRunInInput = ({ stateEnteredEventDetails: entered }: HistoryEvent, run: string): boolean =>
   entered?.input?.includes(JSON.stringify(run)) === true;
 
-/** Where the head knows it, the one; otherwise those that were at work last in the run's time. */
+/** The one that the export state names; otherwise the newest ones during the run. */
 async function newestExecutions(deps: IncidentDependencies, run: RunSpan): Promise<readonly string[]> {
-  const head = await deps.log.exportState(run.export);
-  if (head?.active?.run === run.run) return [head.active.execution];
-  if (head?.lastCompleted?.result.run === run.run) return [head.lastCompleted.execution];
+  const state = await deps.log.exportState(run.export);
+  if (state?.active?.run === run.run) return [state.active.execution];
+  if (state?.lastCompleted?.result.run === run.run) return [state.lastCompleted.execution];
   const executions: string[] = [];
-  for await (const { executionArn = '' } of executionsIn(deps, run, 100)) {
+  for await (const { executionArn = '' } of executionsDuring(deps, run, 100)) {
     executions.push(executionArn);
     if (executions.length === 3) break;
   }
   return executions;
 }
 
-/** Those that were at work in the run's time, the newest first. */
-async function* executionsIn(
+/** The executions that were running during the run, the newest first. */
+async function* executionsDuring(
   { client, stateMachineArn, now }: IncidentDependencies,
   run: RunSpan,
   maxResults: number,
 ): AsyncGenerator<ExecutionListItem> {
-  const began = epochMsOf(run.startedAt) - clockSkewMs;
-  const ended = (run.completedAt === undefined ? now() : epochMsOf(run.completedAt)) + clockSkewMs;
+  const runStart = epochMsOf(run.startedAt) - clockSkewMs;
+  const runEnd = (run.completedAt === undefined ? now() : epochMsOf(run.completedAt)) + clockSkewMs;
   let nextToken: string | undefined;
-  for (let listings = 0; listings < maxListings; listings += 1) {
-    const part = await client.send(new ListExecutionsCommand({ stateMachineArn, maxResults, nextToken }));
-    for (const execution of part.executions ?? []) {
+  for (let listPage = 0; listPage < maxListPages; listPage += 1) {
+    const response = await client.send(new ListExecutionsCommand({ stateMachineArn, maxResults, nextToken }));
+    for (const execution of response.executions ?? []) {
       const { startDate, stopDate } = execution;
       const startedAt = startDate?.getTime() ?? 0;
-      if (startedAt < began - maxLeadMs) return;
-      if (startedAt <= ended && (stopDate?.getTime() ?? ended) >= began) yield execution;
+      if (startedAt < runStart - maxLeadMs) return;
+      if (startedAt <= runEnd && (stopDate?.getTime() ?? runEnd) >= runStart) yield execution;
     }
-    nextToken = part.nextToken;
+    nextToken = response.nextToken;
     if (nextToken === undefined) return;
   }
 }
 
-/** A later segment says in its name whose it is; the first has a name of its own. */
+/** The name of an execution that continues a run begins with the run. That of a run's first execution does not. */
 function runInName(name: string): string | undefined {
   return /^(\d{8}T\d{6}Z-[0-9a-f]{6})-\d+$/.exec(name)?.[1];
 }
@@ -122,12 +122,12 @@ function runInName(name: string): string | undefined {
 async function* eventsOf(client: SFNClient, executionArn: string): AsyncGenerator<HistoryEvent> {
   let nextToken: string | undefined;
   do {
-    const part = await client.send(new GetExecutionHistoryCommand({ executionArn, maxResults: 1_000, nextToken }));
-    yield* part.events ?? [];
-    nextToken = part.nextToken;
+    const response = await client.send(new GetExecutionHistoryCommand({ executionArn, maxResults: 1_000, nextToken }));
+    yield* response.events ?? [];
+    nextToken = response.nextToken;
   } while (nextToken !== undefined);
 }
 
-function ofRun({ run }: RunSpan, incidentEvents: readonly IncidentEvent[]): Incident[] {
+function incidentsOfRun({ run }: RunSpan, incidentEvents: readonly IncidentEvent[]): Incident[] {
   return incidentEvents.filter((each) => each.run === run).map(({ incident }) => incident);
 }

@@ -1,77 +1,75 @@
 /**
- * Tells how a run gets on that is made elsewhere: compares what the head and the page log say now with what was told
- * before, and puts the difference into the words that the steps themselves would use.
+ * Reports the progress of a run in AWS: compares the export state and the page log with what was reported before, and emits
+ * the difference as the events that the steps themselves emit.
  */
 
-import type { Instant, PageEntry, Run, RunResult } from '../../core/model.ts';
+import { type PageEntry, type Run, type RunResult, totalsOf } from '../../core/model.ts';
 import type { EventSink, PageLog } from '../../core/ports.ts';
-import type { Segment } from './execution-result.ts';
+import type { RunExecution } from './execution-result.ts';
 
-export interface RunProgress {
+export interface ProgressPoller {
   /** What the execution was last seen to work on. */
-  seen(): Segment | undefined;
-  /** Looks, and tells what is new. Resolves to whether there was anything. */
-  look(execution: string): Promise<boolean>;
-  /** Tells what came between the last look and the end. */
+  lastSeen(): RunExecution | undefined;
+  /** Reads once and emits what is new. Resolves to whether there was anything. */
+  poll(execution: string): Promise<boolean>;
+  /** Emits what is new since the last poll, and the completion. */
   completed(result: RunResult): Promise<void>;
 }
 
-/** Where the export stood before the start. */
-export interface Before {
+/** The unfinished run of an export and its last page, if any, before an execution starts. */
+export interface ExportSnapshot {
   readonly active: Run | undefined;
   readonly last: PageEntry | undefined;
 }
 
-export async function standOf(log: Pick<PageLog, 'exportState' | 'last'>, exportName: string): Promise<Before> {
+export async function takeSnapshot(
+  log: Pick<PageLog, 'exportState' | 'last'>,
+  exportName: string,
+): Promise<ExportSnapshot> {
   const active = (await log.exportState(exportName))?.active;
   return { active, last: active && (await log.last(active)) };
 }
 
-export function createRunProgress(
+/** `before` is what was there before the execution started: it tells whether the run is resumed, and after which page. */
+export function createProgressPoller(
   { log, exportName }: { readonly log: Pick<PageLog, 'exportState' | 'last'>; readonly exportName: string },
-  before: Before,
+  before: ExportSnapshot,
   emit: EventSink,
-): RunProgress {
-  let known: Segment | undefined;
-  let told = 0;
+): ProgressPoller {
+  let seen: RunExecution | undefined;
+  let reportedPage = 0;
 
-  const begin = (run: Pick<Run, 'run' | 'since' | 'executionNumber'>) => {
-    const { run: id, since, executionNumber } = run;
-    const hasNextPage = before.active?.run === id;
-    const last = hasNextPage ? before.last : undefined;
-    told = last?.page ?? 0;
-    emit({
-      event: hasNextPage ? 'run-resumed' : 'run-started',
-      export: exportName,
-      run: id,
-      since,
-      executionNumber,
-      page: told + 1,
-      pages: told,
-      ...(last?.totals ?? { reports: 0, bytes: 0 }),
-    });
-  };
-  /** Whether it is another than before; the first one, too. */
-  const meet = (run: {
-    readonly run: Run['run'];
-    readonly since: Instant;
-    readonly executionNumber: number;
-  }): boolean => {
-    const former = known?.run;
-    known = { run: run.run, executionNumber: run.executionNumber };
-    if (former === run.run) return false;
-    if (former === undefined) begin(run);
-    else {
-      told = 0;
-      const reason = 'the service dropped its cursor';
-      emit({ event: 'run-restarted', export: exportName, run: run.run, abandoned: former as Run['run'], reason });
+  /** Resolves to whether `run` is a new one. */
+  const reportRun = ({ run, since, executionNumber }: RunExecution & Pick<Run, 'since'>): boolean => {
+    const previous = seen?.run;
+    seen = { run, executionNumber };
+    if (previous === run) return false;
+    if (previous === undefined) {
+      const isResumed = before.active?.run === run;
+      const last = isResumed ? before.last : undefined;
+      reportedPage = last?.page ?? 0;
+      emit({
+        event: isResumed ? 'run-resumed' : 'run-started',
+        export: exportName,
+        run,
+        since,
+        executionNumber,
+        page: reportedPage + 1,
+        ...totalsOf(last),
+      });
+    } else {
+      reportedPage = 0;
+      const reason = 'the service no longer accepts its cursor';
+      emit({ event: 'run-restarted', export: exportName, run, abandoned: previous, reason });
     }
     return true;
   };
-  const tellPages = async (run: Run['run']): Promise<boolean> => {
+
+  /** Reports the newest page. Resolves to whether there is one. */
+  const reportPage = async (run: Run['run']): Promise<boolean> => {
     const last = await log.last({ export: exportName, run });
-    if (last === undefined || last.page <= told) return false;
-    told = last.page;
+    if (last === undefined || last.page <= reportedPage) return false;
+    reportedPage = last.page;
     const { page, bytes, reports, totals } = last;
     emit({
       event: last.timing === null ? 'page-adopted' : 'page-exported',
@@ -87,16 +85,16 @@ export function createRunProgress(
   };
 
   return {
-    seen: () => known,
-    async look(execution) {
+    lastSeen: () => seen,
+    async poll(execution) {
       const active = (await log.exportState(exportName))?.active;
       if (active?.execution !== execution) return false;
-      const met = meet(active);
-      return (await tellPages(active.run)) || met;
+      const isNewRun = reportRun(active);
+      return (await reportPage(active.run)) || isNewRun;
     },
     async completed(result) {
-      meet({ run: result.run, since: result.since, executionNumber: known?.executionNumber ?? 1 });
-      await tellPages(result.run);
+      reportRun({ run: result.run, since: result.since, executionNumber: seen?.executionNumber ?? 1 });
+      await reportPage(result.run);
       emit({ event: 'run-completed', ...result });
     },
   };

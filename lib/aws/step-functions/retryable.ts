@@ -1,4 +1,4 @@
-/** Which errors of AWS pass by themselves, so that whoever only watches need not give up. */
+/** Classifies AWS errors for a caller that only observes, and can try again later. */
 
 import { isExportError } from '../../core/errors.ts';
 
@@ -8,15 +8,8 @@ interface AwsError extends Error {
   readonly $metadata?: { readonly httpStatusCode?: number };
 }
 
-export function isThrottling(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const { name, $retryable, $metadata }: AwsError = error;
-  if ($retryable?.throttling === true || $metadata?.httpStatusCode === 429) return true;
-  return /^(Throttl|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded|SlowDown)/.test(name);
-}
-
-/** Whether asking again may help. An execution may be begun and not yet be known everywhere. */
-export function isPassing(error: unknown): boolean {
+/** Whether a later request may succeed. A new execution may not be visible everywhere yet. */
+export function isTransient(error: unknown): boolean {
   if (isThrottling(error) || isExportError(error, 'ServiceUnavailableError')) return true;
   if (!(error instanceof Error) || isExportError(error)) return false;
   const { name, $retryable, $fault, $metadata }: AwsError = error;
@@ -26,4 +19,11 @@ export function isPassing(error: unknown): boolean {
     $fault === 'server' ||
     ($metadata?.httpStatusCode ?? 0) >= 500
   );
+}
+
+export function isThrottling(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { name, $retryable, $metadata }: AwsError = error;
+  if ($retryable?.throttling === true || $metadata?.httpStatusCode === 429) return true;
+  return /^(Throttl|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded|SlowDown)/.test(name);
 }

@@ -10,7 +10,6 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import { S3Client } from '@aws-sdk/client-s3';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
-import { fc, test } from '@fast-check/vitest';
 import { afterAll, beforeAll, describe } from 'vitest';
 import { entriesPrefix, type Item } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
@@ -20,6 +19,7 @@ import type { PageLog, PageStore } from '../../../lib/core/ports.ts';
 import { comeHalfWay, expectAnHonestEndAfter, exportName, type HalfWay } from '../../support/half-way.ts';
 import { handEdit, type KeptThing } from '../../support/hand-edits.ts';
 import { type LocalAws, startLocalAws } from '../../support/local-aws.ts';
+import { cases, fc, test } from '../../support/property.ts';
 import { anyone } from '../endpoint.ts';
 
 const prefix = 'bucket/all/';
@@ -156,7 +156,7 @@ function halfWay(): HalfWay {
 }
 
 describe('whatever somebody edits in the bucket or the table', () => {
-  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: 20 })(
+  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: cases(20) })(
     'the run is published as it is, or not at all, with an error that says why',
     async (edits) => {
       await comeBack();

@@ -302,7 +302,10 @@ describe('a page that is there already', () => {
     ['the last page, said in every way', someMetadata({ 'next-cursor': undefined, 'last-page': 'true' })],
     ['another clock', someMetadata({ 'service-time': '2026-11-21T02:00:01Z' })],
     ['no clock at all', someMetadata({ 'service-time': 'noon' })],
-    ['those of another page, whole', encodePageMetadata({ ...facts, page: 4, key: facts.key.replace('3.xml', '4.xml') })],
+    [
+      'those of another page, whole',
+      encodePageMetadata({ ...facts, page: 4, key: facts.key.replace('3.xml', '4.xml') }),
+    ],
   ])('is not built on where its metadata cannot be trusted: %s', async (_, Metadata) => {
     const { s3, store } = aMockedStore();
     s3.on(HeadObjectCommand).resolves({ ContentLength: 5, ...(Metadata && { Metadata }) });

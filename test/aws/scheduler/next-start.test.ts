@@ -11,7 +11,7 @@ const friday = '2026-11-20T12:00:00Z';
 
 /** The next `count` starts, as `Fri 2026-11-20T12:00Z`. */
 function starts(expression: string, { from = friday, timeZone = 'UTC', count = 3 } = {}): string[] {
-  // Whatever the deployment accepts must be understood here, and nothing else need be.
+  // The parser must understand what the deployment accepts, and nothing else.
   expect(scheduleSettingsSchema.safeParse(aSchedule({ expression, timeZone })).error).toBeUndefined();
   const found: string[] = [];
   let after: number | undefined = Date.parse(from);
@@ -25,7 +25,7 @@ function starts(expression: string, { from = friday, timeZone = 'UTC', count = 3
   return found;
 }
 
-describe('a cron expression comes true', () => {
+describe('the next times of a cron expression', () => {
   it.each([
     ['cron(0 2 * * ? *)', 'Sat 2026-11-21T02:00Z', 'Sun 2026-11-22T02:00Z', 'Mon 2026-11-23T02:00Z'],
     ['cron(5,35 11-13 * * ? *)', 'Fri 2026-11-20T12:05Z', 'Fri 2026-11-20T12:35Z', 'Fri 2026-11-20T13:05Z'],
@@ -40,7 +40,7 @@ describe('a cron expression comes true', () => {
     ['cron(0 2 ? * 2-6 *)', 'Mon 2026-11-23T02:00Z', 'Tue 2026-11-24T02:00Z', 'Wed 2026-11-25T02:00Z'],
     ['cron(0 2 ? * fri-sun *)', 'Sat 2026-11-21T02:00Z', 'Sun 2026-11-22T02:00Z', 'Fri 2026-11-27T02:00Z'],
     ['cron(0 2 ? * sun,WED *)', 'Sun 2026-11-22T02:00Z', 'Wed 2026-11-25T02:00Z', 'Sun 2026-11-29T02:00Z'],
-    // By itself L is the last day of the week; behind a weekday, its last in the month.
+    // L is the last day of the week, and after a weekday the last such day of the month.
     ['cron(0 2 ? * L *)', 'Sat 2026-11-21T02:00Z', 'Sat 2026-11-28T02:00Z', 'Sat 2026-12-05T02:00Z'],
     ['cron(0 2 ? * 6L *)', 'Fri 2026-11-27T02:00Z', 'Fri 2026-12-25T02:00Z', 'Fri 2027-01-29T02:00Z'],
     ['cron(0 2 ? * 1L *)', 'Sun 2026-11-29T02:00Z', 'Sun 2026-12-27T02:00Z', 'Sun 2027-01-31T02:00Z'],
@@ -61,13 +61,13 @@ describe('a cron expression comes true', () => {
     ['cron(0 2 31 2 ? *)'],
   ])('%s', (expression, ...expected) => expect(starts(expression)).toEqual(expected));
 
-  it('strictly after the moment asked about, to the second', () => {
+  it('are strictly after the given instant, to the millisecond', () => {
     const daily = 'cron(0 12 * * ? *)';
     expect(starts(daily, { from: '2026-11-20T11:59:59.999Z', count: 1 })).toEqual(['Fri 2026-11-20T12:00Z']);
     expect(starts(daily, { from: '2026-11-20T12:00:00.001Z', count: 1 })).toEqual(['Sat 2026-11-21T12:00Z']);
   });
 
-  it("on the zone's own clock, summer and winter", () => {
+  it('follow the local time of the zone, in summer and winter', () => {
     const nightly = 'cron(0 4 25 * ? *)';
     const timeZone = 'Europe/Berlin';
     expect(starts(nightly, { from: '2026-09-30T00:00:00Z', timeZone })).toEqual([
@@ -82,8 +82,8 @@ describe('a cron expression comes true', () => {
     expect(starts('cron(30 5 * * ? *)', { timeZone: 'Asia/Kolkata', count: 1 })).toEqual(['Sat 2026-11-21T00:00Z']);
   });
 
-  it('not at all on a day whose clocks leave the time out', () => {
-    // In Berlin the clocks go from 02:00 to 03:00 on 28 March 2027.
+  it('skip a day on which the local time does not exist', () => {
+    // In Berlin the clocks change from 02:00 to 03:00 on 28 March 2027.
     const options = { from: '2027-03-26T12:00:00Z', timeZone: 'Europe/Berlin' };
     expect(starts('cron(30 2 * * ? *)', options)).toEqual([
       'Sat 2027-03-27T01:30Z',
@@ -98,8 +98,8 @@ describe('a cron expression comes true', () => {
     ]);
   });
 
-  it('once on a day whose clocks show the time twice, the first time', () => {
-    // In New York the clocks go from 02:00 back to 01:00 on 1 November 2026.
+  it('are the first one if a local time exists twice', () => {
+    // In New York the clocks change from 02:00 back to 01:00 on 1 November 2026.
     const timeZone = 'America/New_York';
     expect(starts('cron(30 1 * * ? *)', { from: '2026-10-31T12:00:00Z', timeZone })).toEqual([
       'Sun 2026-11-01T05:30Z',
@@ -131,28 +131,33 @@ describe('the next start', () => {
     });
   }
 
-  it('is by hand without a schedule, or where somebody has removed it', async () => {
+  it('is manual without a schedule, or if the schedule was deleted', async () => {
     const client = new SchedulerClient({ region: 'us-east-1' });
     const deps = { client, now: () => 0, lastScheduledTime: async () => undefined };
-    expect(await nextStartOf(undefined, deps)).toEqual({ kind: 'by-hand' });
+    expect(await nextStartOf(undefined, deps)).toEqual({ kind: 'manual' });
     const gone = Object.assign(new Error('gone'), { name: 'ResourceNotFoundException' });
-    expect(await nextStart(gone)).toEqual({ kind: 'by-hand' });
+    expect(await nextStart(gone)).toEqual({ kind: 'manual' });
   });
 
-  it('is that of the cron expression, in its time zone', async () => {
+  it('is the next time of the cron expression, in its time zone', async () => {
     const schedule = { ScheduleExpression: 'cron(0 2 * * ? *)', ScheduleExpressionTimezone: 'Europe/Berlin' };
-    const expected = { kind: 'scheduled', at: '2026-11-21T01:00:00Z', about: false, expression: 'cron(0 2 * * ? *)' };
+    const expected = {
+      kind: 'scheduled',
+      at: '2026-11-21T01:00:00Z',
+      approximate: false,
+      expression: 'cron(0 2 * * ? *)',
+    };
     expect(await nextStart({ ...schedule, State: 'ENABLED' })).toEqual(expected);
     expect(await nextStart({ ...schedule, FlexibleTimeWindow: { Mode: 'FLEXIBLE' } })).toEqual({
       ...expected,
-      about: true,
+      approximate: true,
     });
     expect(await nextStart({ ...schedule, StartDate: at('2027-01-01T01:00:00Z') })).toMatchObject({
       at: '2027-01-01T01:00:00Z',
     });
   });
 
-  it('is none where the schedule is switched off, or over', async () => {
+  it('does not exist if the schedule is disabled or has ended', async () => {
     const expression = 'cron(0 2 * * ? *)';
     const disabled = { kind: 'disabled', expression };
     expect(await nextStart({ ScheduleExpression: expression, State: 'DISABLED' })).toEqual(disabled);
@@ -162,11 +167,15 @@ describe('the next start', () => {
   });
 
   it.each([
-    ['its last start', '2026-11-20T10:17:00Z', '2026-11-20T16:17:00Z'],
-    ['when it was made, where there was no start yet', undefined, '2026-11-20T15:05:00Z'],
-    ['when it was changed, where that came later', '2026-11-19T10:00:00Z', '2026-11-20T15:05:00Z'],
-    ['when it was made, where an emulator says nothing', '<aws.scheduler.scheduled-time>', '2026-11-20T15:05:00Z'],
-  ])('of a rate counts from %s, and is not certain', async (_, last, expected) => {
+    ['the last start', '2026-11-20T10:17:00Z', '2026-11-20T16:17:00Z'],
+    ['its creation if it has not started a run yet', undefined, '2026-11-20T15:05:00Z'],
+    ['its last change if that is later', '2026-11-19T10:00:00Z', '2026-11-20T15:05:00Z'],
+    [
+      'its creation if an emulator does not set the scheduled time',
+      '<aws.scheduler.scheduled-time>',
+      '2026-11-20T15:05:00Z',
+    ],
+  ])('of a rate counts from %s, and is approximate', async (_, last, expected) => {
     const schedule = {
       ScheduleExpression: 'rate(6 hours)',
       CreationDate: at('2026-11-01T00:00:00Z'),
@@ -175,7 +184,7 @@ describe('the next start', () => {
     expect(await nextStart(schedule, last)).toEqual({
       kind: 'scheduled',
       at: expected,
-      about: true,
+      approximate: true,
       expression: 'rate(6 hours)',
     });
   });
@@ -185,12 +194,12 @@ describe('the next start', () => {
     ['rate(45 minutes)', '2026-11-20T12:42:30Z'],
     ['rate(1 day)', '2026-11-20T23:57:30Z'],
     ['rate(3 days)', '2026-11-22T23:57:30Z'],
-  ])('of %s is its next beat', async (ScheduleExpression, expected) => {
+  ])('of %s is a multiple of the interval after its creation', async (ScheduleExpression, expected) => {
     const CreationDate = at('2026-11-19T23:57:30Z');
     expect(await nextStart({ ScheduleExpression, CreationDate })).toMatchObject({ at: expected });
   });
 
-  it('cannot be told of an expression that no deployment makes', async () => {
+  it('is an error for an expression that is neither cron nor rate', async () => {
     await expect(nextStart({ ScheduleExpression: 'at(2026-11-20T02:00:00)' })).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringContaining('npx cdk deploy'),

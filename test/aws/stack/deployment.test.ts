@@ -51,8 +51,8 @@ const error = (name: string, message = name) => Object.assign(new Error(message)
 
 beforeEach(() => {
   vi.stubEnv('AWS_REGION', 'eu-central-1');
-  vi.stubEnv('AWS_ACCESS_KEY_ID', 'somebody');
-  vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'something');
+  vi.stubEnv('AWS_ACCESS_KEY_ID', 'access-key');
+  vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'secret-key');
 });
 afterEach(() => void vi.unstubAllEnvs());
 
@@ -81,54 +81,54 @@ describe('a deployed stack', () => {
     for (const each of Object.values(aws)) each.restore();
   });
 
-  it('is found by its name, and its exports by its outputs', async () => {
+  it('is found by name, and lists the exports in its outputs', async () => {
     await using stack = await open();
     expect(stack.name).toBe('stack ReportExporter in eu-central-1');
     expect(stack.option).toBe('--stack ReportExporter');
     expect(await stack.exportNames()).toEqual(['daily', 'weekly']);
     await expect(stack.open('nightly')).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: 'There is no export nightly in stack ReportExporter in eu-central-1. It holds daily, weekly',
+      message: 'There is no export nightly in stack ReportExporter in eu-central-1. Its exports: daily, weekly',
     });
   });
 
-  it('has exports that are what their functions are set to at this moment', async () => {
+  it('opens exports with the current settings of their functions', async () => {
     await using stack = await open();
-    const installed = await stack.open('daily');
-    expect(installed.definition).toMatchObject({
+    const deployed = await stack.open('daily');
+    expect(deployed.definition).toMatchObject({
       name: 'daily',
       request: { source: 'https://reports.example.com', format: 'XML', size: 5 },
     });
-    expect(installed.service).toMatchObject({
+    expect(deployed.service).toMatchObject({
       address: 'https://reports.example.com',
       vendor: 'ACME',
       cursorIn: 'body',
       keySource: `secret ${environment.API_KEY_SECRET_ID}`,
     });
-    expect(installed.store.locate('daily/latest.json')).toBe('s3://bucket/reports/daily/latest.json');
+    expect(deployed.store.locate('daily/latest.json')).toBe('s3://bucket/reports/daily/latest.json');
     aws.dynamoDb.on(GetItemCommand).resolves({});
-    expect(await installed.log.exportState('daily')).toBeUndefined();
+    expect(await deployed.log.exportState('daily')).toBeUndefined();
     expect(aws.dynamoDb.call(0).args[0].input).toMatchObject({ TableName: 'page-log', ConsistentRead: true });
 
     const changed = { ...environment, EXPORT_SETTINGS: JSON.stringify({ name: 'daily' }), API_KEY_SECRET_FIELD: 'key' };
     aws.lambda.on(GetFunctionConfigurationCommand).resolves({ Environment: { Variables: changed } });
-    const again = await stack.open('daily');
-    expect(again.definition.request).not.toHaveProperty('size');
-    expect(again.service.keySource).toBe(`field key of secret ${environment.API_KEY_SECRET_ID}`);
+    const reopened = await stack.open('daily');
+    expect(reopened.definition.request).not.toHaveProperty('size');
+    expect(reopened.service.keySource).toBe(`field key of secret ${environment.API_KEY_SECRET_ID}`);
   });
 
   it.each([
-    ['is gone', error('ResourceNotFoundException'), /there is no function Daily-ExportPage.*npx cdk deploy/],
+    ['does not exist', error('ResourceNotFoundException'), /there is no function Daily-ExportPage.*npx cdk deploy/],
     [
-      'does not show its environment',
+      'has an environment that Lambda does not return',
       { Environment: { Error: { ErrorCode: 'AccessDeniedException', Message: 'kms:Decrypt is denied' } } },
       /settings of export daily cannot be read.*kms:Decrypt is denied/,
     ],
-    ['is set to nothing', {}, /the function's environment EXPORT_SETTINGS.*TABLE_NAME/],
-  ])('cannot open an export whose function %s', async (_, answer, message) => {
+    ['has no variables', {}, /the function's environment EXPORT_SETTINGS.*TABLE_NAME/],
+  ])('rejects an export whose function %s', async (_, response, message) => {
     aws.lambda.reset();
-    if (answer instanceof Error) aws.lambda.on(GetFunctionConfigurationCommand).rejects(answer);
-    else aws.lambda.on(GetFunctionConfigurationCommand).resolves(answer);
+    if (response instanceof Error) aws.lambda.on(GetFunctionConfigurationCommand).rejects(response);
+    else aws.lambda.on(GetFunctionConfigurationCommand).resolves(response);
     await using stack = await open();
     await expect(stack.open('daily')).rejects.toMatchObject({
       name: 'ConfigurationError',
@@ -136,68 +136,76 @@ describe('a deployed stack', () => {
     });
   });
 
-  it('is looked for before it is there: what to do then is said', async () => {
+  it('suggests other stacks and deployment if it does not exist', async () => {
     aws.cloudFormation
       .on(DescribeStacksCommand, { StackName: 'ReportExporter' })
       .rejects(error('ValidationError', 'Stack with id ReportExporter does not exist'));
-    const nothing = 'There is no stack ReportExporter in eu-central-1.';
+    const problem = 'There is no stack ReportExporter in eu-central-1.';
     const remedy =
-      'Give the name of the stack with --stack, its region with AWS_REGION and its account with AWS_PROFILE, or deploy it: npx cdk deploy';
-    // That others cannot be listed is no reason to say less.
+      'Set the stack with --stack, its region with AWS_REGION and its account with AWS_PROFILE, or deploy it: npx cdk deploy';
+    // The message stays useful if the other stacks cannot be listed.
     aws.cloudFormation.on(DescribeStacksCommand, { StackName: undefined }).rejects(error('AccessDenied'));
-    await expect(open()).rejects.toMatchObject({ name: 'ConfigurationError', message: `${nothing} ${remedy}` });
+    await expect(open()).rejects.toMatchObject({ name: 'ConfigurationError', message: `${problem} ${remedy}` });
 
-    const plain = { ...theStack, Outputs: [] };
+    const withoutExports = { ...theStack, Outputs: [] };
     aws.cloudFormation.on(DescribeStacksCommand, { StackName: undefined, NextToken: undefined }).resolves({
       Stacks: [
         { ...theStack, StackName: 'Reports-Test' },
-        { ...plain, StackName: 'Website' },
+        { ...withoutExports, StackName: 'Website' },
       ],
       NextToken: 'more',
     });
     aws.cloudFormation
       .on(DescribeStacksCommand, { StackName: undefined, NextToken: 'more' })
       .resolves({ Stacks: [{ ...theStack, StackName: 'Reports' }] });
-    await expect(open()).rejects.toThrow(`${nothing} Exports are deployed there in Reports, Reports-Test. ${remedy}`);
+    await expect(open()).rejects.toThrow(`${problem} Stacks with exports there: Reports, Reports-Test. ${remedy}`);
   });
 
   it.each([
-    ['CREATE_IN_PROGRESS', [], /is still being made .* Wait until npx cdk deploy is done/],
-    ['REVIEW_IN_PROGRESS', [], /is still being made/],
-    ['ROLLBACK_COMPLETE', [], /could not be made .* CloudFormation's events say why; then npx cdk deploy/],
-    ['DELETE_IN_PROGRESS', [], /is being removed .* Deploy it anew/],
+    ['CREATE_IN_PROGRESS', [], /is still being created .* Wait until npx cdk deploy is done/],
+    ['REVIEW_IN_PROGRESS', [], /is still being created/],
+    [
+      'ROLLBACK_COMPLETE',
+      [],
+      /was not created .* See its events in CloudFormation, then deploy it again: npx cdk deploy/,
+    ],
+    ['DELETE_IN_PROGRESS', [], /is being deleted .* Deploy it again/],
     [
       'CREATE_COMPLETE',
       [{ OutputKey: 'Url', OutputValue: 'x' }],
-      /is not one of Report Exporter\. Name another with --stack/,
+      /is not a Report Exporter stack\. Set another with --stack/,
     ],
-    ['CREATE_COMPLETE', [{ OutputKey: 'UrlExport', OutputValue: '{"export":1}' }], /is not one of Report Exporter/],
-    ['CREATE_COMPLETE', [{ OutputKey: 'DailyStateMachineArn', OutputValue: 'x' }], /by a version .* that did not tell/],
-  ] as const)('that is %s, with outputs %j, is not taken for one of ours', async (StackStatus, Outputs, message) => {
+    ['CREATE_COMPLETE', [{ OutputKey: 'UrlExport', OutputValue: '{"export":1}' }], /is not a Report Exporter stack/],
+    [
+      'CREATE_COMPLETE',
+      [{ OutputKey: 'DailyStateMachineArn', OutputValue: 'x' }],
+      /by an older version, whose outputs do not list its exports/,
+    ],
+  ] as const)('is rejected with status %s and outputs %j', async (StackStatus, Outputs, message) => {
     aws.cloudFormation
       .on(DescribeStacksCommand, { StackName: 'ReportExporter' })
       .resolves({ Stacks: [{ ...theStack, StackStatus, Outputs: [...Outputs] }] });
     await expect(open()).rejects.toMatchObject({ name: 'ConfigurationError', message: expect.stringMatching(message) });
   });
 
-  function watching(follow: boolean) {
-    const said: string[] = [];
-    const unheard = () => undefined;
-    const given: StartOptions = {
+  function startOptions(follow: boolean) {
+    const messages: string[] = [];
+    const ignore = () => undefined;
+    const options: StartOptions = {
       follow,
-      emit: unheard,
-      say: (text) => said.push(text),
-      onRetry: unheard,
+      emit: ignore,
+      say: (text) => messages.push(text),
+      onRetry: ignore,
       signal: new AbortController().signal,
     };
-    return { said, given };
+    return { messages, options };
   }
 
-  it('starts an execution under a name of its own, with no more in its input than was asked for', async () => {
+  it('starts an execution under a unique name, with only the requested fields in its input', async () => {
     aws.stepFunctions.on(StartExecutionCommand).resolves({ executionArn: arn('execution', 'Daily:one') });
     await using stack = await open();
-    const installed = await stack.open('daily');
-    const { given, said } = watching(false);
+    const deployed = await stack.open('daily');
+    const { options, messages } = startOptions(false);
     for (const [request, input] of [
       [{}, {}],
       [{ restart: false, since: undefined }, {}],
@@ -207,35 +215,35 @@ describe('a deployed stack', () => {
       ],
     ] as const) {
       aws.stepFunctions.resetHistory();
-      expect(await installed.start(request, given)).toEqual({
+      expect(await deployed.start(request, options)).toEqual({
         status: 'started',
         execution: arn('execution', 'Daily:one'),
         run: null,
       });
       expect(aws.stepFunctions.call(0).args[0].input).toEqual({
         stateMachineArn: arn('stateMachine', 'Daily'),
-        name: expect.stringMatching(/^by-hand-[0-9a-f]{16}$/),
+        name: expect.stringMatching(/^manual-[0-9a-f]{16}$/),
         input: JSON.stringify(input),
       });
       expect(aws.stepFunctions.calls()).toHaveLength(1);
     }
-    expect(said[0]).toBe(`Execution ${arn('execution', 'Daily:one')}`);
+    expect(messages[0]).toBe(`Execution ${arn('execution', 'Daily:one')}`);
     expect(aws.dynamoDb.calls()).toEqual([]);
   });
 
-  it('has started the execution, too, where the answer was lost and it was over before the SDK asked again', async () => {
-    const refused = error('ExecutionAlreadyExists', 'Execution Already Exists');
-    aws.stepFunctions.on(StartExecutionCommand).rejects(refused);
+  it('returns the execution that a lost response has started, even if it has ended before the SDK retries', async () => {
+    const alreadyExists = error('ExecutionAlreadyExists', 'Execution Already Exists');
+    aws.stepFunctions.on(StartExecutionCommand).rejects(alreadyExists);
     await using stack = await open();
-    const installed = await stack.open('daily');
-    const { given, said } = watching(false);
-    const { execution } = (await installed.start({}, given)) as { execution?: string };
+    const deployed = await stack.open('daily');
+    const { options, messages } = startOptions(false);
+    const { execution } = (await deployed.start({}, options)) as { execution?: string };
     const { name } = aws.stepFunctions.call(0).args[0].input as { name: string };
     expect(execution).toBe(arn('execution', `Daily:${name}`));
-    expect(said).toEqual([`Execution ${execution}`]);
+    expect(messages).toEqual([`Execution ${execution}`]);
   });
 
-  it('follows the run where that is asked for', async () => {
+  it('follows the run to its end if requested', async () => {
     const result = aRunResult({ export: 'daily' });
     aws.dynamoDb.resolves({});
     aws.stepFunctions.on(StartExecutionCommand).resolves({ executionArn: arn('execution', 'Daily:one') });
@@ -243,11 +251,11 @@ describe('a deployed stack', () => {
       .on(DescribeExecutionCommand, { executionArn: arn('execution', 'Daily:one') })
       .resolves({ status: 'SUCCEEDED', output: JSON.stringify(result) });
     await using stack = await open();
-    const end = await (await stack.open('daily')).start({}, watching(true).given);
+    const end = await (await stack.open('daily')).start({}, startOptions(true).options);
     expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/reports/${result.manifest}` });
   });
 
-  it('has a service to be asked only where there is a key for it', async () => {
+  it('connects to the service only if there is an API key', async () => {
     await using stack = await open();
     const { service } = await stack.open('daily');
     aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: '' });
@@ -261,8 +269,8 @@ describe('a deployed stack', () => {
   });
 });
 
-/** An endpoint that refuses everything, as one of the AWS services does. */
-async function refusing(status: number, type: string, message: string) {
+/** An endpoint that rejects every request like an AWS service. */
+async function startRejectingEndpoint(status: number, type: string, message: string) {
   const server = createServer((_, response) => {
     response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0', 'x-amzn-errortype': type });
     response.end(JSON.stringify({ __type: type, message }));
@@ -279,7 +287,7 @@ async function refusing(status: number, type: string, message: string) {
   };
 }
 
-describe('AWS says no, and a person is told what to do', () => {
+describe('an AWS error is explained to the operator', () => {
   const start = async () => {
     const clients = createOperatorClients({});
     try {
@@ -291,54 +299,51 @@ describe('AWS says no, and a person is told what to do', () => {
 
   it.each([
     ['ExpiredTokenException', /^The AWS credentials have expired \(states: No\)\. .*AWS_PROFILE.*aws sso login/],
-    ['UnrecognizedClientException', /^AWS does not know these credentials/],
-    ['InvalidSignatureException', /^AWS does not accept what these credentials have signed/],
-    [
-      'AccessDeniedException',
-      /^AWS does not let you do states:StartExecution \(No\)\. Ask for the permissions of an operator/,
-    ],
+    ['UnrecognizedClientException', /^The AWS credentials are invalid/],
+    ['InvalidSignatureException', /^AWS rejected the signature of the AWS credentials/],
+    ['AccessDeniedException', /^Access denied to states:StartExecution \(No\)\. Request an operator's permissions/],
   ])('%s', async (type, message) => {
-    await using _ = await refusing(400, type, 'No');
+    await using _ = await startRejectingEndpoint(400, type, 'No');
     await expect(start()).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringMatching(message),
     });
   });
 
-  it('but what is no refusal passes through as it is', async () => {
-    await using _ = await refusing(400, 'StateMachineDoesNotExist', 'No');
+  it('unless the operator cannot fix it: then it is rethrown unchanged', async () => {
+    await using _ = await startRejectingEndpoint(400, 'StateMachineDoesNotExist', 'No');
     await expect(start()).rejects.toMatchObject({ name: 'StateMachineDoesNotExist', message: 'No' });
   });
 
-  it('where there are no credentials, or no such profile', async () => {
-    const nowhere = join(tmpdir(), 'no-such-file');
+  it('if there are no credentials, or the profile does not exist', async () => {
+    const missingFile = join(tmpdir(), 'no-such-file');
     for (const name of ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY']) vi.stubEnv(name, undefined);
-    for (const name of ['AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE']) vi.stubEnv(name, nowhere);
+    for (const name of ['AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE']) vi.stubEnv(name, missingFile);
     vi.stubEnv('AWS_EC2_METADATA_DISABLED', 'true');
-    const told = {
+    const expected = {
       name: 'ConfigurationError',
       message: expect.stringMatching(/^There are no AWS credentials .*AWS_PROFILE/),
     };
-    await expect(start()).rejects.toMatchObject(told);
-    vi.stubEnv('AWS_PROFILE', 'nobody');
-    await expect(start()).rejects.toMatchObject(told);
+    await expect(start()).rejects.toMatchObject(expected);
+    vi.stubEnv('AWS_PROFILE', 'missing');
+    await expect(start()).rejects.toMatchObject(expected);
   });
 
-  it.each(['', undefined])('where no region is set: %j', async (region) => {
+  it.each(['', undefined])('if no region is set: %j', async (region) => {
     for (const name of ['AWS_REGION', 'AWS_DEFAULT_REGION']) vi.stubEnv(name, region);
     vi.stubEnv('AWS_CONFIG_FILE', join(tmpdir(), 'no-such-file'));
     await expect(open()).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: 'No AWS region is set. Name the one where the stack stands: AWS_REGION=eu-central-1',
+      message: 'No AWS region is set. Set the region of the stack, such as AWS_REGION=eu-central-1',
     });
   });
 
-  it('where nobody answers', async () => {
-    const gone = await refusing(400, 'Gone', 'Gone');
-    await gone[Symbol.asyncDispose]();
+  it('if AWS cannot be reached', async () => {
+    const closed = await startRejectingEndpoint(400, 'Closed', 'Closed');
+    await closed[Symbol.asyncDispose]();
     await expect(open()).rejects.toMatchObject({
       name: 'ServiceUnavailableError',
-      message: expect.stringMatching(/^AWS cannot be reached \(cloudformation, ECONNREFUSED.*AWS_ENDPOINT_URL/),
+      message: expect.stringMatching(/^Cannot reach AWS \(cloudformation, ECONNREFUSED.*AWS_ENDPOINT_URL/),
     });
   });
 });

@@ -5,7 +5,7 @@ import { createExecutions } from '../../../lib/aws/step-functions/executions.ts'
 
 const execution = 'arn:aws:states:us-east-1:123456789012:execution:reports:one';
 
-function someExecutions() {
+function aMockedClient() {
   const client = new SFNClient({ region: 'us-east-1' });
   return { stepFunctions: mockClient(client), executions: createExecutions(client) };
 }
@@ -19,31 +19,34 @@ describe('an execution', () => {
     ['FAILED', false],
     ['TIMED_OUT', false],
     ['ABORTED', false],
-  ] as const)('that is %s is at work: %s', async (status, running) => {
-    const { stepFunctions, executions } = someExecutions();
+  ] as const)('with status %s: running is %s', async (status, running) => {
+    const { stepFunctions, executions } = aMockedClient();
     stepFunctions.on(DescribeExecutionCommand, { executionArn: execution }).resolves({ status });
     expect(await executions.isRunning(execution)).toBe(running);
   });
 
-  it.each(['ExecutionDoesNotExist', 'InvalidArn'])('that nobody knows any more is over: %s', async (name) => {
-    const { stepFunctions, executions } = someExecutions();
-    stepFunctions.on(DescribeExecutionCommand).rejects(error(name));
-    expect(await executions.isRunning(execution)).toBe(false);
-  });
+  it.each(['ExecutionDoesNotExist', 'InvalidArn'])(
+    'that Step Functions does not know is not running: %s',
+    async (name) => {
+      const { stepFunctions, executions } = aMockedClient();
+      stepFunctions.on(DescribeExecutionCommand).rejects(error(name));
+      expect(await executions.isRunning(execution)).toBe(false);
+    },
+  );
 
-  it('of another house is over, and Step Functions is not asked', async () => {
-    const { stepFunctions, executions } = someExecutions();
+  it('outside AWS is not running, without a request', async () => {
+    const { stepFunctions, executions } = aMockedClient();
     expect(await executions.isRunning('local:0123456789ab')).toBe(false);
     expect(stepFunctions.calls()).toEqual([]);
   });
 
   it.each(['AccessDeniedException', 'ThrottlingException'])(
-    'that cannot be looked at is not taken for dead: %s',
+    'that cannot be described may be running, so the error is thrown: %s',
     async (name) => {
-      const { stepFunctions, executions } = someExecutions();
-      const refusal = error(name);
-      stepFunctions.on(DescribeExecutionCommand).rejects(refusal);
-      await expect(executions.isRunning(execution)).rejects.toBe(refusal);
+      const { stepFunctions, executions } = aMockedClient();
+      const failure = error(name);
+      stepFunctions.on(DescribeExecutionCommand).rejects(failure);
+      await expect(executions.isRunning(execution)).rejects.toBe(failure);
     },
   );
 });

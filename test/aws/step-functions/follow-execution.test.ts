@@ -8,95 +8,92 @@ import {
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
 import { followExecution } from '../../../lib/aws/step-functions/follow-execution.ts';
-import { standOf } from '../../../lib/aws/step-functions/progress-poller.ts';
+import { takeSnapshot } from '../../../lib/aws/step-functions/progress-poller.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type Run } from '../../../lib/core/model.ts';
 import type { Retry } from '../../../lib/core/operations/deployment.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { aPageEntry, aRun, aRunResult, at } from '../../support/builders.ts';
 import { createMemoryLog } from '../../support/memory-adapters.ts';
-import { aTurn, begun, lambdaCause } from './state-machine-history.ts';
+import { aBegunHistory, aLoopState, lambdaCause } from './state-machine-history.ts';
 
 const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:nightly:${name}`;
 const id = asRunId('20261120T020003Z-1f3a5c');
-const first = arnOf('by-hand-1');
+const first = arnOf('manual-1');
 const error = (name: string, more: object = {}) => Object.assign(new Error(name), { name, ...more });
 
-type Answer = Partial<DescribeExecutionCommandOutput> | Error;
+type Description = Partial<DescribeExecutionCommandOutput> | Error;
 
-/** An execution under a watcher's eyes: with each second that passes, the next of what `happens`. */
-function aWatchedRun() {
+/** A run that is followed: each poll is followed by the next of the given changes. */
+function aFollowedRun() {
   const client = new SFNClient({ region: 'us-east-1' });
   const stepFunctions = mockClient(client);
   const log = createMemoryLog();
   const histories = new Map<string, readonly HistoryEvent[]>();
-  const answers = new Map<string, Answer>();
+  const descriptions = new Map<string, Description>();
   const events: ExportEvent[] = [];
   const retries: Retry[] = [];
-  const pauses: number[] = [];
-  const said: string[] = [];
+  const delays: number[] = [];
+  const messages: string[] = [];
   const interruption = new AbortController();
-  const answered = (answer: Answer) => {
-    if (answer instanceof Error) throw answer;
-    return answer;
+  const describeExecution = (executionArn: string) => {
+    const description = descriptions.get(executionArn) ?? { status: 'RUNNING' };
+    if (description instanceof Error) throw description;
+    return { executionArn, ...description };
   };
-  stepFunctions
-    .on(DescribeExecutionCommand)
-    .callsFake(({ executionArn }) =>
-      answered({ executionArn, ...answered(answers.get(executionArn) ?? { status: 'RUNNING' }) }),
-    );
+  stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn }) => describeExecution(executionArn));
   stepFunctions.on(GetExecutionHistoryCommand).callsFake(({ executionArn, maxResults }) => ({
     events: (histories.get(executionArn) ?? []).toReversed().slice(0, maxResults),
   }));
-  const world = {
+  const fixture = {
     stepFunctions,
     log,
     histories,
-    answers,
+    descriptions,
     events,
     retries,
-    pauses,
-    said,
+    delays,
+    messages,
     interrupt: () => interruption.abort(),
-    /** The head, as BeginRun leaves it. */
-    async own(changes: Partial<Run> = {}) {
-      const head = await log.exportState('nightly');
+    /** Writes the export state as BeginRun does. */
+    async claim(changes: Partial<Run> = {}) {
+      const state = await log.exportState('nightly');
       const active = aRun({ export: 'nightly', run: id, startedBy: first, execution: first, ...changes });
-      await log.replaceState({ export: 'nightly', sequence: 1, version: (head?.version ?? 0) + 1, active });
+      await log.replaceState({ export: 'nightly', sequence: 1, version: (state?.version ?? 0) + 1, active });
     },
-    /** As FinishRun leaves it. */
+    /** Writes the export state as FinishRun does. */
     async release() {
       const {
         active: _,
         version = 0,
-        ...head
+        ...state
       } = (await log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
-      await log.replaceState({ ...head, version: version + 1 });
+      await log.replaceState({ ...state, version: version + 1 });
     },
     async publish(execution: string) {
       const {
         active: _,
         version = 0,
-        ...head
+        ...state
       } = (await log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
-      await log.replaceState({ ...head, version: version + 1, lastCompleted: { execution, result } });
+      await log.replaceState({ ...state, version: version + 1, lastCompleted: { execution, result } });
     },
     async page(page: number, changes: object = {}) {
       await log.append(aPageEntry({ export: 'nightly', run: id, page, bytes: 100, reports: 10, ...changes }));
     },
     end(execution: string, output: unknown) {
-      answers.set(execution, { status: 'SUCCEEDED', output: JSON.stringify(output) });
+      descriptions.set(execution, { status: 'SUCCEEDED', output: JSON.stringify(output) });
     },
-    async watch(happens: readonly (() => void | Promise<void>)[], before = standOf(log, 'nightly')) {
-      const left = [...happens];
+    async follow(changes: readonly (() => void | Promise<void>)[], before = takeSnapshot(log, 'nightly')) {
+      const remaining = [...changes];
       let now = 0;
       const clock = {
         now: () => now,
         async sleep(ms: number, signal?: AbortSignal) {
-          pauses.push(ms);
+          delays.push(ms);
           now += ms;
-          const next = left.shift();
-          if (next === undefined) throw new Error('The watcher waits for what never comes');
+          const next = remaining.shift();
+          if (next === undefined) throw new Error('Another poll after the last change');
           await next();
           signal?.throwIfAborted();
         },
@@ -105,37 +102,37 @@ function aWatchedRun() {
       return await followExecution({ client, exportName: 'nightly', log, store, clock }, first, await before, {
         follow: true,
         emit: (event) => events.push(event),
-        say: (text) => said.push(text),
+        say: (text) => messages.push(text),
         onRetry: (retry) => retries.push(retry),
         signal: interruption.signal,
       });
     },
   };
-  return world;
+  return fixture;
 }
 
 const result = aRunResult({ export: 'nightly', run: id, pages: 3 });
-const named = (events: readonly ExportEvent[]) =>
+const summarize = (events: readonly ExportEvent[]) =>
   events.map((event) => `${event.event}${'page' in event ? ` ${event.page}` : ''}`);
 
-describe('a run that is followed', () => {
-  it('is told as it gets on, with the newest page each time, to its end', async () => {
-    const world = aWatchedRun();
-    const end = await world.watch([
-      () => world.own(),
-      () => world.page(1),
+describe('following a run', () => {
+  it('reports the newest page each time there is progress, and the end', async () => {
+    const run = aFollowedRun();
+    const end = await run.follow([
+      () => run.claim(),
+      () => run.page(1),
       async () => {
-        await world.page(2);
-        await world.page(3, { timing: null });
+        await run.page(2);
+        await run.page(3, { timing: null });
       },
       async () => {
-        await world.release();
-        world.end(first, result);
+        await run.release();
+        run.end(first, result);
       },
     ]);
     expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/${result.manifest}` });
-    expect(named(world.events)).toEqual(['run-started 1', 'page-exported 1', 'page-adopted 3', 'run-completed']);
-    expect(world.events[2]).toMatchObject({
+    expect(summarize(run.events)).toEqual(['run-started 1', 'page-exported 1', 'page-adopted 3', 'run-completed']);
+    expect(run.events[2]).toMatchObject({
       export: 'nightly',
       run: id,
       bytes: 100,
@@ -144,25 +141,25 @@ describe('a run that is followed', () => {
     });
   });
 
-  it('is told in full as well where it is over before anybody looks', async () => {
-    const world = aWatchedRun();
-    await world.page(3);
-    world.end(first, result);
-    expect(await world.watch([])).toMatchObject({ status: 'completed' });
-    expect(named(world.events)).toEqual(['run-started 1', 'page-exported 3', 'run-completed']);
+  it('reports a run that has ended before the first poll', async () => {
+    const run = aFollowedRun();
+    await run.page(3);
+    run.end(first, result);
+    expect(await run.follow([])).toMatchObject({ status: 'completed' });
+    expect(summarize(run.events)).toEqual(['run-started 1', 'page-exported 3', 'run-completed']);
   });
 
-  it('goes on behind what was there before the start', async () => {
-    const world = aWatchedRun();
-    await world.own({ execution: arnOf('dead') });
-    await world.page(1);
-    const end = world.watch([
-      () => world.own({ execution: first, executionNumber: 2 }),
-      () => world.page(2),
-      async () => world.end(first, result),
+  it('reports a resumed run, with the pages logged before the start', async () => {
+    const run = aFollowedRun();
+    await run.claim({ execution: arnOf('dead') });
+    await run.page(1);
+    const end = run.follow([
+      () => run.claim({ execution: first, executionNumber: 2 }),
+      () => run.page(2),
+      async () => run.end(first, result),
     ]);
     expect(await end).toMatchObject({ status: 'completed' });
-    expect(world.events[0]).toMatchObject({
+    expect(run.events[0]).toMatchObject({
       event: 'run-resumed',
       page: 2,
       pages: 1,
@@ -170,102 +167,102 @@ describe('a run that is followed', () => {
       bytes: 100,
       executionNumber: 2,
     });
-    expect(named(world.events)).toEqual(['run-resumed 2', 'page-exported 2', 'run-completed']);
+    expect(summarize(run.events)).toEqual(['run-resumed 2', 'page-exported 2', 'run-completed']);
   });
 
-  it('is followed into the next execution, by what the one before says, or by what it was working on', async () => {
-    const world = aWatchedRun();
+  it('continues with the next execution, named by the output of the previous one or derived from its run', async () => {
+    const run = aFollowedRun();
     const second = arnOf(`${id}-2`);
     const third = arnOf(`${id}-3`);
-    // Step Functions has begun the execution, and does not know it everywhere yet.
-    world.answers.set(second, error('ExecutionDoesNotExist'));
-    const end = await world.watch([
-      () => world.own(),
-      () => world.end(first, aTurn(id, 2, { next: 'continue' })),
-      () => void world.answers.set(second, { status: 'RUNNING' }),
-      () => world.own({ execution: second, executionNumber: 2 }),
-      () => world.end(second, { Error: 'StepFunctions.ExecutionAlreadyExistsException', Cause: 'It exists' }),
-      () => world.own({ execution: third, executionNumber: 3 }),
-      () => world.end(third, result),
+    // Step Functions has started the execution, but does not return it yet.
+    run.descriptions.set(second, error('ExecutionDoesNotExist'));
+    const end = await run.follow([
+      () => run.claim(),
+      () => run.end(first, aLoopState(id, 2, { next: 'continue' })),
+      () => void run.descriptions.set(second, { status: 'RUNNING' }),
+      () => run.claim({ execution: second, executionNumber: 2 }),
+      () => run.end(second, { Error: 'StepFunctions.ExecutionAlreadyExistsException', Cause: 'It exists' }),
+      () => run.claim({ execution: third, executionNumber: 3 }),
+      () => run.end(third, result),
     ]);
     expect(end).toMatchObject({ status: 'completed', result: { run: id } });
-    expect(named(world.events)).toEqual(['run-started 1', 'run-completed']);
+    expect(summarize(run.events)).toEqual(['run-started 1', 'run-completed']);
   });
 
-  it('is followed into the execution that stands in the way, where it was not seen at work itself', async () => {
-    const world = aWatchedRun();
+  it('continues with the execution named by ExecutionAlreadyExists if it never saw the run of the previous one', async () => {
+    const run = aFollowedRun();
     const second = arnOf(`${id}-2`);
     const third = arnOf(`${id}-3`);
     const Cause = `Execution Already Exists: '${third}' (Service: Sfn, Status Code: 400, Request ID: 1)`;
-    const end = await world.watch([
-      () => world.own(),
+    const end = await run.follow([
+      () => run.claim(),
       () => {
-        world.end(first, aTurn(id, 2, { next: 'continue' }));
-        world.end(second, { Error: 'StepFunctions.ExecutionAlreadyExistsException', Cause });
-        world.end(third, result);
+        run.end(first, aLoopState(id, 2, { next: 'continue' }));
+        run.end(second, { Error: 'StepFunctions.ExecutionAlreadyExistsException', Cause });
+        run.end(third, result);
       },
     ]);
     expect(end).toMatchObject({ status: 'completed' });
   });
 
-  it('is completed where it was published, even if its execution came to a bad end behind that', async () => {
+  it('reports a published run as completed, even if its execution failed afterwards', async () => {
     for (const [status, name] of [
       ['FAILED', 'EventBridge.FailedEntry'],
       ['ABORTED', 'ExecutionAborted'],
     ] as const) {
-      const world = aWatchedRun();
-      await world.own();
-      await world.page(3);
-      await world.publish(first);
+      const run = aFollowedRun();
+      await run.claim();
+      await run.page(3);
+      await run.publish(first);
       const failure = status === 'FAILED' ? { error: name, cause: 'No' } : {};
-      const told = { run: null, since: null, pages: 0, reports: 0, bytes: 0, message: 'No', resumable: false };
-      world.histories.set(first, begun(id).failState({ failed: told }).ended('Failed', failure).events);
-      world.answers.set(first, { status, ...failure });
-      const end = await world.watch([], Promise.resolve({ active: undefined, last: undefined }));
+      const failed = { run: null, since: null, pages: 0, reports: 0, bytes: 0, message: 'No', resumable: false };
+      run.histories.set(first, aBegunHistory(id).failState({ failed }).ended('Failed', failure).events);
+      run.descriptions.set(first, { status, ...failure });
+      const end = await run.follow([], Promise.resolve({ active: undefined, last: undefined }));
       expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/${result.manifest}` });
-      expect(world.said.at(-1)).toMatch(
-        new RegExp(`^The run is published, but .*${name}: .*; no event may tell of it$`),
+      expect(run.messages.at(-1)).toMatch(
+        new RegExp(`^The run is published, but .*${name}: .*The event about its completion may be missing$`),
       );
     }
   });
 
-  it('is told afresh where the service dropped its cursor', async () => {
-    const world = aWatchedRun();
+  it('reports a run that starts over because the service rejected its cursor', async () => {
+    const run = aFollowedRun();
     const fresh = asRunId('20261120T030000Z-aaaaaa');
-    const end = await world.watch([
-      () => world.own(),
-      () => world.page(1),
-      () => world.own({ run: fresh }),
-      () => world.page(1, { run: fresh }),
-      () => world.end(first, { ...result, run: fresh }),
+    const end = await run.follow([
+      () => run.claim(),
+      () => run.page(1),
+      () => run.claim({ run: fresh }),
+      () => run.page(1, { run: fresh }),
+      () => run.end(first, { ...result, run: fresh }),
     ]);
     expect(end).toMatchObject({ status: 'completed' });
-    expect(named(world.events)).toEqual([
+    expect(summarize(run.events)).toEqual([
       'run-started 1',
       'page-exported 1',
       'run-restarted',
       'page-exported 1',
       'run-completed',
     ]);
-    expect(world.events[2]).toMatchObject({ run: fresh, abandoned: id });
+    expect(run.events[2]).toMatchObject({ run: fresh, abandoned: id });
   });
 
-  it('that is skipped says why, whether in BeginRun or because another took it over', async () => {
-    const skipped = aWatchedRun();
+  it('reports why an execution skipped, in BeginRun or because another execution took over the run', async () => {
+    const skipped = aFollowedRun();
     skipped.end(first, { next: 'skip', export: 'nightly', reason: 'run x is still being worked on by y' });
-    expect(await skipped.watch([])).toEqual({ status: 'skipped', reason: 'run x is still being worked on by y' });
-    expect(named(skipped.events)).toEqual(['run-skipped']);
+    expect(await skipped.follow([])).toEqual({ status: 'skipped', reason: 'run x is still being worked on by y' });
+    expect(summarize(skipped.events)).toEqual(['run-skipped']);
 
-    const superseded = aWatchedRun();
+    const superseded = aFollowedRun();
     const message = `Run ${id} of export nightly belongs to execution y now; this execution ends here`;
     superseded.end(first, { Error: 'RunSupersededError', Cause: lambdaCause('RunSupersededError', message) });
-    expect(await superseded.watch([])).toEqual({ status: 'skipped', reason: message });
+    expect(await superseded.follow([])).toEqual({ status: 'skipped', reason: message });
   });
 
-  it('that fails says so in the words of FailRun', async () => {
-    const world = aWatchedRun();
+  it('reports a failed run with what FailRun returned', async () => {
+    const run = aFollowedRun();
     const cause = lambdaCause('CursorRejectedError', 'Report service answered 410');
-    const told = {
+    const failRunOutput = {
       run: id,
       since: '2026-11-01T00:00:00Z',
       pages: 2,
@@ -275,57 +272,60 @@ describe('a run that is followed', () => {
       resumable: false,
     };
     const failure = { Error: 'CursorRejectedError', Cause: cause };
-    world.histories.set(
+    run.histories.set(
       first,
-      begun(id)
-        .failState({ ...failure, failed: told })
+      aBegunHistory(id)
+        .failState({ ...failure, failed: failRunOutput })
         .ended('Failed', { error: 'CursorRejectedError', cause }).events,
     );
-    world.answers.set(first, { status: 'FAILED', error: 'CursorRejectedError', cause });
-    const failed = { export: 'nightly', error: 'CursorRejectedError', ...told };
-    expect(await world.watch([])).toEqual({ status: 'failed', failed });
-    expect(world.events).toEqual([{ event: 'run-failed', ...failed }]);
+    run.descriptions.set(first, { status: 'FAILED', error: 'CursorRejectedError', cause });
+    const failed = { export: 'nightly', error: 'CursorRejectedError', ...failRunOutput };
+    expect(await run.follow([])).toEqual({ status: 'failed', failed });
+    expect(run.events).toEqual([{ event: 'run-failed', ...failed }]);
   });
 
   it.each([
-    ['TIMED_OUT', 'States.Timeout', 'It took more time than it may'],
-    ['ABORTED', 'ExecutionAborted', 'Somebody stopped the execution'],
-    // Where not even FailRun could be made.
+    ['TIMED_OUT', 'States.Timeout', 'Timed out'],
+    ['ABORTED', 'ExecutionAborted', 'The execution was stopped'],
+    // FailRun could not be invoked either.
     ['FAILED', 'Lambda.TooManyRequestsException', 'Rate Exceeded'],
-  ] as const)('that cannot say how it ended, %s, is told by the head and the log', async (status, name, message) => {
-    const world = aWatchedRun();
-    await world.own();
-    await world.page(2);
-    world.answers.set(first, { status, ...(status === 'FAILED' ? { error: name, cause: message } : {}) });
-    const about = { export: 'nightly', error: name, message };
-    expect(await world.watch([], Promise.resolve({ active: undefined, last: undefined }))).toMatchObject({
-      status: 'failed',
-      failed: {
-        ...about,
-        run: id,
-        since: at('2026-11-01T00:00:00Z'),
-        pages: 2,
-        reports: 20,
-        bytes: 200,
-        resumable: true,
-      },
-    });
+  ] as const)(
+    'reports a run that ended with %s from the export state and the page log',
+    async (status, name, message) => {
+      const run = aFollowedRun();
+      await run.claim();
+      await run.page(2);
+      run.descriptions.set(first, { status, ...(status === 'FAILED' ? { error: name, cause: message } : {}) });
+      const about = { export: 'nightly', error: name, message };
+      expect(await run.follow([], Promise.resolve({ active: undefined, last: undefined }))).toMatchObject({
+        status: 'failed',
+        failed: {
+          ...about,
+          run: id,
+          since: at('2026-11-01T00:00:00Z'),
+          pages: 2,
+          reports: 20,
+          bytes: 200,
+          resumable: true,
+        },
+      });
 
-    const unowned = aWatchedRun();
-    unowned.answers.set(first, { status, ...(status === 'FAILED' ? { error: name, cause: message } : {}) });
-    expect(await unowned.watch([])).toMatchObject({ failed: { ...about, run: null, pages: 0, resumable: false } });
-  });
+      const unowned = aFollowedRun();
+      unowned.descriptions.set(first, { status, ...(status === 'FAILED' ? { error: name, cause: message } : {}) });
+      expect(await unowned.follow([])).toMatchObject({ failed: { ...about, run: null, pages: 0, resumable: false } });
+    },
+  );
 
-  it('is told of each failed attempt and each wait once, while it stands still', async () => {
-    const world = aWatchedRun();
-    await world.own();
+  it('reports each retry and each wait once while there is no progress', async () => {
+    const run = aFollowedRun();
+    await run.claim();
     const unavailable = lambdaCause('ServiceUnavailableError', 'answered 503');
     const failing = ['ServiceUnavailableError', unavailable] as const;
-    const loop = aTurn(id, 1);
-    const trying = begun(id).enter('ExportPage', loop).scheduled();
-    const see = ({ events }: typeof trying) => void world.histories.set(first, [...events]);
+    const loop = aLoopState(id, 1);
+    const trying = aBegunHistory(id).enter('ExportPage', loop).scheduled();
+    const see = ({ events }: typeof trying) => void run.histories.set(first, [...events]);
     see(trying.failed(...failing));
-    await world.watch([
+    await run.follow([
       () => undefined,
       () => undefined,
       () => see(trying.scheduled().failed(...failing)),
@@ -334,75 +334,93 @@ describe('a run that is followed', () => {
           trying
             .scheduled()
             .exit('ExportPage', {})
-            .wait(aTurn(id, 1, { next: 'wait', waitSeconds: 90 })),
+            .wait(aLoopState(id, 1, { next: 'wait', waitSeconds: 90 })),
         ),
-      // What is not repeated is told at the end, by itself.
+      // An error that is not retried is reported when the run fails.
       () => see(trying.enter('ExportPage', loop).scheduled().failed('ConfigurationError', '{}')),
-      () => world.end(first, result),
+      () => run.end(first, result),
     ]);
-    expect(world.retries).toEqual(
+    expect(run.retries).toEqual(
       [1, 2].map((attempt) => ({
         state: 'ExportPage',
         error: 'ServiceUnavailableError',
         message: 'answered 503',
         attempt,
-        attempts: 20,
+        maxAttempts: 20,
+        maxDelaySeconds: 2 ** attempt,
       })),
     );
-    expect(world.events.filter(({ event }) => event === 'service-asked-to-wait')).toEqual([
+    expect(run.events.filter(({ event }) => event === 'service-asked-to-wait')).toEqual([
       { event: 'service-asked-to-wait', export: 'nightly', run: id, page: 1, seconds: 90, inside: false },
     ]);
   });
 
-  it('does not have its history read while it gets on', async () => {
-    const world = aWatchedRun();
-    await world.own();
-    await world.watch([() => world.page(1), () => world.page(2), () => world.page(3), () => world.end(first, result)]);
-    expect(world.stepFunctions.commandCalls(GetExecutionHistoryCommand)).toEqual([]);
+  it('counts retries separately for each kind of error, as Step Functions does', async () => {
+    const run = aFollowedRun();
+    await run.claim();
+    const trying = aBegunHistory(id).enter('ExportPage', aLoopState(id, 1)).scheduled();
+    for (const error of ['ServiceUnavailableError', 'ServiceUnavailableError', 'States.Timeout', 'ContractError']) {
+      trying.failed(error, lambdaCause(error, 'failed')).scheduled();
+    }
+    run.histories.set(first, trying.events);
+    await run.follow([() => undefined, () => run.end(first, result)]);
+    expect(run.retries.map(({ error, attempt, maxAttempts }) => [error, attempt, maxAttempts])).toEqual([
+      ['ServiceUnavailableError', 1, 20],
+      ['ServiceUnavailableError', 2, 20],
+      ['States.Timeout', 3, 20],
+      ['ContractError', 1, 2],
+    ]);
   });
 
-  it('goes on when nobody watches any more', async () => {
-    const world = aWatchedRun();
-    await world.own();
-    expect(await world.watch([() => undefined, world.interrupt])).toEqual({
+  it('does not read the history while there is progress', async () => {
+    const run = aFollowedRun();
+    await run.claim();
+    await run.follow([() => run.page(1), () => run.page(2), () => run.page(3), () => run.end(first, result)]);
+    expect(run.stepFunctions.commandCalls(GetExecutionHistoryCommand)).toEqual([]);
+  });
+
+  it('ends without a result when it is interrupted; the run continues', async () => {
+    const run = aFollowedRun();
+    await run.claim();
+    expect(await run.follow([() => undefined, run.interrupt])).toEqual({
       status: 'started',
       execution: first,
       run: id,
     });
 
-    const unknown = aWatchedRun();
-    expect(await unknown.watch([unknown.interrupt])).toEqual({ status: 'started', execution: first, run: null });
+    const notBegun = aFollowedRun();
+    expect(await notBegun.follow([notBegun.interrupt])).toEqual({ status: 'started', execution: first, run: null });
   });
 
-  it('is watched on, if more seldom, while AWS throttles or cannot be reached', async () => {
-    const world = aWatchedRun();
-    await world.own();
-    const trouble = [
+  it('continues, polling less frequently, while AWS throttles or cannot be reached', async () => {
+    const run = aFollowedRun();
+    await run.claim();
+    const errors = [
       ...Array.from({ length: 100 }, () => error('ThrottlingException')),
       error('InternalServerError', { $fault: 'server' }),
-      new ExportError('ServiceUnavailableError', 'AWS cannot be reached'),
+      new ExportError('ServiceUnavailableError', 'Cannot reach AWS'),
       error('Unlucky', { $retryable: {} }),
     ];
-    const end = await world.watch([
-      ...trouble.map((each) => () => void world.answers.set(first, each)),
-      () => world.end(first, result),
+    const end = await run.follow([
+      ...errors.map((each) => () => void run.descriptions.set(first, each)),
+      () => run.end(first, result),
     ]);
     expect(end).toMatchObject({ status: 'completed' });
-    expect(world.pauses.slice(0, 3)).toEqual([1_000, 2_000, 3_000]);
-    expect(Math.max(...world.pauses)).toBe(30_000);
+    expect(run.delays.slice(0, 3)).toEqual([1_000, 2_000, 3_000]);
+    expect(Math.max(...run.delays)).toBe(30_000);
   });
 
-  it('is given up where asking will not help, or has not helped for long', async () => {
-    const forbidden = aWatchedRun();
-    const refusal = new ExportError('ConfigurationError', 'The AWS credentials have expired');
-    forbidden.answers.set(first, refusal);
-    await expect(forbidden.watch([])).rejects.toBe(refusal);
+  it('gives up on a permanent error, or after 20 transient errors in a row', async () => {
+    const rejected = aFollowedRun();
+    const permanent = new ExportError('ConfigurationError', 'The AWS credentials have expired');
+    rejected.descriptions.set(first, permanent);
+    await expect(rejected.follow([])).rejects.toBe(permanent);
 
-    const broken = aWatchedRun();
+    const broken = aFollowedRun();
     const failure = error('InternalServerError', { $fault: 'server' });
-    broken.answers.set(first, failure);
-    await expect(broken.watch(Array.from({ length: 30 }, () => () => undefined))).rejects.toBe(failure);
-    expect(broken.pauses).toHaveLength(20);
-    expect(Math.max(...broken.pauses)).toBe(30_000);
+    broken.descriptions.set(first, failure);
+    await expect(broken.follow(Array.from({ length: 30 }, () => () => undefined))).rejects.toBe(failure);
+    expect(broken.delays).toHaveLength(20);
+    expect(Math.max(...broken.delays)).toBe(30_000);
   });
 });

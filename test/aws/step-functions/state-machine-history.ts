@@ -1,10 +1,10 @@
-/** An execution's history as Step Functions tells it, event by event, in the shapes that it has for this state machine. */
+/** Builds execution histories of this state machine, event by event, as Step Functions returns them. */
 
 import type { HistoryEvent, HistoryEventType } from '@aws-sdk/client-sfn';
 
 const lambda = { resourceType: 'lambda', resource: 'invoke' };
 
-/** What the deployed functions throw, as Lambda passes it on. */
+/** The cause that Lambda returns for an error of a function. */
 export const lambdaCause = (errorType: string, errorMessage: string): string =>
   JSON.stringify({
     errorType,
@@ -12,15 +12,15 @@ export const lambdaCause = (errorType: string, errorMessage: string): string =>
     trace: [`${errorType}: ${errorMessage}`, '    at file:///var/task/index.mjs:1:1'],
   });
 
-/** Begins at 02:00:00; each event comes a second after the one before. */
-export function aHistory(begins = '2026-11-20T02:00:00Z') {
+/** Starts at 02:00:00, with one event per second. */
+export function aHistory(startsAt = '2026-11-20T02:00:00Z') {
   const events: HistoryEvent[] = [];
   const add = (type: HistoryEventType, details: Partial<HistoryEvent> = {}) => {
     const id = events.length + 1;
     events.push({
       id,
       previousEventId: id - 1,
-      timestamp: new Date(Date.parse(begins) + events.length * 1_000),
+      timestamp: new Date(Date.parse(startsAt) + events.length * 1_000),
       type,
       ...details,
     });
@@ -47,7 +47,7 @@ export function aHistory(begins = '2026-11-20T02:00:00Z') {
     failed: (error: string, cause: string) =>
       add('TaskFailed', { taskFailedEventDetails: { ...lambda, error, cause } }),
     timedOut: () => add('TaskTimedOut', { taskTimedOutEventDetails: { ...lambda, error: 'States.Timeout' } }),
-    /** A step that succeeds at once. */
+    /** A step that succeeds at the first attempt. */
     step: (name: string, input: unknown, output: unknown) => {
       history.enter(name, input).scheduled();
       add('TaskSucceeded', { taskSucceededEventDetails: { ...lambda, output: JSON.stringify({ Payload: output }) } });
@@ -68,8 +68,8 @@ export function aHistory(begins = '2026-11-20T02:00:00Z') {
   return history;
 }
 
-/** The turn for a page of a run. */
-export const aTurn = (run: string, page: number, more: object = {}) => ({
+/** The loop state for a page of a run. */
+export const aLoopState = (run: string, page: number, more: object = {}) => ({
   export: 'nightly',
   run,
   executionNumber: 1,
@@ -79,8 +79,8 @@ export const aTurn = (run: string, page: number, more: object = {}) => ({
   ...more,
 });
 
-/** BeginRun with all that follows from it. */
-export function begun(run: string, page = 1, executionNumber = 1) {
-  const loop = aTurn(run, page, { executionNumber, next: 'export' });
+/** A history up to the first ExportPage. */
+export function aBegunHistory(run: string, page = 1, executionNumber = 1) {
+  const loop = aLoopState(run, page, { executionNumber, next: 'export' });
   return aHistory().started().step('BeginRun', {}, loop).choice('HasWork', loop);
 }
