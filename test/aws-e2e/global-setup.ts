@@ -5,10 +5,10 @@
 
 import { basename } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { type Emulator, freePort } from './emulators/guarded-process.ts';
 import { startDynamoDbLocal, startS3Mock } from './emulators/java.ts';
 import { startMiniStack } from './emulators/ministack.ts';
 import { startMoto } from './emulators/moto.ts';
+import { type Emulator, freePort } from './emulators/processes.ts';
 import { pythonEnvironment } from './emulators/python.ts';
 import { startVersityGateway } from './emulators/versitygw.ts';
 
@@ -107,9 +107,9 @@ interface Servers {
 function whatRan(modules: readonly string[], { s3Servers, dynamoDbServers, missing }: Servers): string {
   const names = (servers: readonly Server[]) => servers.map(({ name }) => name).join(', ');
   const places: Record<string, string> = {
-    's3-page-store.test.ts': names(s3Servers),
-    'dynamodb-page-log.test.ts': names(dynamoDbServers),
-    'in-moto.test.ts': 'MiniStack, its state machine in moto',
+    'adapters/s3-page-store.test.ts': names(s3Servers),
+    'adapters/dynamodb-page-log.test.ts': names(dynamoDbServers),
+    'stack/moto.test.ts': 'MiniStack, its state machine in moto',
   };
   const lines = modules.toSorted().map((module) => `${module} ran on ${places[module] ?? 'MiniStack'}`);
   return [...lines, `left out: ${missing.join('; ') || 'nothing'}`, ''].join('\n');

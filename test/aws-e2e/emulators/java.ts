@@ -6,8 +6,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cached } from './cache.ts';
-import { type Emulator, runTool, startEmulator } from './guarded-process.ts';
-import { versionOf } from './version-of.ts';
+import { type Emulator, runTool, startEmulator } from './processes.ts';
+import { versionOf } from './program-version.ts';
 
 const plugin = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
 const dynamoDbProject = join(import.meta.dirname, 'dynamodb-local.xml');

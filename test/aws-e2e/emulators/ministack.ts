@@ -1,7 +1,7 @@
 /** MiniStack: a local AWS in one process, CloudFormation, Step Functions, Lambda and Scheduler included. */
 
 import { join } from 'node:path';
-import { type Emulator, startEmulator } from './guarded-process.ts';
+import { type Emulator, startEmulator } from './processes.ts';
 
 export const accountId = '123456789012';
 export const region = 'us-east-1';

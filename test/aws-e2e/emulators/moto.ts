@@ -1,6 +1,6 @@
 /** moto: a second emulator, of other authors. Its Step Functions follows the States Language more closely than MiniStack's. */
 
-import { type Emulator, startEmulator } from './guarded-process.ts';
+import { type Emulator, startEmulator } from './processes.ts';
 
 /** Its state machines call the functions and the event bus of `neighbour`. */
 export async function startMoto(python: string, neighbour: string): Promise<Emulator> {

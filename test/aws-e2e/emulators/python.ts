@@ -3,10 +3,10 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cached } from './cache.ts';
-import { runTool } from './guarded-process.ts';
-import { versionOf } from './version-of.ts';
+import { runTool } from './processes.ts';
+import { versionOf } from './program-version.ts';
 
-const requirements = join(import.meta.dirname, '../requirements.txt');
+const requirements = join(import.meta.dirname, 'requirements.txt');
 const [oldestMajor, oldestMinor] = [3, 10];
 
 /** The environment's `python`. @throws one line for a person, where there is no Python or no way to install */
@@ -21,7 +21,9 @@ export async function pythonEnvironment(): Promise<string> {
       await runTool('pip', join(folder, 'bin/python'), pip);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      throw new Error(`npm run test:aws cannot install test/aws-e2e/requirements.txt with ${command}: ${why}`);
+      throw new Error(
+        `npm run test:aws cannot install test/aws-e2e/emulators/requirements.txt with ${command}: ${why}`,
+      );
     }
   });
   return join(folder, 'bin/python');

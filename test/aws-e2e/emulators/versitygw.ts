@@ -3,9 +3,9 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cached } from './cache.ts';
-import { type Emulator, runTool, startEmulator } from './guarded-process.ts';
 import { credentials } from './ministack.ts';
-import { versionOf } from './version-of.ts';
+import { type Emulator, runTool, startEmulator } from './processes.ts';
+import { versionOf } from './program-version.ts';
 
 export async function startVersityGateway(): Promise<Emulator> {
   const source = 'github.com/versity/versitygw/cmd/versitygw@v1.7.0';

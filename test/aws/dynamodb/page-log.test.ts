@@ -22,7 +22,7 @@ import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { aFullRun, aHead, anExportName, anExportRequest, aPageEntry, aRun, collect } from '../../support/builders.ts';
 import { startDynamoDb } from '../../support/local-dynamodb.ts';
 import { anyone } from '../endpoint.ts';
-import { type DynamoHarness, dynamoHarness } from './dynamodb-contract.ts';
+import { type DynamoHarness, dynamoHarness } from './dynamodb-harness.ts';
 
 const at = (now: number) => ({ ...systemRuntime, now: () => now });
 

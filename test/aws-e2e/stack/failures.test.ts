@@ -10,14 +10,14 @@ import {
   onPage,
   throttled,
   withBody,
-} from '../../lib/report-service/simulator/faults.ts';
-import { ask, dynamoDb, get } from './deployed/aws.ts';
-import { templateFile } from './deployed/cdk.ts';
-import { type Deployment, putKey, stackName, theDeployment, theKey } from './deployed/deployment.ts';
-import { ended, executionsOf, run } from './deployed/executions.ts';
-import { openMailbox } from './deployed/mailbox.ts';
-import { keysOf, readNewest } from './deployed/reader.ts';
-import { ids, openService } from './deployed/service.ts';
+} from '../../../lib/report-service/simulator/faults.ts';
+import { ask, dynamoDb, get } from '../support/aws.ts';
+import { templateFile } from '../support/cdk.ts';
+import { openMailbox } from '../support/event-queue.ts';
+import { ended, executionsOf, run } from '../support/executions.ts';
+import { type Deployment, putKey, stackName, theDeployment, theKey } from '../support/exporter-stack.ts';
+import { keysOf, readNewest } from '../support/published-run.ts';
+import { ids, openService } from '../support/service.ts';
 
 /** A service that is careless enough to show the key it was sent. */
 const tellingTheKey: Fault = combineFaults(

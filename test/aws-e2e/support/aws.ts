@@ -6,7 +6,7 @@ import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { inject } from 'vitest';
 import { credentials, region } from '../emulators/ministack.ts';
-import { type PlainRequest, signed } from './signed.ts';
+import { type PlainRequest, signed } from './signature-v4.ts';
 
 const miniStack = { endpoint: inject('miniStack'), region, credentials };
 

@@ -81,13 +81,17 @@ function startWarden(
   parameters: readonly string[],
   { env, cwd }: { readonly env: Readonly<Record<string, string>>; readonly cwd?: string | undefined },
 ): ChildProcess {
-  return spawn(process.execPath, [join(import.meta.dirname, 'warden.ts'), log, directory, command, ...parameters], {
-    // Detached, or Ctrl-C would reach the warden before it has tidied up.
-    detached: true,
-    stdio: ['pipe', 'ignore', 'ignore'],
-    env: { ...inheritedEnvironment(), ...env },
-    ...(cwd === undefined ? {} : { cwd }),
-  });
+  return spawn(
+    process.execPath,
+    [join(import.meta.dirname, 'process-guard.ts'), log, directory, command, ...parameters],
+    {
+      // Detached, or Ctrl-C would reach the warden before it has tidied up.
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+      env: { ...inheritedEnvironment(), ...env },
+      ...(cwd === undefined ? {} : { cwd }),
+    },
+  );
 }
 
 /** Nothing of a person's own AWS account gets near an emulator; `node` is the Node of the tests; no proxy between loopbacks. */

@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
-import { type Deployment, theDeployment } from './deployed/deployment.ts';
-import { ended, run, start } from './deployed/executions.ts';
-import { openMailbox } from './deployed/mailbox.ts';
-import { headOf, keysOf, readNewest } from './deployed/reader.ts';
-import { ids, openService } from './deployed/service.ts';
+import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
+import { openMailbox } from '../support/event-queue.ts';
+import { ended, run, start } from '../support/executions.ts';
+import { type Deployment, theDeployment } from '../support/exporter-stack.ts';
+import { headOf, keysOf, readNewest } from '../support/published-run.ts';
+import { ids, openService } from '../support/service.ts';
 
 describe('A deployed export', () => {
   let deployed: Deployment;

@@ -10,7 +10,7 @@ import { inject } from 'vitest';
 import type { ExportDeploymentSettings } from '../../../lib/cdk/settings/deployed-export.ts';
 import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
-import { createQueue } from './mailbox.ts';
+import { createQueue } from './event-queue.ts';
 
 export const stackName = 'ReportExporterE2E';
 export const vendor = 'ACME';

@@ -1,13 +1,13 @@
 import { CreateStateMachineCommand, DescribeStateMachineCommand } from '@aws-sdk/client-sfn';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
-import { stepFunctions, stepFunctionsOfMoto } from './deployed/aws.ts';
-import { type Deployment, theDeployment } from './deployed/deployment.ts';
-import { eventually } from './deployed/eventually.ts';
-import { run } from './deployed/executions.ts';
-import { openMailbox } from './deployed/mailbox.ts';
-import { readNewest } from './deployed/reader.ts';
-import { ids, openService } from './deployed/service.ts';
+import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
+import { stepFunctions, stepFunctionsOfMoto } from '../support/aws.ts';
+import { openMailbox } from '../support/event-queue.ts';
+import { eventually } from '../support/eventually.ts';
+import { run } from '../support/executions.ts';
+import { type Deployment, theDeployment } from '../support/exporter-stack.ts';
+import { readNewest } from '../support/published-run.ts';
+import { ids, openService } from '../support/service.ts';
 
 /**
  * The deployed definition once more, as another reads it: moto keeps the States Language's rules on retries (maximum delay

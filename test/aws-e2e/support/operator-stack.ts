@@ -6,7 +6,7 @@ import type { ExportDeploymentSettings } from '../../../lib/cdk/settings/deploye
 import { credentials, region } from '../emulators/ministack.ts';
 import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
-import { prefix, theKey, vendor } from './deployment.ts';
+import { prefix, theKey, vendor } from './exporter-stack.ts';
 
 export const operatedStack = 'ReportExporterOperated';
 

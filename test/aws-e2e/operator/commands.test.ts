@@ -4,12 +4,12 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
-import { aDirectory, type Ended, jsonOf, run } from '../support/command-line.ts';
-import { s3 } from './deployed/aws.ts';
-import { prefix, theKey } from './deployed/deployment.ts';
-import { asAnOperator, deployOperatedStack, operatedStack } from './deployed/operated-stack.ts';
-import { openService } from './deployed/service.ts';
+import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
+import { aDirectory, type Ended, jsonOf, run } from '../../support/command-line.ts';
+import { s3 } from '../support/aws.ts';
+import { prefix, theKey } from '../support/exporter-stack.ts';
+import { asAnOperator, deployOperatedStack, operatedStack } from '../support/operator-stack.ts';
+import { openService } from '../support/service.ts';
 
 const parsed = ({ stdout }: Ended) => JSON.parse(stdout.trimEnd()) as Readonly<Record<string, unknown>>;
 const lines = ({ stdout }: Ended) => stdout.trimEnd().split('\n');

@@ -9,7 +9,7 @@ import {
 } from '../../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../../lib/report-service/simulator/simulator.ts';
 import { aReport, someReports } from '../../support/simulator-client.ts';
-import { theKey, vendor } from './deployment.ts';
+import { theKey, vendor } from './exporter-stack.ts';
 
 interface ServiceOptions {
   readonly faults?: FaultScript;

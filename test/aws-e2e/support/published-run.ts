@@ -7,7 +7,7 @@ import type { ExportState, LatestPointer } from '../../../lib/core/model.ts';
 import { sha256Of } from '../../support/builders.ts';
 import type { Manifest } from '../../support/export-bench.ts';
 import { dynamoDb, s3 } from './aws.ts';
-import { type Deployment, prefix } from './deployment.ts';
+import { type Deployment, prefix } from './exporter-stack.ts';
 
 interface Published {
   readonly latest: LatestPointer;

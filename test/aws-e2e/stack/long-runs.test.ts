@@ -1,11 +1,11 @@
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { stepFunctions } from './deployed/aws.ts';
-import { type Deployment, theDeployment } from './deployed/deployment.ts';
-import { eventually } from './deployed/eventually.ts';
-import { ended, executionsOf, run, start } from './deployed/executions.ts';
-import { keysOf, readNewest } from './deployed/reader.ts';
-import { ids, openService } from './deployed/service.ts';
+import { stepFunctions } from '../support/aws.ts';
+import { eventually } from '../support/eventually.ts';
+import { ended, executionsOf, run, start } from '../support/executions.ts';
+import { type Deployment, theDeployment } from '../support/exporter-stack.ts';
+import { keysOf, readNewest } from '../support/published-run.ts';
+import { ids, openService } from '../support/service.ts';
 
 describe('A deployed run', () => {
   let deployed: Deployment;

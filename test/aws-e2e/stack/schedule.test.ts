@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { type Deployment, deployWith, theDeployment } from './deployed/deployment.ts';
-import { eventually } from './deployed/eventually.ts';
-import { ended, executionsOf } from './deployed/executions.ts';
-import { headOf, readNewest } from './deployed/reader.ts';
-import { ids, openService } from './deployed/service.ts';
+import { eventually } from '../support/eventually.ts';
+import { ended, executionsOf } from '../support/executions.ts';
+import { type Deployment, deployWith, theDeployment } from '../support/exporter-stack.ts';
+import { headOf, readNewest } from '../support/published-run.ts';
+import { ids, openService } from '../support/service.ts';
 
 describe('A deployed schedule', () => {
   let deployed: Deployment;

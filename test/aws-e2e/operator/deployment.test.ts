@@ -1,15 +1,21 @@
 import { StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openStack } from '../../lib/aws/stack/deployment.ts';
-import { systemRuntime } from '../../lib/core/clock.ts';
-import type { DeployedExport, Deployment, Retry, RunSpan, StartRequest } from '../../lib/core/operations/deployment.ts';
-import type { ExportEvent } from '../../lib/core/ports.ts';
-import { combineScripts, errorResponse, onPage, throttled } from '../../lib/report-service/simulator/faults.ts';
-import { collect } from '../support/builders.ts';
-import { stepFunctions } from './deployed/aws.ts';
-import { eventually } from './deployed/eventually.ts';
-import { asAnOperator, deployOperatedStack, operatedStack } from './deployed/operated-stack.ts';
-import { openService } from './deployed/service.ts';
+import { openStack } from '../../../lib/aws/stack/deployment.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
+import type {
+  DeployedExport,
+  Deployment,
+  Retry,
+  RunSpan,
+  StartRequest,
+} from '../../../lib/core/operations/deployment.ts';
+import type { ExportEvent } from '../../../lib/core/ports.ts';
+import { combineScripts, errorResponse, onPage, throttled } from '../../../lib/report-service/simulator/faults.ts';
+import { collect } from '../../support/builders.ts';
+import { stepFunctions } from '../support/aws.ts';
+import { eventually } from '../support/eventually.ts';
+import { asAnOperator, deployOperatedStack, operatedStack } from '../support/operator-stack.ts';
+import { openService } from '../support/service.ts';
 
 /** A start that is followed: to its end, or only until it is known to be made. */
 function follow(installed: DeployedExport, request: StartRequest = {}, until: 'its end' | 'the start' = 'its end') {

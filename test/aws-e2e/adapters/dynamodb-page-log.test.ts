@@ -1,8 +1,8 @@
 import { inject } from 'vitest';
-import { dynamoHarness } from '../aws/dynamodb/dynamodb-contract.ts';
-import { editedPageLogContract } from '../contracts/edited-page-log-contract.ts';
-import { pageLogContract } from '../contracts/page-log-contract.ts';
-import { credentials, region } from './emulators/ministack.ts';
+import { dynamoHarness } from '../../aws/dynamodb/dynamodb-harness.ts';
+import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
+import { pageLogContract } from '../../contracts/page-log-contract.ts';
+import { credentials, region } from '../emulators/ministack.ts';
 
 for (const { name, endpoint } of inject('dynamoDbServers')) {
   pageLogContract(`The DynamoDB page log on ${name}`, () => dynamoHarness({ endpoint, region, credentials }), {

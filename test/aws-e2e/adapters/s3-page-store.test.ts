@@ -1,7 +1,7 @@
 import { inject } from 'vitest';
-import { s3Harness } from '../aws/s3/s3-contract.ts';
-import { pageStoreContract } from '../contracts/page-store-contract.ts';
-import { credentials, region } from './emulators/ministack.ts';
+import { s3Harness } from '../../aws/s3/s3-harness.ts';
+import { pageStoreContract } from '../../contracts/page-store-contract.ts';
+import { credentials, region } from '../emulators/ministack.ts';
 
 /**
  * S3 decides If-None-Match in one step. S3Mock 5.2.0, versitygw 1.7.0 and moto 5.2.5 look first and write then: of eight who

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { inject } from 'vitest';
 import type { ExportDeploymentSettings, ServiceInput } from '../../../lib/cdk/settings/deployed-export.ts';
 import { contextKey } from '../../../lib/cdk/settings/deployment-settings.ts';
-import { runTool } from '../emulators/guarded-process.ts';
 import { accountId, credentials, region } from '../emulators/ministack.ts';
+import { runTool } from '../emulators/processes.ts';
 
 const project = join(import.meta.dirname, '../../..');
 const work = inject('workDirectory');

@@ -7,20 +7,20 @@ import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { CopyObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { build } from 'esbuild';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
-import { errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
-import { exampleIn } from '../support/doc-pages.ts';
-import type { Manifest } from '../support/export-bench.ts';
-import { problemsIn } from '../support/published-schemas.ts';
-import { s3 } from './deployed/aws.ts';
-import { deployApp } from './deployed/cdk.ts';
-import type { ConsumerAppSettings } from './deployed/consumer-app.ts';
-import { prefix, putKey, theDeployment, theKey, vendor } from './deployed/deployment.ts';
-import { eventually } from './deployed/eventually.ts';
-import { run } from './deployed/executions.ts';
-import { openMailbox } from './deployed/mailbox.ts';
-import { openService } from './deployed/service.ts';
-import { credentials, region } from './emulators/ministack.ts';
-import { pythonEnvironment } from './emulators/python.ts';
+import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
+import { exampleIn } from '../../support/doc-pages.ts';
+import type { Manifest } from '../../support/export-bench.ts';
+import { problemsIn } from '../../support/published-schemas.ts';
+import { credentials, region } from '../emulators/ministack.ts';
+import { pythonEnvironment } from '../emulators/python.ts';
+import { s3 } from '../support/aws.ts';
+import { deployApp } from '../support/cdk.ts';
+import type { ConsumerAppSettings } from '../support/consumer-app.ts';
+import { openMailbox } from '../support/event-queue.ts';
+import { eventually } from '../support/eventually.ts';
+import { run } from '../support/executions.ts';
+import { prefix, putKey, theDeployment, theKey, vendor } from '../support/exporter-stack.ts';
+import { openService } from '../support/service.ts';
 
 const page = 'docs/consumers.md';
 const work = inject('workDirectory');
@@ -210,7 +210,7 @@ describe('The examples of docs/consumers.md', () => {
       platform: 'node',
       format: 'esm',
       // Lambda has the SDK; here, the bundle does.
-      nodePaths: [join(import.meta.dirname, '../../node_modules')],
+      nodePaths: [join(import.meta.dirname, '../../../node_modules')],
       banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
       logLevel: 'error',
     });
@@ -227,7 +227,7 @@ describe('The examples of docs/consumers.md', () => {
     const file = join(work, 'consumers.json');
     await writeFile(file, JSON.stringify(settings));
     return {
-      file: join(import.meta.dirname, 'deployed/consumer-app.ts'),
+      file: join(import.meta.dirname, '../support/consumer-app.ts'),
       context: { consumers: file },
       assembly: join(work, 'consumers.out'),
     };
