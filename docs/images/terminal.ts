@@ -1,16 +1,16 @@
 /**
- * Takes a picture of a session on the command line: runs commands in a pseudo terminal, so that colours are on, and shows what
- * they write in a tidy window. Needs a Chromium, and `script` of util-linux.
+ * Creates a screenshot of a terminal session: runs commands in a pseudo terminal, so that their output has colors, and
+ * renders the output in a window. Requires Chromium, and `script` from util-linux.
  *
  * @example node docs/images/terminal.ts --to docs/images/terminal.png 'npm start' 'npx report-exporter status'
  *
- * A command written `shown ::: run` shows one and runs the other; `--prepare` runs one that is not shown.
+ * A command `shown ::: run` displays the first part and runs the second. `--prepare` runs a command without showing it.
  */
 
 import { spawn } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { launchChromium } from '../../test/browser/chromium.ts';
-import { createScreen } from './ansi-screen.ts';
+import { createTerminalScreen } from './terminal-screen.ts';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -22,19 +22,19 @@ const { values, positionals } = parseArgs({
   },
 });
 const columns = Number(values.columns);
-if (positionals.length === 0) throw new Error("Name the commands to show, each in quotes: 'npm start'");
+if (positionals.length === 0) throw new Error("No commands given. Pass each command in quotes: 'npm start'");
 
-for (const command of values.prepare) await capture(command);
-const screen = createScreen(columns);
+for (const command of values.prepare) await runInTerminal(command);
+const screen = createTerminalScreen(columns);
 for (const [index, command] of positionals.entries()) {
   const [shown = '', run = shown] = command.split(':::').map((part) => part.trim());
-  screen.write(`${index === 0 ? '' : '\r\n'}\x1b[32m$\x1b[0m \x1b[1m${shown}\x1b[0m\r\n${await capture(run)}`);
+  screen.write(`${index === 0 ? '' : '\r\n'}\x1b[32m$\x1b[0m \x1b[1m${shown}\x1b[0m\r\n${await runInTerminal(run)}`);
 }
-await takePicture(screen.html(), values.to);
+await takeScreenshot(screen.html(), values.to);
 
-/** All that `command` writes to its terminal. Its exit status is part of the story, and not judged. */
-async function capture(command: string): Promise<string> {
-  // Of an npm that this was started by, nothing shows.
+/** Resolves to everything that `command` writes to its terminal, also if it fails. */
+async function runInTerminal(command: string): Promise<string> {
+  // The variables of an npm that started this script would change the output.
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('npm_')));
   const child = spawn(
     'script',
@@ -53,7 +53,7 @@ async function capture(command: string): Promise<string> {
   return output;
 }
 
-async function takePicture(lines: readonly string[], path: string): Promise<void> {
+async function takeScreenshot(lines: readonly string[], path: string): Promise<void> {
   await using browser = await launchChromium();
   const page = await browser.newPage({ deviceScaleFactor: 2, viewport: { width: 1_600, height: 900 } });
   await page.setContent(`<!doctype html><meta charset="utf-8"><style>

@@ -1,24 +1,26 @@
-/** A real Chromium, without a window, that asks no network for anything. */
+/** Headless Chromium that blocks and records all network requests. */
 
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 
-const names = ['chromium', 'chromium-browser', 'google-chrome'];
+const executableNames = ['chromium', 'chromium-browser', 'google-chrome'];
 
-/** @throws Error that says how to install one, where there is none */
+/** @throws Error with installation instructions if no Chromium is found */
 export function findChromium(env: NodeJS.ProcessEnv = process.env): string {
-  const inPath = (env.PATH ?? '').split(delimiter).flatMap((folder) => names.map((name) => join(folder, name)));
-  const found = [...(env.CHROMIUM ? [env.CHROMIUM] : []), ...inPath].find(isProgram);
+  const inPath = (env.PATH ?? '')
+    .split(delimiter)
+    .flatMap((folder) => executableNames.map((name) => join(folder, name)));
+  const found = [...(env.CHROMIUM ? [env.CHROMIUM] : []), ...inPath].find(isExecutable);
   if (found === undefined) {
     throw new Error(
-      'No Chromium found: install one (apt-get install chromium), or name its program in the environment variable CHROMIUM',
+      'No Chromium found. Install it (apt-get install chromium), or set the environment variable CHROMIUM to its path',
     );
   }
   return found;
 }
 
-function isProgram(path: string): boolean {
+function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
     return true;
@@ -27,7 +29,7 @@ function isProgram(path: string): boolean {
   }
 }
 
-/** With an empty profile of its own, which is gone when it is closed. */
+/** Starts Chromium with an empty temporary profile. */
 export async function launchChromium(): Promise<Browser> {
   return await chromium.launch({
     executablePath: findChromium(),
@@ -46,13 +48,13 @@ export async function launchChromium(): Promise<Browser> {
 
 export interface OpenedFile extends AsyncDisposable {
   readonly page: Page;
-  /** Every address it asked for, itself left out; none is let through. */
+  /** The URLs that the page requested, except its own. All of them are blocked. */
   readonly requests: readonly string[];
-  /** What it complained of on its console, and what it threw. */
-  readonly complaints: readonly string[];
+  /** Console errors and warnings, and uncaught exceptions. */
+  readonly errors: readonly string[];
 }
 
-/** Opens a file as a person does who has got it by mail. */
+/** Opens a local file, as a person does who received it by mail. */
 export async function openFile(
   browser: Browser,
   path: string,
@@ -60,20 +62,20 @@ export async function openFile(
 ): Promise<OpenedFile> {
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 }, ...options });
   const page = await context.newPage();
-  const itself = `file://${path}`;
+  const ownUrl = `file://${path}`;
   const requests: string[] = [];
-  const complaints: string[] = [];
+  const errors: string[] = [];
   page.on('request', (request) => {
-    if (request.url() !== itself) requests.push(request.url());
+    if (request.url() !== ownUrl) requests.push(request.url());
   });
   page.on('console', (message) => {
-    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+    if (message.type() === 'error' || message.type() === 'warning') errors.push(message.text());
   });
-  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('pageerror', (error) => errors.push(String(error)));
   await context.route(
-    (url) => url.href !== itself,
+    (url) => url.href !== ownUrl,
     (route) => route.abort(),
   );
-  await page.goto(itself);
-  return { page, requests, complaints, [Symbol.asyncDispose]: () => context.close() };
+  await page.goto(ownUrl);
+  return { page, requests, errors, [Symbol.asyncDispose]: () => context.close() };
 }

@@ -1,95 +1,99 @@
-/** `report-exporter report`: one file that shows how a run went, to open, to keep, or to send to somebody. */
+/** `report-exporter report`: writes the run report, one HTML file that shows how a run went. */
 
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import open from 'open';
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import { asRunId, type ExportState, type JsonObject } from '../../core/model.ts';
-import type { DeployedExport, Deployment } from '../../core/operations/deployment.ts';
-import { type RunStatus, findRunStatus, listRuns } from '../../core/operations/run-status.ts';
-import { manifestKeyFromRunId } from '../../core/storage/keys.ts';
+import type { ExportState, JsonObject, PageEntry } from '../../core/model.ts';
+import type { DeployedExport } from '../../core/operations/deployment.ts';
+import { findRunStatus, listRuns, type RunStatus } from '../../core/operations/run-status.ts';
+import { parseRunId } from '../../core/storage/keys.ts';
 import { findManifest } from '../../core/storage/published-runs.ts';
 import { instantOf } from '../../core/timestamps.ts';
-import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
-import { collectRunReport } from '../run-report/collect.ts';
-import type { ReportedRun } from '../run-report/data.ts';
-import { runReportHtml } from '../run-report/page.ts';
+import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
+import { createPageCounter } from '../output/progress.ts';
+import { collectRunReportData, type RunFacts } from '../run-report/data.ts';
+import { renderRunReport } from '../run-report/run-report.ts';
 
-export interface ReportOptions extends PlaceOptions {
+export interface ReportOptions extends TargetOptions {
   readonly run?: string;
   readonly open?: boolean;
   /** The file to write. */
   readonly to?: string;
 }
 
-/** Writes the file, and says where it is. */
+/** Writes the file and prints its path. */
 export async function reportCommand(
   exportName: string | undefined,
   options: ReportOptions,
-  problems: readonly string[],
-  world: CommandContext,
+  usageErrors: readonly string[],
+  context: CommandContext,
 ): Promise<number> {
-  return await operate(options, problems, world, async (installation) => {
-    const installed = await openExport(installation, exportName);
-    const run = await reportedRun(installed, await overviewFor(installed, options.run));
-    const html = runReportHtml(await collectRunReport(installed, run, occasionAt(installation)));
-    const file = resolve(options.to ?? `${installed.name}-${run.run}.html`);
-    await write(file, html);
-    if (options.json === true) {
-      world.stdout.write(`${JSON.stringify({ status: 'ok', export: installed.name, run: run.run, file })}\n`);
-    } else {
-      world.stdout.write(`${file}\n`);
-    }
+  const { stdout, stderr } = context;
+  return await runOnDeployment(options, usageErrors, context, async (deployment) => {
+    const deployed = await openExport(deployment, exportName);
+    const { name, log } = deployed;
+    const state = await log.exportState(name);
+    const status = await readRunStatus(deployed, state, options.run);
+    const facts = await readRunFacts(deployed, state, status);
+    const counter = createPageCounter(stderr, 'Read', systemRuntime.now);
+    const entries: typeof log.entries = (run) => counted(log.entries(run), counter.add);
+    const origin = {
+      deployment: deployment.name,
+      deploymentOption: deployment.option,
+      createdAt: instantOf(systemRuntime.now()),
+    };
+    const html = renderRunReport(await collectRunReportData({ ...deployed, log: { ...log, entries } }, facts, origin));
+    counter.end();
+    const file = resolve(options.to ?? `${name}-${status.run}.html`);
+    await writeReport(file, html);
+    const json = { status: 'ok', export: name, run: status.run, file };
+    stdout.write(options.json === true ? `${JSON.stringify(json)}\n` : `${file}\n`);
     if (options.open === true) await open(file);
     return exitStatuses.ok;
   });
 }
 
-const occasionAt = ({ name, option }: Deployment) => ({
-  place: name,
-  option,
-  madeAt: instantOf(systemRuntime.now()),
-});
-
-/** The run that was named, or the newest. */
-async function overviewFor(installed: DeployedExport, named: string | undefined): Promise<RunStatus> {
-  const { name, log } = installed;
-  // An odd name is refused before anything is searched for it.
-  if (named !== undefined) manifestKeyFromRunId(name, named);
-  const head = await log.exportState(name);
-  const found = await (named === undefined ? newestRun(installed, head) : findRunStatus(installed, head, asRunId(named)));
-  if (found !== undefined) return found;
-  throw new ExportError(
-    'ConfigurationError',
-    named === undefined
-      ? `Export ${name} has made no run yet; there is nothing to report on`
-      : `The page log knows no run ${named} of export ${name}; status lists those it knows`,
-  );
+/** The run `runId`, or the newest one. @throws ConfigurationError if there is none */
+async function readRunStatus(
+  deployed: DeployedExport,
+  state: ExportState | undefined,
+  runId: string | undefined,
+): Promise<RunStatus> {
+  if (runId !== undefined) {
+    const status = await findRunStatus(deployed, state, parseRunId(runId));
+    if (status !== undefined) return status;
+    throw new ExportError(
+      'ConfigurationError',
+      `Export ${deployed.name} has no run ${runId}. The status command lists its runs`,
+    );
+  }
+  for await (const newest of listRuns(deployed, state)) return newest;
+  throw new ExportError('ConfigurationError', `Export ${deployed.name} has no run to report on yet`);
 }
 
-async function newestRun(installed: DeployedExport, head: ExportState | undefined): Promise<RunStatus | undefined> {
-  for await (const run of listRuns(installed, head)) return run;
-  return undefined;
-}
-
-async function reportedRun({ log, store, name }: DeployedExport, overview: RunStatus): Promise<ReportedRun> {
-  const { run, state, manifest, folder, pages, reports, bytes } = overview;
-  const head = await log.exportState(name);
-  const active = head?.active?.run === run ? head.active : undefined;
+async function readRunFacts(
+  { store, name }: DeployedExport,
+  exportState: ExportState | undefined,
+  status: RunStatus,
+): Promise<RunFacts> {
+  const { run, state, since, startedAt, completedAt, endedAt, manifest, folder, pages, reports, bytes } = status;
+  const active = exportState?.active?.run === run ? exportState.active : undefined;
   const published = manifest === null ? undefined : await findManifest(store, manifest);
+  // Only the header is needed; leaving the loop closes the file.
   if (published !== undefined) for await (const _ of published.pages) break;
-  const request = active?.request ?? published?.head;
-  const completed = head?.lastCompleted?.result;
+  const request = active?.request ?? published?.header;
+  const lastResult = exportState?.lastCompleted?.result;
   return {
     export: name,
     run,
     state,
-    since: overview.since,
-    watermark: completed?.run === run ? completed.watermark : null,
-    startedAt: overview.startedAt,
-    completedAt: overview.completedAt,
-    givenUpAt: state === 'abandoned' ? overview.endedAt : null,
+    since,
+    watermark: lastResult?.run === run ? lastResult.watermark : null,
+    startedAt,
+    completedAt,
+    abandonedAt: state === 'abandoned' ? endedAt : null,
     manifest: manifest === null ? null : store.locate(manifest),
     folder: store.locate(folder),
     filter: (request?.filter as JsonObject | undefined) ?? null,
@@ -101,11 +105,18 @@ async function reportedRun({ log, store, name }: DeployedExport, overview: RunSt
   };
 }
 
-async function write(file: string, html: string): Promise<void> {
+async function* counted(entries: AsyncIterable<PageEntry>, add: (bytes: number) => void): AsyncGenerator<PageEntry> {
+  for await (const entry of entries) {
+    add(entry.bytes);
+    yield entry;
+  }
+}
+
+async function writeReport(file: string, html: string): Promise<void> {
   try {
     await writeFile(file, html);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new ExportError('ConfigurationError', `--to: the report cannot be written: ${why}`, { cause });
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new ExportError('ConfigurationError', `--to: cannot write the report: ${reason}`, { cause });
   }
 }

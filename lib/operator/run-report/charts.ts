@@ -1,159 +1,181 @@
-/** The places of the charts, and beside each the same facts in words, for whoever cannot see it. */
+/** The chart placeholders that `charts.js` fills, each with a description that states the same facts as text. */
 
 import type { Instant } from '../../core/model.ts';
+import type { Incident } from '../../core/operations/deployment.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { plural } from '../output/format.ts';
-import type { PagePoint, RunReportData } from './data.ts';
-import { clockTime, duration, moment, number, percent, size } from './format.ts';
-import type { Group } from './incident-digest.ts';
-import { type Html, html, nothing } from './markup.ts';
+import type { RunReportData } from './data.ts';
+import {
+  formatBytes,
+  formatDuration,
+  formatInstant,
+  formatInstantWithoutZone,
+  formatNumber,
+  formatPercent,
+  formatTimeOfDay,
+} from './format.ts';
+import { empty, type Html, html } from './markup.ts';
+import type { PagePoint } from './page-series.ts';
 import { pagesTable } from './pages-table.ts';
-import { meanOf, type Spread, together } from './statistics.ts';
+import { meanOf, mergeStatistics, type StatisticSet } from './statistics.ts';
 
 export function chartsSection(data: RunReportData): Html {
-  const { latency, totals } = data;
-  return html`${figure({
-    id: 'timeline',
-    title: 'Pages over time',
-    text: timelineText(data),
-    key: timelineKey(data),
-  })}
+  return html`${timelineFigure(data)}
 ${
-  latency === null
-    ? html`<section><h2>Where the time of each page went</h2>
-<p>Nobody knows: every page was found in the store by whoever logged it, left there by an attempt that could not log it.</p></section>`
-    : html`${figure({ id: 'time', title: 'Where the time of each page went', text: timeText(data), key: timeKey })}
-${figure({ id: 'latency', title: 'Service latency', text: latencyText(data), key: nothing, hasChart: totals.pages - data.adopted > 1 })}`
+  data.latency === null
+    ? noTimesSection
+    : html`${phasesFigure(data)}
+${latencyFigure(data)}`
 }
 <div class="pair">
-${spreadFigure('bytes', 'Size of the pages', data.points, size)}
-${totals.reports === null ? nothing : spreadFigure('reports', 'Reports in the pages', data.points, number)}
+${statisticsFigure('bytes', 'Size of each page', data.points, formatBytes)}
+${data.totals.reports === null ? empty : statisticsFigure('reports', 'Reports on each page', data.points, formatNumber)}
 </div>
 ${pagesTable(data)}`;
+}
+
+function timelineFigure(data: RunReportData): Html {
+  const { run, points, totals, endedAt, longestGap } = data;
+  const halfway = points.find(({ firstPage, pages }) => (firstPage + pages - 1) * 2 >= totals.pages);
+  const delays = [
+    ...countOf(data, 'wait', 'wait'),
+    ...countOf(data, 'failed-attempt', 'failed attempt'),
+    ...countOf(data, 'failed-run', 'run failure'),
+  ];
+  const text = sentences(
+    `${plural(totals.pages, 'page')} logged ${timeRange(run.startedAt, endedAt)}`,
+    halfway &&
+      totals.pages > 9 &&
+      `half of them were logged by ${formatTimeOfDay(instantOf(Math.floor(halfway.loggedAt)))}`,
+    longestGap &&
+      totals.pages > 1 &&
+      `the longest time without a new page was ${formatDuration(longestGap.ms)}, before page ${formatNumber(longestGap.page)}`,
+    delays.length > 0 && `delayed by ${new Intl.ListFormat('en').format(delays)}`,
+  );
+  return figure({ id: 'timeline', title: 'Pages over time', text, key: timelineKey(data) });
+}
+
+function countOf({ incidents }: RunReportData, kind: Incident['kind'], noun: string): string[] {
+  const count = incidents.groups.reduce((sum, group) => (group.kind === kind ? sum + group.count : sum), 0);
+  return count === 0 ? [] : [plural(count, noun)];
+}
+
+function timeRange(from: Instant, to: Instant): string {
+  if (formatInstant(from) === formatInstant(to)) return `at ${formatInstant(from)}`;
+  const isSameDay = from.slice(0, 10) === to.slice(0, 10);
+  return `from ${formatInstantWithoutZone(from)} to ${isSameDay ? `${formatTimeOfDay(to)} UTC` : formatInstant(to)}`;
+}
+
+function timelineKey({ incidents: { groups } }: RunReportData): Html {
+  const has = (kind: Incident['kind']) => groups.some((group) => group.kind === kind);
+  if (groups.length === 0) return empty;
+  return html`<ul class="key">
+<li><span class="swatch line"></span>pages logged</li>
+${has('wait') ? html`<li><span class="mark wait"></span>wait requested by the service</li>` : empty}
+${has('failed-attempt') ? html`<li><span class="mark attempt"></span>failed attempt</li>` : empty}
+${has('failed-run') ? html`<li><span class="mark failure"></span>run failure</li>` : empty}
+</ul>`;
+}
+
+const phasesTitle = 'Time per page by phase';
+
+const noTimesSection = html`<section><h2>${phasesTitle}</h2>
+<p>Not available: every page was adopted. An earlier attempt stored the pages but could not log them, so their times were
+not recorded.</p></section>`;
+
+function phasesFigure({ timeByPhase, adoptedPages, pagesPerPoint }: RunReportData): Html {
+  const { between, latency, transfer } = timeByPhase;
+  const total = between + latency + transfer;
+  const text = sentences(
+    `of ${formatDuration(total)}, ${formatPercent(between, total)} passed between pages (state transitions, waits, failed ` +
+      `attempts), ${formatPercent(latency, total)} until the response started, and ${formatPercent(transfer, total)} in ` +
+      'transfer, storage and logging',
+    adoptedPages > 0 && `no times for ${plural(adoptedPages, 'adopted page')}`,
+    pagesPerPoint > 1 && `each column is the mean of ${formatNumber(pagesPerPoint)} pages`,
+  );
+  const key = html`<ul class="key">
+<li><span class="swatch between"></span>between pages</li>
+<li><span class="swatch latency"></span>until the response started</li>
+<li><span class="swatch transfer"></span>transfer, storage, logging</li>
+</ul>`;
+  return figure({ id: 'phases', title: phasesTitle, text, key });
+}
+
+function latencyFigure({ latency, totals, adoptedPages, pagesPerPoint }: RunReportData): Html {
+  if (latency === null) return empty;
+  const { median, p95, max, slowestPage } = latency;
+  const isSinglePage = totals.pages - adoptedPages === 1;
+  const text = isSinglePage
+    ? sentences(`the response started within ${formatDuration(max)}`)
+    : sentences(
+        `50% of the responses started within ${formatDuration(median)} (median), 95% within ${formatDuration(p95)} (p95)`,
+        `the slowest took ${formatDuration(max)}, for page ${formatNumber(slowestPage)}`,
+        pagesPerPoint > 1 &&
+          `the line is the mean of ${formatNumber(pagesPerPoint)} pages each, the shaded area their range`,
+      );
+  return figure({ id: 'latency', title: 'Service latency', text, hasChart: !isSinglePage });
+}
+
+/** If all values are equal, the text is enough. */
+function statisticsFigure(
+  id: 'bytes' | 'reports',
+  title: string,
+  points: readonly PagePoint[],
+  format: (value: number) => string,
+): Html {
+  const all = points.map((point) => point[id]).reduce((a, b) => mergeStatistics(a, b), null);
+  if (all === null) return empty;
+  const { min, max, count } = all;
+  const text =
+    min === max
+      ? `${format(max)}${count === 1 ? '' : ' each'}`
+      : `${format(min)} to ${format(max)}, ${format(meanOf(all))} on average`;
+  return figure({ id, title, text: sentences(text), hasChart: min !== max });
 }
 
 interface Figure {
   readonly id: string;
   readonly title: string;
   readonly text: string;
-  readonly key: Html;
-  /** Not where words have said all that there is. */
+  readonly key?: Html;
+  /** False if the text contains all values. */
   readonly hasChart?: boolean;
 }
 
-const figure = ({ id, title, text, key, hasChart = true }: Figure): Html => html`<figure>
+function figure({ id, title, text, key = empty, hasChart = true }: Figure): Html {
+  const chart = html`<div class="chart" id="${id}" role="img" aria-labelledby="${id}-title" aria-describedby="${id}-text"></div>
+<p class="readout" id="${id}-readout" aria-hidden="true"></p>`;
+  return html`<figure>
 <h2 id="${id}-title">${title}</h2>
 <figcaption id="${id}-text">${text}</figcaption>
 ${key}
-${hasChart ? place(id) : nothing}
+${hasChart ? chart : empty}
 </figure>
 `;
-
-const place = (
-  id: string,
-): Html => html`<div class="chart" id="${id}" role="img" aria-labelledby="${id}-title" aria-describedby="${id}-text"></div>
-<p class="readout" id="${id}-readout" aria-hidden="true"></p>`;
-
-const timeKey = html`<ul class="key">
-<li><span class="swatch before"></span>before it was asked for</li>
-<li><span class="swatch latency"></span>until the service answered</li>
-<li><span class="swatch transfer"></span>transfer, storing, logging</li>
-</ul>`;
-
-function timelineKey({ incidents: { groups } }: RunReportData): Html {
-  const has = (kind: string) => groups.some((group) => group.kind === kind);
-  if (groups.length === 0) return nothing;
-  return html`<ul class="key">
-<li><span class="swatch line"></span>pages logged</li>
-${has('wait') ? html`<li><span class="mark wait"></span>wait that the service asked for</li>` : nothing}
-${has('failed-attempt') ? html`<li><span class="mark attempt"></span>failed attempt</li>` : nothing}
-${has('failed-run') ? html`<li><span class="mark failure"></span>the run failed</li>` : nothing}
-</ul>`;
 }
 
-function timelineText({ run, points, totals, endedAt, time: { maxGap }, incidents }: RunReportData): string {
-  const half = points.find(({ firstPage, pages }) => (firstPage + pages - 1) * 2 >= totals.pages);
-  const held = (kind: Group['kind'], noun: string) => {
-    const count = incidents.groups.filter((group) => group.kind === kind).reduce((sum, group) => sum + group.count, 0);
-    return count === 0 ? [] : [plural(count, noun)];
-  };
-  const incident = [
-    ...held('wait', 'wait'),
-    ...held('failed-attempt', 'failed attempt'),
-    ...held('failed-run', 'failure'),
-  ];
-  return sentences(
-    `${plural(totals.pages, 'page')} logged, ${timeSpan(run.startedAt, endedAt)}`,
-    half && totals.pages > 9 && `half of them were there at ${clockTime(instantOf(Math.floor(half.loggedAt)))}`,
-    maxGap &&
-      totals.pages > 1 &&
-      `the longest time without a new page was ${duration(maxGap.ms)}, before page ${number(maxGap.page)}`,
-    incident.length > 0 && `held up by ${incident.join(', ')}`,
-  );
-}
-
-function timeSpan(from: Instant, to: Instant): string {
-  const sameDay = from.slice(0, 10) === to.slice(0, 10);
-  if (moment(from) === moment(to)) return moment(from);
-  return `${moment(from).replace(' UTC', '')} to ${sameDay ? `${clockTime(to)} UTC` : moment(to)}`;
-}
-
-function timeText({ time: { before, latency, transfer }, adopted, pagesPerPoint }: RunReportData): string {
-  const all = before + latency + transfer;
-  return sentences(
-    `of ${duration(all)}, ${percent(before, all)} passed before a page was asked for (the step between two pages, waits, ` +
-      `failed attempts), ${percent(latency, all)} until the service began to answer, and ${percent(transfer, all)} for ` +
-      'transfer, storing and logging',
-    adopted > 0 && `${plural(adopted, 'page')} found in the store, and not timed`,
-    pagesPerPoint > 1 && `each column is the mean of ${number(pagesPerPoint)} pages`,
-  );
-}
-
-function latencyText({ latency, totals, adopted, pagesPerPoint }: RunReportData): string {
-  if (latency === null) return '';
-  if (totals.pages - adopted === 1) return sentences(`the service began to answer within ${duration(latency.max)}`);
-  const { median, p95, max, slowestPage } = latency;
-  return sentences(
-    `half of the answers began within ${duration(median)} (median), 95 of 100 within ${duration(p95)} (p95)`,
-    `the slowest took ${duration(max)}, for page ${number(slowestPage)}`,
-    pagesPerPoint > 1 && `the line is the mean of ${number(pagesPerPoint)} pages each, the shade their range`,
-  );
-}
-
-/** Where all are the same there is nothing to draw. */
-function spreadFigure(
-  id: 'bytes' | 'reports',
-  title: string,
-  points: readonly PagePoint[],
-  word: (value: number) => string,
-): Html {
-  const all = points.map((point) => point[id]).reduce((a, b) => together(a, b), null);
-  if (all === null) return nothing;
-  const text =
-    all.min === all.max
-      ? `${word(all.max)}${all.count === 1 ? '' : ' each'}`
-      : `${word(all.min)} to ${word(all.max)}, ${word(meanOf(all))} on average`;
-  return figure({ id, title, text: sentences(text), key: nothing, hasChart: all.min !== all.max });
-}
-
+/** Capitalizes and joins the parts that are present. */
 function sentences(...parts: readonly (string | false | null | undefined)[]): string {
-  const said = parts.filter((part) => typeof part === 'string' && part !== '');
-  return said.map((part) => `${String(part).charAt(0).toUpperCase()}${String(part).slice(1)}.`).join(' ');
+  return parts
+    .filter((part) => typeof part === 'string')
+    .map((part) => `${part.charAt(0).toUpperCase()}${part.slice(1)}.`)
+    .join(' ');
 }
 
-// MERGED chart-data.ts: What the charts draw, by columns: the form the charting library takes, and half the size of a list of objects.
-
-/** Read by `charts.js`. Moments are in seconds since the epoch, times in milliseconds. */
+/**
+ * The values that `charts.js` draws, by column: the form that uPlot takes, and half the size of a list of objects.
+ * Instants are in seconds since the epoch, durations in milliseconds.
+ */
 export function chartData({ run, endedAt, points, pagesPerPoint, latency, incidents }: RunReportData) {
-  const column = (of: (point: PagePoint) => Spread | null) => points.map((point) => shown(of(point), meanOf));
-  const range = (of: (point: PagePoint) => Spread | null) =>
-    pagesPerPoint === 1
-      ? null
-      : [
-          points.map((point) => shown(of(point), (it) => it.min)),
-          points.map((point) => shown(of(point), (it) => it.max)),
-        ];
-  const marks = (kind: 'wait' | 'failed-attempt' | 'failed-run') =>
+  const column = (select: (point: PagePoint) => StatisticSet | null, value = meanOf) =>
+    points.map((point) => {
+      const statistics = select(point);
+      // No chart is more precise than one decimal.
+      return statistics === null ? null : Math.round(value(statistics) * 10) / 10;
+    });
+  const range = (select: (point: PagePoint) => StatisticSet | null) =>
+    pagesPerPoint === 1 ? null : [column(select, ({ min }) => min), column(select, ({ max }) => max)];
+  const marks = (kind: Incident['kind']) =>
     incidents.marks
       .filter((mark) => mark.kind === kind)
       .map(({ at, seconds, count }) => [at / 1_000, kind === 'wait' ? seconds : count]);
@@ -164,7 +186,7 @@ export function chartData({ run, endedAt, points, pagesPerPoint, latency, incide
     firstPage: points.map((point) => point.firstPage),
     pages: points.map((point) => point.pages),
     loggedAt: points.map((point) => point.loggedAt / 1_000),
-    before: column((point) => point.before),
+    between: column((point) => point.between),
     latency: column((point) => point.latency),
     latencyRange: range((point) => point.latency),
     transfer: column((point) => point.transfer),
@@ -179,7 +201,3 @@ export function chartData({ run, endedAt, points, pagesPerPoint, latency, incide
     failures: marks('failed-run'),
   };
 }
-
-/** Tenths are finer than any chart. */
-const shown = (spread: Spread | null, of: (spread: Spread) => number): number | null =>
-  spread === null ? null : Math.round(of(spread) * 10) / 10;

@@ -1,40 +1,53 @@
 /**
- * What a report on a run tells, as plain values: bounded in size, however many pages the run has, and without any secret,
- * as it is made from the page log and the run's history, which hold none.
+ * The data of a run report, collected from the page log and the history of the run. Its size is bounded, however many
+ * pages the run has. It contains no secrets, because its sources contain none.
  */
 
-import type { Instant, JsonObject, RunId } from '../../core/model.ts';
+import type { Instant, JsonObject, PageEntry, RunId } from '../../core/model.ts';
+import type { DeployedExport } from '../../core/operations/deployment.ts';
 import type { RunState } from '../../core/operations/run-status.ts';
-import type { Group, Mark, Row } from './incident-digest.ts';
-import type { Spread } from './statistics.ts';
+import { epochMsOf, instantOf } from '../../core/timestamps.ts';
+import { createIncidentSummary, type IncidentSummary } from './incident-summary.ts';
+import { createPageSeries, type PageSeries } from './page-series.ts';
 
-/** The run's own facts. What is no longer remembered of an old run is null. */
-export interface ReportedRun {
+export interface RunReportData extends RunReportOrigin, PageSeries {
+  readonly run: RunFacts;
+  readonly totals: RunTotals;
+  /** The last activity; for a running run, the time at which the run report was created. */
+  readonly endedAt: Instant;
+  readonly failure: RunFailure | null;
+  readonly firstPage: string | null;
+  readonly lastPage: string | null;
+  readonly incidents: IncidentSummary;
+}
+
+/** What is known about the run as a whole. Values that are no longer stored are null. */
+export interface RunFacts {
   readonly export: string;
   readonly run: RunId;
   readonly state: RunState;
   readonly since: Instant | null;
-  /** Where the next scheduled run starts; null where this run has not set it. */
+  /** Where the next scheduled run starts; null if this run has not set it. */
   readonly watermark: Instant | null;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
-  /** When a run that was given up was; absent: as its page log says. */
-  readonly givenUpAt?: Instant | null | undefined;
-  /** Where a person finds the manifest, the folder of the pages: a path or an `s3://` address. */
+  /** When the run was abandoned, if it was. */
+  readonly abandonedAt?: Instant | null | undefined;
+  /** Paths or `s3://` addresses of the manifest and of the page folder. */
   readonly manifest: string | null;
   readonly folder: string;
   readonly filter: JsonObject | null;
   readonly format: string | null;
   readonly container: string | null;
-  /** Reports per page; null: the service's own page size. */
+  /** Reports per page; null for the default of the service. */
   readonly size: number | null;
-  /** Used where the page log has nothing to say any more. */
+  /** Used if the page log no longer contains the run. */
   readonly totals: RunTotals;
-  /** Why it failed; absent: as the newest failure in its history says. */
+  /** Why the run failed. If absent, the newest failure in the history is used. */
   readonly failure?: RunFailure | null | undefined;
 }
 
-export interface RunTotals {
+interface RunTotals {
   readonly pages: number;
   readonly reports: number | null;
   readonly bytes: number;
@@ -46,69 +59,57 @@ interface RunFailure {
   readonly at: Instant;
 }
 
-/** Where and when the report is made. */
-export interface ReportOccasion {
-  /** `Installation.name` and `Installation.option`. */
-  readonly place: string;
-  readonly option: string;
-  readonly madeAt: Instant;
+/** Where and when the run report is created. */
+export interface RunReportOrigin {
+  /** `Deployment.name` and `Deployment.option`. */
+  readonly deployment: string;
+  readonly deploymentOption: string;
+  readonly createdAt: Instant;
 }
 
-export interface RunReportData extends ReportOccasion {
-  readonly run: ReportedRun;
-  readonly totals: RunTotals;
-  /** When it was last worked on: now, for a run under way. */
-  readonly endedAt: Instant;
-  readonly failure: RunFailure | null;
-  /** In page order, each of `pagesPerPoint` pages (the last may have fewer). */
-  readonly points: readonly PagePoint[];
-  readonly pagesPerPoint: number;
-  readonly latency: LatencySummary | null;
-  readonly time: TimeSpent;
-  /** Pages found in the store by whoever logged them: nobody knows how long they took. */
-  readonly adopted: number;
-  readonly firstPage: string | null;
-  readonly lastPage: string | null;
-  readonly incidents: Incidents;
+/**
+ * Reads page log and history once each, in constant memory.
+ * @throws ExportError if the log cannot be read or an entry is corrupt
+ */
+export async function collectRunReportData(
+  { log, store, incidents }: Pick<DeployedExport, 'log' | 'incidents' | 'store'>,
+  run: RunFacts,
+  origin: RunReportOrigin,
+): Promise<RunReportData> {
+  const pageSeries = createPageSeries(run.startedAt);
+  let first: PageEntry | undefined;
+  let last: PageEntry | undefined;
+  for await (const entry of log.entries(run)) {
+    first ??= entry;
+    last = entry;
+    pageSeries.add(entry);
+  }
+  const incidentSummary = createIncidentSummary();
+  const { export: name, startedAt, completedAt, abandonedAt } = run;
+  const span = { export: name, run: run.run, startedAt, completedAt: completedAt ?? abandonedAt ?? undefined };
+  for await (const incident of incidents(span)) incidentSummary.add(incident);
+  const summary = incidentSummary.summary();
+  return {
+    ...origin,
+    run,
+    ...pageSeries.series(),
+    totals: last === undefined ? run.totals : { pages: last.page, ...last.totals },
+    endedAt: endOf(run, last, summary, origin.createdAt),
+    failure: run.state === 'failed' ? (run.failure ?? newestFailure(summary)) : null,
+    firstPage: first === undefined ? null : store.locate(first.key),
+    lastPage: last === undefined ? null : store.locate(last.key),
+    incidents: summary,
+  };
 }
 
-/** What is known of some pages in a row. Times are in milliseconds, and null where no page was timed. */
-export interface PagePoint {
-  readonly firstPage: number;
-  readonly pages: number;
-  /** When the last of them was logged, in milliseconds since the epoch. */
-  readonly loggedAt: number;
-  /** Since the page before was logged: the way between two pages, waits, failed attempts. */
-  readonly before: Spread | null;
-  /** From asking until the answer's headers were there. */
-  readonly latency: Spread | null;
-  /** From then until the page was logged: transfer, storing, logging. */
-  readonly transfer: Spread | null;
-  readonly bytes: Spread;
-  readonly reports: Spread | null;
+/** When the run completed, or its last activity. */
+function endOf(run: RunFacts, last: PageEntry | undefined, { marks }: IncidentSummary, createdAt: Instant): Instant {
+  if (run.completedAt !== null) return run.completedAt;
+  if (run.state === 'running') return createdAt;
+  const instants = [run.startedAt, ...(last ? [last.loggedAt] : []), ...(run.failure ? [run.failure.at] : [])];
+  const latest = marks.reduce((latest, { at }) => Math.max(latest, at), Math.max(...instants.map(epochMsOf)));
+  return instantOf(latest);
 }
 
-export interface LatencySummary {
-  readonly median: number;
-  readonly p95: number;
-  readonly max: number;
-  readonly slowestPage: number;
-}
-
-/** Milliseconds, added up over the pages that were timed. */
-export interface TimeSpent {
-  readonly before: number;
-  readonly latency: number;
-  readonly transfer: number;
-  /** The longest time without a new page, and the page that ended it. */
-  readonly maxGap: { readonly ms: number; readonly page: number } | null;
-}
-
-export interface Incidents {
-  /** At most some 200: the oldest, and behind the `leftOut` the newest. */
-  readonly oldest: readonly Row[];
-  readonly leftOut: number;
-  readonly newest: readonly Row[];
-  readonly groups: readonly Group[];
-  readonly marks: readonly Mark[];
-}
+const newestFailure = ({ oldest, newest }: IncidentSummary) =>
+  [...oldest, ...newest].findLast((incident) => incident.kind === 'failed-run') ?? null;

@@ -1,63 +1,72 @@
-/** What held the run up: in groups, and one by one as far as a person reads. */
+/** The section about retries and waits: in groups, and one by one in a table. */
 
+import type { Incident } from '../../core/operations/deployment.ts';
 import { plural } from '../output/format.ts';
 import type { RunReportData } from './data.ts';
-import { duration, moment, number } from './format.ts';
-import type { Group, Row } from './incident-digest.ts';
-import { type Html, html, nothing } from './markup.ts';
+import { formatDuration, formatInstantWithoutZone, formatNumber } from './format.ts';
+import type { IncidentGroup, IncidentSummary } from './incident-summary.ts';
+import { empty, type Html, html } from './markup.ts';
 
-/** More rows than this wait to be unfolded. */
-const maxVisible = 15;
+/** A longer table is collapsed. */
+const maxVisibleRows = 15;
 
 export function incidentsSection({ incidents }: RunReportData): Html {
-  const { groups, oldest, newest, leftOut } = incidents;
+  const { groups, oldest, newest } = incidents;
   if (groups.length === 0) {
     return html`<section>
-<h2>Incidents</h2>
-<p>None that is remembered: no failed attempt, and no wait that the service asked for.</p>
+<h2>Retries and waits</h2>
+<p>None recorded: no failed attempts, and no waits requested by the service.</p>
 </section>`;
   }
-  const rows = oldest.length + newest.length;
-  const gap =
-    leftOut === 0 ? nothing : html`<tr class="gap"><td colspan="2">${number(leftOut)} more between these</td></tr>`;
-  const table = html`<table class="incidents">
-<thead><tr><th scope="col">When, UTC</th><th scope="col">What</th></tr></thead>
-<tbody>
-${oldest.map(rowOf)}${gap}${newest.map(rowOf)}
-</tbody>
-</table>`;
+  const isCollapsed = oldest.length + newest.length > maxVisibleRows;
   return html`<section>
-<h2>Incidents</h2>
+<h2>Retries and waits</h2>
 <ul class="groups">
-${groups.map((group) => html`<li>${told(group)}</li>`)}
+${groups.map((group) => html`<li>${describeGroup(group)}</li>`)}
 </ul>
-${rows > maxVisible ? html`<details><summary>${leftOut === 0 ? 'One by one' : `The ${oldest.length} oldest and the ${newest.length} newest`}</summary>${table}</details>` : table}
+${isCollapsed ? html`<details><summary>${tableTitle(incidents)}</summary>${table(incidents)}</details>` : table(incidents)}
 </section>`;
 }
-function told({ kind, error, count, seconds }: Group): Html {
+
+function describeGroup({ kind, error, count, seconds }: IncidentGroup): Html {
   switch (kind) {
     case 'wait':
-      return html`<span class="mark wait"></span>${plural(count, 'wait')} that the service asked for, ${duration(seconds * 1_000)} in all`;
+      return html`<span class="mark wait"></span>${plural(count, 'wait')} requested by the service, ${formatDuration(seconds * 1_000)} in total`;
     case 'failed-attempt':
       return html`<span class="mark attempt"></span>${plural(count, 'failed attempt')}: <strong>${error}</strong>`;
     case 'failed-run':
-      return html`<span class="mark failure"></span>${plural(count, 'time')} the run failed: <strong>${error}</strong>`;
+      return html`<span class="mark failure"></span>${plural(count, 'run failure')}: <strong>${error}</strong>`;
   }
 }
 
-function rowOf(row: Row): Html {
-  const page = row.page === null ? nothing : html` <span class="page">page ${number(row.page)}</span>`;
-  return html`<tr><td><time datetime="${row.at}">${moment(row.at).replace(' UTC', '')}</time>${page}</td><td>${what(row)}</td></tr>
+const tableTitle = ({ oldest, newest, omitted }: IncidentSummary): string =>
+  omitted === 0 ? 'Show all' : `Show the ${oldest.length} oldest and the ${newest.length} newest`;
+
+function table({ oldest, omitted, newest }: IncidentSummary): Html {
+  const omittedRow =
+    omitted === 0 ? empty : html`<tr class="omitted"><td colspan="2">${formatNumber(omitted)} more not shown</td></tr>`;
+  return html`<table class="incidents">
+<thead><tr><th scope="col">Time (UTC)</th><th scope="col">Event</th></tr></thead>
+<tbody>
+${oldest.map(tableRow)}${omittedRow}${newest.map(tableRow)}
+</tbody>
+</table>`;
+}
+
+function tableRow(incident: Incident): Html {
+  const { at } = incident;
+  const page = incident.page === null ? empty : html` <span class="page">page ${formatNumber(incident.page)}</span>`;
+  return html`<tr><td><time datetime="${at}">${formatInstantWithoutZone(at)}</time>${page}</td><td>${describeIncident(incident)}</td></tr>
 `;
 }
 
-function what(row: Row): Html {
-  switch (row.kind) {
+function describeIncident(incident: Incident): Html {
+  switch (incident.kind) {
     case 'wait':
-      return html`<span class="mark wait"></span><strong>Wait of ${duration(row.seconds * 1_000)}</strong> The service asked for it.`;
+      return html`<span class="mark wait"></span><strong>Wait of ${formatDuration(incident.seconds * 1_000)}</strong> Requested by the service.`;
     case 'failed-attempt':
-      return html`<span class="mark attempt"></span><strong>${row.error}</strong> ${row.message}`;
+      return html`<span class="mark attempt"></span><strong>${incident.error}</strong> ${incident.message}`;
     case 'failed-run':
-      return html`<span class="mark failure"></span><strong>${row.error}</strong> The run failed: ${row.message}`;
+      return html`<span class="mark failure"></span><strong>${incident.error}</strong> The run failed: ${incident.message}`;
   }
 }

@@ -1,27 +1,28 @@
-/** Makes HTML in which whatever comes from outside is text, and nothing but text. */
+/** Builds HTML from templates. Every inserted string is escaped, so text from outside cannot become markup. */
 
 import { toPrintable } from '../../core/sanitize.ts';
 
-/** Markup that is fit to stand in a page as it is. */
+/** Markup that can be inserted into a page without escaping. */
 export interface Html {
   readonly html: string;
 }
 
-type Content = string | number | Html | readonly Html[] | undefined;
+type Content = string | number | Html | readonly Html[];
 
 /** @example html`<td title="${name}">${name}</td>` */
-export function html(literal: TemplateStringsArray, ...contents: readonly Content[]): Html {
-  return {
-    html: literal.map((text, index) => text + (index < contents.length ? markupOf(contents[index]) : '')).join(''),
-  };
+export function html(literals: TemplateStringsArray, ...contents: readonly Content[]): Html {
+  const parts = literals.map((literal, index) => {
+    const content = contents[index];
+    return content === undefined ? literal : literal + toMarkup(content);
+  });
+  return { html: parts.join('') };
 }
 
-export const nothing: Html = { html: '' };
+export const empty: Html = { html: '' };
 
-function markupOf(content: Content): string {
-  if (content === undefined) return '';
-  if (typeof content === 'object') return 'html' in content ? content.html : content.map((each) => each.html).join('');
-  return escaped(String(content));
+function toMarkup(content: Content): string {
+  if (typeof content !== 'object') return escapeText(String(content));
+  return 'html' in content ? content.html : content.map((part) => part.html).join('');
 }
 
 const entities: Readonly<Record<string, string>> = {
@@ -32,9 +33,10 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-const escaped = (text: string): string => toPrintable(text).replace(/[&<>"']/g, (character) => entities[character] ?? '');
+const escapeText = (text: string): string =>
+  toPrintable(text).replace(/[&<>"']/g, (character) => entities[character] ?? '');
 
-/** JSON that neither ends the script element it stands in nor trips over line ends of JavaScript. */
+/** JSON that cannot end the script element that contains it. */
 export function scriptSafeJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[<>&\u2028\u2029]/g,

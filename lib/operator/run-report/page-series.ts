@@ -1,126 +1,115 @@
-/** Follows a run's page log and keeps what a chart can show of it: every page of a short run, and of a long one its course. */
+/** Converts the page log of a run into a series of points for charts: one point per page, or per group of pages in a long run. */
 
 import type { Instant, PageEntry } from '../../core/model.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import type { LatencySummary, PagePoint, TimeSpent } from './data.ts';
-import { createLatencyRanks, spreadOf, together } from './statistics.ts';
+import {
+  createBoundedSeries,
+  createLatencyHistogram,
+  type LatencySummary,
+  mergeStatistics,
+  type StatisticSet,
+  statisticsOf,
+} from './statistics.ts';
 
-/** A chart is some thousand pixels wide, so more points show nothing more. */
+/** A chart is at most a few thousand pixels wide, so more points would not be visible. */
 const maxPoints = 2_000;
 
-export interface PageCourse {
+export interface PageSeries {
+  /** In page order, each of `pagesPerPoint` pages; the last may have fewer. */
   readonly points: readonly PagePoint[];
   readonly pagesPerPoint: number;
+  /** null if no page has times. */
   readonly latency: LatencySummary | null;
-  readonly time: TimeSpent;
-  readonly adopted: number;
+  readonly timeByPhase: TimeByPhase;
+  /** The longest time without a new page, and the page that ended it. */
+  readonly longestGap: { readonly ms: number; readonly page: number } | null;
+  /** The number of adopted pages. They have no times, because another attempt fetched them. */
+  readonly adoptedPages: number;
 }
 
-export function createPageCourse(startedAt: Instant) {
-  const points = createBoundedSeries<PagePoint>(maxPoints, joined);
-  const ranks = createLatencyRanks();
-  const spent = { before: 0, latency: 0, transfer: 0 };
-  let maxGap: TimeSpent['maxGap'] = null;
-  let adopted = 0;
-  let formerAt = epochMsOf(startedAt);
+/** Consecutive pages. Times are in milliseconds, and null if no page has them. */
+export interface PagePoint {
+  readonly firstPage: number;
+  readonly pages: number;
+  /** When the last of the pages was logged, in milliseconds since the epoch. */
+  readonly loggedAt: number;
+  /** From the log entry of the previous page to the request: state transitions, waits, failed attempts. */
+  readonly between: StatisticSet | null;
+  /** From the request to the response headers. */
+  readonly latency: StatisticSet | null;
+  /** From the response headers to the log entry: transfer, storage, logging. */
+  readonly transfer: StatisticSet | null;
+  readonly bytes: StatisticSet;
+  readonly reports: StatisticSet | null;
+}
+
+/** Milliseconds, summed over all pages that have times. */
+export interface TimeByPhase {
+  readonly between: number;
+  readonly latency: number;
+  readonly transfer: number;
+}
+
+/** Collects entries in page order, in constant memory. */
+export function createPageSeries(startedAt: Instant) {
+  const points = createBoundedSeries<PagePoint>(maxPoints, mergePoints);
+  const latencies = createLatencyHistogram();
+  const timeByPhase = { between: 0, latency: 0, transfer: 0 };
+  let longestGap: PageSeries['longestGap'] = null;
+  let adoptedPages = 0;
+  let previousLoggedAt = epochMsOf(startedAt);
   return {
     add(entry: PageEntry): void {
-      const point = pointOf(entry, formerAt);
+      const point = toPoint(entry, previousLoggedAt);
       points.add(point);
-      if (entry.timing === null) adopted += 1;
-      else ranks.add(entry.page, entry.timing.latencyMs);
-      spent.before += point.before?.sum ?? 0;
-      spent.latency += point.latency?.sum ?? 0;
-      spent.transfer += point.transfer?.sum ?? 0;
-      const gap = Math.max(0, point.loggedAt - formerAt);
-      if (gap > (maxGap?.ms ?? -1)) maxGap = { ms: gap, page: entry.page };
-      formerAt = point.loggedAt;
+      if (entry.timing === null) adoptedPages += 1;
+      else latencies.add(entry.page, entry.timing.latencyMs);
+      timeByPhase.between += point.between?.sum ?? 0;
+      timeByPhase.latency += point.latency?.sum ?? 0;
+      timeByPhase.transfer += point.transfer?.sum ?? 0;
+      const gapMs = Math.max(0, point.loggedAt - previousLoggedAt);
+      if (gapMs > (longestGap?.ms ?? -1)) longestGap = { ms: gapMs, page: entry.page };
+      previousLoggedAt = point.loggedAt;
     },
-    course: (): PageCourse => ({
+    series: (): PageSeries => ({
       points: points.items,
       pagesPerPoint: points.perItem,
-      latency: ranks.summary(),
-      time: { ...spent, maxGap },
-      adopted,
+      latency: latencies.summary(),
+      timeByPhase,
+      longestGap,
+      adoptedPages,
     }),
   };
 }
 
-function pointOf({ page, loggedAt, timing, bytes, reports }: PageEntry, formerAt: number): PagePoint {
-  const logged = epochMsOf(loggedAt);
-  const asked = timing === null ? 0 : epochMsOf(timing.requestedAt);
-  // The clocks of two machines may differ, and no time is less than nothing.
-  const span = (ms: number) => (timing === null ? null : spreadOf(Math.max(0, ms)));
+function toPoint({ page, loggedAt, timing, bytes, reports }: PageEntry, previousLoggedAt: number): PagePoint {
+  const loggedMs = epochMsOf(loggedAt);
+  const requestedMs = timing === null ? 0 : epochMsOf(timing.requestedAt);
+  const latencyMs = timing?.latencyMs ?? 0;
+  // The clocks of two machines may differ, which can result in negative durations.
+  const duration = (ms: number) => (timing === null ? null : statisticsOf(Math.max(0, ms)));
   return {
     firstPage: page,
     pages: 1,
-    loggedAt: logged,
-    before: span(asked - formerAt),
-    latency: span(timing?.latencyMs ?? 0),
-    transfer: span(logged - asked - (timing?.latencyMs ?? 0)),
-    bytes: spreadOf(bytes),
-    reports: reports === null ? null : spreadOf(reports),
+    loggedAt: loggedMs,
+    between: duration(requestedMs - previousLoggedAt),
+    latency: duration(latencyMs),
+    transfer: duration(loggedMs - requestedMs - latencyMs),
+    bytes: statisticsOf(bytes),
+    reports: reports === null ? null : statisticsOf(reports),
   };
 }
 
-/** Two points next to each other as one. */
-export function joined(a: PagePoint, b: PagePoint): PagePoint {
+/** Merges two adjacent points. */
+export function mergePoints(a: PagePoint, b: PagePoint): PagePoint {
   return {
     firstPage: a.firstPage,
     pages: a.pages + b.pages,
     loggedAt: b.loggedAt,
-    before: together(a.before, b.before),
-    latency: together(a.latency, b.latency),
-    transfer: together(a.transfer, b.transfer),
-    bytes: together(a.bytes, b.bytes),
-    reports: together(a.reports, b.reports),
+    between: mergeStatistics(a.between, b.between),
+    latency: mergeStatistics(a.latency, b.latency),
+    transfer: mergeStatistics(a.transfer, b.transfer),
+    bytes: mergeStatistics(a.bytes, b.bytes),
+    reports: mergeStatistics(a.reports, b.reports),
   };
-}
-
-// MERGED bounded-series.ts: Keeps a series of any length in bounded room: when it is full, neighbours are merged two by two, and from then on each item stands for twice as many as before. So nobody has to know beforehand how long it will be.
-
-export interface BoundedSeries<Item> {
-  add(item: Item): void;
-  readonly items: readonly Item[];
-  /** How many of those added an item stands for; the last one may stand for fewer. */
-  readonly perItem: number;
-}
-
-/** Holds at most `most` items, an even number. */
-export function createBoundedSeries<Item>(most: number, merge: (a: Item, b: Item) => Item): BoundedSeries<Item> {
-  let items: Item[] = [];
-  let perItem = 1;
-  let inLast = 1;
-  return {
-    add(item) {
-      const last = items.at(-1);
-      if (last !== undefined && inLast < perItem) {
-        items[items.length - 1] = merge(last, item);
-        inLast += 1;
-        return;
-      }
-      if (items.length === most) {
-        items = halved(items, merge);
-        perItem *= 2;
-      }
-      items.push(item);
-      inLast = 1;
-    },
-    get items() {
-      return items;
-    },
-    get perItem() {
-      return perItem;
-    },
-  };
-}
-
-function halved<Item>(items: readonly Item[], merge: (a: Item, b: Item) => Item): Item[] {
-  const pairs: Item[] = [];
-  for (const [index, item] of items.entries()) {
-    const before = pairs.at(-1);
-    if (index % 2 === 1 && before !== undefined) pairs[pairs.length - 1] = merge(before, item);
-    else pairs.push(item);
-  }
-  return pairs;
 }

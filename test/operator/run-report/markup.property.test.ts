@@ -1,13 +1,13 @@
-import { fc, it } from '@fast-check/vitest';
 import { expect } from 'vitest';
 import { html, scriptSafeJson } from '../../../lib/operator/run-report/markup.ts';
+import { fc, it } from '../../support/property.ts';
 
-const trouble = ['<', '>', '&', '"', "'", '`', '=', '/', '\\', '\u2028', '\u2029', '\0', '\n', ' '];
+const specialCharacters = ['<', '>', '&', '"', "'", '`', '=', '/', '\\', '\u2028', '\u2029', '\0', '\n', ' '];
 const text = fc
-  .array(fc.oneof(fc.constantFrom(...trouble), fc.string({ unit: 'binary' })))
+  .array(fc.oneof(fc.constantFrom(...specialCharacters), fc.string({ unit: 'binary' })))
   .map((parts) => parts.join(''));
 
-const decoded: Readonly<Record<string, string>> = {
+const characters: Readonly<Record<string, string>> = {
   '&lt;': '<',
   '&gt;': '>',
   '&quot;': '"',
@@ -15,19 +15,19 @@ const decoded: Readonly<Record<string, string>> = {
   '&amp;': '&',
 };
 
-it.prop([text])('text stays text, in an element and in an attribute', (words) => {
-  const { html: markup } = html`<a title="${words}">${words}</a>`;
+it.prop([text])('escapes text in an element and in an attribute', (value) => {
+  const { html: markup } = html`<a title="${value}">${value}</a>`;
   const [, attribute = '', content = ''] = /^<a title="([^"<>]*)">([^"'<>]*)<\/a>$/.exec(markup) ?? [];
   expect(attribute).toBe(content);
-  const shown = content.replaceAll(/&[a-z0-9#]*;/g, (entity) => decoded[entity] ?? entity);
-  expect(shown).toBe(words.replaceAll(/[\s\u2028\u2029]+/g, ' ').replaceAll(/\p{C}/gu, ''));
+  const decodedContent = content.replaceAll(/&[a-z0-9#]*;/g, (entity) => characters[entity] ?? entity);
+  expect(decodedContent).toBe(value.replaceAll(/[\s\u2028\u2029]+/g, ' ').replaceAll(/\p{C}/gu, ''));
 });
 
 it.prop([fc.jsonValue(), text])(
-  'JSON comes out of a script element as it went in, and does not end it',
-  (value, words) => {
-    const json = scriptSafeJson({ [words]: value, words });
+  'embeds JSON in a script element unchanged, without ending the element',
+  (value, key) => {
+    const json = scriptSafeJson({ [key]: value, key });
     expect(json).not.toMatch(/[<>&\u2028\u2029]/);
-    expect(JSON.parse(json)).toEqual(JSON.parse(JSON.stringify({ [words]: value, words })));
+    expect(JSON.parse(json)).toEqual(JSON.parse(JSON.stringify({ [key]: value, key })));
   },
 );

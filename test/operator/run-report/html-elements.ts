@@ -1,6 +1,4 @@
-/** Takes a report's file apart. */
-
-/** Every element of that name, with what is in it. */
+/** All elements with this name in an HTML file, with their content. */
 export const elementsOf = (file: string, name: string) =>
   [...file.matchAll(new RegExp(`<${name}(?: [^>]*)?>([\\s\\S]*?)</${name}>`, 'g'))].map(([whole, text = '']) => ({
     whole,

@@ -1,6 +1,6 @@
 /**
- * The report on a run as one HTML file that needs nothing else: styles, charts and numbers stand in it, and its policy
- * keeps it from asking any network for anything. All that comes from outside stands in it as text.
+ * Renders the run report: one self-contained HTML file with styles, charts and numbers. Its content security policy
+ * forbids all network requests, and everything that comes from outside appears as text only.
  */
 
 import { createHash } from 'node:crypto';
@@ -9,19 +9,20 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { chartData, chartsSection } from './charts.ts';
 import type { RunReportData } from './data.ts';
-import { filesSection, footer, header, requestSection } from './facts.ts';
 import { incidentsSection } from './incidents-section.ts';
-import { type Html, html, nothing, scriptSafeJson } from './markup.ts';
+import { empty, type Html, html, scriptSafeJson } from './markup.ts';
+import { filesSection, footer, header, requestSection } from './overview.ts';
 
-export function runReportHtml(data: RunReportData): string {
+export function renderRunReport(data: RunReportData): string {
   const { run, points } = data;
-  const styles = [uPlotFile('uPlot.min.css'), ownFile('report.css')];
-  const scripts = points.length === 0 ? [] : [uPlotFile('uPlot.iife.min.js'), ownFile('charts.js')];
+  const hasCharts = points.length > 0;
+  const styles = [readUPlotFile('uPlot.min.css'), readOwnFile('run-report.css')];
+  const scripts = hasCharts ? [readUPlotFile('uPlot.iife.min.js'), readOwnFile('charts.js')] : [];
   return html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy(styles, scripts)}">
+<meta http-equiv="Content-Security-Policy" content="${contentSecurityPolicy(styles, scripts)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
@@ -32,21 +33,21 @@ ${styles.map((style) => element('style', style))}
 <body>
 <main>
 ${header(data)}
-${points.length === 0 ? nothing : chartsSection(data)}
+${hasCharts ? chartsSection(data) : empty}
 ${incidentsSection(data)}
 ${requestSection(data)}
 ${filesSection(data)}
 </main>
 ${footer(data)}
-${points.length === 0 ? nothing : dataBlock(chartData(data))}
+${hasCharts ? dataElement(chartData(data)) : empty}
 ${scripts.map((script) => element('script', script))}
 </body>
 </html>
 `.html;
 }
 
-/** Only what stands in this file may style it or run in it. */
-function policy(styles: readonly string[], scripts: readonly string[]): string {
+/** Allows only the styles and scripts of this file, identified by their hashes. */
+function contentSecurityPolicy(styles: readonly string[], scripts: readonly string[]): string {
   const hashes = (texts: readonly string[]) =>
     texts.length === 0
       ? `'none'`
@@ -63,18 +64,18 @@ function policy(styles: readonly string[], scripts: readonly string[]): string {
 
 const element = (name: 'style' | 'script', text: string): Html => ({ html: `<${name}>${text}</${name}>\n` });
 
-const dataBlock = (value: unknown): Html => ({
+const dataElement = (value: unknown): Html => ({
   html: `<script type="application/json" id="run-data">${scriptSafeJson(value)}</script>`,
 });
 
-const ownFile = (name: string): string => readFileSync(join(import.meta.dirname, name), 'utf8');
+const readOwnFile = (name: string): string => readFileSync(join(import.meta.dirname, name), 'utf8');
 
 const require = createRequire(import.meta.url);
 
-/** As published; its program with its licence. */
-function uPlotFile(name: string): string {
+/** As published; the script includes the license, which its minified form omits. */
+function readUPlotFile(name: string): string {
   const folder = dirname(require.resolve('uplot'));
   const text = readFileSync(join(folder, name), 'utf8').trim();
-  const licence = readFileSync(join(folder, '../LICENSE'), 'utf8').trim();
-  return text.startsWith('/*!') ? text.replace('*/', `\n\n${licence} */`) : text;
+  const license = readFileSync(join(folder, '../LICENSE'), 'utf8').trim();
+  return text.startsWith('/*!') ? text.replace('*/', `\n\n${license} */`) : text;
 }

@@ -1,0 +1,129 @@
+/** The sections about the run as a whole: its outcome, its request, its files. */
+
+import type { Instant } from '../../core/model.ts';
+import { epochMsOf } from '../../core/timestamps.ts';
+import { totals as formatTotals, plural } from '../output/format.ts';
+import type { RunFacts, RunReportData } from './data.ts';
+import { formatBytes, formatDuration, formatInstant, formatNumber } from './format.ts';
+import { empty, type Html, html } from './markup.ts';
+
+/** CSS classes. */
+const toneOfState: Readonly<Record<RunFacts['state'], string>> = {
+  completed: 'good',
+  running: 'busy',
+  failed: 'bad',
+  stopped: 'idle',
+  abandoned: 'idle',
+};
+
+export function header(data: RunReportData): Html {
+  const { run, deployment, totals, failure } = data;
+  return html`<header>
+<p class="eyebrow">Report Exporter · ${deployment}</p>
+<h1>${run.export} <span class="state ${toneOfState[run.state]}">${run.state}</span></h1>
+<p class="run">Run <code>${run.run}</code></p>
+<p class="lead">${outcome(data)}</p>
+${failure === null ? empty : html`<p class="reason"><strong>${failure.error}</strong> ${failure.message}</p>`}
+<dl class="figures">
+${definition('Pages', formatNumber(totals.pages))}
+${definition('Reports', totals.reports === null ? 'not counted' : formatNumber(totals.reports))}
+${definition('Size', formatBytes(totals.bytes))}
+${definition(run.state === 'running' ? 'Duration so far' : 'Duration', formatDuration(durationOf(data)))}
+${definition('Pages per minute', pagesPerMinute(data))}
+</dl>
+<dl class="facts">
+${definition('Reports dated from', run.since === null ? unknown : time(run.since))}
+${run.watermark === null ? empty : definition('New watermark', time(run.watermark))}
+${definition('Started', time(run.startedAt))}
+${definition(endLabel(run), time(data.endedAt))}
+</dl>
+</header>`;
+}
+
+function outcome({ run, totals }: RunReportData): Html {
+  const position = totals.pages === 0 ? 'before its first page' : `after page ${formatNumber(totals.pages)}`;
+  switch (run.state) {
+    case 'completed':
+      return run.watermark === null
+        ? html`Exported every matching report: ${formatTotals(totals)}.`
+        : html`Exported every matching report: ${formatTotals(totals)}. The next scheduled run starts at the watermark.`;
+    case 'running':
+      return totals.pages === 0
+        ? html`The run has started. No page is logged yet.`
+        : html`In progress: ${formatTotals(totals)} so far. Nothing is published before the last page.`;
+    case 'failed':
+      return html`Failed ${position}. Nothing is published. The next start resumes the run.`;
+    case 'stopped':
+      return html`Stopped ${position}; no execution is running. Nothing is published. The next start resumes the run.`;
+    case 'abandoned':
+      return html`Abandoned ${position}. Nothing is published.`;
+  }
+}
+
+const unknown = 'unknown';
+
+const definition = (term: string, value: string | Html): Html => html`<div><dt>${term}</dt><dd>${value}</dd></div>`;
+
+const time = (instant: Instant): Html => html`<time datetime="${instant}">${formatInstant(instant)}</time>`;
+
+function endLabel({ state, completedAt }: RunFacts): string {
+  if (completedAt !== null) return 'Completed';
+  return state === 'running' ? 'As of' : 'Last activity';
+}
+
+const durationOf = ({ run, endedAt }: RunReportData): number =>
+  Math.max(0, epochMsOf(endedAt) - epochMsOf(run.startedAt));
+
+/** Not meaningful for a run of one page or less than a second. */
+function pagesPerMinute(data: RunReportData): string {
+  const ms = durationOf(data);
+  return data.totals.pages < 2 || ms < 1_000 ? '–' : formatNumber((data.totals.pages * 60_000) / ms);
+}
+
+export function requestSection({ run }: RunReportData): Html {
+  const { filter, format, container, size } = run;
+  const defaultSize = format === null ? unknown : 'default of the service';
+  return html`<section>
+<h2>Request</h2>
+<dl class="facts wide">
+${definition('Filter', html`<code>${filter === null ? unknown : JSON.stringify(filter)}</code>`)}
+</dl>
+<dl class="facts">
+${definition('Format', format ?? unknown)}
+${definition('Container', container ?? unknown)}
+${definition('Page size', size === null ? defaultSize : plural(size, 'report'))}
+</dl>
+</section>`;
+}
+
+export function filesSection({ run, firstPage, lastPage, deploymentOption }: RunReportData): Html {
+  const path = (location: string) => html`<code class="path">${location}</code>`;
+  return html`<section>
+<h2>Files</h2>
+<dl class="facts wide">
+${definition('Manifest', run.manifest === null ? 'not written; nothing is published' : path(run.manifest))}
+${definition('Folder', path(run.folder))}
+${firstPage === null ? empty : definition('First page', path(firstPage))}
+${lastPage === null ? empty : definition('Last page', path(lastPage))}
+</dl>
+${verifyCommand(run, deploymentOption)}
+</section>`;
+}
+
+/** `verify` accepts published runs and the unfinished run of an export, but no abandoned runs. */
+function verifyCommand({ export: name, run, state }: RunFacts, deploymentOption: string): Html {
+  if (state === 'abandoned') return empty;
+  const purpose =
+    state === 'completed'
+      ? 'To read all pages again and compare their sizes, SHA-256 checksums, numbers and cursors with the manifest and the page log:'
+      : 'To compare the pages stored so far with the page log:';
+  return html`<p>${purpose}</p>
+<pre><code>npx report-exporter verify ${name} --run ${run} ${deploymentOption}</code></pre>`;
+}
+
+export function footer({ createdAt, deployment }: RunReportData): Html {
+  return html`<footer>
+<p>Created from the page log and the history of ${deployment} at ${time(createdAt)}. Times are in UTC, by the clock of the
+exporter. This file is self-contained and makes no network requests.</p>
+</footer>`;
+}

@@ -1,0 +1,124 @@
+import { describe, expect, it } from 'vitest';
+import type { Incident } from '../../../lib/core/operations/deployment.ts';
+import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
+import { renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
+import { at } from '../../support/builders.ts';
+import {
+  adoptedRun,
+  collectExample,
+  eventfulRun,
+  failedRun,
+  newRun,
+  pageEntries,
+  someRunFacts,
+} from './example-runs.ts';
+
+const run = someRunFacts();
+
+describe('the data of a run report', () => {
+  it('has a point for each page of a short run, with its time split into three phases', async () => {
+    const times = { latencyMs: () => 480, betweenMs: () => 120, transferMs: () => 95 };
+    const { points, pagesPerPoint, timeByPhase, totals } = await collectExample({
+      run,
+      entries: pageEntries(run, { pages: 2_000, ...times }),
+      incidents: [],
+    });
+    expect(pagesPerPoint).toBe(1);
+    expect(points).toHaveLength(2_000);
+    expect(points[6]).toMatchObject({
+      firstPage: 7,
+      pages: 1,
+      loggedAt: epochMsOf(run.startedAt) + 7 * 695,
+      between: { sum: 120 },
+      latency: { sum: 480 },
+      transfer: { sum: 95 },
+    });
+    expect(timeByPhase).toMatchObject({ between: 240_000, latency: 960_000, transfer: 190_000 });
+    expect(totals).toEqual({ pages: 2_000, reports: 200_000, bytes: 2_000 * 71_370 });
+  });
+
+  it('has the same size for a run with a hundred times as many pages, and includes all of them', async () => {
+    const pages = 200_001;
+    const bytes = (page: number) => 1_000 + (page % 977);
+    const data = await collectExample({ run, entries: pageEntries(run, { pages, bytes }), incidents: [] });
+    expect(data.points.length).toBeLessThanOrEqual(2_000);
+    expect(data.points.reduce((sum, point) => sum + point.pages, 0)).toBe(pages);
+    expect(data.points.reduce((sum, point) => sum + point.bytes.sum, 0)).toBe(data.totals.bytes);
+    expect(data.points.every((point, index) => point.firstPage === 1 + index * data.pagesPerPoint)).toBe(true);
+    expect(data.points.at(0)?.bytes).toMatchObject({ count: data.pagesPerPoint, min: 1_001 });
+    expect(renderRunReport(data).length).toBeLessThan(500_000);
+  });
+
+  it('has median, p95 and the slowest page, to the millisecond or to 0.1%', async () => {
+    const latencyMs = (page: number) => (page === 77 ? 61_234 : page);
+    const entries = pageEntries(run, { pages: 100, latencyMs });
+    const { latency } = await collectExample({ run, entries, incidents: [] });
+    // Without page 77, the latencies are 1 to 100.
+    expect(latency).toEqual({ median: 50, p95: 96, max: 61_234, slowestPage: 77 });
+  });
+
+  it('has no times for adopted pages, and counts them', async () => {
+    const data = await collectExample(adoptedRun());
+    expect(data).toMatchObject({
+      adoptedPages: 14,
+      latency: null,
+      timeByPhase: { between: 0, latency: 0, transfer: 0 },
+    });
+    expect(data.points.every(({ between, latency, transfer }) => (between ?? latency ?? transfer) === null)).toBe(true);
+  });
+
+  it('has no negative times if the clocks of two machines differ', async () => {
+    const entries = pageEntries(run, { pages: 3, betweenMs: () => -5_000, transferMs: () => -40 });
+    const { points } = await collectExample({ run, entries, incidents: [] });
+    expect(points.map(({ between, transfer }) => [between?.min, transfer?.min])).toEqual([
+      [0, 0],
+      [0, 0],
+      [0, 0],
+    ]);
+  });
+
+  it('uses the totals of the run if the log no longer contains it', async () => {
+    const totals = { pages: 9, reports: 812, bytes: 64_000 };
+    const data = await collectExample({ run: { ...run, totals }, entries: [], incidents: [] });
+    expect(data).toMatchObject({ totals, points: [], firstPage: null, lastPage: null });
+  });
+
+  it.each([
+    ['a completed run with its completion', eventfulRun(), eventfulRun().run.completedAt],
+    ['a running run with the present', newRun(), at('2026-11-20T02:00:04Z')],
+    ['a failed run with its failure', failedRun(), failedRun().incidents.at(-1)?.at],
+  ])('ends %s', async (_, example, endedAt) => {
+    expect((await collectExample(example)).endedAt).toBe(endedAt);
+  });
+
+  it('takes the reason of a failure from the run, or else from its history', async () => {
+    const example = failedRun();
+    expect((await collectExample(example)).failure).toMatchObject({ error: 'ContractError' });
+    const failure = { error: 'PageConflictError', message: 'A page is missing', at: at('2026-11-20T07:00:00Z') };
+    expect((await collectExample({ ...example, run: { ...example.run, failure } })).failure).toEqual(failure);
+    expect((await collectExample({ ...example, run: { ...example.run, state: 'completed' } })).failure).toBeNull();
+  });
+
+  it('keeps the oldest and the newest of many incidents, and counts all of them', async () => {
+    const incidents = Array.from(
+      { length: 10_000 },
+      (_, index): Incident => ({
+        kind: 'failed-attempt',
+        at: instantOf(epochMsOf(run.startedAt) + index * 1_000),
+        page: index,
+        error: index % 2 === 0 ? 'ServiceUnavailableError' : `Error${index}`,
+        message: 'm'.repeat(5_000),
+      }),
+    );
+    const summary = (await collectExample({ run, entries: [], incidents })).incidents;
+    const { oldest, omitted, newest, groups, marks } = summary;
+    expect([oldest.length, omitted, newest.length]).toEqual([100, 9_800, 100]);
+    expect(newest.at(-1)?.page).toBe(9_999);
+    expect(groups[0]).toMatchObject({ error: 'ServiceUnavailableError', count: 5_000 });
+    expect(groups.length).toBeLessThan(40);
+    expect(groups.reduce((sum, { count }) => sum + count, 0)).toBe(10_000);
+    expect(marks.length).toBeLessThanOrEqual(500);
+    expect(marks.reduce((sum, { count }) => sum + count, 0)).toBe(10_000);
+    expect(JSON.stringify(oldest).length).toBeLessThan(150_000);
+  });
+});

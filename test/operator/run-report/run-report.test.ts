@@ -1,0 +1,87 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
+import {
+  adoptedRun,
+  collectExample,
+  type ExampleRun,
+  eventfulRun,
+  failedRun,
+  newRun,
+  singlePageRun,
+  uncountedRun,
+} from './example-runs.ts';
+import { elementsOf } from './html-elements.ts';
+
+const renderExample = async (example: ExampleRun) => renderRunReport(await collectExample(example));
+
+/** The text that a reader sees without scripts. */
+const textOf = (file: string) =>
+  file
+    .replaceAll(/<(style|script)[^>]*>[\s\S]*?<\/\1>/g, ' ')
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ');
+
+describe('the run report', () => {
+  it('states as text what the charts show', async () => {
+    const text = textOf(await renderExample(eventfulRun()));
+    for (const expected of [
+      'nightly completed',
+      'Run 20261120T020000Z-1f3a5c',
+      '124 pages, 12,334 reports, 8.7 MB',
+      'Duration 2 min 58 s',
+      'Reports dated from 2026-11-19 02:00:01 UTC',
+      '124 pages logged from 2026-11-20 02:00:00 to 02:02:58 UTC.',
+      'The longest time without a new page was 45.8 s, before page 38. Delayed by 1 wait and 2 failed attempts.',
+      '50% of the responses started within 529 ms (median), 95% within 1.8 s (p95)',
+      '34 to 100, 99.5 on average.',
+      '2 failed attempts: ServiceUnavailableError',
+      'Wait of 45 s',
+      'Report service responded with 503 for page 84',
+      'exports/nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c/manifest.json',
+      'page-000124.xml',
+      'npx report-exporter verify nightly --run 20261120T020000Z-1f3a5c --out ./exports',
+    ])
+      expect(text).toContain(expected);
+  });
+
+  it.each([
+    ['with one page', singlePageRun(), 'Exported every matching report: 1 page, 2 reports, 1.3 kB.'],
+    ['without pages', newRun(), 'The run has started. No page is logged yet.'],
+    ['with adopted pages only', adoptedRun(), 'Not available: every page was adopted.'],
+    ['with uncounted reports', uncountedRun(), 'Reports not counted'],
+    ['that failed', failedRun(), 'Failed after page 61. Nothing is published. The next start resumes the run.'],
+  ])('describes a run %s', async (_, example, expected) => {
+    const text = textOf(await renderExample(example));
+    expect(text).toContain(expected);
+    expect(text).not.toMatch(/undefined|NaN|Infinity|\[object|null/);
+  });
+
+  it('allows only its own styles and scripts, and no network requests', async () => {
+    const file = await renderExample(eventfulRun());
+    const policy = /<meta http-equiv="Content-Security-Policy" content="([^"]*)">/.exec(file)?.[1] ?? '';
+    const directives = new Map(
+      policy
+        .replaceAll('&#39;', "'")
+        .split('; ')
+        .map((directive) => [directive.split(' ')[0], directive]),
+    );
+    const hashOf = ({ text }: { text: string }) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+    const scripts = elementsOf(file, 'script').filter(({ whole }) => !whole.startsWith('<script type='));
+    const styles = elementsOf(file, 'style');
+    expect([scripts.length, styles.length]).toEqual([2, 2]);
+    expect(directives.get('default-src')).toBe("default-src 'none'");
+    expect(directives.get('script-src')).toBe(`script-src ${scripts.map(hashOf).join(' ')}`);
+    expect(directives.get('style-src')).toBe(`style-src ${styles.map(hashOf).join(' ')}`);
+    expect(policy).not.toContain('unsafe');
+    // The policy applies only to what follows it.
+    expect(file.indexOf('Content-Security-Policy')).toBeLessThan(file.search(/<(style|script|link)/));
+    expect(file).not.toMatch(/(?:src|href)="(?!data:,")/);
+  });
+
+  it('includes the license of the charting library', async () => {
+    const file = await renderExample(eventfulRun());
+    expect(file).toContain('/*! https://github.com/leeoniya/uPlot (v');
+    expect(file).toContain('Permission is hereby granted, free of charge');
+  });
+});
