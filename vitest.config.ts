@@ -1,19 +1,68 @@
+import { globSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
+/** Tests in which processes are started and killed, functions bundled, or many cases swept. */
+const slowTests = 'test/**/*.slow.test.ts';
+
+/** Files with property tests. They run in both tiers, with a tenth of the cases in the quick one. */
+const propertyTests = globSync('test/**/*.test.ts').filter((file) =>
+  readFileSync(file, 'utf8').includes('/support/property.ts'),
+);
+
+/** Tests that need more than Node: local AWS emulators, a browser, or minutes and gigabytes. */
+const ownProjects = ['test/aws-e2e/**', 'test/browser/**', 'test/large/**'];
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    // They need more than Node, `npm run test:aws` and `test:browser`, or minutes and gigabytes, `npm run test:large`.
-    exclude: ['test/aws-e2e/**', 'test/browser/**', 'test/large/**'],
-    // Modules that they start with Node by themselves need not be compiled anew; the command line sees to its own.
-    env: { NODE_COMPILE_CACHE: fileURLToPath(new URL('node_modules/.cache/tests', import.meta.url)) },
-    setupFiles: ['test/support/fuzz-seed.ts'],
-    // Two cores are what a small CI machine has; more workers only queue.
+    // Two cores are what a small CI machine has. More workers only compete for them.
     maxWorkers: 2,
-    // Generous, for busy machines: nothing is judged by how long it takes.
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 20_000 } },
+    // Generous: no test depends on the speed of the machine.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 60_000 } },
+    // Programs that a test starts reuse compiled modules. The command line has a cache of its own.
+    env: { NODE_COMPILE_CACHE: fileURLToPath(new URL('node_modules/.cache/tests', import.meta.url)) },
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'unit',
+          include: ['test/**/*.test.ts'],
+          exclude: [slowTests, ...ownProjects],
+          // Files share the modules of their worker: importing them for each file again takes longer than most tests.
+          isolate: false,
+          env: { FUZZ_FACTOR: '0.1' },
+        },
+      },
+      { extends: true, test: { name: 'slow', include: [slowTests, ...propertyTests] } },
+      {
+        extends: true,
+        test: {
+          name: 'aws',
+          include: ['test/aws-e2e/**/*.test.ts'],
+          globalSetup: ['test/aws-e2e/global-setup.ts'],
+          // The tests share the emulators.
+          fileParallelism: false,
+          hookTimeout: 300_000,
+          teardownTimeout: 30_000,
+          expect: { poll: { timeout: 60_000, interval: 100 } },
+        },
+      },
+      {
+        extends: true,
+        test: { name: 'browser', include: ['test/browser/**/*.test.ts'], fileParallelism: false },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'large',
+          include: ['test/large/**/*.test.ts'],
+          // The tests measure memory.
+          fileParallelism: false,
+          testTimeout: 1_800_000,
+        },
+      },
+    ],
   },
 });

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { fc, test } from '@fast-check/vitest';
+import { cases, fc, test } from '../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { functionSettings } from '../../lib/cdk/settings/deployed-export.ts';
 import { contextKey, deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
@@ -55,7 +55,7 @@ describe('settings of a deployment from anywhere', () => {
     { weight: 2, arbitrary: mutated(context[contextKey]) },
     anyValue,
   );
-  test.prop([values], { numRuns: 150 })('are taken or refused', (value) => {
+  test.prop([values], { numRuns: cases(150) })('are taken or refused', (value) => {
     for (const line of problemsIn(value))
       expect(line).toMatch(/^cdk\.json[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*: [^\p{C}]+$/u);
   });

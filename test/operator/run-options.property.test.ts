@@ -1,12 +1,12 @@
 /** Whatever the words of the command line are: they are taken, or refused with every problem named by its option. */
 
-import { cases, fc, test } from '../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { exportDefinition } from '../../lib/core/settings/settings.ts';
 import { localExportSchema } from '../../lib/local/settings.ts';
 import { type LocalOptions, readApiKey, readLocalSettings } from '../../lib/operator/run-options.ts';
 import { anyValue } from '../support/mutations.ts';
+import { cases, fc, test } from '../support/property.ts';
 
 const words: LocalOptions = {
   baseUrl: 'https://reports.example.com',

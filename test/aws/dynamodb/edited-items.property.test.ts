@@ -20,7 +20,7 @@ import { comeHalfWay, expectAnHonestEndAfter, exportName, type HalfWay } from '.
 import { handEdit, type KeptThing } from '../../support/hand-edits.ts';
 import { type LocalAws, startLocalAws } from '../../support/local-aws.ts';
 import { cases, fc, test } from '../../support/property.ts';
-import { anyone } from '../endpoint.ts';
+import { dummyAccount } from '../endpoint.ts';
 
 const prefix = 'bucket/all/';
 const runtime = { ...systemRuntime, sleep: async () => {} };
@@ -36,8 +36,8 @@ let items: readonly Item[];
 beforeAll(async () => {
   aws = await startLocalAws();
   const { AWS_ENDPOINT_URL_DYNAMODB: dynamoDb = '', AWS_ENDPOINT_URL: s3 = '' } = aws.env;
-  table = new DynamoDBClient({ endpoint: dynamoDb, ...anyone });
-  const client = new S3Client({ endpoint: s3, ...anyone, forcePathStyle: true });
+  table = new DynamoDBClient({ endpoint: dynamoDb, ...dummyAccount });
+  const client = new S3Client({ endpoint: s3, ...dummyAccount, forcePathStyle: true });
   store = createS3PageStore({ client, bucket: 'bucket', prefix: 'all/', runtime });
   log = createDynamoPageLog({ client: table, table: aws.table, runtime });
   await comeHalfWay({ store, log });

@@ -4,7 +4,6 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { fc, test } from '@fast-check/vitest';
 import { describe, expect, it } from 'vitest';
 import type * as z from 'zod/mini';
 import { ExportError } from '../../../lib/core/errors.ts';
@@ -20,6 +19,7 @@ import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { anExportRequest, someLimits } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export-bench.ts';
 import { anyValue, mutated } from '../../support/mutations.ts';
+import { cases, fc, test } from '../../support/property.ts';
 
 /** What `act` makes of it; only a ConfigurationError that can be shown is a refusal. */
 function takenOrRefused<Value>(act: () => Value): { taken: Value } | { refused: string } {
@@ -88,7 +88,7 @@ function expectSettled<Schema extends z.ZodMiniType>(schema: Schema, value: unkn
 }
 
 describe('settings from anywhere', () => {
-  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(someService) }, anyValue)], { numRuns: 200 })(
+  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(someService) }, anyValue)], { numRuns: cases(200) })(
     'of the service are taken or refused',
     (value) => {
       const settings = expectSettled(serviceSettingsSchema, value);
@@ -103,7 +103,7 @@ describe('settings from anywhere', () => {
     },
   );
 
-  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(anExport) }, anyValue)], { numRuns: 200 })(
+  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(anExport) }, anyValue)], { numRuns: cases(200) })(
     'of an export are taken or refused',
     (value) => {
       const settings = expectSettled(exportSettingsSchema, value);
@@ -141,7 +141,7 @@ describe('settings from anywhere', () => {
         { requiredKeys: [] },
       ),
     ],
-    { numRuns: 200 },
+    { numRuns: cases(200) },
   )('of a function’s environment are taken or refused', (env) => {
     const variables = ['EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'KEY_PREFIX', 'TABLE_NAME'] as const;
     const outcome = takenOrRefused(() => readFunctionEnvironment(env, variables));
@@ -161,7 +161,7 @@ describe('a start input from anywhere', () => {
     scheduledTime: '2026-11-20T02:00:00Z',
     continues: 'arn:aws:states:us-east-1:123456789012:execution:reports:first',
   };
-  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(valid) }, anyValue), fc.boolean()], { numRuns: 200 })(
+  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(valid) }, anyValue), fc.boolean()], { numRuns: cases(200) })(
     'begins a run, skips, or is refused and leaves nothing behind',
     async (input, isUnderWay) => {
       const bench = anExportBench();

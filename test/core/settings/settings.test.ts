@@ -1,4 +1,3 @@
-import { fc, test } from '@fast-check/vitest';
 import { describe, expect, it } from 'vitest';
 import {
   exportDefinition,
@@ -8,6 +7,7 @@ import {
   sourceOf,
 } from '../../../lib/core/settings/settings.ts';
 import { durationSchema, instantOf, instantSchema } from '../../../lib/core/timestamps.ts';
+import { fc, test } from '../../support/property.ts';
 
 const service = (settings: object) => parseSettings(serviceSettingsSchema, settings, 'service');
 const anExport = (settings: object) => parseSettings(exportSettingsSchema, { name: 'reports', ...settings }, 'export');

@@ -3,11 +3,11 @@
  * exactly once, in order, and no reader sees an unfinished run.
  */
 
-import { fc, test } from '@fast-check/vitest';
 import { describe, expect } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { LatestPointer } from '../../../lib/core/model.ts';
 import { anExportBench, type Bench, type Manifest, reportIdsOf } from '../../support/export-bench.ts';
+import { cases, fc, test } from '../../support/property.ts';
 import { someReports } from '../../support/scripted-service.ts';
 
 /** Ends the process: nothing happens after it, not even error handling. */
@@ -41,7 +41,7 @@ function expectOnlyWholeRuns(bench: Bench, expected: readonly string[]): void {
 }
 
 describe('with crashes and retries', () => {
-  test.prop([plan], { numRuns: 300 })('a run is published completely, once and in order', async (given) => {
+  test.prop([plan], { numRuns: cases(300) })('a run is published completely, once and in order', async (given) => {
     const crashes = [...given.crashes];
     let budget = crashes.shift() ?? Number.POSITIVE_INFINITY;
     let down = false;
@@ -89,7 +89,7 @@ describe('with crashes and retries', () => {
     expect(pages).toHaveLength(end.result.pages);
   });
 
-  test.prop([plan], { numRuns: 100 })('concurrent executions agree on one run', async (given) => {
+  test.prop([plan], { numRuns: cases(100) })('concurrent executions agree on one run', async (given) => {
     const reports = someReports(given.reports);
     const bench = anExportBench({
       reports,

@@ -3,7 +3,7 @@
  * done: short, printable, without the key. Nothing hangs, nothing else is thrown, no connection is left.
  */
 
-import { fc, test } from '@fast-check/vitest';
+import { cases, fc, test } from '../../support/property.ts';
 import { SaxesParser } from 'saxes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ExportError, errorNames } from '../../../lib/core/errors.ts';
@@ -150,7 +150,7 @@ let accepted = 0;
 let refused = 0;
 
 describe('whatever a service answers', () => {
-  test.prop([hostileAnswers(keys.old), fc.boolean()], { numRuns: 400 })(
+  test.prop([hostileAnswers(keys.old), fc.boolean()], { numRuns: cases(400) })(
     'it is a whole page as it was sent, or a typed error',
     async (answer, isXml) => {
       const reading = readAnswer(answer.bytes, answer.ending !== 'stay open');

@@ -1,7 +1,7 @@
 /** What the client puts on the wire (contract, sections 2.1, 2.2, 4.1 and 5). */
 
 import { setImmediate as loop } from 'node:timers/promises';
-import fc from 'fast-check';
+import { fc } from '../../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
 import { requestPath } from '../../../lib/report-service/client/request.ts';

@@ -1,6 +1,6 @@
 /** However a key is written, what is left of a text does not tell it. */
 
-import fc from 'fast-check';
+import { fc } from '../../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { failure } from '../../../lib/report-service/client/errors.ts';
 import { maxOccurrenceLength, redact } from '../../../lib/report-service/redaction/redact.ts';

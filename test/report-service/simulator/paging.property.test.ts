@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import { cases, fc } from '../../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { inMemoryReports } from '../../../lib/report-service/simulator/report-source.ts';
 import { aReport, fetchAllPages, startTestSimulator } from '../../support/simulator-client.ts';
@@ -32,7 +32,7 @@ describe('contract §3, §4.1 and §8, for any reports, filter and page size', (
           expect(pages).toHaveLength(Math.max(1, Math.ceil(matching.length / (size ?? 100))));
         },
       ),
-      { numRuns: 100 },
+      { numRuns: cases(100) },
     );
   });
 });

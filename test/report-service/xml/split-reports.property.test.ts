@@ -1,4 +1,4 @@
-import { fc, test } from '@fast-check/vitest';
+import { fc, test } from '../../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { reportElements } from '../../../lib/report-service/xml/split-reports.ts';
 import { collect } from '../../support/builders.ts';

@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import fc from 'fast-check';
+import { cases, fc } from '../../support/property.ts';
 import { SaxesParser } from 'saxes';
 import { describe, expect, it } from 'vitest';
 import { generatedReportXml } from '../../../lib/report-service/simulator/generated-reports.ts';
@@ -249,7 +249,7 @@ describe('any document', () => {
           expect(checked(...bytewise(bytes)).problem === undefined).toBe(good);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 });
@@ -342,7 +342,7 @@ describe('content', () => {
         expect(checked(bytes).problem === undefined).toBe(good);
         expect(checked(...bytewise(bytes)).problem === undefined).toBe(good);
       }),
-      { numRuns: 2_000 },
+      { numRuns: cases(2_000) },
     );
   });
 
@@ -355,7 +355,7 @@ describe('content', () => {
         const good = isUtf8(spoilt) && isGoodForSaxes(spoilt.toString());
         expect(checked(...cut(spoilt, seeds)).problem === undefined).toBe(good);
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 
@@ -374,7 +374,7 @@ describe('content', () => {
         }
         expect(checks.map((check) => ({ problem: check.end(), reports: check.reports }))).toEqual(alone);
       }),
-      { numRuns: 1_000 },
+      { numRuns: cases(1_000) },
     );
   });
 

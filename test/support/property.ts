@@ -1,0 +1,17 @@
+/**
+ * fast-check for property tests: the same cases in every run, and as many as the tier can afford.
+ *
+ * `FUZZ_SEED=$RANDOM npm test` looks for new cases. `FUZZ_FACTOR` multiplies the number of cases: `npm test` takes a tenth
+ * of them, `npm run test:slow` all.
+ */
+
+import { fc, it, test } from '@fast-check/vitest';
+
+const factor = Number(process.env.FUZZ_FACTOR ?? 1);
+
+/** How many of `count` cases this tier runs. */
+export const cases = (count: number): number => Math.max(1, Math.ceil(count * factor));
+
+fc.configureGlobal({ seed: Number(process.env.FUZZ_SEED ?? 20_261_120), numRuns: cases(100) });
+
+export { fc, it, test };
