@@ -124,7 +124,7 @@ describe('report-exporter local', () => {
     await expect.poll(() => running.stderr()).toContain('attempt 1 of 20');
     running.process.kill('SIGINT');
     expect((await running.ended).stderr).toMatch(
-      /! ExportPage failed \(ServiceUnavailableError: Report service gave no answer \(ECONNREFUSED\) for page 1 of run /,
+      /! ExportPage failed \(ServiceUnavailableError: Report service did not respond \(ECONNREFUSED\) for page 1 of run /,
     );
   });
 

@@ -61,7 +61,7 @@ export function createNumberedService(mishaps: Mishaps, lastPage: number, servic
         throw new ExportError('ServiceThrottledError', `Report service throttles ${label}`, { retryAfterSeconds });
       }
       if (mishaps.strikes('unavailable')) {
-        throw new ExportError('ServiceUnavailableError', `Report service answered 503 for ${label}`);
+        throw new ExportError('ServiceUnavailableError', `Report service responded with 503 for ${label}`);
       }
       fetched += 1;
       const page = pageBehind(cursor);

@@ -70,7 +70,7 @@ describe('a page of 2 GB', () => {
   });
 
   it.each<[string, Delivery, string, RegExp]>([
-    ['with its length told', 'cut', 'ServiceUnavailableError', /broke off after 21\d{8} bytes/],
+    ['with its length told', 'cut', 'ServiceUnavailableError', /closed the connection after 21\d{8} bytes/],
     ['with nothing to tell by but its last tag', 'cut-unseen', 'ContractError', /no whole well-formed XML document/],
   ])('that breaks off at its very end, %s, is not even begun to be uploaded', async (how, delivery, name, message) => {
     await using s3 = startScript(script('swallow-objects'));

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { Retry } from '../../lib/core/operations/deployment.ts';
 import { createRetryDelays } from '../../lib/local/retry-delays.ts';
 
-const outage = { error: 'ServiceUnavailableError', message: 'answered 503' };
+const outage = { error: 'ServiceUnavailableError', message: 'responded with 503' };
 
 function announced(random = '80000000', fixedDelaySeconds?: number) {
   const retries: Retry[] = [];
@@ -53,7 +53,7 @@ describe('a retry', () => {
   it('is counted by step and by the retrier that applies', () => {
     const { delays, retries } = announced();
     delays.failed('ExportPage', outage);
-    delays.failed('ExportPage', { error: 'ServiceThrottledError', message: 'answered 429' });
+    delays.failed('ExportPage', { error: 'ServiceThrottledError', message: 'responded with 429' });
     delays.failed('ExportPage', { error: 'ContractError', message: 'bad XML' });
     delays.failed('FinishRun', outage);
     expect(retries.map(({ attempt, maxAttempts }) => [attempt, maxAttempts])).toEqual([

@@ -96,7 +96,7 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
     completedAt: at('2026-11-20T03:00:00.123Z'),
     lastFailure: {
       error: 'ServiceUnavailableError',
-      message: 'Report service answered 503\nfor page 7',
+      message: 'Report service responded with 503\nfor page 7',
       at: at('2026-11-20T02:30:00Z'),
     },
     ...overrides,

@@ -1,50 +1,44 @@
-/**
- * Where the API key comes from (contract, section 5). Kept behind two verbs so that a key rotated while a run walks is
- * picked up without a restart, and so that the client alone decides when a second look is worth it: after a 401 or 403.
- */
+/** Where the API key comes from, and which keys were sent (docs/service-contract.md, section 5). */
 
 import { ExportError } from '../../core/errors.ts';
 
+/** The client calls `refresh` after a 401 or 403, so that a key that is rotated during a run is used without a restart. */
 export interface ApiKeySource {
-  /** The key as last known; cheap, as it is asked for before every request. */
+  /** The last known key. Called before every request, so it must be cheap. */
   get(): Promise<string>;
-  /** The key as it stands now at its origin. Equal to the old one where nothing has changed. */
+  /** The current key, read from its origin. The same as before if it was not rotated. */
   refresh(): Promise<string>;
 }
 
-/** A key that cannot change while the process lives. */
+/** A key that does not change during the life of the process. */
 export function fixedApiKey(key: string): ApiKeySource {
   const get = async () => key;
   return { get, refresh: get };
 }
 
-/** Rotations overlap by one; a source that gives out a key for each request must not make us remember them all. */
-const maxRemembered = 5;
+/** @throws ConfigurationError, without the key, if an HTTP header cannot carry it unchanged */
+export function assertValidApiKey(key: string): void {
+  if (/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(key)) return;
+  const message =
+    key.trim() === ''
+      ? 'The API key is empty. Set it and start again'
+      : 'The API key begins or ends with white space, or contains characters that an HTTP header cannot carry. ' +
+        'Correct it and start again';
+  throw new ExportError('ConfigurationError', message);
+}
 
-/** The newest keys that were sent: a service may echo a former one long after it was renewed. */
-export function keysSent(): { readonly keys: ReadonlySet<string>; add(key: string): void } {
+/** A rotation involves two keys. The limit is for sources that return a different key for each request. */
+const maxRecentKeys = 5;
+
+/** The last keys that were sent, to be redacted: a service may echo an old key long after its rotation. */
+export function createRecentKeys(): { readonly keys: ReadonlySet<string>; add(key: string): void } {
   const keys = new Set<string>();
   return {
     keys,
     add(key) {
       keys.delete(key);
       keys.add(key);
-      for (const oldest of keys) if (keys.size > maxRemembered) keys.delete(oldest);
+      for (const oldest of keys) if (keys.size > maxRecentKeys) keys.delete(oldest);
     },
   };
-}
-
-/**
- * The key, if a header can carry it unchanged.
- * @throws ConfigurationError, which does not hold the key
- */
-export function usableApiKey(key: string): string {
-  if (/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(key)) return key;
-  throw new ExportError(
-    'ConfigurationError',
-    key.trim() === ''
-      ? 'The API key is empty; set it and start again'
-      : 'The API key begins or ends with a blank or line break, or holds characters that a header cannot carry; ' +
-          'store it without them and start again',
-  );
 }

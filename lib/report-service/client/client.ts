@@ -1,34 +1,35 @@
 /**
- * The client of the Report Export Service (contract, section 4.1): sends one request a page, refuses every answer that is
- * not plainly a whole page, and leaves all retrying, but for a renewed key, to the state machine.
+ * The client of the Report Export Service (docs/service-contract.md, section 4.1). Sends one request per page and rejects
+ * every response that is not clearly a complete page. Retries are left to the state machine, except for a single one with
+ * a refreshed API key.
  */
 
 import type { Dispatcher } from 'undici';
-import askThrough from 'undici/lib/api/api-request.js';
+import sendRequest from 'undici/lib/api/api-request.js';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
 import { createXmlCheck } from '../xml/well-formedness.ts';
-import { type ApiKeySource, keysSent, usableApiKey } from './api-key.ts';
-import { poolTo } from './connection-pool.ts';
+import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
+import { createPool } from './connection-pool.ts';
 import { type Deadline, startDeadline } from './deadline.ts';
-import { excerptOf } from './error-body.ts';
+import { readExcerpt } from './error-body.ts';
 import type { Subject } from './errors.ts';
 import type { Limits } from './limits.ts';
 import { type CursorRoute, headerNames, httpRequest } from './request.ts';
-import { pageBody } from './response-body.ts';
+import { createPageBody } from './response-body.ts';
 import {
-  checkFraming,
-  checkTrailers,
-  contentTypeOf,
-  cursorOf,
-  serviceTimeOf,
+  assertFraming,
+  assertNoLateCursor,
+  readContentType,
+  readCursor,
+  readServiceTime,
   withRequestId,
 } from './response-headers.ts';
-import { answerError, isGood, refusesKey } from './response-status.ts';
+import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
 import { transportError } from './transport-errors.ts';
 
 export interface ReportServiceClientOptions {
-  /** Up to where `/v1/report/export` begins; may have a path of its own. */
+  /** The part of the URL before `/v1/report/export`; may include a path. */
   readonly baseUrl: string;
   /** The vendor's part of the header names. */
   readonly vendor: string;
@@ -36,33 +37,34 @@ export interface ReportServiceClientOptions {
   readonly apiKey: ApiKeySource;
   readonly limits: Limits;
   readonly clock: Clock;
-  /** What carries the requests; by default a pool of connections of the client's own. */
+  /** Sends the requests; by default a connection pool that the client creates. */
   readonly dispatcher?: Dispatcher | undefined;
 }
 
 export type ReportServiceClient = ReportService & {
-  /** Closes every connection at once; a body still being read fails. */
+  /** Closes every connection immediately. A body that is still being read fails. */
   close(): Promise<void>;
 };
 
-/** One call of `fetchPage`: what is asked, with which keys so far, and how long it may take. */
+/** One call of `fetchPage`: at most two requests, under one deadline. */
 interface Exchange {
   readonly request: PageRequest;
   readonly subject: Subject;
-  readonly tried: Set<string>;
+  /** The keys that this call has sent. */
+  readonly triedKeys: Set<string>;
   readonly deadline: Deadline;
-  /** The error to throw for one of the connection's. */
+  /** Turns an error of the connection into the error to throw. */
   readonly translate: (error: unknown, subject: Subject, bytesRead?: number) => unknown;
 }
 
-interface Answer extends Dispatcher.ResponseData {
-  /** From sending to headers. */
+interface Response extends Dispatcher.ResponseData {
+  /** From sending the request to receiving the headers. */
   readonly elapsedMs: number;
 }
 
 /**
- * A page's `body` must be read or returned from, or its connection stays open until the total time is up.
- * An error of `apiKey` passes through unchanged; so does the reason of a signal that interrupts.
+ * The `body` of a page must be read or closed; otherwise its connection stays open until the total timeout.
+ * Errors of `apiKey` are rethrown unchanged, and so is the reason of an aborted signal.
  *
  * @example
  * const service = createReportServiceClient({ baseUrl: 'https://reports.example.com', vendor: 'SERVICE', … });
@@ -71,106 +73,106 @@ interface Answer extends Dispatcher.ResponseData {
  */
 export function createReportServiceClient(options: ReportServiceClientOptions): ReportServiceClient {
   const { apiKey, clock, cursorIn, limits } = options;
-  const { now } = clock;
-  const base = baseOf(options.baseUrl);
+  const base = parseBaseUrl(options.baseUrl);
   const names = headerNames(options.vendor);
-  const sent = keysSent();
-  const dispatcher = options.dispatcher ?? poolTo(base, limits);
+  const recentKeys = createRecentKeys();
+  const dispatcher = options.dispatcher ?? createPool(base, limits);
 
-  /** The answer to the request, sent again once where its key is refused and a newer one is there. */
-  async function answerTo(exchange: Exchange): Promise<Answer> {
-    const answer = await send(exchange, await currentKey(exchange, () => apiKey.get()));
-    if (!refusesKey(answer.statusCode)) return answer;
-    const renewed = await currentKey(exchange, () => apiKey.refresh()).catch((error: unknown) => {
-      answer.body.destroy();
+  async function fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage> {
+    signal?.throwIfAborted();
+    const deadline = startDeadline(limits.totalTimeoutMs, signal, clock);
+    const translate: Exchange['translate'] = (error, subject, bytesRead) =>
+      transportError(subject, error, { callerSignal: signal, deadline, limits, bytesRead });
+    const subject = { label: request.label, keys: recentKeys.keys };
+    const exchange: Exchange = { request, subject, triedKeys: new Set(), deadline, translate };
+    let response: Response | undefined;
+    try {
+      response = await requestWithFreshKey(exchange);
+      const responseSubject = withRequestId(subject, response.headers);
+      if (isSuccess(response.statusCode)) return toPage(exchange, responseSubject, response);
+      const excerpt = await readExcerpt(response, recentKeys.keys, clock);
+      signal?.throwIfAborted();
+      const sentCursor = request.cursor !== null;
+      throw statusError(responseSubject, response, { sentCursor, now: clock.now(), base, excerpt });
+    } catch (error) {
+      response?.body.destroy();
+      deadline.release();
+      throw error;
+    }
+  }
+
+  /** The response; if it rejects the API key and there is a newer one, the response to a second request with that key. */
+  async function requestWithFreshKey(exchange: Exchange): Promise<Response> {
+    const response = await send(exchange, await fetchKey(exchange, () => apiKey.get()));
+    if (!isKeyRejected(response.statusCode)) return response;
+    const refreshedKey = await fetchKey(exchange, () => apiKey.refresh()).catch((error: unknown) => {
+      response.body.destroy();
       throw error;
     });
-    if (exchange.tried.has(renewed)) return answer;
-    answer.body.destroy();
-    return send(exchange, renewed);
+    if (exchange.triedKeys.has(refreshedKey)) return response;
+    response.body.destroy();
+    return send(exchange, refreshedKey);
   }
 
-  /** `fetchKey`, but no longer than the exchange may take. */
-  async function currentKey({ deadline, translate, subject }: Exchange, fetchKey: () => Promise<string>) {
-    const key = await deadline.race(fetchKey()).catch((error: unknown) => {
+  /** The key of `read`, within the deadline. */
+  async function fetchKey({ deadline, translate, subject }: Exchange, read: () => Promise<string>): Promise<string> {
+    const key = await deadline.race(read()).catch((error: unknown) => {
       throw deadline.endedBy === undefined ? error : translate(error, subject);
     });
-    return usableApiKey(key);
+    assertValidApiKey(key);
+    return key;
   }
 
-  async function send({ request, subject, tried, deadline, translate }: Exchange, key: string): Promise<Answer> {
-    tried.add(key);
-    sent.add(key);
-    const sentAt = now();
+  async function send({ request, subject, triedKeys, deadline, translate }: Exchange, key: string): Promise<Response> {
+    triedKeys.add(key);
+    recentKeys.add(key);
+    const sentAt = clock.now();
     try {
       const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key });
       const response = await deadline.race(
-        askThrough.call(dispatcher, { ...parts, origin: base.origin, signal: deadline.signal }),
+        sendRequest.call(dispatcher, { ...parts, origin: base.origin, signal: deadline.signal }),
       );
-      // A body destroyed before it was read emits an error, which without a listener would end the process.
+      // A body that is destroyed before it is read emits an error, which would end the process without a listener.
       response.body.on('error', () => {});
-      return { ...response, elapsedMs: now() - sentAt };
+      return { ...response, elapsedMs: clock.now() - sentAt };
     } catch (error) {
       throw translate(error, subject);
     }
   }
 
-  /** @throws ContractError where the headers do not promise a whole page */
-  function pageOf({ request, deadline, translate }: Exchange, subject: Subject, answer: Answer): FetchedPage {
-    const { headers, trailers, body, elapsedMs } = answer;
+  /** @throws ContractError if the headers do not announce a complete page */
+  function toPage({ request, deadline, translate }: Exchange, subject: Subject, response: Response): FetchedPage {
+    const { headers, trailers, body, elapsedMs } = response;
     const isXml = request.request.format === 'XML' && request.request.container === 'NONE';
-    const contentType = contentTypeOf(subject, headers, isXml);
-    checkFraming(subject, headers, isXml, limits.maxPageBytes);
-    const nextCursor = cursorOf(subject, headers[names.cursor]);
+    const contentType = readContentType(subject, headers, isXml);
+    assertFraming(subject, headers, isXml, limits.maxPageBytes);
+    const nextCursor = readCursor(subject, headers[names.cursor]);
     const xmlCheck = isXml ? createXmlCheck() : undefined;
-    const passage = pageBody(body, {
+    const pageBody = createPageBody(body, {
       subject,
       maxPageBytes: limits.maxPageBytes,
-      refuseTrailers: () => checkTrailers(subject, trailers, names.cursor),
+      assertTrailers: () => assertNoLateCursor(subject, trailers, names.cursor),
       xmlCheck,
       translate: (error, bytesRead) => translate(error, subject, bytesRead),
     });
     body.once('close', deadline.release);
     return {
       nextCursor,
-      serviceTime: serviceTimeOf(headers.date, elapsedMs),
+      serviceTime: readServiceTime(headers.date, elapsedMs),
       contentType,
-      body: passage.body,
+      body: pageBody.chunks,
       reports() {
         if (xmlCheck === undefined) return null;
-        if (!passage.hasEnded()) throw new Error(`The reports of ${subject.label} are known once its body has ended`);
+        if (!pageBody.hasEnded()) throw new Error(`Read the body of ${subject.label} to its end before its reports`);
         return xmlCheck.reports;
       },
     };
   }
 
-  return {
-    async fetchPage(request, signal) {
-      signal?.throwIfAborted();
-      const deadline = startDeadline(limits.totalTimeoutMs, signal, clock);
-      const translate: Exchange['translate'] = (error, subject, bytesRead) =>
-        transportError(subject, error, { caller: signal, deadline, limits, bytesRead });
-      const subject = { label: request.label, keys: sent.keys };
-      const exchange: Exchange = { request, subject, tried: new Set(), deadline, translate };
-      let answer: Answer | undefined;
-      try {
-        answer = await answerTo(exchange);
-        const answered = withRequestId(subject, answer.headers);
-        if (isGood(answer.statusCode)) return pageOf(exchange, answered, answer);
-        const excerpt = await excerptOf(answer, sent.keys, clock);
-        signal?.throwIfAborted();
-        throw answerError(answered, answer, { sentCursor: request.cursor !== null, now: now(), base, excerpt });
-      } catch (error) {
-        answer?.body.destroy();
-        deadline.release();
-        throw error;
-      }
-    },
-    close: () => dispatcher.destroy(),
-  };
+  return { fetchPage, close: () => dispatcher.destroy() };
 }
 
-function baseOf(baseUrl: string): URL {
+function parseBaseUrl(baseUrl: string): URL {
   const base = URL.parse(baseUrl);
   if (base !== null && /^https?:$/.test(base.protocol)) return base;
   throw new ExportError('ConfigurationError', 'baseUrl: must be a URL, such as https://reports.example.com');

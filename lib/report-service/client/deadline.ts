@@ -1,46 +1,46 @@
 /**
- * Ends a request when its time is up or its caller has lost interest, whichever comes first. undici's own timeouts
- * each watch one phase; a body that drips in steadily defeats them all, so one clock must run over the whole request.
+ * Ends a request when its total time is up or its caller aborts, whichever comes first. Each of undici's timeouts covers
+ * one phase only, so a body that trickles in steadily would never time out.
  */
 
 import type { Clock } from '../../core/ports.ts';
 
-/** Timers take no more: a longer time would be none at all. */
+/** The maximum delay of a timer in Node.js. A longer one would fire immediately. */
 const maxTimerMs = 2 ** 31 - 1;
 
-/** One for all, as making an error takes longer than most that is done for a request; nobody ever sees it. */
-const isOver = new Error('the request is over');
+/** Shared, because creating an error costs more than most work for a request. It is never shown. */
+const released = new Error('The request is over');
 
 export interface Deadline {
   readonly signal: AbortSignal;
   /** What ended the request; undefined while nothing has. */
   readonly endedBy: 'time' | 'caller' | undefined;
-  /** Settles as `promise` does, or rejects as soon as the request is ended: undici waits until it is connected. */
+  /** Settles like `promise`, or rejects when the request ends: undici ignores the signal until it is connected. */
   readonly race: <Value>(promise: Promise<Value>) => Promise<Value>;
-  /** To be called once the request is over, or its timer and listener would outlive it. Repeating it does nothing. */
+  /** Stops the timer and removes the listener. Must be called when the request is over; idempotent. */
   readonly release: () => void;
 }
 
 export function startDeadline(
   totalMs: number,
-  caller: AbortSignal | undefined,
+  callerSignal: AbortSignal | undefined,
   { sleep }: Pick<Clock, 'sleep'>,
 ): Deadline {
   const controller = new AbortController();
-  const released = new AbortController();
+  const timer = new AbortController();
   let endedBy: Deadline['endedBy'];
   const end = (by: 'time' | 'caller') => {
     endedBy ??= by;
-    // Always an Error, whatever the caller's reason is: streams choke on others.
-    controller.abort(new Error(by === 'time' ? 'the total time is up' : 'the caller ended the request'));
+    // Always an Error, whatever the caller's reason: streams accept nothing else.
+    controller.abort(new Error(by === 'time' ? 'The total time is up' : 'The caller aborted the request'));
   };
   const onAbort = () => end('caller');
-  sleep(Math.min(totalMs, maxTimerMs), released.signal).then(
+  sleep(Math.min(totalMs, maxTimerMs), timer.signal).then(
     () => end('time'),
     () => {},
   );
-  if (caller?.aborted === true) onAbort();
-  caller?.addEventListener('abort', onAbort, { once: true });
+  if (callerSignal?.aborted === true) onAbort();
+  callerSignal?.addEventListener('abort', onAbort, { once: true });
 
   return {
     signal: controller.signal,
@@ -55,8 +55,8 @@ export function startDeadline(
       return Promise.race([promise, ended]).finally(() => controller.signal.removeEventListener('abort', onEnd));
     },
     release() {
-      released.abort(isOver);
-      caller?.removeEventListener('abort', onAbort);
+      timer.abort(released);
+      callerSignal?.removeEventListener('abort', onAbort);
     },
   };
 }

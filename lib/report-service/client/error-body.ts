@@ -1,4 +1,4 @@
-/** Reads what an error answer has to say, for the person who must find out; only a little of it, and not for long. */
+/** Reads the beginning of an error response's body for the error message. */
 
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/ports.ts';
@@ -7,34 +7,34 @@ import { maxOccurrenceLength, presentable } from '../redaction/redact.ts';
 import { type Header, isIdentity, mediaType } from './response-headers.ts';
 
 const maxBytes = 4 * 1024;
-const maxMs = 2_000;
-const maxCharacters = 200;
+const maxReadMs = 2_000;
+const maxExcerptLength = 200;
 
 /**
- * Up to 200 characters of a body that calls itself text, on one line and without the API key; otherwise the empty string.
- * Never throws. Afterwards the body is read to its end, or destroyed and its connection with it.
+ * Up to 200 characters of a text body, on one line and without the API key; the empty string for any other body. Never
+ * throws. Afterwards the body is consumed, or destroyed together with its connection.
  */
-export async function excerptOf(
+export async function readExcerpt(
   { headers, body }: Pick<Dispatcher.ResponseData, 'headers' | 'body'>,
   keys: ReadonlySet<string>,
   clock: Pick<Clock, 'sleep'>,
 ): Promise<string> {
-  const { bytes, whole } = await firstBytes(body, clock);
+  const { bytes, isWhole } = await readFirstBytes(body, clock);
   if (!isIdentity(headers['content-encoding']) || !isText(headers['content-type'])) return '';
-  const plain = presentable(new TextDecoder().decode(bytes), keys, Number.POSITIVE_INFINITY);
-  // A key cut off by our own limit is not known for one any more, so nothing of that length is kept before the limit.
-  const known = whole ? plain : plain.slice(0, Math.max(0, plain.length - maxOccurrenceLength(keys)));
-  return truncate(known.trim(), maxCharacters);
+  const text = presentable(new TextDecoder().decode(bytes), keys, Number.POSITIVE_INFINITY);
+  // A key that the byte limit cuts off is not recognized, so omit as much of the end as it could take up.
+  const safe = isWhole ? text : text.slice(0, Math.max(0, text.length - maxOccurrenceLength(keys)));
+  return truncate(safe.trim(), maxExcerptLength);
 }
 
-async function firstBytes(
+async function readFirstBytes(
   body: Dispatcher.ResponseData['body'],
   { sleep }: Pick<Clock, 'sleep'>,
-): Promise<{ bytes: Buffer; whole: boolean }> {
+): Promise<{ bytes: Buffer; isWhole: boolean }> {
   const chunks: Buffer[] = [];
   let length = 0;
-  const done = new AbortController();
-  sleep(maxMs, done.signal).then(
+  const timer = new AbortController();
+  sleep(maxReadMs, timer.signal).then(
     () => body.destroy(),
     () => {},
   );
@@ -45,12 +45,12 @@ async function firstBytes(
       length += chunk.length;
       if (length > maxBytes) break;
     }
-    return { bytes: Buffer.concat(chunks).subarray(0, maxBytes), whole: length <= maxBytes };
+    return { bytes: Buffer.concat(chunks).subarray(0, maxBytes), isWhole: length <= maxBytes };
   } catch {
-    // The status is known; that its explanation broke off is not worth another error.
-    return { bytes: Buffer.concat(chunks), whole: false };
+    // The status is what matters. A truncated explanation is not worth another error.
+    return { bytes: Buffer.concat(chunks), isWhole: false };
   } finally {
-    done.abort();
+    timer.abort();
   }
 }
 

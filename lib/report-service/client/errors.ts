@@ -27,6 +27,11 @@ export function failure(
   });
 }
 
+/** `problem` completes the sentence. Foreign text in it must be `presentable` already. */
+export function contractError(subject: Subject, problem: string): ExportError {
+  return failure(subject, 'ContractError', `Report service sent an invalid response for ${subject.label}: ${problem}`);
+}
+
 /**
  * A plain, redacted copy of a foreign error: name, code, message, stack and causes. Other properties are dropped: undici's
  * parser errors carry the bytes that could not be parsed.

@@ -1,14 +1,14 @@
-/** How long the client waits and how much it takes, as settings have it. */
+/** The client's timeouts and size limit, taken from the settings. */
 
 import type { ServiceSettings } from '../../core/settings/settings.ts';
 
 export interface Limits {
   readonly connectTimeoutMs: number;
-  /** From the request sent to the answer's headers. */
+  /** From sending the request to receiving the response's headers. */
   readonly headersTimeoutMs: number;
   /** Between two chunks of the body. */
   readonly bodyTimeoutMs: number;
-  /** Over the whole request, body included. */
+  /** For the whole request, including the body. */
   readonly totalTimeoutMs: number;
   readonly maxPageBytes: number;
 }

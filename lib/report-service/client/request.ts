@@ -1,13 +1,13 @@
-/** One request for a page, as it goes over the wire (contract, sections 2.1 and 4.1). */
+/** Builds the HTTP request for a page (docs/service-contract.md, sections 2.1 and 4.1). */
 
 import { ExportError } from '../../core/errors.ts';
 import type { PageRequest } from '../../core/ports.ts';
 import { filterSince } from '../../core/settings/filter.ts';
 
-/** The one route by which the cursor goes back (contract, section 4.1, rules 1 and 2); never both. */
+/** Where the cursor is sent; never in both places (docs/service-contract.md, section 4.1, rules 1 and 2). */
 export type CursorRoute = 'query' | 'body';
 
-/** The request as undici takes it, but for the signal. */
+/** The request in undici's form, without origin and signal. */
 export function httpRequest(
   base: URL,
   request: PageRequest,
@@ -27,15 +27,19 @@ export function httpRequest(
   } as const;
 }
 
-/** Path and query. The comma of a cursor stands in it as `%2C` (contract, section 2.2), a blank as `%20`. */
+/** Path and query. The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2). */
 export function requestPath(base: URL, { cursor }: PageRequest, route: CursorRoute): string {
-  const path = `${base.pathname.replace(/\/+$/, '')}/v1/report/export`;
+  const path = endpointPath(base);
   return cursor === null || route === 'body' ? path : `${path}?cursor=${encodeURIComponent(cursor)}`;
 }
 
+export function endpointPath(base: URL): string {
+  return `${base.pathname.replace(/\/+$/, '')}/v1/report/export`;
+}
+
 /**
- * The same filter, format, container and size on every page of a run (contract, section 4.1, rule 6): by the query
- * route, every page's body is the same bytes.
+ * The same filter, format, container and size for every page of a run (docs/service-contract.md, section 4.1, rule 6).
+ * With the cursor in the query, the bodies of all pages are identical.
  */
 function requestBody({ request, since, cursor }: PageRequest, route: CursorRoute): string {
   return JSON.stringify({
@@ -47,10 +51,13 @@ function requestBody({ request, since, cursor }: PageRequest, route: CursorRoute
   });
 }
 
-/** The contract's header names for a vendor; the response's in lower case, as undici gives them. */
+/**
+ * The header names for a vendor: the request's as documented, the response's in lower case, as undici returns it.
+ * @throws ConfigurationError if `vendor` is not valid in a header name
+ */
 export function headerNames(vendor: string): { readonly apiKey: string; readonly cursor: string } {
   if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(vendor)) {
-    throw new ExportError('ConfigurationError', `vendor: ${JSON.stringify(vendor)} cannot stand in a header's name`);
+    throw new ExportError('ConfigurationError', `vendor: ${JSON.stringify(vendor)} is not valid in a header name`);
   }
   return { apiKey: `X-${vendor}-API-KEY`, cursor: `x-${vendor.toLowerCase()}-cursor` };
 }

@@ -1,54 +1,54 @@
-/** A page's bytes on their way through: counted, capped, checked, and never held whole. */
+/** Streams a page's body while it counts, limits and checks the bytes. Never holds a whole page in memory. */
 
 import type { Dispatcher } from 'undici';
 import { presentable } from '../redaction/redact.ts';
 import type { XmlCheck } from '../xml/well-formedness.ts';
-import { failure, type Subject } from './errors.ts';
-import { tooLarge } from './response-headers.ts';
+import { contractError, type Subject } from './errors.ts';
+import { pageTooLarge } from './response-headers.ts';
 
-interface Passage {
+interface BodyOptions {
   readonly subject: Subject;
   readonly maxPageBytes: number;
-  /** Called once the body has ended; throws for headers after the last chunk that should have come before it. */
-  readonly refuseTrailers: () => void;
-  /** undefined: the bytes are not XML and go through as they are. */
+  /** Called when the body has ended; throws if the trailers contain a header that belongs before the body. */
+  readonly assertTrailers: () => void;
+  /** undefined: the body is not XML and is passed through unchecked. */
   readonly xmlCheck: XmlCheck | undefined;
-  /** The error to throw for one of the connection's, so many bytes into the body. */
+  /** Turns an error of the connection, after that many bytes of the body, into the error to throw. */
   readonly translate: (error: unknown, bytesRead: number) => unknown;
 }
 
-/**
- * The body, to be read once. Ends normally only after a complete body and, for XML, one whole document. However the
- * reading stops, even before it began, the response is destroyed and its connection does not linger.
- */
-export function pageBody(
-  response: Dispatcher.ResponseData['body'],
-  passage: Passage,
-): { readonly body: AsyncIterable<Uint8Array>; hasEnded(): boolean } {
+interface PageBody {
+  /** To be read once. Ends normally only after a complete body and, for XML, a single well-formed document. */
+  readonly chunks: AsyncIterable<Uint8Array>;
+  hasEnded(): boolean;
+}
+
+/** When reading stops for any reason, even before it starts, the response is destroyed and its connection released. */
+export function createPageBody(response: Dispatcher.ResponseData['body'], options: BodyOptions): PageBody {
   let isTaken = false;
   let hasEnded = false;
   const iterator = (): AsyncIterator<Uint8Array> => {
-    // A second reading would find nothing, and nothing must not pass for an empty page.
-    if (isTaken) throw new Error(`The body of ${passage.subject.label} can be read only once`);
+    // A second reader would find nothing, which must not pass for an empty page.
+    if (isTaken) throw new Error(`The body of ${options.subject.label} can be read only once`);
     isTaken = true;
-    const chunks = checked(response, passage, () => {
+    const chunks = readChecked(response, options, () => {
       hasEnded = true;
     });
     return {
       next: () => chunks.next(),
       async return() {
-        // A generator that has not begun skips its own clean-up.
+        // A generator that has not started does not run its finally block.
         response.destroy();
         return chunks.return();
       },
     };
   };
-  return { body: { [Symbol.asyncIterator]: iterator }, hasEnded: () => hasEnded };
+  return { chunks: { [Symbol.asyncIterator]: iterator }, hasEnded: () => hasEnded };
 }
 
-async function* checked(
+async function* readChecked(
   response: Dispatcher.ResponseData['body'],
-  { subject, maxPageBytes, refuseTrailers, xmlCheck, translate }: Passage,
+  { subject, maxPageBytes, assertTrailers, xmlCheck, translate }: BodyOptions,
   onEnd: () => void,
 ): AsyncGenerator<Uint8Array, void, void> {
   let bytes = 0;
@@ -60,24 +60,19 @@ async function* checked(
       });
       if (done === true) break;
       bytes += chunk.length;
-      if (bytes > maxPageBytes) throw tooLarge(subject, maxPageBytes);
-      refuse(subject, xmlCheck?.push(chunk));
+      if (bytes > maxPageBytes) throw pageTooLarge(subject, maxPageBytes);
+      assertWellFormed(subject, xmlCheck?.push(chunk));
       yield chunk;
     }
-    refuseTrailers();
-    refuse(subject, xmlCheck?.end());
+    assertTrailers();
+    assertWellFormed(subject, xmlCheck?.end());
     onEnd();
   } finally {
     response.destroy();
   }
 }
 
-function refuse(subject: Subject, problem: string | undefined): void {
+function assertWellFormed(subject: Subject, problem: string | undefined): void {
   if (problem === undefined) return;
-  throw failure(
-    subject,
-    'ContractError',
-    `Report service answered ${subject.label} with no whole well-formed XML document (${presentable(problem, subject.keys, 200)}): ` +
-      'it is tried again a little, in case it was a glitch',
-  );
+  throw contractError(subject, `not a well-formed XML document (${presentable(problem, subject.keys, 200)})`);
 }

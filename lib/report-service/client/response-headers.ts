@@ -1,4 +1,4 @@
-/** What a good answer's headers must say before its body is worth reading (contract, section 2.3). */
+/** Validates the headers of a successful response before its body is read (docs/service-contract.md, section 2.3). */
 
 import { MIMEType } from 'node:util';
 import type { Dispatcher } from 'undici';
@@ -6,49 +6,58 @@ import type { ExportError } from '../../core/errors.ts';
 import { asCursor, type Cursor, type Instant } from '../../core/model.ts';
 import { epochMsOf, instantOf, parseHttpDate } from '../../core/timestamps.ts';
 import { containsKey, presentable } from '../redaction/redact.ts';
-import { failure, type Subject } from './errors.ts';
+import { contractError, type Subject } from './errors.ts';
+
+/** By lower-case name. Values are decoded as Latin-1; a header that occurs repeatedly is an array. */
+export type Headers = Dispatcher.ResponseData['headers'];
+export type Header = Headers[string];
 
 /**
- * The continuation, or null where the header is absent: there are no more pages (contract, section 3). Opaque, unchanged.
- * @throws ContractError where it came empty, more than once, with anything but printable ASCII, or with the API key in it
+ * The cursor of the next page, unchanged; null if the header is absent and this is the last page (docs/service-contract.md,
+ * section 3).
+ * @throws ContractError if it is empty, repeated or not printable ASCII, or contains the API key
  */
-export function cursorOf(subject: Subject, header: Header): Cursor | null {
+export function readCursor(subject: Subject, header: Header): Cursor | null {
   if (header === undefined) return null;
-  const cursor = single(header);
-  if (cursor === undefined) throw broken(subject, 'with the cursor header more than once');
-  if (cursor === '') throw broken(subject, 'with an empty cursor header');
-  if (!isPrintable(cursor)) throw broken(subject, 'with a cursor that is not printable ASCII');
-  // It would stand in the manifest for every reader, in the page log and in the store.
-  if (containsKey(cursor, subject.keys)) throw broken(subject, 'with a cursor that holds the API key');
+  const cursor = singleValue(header);
+  if (cursor === undefined) throw contractError(subject, 'the cursor header occurs more than once');
+  if (cursor === '') throw contractError(subject, 'the cursor header is empty');
+  if (!isPrintableAscii(cursor)) throw contractError(subject, 'the cursor is not printable ASCII');
+  // The cursor is stored in the manifest, the page log and the page's metadata.
+  if (containsKey(cursor, subject.keys)) throw contractError(subject, 'the cursor contains the API key');
   return asCursor(cursor);
 }
 
 /**
- * A cursor after the body comes too late: the page has been taken for the last one, and would be published as such.
+ * A cursor in the trailers comes too late: without a cursor header, the page counts as the last one.
  * @throws ContractError
  */
-export function checkTrailers(subject: Subject, trailers: Readonly<Record<string, unknown>>, cursor: string): void {
-  const isLate = Object.keys(trailers).some((name) => name.toLowerCase() === cursor);
-  if (isLate) throw broken(subject, 'with the cursor header after the body instead of before it');
+export function assertNoLateCursor(
+  subject: Subject,
+  trailers: Readonly<Record<string, unknown>>,
+  cursorName: string,
+): void {
+  const isLate = Object.keys(trailers).some((name) => name.toLowerCase() === cursorName);
+  if (isLate) throw contractError(subject, 'the cursor header follows the body instead of preceding it');
 }
 
 /**
- * The content type as sent, or `application/octet-stream`.
- * @throws ContractError for an XML page that does not call itself UTF-8 XML, for an encoding nobody asked for, and for the
- *   API key in it: the store keeps it
+ * The content type as received, or `application/octet-stream`.
+ * @throws ContractError if the body has a content encoding, if XML is not declared as UTF-8 XML, or if the content type,
+ *   which is stored with the page, contains the API key
  */
-export function contentTypeOf(subject: Subject, headers: Headers, isXml: boolean): string {
+export function readContentType(subject: Subject, headers: Headers, isXml: boolean): string {
   if (!isIdentity(headers['content-encoding'])) {
-    const encoding = quoted(subject, joined(headers['content-encoding']));
-    throw broken(subject, `encoded as ${encoding}, though nothing but identity is accepted`);
+    const encoding = quote(subject, allValues(headers['content-encoding']));
+    throw contractError(subject, `content encoding ${encoding}, although only identity is accepted`);
   }
-  const type = joined(headers['content-type']);
+  const type = allValues(headers['content-type']);
   if (isXml && !isUtf8Xml(headers['content-type'])) {
-    throw broken(subject, `as ${quoted(subject, type)} instead of application/xml in UTF-8`);
+    throw contractError(subject, `content type ${quote(subject, type)} instead of application/xml in UTF-8`);
   }
   if (type === '') return 'application/octet-stream';
-  if (!isPrintable(type)) throw broken(subject, 'with a content type that is not printable ASCII');
-  if (containsKey(type, subject.keys)) throw broken(subject, 'with a content type that holds the API key');
+  if (!isPrintableAscii(type)) throw contractError(subject, 'the content type is not printable ASCII');
+  if (containsKey(type, subject.keys)) throw contractError(subject, 'the content type contains the API key');
   return type;
 }
 
@@ -58,35 +67,36 @@ function isUtf8Xml(contentType: Header): boolean {
 }
 
 /**
- * Makes sure that a body's end can be told from a lost connection. A body that merely stops where the connection closes
- * may have been cut off unnoticed; XML is let through, because its own last tag tells.
+ * Asserts that a truncated body will be noticed. Without a length and chunks, the body ends when the connection closes,
+ * for whatever reason. That is accepted for XML only, where the end tag of the root marks the end.
  * @throws ContractError
  */
-export function checkFraming(subject: Subject, headers: Headers, isXml: boolean, maxPageBytes: number): void {
-  const coding = joined(headers['transfer-encoding']);
-  if (!/^(chunked)?$/i.test(coding)) throw broken(subject, `in transfer encoding ${quoted(subject, coding)}`);
-  const length = single(headers['content-length']);
-  if (Number(length) > maxPageBytes) throw tooLarge(subject, maxPageBytes);
+export function assertFraming(subject: Subject, headers: Headers, isXml: boolean, maxPageBytes: number): void {
+  const coding = allValues(headers['transfer-encoding']);
+  if (!/^(chunked)?$/i.test(coding)) throw contractError(subject, `transfer encoding ${quote(subject, coding)}`);
+  const length = singleValue(headers['content-length']);
+  if (Number(length) > maxPageBytes) throw pageTooLarge(subject, maxPageBytes);
   if (!isXml && length === undefined && coding === '') {
-    throw broken(subject, 'with neither content-length nor chunks, so a cut-off body would pass for a whole one');
+    const problem = 'neither a content-length nor chunked encoding, so a truncated body would go unnoticed';
+    throw contractError(subject, problem);
   }
 }
 
-export function tooLarge(subject: Subject, maxPageBytes: number): ExportError {
-  return broken(subject, `with more than the ${maxPageBytes} bytes a page may have (maxPageBytes)`);
+export function pageTooLarge(subject: Subject, maxPageBytes: number): ExportError {
+  return contractError(subject, `more than ${maxPageBytes} bytes, the limit for a page (maxPageBytes)`);
 }
 
 /**
- * The service's clock when the page was asked for, or null where it sent no date. A Date is stamped when the answer goes
- * out: one that took 30 seconds to find shows the reports of 30 seconds before, so the time it took is taken off. Rounded up to whole seconds, the form the contract shows (section
- * 2.1): what was seen then and is asked for again comes twice, what was not seen must not be left out.
+ * The service's clock when the page was requested; null without a Date header. The Date header is from when the response was
+ * sent. Its reports may have been selected up to `elapsedMs` before, so that time is subtracted, rounded up to whole
+ * seconds: the next run may then export a report twice, but misses none.
  */
-export function serviceTimeOf(header: Header, elapsedMs: number): Instant | null {
-  const answeredAt = httpDate(header);
-  return answeredAt && instantOf(epochMsOf(answeredAt) - Math.max(0, Math.ceil(elapsedMs / 1_000)) * 1_000);
+export function readServiceTime(date: Header, elapsedMs: number): Instant | null {
+  const respondedAt = readHttpDate(date);
+  return respondedAt && instantOf(epochMsOf(respondedAt) - Math.max(0, Math.ceil(elapsedMs / 1_000)) * 1_000);
 }
 
-/** The contract speaks of a request identifier from the gateway without its name; these are the usual ones. */
+/** The contract mentions a request identifier but not the name of its header. These are the usual ones. */
 const requestIdNames = [
   'x-request-id',
   'x-amzn-requestid',
@@ -100,61 +110,48 @@ const requestIdNames = [
   'traceparent',
 ];
 
-/** The subject with the answer's request id, where it has one: what the service's people will ask for. */
+/** The subject, with the request ID of the response if there is one: the operators of the service will ask for it. */
 export function withRequestId(subject: Subject, headers: Headers): Subject {
-  const ids = requestIdNames.map((name) => single(headers[name]));
-  const id = ids.find((value) => value !== undefined && isPrintable(value));
+  const ids = requestIdNames.map((name) => singleValue(headers[name]));
+  const id = ids.find((value) => value !== undefined && isPrintableAscii(value));
   if (id === undefined) return subject;
-  return { ...subject, label: `${subject.label} (request id ${presentable(id, subject.keys, 100)})` };
+  return { ...subject, label: `${subject.label} (request ID ${presentable(id, subject.keys, 100)})` };
 }
 
-function quoted({ keys }: Subject, value: string): string {
-  return value === '' ? 'nothing' : JSON.stringify(presentable(value, keys, 100));
+function quote({ keys }: Subject, value: string): string {
+  return value === '' ? '(none)' : JSON.stringify(presentable(value, keys, 100));
 }
 
-function broken(subject: Subject, how: string): ExportError {
-  return failure(
-    subject,
-    'ContractError',
-    `Report service answered ${subject.label} ${how}: it is tried again a little, in case it was a glitch`,
-  );
-}
-
-// MERGED header-values.ts: Reads single header values as HTTP means them. undici gives names in lower case, values as Latin-1 text, and a header that came twice as an array.
-
-export type Headers = Dispatcher.ResponseData['headers'];
-export type Header = Headers[string];
-
-/** The value of a header that came exactly once, without the blanks around it, which HTTP does not count as part of it. */
-export function single(header: Header): string | undefined {
+/** The value of a header that occurs exactly once, without the surrounding blanks, which are not part of it. */
+export function singleValue(header: Header): string | undefined {
   return typeof header === 'string' ? header.replace(/^[ \t]+|[ \t]+$/g, '') : undefined;
 }
 
-/** All that a header says, however often it came; empty where it is absent. */
-function joined(header: Header): string {
+/** All values of a header, joined; empty if it is absent. */
+function allValues(header: Header): string {
   return [header ?? ''].flat().join(', ').trim();
 }
 
-/** The moment of an HTTP date; null where it is absent, repeated or none. */
-export function httpDate(header: Header): Instant | null {
-  const value = single(header);
+/** null if the header is absent, repeated or invalid. */
+export function readHttpDate(header: Header): Instant | null {
+  const value = singleValue(header);
   return value === undefined ? null : parseHttpDate(value);
 }
 
-/** undefined where it is absent or none. */
+/** undefined if the header is absent or invalid. */
 export function mediaType(header: Header): MIMEType | undefined {
   try {
-    return new MIMEType(joined(header));
+    return new MIMEType(allValues(header));
   } catch {
     return undefined;
   }
 }
 
-/** Whether a body comes as it is, and not compressed. */
+/** Whether the body is sent as is, without compression. */
 export function isIdentity(contentEncoding: Header): boolean {
-  return /^(identity)?$/i.test(joined(contentEncoding));
+  return /^(identity)?$/i.test(allValues(contentEncoding));
 }
 
-function isPrintable(value: string): boolean {
+function isPrintableAscii(value: string): boolean {
   return /^[\x20-\x7e]+$/.test(value);
 }

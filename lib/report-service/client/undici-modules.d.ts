@@ -1,6 +1,6 @@
 /**
- * The parts of undici that the client is made of, by the files they stand in: its index loads four times as much, fetch,
- * WebSockets, mocks and caches among it, and every cold start would read it. The types are those of its index.
+ * The modules of undici that the client needs, by their files. The index would also load fetch, WebSockets, mocks and
+ * caches: four times as much code in every cold start. The types are those of the index.
  */
 
 declare module 'undici/lib/dispatcher/pool.js' {
@@ -18,7 +18,7 @@ declare module 'undici/lib/core/connect.js' {
 declare module 'undici/lib/api/api-request.js' {
   import type { Dispatcher } from 'undici';
 
-  /** What `dispatcher.request(options)` is in the index. */
+  /** `dispatcher.request(options)` of the index, as a function. */
   export default function request(
     this: Dispatcher,
     options: Dispatcher.RequestOptions,

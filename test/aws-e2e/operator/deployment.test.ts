@@ -201,7 +201,7 @@ describe('A deployed stack, to its operator,', () => {
 
       const run = follow(installed);
 
-      const message = expect.stringContaining('answered 403 for page 4');
+      const message = expect.stringContaining('responded with 403 for page 4');
       const failed = { pages: 3, reports: 6, error: 'ConfigurationError', message, resumable: true };
       expect(await run.end).toMatchObject({ status: 'failed', failed });
       expect(run.events.at(-1)).toMatchObject({ event: 'run-failed', ...failed });
@@ -209,7 +209,7 @@ describe('A deployed stack, to its operator,', () => {
         [1, 2].map((attempt) => ({
           state: 'ExportPage',
           error: 'ServiceUnavailableError',
-          message: expect.stringContaining('answered 503 for page 2'),
+          message: expect.stringContaining('responded with 503 for page 2'),
           attempt,
           attempts: 20,
         })),
@@ -219,7 +219,7 @@ describe('A deployed stack, to its operator,', () => {
       );
     }
     const span = await newestRun(installed);
-    const inWords = (page: number, status: number) => expect.stringContaining(`answered ${status} for page ${page}`);
+    const inWords = (page: number, status: number) => expect.stringContaining(`responded with ${status} for page ${page}`);
     const at = expect.stringMatching(/^20.*Z$/);
     const incidents = [
       ...[1, 2].map(() => ({

@@ -63,7 +63,7 @@ describe('A deployed export of a service in trouble', () => {
     const failed = await run(machine);
 
     expect(failed).toMatchObject({ status: 'FAILED', error: 'ConfigurationError' });
-    expect(failed.cause).toContain('Report service answered 403 for page 2 of run');
+    expect(failed.cause).toContain('Report service responded with 403 for page 2 of run');
     // It quotes what the service said, but for the key.
     expect(failed.cause).toContain('may not do this');
     expect(failed.failures).toEqual(['ConfigurationError']);
@@ -127,7 +127,7 @@ describe('A deployed export of a service in trouble', () => {
     expect(places).toMatchObject({
       template: expect.stringContaining('AWS::Lambda::Function'),
       functions: expect.stringContaining('API_KEY_SECRET_ID'),
-      histories: expect.stringContaining('answered 403'),
+      histories: expect.stringContaining('responded with 403'),
       logs: expect.stringContaining('attempt-failed'),
       table: expect.stringContaining('forbidden'),
     });

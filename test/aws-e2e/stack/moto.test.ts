@@ -37,7 +37,7 @@ describe('The deployed state machine, interpreted by moto', () => {
     const end = await run(await inMoto(deployed.stateMachineOf('moto-rejected')), {}, stepFunctionsOfMoto);
 
     expect(end).toMatchObject({ status: 'FAILED', error: 'RequestRejectedError' });
-    expect(end.cause).toContain('Report service answered 404 for page 1 of run');
+    expect(end.cause).toContain('Report service responded with 404 for page 1 of run');
     expect(end.failures).toEqual(['RequestRejectedError']);
     expect(service.exchanges).toHaveLength(1);
     await mailbox.event('tells of the failure', ({ detail }) => {

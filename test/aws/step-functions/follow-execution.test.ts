@@ -261,14 +261,14 @@ describe('following a run', () => {
 
   it('reports a failed run with what FailRun returned', async () => {
     const run = aFollowedRun();
-    const cause = lambdaCause('CursorRejectedError', 'Report service answered 410');
+    const cause = lambdaCause('CursorRejectedError', 'Report service responded with 410');
     const failRunOutput = {
       run: id,
       since: '2026-11-01T00:00:00Z',
       pages: 2,
       reports: null,
       bytes: 200,
-      message: 'Report service answered 410',
+      message: 'Report service responded with 410',
       resumable: false,
     };
     const failure = { Error: 'CursorRejectedError', Cause: cause };
@@ -319,7 +319,7 @@ describe('following a run', () => {
   it('reports each retry and each wait once while there is no progress', async () => {
     const run = aFollowedRun();
     await run.claim();
-    const unavailable = lambdaCause('ServiceUnavailableError', 'answered 503');
+    const unavailable = lambdaCause('ServiceUnavailableError', 'responded with 503');
     const failing = ['ServiceUnavailableError', unavailable] as const;
     const loop = aLoopState(id, 1);
     const trying = aBegunHistory(id).enter('ExportPage', loop).scheduled();
@@ -344,7 +344,7 @@ describe('following a run', () => {
       [1, 2].map((attempt) => ({
         state: 'ExportPage',
         error: 'ServiceUnavailableError',
-        message: 'answered 503',
+        message: 'responded with 503',
         attempt,
         maxAttempts: 20,
         maxDelaySeconds: 2 ** attempt,

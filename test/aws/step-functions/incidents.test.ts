@@ -20,7 +20,7 @@ const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution
 const run = asRunId('20261120T020003Z-1f3a5c');
 const span: RunSpan = { export: 'nightly', run, startedAt: at('2026-11-20T02:00:03Z') };
 const loop = (page: number, more: object = {}) => aLoopState(run, page, more);
-const unavailable = lambdaCause('ServiceUnavailableError', 'Report service answered 503 for page 2 of run x');
+const unavailable = lambdaCause('ServiceUnavailableError', 'Report service responded with 503 for page 2 of run x');
 
 interface Execution {
   readonly name: string;
@@ -107,7 +107,7 @@ describe('the incidents of a run', () => {
         at: '2026-11-20T02:00:18Z',
         page: 2,
         error: 'ServiceUnavailableError',
-        message: 'Report service answered 503 for page 2 of run x',
+        message: 'Report service responded with 503 for page 2 of run x',
       },
       {
         kind: 'failed-attempt',
@@ -135,7 +135,7 @@ describe('the incidents of a run', () => {
   });
 
   it('show the last attempt and the failure of the run as one', async () => {
-    const cause = lambdaCause('RequestRejectedError', 'Report service answered 422 for page 1');
+    const cause = lambdaCause('RequestRejectedError', 'Report service responded with 422 for page 1');
     const failure = { Error: 'RequestRejectedError', Cause: cause };
     const history = aBegunHistory(run)
       .enter('ExportPage', loop(1))
@@ -152,7 +152,7 @@ describe('the incidents of a run', () => {
         at: expect.any(String),
         page: 1,
         error: 'RequestRejectedError',
-        message: 'Report service answered 422 for page 1',
+        message: 'Report service responded with 422 for page 1',
       },
     ]);
   });

@@ -109,7 +109,7 @@ describe('a service that errs', () => {
     await using simulator = await simulate({ faults: fault.always(mishap) });
     await using client = clientFor({ url: simulator.baseUrl }, { limits: { totalTimeoutMs: 300 } });
     const error = await failureOf(client.fetchPage(ask()).then(readPage));
-    expect(error).toMatchObject({ name: 'ServiceUnavailableError', message: expect.stringContaining('300 ms in all') });
+    expect(error).toMatchObject({ name: 'ServiceUnavailableError', message: expect.stringContaining('300 ms in total') });
   });
 
   it('only in the date it leaves out, the framing or the letters of a header, serves a page all the same', async () => {

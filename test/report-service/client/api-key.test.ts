@@ -44,7 +44,7 @@ describe('a key the service refuses', () => {
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error).toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringContaining('It said: who are you?'),
+      message: expect.stringContaining('Response: who are you?'),
     });
     expect(server.requests).toHaveLength(1);
   });
@@ -89,7 +89,7 @@ describe('a source of keys', () => {
     const never = () => new Promise<string>(() => {});
     await using client = clientFor(server, { apiKey: { get: never, refresh: never }, limits: { totalTimeoutMs: 30 } });
     const error = await failureOf(client.fetchPage(pageRequest()));
-    expect(error).toMatchObject({ name: 'ServiceUnavailableError', message: expect.stringContaining('30 ms in all') });
+    expect(error).toMatchObject({ name: 'ServiceUnavailableError', message: expect.stringContaining('30 ms in total') });
   });
 
   it('is asked before every request, so a rotated key is picked up', async () => {

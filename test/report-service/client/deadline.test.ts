@@ -50,6 +50,6 @@ describe('a deadline', () => {
     await expect(deadline.race(Promise.reject(new Error('no page')))).rejects.toThrow('no page');
     expect(getEventListeners(deadline.signal, 'abort')).toEqual([]);
     const [outcome] = await Promise.allSettled([deadline.race(new Promise(() => {})), clock.pass(1_000)]);
-    expect(outcome).toMatchObject({ reason: { message: 'the total time is up' } });
+    expect(outcome).toMatchObject({ reason: { message: 'The total time is up' } });
   });
 });

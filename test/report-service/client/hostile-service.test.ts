@@ -50,7 +50,7 @@ describe('a gzip bomb', () => {
     await using client = clientFor(server);
     expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
       name: 'ContractError',
-      message: expect.stringContaining('encoded as "gzip"'),
+      message: expect.stringContaining('content encoding "gzip"'),
     });
     await expect.poll(() => server.open, backoff).toBe(0);
     expect(server.requests[0]?.headers['accept-encoding']).toBe('identity');
@@ -73,7 +73,7 @@ describe('a gzip bomb', () => {
     });
     await using server = await startRawServer(answer);
     await using client = clientFor(server);
-    expect((await failureOf(client.fetchPage(pageRequest()))).message).toMatch(/it is tried again for a while$/);
+    expect((await failureOf(client.fetchPage(pageRequest()))).message).toMatch(/responded with 500 for page 1 of run R$/);
   });
 });
 
@@ -155,7 +155,7 @@ describe('an answer without end', () => {
     await clock.pass(totalTimeoutMs);
     expect(await failing).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: expect.stringContaining('240000 ms in all'),
+      message: expect.stringContaining('240000 ms in total'),
     });
     await expect.poll(() => server.open, backoff).toBe(0);
     expect(clock.sleepers()).toBe(0);
@@ -167,7 +167,7 @@ describe('an answer without end', () => {
     await using client = clientFor(server, { limits: { maxPageBytes: 100_000 } });
     expect(await failureOf(readPage(client.fetchPage(pageRequest())))).toMatchObject({
       name: 'ContractError',
-      message: expect.stringContaining('100000 bytes a page may have'),
+      message: expect.stringContaining('100000 bytes, the limit for a page'),
     });
     await expect.poll(() => server.open, backoff).toBe(0);
   });
@@ -183,7 +183,7 @@ describe('a drip feed of a byte a second', () => {
     const { error, seconds } = await drip(opening, start);
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: expect.stringContaining('240000 ms in all'),
+      message: expect.stringContaining('240000 ms in total'),
     });
     expect(seconds).toBe(240);
   });

@@ -56,7 +56,7 @@ describe('a good page', () => {
     await using server = await startRawServer(rawAnswer());
     await using client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
-    expect(() => page.reports()).toThrow('once its body has ended');
+    expect(() => page.reports()).toThrow('to its end before its reports');
   });
 
   it('in a format that is not XML passes through unread, whatever it calls itself', async () => {
@@ -155,7 +155,7 @@ describe('the content type of an XML page', () => {
     async (type) => {
       const error = await failureFor({ headers: { 'content-type': type } });
       expect(error.name).toBe('ContractError');
-      expect(error.message).toContain(type === '' ? 'as nothing' : JSON.stringify(type));
+      expect(error.message).toContain(type === '' ? 'content type (none)' : JSON.stringify(type));
     },
   );
 
@@ -185,7 +185,7 @@ describe('an answer in a form nobody asked for', () => {
 
   it('breaks the contract if its end could not be told from a lost connection', async () => {
     const error = await failureFor({ framing: 'close', body: 'half?' }, json);
-    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('neither content-length') });
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('neither a content-length') });
   });
 
   it('breaks the contract in a transfer encoding other than chunks', async () => {
@@ -289,8 +289,8 @@ describe('an error message', () => {
       body: '{"message":\n\t"down\u0007\u202e for\r\nrepair"}',
     });
     expect(error.message).toBe(
-      'Report service answered 503 for page 1 of run R (request id abc-123): it is tried again for a while. ' +
-        'It said: {"message": "down for repair"}',
+      'Report service responded with 503 for page 1 of run R (request ID abc-123). ' +
+        'Response: {"message": "down for repair"}',
     );
   });
 
@@ -321,7 +321,7 @@ describe('an error message', () => {
     });
     await using client = clientFor(server);
     const error = await failureOf(client.fetchPage(pageRequest()));
-    expect(error.message).toContain('answered 500');
+    expect(error.message).toContain('responded with 500');
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 });
@@ -387,7 +387,7 @@ describe('a service that echoes the API key', () => {
     const error = await failureFor({ headers: { 'x-service-cursor': cursor } });
     expect(error).toMatchObject({
       name: 'ContractError',
-      message: expect.stringContaining('cursor that holds the API key'),
+      message: expect.stringContaining('the cursor contains the API key'),
     });
   });
 
