@@ -9,12 +9,6 @@ export const systemRuntime: Runtime = {
   randomHex: (length) => randomBytes(length).toString('hex').slice(0, length),
 };
 
-/**
- * A service clock that is further ahead of ours than this is not trusted: a watermark taken from it would exclude reports
- * until our own clock has caught up.
- */
-export const maxServiceClockLeadMs = 86_400_000;
-
 /** Resolves after `ms`, or rejects with the signal's reason when it aborts. Leaves no timer and no listener in either case. */
 function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -122,10 +122,12 @@ export interface RunTotals {
 
 export const zeroTotals: RunTotals = { pages: 0, reports: 0, bytes: 0 };
 
-/** `totals` with one more page. */
-export function addPage(totals: RunTotals, { reports, bytes }: Pick<PageMetadata, 'reports' | 'bytes'>): RunTotals {
+/** The reports and bytes of `totals` and one more page. */
+export function addPage(
+  totals: Omit<RunTotals, 'pages'>,
+  { reports, bytes }: Pick<PageMetadata, 'reports' | 'bytes'>,
+): Omit<RunTotals, 'pages'> {
   return {
-    pages: totals.pages + 1,
     reports: totals.reports === null || reports === null ? null : totals.reports + reports,
     bytes: totals.bytes + bytes,
   };

@@ -181,10 +181,10 @@ describe('verify', () => {
     const ended = await on(out, 'verify', '--json', '--run', id);
     expect(ended.status).toBe(1);
     expect(parsed(ended)).toMatchObject({ status: 'wrong', run: id, findings: [{ page: 2 }], findingsInAll: 1 });
-    expect(ended.stderr).toContain(`${second} has other bytes`);
+    expect(ended.stderr).toContain(`${second} has other content`);
 
     await rm(second);
-    expect(await on(out, 'verify')).toMatchObject({ status: 1, stdout: expect.stringContaining(`${second} is gone`) });
+    expect(await on(out, 'verify')).toMatchObject({ status: 1, stdout: expect.stringContaining(`${second} is missing`) });
   });
 
   it('leaves the folder as it was, and misses the facts of every page where their file is gone', async () => {
@@ -213,7 +213,7 @@ describe('verify', () => {
     await symlink(second, second);
     const { findings } = parsed(await on(out, 'verify', '--json')) as { findings: { page: number; message: string }[] };
     expect(findings.toSorted((a, b) => a.page - b.page)).toMatchObject([
-      { page: 1, message: expect.stringContaining('is gone') },
+      { page: 1, message: expect.stringContaining('is missing') },
       { page: 2, message: expect.stringContaining('cannot be read') },
     ]);
   });
@@ -242,7 +242,7 @@ describe('verify', () => {
     const { out } = await aCompletedRun();
     expect(await on(out, 'verify', '--run', '../..')).toMatchObject({
       status: 2,
-      stderr: expect.stringContaining('is no run'),
+      stderr: expect.stringContaining('Invalid run ID'),
     });
     const gone = await on(out, 'verify', '--run', '20260101T000000Z-aaaaaa');
     expect(gone).toMatchObject({ status: 2, stderr: expect.stringContaining('has no manifest') });

@@ -1,15 +1,13 @@
-/**
- * An export with everything it needs in memory, and the real state machine to run it: `start()` makes one execution,
- * and those it continues in.
- */
+/** A test bench: an export with all its dependencies in memory, run by the real state machine. */
 
 import type { ExportDefinition, ExportState, RunLimits } from '../../lib/core/model.ts';
+import type { DeployedExport, Incident } from '../../lib/core/operations/deployment.ts';
 import type { ExportEvent, PageLog, RunHistory, Runtime, StepDependencies } from '../../lib/core/ports.ts';
 import {
-  type LocalExecutionOutcome,
   type ExecutionStart,
   executionId,
   interpretExecution,
+  type LocalExecutionOutcome,
 } from '../../lib/local/interpreter.ts';
 import { anExportDefinition, anExportRequest, someLimits } from './builders.ts';
 import { type CrashPoint, createMemoryLog, createMemoryStore, type MemoryStore } from './memory-adapters.ts';
@@ -39,17 +37,18 @@ export interface Bench {
   readonly events: readonly ExportEvent[];
   /** Milliseconds slept inside invocations. */
   readonly slept: readonly number[];
-  /** Executions that `isRunning` says are alive. */
+  /** The executions that `isRunning` reports as running. */
   readonly running: Set<string>;
-  /** Moves the clock on. */
-  pass(ms: number): void;
-  /** One execution of the machine, and those it continues in. */
+  /** Advances the clock. */
+  advance(ms: number): void;
+  /** Runs one execution of the state machine, and those in which it continues. */
   start(input?: unknown): Promise<LocalExecutionOutcome>;
-  /** One execution of the machine. */
+  /** Runs one execution of the state machine. */
   execute(start: ExecutionStart): Promise<LocalExecutionOutcome>;
-  /** The same store, log and clock with another service or definition. */
+  /** A bench with the same store, log and clock, and another service or definition. */
   with(options: BenchOptions): Bench;
-  head(): Promise<ExportState>;
+  /** The state of the export, which must have one. */
+  state(): Promise<ExportState>;
   manifest(key: string): Manifest;
 }
 
@@ -68,15 +67,16 @@ export interface Manifest {
   readonly [field: string]: unknown;
 }
 
-interface Kept {
+/** What a bench shares with those created by `with`. */
+interface Shared {
   readonly store: MemoryStore;
   readonly log: PageLog & RunHistory;
   readonly clock: { now: number; executions: number; random: number };
   readonly name: string | undefined;
 }
 
-export function anExportBench(options: BenchOptions = {}, kept?: Kept): Bench {
-  const { store, log, clock, name } = kept ?? {
+export function anExportBench(options: BenchOptions = {}, shared?: Shared): Bench {
+  const { store, log, clock, name } = shared ?? {
     store: createMemoryStore(options.crash),
     log: createMemoryLog(options.crash),
     clock: { now: Date.UTC(2026, 10, 20, 2), executions: 0, random: 0 },
@@ -121,7 +121,7 @@ export function anExportBench(options: BenchOptions = {}, kept?: Kept): Bench {
     events,
     slept,
     running,
-    pass(ms) {
+    advance(ms) {
       clock.now += ms;
     },
     async start(input = {}) {
@@ -133,10 +133,10 @@ export function anExportBench(options: BenchOptions = {}, kept?: Kept): Bench {
     execute,
     with: (changed) =>
       anExportBench({ ...options, ...changed }, { store, log: changed.log ?? log, clock, name: definition.name }),
-    async head() {
-      const head = await log.exportState(definition.name);
-      if (head === undefined) throw new Error('no export state was written');
-      return head;
+    async state() {
+      const state = await log.exportState(definition.name);
+      if (state === undefined) throw new Error('the export has no state');
+      return state;
     },
     manifest(key) {
       const text = store.objects.get(key);
@@ -148,7 +148,37 @@ export function anExportBench(options: BenchOptions = {}, kept?: Kept): Bench {
 
 export { executionId };
 
-/** The ids of every report in the manifest's pages, in order. */
+/** The export as the operator's commands see it, without a schedule and with the given incidents. */
+export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = []): DeployedExport {
+  const { definition, executions, service } = bench.deps;
+  return {
+    name: definition.name,
+    definition,
+    service: {
+      address: definition.request.source,
+      vendor: 'ACME',
+      cursorIn: 'query',
+      keySource: 'a test',
+      connect: async () => ({
+        fetchPage: (...request) => service.fetchPage(...request),
+        [Symbol.asyncDispose]: async () => {},
+      }),
+    },
+    store: bench.store,
+    log: bench.log,
+    executions,
+    nextStart: async () => ({ kind: 'manual' }),
+    async *incidents() {
+      yield* incidents;
+    },
+    lastIncident: async () => incidents.at(-1),
+    start: async () => {
+      throw new Error('use bench.start()');
+    },
+  };
+}
+
+/** The IDs of the reports in the manifest's pages, in order. */
 export function reportIdsOf(bench: Bench, manifestKey: string): string[] {
   return bench
     .manifest(manifestKey)

@@ -96,7 +96,7 @@ async function expectAnHonestEnd(halfWay: HalfWay, before: ReadonlyMap<string, B
   if (end.status !== 'failed' || end.failed.error !== 'PageConflictError') return;
 
   // Whoever does as the message says has an export that works again.
-  if (end.failed.message.startsWith('The head of export')) await halfWay.deleteHead();
+  if (end.failed.message.startsWith('The state of export')) await halfWay.deleteHead();
   else expect(end.failed.message).toMatch(/start with restart|move it away and start again|find out who wrote it/);
   const objects = await halfWay.objects();
   const again = await within(20_000, start(halfWay, { restart: true, since }));

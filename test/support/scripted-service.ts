@@ -1,5 +1,6 @@
-/** A report service without a wire: pages over a list of reports, and whatever a test wants to happen instead. */
+/** A report service without a network: it pages through a list of reports, and a script may replace any response. */
 
+import { ExportError } from '../../lib/core/errors.ts';
 import { asCursor, type Cursor } from '../../lib/core/model.ts';
 import type { FetchedPage, PageRequest, ReportService } from '../../lib/core/ports.ts';
 import { aFetchedPage, at } from './builders.ts';
@@ -10,16 +11,24 @@ export interface ScriptedReport {
 }
 
 export interface ScriptedService extends ReportService {
-  /** What was asked, in order. */
+  /** In the order of arrival. */
   readonly requests: readonly PageRequest[];
 }
 
-/** What to do at the nth request (from 1) instead of answering; undefined answers. May throw. */
+/** Replaces the response to the nth request (from 1), or throws. undefined: the regular response. */
 export type Script = (request: PageRequest, nth: number) => FetchedPage | undefined;
 
-/** The cursor behind the first `position` matching reports, of the contract's form. */
+/** The cursor after the first `position` matching reports, in the form that the contract shows. */
 export const cursorAt = (position: number): Cursor =>
   asCursor(`1588888888888,00000000-0000-4000-8000-${position.toString(16).padStart(12, '0')}`);
+
+/** Rejects the nth request (from 1), for good. */
+export const failsAtRequest =
+  (failing: number): Script =>
+  (_, nth) => {
+    if (nth === failing) throw new ExportError('RequestRejectedError', 'rejected');
+    return undefined;
+  };
 
 const pageXml = (reports: readonly ScriptedReport[]): string =>
   `<reports>${reports.map(({ id }) => `<report id="${id}"/>`).join('')}</reports>`;
@@ -37,8 +46,8 @@ export function scriptedService(reports: readonly ScriptedReport[], script: Scri
     requests,
     async fetchPage(request) {
       requests.push(request);
-      const instead = script(request, requests.length);
-      if (instead !== undefined) return instead;
+      const scripted = script(request, requests.length);
+      if (scripted !== undefined) return scripted;
       const matching = reports.filter(({ date }) => Date.parse(date) >= Date.parse(request.since));
       const position = request.cursor === null ? 0 : Number.parseInt(request.cursor.split('-').at(-1) ?? '', 16);
       const end = position + (request.request.size ?? 100);

@@ -1,6 +1,6 @@
 /**
- * Gives up an unfinished run because a person says so. Its pages stay where they are and are never published; the next
- * start begins a new run at the watermark, which asks for the same reports again.
+ * Abandons an unfinished run at an operator's request. Its pages stay in the store and are never published. The next start
+ * begins a new run at the watermark, which exports the same reports again.
  */
 
 import { ExportError } from '../errors.ts';
@@ -16,53 +16,50 @@ interface AbandonDependencies {
 }
 
 /**
- * An execution that is at work on the run ends quietly at its next step.
- * @throws ConfigurationError where `run` is not, or no longer, the unfinished one, or is published already
+ * Abandons `run` and returns it. An execution that is working on it ends at its next step, without reporting a failure.
+ * @throws ConfigurationError if `run` is not the unfinished run, or no longer, or if it is published already
  */
 export async function abandonRun(
   deps: AbandonDependencies,
   { export: exportName, run }: { readonly export: string; readonly run: RunId },
 ): Promise<Run> {
-  return await updateState(deps.log, exportName, async (head) => {
-    const abandoned = await requireAbandonableRun(deps, head, exportName);
+  return await updateState(deps.log, exportName, async (state) => {
+    const abandoned = await requireAbandonableRun(deps, state, exportName);
     if (abandoned.run !== run) {
       throw new ExportError(
         'ConfigurationError',
-        `Run ${run} of export ${exportName} is over by now, and run ${abandoned.run} has taken its place; nothing was changed`,
+        `Run ${run} of export ${exportName} has ended in the meantime, and run ${abandoned.run} has begun. Nothing was changed`,
       );
     }
-    const { active: _, ...idle } = head;
+    const { active: _, ...idle } = state;
     return { change: idle, result: abandoned };
   });
 }
 
-/** The run that can be given up. @throws ConfigurationError where there is none, or it is, or is being, published */
+/** The run that can be abandoned. @throws ConfigurationError if there is none, or it is published or being published */
 export async function requireAbandonableRun(
   { store, executions }: Omit<AbandonDependencies, 'log'>,
-  head: ExportState | undefined,
+  state: ExportState | undefined,
   exportName: string,
 ): Promise<Run> {
-  const active = head?.active;
+  const active = state?.active;
   if (active === undefined) {
-    throw new ExportError(
-      'ConfigurationError',
-      `Export ${exportName} has no unfinished run; there is nothing to give up`,
-    );
+    throw new ExportError('ConfigurationError', `Export ${exportName} has no unfinished run to abandon`);
   }
-  // Its manifest may be written the next moment, whatever the head says by then.
+  // The manifest may be written at any moment, whether or not the state changes in between.
   if (active.completedAt !== undefined && (await executions.isRunning(active.execution))) {
     throw new ExportError(
       'ConfigurationError',
-      `Run ${active.run} of export ${exportName} has all its pages and is being published; it can no longer be given up`,
+      `Run ${active.run} of export ${exportName} has all its pages and is being published; it can no longer be abandoned`,
     );
   }
-  // Its readers may have it by now. What is left to do is the watermark, and any start does that.
+  // Consumers may have read the manifest. Only the watermark is left to move, and any start does that.
   const manifest = await store.read(manifestKey(active));
   if (manifest === undefined) return active;
   for await (const _ of manifest) break;
   throw new ExportError(
     'ConfigurationError',
     `Run ${active.run} of export ${exportName} is published already, at ${store.locate(manifestKey(active))}. ` +
-      'Start the export, and it is completed',
+      'Start the export to complete the run',
   );
 }

@@ -1,81 +1,87 @@
 /**
- * What an operator's commands need of the place where exports run: a directory on this machine, or a deployed stack.
- * Everything here is for looking and for starting; what a run does is in `../ports.ts`.
+ * What the operator's commands need from the place where exports run: a directory on this machine, or a deployed stack.
+ * The interfaces through which the steps do their work are in `../ports.ts`.
  */
 
 import type { ExportDefinition, FailedRun, Instant, RunId, RunResult } from '../model.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../ports.ts';
 
 export interface Deployment extends AsyncDisposable {
-  /** For a person: `directory ./exports`, `stack ReportExporter in eu-central-1`. */
+  /** For messages: `directory ./exports`, `stack ReportExporter in eu-central-1`. */
   readonly name: string;
-  /** How a command names it: `--out ./exports`, `--stack ReportExporter`. */
+  /** The command-line option that selects it: `--out ./exports`, `--stack ReportExporter`. */
   readonly option: string;
   /** In alphabetical order. */
   exportNames(): Promise<readonly string[]>;
-  /** @throws ConfigurationError where it holds no such export, or its settings cannot be read */
+  /** @throws ConfigurationError if there is no such export, or its settings cannot be read */
   open(exportName: string): Promise<DeployedExport>;
 }
 
 export interface DeployedExport {
   readonly name: string;
-  /** What its next run is made with. */
+  /** The definition that its next run uses. */
   readonly definition: ExportDefinition;
   readonly service: DeployedService;
   readonly store: StoreReader;
   readonly log: PageLog & RunHistory;
   readonly executions: Executions;
-  /** When it starts by itself. */
+  /** When its schedule starts it next. */
   nextStart(): Promise<NextStart>;
-  /** What held the run up, in order of time, as far back as it is remembered. */
+  /** The incidents of the run in chronological order, as far back as they are recorded. */
   incidents(run: RunSpan): AsyncIterable<Incident>;
-  /** The newest of them; cheaper than reading them all. */
+  /** The newest incident of the run; cheaper than reading all of them. */
   lastIncident(run: RunSpan): Promise<Incident | undefined>;
-  /** Makes a run, or the rest of an unfinished one. A failed run is an outcome, not an exception. */
-  start(request: StartRequest, watching: StartOptions): Promise<RunEnd>;
+  /** Begins a run, or resumes an unfinished one. A failed run is a result, not an exception. */
+  start(request: StartRequest, options: StartOptions): Promise<RunEnd>;
 }
 
-/** The service as an installed export speaks to it. */
+/** The report service, as the export is configured to use it. */
 export interface DeployedService {
   /** Its base URL, or `simulator`. */
   readonly address: string;
   readonly vendor: string;
   readonly cursorIn: 'query' | 'body';
-  /** Where the key comes from: `environment variable REPORT_EXPORT_API_KEY`, `secret arn:…`. Never the key. */
+  /** Where the API key comes from: `environment variable REPORT_EXPORT_API_KEY`, `secret arn:…`. Never the key. */
   readonly keySource: string;
   /**
-   * A client with the key in it. Where a simulator is all there is, it is started, and `say` told where it answers.
-   * @throws ConfigurationError where there is no key to be had
+   * Creates a client that has the API key. A simulator is started first, and `say` is called with its address.
+   * @throws ConfigurationError if there is no API key
    */
   readonly connect: (say: (text: string) => void) => Promise<ReportService & AsyncDisposable>;
 }
 
 export type NextStart =
-  /** `about`: by a rate, whose beats are known only from the last one, or within a flexible window. */
-  | { readonly kind: 'scheduled'; readonly at: Instant; readonly about: boolean; readonly expression: string }
+  | {
+      readonly kind: 'scheduled';
+      readonly at: Instant;
+      /** True for a rate, whose phase is known only from the last run, and for a schedule with a flexible time window. */
+      readonly approximate: boolean;
+      readonly expression: string;
+    }
   | { readonly kind: 'disabled'; readonly expression: string }
-  | { readonly kind: 'by-hand' };
+  | { readonly kind: 'manual' };
 
-/** A run and the time in which it was worked on; without an end, until now. */
+/** A run and its time span, which extends to the present if the run is not completed. */
 export interface RunSpan extends RunRef {
   readonly startedAt: Instant;
   readonly completedAt?: Instant | undefined;
 }
 
+/** What delayed or stopped a run. */
 export type Incident = { readonly at: Instant; readonly page: number | null } & (
   | {
-      /** An attempt that failed, and was or may be repeated. */
+      /** An attempt failed. It was retried, or will be. */
       readonly kind: 'failed-attempt';
       readonly error: string;
       readonly message: string;
     }
   | {
-      /** The service asked for patience, and got it. */
+      /** The service responded with Retry-After, and the run waited. */
       readonly kind: 'wait';
       readonly seconds: number;
     }
   | {
-      /** An execution gave up; the next start goes on. */
+      /** An execution failed after all its retries. The next start resumes the run. */
       readonly kind: 'failed-run';
       readonly error: string;
       readonly message: string;
@@ -88,15 +94,15 @@ export interface StartRequest {
 }
 
 export interface StartOptions {
-  /** Whether to stay until the run's end, through all its executions. On this machine there is no other way. */
+  /** Whether to wait for the end of the run, across all its executions. A local run is always followed. */
   readonly follow: boolean;
-  /** Told of the run's progress while it is followed. */
+  /** Receives the run's events while it is followed. */
   readonly emit: EventSink;
-  /** Told what else a person may want to know. */
+  /** Receives other messages for the operator. */
   readonly say: (text: string) => void;
-  /** Told of failed attempts that will be repeated. */
+  /** Receives failed attempts that will be retried. */
   readonly onRetry: (retry: Retry) => void;
-  /** On this machine it interrupts the run; elsewhere only the watching. */
+  /** Interrupts a local run. A deployed run continues, and is only no longer followed. */
   readonly signal: AbortSignal;
 }
 
@@ -105,7 +111,7 @@ export interface Retry {
   readonly state: string;
   readonly error: string;
   readonly message: string;
-  /** Which retry comes next, from 1. */
+  /** The number of the next retry, from 1. */
   readonly attempt: number;
   readonly maxAttempts: number;
   /** The delay before it, if it is known. */
@@ -114,15 +120,16 @@ export interface Retry {
   readonly maxDelaySeconds?: number | undefined;
 }
 
-/** How a start, and where it was followed the run, ended. */
+/** How a start ended, or the run itself if it was followed. */
 export type RunEnd =
   | {
       readonly status: 'completed';
-      readonly result: RunResult /** Where it can be opened. */;
+      readonly result: RunResult;
+      /** The address of the manifest. */
       readonly manifest: string;
     }
   | { readonly status: 'skipped'; readonly reason: string }
   | { readonly status: 'failed'; readonly failed: FailedRun }
   | { readonly status: 'interrupted' }
-  /** Under way, and no longer watched. */
+  /** The run is in progress and is not followed, or no longer. `run` is null while it has none. */
   | { readonly status: 'started'; readonly execution: string; readonly run: RunId | null };

@@ -1,16 +1,16 @@
-/** The pages that a run should consist of, by its manifest and its log, and where those two do not agree. */
+/** The pages that a run should consist of according to its manifest and its log, and where those two disagree. */
 
 import { isExportError } from '../errors.ts';
 import type { PageEntry } from '../model.ts';
 import type { PageLog, RunRef, StoreReader } from '../ports.ts';
-import { pageNumberAt } from '../storage/keys.ts';
-import { chainProblem, type RunKeyParts } from '../storage/manifest.ts';
+import { pageNumberAt, type RunKeyParts } from '../storage/keys.ts';
+import { chainProblem } from '../storage/manifest.ts';
 import type { PublishedRun } from '../storage/published-runs.ts';
 import type { ManifestPage } from '../storage/published-schemas.ts';
 
 export interface Finding {
   readonly page: number | null;
-  /** What is wrong, and where it lies. */
+  /** What is wrong, with the address of the object. */
   readonly message: string;
 }
 
@@ -20,82 +20,89 @@ interface ExpectedPagesDependencies {
   readonly onFinding: (finding: Finding) => void;
 }
 
-/** A page as it should be, with its line in the log, where there is one. */
+/** A page as it should be, and its log entry if there is one. */
 export interface ExpectedPage {
   readonly page: ManifestPage;
   readonly entry: PageEntry | undefined;
   readonly isLast: boolean;
 }
 
-/** What the manifest names, held against the log. Ends with notes on what could not be looked at. */
+/** The pages that the manifest lists, compared with the log. Returns notes on what could not be verified. */
 export async function* pagesOfManifest(
   { log, store, onFinding }: ExpectedPagesDependencies,
   run: RunKeyParts,
-  { head, manifest, pages }: PublishedRun,
+  { header, manifest, pages }: PublishedRun,
 ): AsyncGenerator<ExpectedPage, readonly string[]> {
-  const entries = entriesOf(log, run, onFinding);
-  const says = (page: number | null, message: string) =>
+  const entries = readableEntries(log, run, onFinding);
+  const report = (page: number | null, message: string) =>
     onFinding({ page, message: `${store.locate(manifest)}: ${message}` });
-  let before: ExpectedPage | undefined;
-  let number = 0;
-  let logged = 0;
+  let previous: ExpectedPage | undefined;
+  let count = 0;
+  let loggedCount = 0;
   try {
     for await (const page of pages) {
-      number += 1;
-      if (page.page !== number) says(page.page, `page ${page.page} stands where page ${number} should`);
-      if (pageNumberAt(run, page.key) !== page.page) says(page.page, `page ${page.page} is said to lie at ${page.key}`);
+      count += 1;
+      if (page.page !== count) report(page.page, `it lists page ${page.page} where page ${count} is expected`);
+      if (pageNumberAt(run, page.key) !== page.page) report(page.page, `page ${page.page} has the key ${page.key}`);
       const { value: entry } = await entries.next();
       if (entry !== undefined) {
-        logged += 1;
-        const problem = chainProblem(run, before?.entry, entry) ?? differenceOf(page, entry);
+        loggedCount += 1;
+        const problem = chainProblem(run, previous?.entry, entry) ?? differenceOf(page, entry);
         if (problem !== undefined) onFinding({ page: page.page, message: `The page log: ${problem}` });
-        if (number === 1 && entry.serviceTime !== head.serviceStartedAt)
-          says(1, 'its serviceStartedAt is not that of page 1');
+        if (count === 1 && entry.serviceTime !== header.serviceStartedAt) {
+          report(1, 'its serviceStartedAt is not that of page 1');
+        }
       }
-      if (before !== undefined) yield before;
-      before = { page, entry: entry ?? undefined, isLast: false };
+      if (previous !== undefined) yield previous;
+      previous = { page, entry: entry ?? undefined, isLast: false };
     }
   } catch (error) {
     if (!isExportError(error, 'PageConflictError')) throw error;
     onFinding({ page: null, message: error.message });
   }
-  if (before !== undefined) yield { ...before, isLast: true };
-  if (number === 0) says(null, 'it names no page');
-  if (before?.entry !== undefined && before.entry.serviceTime !== head.serviceCompletedAt) {
-    says(number, `its serviceCompletedAt is not that of page ${number}`);
+  if (previous !== undefined) yield { ...previous, isLast: true };
+  if (count === 0) report(null, 'it lists no pages');
+  const lastEntry = previous?.entry;
+  if (lastEntry !== undefined && lastEntry.serviceTime !== header.serviceCompletedAt) {
+    report(count, `its serviceCompletedAt is not that of page ${count}`);
   }
-  if (before?.entry != null && before.entry.nextCursor !== null) {
+  if (lastEntry !== undefined && lastEntry.nextCursor !== null) {
     onFinding({
-      page: number,
-      message: `The page log: page ${number} goes on with a cursor, but the manifest ends with it`,
+      page: count,
+      message: `The page log: page ${count} has a next cursor, but the manifest ends with it`,
     });
   }
   if ((await entries.next()).value !== undefined) {
-    onFinding({ page: number + 1, message: `The page log goes on behind page ${number}, where the manifest ends` });
+    onFinding({ page: count + 1, message: `The page log continues after page ${count}, where the manifest ends` });
   }
-  if (logged > 0 && logged < number) {
-    onFinding({ page: logged + 1, message: `The page log ends behind page ${logged}, the manifest has ${number}` });
+  if (loggedCount > 0 && loggedCount < count) {
+    onFinding({
+      page: loggedCount + 1,
+      message: `The page log ends after page ${loggedCount}, but the manifest lists ${count} pages`,
+    });
   }
-  return logged === 0 ? ['The page log no longer holds the run; its manifest was checked against the pages alone'] : [];
+  return loggedCount === 0
+    ? ['The page log no longer has the run, so the manifest was verified against the stored pages only']
+    : [];
 }
 
-/** What the log holds of a run that has no manifest. */
+/** The pages in the log of a run that has no manifest. */
 export async function* pagesOfLog(
   { log, onFinding }: ExpectedPagesDependencies,
   run: RunKeyParts,
 ): AsyncGenerator<ExpectedPage, readonly string[]> {
-  let before: PageEntry | undefined;
-  for await (const entry of entriesOf(log, run, onFinding)) {
-    const problem = chainProblem(run, before, entry);
+  let previous: PageEntry | undefined;
+  for await (const entry of readableEntries(log, run, onFinding)) {
+    const problem = chainProblem(run, previous, entry);
     if (problem !== undefined) onFinding({ page: entry.page, message: `The page log: ${problem}` });
     yield { page: entry, entry, isLast: entry.nextCursor === null };
-    before = entry;
+    previous = entry;
   }
   return [];
 }
 
-/** The log as far as it can be read; where it cannot, it ends, and that is a finding. */
-async function* entriesOf(
+/** The entries of the run, up to the first one that cannot be read, which is a finding. */
+async function* readableEntries(
   log: PageLog,
   run: RunRef,
   onFinding: ExpectedPagesDependencies['onFinding'],
@@ -113,5 +120,5 @@ function differenceOf(page: ManifestPage, entry: PageEntry): string | undefined 
     (name) => page[name] !== entry[name],
   );
   if (field === undefined) return undefined;
-  return `page ${entry.page} has ${field} ${JSON.stringify(entry[field])}, the manifest ${JSON.stringify(page[field])}`;
+  return `page ${entry.page} has ${field} ${JSON.stringify(entry[field])}, the manifest has ${JSON.stringify(page[field])}`;
 }

@@ -1,7 +1,15 @@
-/** What a start would do, without doing it: the very decision that BeginRun makes, with its reason. */
+/** What the next start would do, without doing it: the same decision that BeginRun makes, with its reason. */
 
 import { isExportError } from '../errors.ts';
-import type { Cursor, ExportRequest, Instant, PageEntry, Run, RunId } from '../model.ts';
+import {
+  type Cursor,
+  type ExportRequest,
+  emptyState,
+  type Instant,
+  type PageEntry,
+  type Run,
+  type RunId,
+} from '../model.ts';
 import type { StepDependencies, StoreReader } from '../ports.ts';
 import { decide } from '../steps/begin-run.ts';
 import type { StartInput } from '../steps/start-input.ts';
@@ -10,13 +18,13 @@ import { pageKey } from '../storage/keys.ts';
 
 export type Plan =
   | { readonly act: 'skip'; readonly reason: string }
-  /** A start would fail; `because` says why, and what to do. */
+  /** The start would fail. `reason` says why, and what to do. */
   | { readonly act: 'refuse'; readonly reason: string }
   | {
       readonly act: 'start';
       readonly since: Instant;
       readonly reason: string;
-      /** The unfinished run that would be given up for it. */
+      /** The unfinished run that the start would abandon. */
       readonly abandons: RunId | null;
       readonly request: ExportRequest;
     }
@@ -25,7 +33,7 @@ export type Plan =
       readonly run: RunId;
       readonly since: Instant;
       readonly reason: string;
-      /** The page to ask for next; null where all are stored and the run only has to be published. */
+      /** The page to request next; null if all pages are stored and the run only has to be published. */
       readonly page: number | null;
       readonly cursor: Cursor | null;
       readonly request: ExportRequest;
@@ -35,66 +43,61 @@ type PlanDependencies = Pick<StepDependencies, 'definition' | 'log' | 'execution
   readonly store: Pick<StoreReader, 'find'>;
 };
 
-/** No execution's name. */
-const nobody = 'plan';
+/** Stands in for the execution that a start would have. No execution has this name. */
+const plannedExecution = 'plan';
 
-/** Reads, and changes nothing. `input` is what the start would be given. */
+/** Only reads. `input` is the start input to plan for. */
 export async function planRun(deps: PlanDependencies, input: StartInput = {}): Promise<Plan> {
   const { definition, log, runtime } = deps;
-  const head = (await log.exportState(definition.name)) ?? { export: definition.name, version: 0, sequence: 0 };
+  const state = (await log.exportState(definition.name)) ?? emptyState(definition.name);
   try {
-    const { result } = await decide(deps, head, input, nobody);
+    const { result } = await decide(deps, state, input, plannedExecution);
     if (result.act === 'skip') return { act: 'skip', reason: result.reason };
     const { act, run, last } = result;
     const { since, request } = run;
     if (act === 'start') {
-      const { reason } = chooseSince(definition, head, input, runtime.now());
-      return { act, since, reason, abandons: head.active?.run ?? null, request };
+      const { reason } = chooseSince(definition, state, input, runtime.now());
+      return { act, since, reason, abandons: state.active?.run ?? null, request };
     }
-    const failure = head.active?.lastFailure;
-    const why = failure === undefined ? 'was cut off' : `failed (${failure.error})`;
-    const { page, cursor, stored } = await nextPage(deps, run, last);
-    const storedAlready = [
-      '',
-      '; the page behind its log is stored already, and only has to be logged',
-      `; ${stored} pages behind its log are stored already, and only have to be logged`,
-    ][Math.min(stored, 2)];
-    return {
-      act,
-      run: run.run,
-      since,
-      reason: `run ${run.run} ${why}, and goes on where it stopped${storedAlready}`,
-      page,
-      cursor,
-      request,
-    };
+    const failure = state.active?.lastFailure;
+    const { page, cursor, unlogged } = await findNextPage(deps, run, last);
+    const ended = failure === undefined ? 'was interrupted' : `failed (${failure.error})`;
+    const reason = `run ${run.run} ${ended} and resumes where it stopped${unloggedPages(unlogged)}`;
+    return { act, run: run.run, since, reason, page, cursor, request };
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError') && !isExportError(error, 'PageConflictError')) throw error;
     return { act: 'refuse', reason: error.message };
   }
 }
 
-/** The page that is asked for next: former attempts may have stored some behind the log, and then it is the one after. */
-async function nextPage({ store }: PlanDependencies, run: Run, last: PageEntry | undefined): Promise<NextPage> {
-  let page = last?.page ?? 0;
-  let cursor = last?.nextCursor ?? null;
-  let stored = 0;
-  while (page === 0 || cursor !== null) {
-    page += 1;
-    const found = await store.find(pageKey(run, page));
-    // A long cursor lies there as its hash alone, so the page is asked for again.
-    if (found === undefined || (found.nextCursor !== null && typeof found.nextCursor !== 'string')) {
-      return { page, cursor, stored };
-    }
-    cursor = found.nextCursor;
-    stored += 1;
-  }
-  return { page: null, cursor: null, stored };
+function unloggedPages(count: number): string {
+  if (count === 0) return '';
+  return count === 1
+    ? '; 1 page after its log is stored already and only has to be logged'
+    : `; ${count} pages after its log are stored already and only have to be logged`;
 }
 
 interface NextPage {
   readonly page: number | null;
   readonly cursor: Cursor | null;
-  /** Pages that are stored already, and only have to be logged. */
-  readonly stored: number;
+  /** How many pages before it are stored, but not logged. */
+  readonly unlogged: number;
+}
+
+/** The page to request next: the first one after the log that no earlier attempt has stored. */
+async function findNextPage({ store }: PlanDependencies, run: Run, last: PageEntry | undefined): Promise<NextPage> {
+  let page = last?.page ?? 0;
+  let cursor = last?.nextCursor ?? null;
+  let unlogged = 0;
+  while (page === 0 || cursor !== null) {
+    page += 1;
+    const stored = await store.find(pageKey(run, page));
+    // If only the hash of its next cursor is stored, the page is requested again.
+    if (stored === undefined || (stored.nextCursor !== null && typeof stored.nextCursor !== 'string')) {
+      return { page, cursor, unlogged };
+    }
+    cursor = stored.nextCursor;
+    unlogged += 1;
+  }
+  return { page: null, cursor: null, unlogged };
 }

@@ -1,16 +1,15 @@
-/** What an operator sees of an export at a glance: where it stands, and how its recent runs went. */
+/** The status of an export and of its runs, as the status and report commands show it. */
 
-import { dirname } from 'node:path/posix';
 import { isExportError } from '../errors.ts';
-import type { ExportState, Instant, PageEntry, Run, RunId } from '../model.ts';
-import { manifestKey } from '../storage/keys.ts';
+import { type ExportState, type Instant, type PageEntry, type Run, type RunId, totalsOf } from '../model.ts';
+import { manifestKey, runFolder, runLocation, startOf } from '../storage/keys.ts';
 import { findManifest } from '../storage/published-runs.ts';
 import type { ManifestHeader } from '../storage/published-schemas.ts';
 import type { DeployedExport, Incident, NextStart } from './deployment.ts';
 
 /**
- * `running`: an execution is at work on it. `failed`, `stopped`: none is, and the next start goes on with it.
- * `completed`: published. `abandoned`: never will be.
+ * `running`: an execution is working on the run. `failed`, `stopped`: none is, and the next start resumes it.
+ * `completed`: it is published. `abandoned`: it never will be.
  */
 export type RunState = 'running' | 'failed' | 'stopped' | 'completed' | 'abandoned';
 
@@ -18,100 +17,101 @@ export interface RunStatus {
   readonly export: string;
   readonly run: RunId;
   readonly state: RunState;
-  /** null where nobody remembers: of a run that was given up. */
+  /** null if it is no longer known, as for an abandoned run. */
   readonly since: Instant | null;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
-  /** When it was completed, or given up for the run after it; null where it is not over, or nobody knows. */
+  /** When it was completed, or the next run began after it was abandoned; null if it has not ended or this is unknown. */
   readonly endedAt: Instant | null;
-  /** When its newest page was logged; null where it has none. */
+  /** When its newest page was logged; null if it has none. */
   readonly lastPageAt: Instant | null;
   readonly pages: number;
   readonly reports: number | null;
   readonly bytes: number;
-  /** Keys in the store. */
+  /** The key of the run's folder. */
   readonly folder: string;
+  /** The key of its manifest; null if the run is not published. */
   readonly manifest: string | null;
-  /** Of a run that is not over, or the newest one if it was given up: what held it up last. */
+  /** The newest incident of a run that has not ended, or of the newest run if it was abandoned. */
   readonly lastIncident: Incident | null;
 }
 
 export interface ExportStatus {
   readonly export: string;
   readonly watermark: Instant | null;
-  /** When the newest completed run was. */
+  /** When the newest completed run was completed. */
   readonly completedAt: Instant | null;
   readonly next: NextStart;
-  /** The newest first. */
+  /** Newest first. */
   readonly runs: readonly RunStatus[];
 }
 
-/** The export with its `most` newest runs. */
-export async function readExportStatus(installed: DeployedExport, most: number): Promise<ExportStatus> {
-  const head = await installed.log.exportState(installed.name);
+/** The export with its newest runs, at most `maxRuns`. */
+export async function readExportStatus(deployed: DeployedExport, maxRuns: number): Promise<ExportStatus> {
+  const state = await deployed.log.exportState(deployed.name);
   const runs: RunStatus[] = [];
-  for await (const run of listRuns(installed, head)) {
+  for await (const run of listRuns(deployed, state)) {
     runs.push(run);
-    if (runs.length >= most) break;
+    if (runs.length >= maxRuns) break;
   }
   return {
-    export: installed.name,
-    watermark: head?.watermark?.instant ?? null,
-    completedAt: await completedAt(installed, head, runs),
-    next: await installed.nextStart(),
+    export: deployed.name,
+    watermark: state?.watermark?.instant ?? null,
+    completedAt: await lastCompletedAt(deployed, state, runs),
+    next: await deployed.nextStart(),
     runs,
   };
 }
 
-/** The runs of the export, the newest first, as far back as the page log remembers. */
-export async function* listRuns(installed: DeployedExport, head: ExportState | undefined): AsyncGenerator<RunStatus> {
-  const active = head?.active;
-  let newer: Instant | null = null;
+/** The runs of the export that the page log still has, newest first. */
+export async function* listRuns(deployed: DeployedExport, state: ExportState | undefined): AsyncGenerator<RunStatus> {
+  const active = state?.active;
+  let nextStartedAt: Instant | null = null;
   if (active !== undefined) {
-    yield await activeRun(installed, active);
-    newer = active.startedAt;
+    yield await activeRunStatus(deployed, active);
+    nextStartedAt = active.startedAt;
   }
-  for await (const last of installed.log.runs(installed.name)) {
+  for await (const last of deployed.log.runs(deployed.name)) {
     if (last.run === active?.run) continue;
-    const run = await pastRun(installed, last, newer);
-    // Where nothing came behind it, it may have failed for good, and the operator asks why.
-    const mayHaveFailed = newer === null && run.state === 'abandoned';
+    const run = await pastRunStatus(deployed, last, nextStartedAt);
+    // The newest run may have been abandoned because it failed for good: then the operator wants to know why.
+    const mayHaveFailed = nextStartedAt === null && run.state === 'abandoned';
     yield mayHaveFailed
-      ? { ...run, lastIncident: (await installed.lastIncident({ ...run, completedAt: undefined })) ?? null }
+      ? { ...run, lastIncident: (await deployed.lastIncident({ ...run, completedAt: undefined })) ?? null }
       : run;
-    newer = run.startedAt;
+    nextStartedAt = run.startedAt;
   }
 }
 
-/** One run of the export, however many came after it; undefined where the page log does not know it. */
+/** One run of the export; undefined if the page log does not have it. */
 export async function findRunStatus(
-  installed: DeployedExport,
-  head: ExportState | undefined,
+  deployed: DeployedExport,
+  state: ExportState | undefined,
   run: RunId,
 ): Promise<RunStatus | undefined> {
-  if (head?.active?.run === run) return await activeRun(installed, head.active);
-  const last = await installed.log.last({ export: installed.name, run });
+  if (state?.active?.run === run) return await activeRunStatus(deployed, state.active);
+  const last = await deployed.log.last({ export: deployed.name, run });
   if (last === undefined) return undefined;
-  const past = await pastRun(installed, last, null);
-  return past.endedAt === null ? { ...past, endedAt: await startAfter(installed, head, run) } : past;
+  const past = await pastRunStatus(deployed, last, null);
+  return past.endedAt === null ? { ...past, endedAt: await nextRunStartedAt(deployed, state, run) } : past;
 }
 
-/** When the run after `run` began, as its name says. */
-async function startAfter(
+/** When the run after `run` began; null if there is none. */
+async function nextRunStartedAt(
   { log, name }: DeployedExport,
-  head: ExportState | undefined,
+  state: ExportState | undefined,
   run: RunId,
 ): Promise<Instant | null> {
-  let newer = head?.active?.startedAt ?? null;
-  for await (const each of log.runs(name)) {
-    if (each.run === run) break;
-    if (each.run !== head?.active?.run) newer = startOf(each.run);
+  let nextStartedAt = state?.active?.startedAt ?? null;
+  for await (const last of log.runs(name)) {
+    if (last.run === run) break;
+    if (last.run !== state?.active?.run) nextStartedAt = startOf(last.run);
   }
-  return newer;
+  return nextStartedAt;
 }
 
-async function activeRun(installed: DeployedExport, run: Run): Promise<RunStatus> {
-  const { log, executions } = installed;
+async function activeRunStatus(deployed: DeployedExport, run: Run): Promise<RunStatus> {
+  const { log, executions } = deployed;
   const [last, isRunning] = await Promise.all([log.last(run), executions.isRunning(run.execution)]);
   return {
     export: run.export,
@@ -121,76 +121,69 @@ async function activeRun(installed: DeployedExport, run: Run): Promise<RunStatus
     startedAt: run.startedAt,
     completedAt: null,
     endedAt: null,
-    ...amountOf(last),
-    folder: dirname(manifestKey(run)),
+    ...totalsOf(last),
+    lastPageAt: last?.loggedAt ?? null,
+    folder: runFolder(run),
     manifest: null,
-    lastIncident: (await installed.lastIncident(run)) ?? failureOf(run),
+    lastIncident: (await deployed.lastIncident(run)) ?? recordedFailure(run),
   };
 }
 
-/** As the head remembers it, where nothing else does. */
-function failureOf({ lastFailure }: Run): Incident | null {
+/** The failure in the export state, for a run whose incidents are no longer recorded. */
+function recordedFailure({ lastFailure }: Run): Incident | null {
   return lastFailure === undefined ? null : { kind: 'failed-run', page: null, ...lastFailure };
 }
 
-async function pastRun({ store }: DeployedExport, last: PageEntry, newer: Instant | null): Promise<RunStatus> {
-  const folder = dirname(last.key);
-  const manifest = `${folder}/manifest.json`;
-  const found = await manifestHead(() => findManifest(store, manifest));
-  const head = found === 'unreadable' ? undefined : found;
+async function pastRunStatus(
+  { store }: DeployedExport,
+  last: PageEntry,
+  nextStartedAt: Instant | null,
+): Promise<RunStatus> {
+  const location = runLocation(last.export, last.run);
+  const manifest = manifestKey(location);
+  const found = await readManifestHeader(store, manifest);
+  const header = found === 'unreadable' ? undefined : found;
   return {
     export: last.export,
     run: last.run,
     state: found === undefined ? 'abandoned' : 'completed',
-    since: head?.since ?? null,
-    startedAt: head?.startedAt ?? startOf(last.run),
-    completedAt: head?.completedAt ?? null,
-    endedAt: head?.completedAt ?? newer,
-    ...amountOf(last),
-    folder,
+    since: header?.since ?? null,
+    startedAt: header?.startedAt ?? startOf(last.run),
+    completedAt: header?.completedAt ?? null,
+    endedAt: header?.completedAt ?? nextStartedAt,
+    ...totalsOf(last),
+    lastPageAt: last.loggedAt,
+    folder: runFolder(location),
     manifest: found === undefined ? null : manifest,
     lastIncident: null,
   };
 }
 
-/** Its pages are not read, so its stream is let go. One that was edited is for `verify` to tell. */
-async function manifestHead(
-  find: () => ReturnType<typeof findManifest>,
+/** Reads the header only. A changed manifest is `unreadable`; the verify command reports why. */
+async function readManifestHeader(
+  store: DeployedExport['store'],
+  manifest: string,
 ): Promise<ManifestHeader | 'unreadable' | undefined> {
   try {
-    const found = await find();
+    const found = await findManifest(store, manifest);
     if (found === undefined) return undefined;
     for await (const _ of found.pages) break;
-    return found.head;
+    return found.header;
   } catch (error) {
     if (isExportError(error, 'PageConflictError')) return 'unreadable';
     throw error;
   }
 }
 
-/** A run is named by the second in which it began. */
-function startOf(run: RunId): Instant {
-  return run.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z-.*$/, '$1-$2-$3T$4:$5:$6Z') as Instant;
-}
-
-function amountOf(last: PageEntry | undefined) {
-  return {
-    pages: last?.page ?? 0,
-    reports: last === undefined ? 0 : last.totals.reports,
-    bytes: last?.totals.bytes ?? 0,
-    lastPageAt: last?.loggedAt ?? null,
-  };
-}
-
-async function completedAt(
+async function lastCompletedAt(
   { store }: DeployedExport,
-  head: ExportState | undefined,
+  state: ExportState | undefined,
   runs: readonly RunStatus[],
 ): Promise<Instant | null> {
-  const result = head?.lastCompleted?.result;
+  const result = state?.lastCompleted?.result;
   if (result === undefined) return null;
-  const shown = runs.find(({ run }) => run === result.run);
-  if (shown !== undefined) return shown.completedAt;
-  const found = await manifestHead(() => findManifest(store, result.manifest));
+  const listed = runs.find(({ run }) => run === result.run);
+  if (listed !== undefined) return listed.completedAt;
+  const found = await readManifestHeader(store, result.manifest);
   return found === undefined || found === 'unreadable' ? null : found.completedAt;
 }

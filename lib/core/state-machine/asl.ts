@@ -1,4 +1,4 @@
-/** The part of the Amazon States Language that the state machine uses: JSONPath, no variables (states-language.net). */
+/** The subset of the Amazon States Language (states-language.net) that the state machine uses: JSONPath, no variables. */
 
 export interface Retrier {
   readonly ErrorEquals: readonly string[];
@@ -11,7 +11,7 @@ export interface Retrier {
 
 export interface Catcher {
   readonly ErrorEquals: readonly string[];
-  /** Left out: the error takes the place of the whole input. The interpreter takes a spelled-out `$` for a field's name. */
+  /** Absent: the error replaces the whole input. The local interpreter would treat an explicit `$` as a field name. */
   readonly ResultPath?: string;
   readonly Next: string;
 }

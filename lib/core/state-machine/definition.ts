@@ -1,8 +1,8 @@
 /**
- * The state machine of an export, as typed data: one source for the deployment, the tests and the local runner.
+ * The state machine of an export, as typed data, used by the deployment, the tests and the local runner.
  *
- * JSONPath without variables, because the local interpreter silently ignores JSONata and Assign. The payload carries
- * identity and small counters only, so no cursor, key or page ever lies in an execution's history.
+ * It uses JSONPath without variables, because the local interpreter silently ignores JSONata and Assign. The payload carries
+ * only identity and small counters, so an execution's history never contains a cursor, an API key or page content.
  *
  * ```
  * BeginRun ─ skip ─▶ Skipped
@@ -12,7 +12,7 @@
  *                     ─ wait ─────▶ WaitForService ─▶ ExportPage
  *                     ─ continue ─▶ ContinueInNewExecution ─▶ Continued
  *                     ─ finish ───▶ FinishRun ─▶ AnnounceCompleted ─▶ Completed
- * superseded ─▶ Skipped;  any error left over ─▶ FailRun ─▶ AnnounceFailed ─▶ Failed
+ * superseded ─▶ Skipped;  any other error ─▶ FailRun ─▶ AnnounceFailed ─▶ Failed
  * ```
  */
 
@@ -23,7 +23,7 @@ import { retryAnything, retryWithBackoff, stepRetries } from './retry-policy.ts'
 export const stepNames = ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'] as const;
 export type StepName = (typeof stepNames)[number];
 
-/** A value for each step. */
+/** Creates a value for each step. */
 export function byStep<Value>(make: (step: StepName) => Value): Readonly<Record<StepName, Value>> {
   return {
     BeginRun: make('BeginRun'),
@@ -46,34 +46,34 @@ export type StateName =
   | 'Completed'
   | 'Failed';
 
-/** What a deployment fills in. Each may be a placeholder such as `${BeginRunArn}`. */
+/** The values that a deployment provides. Each may be a placeholder such as `${BeginRunArn}`. */
 export interface StateMachineBinding {
   readonly exportName: string;
-  /** The functions, by step. */
+  /** The ARN of each step's function. */
   readonly functions: Readonly<Record<StepName, string>>;
   readonly eventBus: string;
-  /** `aws`, or another partition's name; of every ARN of an integration. */
+  /** The partition in the ARNs of service integrations: `aws`, or another. */
   readonly partition: string;
-  /** Seconds a step may take: more than its function's own timeout, which is more than the service's deadline. */
+  /** Must exceed the timeout of the step's function, which must exceed the deadline of a request to the service. */
   readonly stepTimeoutSeconds: Readonly<Record<StepName, number>>;
-  /** Seconds one execution may take, waits included. */
+  /** For one execution, including its waits. */
   readonly executionTimeoutSeconds: number;
 }
 
 export const eventSource = 'report-exporter';
 export const detailTypes = { completed: 'Report Export Completed', failed: 'Report Export Failed' } as const;
-/** Of the detail's shape (`../storage/published-schemas.ts`). */
+/** The version of the event detail's schema (`../storage/published-schemas.ts`). */
 const eventVersion = 1;
 
 export function stateMachine(binding: StateMachineBinding): StateMachine<StateName> {
   return {
-    Comment: `Exports ${binding.exportName}: a page a turn, or some, while the service returns a cursor`,
+    Comment: `Exports ${binding.exportName}: one or more pages per iteration, while the service returns a cursor`,
     StartAt: 'BeginRun',
     TimeoutSeconds: binding.executionTimeoutSeconds,
     States: {
-      BeginRun: step(binding, 'BeginRun', 'A new run, the rest of an unfinished one, or nothing', 'HasWork'),
+      BeginRun: step(binding, 'BeginRun', 'Begins a run, resumes an unfinished one, or skips', 'HasWork'),
       HasWork: choice({ skip: 'Skipped', export: 'ExportPage', finish: 'FinishRun' }),
-      ExportPage: step(binding, 'ExportPage', 'Fetches, stores and logs a page, or some', 'NextAction'),
+      ExportPage: step(binding, 'ExportPage', 'Fetches, stores and logs one or more pages', 'NextAction'),
       NextAction: choice({
         page: 'ExportPage',
         wait: 'WaitForService',
@@ -82,18 +82,17 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
       }),
       WaitForService: {
         Type: 'Wait',
-        Comment: "At least the service's Retry-After",
+        Comment: "Waits at least the service's Retry-After",
         SecondsPath: '$.waitSeconds',
         Next: 'ExportPage',
       },
       ContinueInNewExecution: {
         Type: 'Task',
-        Comment:
-          'An execution holds 25,000 events, so a long run goes on in the next; repeated, it starts the same one',
+        Comment: 'An execution holds 25,000 events, so a long run continues in another one. Retries start the same one',
         Resource: integration(binding, 'states:startExecution'),
         Parameters: {
           'StateMachineArn.$': '$$.StateMachine.Id',
-          // The name this segment gives the next: unique to it, so that a repetition finds it started.
+          // The name is unique to this transition, so a retry finds that the execution exists.
           'Name.$': "States.Format('{}-{}', $.run, States.MathAdd($.executionNumber, 1))",
           Input: { 'continues.$': '$$.Execution.Id', 'waits.$': '$.waits' },
         },
@@ -104,10 +103,10 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
         Next: 'Continued',
       },
       FinishRun: step(binding, 'FinishRun', 'Publishes the manifest, then moves the watermark', 'AnnounceCompleted'),
-      AnnounceCompleted: announcement(binding, detailTypes.completed, { 'result.$': '$' }, [failRun], 'Completed'),
+      AnnounceCompleted: sendEvent(binding, detailTypes.completed, { 'result.$': '$' }, [failRun], 'Completed'),
       FailRun: {
-        ...step(binding, 'FailRun', 'Records the failure; the next start goes on from it', 'AnnounceFailed'),
-        // Whatever happens here, the error that led here is what Failed must show: it stays at the top.
+        ...step(binding, 'FailRun', 'Records the failure; the next start resumes the run', 'AnnounceFailed'),
+        // The original error must stay at the top level of the payload, because Failed shows it.
         ResultSelector: {
           'run.$': '$.Payload.run',
           'since.$': '$.Payload.since',
@@ -121,27 +120,32 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
         OutputPath: '$',
         Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: 'AnnounceFailed' }],
       },
-      AnnounceFailed: announcement(
+      AnnounceFailed: sendEvent(
         binding,
         detailTypes.failed,
         { 'error.$': '$.Error', 'failed.$': '$.failed' },
         [{ ErrorEquals: ['States.ALL'], ResultPath: '$.announceFailure', Next: 'Failed' }],
         'Failed',
       ),
-      Skipped: { Type: 'Succeed', Comment: 'Nothing to do, or another execution does it' },
-      Continued: { Type: 'Succeed', Comment: 'The next execution has taken over' },
-      Completed: { Type: 'Succeed', Comment: 'The manifest is published' },
-      Failed: { Type: 'Fail', Comment: 'The real error and cause', ErrorPath: '$.Error', CausePath: '$.Cause' },
+      Skipped: { Type: 'Succeed', Comment: 'There is nothing to do, or another execution does it' },
+      Continued: { Type: 'Succeed', Comment: 'The run continues in the next execution' },
+      Completed: { Type: 'Succeed', Comment: 'The run is published' },
+      Failed: {
+        Type: 'Fail',
+        Comment: 'Fails with the original error and cause',
+        ErrorPath: '$.Error',
+        CausePath: '$.Cause',
+      },
     },
   };
 }
 
-/** The name is this segment's own, so only an earlier attempt of this very state can have started it. */
+/** Only an earlier attempt of the same state can have started an execution with this name. */
 const alreadyStarted = 'StepFunctions.ExecutionAlreadyExistsException';
 
-/** The error takes the place of the input: a start input that is no object could not hold it beside itself. */
+/** The error replaces the input: it could not be added to a start input that is not an object. */
 const failRun: Catcher = { ErrorEquals: ['States.ALL'], Next: 'FailRun' };
-const endQuietly: Catcher = {
+const skipSuperseded: Catcher = {
   ErrorEquals: ['RunSupersededError' satisfies ErrorName],
   Next: 'Skipped',
 };
@@ -158,7 +162,7 @@ function step(binding: StateMachineBinding, name: StepName, comment: string, nex
     OutputPath: '$.Payload',
     TimeoutSeconds: binding.stepTimeoutSeconds[name],
     Retry: stepRetries,
-    Catch: [endQuietly, failRun],
+    Catch: [skipSuperseded, failRun],
     Next: next,
   };
 }
@@ -178,7 +182,7 @@ function choice(next: Readonly<Record<string, StateName>>): State {
   };
 }
 
-function announcement(
+function sendEvent(
   binding: StateMachineBinding,
   detailType: string,
   detail: Template,
@@ -187,7 +191,7 @@ function announcement(
 ): TaskState {
   return {
     Type: 'Task',
-    Comment: `Tells the event bus: ${detailType}`,
+    Comment: `Sends the event "${detailType}"`,
     Resource: integration(binding, 'events:putEvents'),
     Parameters: {
       Entries: [

@@ -1,12 +1,12 @@
 /**
- * Which errors a step is repeated after, and how patiently: retries belong to the state machine alone.
- * Every name of `../errors.ts` is decided about here, exactly once; a test holds it.
+ * Which errors are retried, and with which backoff. Only the state machine retries.
+ * Each name of `../errors.ts` occurs here exactly once, which a test verifies.
  */
 
 import type { ErrorName } from '../errors.ts';
 import type { Retrier } from './asl.ts';
 
-/** Lambda's and the interpreter's own failures: the code may not have run, or may still be running. Repeating is safe. */
+/** Failures of Lambda or of the interpreter: the step may not have run, or may still be running. Retrying is safe. */
 const platformErrors = [
   'Lambda.ServiceException',
   'Lambda.AWSLambdaException',
@@ -21,7 +21,7 @@ const platformErrors = [
 
 const outageErrors: readonly ErrorName[] = ['ServiceUnavailableError', 'ServiceThrottledError'];
 const transientErrors: readonly ErrorName[] = ['ContractError'];
-const final: readonly ErrorName[] = [
+const permanentErrors: readonly ErrorName[] = [
   'ConfigurationError',
   'RequestRejectedError',
   'CursorRejectedError',
@@ -30,8 +30,8 @@ const final: readonly ErrorName[] = [
 ];
 
 /**
- * 2 + 4 + 8 + … + 256 s for eight attempts, then 300 s for twelve: up to 68 minutes in all, half of it on average under
- * full jitter. A nightly export outlives an hour of outage; beyond that a person should know.
+ * 2 + 4 + 8 + … + 256 s for eight retries, then 300 s for twelve: up to 68 minutes in total, half of that on average with
+ * full jitter. A nightly export survives an outage of half an hour to an hour; after that an operator should know.
  */
 const backoff = {
   IntervalSeconds: 2,
@@ -41,12 +41,12 @@ const backoff = {
   JitterStrategy: 'FULL',
 } as const;
 
-/** As patiently, whatever the error: for telling the world what has been done and cannot be told later. */
+/** The same for every error: for an event that reports what has been done and is not sent again later. */
 export const retryWithBackoff: Retrier = { ErrorEquals: ['States.ALL'], ...backoff };
 
 /**
- * 2 + 4 + 8 + 16 + 32 + 64 + 120 + 120 s: up to 6 minutes. Outlives a bad moment of S3 or DynamoDB, whose clients have
- * retried already, and does not hide a mistake of ours for an hour.
+ * 2 + 4 + 8 + 16 + 32 + 64 + 120 + 120 s: up to 6 minutes. Long enough for a brief failure of S3 or DynamoDB, whose clients
+ * have retried already, and short enough not to hide a bug for an hour.
  */
 export const retryAnything: Retrier = {
   ErrorEquals: ['States.ALL'],
@@ -58,7 +58,7 @@ export const retryAnything: Retrier = {
 };
 
 export const stepRetries: readonly Retrier[] = [
-  { ErrorEquals: final, MaxAttempts: 0 },
+  { ErrorEquals: permanentErrors, MaxAttempts: 0 },
   { ErrorEquals: [...outageErrors, ...platformErrors], ...backoff },
   { ErrorEquals: transientErrors, IntervalSeconds: 5, BackoffRate: 3, MaxAttempts: 2, JitterStrategy: 'FULL' },
   retryAnything,

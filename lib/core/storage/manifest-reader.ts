@@ -1,6 +1,6 @@
 /**
- * Reads a manifest as it streams by, one page at a time: that of a million pages is larger than a reader's memory should
- * be. It is taken only as this exporter writes it, a page a line; JSON that somebody has laid out anew is refused.
+ * Reads a manifest as a stream, one page at a time: the manifest of a run of a million pages should not have to fit into
+ * memory. It must have the layout that this exporter writes, one page per line; reformatted JSON is rejected.
  */
 
 import type { z } from 'zod';
@@ -14,57 +14,57 @@ import {
 } from './published-schemas.ts';
 
 export interface OpenManifest {
-  readonly head: ManifestHeader;
-  /** In the order of the manifest, to be read once. @throws PageConflictError where it is not as it was written */
+  readonly header: ManifestHeader;
+  /** In page order, to be read once. @throws PageConflictError if the rest of the manifest is not as it was written */
   readonly pages: AsyncIterable<ManifestPage>;
 }
 
-/** The largest cursor there can be, escaped at its worst, and all the rest of a line. */
+/** More than the longest possible line: that of a page with the longest cursor, every character of it escaped. */
 const maxLineLength = 1_048_576;
 
-/** `where` names the manifest in errors. @throws PageConflictError where its head is not as it was written */
-export async function openManifest(where: string, chunks: AsyncIterable<Uint8Array>): Promise<OpenManifest> {
-  const lines = linesOf(where, chunks)[Symbol.asyncIterator]();
-  let head = '';
+/** `address` is the manifest's, for errors. @throws PageConflictError if its header is not as it was written */
+export async function openManifest(address: string, chunks: AsyncIterable<Uint8Array>): Promise<OpenManifest> {
+  const lines = linesOf(address, chunks)[Symbol.asyncIterator]();
+  let header = '';
   for (;;) {
     const { value: line, done } = await lines.next();
-    if (done === true) throw unreadable(where, 'it ends before its pages begin');
+    if (done === true) throw invalid(address, 'it ends before its pages');
     if (line === '  "pages": [') break;
-    head += line;
-    if (head.length > maxLineLength) throw unreadable(where, 'its pages do not begin');
+    header += line;
+    if (header.length > maxLineLength) throw invalid(address, 'it has no pages');
   }
   return {
-    head: parsed(where, manifestHeaderSchema, `${head.replace(/,$/, '')}}`),
-    pages: pagesIn(where, lines),
+    header: parse(address, manifestHeaderSchema, `${header.replace(/,$/, '')}}`),
+    pages: pagesOf(address, lines),
   };
 }
 
-async function* pagesIn(where: string, lines: AsyncIterator<string>): AsyncGenerator<ManifestPage> {
+async function* pagesOf(address: string, lines: AsyncIterator<string>): AsyncGenerator<ManifestPage> {
   try {
-    for (let expected = true; ; ) {
+    for (let pageExpected = true; ; ) {
       const { value: line, done } = await lines.next();
-      if (done === true) throw unreadable(where, 'it breaks off among its pages');
+      if (done === true) throw invalid(address, 'it is truncated within its pages');
       if (line === '  ]') {
         const [end, rest] = [await lines.next(), await lines.next()];
-        if (end.value !== '}' || rest.done !== true) throw unreadable(where, 'it does not end where its pages do');
+        if (end.value !== '}' || rest.done !== true) throw invalid(address, 'it does not end after its pages');
         return;
       }
-      if (!expected) throw unreadable(where, 'its pages go on without a comma');
-      expected = line.endsWith(',');
-      yield parsed(where, manifestPageSchema, line.replace(/,$/, ''));
+      if (!pageExpected) throw invalid(address, 'a comma between its pages is missing');
+      pageExpected = line.endsWith(',');
+      yield parse(address, manifestPageSchema, line.replace(/,$/, ''));
     }
   } finally {
     await lines.return?.();
   }
 }
 
-async function* linesOf(where: string, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+async function* linesOf(address: string, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   const decode = (chunk?: Uint8Array) => {
     try {
       return decoder.decode(chunk, { stream: chunk !== undefined });
     } catch {
-      throw unreadable(where, 'it is not UTF-8');
+      throw invalid(address, 'it is not UTF-8');
     }
   };
   let rest = '';
@@ -72,28 +72,28 @@ async function* linesOf(where: string, chunks: AsyncIterable<Uint8Array>): Async
     const lines = (rest + decode(chunk)).split('\n');
     rest = lines.pop() ?? '';
     yield* lines;
-    if (rest.length > maxLineLength) throw unreadable(where, 'it holds a line longer than any page takes');
+    if (rest.length > maxLineLength) throw invalid(address, 'it has a line that is too long for a page');
   }
   rest += decode();
   if (rest !== '') yield rest;
 }
 
-function parsed<Schema extends z.ZodType>(where: string, schema: Schema, text: string): z.infer<Schema> {
+function parse<Schema extends z.ZodType>(address: string, schema: Schema, text: string): z.infer<Schema> {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw unreadable(where, 'it is not JSON as it was written', cause);
+    throw invalid(address, 'it is not JSON in the layout in which it was written', cause);
   }
-  const looked = schema.safeParse(value);
-  if (!looked.success) throw unreadable(where, describeProblems('', looked.error));
-  return looked.data;
+  const parsed = schema.safeParse(value);
+  if (!parsed.success) throw invalid(address, describeProblems('', parsed.error));
+  return parsed.data;
 }
 
-function unreadable(where: string, why: string, cause?: unknown): ExportError {
+function invalid(address: string, reason: string, cause?: unknown): ExportError {
   return new ExportError(
     'PageConflictError',
-    `The manifest ${where} is not as this exporter wrote it: ${why}. Put it back as it was, or do not rely on its run`,
+    `The manifest ${address} is not as this exporter wrote it: ${reason}. Restore it, and do not rely on its run until then`,
     cause === undefined ? {} : { cause },
   );
 }

@@ -1,36 +1,33 @@
 /**
- * The manifest: the one object, written last, that publishes a run and lists its pages.
+ * Writes the manifest: the object that publishes a run and lists its pages, written last.
  *
- * It follows from the settled run and the page log alone, so written twice it has the same bytes; and it is streamed, one
- * page a line, so a run of a million pages needs no more memory than a run of ten.
+ * Its bytes depend only on the completed run and the page log, so a repeated write produces the same bytes. It is streamed,
+ * one page per line, so a run of a million pages takes no more memory than a run of ten.
  */
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
-import type { Instant, PageEntry, Run } from '../model.ts';
+import { addPage, type Instant, type PageEntry, type Run, zeroTotals } from '../model.ts';
 import { filterSince } from '../settings/filter.ts';
-import { pageKey } from './keys.ts';
+import { pageKey, type RunKeyParts } from './keys.ts';
 
-/** Readers check this before they trust the rest; a change they could trip over gets a new number. */
+/** Consumers check this first. An incompatible change gets a new number. */
 const manifestVersion = 1;
 
-/** As much of a run as its keys are made of. */
-export type RunKeyParts = Parameters<typeof pageKey>[0];
-
-/** A run whose manifest can be written: nothing in it changes any more. */
+/** A run whose manifest can be written: it no longer changes. */
 export type CompletedRun = Run & { readonly completedAt: Instant };
 
 /**
- * Yields the manifest of a finished walk, `first` and `last` being the ends of its log.
- * @throws PageConflictError where the log is not one unbroken chain from page 1 to a page without a next cursor, or
- *   where an entry is not that of its page, or does not add up with those before it.
+ * The text of the manifest. `first` and `last` are the first and the last entry of the run's log.
+ * @throws PageConflictError if the entries do not form an unbroken chain from page 1 to a page without a next cursor, or
+ *   if one of them does not match its predecessor
  */
 export async function* manifestChunks(
   run: CompletedRun,
   { first, last }: { readonly first: PageEntry; readonly last: PageEntry },
   entries: AsyncIterable<PageEntry>,
 ): AsyncGenerator<string> {
-  const about = {
+  const header = {
     manifestVersion,
     export: run.export,
     run: run.run,
@@ -47,55 +44,62 @@ export async function* manifestChunks(
     serviceCompletedAt: last.serviceTime,
     totals: { pages: last.page, reports: last.totals.reports, bytes: last.totals.bytes },
   };
-  yield `${JSON.stringify(about, null, 2).slice(0, -2)},\n  "pages": [`;
-  let before: PageEntry | undefined;
+  yield `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "pages": [`;
+  let predecessor: PageEntry | undefined;
   for await (const entry of entries) {
-    const problem = chainProblem(run, before, entry);
-    if (problem !== undefined) throw broken(run, problem);
+    const problem = chainProblem(run, predecessor, entry);
+    if (problem !== undefined) throw brokenChain(run, problem);
     const { page, key, bytes, sha256, reports, cursor } = entry;
-    yield `${before === undefined ? '' : ','}\n    ${JSON.stringify({ page, key, bytes, sha256, reports, cursor })}`;
-    before = entry;
+    const separator = predecessor === undefined ? '' : ',';
+    yield `${separator}\n    ${JSON.stringify({ page, key, bytes, sha256, reports, cursor })}`;
+    predecessor = entry;
   }
-  // What stands at the head of the manifest was written before its pages were read.
-  if (!isDeepStrictEqual(before, last) || last.nextCursor !== null)
-    throw broken(run, `it ends with page ${before?.page ?? 0}`);
+  // The header was written before the entries were read, and contains facts of the last one.
+  if (!isDeepStrictEqual(predecessor, last) || last.nextCursor !== null) {
+    throw brokenChain(run, `it ends with page ${predecessor?.page ?? 0}`);
+  }
   yield '\n  ]\n}\n';
 }
 
-/** Why `entry` cannot come behind `before` in the log of `run`; undefined where it can. */
-export function chainProblem(run: RunKeyParts, before: PageEntry | undefined, entry: PageEntry): string | undefined {
+/** Why `entry` cannot follow `predecessor` in the log of `run`; undefined if it can. */
+export function chainProblem(
+  run: RunKeyParts,
+  predecessor: PageEntry | undefined,
+  entry: PageEntry,
+): string | undefined {
   const { page } = entry;
-  if (page !== (before?.page ?? 0) + 1) return `page ${page} follows page ${before?.page ?? 0}`;
+  if (page !== (predecessor?.page ?? 0) + 1) return `page ${page} follows page ${predecessor?.page ?? 0}`;
   if (entry.run !== run.run || entry.export !== run.export) {
-    return `page ${page} is one of run ${entry.run} of export ${entry.export}`;
+    return `page ${page} belongs to run ${entry.run} of export ${entry.export}`;
   }
-  if (entry.key !== pageKey(run, page)) return `page ${page} is said to lie at ${entry.key}`;
-  if (entry.cursor !== (before?.nextCursor ?? null)) {
-    return `page ${page} was not asked for with the cursor of the page before it`;
+  if (entry.key !== pageKey(run, page)) return `page ${page} has the key ${entry.key}`;
+  if (entry.cursor !== (predecessor?.nextCursor ?? null)) {
+    return `page ${page} was not requested with the cursor that the page before it returned`;
   }
-  if (entry.repeats) return `page ${page} goes on with a cursor that was met before`;
-  if (!addsUp(before?.totals ?? { reports: 0, bytes: 0 }, entry)) {
-    return `the totals of page ${page} are not those of the page before it and its own`;
+  if (entry.repeats) return `page ${page} returned a cursor that occurred earlier in the run`;
+  if (!hasExactTotals(predecessor?.totals ?? zeroTotals, entry)) {
+    return `the totals of page ${page} are not those of the page before it plus its own`;
   }
   return undefined;
 }
 
-function addsUp(before: PageEntry['totals'], { bytes, reports, totals }: PageEntry): boolean {
-  const known = reports === null || before.reports === null ? null : before.reports + reports;
+function hasExactTotals(previous: PageEntry['totals'], entry: PageEntry): boolean {
+  const { bytes, reports, totals } = entry;
+  const expected = addPage(previous, entry);
   return (
     isAmount(bytes) &&
     (reports === null || isAmount(reports)) &&
-    totals.bytes === before.bytes + bytes &&
-    totals.reports === known
+    totals.bytes === expected.bytes &&
+    totals.reports === expected.reports
   );
 }
 
 const isAmount = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;
 
-function broken(run: Run, why: string): ExportError {
+function brokenChain(run: Run, reason: string): ExportError {
   return new ExportError(
     'PageConflictError',
-    `The page log of run ${run.run} of export ${run.export} is not one unbroken chain: ${why}. The run is not published; ` +
-      'put its log back as it was and start again, or start with restart to abandon it and begin a new one',
+    `The page log of run ${run.run} of export ${run.export} is inconsistent: ${reason}. The run is not published. ` +
+      'Restore its log and start again, or start with restart to abandon the run and begin a new one',
   );
 }

@@ -70,7 +70,7 @@ describe('The operator’s commands', () => {
     await s3.send(new DeleteObjectCommand({ Bucket: bucket, Key: second.replace(`s3://${bucket}/`, '') }));
     const wrong = await on('verify', 'commanded', '--json');
     expect(wrong.status).toBe(1);
-    expect(parsed(wrong)).toMatchObject({ status: 'wrong', findings: [{ page: 2, message: `${second} is gone` }] });
+    expect(parsed(wrong)).toMatchObject({ status: 'wrong', findings: [{ page: 2, message: `${second} is missing` }] });
   });
 
   it('see why a run failed, give it up, and plan another', async () => {

@@ -21,19 +21,19 @@ import { editedPageLogContract } from '../../contracts/edited-page-log-contract.
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { aFullRun, aHead, anExportName, anExportRequest, aPageEntry, aRun, collect } from '../../support/builders.ts';
 import { startDynamoDb } from '../../support/local-dynamodb.ts';
-import { anyone } from '../endpoint.ts';
+import { dummyAccount } from '../endpoint.ts';
 import { type DynamoHarness, dynamoHarness } from './dynamodb-harness.ts';
 
 const at = (now: number) => ({ ...systemRuntime, now: () => now });
 
-// Entries of the long run fill more than one answer, which holds 1 MB.
-pageLogContract('The DynamoDB page log', aHarness, { manyEntries: 800 });
+// The entries of the long run need more than one response, which holds 1 MB.
+pageLogContract('The DynamoDB page log', createHarness, { manyEntries: 800 });
 
-editedPageLogContract('The DynamoDB page log', aHarness);
+editedPageLogContract('The DynamoDB page log', createHarness);
 
-async function aHarness(): Promise<DynamoHarness> {
+async function createHarness(): Promise<DynamoHarness> {
   const server = await startDynamoDb();
-  const harness = await dynamoHarness({ endpoint: server.endpoint, ...anyone });
+  const harness = await dynamoHarness({ endpoint: server.endpoint, ...dummyAccount });
   return {
     ...harness,
     async cleanup() {
@@ -47,7 +47,7 @@ describe('the DynamoDB page log', () => {
   let harness: DynamoHarness;
   let log: PageLog;
   beforeAll(async () => {
-    harness = await aHarness();
+    harness = await createHarness();
     log = harness.log;
   });
   afterAll(async () => await harness.cleanup());
@@ -60,8 +60,8 @@ describe('the DynamoDB page log', () => {
     return unmarshall(Item ?? {});
   }
 
-  describe('what a person sees in the table', () => {
-    it('a page is an item under its export, with an attribute for each fact, until it expires', async () => {
+  describe('the items in the table', () => {
+    it('a page is an item of its export, with one attribute per field and a time to live', async () => {
       const now = Date.UTC(2026, 10, 20, 2);
       const { client, table } = harness;
       const entry = aPageEntry({ page: 7 });
@@ -76,7 +76,7 @@ describe('the DynamoDB page log', () => {
       });
     });
 
-    it('pages are kept for 400 days where nothing else is said', async () => {
+    it('pages are kept for 400 days by default', async () => {
       const { client, table } = harness;
       const entry = aPageEntry({ page: 1 });
       await createDynamoPageLog({ client, table, runtime: at(0) }).append(entry);
@@ -84,7 +84,7 @@ describe('the DynamoDB page log', () => {
       expect(expiresAt).toBe(400 * 24 * 3_600);
     });
 
-    it('the head lies beside them and never expires; a filter is the text it will be sent as', async () => {
+    it('the state is an item of the export that never expires; its filter is JSON text', async () => {
       const filter = { b: { '': null }, a: [1.5, 1e300] };
       const exportName = anExportName();
       const active = aRun({ export: exportName, request: anExportRequest({ filter }) });
@@ -99,7 +99,7 @@ describe('the DynamoDB page log', () => {
     });
   });
 
-  it('a filter comes back in the order it was written in, as a manifest written twice must have the same bytes', async () => {
+  it('preserves the order of a filter, because a manifest that is written twice must have the same bytes', async () => {
     const filter = { z: 1, a: { y: '', b: null }, m: [] };
     const exportName = anExportName();
     const active = aRun({ export: exportName, request: anExportRequest({ filter }) });
@@ -107,77 +107,77 @@ describe('the DynamoDB page log', () => {
     expect(JSON.stringify((await log.exportState(exportName))?.active?.request.filter)).toBe(JSON.stringify(filter));
   });
 
-  it('what is empty stays empty: a failure without a message', async () => {
+  it('preserves empty strings: a failure without a message', async () => {
     const exportName = anExportName();
     const run = aFullRun({ export: exportName });
-    const head = aHead({
+    const state = aHead({
       export: exportName,
       active: { ...run, lastFailure: { error: 'States.Timeout', message: '', at: run.startedAt } },
     });
-    await log.replaceState(head);
-    expect(await log.exportState(exportName)).toEqual(head);
+    await log.replaceState(state);
+    expect(await log.exportState(exportName)).toEqual(state);
   });
 
-  it('a cursor of 16 KiB, all that fits into a header, has room as page, next page and tortoise', async () => {
+  it('stores cursors of 16 KiB, the maximum of a header, as cursor, next cursor and tortoise', async () => {
     const cursor = 'c'.repeat(16_384) as NonNullable<ReturnType<typeof aPageEntry>['cursor']>;
     const entry = aPageEntry({ cursor, nextCursor: cursor, cycle: { tortoise: cursor, power: 2, steps: 1 } });
     await log.append(entry);
     expect(await log.last(entry)).toEqual(entry);
   });
 
-  describe('where the answer to a write is lost and the SDK repeats it', () => {
-    /** A page log that hears nothing of its first write, though it reached the table. */
-    function deafLog(meanwhile: () => Promise<unknown> = async () => {}): PageLog {
+  describe('when the response to a write is lost and the SDK retries it', () => {
+    /** A page log that does not get the response to its first write, which has reached the table. */
+    function logWithLostResponse(meanwhile: () => Promise<unknown> = async () => {}): PageLog {
       const { endpoint, table } = harness;
-      const client = new DynamoDBClient({ endpoint, ...anyone });
-      let heard = false;
+      const client = new DynamoDBClient({ endpoint, ...dummyAccount });
+      let isLost = false;
       client.middlewareStack.add(
         (next, context) => async (args) => {
-          const answer = await next(args);
-          if (context.commandName !== 'PutItemCommand' || heard) return answer;
-          heard = true;
+          const response = await next(args);
+          if (context.commandName !== 'PutItemCommand' || isLost) return response;
+          isLost = true;
           await meanwhile();
-          throw Object.assign(new Error('the answer is lost'), { name: 'TimeoutError' });
+          throw Object.assign(new Error('The response is lost'), { name: 'TimeoutError' });
         },
         { step: 'finalizeRequest', priority: 'low' },
       );
       return createDynamoPageLog({ client, table, runtime: systemRuntime });
     }
 
-    it.each([1, 2])('a head of version %i that meets itself was written', async (version) => {
-      const head = aHead({ version });
-      if (version === 2) await log.replaceState({ ...head, version: 1 });
-      expect(await deafLog().replaceState(head)).toBe(true);
-      expect(await log.exportState(head.export)).toEqual(head);
+    it.each([1, 2])('a state of version %i that finds itself was written', async (version) => {
+      const state = aHead({ version });
+      if (version === 2) await log.replaceState({ ...state, version: 1 });
+      expect(await logWithLostResponse().replaceState(state)).toBe(true);
+      expect(await log.exportState(state.export)).toEqual(state);
     });
 
-    it('a head that meets its successor was not, for all that is known: who wrote it decides anew', async () => {
-      const head = aHead();
-      const next = { ...head, version: 2 };
-      expect(await deafLog(() => log.replaceState(next)).replaceState(head)).toBe(false);
-      expect(await log.exportState(head.export)).toEqual(next);
+    it('a state that finds its successor counts as not written, so that its writer reads again', async () => {
+      const state = aHead();
+      const next = { ...state, version: 2 };
+      expect(await logWithLostResponse(() => log.replaceState(next)).replaceState(state)).toBe(false);
+      expect(await log.exportState(state.export)).toEqual(next);
     });
 
-    it('an entry that meets itself is logged', async () => {
+    it('an entry that finds itself is logged', async () => {
       const entry = aPageEntry();
-      expect(await deafLog().append(entry)).toEqual(entry);
+      expect(await logWithLostResponse().append(entry)).toEqual(entry);
     });
   });
 });
 
-describe('what the DynamoDB page log asks of the table', () => {
+describe('the requests of the DynamoDB page log', () => {
   function aMockedLog() {
     const client = new DynamoDBClient({ region: 'us-east-1' });
     return { table: mockClient(client), log: createDynamoPageLog({ client, table: 'page-log', runtime: at(0) }) };
   }
-  const taken = (item?: Item) =>
+  const conditionFailed = (item?: Item) =>
     new ConditionalCheckFailedException({
       message: 'The conditional request failed',
       $metadata: {},
       ...(item && { Item: item }),
     });
 
-  it('every read is consistent', async () => {
+  it('reads are strongly consistent', async () => {
     const { table, log } = aMockedLog();
     table.on(GetItemCommand).resolves({}).on(QueryCommand).resolves({});
     const run = aRun();
@@ -189,7 +189,7 @@ describe('what the DynamoDB page log asks of the table', () => {
     for (const read of reads) expect(read).toMatchObject({ TableName: 'page-log', ConsistentRead: true });
   });
 
-  it('the last page is one item, not a walk through all', async () => {
+  it('the last entry is read by a query for one item', async () => {
     const { table, log } = aMockedLog();
     const entry = aPageEntry({ page: 12 });
     table.on(QueryCommand).resolves({ Items: [toEntryItem(entry, 1)] });
@@ -197,31 +197,31 @@ describe('what the DynamoDB page log asks of the table', () => {
     expect(table.commandCalls(QueryCommand)[0]?.args[0].input).toMatchObject({ ScanIndexForward: false, Limit: 1 });
   });
 
-  it('entries are asked for as they are read, batch after batch', async () => {
+  it('entries are requested batch by batch, as they are consumed', async () => {
     const { table, log } = aMockedLog();
     const run = aRun();
     const [first, second] = [1, 2].map((page) =>
       toEntryItem(aPageEntry({ export: run.export, run: run.run, page }), 1),
     );
-    const from = { pk: { S: 'pk' }, sk: { S: 'sk' } };
+    const startKey = { pk: { S: 'pk' }, sk: { S: 'sk' } };
     table
       .on(QueryCommand)
-      .resolvesOnce({ Items: first ? [first] : [], LastEvaluatedKey: from })
-      .resolvesOnce({ Items: [], LastEvaluatedKey: from })
+      .resolvesOnce({ Items: first ? [first] : [], LastEvaluatedKey: startKey })
+      .resolvesOnce({ Items: [], LastEvaluatedKey: startKey })
       .resolves({ Items: second ? [second] : [] });
 
-    const asked: number[] = [];
-    for await (const { page } of log.entries(run)) asked.push(page, table.calls().length);
+    const pagesAndRequests: number[] = [];
+    for await (const { page } of log.entries(run)) pagesAndRequests.push(page, table.calls().length);
 
-    expect(asked).toEqual([1, 1, 2, 3]);
-    const starts = table.commandCalls(QueryCommand).map(({ args: [{ input }] }) => input.ExclusiveStartKey);
-    expect(starts).toEqual([undefined, from, from]);
+    expect(pagesAndRequests).toEqual([1, 1, 2, 3]);
+    const startKeys = table.commandCalls(QueryCommand).map(({ args: [{ input }] }) => input.ExclusiveStartKey);
+    expect(startKeys).toEqual([undefined, startKey, startKey]);
   });
 
-  it('an entry in the way comes with the refusal, and needs no second look', async () => {
+  it('an existing entry comes with the failed condition, without a second request', async () => {
     const { table, log } = aMockedLog();
     const existing = aPageEntry({ page: 3 });
-    table.on(PutItemCommand).rejects(taken(toEntryItem(existing, 1)));
+    table.on(PutItemCommand).rejects(conditionFailed(toEntryItem(existing, 1)));
     expect(await log.append({ ...existing, bytes: 1 })).toEqual(existing);
     expect(table.calls()).toHaveLength(1);
     expect(table.commandCalls(PutItemCommand)[0]?.args[0].input).toMatchObject({
@@ -230,21 +230,21 @@ describe('what the DynamoDB page log asks of the table', () => {
     });
   });
 
-  const odd: [string, Item[string]][] = [
-    ['a number beyond all numbers', { N: '1E+125' }],
-    ['a number that JavaScript cannot hold', { N: '9007199254740993' }],
-    ['a number that is none', { N: 'many' }],
+  const unexpectedAttributes: [string, Item[string]][] = [
+    ['a number beyond the range of JavaScript', { N: '1E+125' }],
+    ['a number beyond the precision of JavaScript', { N: '9007199254740993' }],
+    ['an invalid number', { N: 'many' }],
     ['bytes', { B: Buffer.from('4096') }],
-    ['a set of texts', { SS: ['4096'] }],
+    ['a set of strings', { SS: ['4096'] }],
     ['a set of numbers', { NS: ['4096'] }],
     ['a list', { L: [{ N: '4096' }] }],
     ['a map', { M: { N: { N: '4096' } } }],
-    ['text', { S: '4096' }],
-    ['nothing, said outright', { NULL: true }],
-    ['no value of any type', {} as Item[string]],
+    ['a string', { S: '4096' }],
+    ['NULL', { NULL: true }],
+    ['an attribute without a value', {} as Item[string]],
   ];
 
-  it.each(odd)('what only DynamoDB can hold is no number of bytes: %s', async (_, attribute) => {
+  it.each(unexpectedAttributes)('an entry whose bytes are %s is a conflict', async (_, attribute) => {
     const { table, log } = aMockedLog();
     const entry = aPageEntry({ page: 3 });
     table.on(QueryCommand).resolves({ Items: [{ ...toEntryItem(entry, 1), bytes: attribute }] });
@@ -256,27 +256,30 @@ describe('what the DynamoDB page log asks of the table', () => {
     await expect(collect(log.entries(entry))).rejects.toMatchObject(conflict);
   });
 
-  it.each(odd)('nor an active run, a request or a filter: %s', async (_, attribute) => {
-    const head = aHead({ active: aRun(), watermark: { instant: aRun().since, source: 'simulator', filter: {} } });
-    const item = toStateItem(head, 'token');
-    const request = { M: { ...item.active?.M?.request?.M, filter: attribute } };
-    const changed = [
-      { ...item, active: attribute },
-      { ...item, active: { M: { ...item.active?.M, request: attribute } } },
-      { ...item, active: { M: { ...item.active?.M, request } } },
-      { ...item, watermark: attribute },
-    ];
-    for (const Item of changed) {
-      const { table, log } = aMockedLog();
-      table.on(GetItemCommand).resolves({ Item: Item as Record<string, AttributeValue> });
-      await expect(log.exportState(head.export)).rejects.toMatchObject({
-        name: 'PageConflictError',
-        message: expect.stringMatching(
-          /in table page-log .*point-in-time recovery.*since\.initial/,
-        ) as unknown as string,
-      });
-    }
-  });
+  it.each(unexpectedAttributes)(
+    'a state whose run, request, filter or watermark is %s is a conflict',
+    async (_, attribute) => {
+      const state = aHead({ active: aRun(), watermark: { instant: aRun().since, source: 'simulator', filter: {} } });
+      const item = toStateItem(state, 'token');
+      const request = { M: { ...item.active?.M?.request?.M, filter: attribute } };
+      const changed = [
+        { ...item, active: attribute },
+        { ...item, active: { M: { ...item.active?.M, request: attribute } } },
+        { ...item, active: { M: { ...item.active?.M, request } } },
+        { ...item, watermark: attribute },
+      ];
+      for (const Item of changed) {
+        const { table, log } = aMockedLog();
+        table.on(GetItemCommand).resolves({ Item: Item as Record<string, AttributeValue> });
+        await expect(log.exportState(state.export)).rejects.toMatchObject({
+          name: 'PageConflictError',
+          message: expect.stringMatching(
+            /in table page-log .*point-in-time recovery.*since\.initial/,
+          ) as unknown as string,
+        });
+      }
+    },
+  );
 
   it.each([
     'run#20261120T020000Z-1f3a5c#page#3',
@@ -285,26 +288,26 @@ describe('what the DynamoDB page log asks of the table', () => {
     'run#20261120T020000Z-1f3a5c#page#00000000000x',
     'state',
     undefined,
-  ])('an entry under the key %s is not that of page 3', async (sk) => {
+  ])('an entry of page 3 with the sort key %s is a conflict', async (sk) => {
     const { table, log } = aMockedLog();
     const entry = aPageEntry({ run: asRunId('20261120T020000Z-1f3a5c'), page: 3 });
     const { sk: _, ...item } = toEntryItem(entry, 1);
     table.on(QueryCommand).resolves({ Items: [{ ...item, ...(sk && { sk: { S: sk } }) }] });
     await expect(log.last(entry)).rejects.toMatchObject({
       name: 'PageConflictError',
-      message: expect.stringContaining('it tells of page 3 of run 20261120T020000Z-1f3a5c') as unknown as string,
+      message: expect.stringContaining('it is the entry of page 3 of run 20261120T020000Z-1f3a5c') as unknown as string,
     });
   });
 
-  it('an entry that was in the way and is gone is no entry', async () => {
+  it('an entry that disappears after the failed condition is an error', async () => {
     const { table, log } = aMockedLog();
-    table.on(PutItemCommand).rejects(taken()).on(GetItemCommand).resolves({});
+    table.on(PutItemCommand).rejects(conditionFailed()).on(GetItemCommand).resolves({});
     await expect(log.append(aPageEntry({ page: 3 }))).rejects.toThrow(/^Page 3 of run .* disappeared .* retried$/);
   });
 
-  it('every other error passes through as it was', async () => {
+  it('rethrows every other error unchanged', async () => {
     const { table, log } = aMockedLog();
-    const throttled = Object.assign(new Error('too fast'), { name: 'ProvisionedThroughputExceededException' });
+    const throttled = Object.assign(new Error('Throttled'), { name: 'ProvisionedThroughputExceededException' });
     table.on(PutItemCommand).rejects(throttled);
     await expect(log.append(aPageEntry())).rejects.toBe(throttled);
     await expect(log.replaceState(aHead())).rejects.toBe(throttled);

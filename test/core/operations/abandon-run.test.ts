@@ -1,38 +1,87 @@
-/** A run that is being published cannot be given up any more: its readers may have it the next moment. */
+import { describe, expect, it } from 'vitest';
+import { abandonRun, requireAbandonableRun } from '../../../lib/core/operations/abandon-run.ts';
+import { aRunId } from '../../support/builders.ts';
+import { anExportBench, asDeployedExport, type Bench } from '../../support/export-bench.ts';
+import { failsAtRequest, someReports } from '../../support/scripted-service.ts';
 
-import { expect, it } from 'vitest';
-import { abandonRun } from '../../../lib/core/operations/abandon-run.ts';
-import { anExportBench } from '../../support/export-bench.ts';
-import { someReports } from '../../support/scripted-service.ts';
+/** A run that failed after its first page. */
+async function aFailedRun(): Promise<Bench> {
+  const bench = anExportBench({ reports: someReports(5), size: 2, script: failsAtRequest(2) });
+  expect((await bench.start()).status).toBe('failed');
+  return bench;
+}
 
-it('is refused while the run is being published', async () => {
-  const bench = anExportBench({ reports: someReports(5), size: 2 });
-  const { store, log, deps } = bench;
-  const refusals: string[] = [];
-  const write = store.putManifest.bind(store);
-  store.putManifest = async (...written) => {
-    const { active } = await bench.head();
-    if (active === undefined) throw new Error('it has no run');
-    bench.running.add(active.execution);
-    await abandonRun({ log, store, executions: deps.executions }, active).catch(({ message }) =>
-      refusals.push(message),
+describe('abandonRun', () => {
+  it('never publishes the run: the next start exports the same reports in a new one', async () => {
+    const bench = await aFailedRun();
+    const run = await requireAbandonableRun(asDeployedExport(bench), await bench.state(), bench.deps.definition.name);
+    expect(await abandonRun(asDeployedExport(bench), run)).toEqual(run);
+
+    expect((await bench.state()).active).toBeUndefined();
+    bench.advance(1_000);
+    const end = await bench.start();
+    expect(end).toMatchObject({ status: 'completed', result: { reports: 5, since: run.since } });
+    expect([...bench.store.objects.keys()].filter((key) => key.includes(run.run))).not.toContainEqual(
+      expect.stringContaining('manifest'),
     );
-    await write(...written);
-  };
-  const end = await bench.start();
-  expect(refusals).toEqual([expect.stringMatching(/is being published/)]);
-  expect(end.status).toBe('completed');
-});
+  });
 
-it('gives up a run whose publication was cut off before its manifest', async () => {
-  const bench = anExportBench({ reports: someReports(5), size: 2 });
-  const { store, log, deps } = bench;
-  store.putManifest = async () => {
-    throw new Error('cut off');
-  };
-  await bench.start();
-  const { active } = await bench.head();
-  if (active?.completedAt === undefined) throw new Error('it was not being published');
-  await abandonRun({ log, store, executions: deps.executions }, active);
-  expect((await bench.head()).active).toBeUndefined();
+  it('rejects a run that is not the unfinished one', async () => {
+    const bench = await aFailedRun();
+    const other = { export: bench.deps.definition.name, run: aRunId() };
+    await expect(abandonRun(asDeployedExport(bench), other)).rejects.toThrow(
+      /has ended in the meantime, and run .* has begun\. Nothing was changed/,
+    );
+  });
+
+  it('rejects a run that is published, and an export without an unfinished run', async () => {
+    let crashes = true;
+    const bench = anExportBench({
+      crash: (moment) => {
+        if (crashes && moment === 'before latest is written') throw new Error('crashed');
+      },
+    });
+    const { name } = bench.deps.definition;
+    await bench.start();
+    crashes = false;
+    await expect(requireAbandonableRun(asDeployedExport(bench), await bench.state(), name)).rejects.toThrow(
+      /is published already/,
+    );
+    await bench.start();
+    await expect(requireAbandonableRun(asDeployedExport(bench), await bench.state(), name)).rejects.toThrow(
+      /no unfinished run/,
+    );
+  });
+
+  it('rejects a run that is being published, because consumers may read it at any moment', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    const { store, log, deps } = bench;
+    const rejections: string[] = [];
+    const putManifest = store.putManifest.bind(store);
+    store.putManifest = async (...manifest) => {
+      const { active } = await bench.state();
+      if (active === undefined) throw new Error('there is no run');
+      bench.running.add(active.execution);
+      await abandonRun({ log, store, executions: deps.executions }, active).catch(({ message }) =>
+        rejections.push(message),
+      );
+      await putManifest(...manifest);
+    };
+    const end = await bench.start();
+    expect(rejections).toEqual([expect.stringMatching(/is being published/)]);
+    expect(end.status).toBe('completed');
+  });
+
+  it('abandons a run whose publication stopped before its manifest was written', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    const { store, log, deps } = bench;
+    store.putManifest = async () => {
+      throw new Error('crashed');
+    };
+    await bench.start();
+    const { active } = await bench.state();
+    if (active?.completedAt === undefined) throw new Error('the run is not being published');
+    await abandonRun({ log, store, executions: deps.executions }, active);
+    expect((await bench.state()).active).toBeUndefined();
+  });
 });

@@ -16,14 +16,17 @@ const states = Object.entries<State>(machine.States);
 const tasks = states.filter((entry): entry is [string, TaskState] => entry[1].Type === 'Task');
 
 describe('the state machine', () => {
-  it('goes these ways, and no other', () => {
-    const ways = states.flatMap(([name, state]) => {
+  it('has exactly these transitions', () => {
+    const transitions = states.flatMap(([name, state]) => {
       if (state.Type === 'Choice') return state.Choices.map((rule) => `${name} ─ ${rule.StringEquals} ─▶ ${rule.Next}`);
       if (state.Type === 'Succeed' || state.Type === 'Fail') return [`${name} (${state.Type})`];
       const caught = state.Type === 'Task' ? state.Catch : [];
-      return [`${name} ─▶ ${state.Next}`, ...caught.map((by) => `${name} ─ ${by.ErrorEquals.join()} ─▶ ${by.Next}`)];
+      return [
+        `${name} ─▶ ${state.Next}`,
+        ...caught.map(({ ErrorEquals, Next }) => `${name} ─ ${ErrorEquals.join()} ─▶ ${Next}`),
+      ];
     });
-    expect(`\n${ways.join('\n')}\n`).toMatchInlineSnapshot(`
+    expect(`\n${transitions.join('\n')}\n`).toMatchInlineSnapshot(`
       "
       BeginRun ─▶ HasWork
       BeginRun ─ RunSupersededError ─▶ Skipped
@@ -60,44 +63,44 @@ describe('the state machine', () => {
   });
 
   it('is valid Amazon States Language', () => {
-    // A copy: the validator writes its defaults into what it is given.
+    // The validator adds its defaults to its argument.
     const { isValid, errors } = aslValidator(structuredClone(machine), { checkPaths: true, checkArn: false });
     expect(errors).toEqual([]);
     expect(isValid).toBe(true);
   });
 
-  it('uses JSONPath without variables, for the interpreter silently ignores JSONata and Assign', () => {
+  it('uses JSONPath without variables, because the local interpreter ignores JSONata and Assign', () => {
     const text = JSON.stringify(machine);
     expect(text).not.toMatch(/"(QueryLanguage|Assign|Arguments|Output|Condition)"/);
     expect(text).not.toContain('{%');
   });
 
-  it('decides about the retry of every error by its name, exactly once, before the rest is matched', () => {
+  it('names every error in exactly one retrier, before the one that matches all errors', () => {
     for (const name of stepNames) {
       const { Retry } = machine.States[name] as TaskState;
       const named = Retry.flatMap(({ ErrorEquals }) => ErrorEquals);
-      for (const error of errorNames) expect(named.filter((each) => each === error)).toHaveLength(1);
+      for (const error of errorNames) expect(named.filter((other) => other === error)).toHaveLength(1);
       expect(Retry.at(-1)?.ErrorEquals).toEqual(['States.ALL']);
-      expect(named.filter((each) => each === 'States.ALL')).toHaveLength(1);
+      expect(named.filter((error) => error === 'States.ALL')).toHaveLength(1);
       expect(named).toEqual(
         expect.arrayContaining(['Lambda.TooManyRequestsException', 'Lambda.Unknown', 'States.Timeout']),
       );
     }
   });
 
-  it('repeats with back-off, a longest delay or few attempts, and full jitter', () => {
+  it('retries with exponential backoff, a maximum delay of 300 s and full jitter', () => {
     for (const [, { Retry }] of tasks) {
       for (const retrier of Retry.filter(({ MaxAttempts }) => MaxAttempts > 0)) {
         expect(retrier).toMatchObject({ BackoffRate: expect.any(Number), JitterStrategy: 'FULL' });
-        const longest =
+        const maxDelay =
           retrier.MaxDelaySeconds ??
           (retrier.IntervalSeconds ?? 1) * (retrier.BackoffRate ?? 2) ** (retrier.MaxAttempts - 1);
-        expect(longest).toBeLessThanOrEqual(300);
+        expect(maxDelay).toBeLessThanOrEqual(300);
       }
     }
   });
 
-  it('lets no error escape without FailRun, and shows the real one at the end', () => {
+  it('leads every error to FailRun, and ends with the original error and cause', () => {
     for (const [name, { Catch }] of tasks) {
       expect(Catch.at(-1)?.ErrorEquals).toEqual(['States.ALL']);
       expect(Catch.at(-1)?.Next).toBe(
@@ -107,11 +110,11 @@ describe('the state machine', () => {
     expect(machine.States.Failed).toMatchObject({ ErrorPath: '$.Error', CausePath: '$.Cause' });
   });
 
-  it('announces under the names and the version that consumers build on', () => {
-    const announced = ['AnnounceCompleted', 'AnnounceFailed'].map(
+  it('sends events with the names and the version that consumers depend on', () => {
+    const entries = ['AnnounceCompleted', 'AnnounceFailed'].map(
       (name) => (machine.States[name as 'AnnounceFailed'] as TaskState).Parameters.Entries,
     );
-    expect(announced).toMatchObject([
+    expect(entries).toMatchObject([
       [{ Source: 'report-exporter', DetailType: 'Report Export Completed', Detail: { eventVersion: 1 } }],
       [{ Source: 'report-exporter', DetailType: 'Report Export Failed', Detail: { eventVersion: 1 } }],
     ]);

@@ -18,45 +18,47 @@ import { anExportBench, type Bench } from '../../support/export-bench.ts';
 import { execute, executionArn, type Functions } from '../../support/function-machine.ts';
 import { problemsIn } from '../../support/published-schemas.ts';
 
-/** Values as readers get them, by what they are. */
-const seen: Record<PublishedName, unknown[]> = {
+/** The values that the tests below produce, by schema. The last suite derives invalid values from them. */
+const samples: Record<PublishedName, unknown[]> = {
   'manifest.v1': [],
   'latest.v1': [],
   'completed.v1': [],
   'failed.v1': [],
 };
 
-/** What the schema says of `value`, which is kept to be broken later. */
-function wrongWith(name: PublishedName, value: unknown): string[] {
-  seen[name].push(JSON.parse(JSON.stringify(value)));
+/** The violations of the schema in `value`, which is added to the samples. */
+function violations(name: PublishedName, value: unknown): string[] {
+  samples[name].push(JSON.parse(JSON.stringify(value)));
   return problemsIn(name, value);
 }
 
-describe('what a run on this machine leaves', () => {
+describe('the files of a local run', () => {
   const read = async (path: string) => JSON.parse(await readFile(path, 'utf8')) as Record<string, unknown>;
 
-  /** Makes a run, and looks at all that its readers get. */
-  async function published(out: string, options: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  /** Runs the export and validates the manifest and `latest.json`. */
+  async function runAndValidate(out: string, options: readonly string[], env: Readonly<Record<string, string>> = {}) {
     const ended = await run(['local', '--json', '--out', out, ...options], env);
     expect(ended.stderr).toContain('Completed');
     const manifest = await read(jsonOf(ended).manifest ?? '');
-    expect(wrongWith('manifest.v1', manifest)).toEqual([]);
-    expect(wrongWith('latest.v1', await read(join(out, 'reports/latest.json')))).toEqual([]);
+    expect(violations('manifest.v1', manifest)).toEqual([]);
+    expect(violations('latest.v1', await read(join(out, 'reports/latest.json')))).toEqual([]);
     return manifest;
   }
 
-  it('is as the schemas say: one page, several, the rest, and none at all', async () => {
+  it('match the schemas with one page, several, and without reports', async () => {
     const out = await aDirectory();
     const filter = ['--filter', '{"date":{"lt":"2200-01-01T00:00:00Z"}}'];
-    expect(await published(out, [])).toMatchObject({ size: null, totals: { pages: 3 } });
-    expect(await published(out, ['--size', '10', '--since', '1970-01-01T00:00:00Z'])).toMatchObject({ size: 10 });
-    expect(await published(out, ['--since', '2199-12-31T00:00:00Z'])).toMatchObject({
+    expect(await runAndValidate(out, [])).toMatchObject({ size: null, totals: { pages: 3 } });
+    expect(await runAndValidate(out, ['--size', '10', '--since', '1970-01-01T00:00:00Z'])).toMatchObject({ size: 10 });
+    expect(await runAndValidate(out, ['--since', '2199-12-31T00:00:00Z'])).toMatchObject({
       totals: { pages: 1, reports: 0 },
     });
-    expect(await published(await aDirectory(), filter)).toMatchObject({ filter: { date: { lt: expect.anything() } } });
+    expect(await runAndValidate(await aDirectory(), filter)).toMatchObject({
+      filter: { date: { lt: expect.anything() } },
+    });
   });
 
-  it('is as the schemas say where the format is not XML, and the service tells no time', async () => {
+  it('match the schemas if the format is not XML and the service sends no Date', async () => {
     const service = createServer((request, response) => {
       request.resume().on('end', () => {
         response.sendDate = false;
@@ -69,7 +71,7 @@ describe('what a run on this machine leaves', () => {
     });
     const baseUrl = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
     const options = ['--base-url', baseUrl, '--format', 'JSON', '--container', 'GZIP'];
-    expect(await published(await aDirectory(), options, { REPORT_EXPORT_API_KEY: 'k' })).toMatchObject({
+    expect(await runAndValidate(await aDirectory(), options, { REPORT_EXPORT_API_KEY: 'k' })).toMatchObject({
       format: 'JSON',
       serviceStartedAt: null,
       totals: { reports: null },
@@ -78,7 +80,7 @@ describe('what a run on this machine leaves', () => {
   });
 });
 
-describe('what the state machine announces', () => {
+describe('the events of the state machine', () => {
   const steps = (deps: StepDependencies): Functions => ({
     BeginRun: (payload) => beginRun(deps, payload),
     ExportPage: ({ input, execution }) =>
@@ -88,54 +90,54 @@ describe('what the state machine announces', () => {
   });
   const aBench = (options: Parameters<typeof anExportBench>[0] = {}) =>
     anExportBench({ ...options, definition: { name: 'reports', ...options.definition } });
-  const told = async (bench: Bench, input: unknown = {}, changed: Partial<Functions> = {}) => {
+  const eventOf = async (bench: Bench, input: unknown = {}, changed: Partial<Functions> = {}) => {
     const { events } = await execute({ ...steps(bench.deps), ...changed }, { name: 'first', input });
     expect(events).toHaveLength(1);
     return events[0] as Record<string, unknown>;
   };
-  const refused = () => {
-    throw new ExportError('RequestRejectedError', 'Report service answered 404 for page 2');
+  const rejectRequest = () => {
+    throw new ExportError('RequestRejectedError', 'Report service responded with 404 for page 2');
   };
 
-  it('is as the schema says when a run is published', async () => {
+  it('match the schema when a run is published', async () => {
     const bench = aBench();
-    const completed = await told(bench);
-    expect(wrongWith('completed.v1', completed)).toEqual([]);
+    const completed = await eventOf(bench);
+    expect(violations('completed.v1', completed)).toEqual([]);
     expect(completed).toMatchObject({ eventVersion: 1, export: 'reports', execution: executionArn('first') });
 
     const { manifest } = completed.result as { manifest: string };
-    expect(wrongWith('manifest.v1', bench.manifest(manifest))).toEqual([]);
-    expect(wrongWith('latest.v1', bench.manifest('reports/latest.json'))).toEqual([]);
+    expect(violations('manifest.v1', bench.manifest(manifest))).toEqual([]);
+    expect(violations('latest.v1', bench.manifest('reports/latest.json'))).toEqual([]);
   });
 
-  it('is as the schema says when the run holds nothing, or has no watermark', async () => {
+  it('match the schema when a run has no reports, or no watermark', async () => {
     const lookbackWindow = { since: { from: 'lookback', lookbackMs: 60_000 }, request: anExportRequest() } as const;
-    expect(wrongWith('completed.v1', await told(aBench({ reports: [] })))).toEqual([]);
-    expect(wrongWith('completed.v1', await told(aBench({ definition: lookbackWindow })))).toEqual([]);
-    expect(wrongWith('completed.v1', await told(aBench(), { since: '2200-01-01T00:00:00Z' }))).toEqual([]);
+    expect(violations('completed.v1', await eventOf(aBench({ reports: [] })))).toEqual([]);
+    expect(violations('completed.v1', await eventOf(aBench({ definition: lookbackWindow })))).toEqual([]);
+    expect(violations('completed.v1', await eventOf(aBench(), { since: '2200-01-01T00:00:00Z' }))).toEqual([]);
   });
 
-  it('is as the schema says when a run fails, early or late', async () => {
-    const late = await told(aBench({ script: (_, nth) => (nth === 2 ? refused() : undefined) }));
-    expect(wrongWith('failed.v1', late)).toEqual([]);
+  it('match the schema when a run fails, before or after it began', async () => {
+    const late = await eventOf(aBench({ script: (_, nth) => (nth === 2 ? rejectRequest() : undefined) }));
+    expect(violations('failed.v1', late)).toEqual([]);
     expect(late).toMatchObject({ error: 'RequestRejectedError', failed: { pages: 1, resumable: true } });
 
-    const early = await told(aBench(), { snice: 'yesterday' });
-    expect(wrongWith('failed.v1', early)).toEqual([]);
+    const early = await eventOf(aBench(), { snice: 'yesterday' });
+    expect(violations('failed.v1', early)).toEqual([]);
     expect(early).toMatchObject({ error: 'ConfigurationError', failed: { run: null, since: null, resumable: false } });
   });
 
-  it('is as the schema says where not even the failure could be recorded', async () => {
-    const unrecorded = await told(
-      aBench({ script: refused }),
+  it('match the schema if the failure cannot be recorded', async () => {
+    const unrecorded = await eventOf(
+      aBench({ script: rejectRequest }),
       {},
       {
         FailRun: () => {
-          throw new ExportError('PageConflictError', 'The head of export reports is not as it was left');
+          throw new ExportError('PageConflictError', 'The state of export reports is not as this exporter wrote it');
         },
       },
     );
-    expect(wrongWith('failed.v1', unrecorded)).toEqual([]);
+    expect(violations('failed.v1', unrecorded)).toEqual([]);
     expect(unrecorded).toMatchObject({ error: 'RequestRejectedError', failed: { Error: 'PageConflictError' } });
   });
 });
@@ -144,46 +146,46 @@ describe('a schema', () => {
   type Path = readonly (string | number)[];
   type Parent = Record<string | number, unknown>;
 
-  /** Every field of `value`, however deep; of an array, those of its last item. */
+  /** The paths of all fields of `value`, at any depth; of an array, those of its last item. */
   function pathsIn(value: unknown, path: Path = []): Path[] {
     if (typeof value !== 'object' || value === null) return [];
     const entries = Array.isArray(value) ? [[value.length - 1, value.at(-1)] as const] : Object.entries(value);
-    return entries.flatMap(([name, below]) => {
+    return entries.flatMap(([name, field]) => {
       const here = [...path, name];
-      return Array.isArray(value) ? pathsIn(below, here) : [here, ...pathsIn(below, here)];
+      return Array.isArray(value) ? pathsIn(field, here) : [here, ...pathsIn(field, here)];
     });
   }
 
-  /** A copy of `value` in which something has been done to what holds the field at `path`. */
+  /** A copy of `value`, with `change` applied to the object that contains the field at `path`. */
   function changed(value: unknown, path: Path, change: (parent: Parent, name: string | number) => void): unknown {
     const copy = structuredClone(value);
-    const parent = path.slice(0, -1).reduce((each, name) => (each as Parent)[name], copy) as Parent;
+    const parent = path.slice(0, -1).reduce((object, name) => (object as Parent)[name], copy) as Parent;
     change(parent, path.at(-1) as string | number);
     return copy;
   }
 
-  /** A filter's further fields are the service's own. */
+  /** Other fields of a filter are defined by the service. */
   const isOurs = (path: Path) =>
     !path.includes('filter') || ['filter', 'filter.date', 'filter.date.gte'].includes(path.join('.'));
-  /** Every field of what was seen. */
+  /** Every field of every sample. */
   function cases(name: PublishedName): { value: unknown; path: Path }[] {
-    const found = seen[name].flatMap((value) =>
+    const found = samples[name].flatMap((value) =>
       pathsIn(value)
         .filter(isOurs)
         .map((path) => ({ value, path })),
     );
-    if (found.length === 0) throw new Error(`nothing was seen of ${name}: run the whole file`);
+    if (found.length === 0) throw new Error(`no samples of ${name}: run the whole file`);
     return found;
   }
 
-  it.each(Object.keys(seen) as PublishedName[])('%s refuses a value that lacks a field', (name) => {
+  it.each(Object.keys(samples) as PublishedName[])('%s rejects a value with a missing field', (name) => {
     for (const { value, path } of cases(name).filter(({ path }) => path.at(-1) !== 'Cause')) {
       const broken = changed(value, path, (parent, field) => delete parent[field]);
       expect(problemsIn(name, broken), `without ${path.join('.')}`).not.toEqual([]);
     }
   });
 
-  it.each(Object.keys(seen) as PublishedName[])('%s refuses a value with something else in a field', (name) => {
+  it.each(Object.keys(samples) as PublishedName[])('%s rejects a value with a field of another type', (name) => {
     for (const { value, path } of cases(name)) {
       for (const wrong of [{}, [], -1, 1.5, true]) {
         const broken = changed(value, path, (parent, field) => {
@@ -194,10 +196,10 @@ describe('a schema', () => {
     }
   });
 
-  it.each(Object.keys(seen) as PublishedName[])('%s lets fields pass that are yet to come', (name) => {
+  it.each(Object.keys(samples) as PublishedName[])('%s accepts additional fields', (name) => {
     for (const { value, path } of cases(name)) {
       const newer = changed(value, path, (parent) => {
-        parent.yetToCome = { of: ['a', 'later', 'day'] };
+        parent.addedLater = { in: ['another', 'version'] };
       });
       expect(problemsIn(name, newer), `beside ${path.join('.')}`).toEqual([]);
     }

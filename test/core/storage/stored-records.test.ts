@@ -1,24 +1,22 @@
-/** What a store gives back counts only where it is what was written: every field of it, and under the name it was asked by. */
-
 import { describe, expect, it } from 'vitest';
 import type { ExportState, Instant, PageEntry } from '../../../lib/core/model.ts';
 import {
   type Checksummed,
   checksumOf,
-  parsePageEntry,
   parseExportState,
+  parsePageEntry,
   type RecordStore,
   sequenceOfPointer,
 } from '../../../lib/core/storage/stored-records.ts';
 import { aCursor, aFullRun, anExportName, aPageEntry, aRunId, aRunResult, at } from '../../support/builders.ts';
 import { fieldsOf, withField, withoutField } from '../../support/fields.ts';
 
-const place: RecordStore = { name: 'table page-log', repairHint: (name) => `put the head of ${name} back` };
-const sealed = (value: unknown) => () => ({ value, checksum: checksumOf(value) });
+const store: RecordStore = { name: 'table page-log', repairHint: (name) => `restore the state of ${name}` };
+const withChecksum = (value: unknown) => () => ({ value, checksum: checksumOf(value) });
 const conflict = (message: RegExp) =>
   expect.objectContaining({ name: 'PageConflictError', message: expect.stringMatching(message) as unknown as string });
 
-const aFullHead = (name = anExportName()): ExportState => ({
+const aFullState = (name = anExportName()): ExportState => ({
   export: name,
   version: 12,
   sequence: 7,
@@ -41,27 +39,27 @@ const aFullEntry = (overrides: Partial<PageEntry> = {}): PageEntry =>
   });
 
 describe('a checksum', () => {
-  it('is the same in whatever order a store gives names back, and whether what is undefined is there or not', () => {
+  it('does not depend on the order of fields, nor on undefined fields', () => {
     expect(checksumOf({ b: { d: 1, c: [{ f: null, e: '' }] }, a: 2, z: undefined })).toBe(
       checksumOf({ a: 2, b: { c: [{ e: '', f: null }], d: 1 } }),
     );
   });
 
   it.each<[string, unknown, unknown]>([
-    ['a number that became text', { a: 1 }, { a: '1' }],
+    ['a number that became a string', { a: 1 }, { a: '1' }],
     ['null that became absent', { a: null }, {}],
-    ['null that became text', { a: null }, { a: 'null' }],
+    ['null that became a string', { a: null }, { a: 'null' }],
     ['a list in another order', { a: [1, 2] }, { a: [2, 1] }],
     ['a list that became an object', { a: ['x'] }, { a: { 0: 'x' } }],
-    ['a field that slid into another', { a: { b: 1 } }, { a: {}, b: 1 }],
-    ['text that reads like two fields', { a: '1","b":"2' }, { a: '1', b: '2' }],
-    ['a name that means something to JavaScript', JSON.parse('{"__proto__":1}'), {}],
+    ['a field that moved into another', { a: { b: 1 } }, { a: {}, b: 1 }],
+    ['a string that looks like two fields', { a: '1","b":"2' }, { a: '1', b: '2' }],
+    ['a field named __proto__', JSON.parse('{"__proto__":1}'), {}],
     ['composed and decomposed text', { a: 'ü' }, { a: 'u\u0308' }],
-  ])('is another for another value: %s', (_, one, other) => {
+  ])('differs for %s', (_, one, other) => {
     expect(checksumOf(one)).not.toBe(checksumOf(other));
   });
 
-  it('is a SHA-256 of the JSON that anybody can make again', () => {
+  it('is the SHA-256 of canonical JSON', () => {
     // printf '{"a":[1,null],"b":"ü"}' | sha256sum
     expect(checksumOf({ b: 'ü', a: [1, null] })).toBe(
       '99d384bcceb172977f6eaf4ef3a0327d9228fb58de31d042ba9c21853129253a',
@@ -69,62 +67,62 @@ describe('a checksum', () => {
   });
 });
 
-describe('a head', () => {
-  it('that is as it was written comes back, with what a newer version may have added', () => {
-    const head = { ...aFullHead(), colour: 'red' };
-    expect(parseExportState(head.export, place, sealed(head))).toEqual(head);
+describe('an export state', () => {
+  it('is returned as it was written, with fields that a newer version added', () => {
+    const state = { ...aFullState(), colour: 'red' };
+    expect(parseExportState(state.export, store, withChecksum(state))).toEqual(state);
   });
 
-  it.each(fieldsOf(aFullHead()).map(({ path }) => [path.join('.'), path] as const))(
-    'is refused where its %s was edited',
+  it.each(fieldsOf(aFullState()).map(({ path }) => [path.join('.'), path] as const))(
+    'is rejected if its %s was edited',
     (_, path) => {
-      const head = aFullHead();
-      const checksum = checksumOf(head);
-      for (const changed of [withoutField(head, path), withField(head, path, 9), withField(head, path, 'else')]) {
-        expect(() => parseExportState(head.export, place, () => ({ value: changed, checksum }))).toThrow(
-          conflict(/in table page-log is not as this exporter left it: it was edited, .*; put the head of .* back$/),
+      const state = aFullState();
+      const checksum = checksumOf(state);
+      for (const changed of [withoutField(state, path), withField(state, path, 9), withField(state, path, 'else')]) {
+        expect(() => parseExportState(state.export, store, () => ({ value: changed, checksum }))).toThrow(
+          conflict(/in table page-log is not as this exporter wrote it: it was edited, .*; restore the state of .*$/),
         );
       }
     },
   );
 
   it.each<[string, Partial<Record<keyof ExportState, unknown>>, RegExp]>([
-    ['a version that is text', { version: '12' }, /version: /],
-    ['a sequence that is no whole number', { sequence: 7.5 }, /sequence: /],
-    ['a run that is none', { active: 'active' }, /active: /],
-    ['a since that is no instant', { active: { ...aFullRun(), since: 'yesterday' as Instant } }, /active\.since: /],
+    ['a version that is a string', { version: '12' }, /version: /],
+    ['a sequence that is not an integer', { sequence: 7.5 }, /sequence: /],
+    ['an active run that is not a run', { active: 'active' }, /active: /],
+    ['a since that is not an instant', { active: { ...aFullRun(), since: 'yesterday' as Instant } }, /active\.since: /],
     [
       'a filter that is a list',
       { watermark: { instant: at('2026-11-20T02:00:00Z'), source: 's', filter: [] } },
       /filter/,
     ],
-  ])('is refused with %s, though its checksum fits', (_, changed, says) => {
-    const head = { ...aFullHead('mine'), ...changed };
-    expect(() => parseExportState('mine', place, sealed(head))).toThrow(conflict(says));
+  ])('is rejected with %s, even if its checksum matches', (_, changed, message) => {
+    const state = { ...aFullState('mine'), ...changed };
+    expect(() => parseExportState('mine', store, withChecksum(state))).toThrow(conflict(message));
   });
 
-  it('of another export is refused', () => {
-    expect(() => parseExportState('mine', place, sealed(aFullHead('yours')))).toThrow(
+  it('of another export is rejected', () => {
+    expect(() => parseExportState('mine', store, withChecksum(aFullState('yours')))).toThrow(
       conflict(
-        /^The head of export mine .*: it is the head of export yours\. Nothing was changed; put the head of mine back/,
+        /^The state of export mine .*: it is the state of export yours\. Nothing was changed; restore the state of mine/,
       ),
     );
   });
 });
 
-describe('an entry', () => {
-  it('that is as it was written comes back', () => {
+describe('a page-log entry', () => {
+  it('is returned as it was written', () => {
     const entry = aFullEntry();
-    expect(parsePageEntry(entry, place, sealed(entry))).toEqual(entry);
+    expect(parsePageEntry(entry, store, withChecksum(entry))).toEqual(entry);
   });
 
   it.each(fieldsOf(aFullEntry()).map(({ path }) => [path.join('.'), path] as const))(
-    'is refused where its %s was edited',
+    'is rejected if its %s was edited',
     (_, path) => {
       const entry = aFullEntry();
       const checksum = checksumOf(entry);
       for (const changed of [withoutField(entry, path), withField(entry, path, 9), withField(entry, path, null)]) {
-        expect(() => parsePageEntry(entry, place, () => ({ value: changed, checksum }))).toThrow(
+        expect(() => parsePageEntry(entry, store, () => ({ value: changed, checksum }))).toThrow(
           conflict(/^The entry of page 7 of run .* in table page-log is not as .*start with restart/),
         );
       }
@@ -142,37 +140,35 @@ describe('an entry', () => {
     ['totals.bytes', { totals: { reports: 0, bytes: '0' } }],
     ['cycle.power', { cycle: { tortoise: 'c', power: 0, steps: 0 } }],
     ['repeats', { repeats: 'no' }],
-  ])('is refused for its %s, though its checksum fits', (field, changed) => {
+  ])('is rejected for its %s, even if its checksum matches', (field, changed) => {
     const entry = { ...aFullEntry(), ...changed };
-    expect(() => parsePageEntry(aFullEntry(), place, sealed(entry))).toThrow(conflict(new RegExp(`: ${field}: `)));
+    expect(() => parsePageEntry(aFullEntry(), store, withChecksum(entry))).toThrow(
+      conflict(new RegExp(`: ${field}: `)),
+    );
   });
 
-  it.each([{ export: 'other' }, { run: aRunId() }, { page: 8 }])('of another place is refused: %j', (other) => {
+  it.each([{ export: 'other' }, { run: aRunId() }, { page: 8 }])('of another page is rejected: %j', (other) => {
     const entry = aFullEntry();
-    expect(() => parsePageEntry({ ...entry, ...other }, place, sealed(entry))).toThrow(
-      conflict(new RegExp(`it tells of page 7 of run ${entry.run} of export ${entry.export}\\.`)),
+    expect(() => parsePageEntry({ ...entry, ...other }, store, withChecksum(entry))).toThrow(
+      conflict(new RegExp(`it is the entry of page 7 of run ${entry.run} of export ${entry.export}\\.`)),
     );
   });
 
   it.each<[string, () => Checksummed, RegExp]>([
-    ['bears no checksum', () => ({ value: aFullEntry(), checksum: undefined }), /it bears no checksum/],
-    ['bears a checksum that is no text', () => ({ value: aFullEntry(), checksum: 7 }), /it bears no checksum/],
-    ['is no object', () => ({ value: null, checksum: 'x' }), /its checksum does not fit/],
+    ['has no checksum', () => ({ value: aFullEntry(), checksum: undefined }), /it has no checksum/],
+    ['has a checksum that is not a string', () => ({ value: aFullEntry(), checksum: 7 }), /it has no checksum/],
+    ['is not an object', () => ({ value: null, checksum: 'x' }), /its checksum does not match/],
     ['cannot be read', () => JSON.parse('{"page'), /JSON/],
-    [
-      'is nested beyond measure',
-      () => ({ value: JSON.parse('['.repeat(1e5) + ']'.repeat(1e5)), checksum: 'x' }),
-      /stack/,
-    ],
-    ['holds what JSON cannot', () => ({ value: { page: 7n }, checksum: 'x' }), /BigInt/],
-  ])('is refused where it %s', (_, read, says) => {
-    expect(() => parsePageEntry(aFullEntry(), place, read)).toThrow(conflict(says));
+    ['is nested too deeply', () => ({ value: JSON.parse('['.repeat(1e5) + ']'.repeat(1e5)), checksum: 'x' }), /stack/],
+    ['contains what JSON cannot represent', () => ({ value: { page: 7n }, checksum: 'x' }), /BigInt/],
+  ])('is rejected if it %s', (_, read, message) => {
+    expect(() => parsePageEntry(aFullEntry(), store, read)).toThrow(conflict(message));
   });
 
-  it('may tell of a service whose clock stands in another age', () => {
+  it('accepts a service clock that is set to another era', () => {
     for (const serviceTime of ['+010000-01-01T00:00:00Z', '-000044-03-15T12:00:00Z', '0099-12-31T23:59:59.999Z']) {
       const entry = aFullEntry({ serviceTime: at(serviceTime) });
-      expect(parsePageEntry(entry, place, sealed(entry))).toEqual(entry);
+      expect(parsePageEntry(entry, store, withChecksum(entry))).toEqual(entry);
     }
   });
 });
@@ -188,6 +184,6 @@ it.each<[string, number]>([
   ['9', 0],
   ['null', 0],
   ['', 0],
-])('a pointer of the text %s claims the sequence %i', (text, sequence) => {
+])('reads %s as a pointer with sequence %i', (text, sequence) => {
   expect(sequenceOfPointer(text)).toBe(sequence);
 });
