@@ -1,12 +1,12 @@
-/** Something that speaks AWS, on this machine. */
+/** A local server with an AWS API. */
 export interface Endpoint {
   readonly endpoint: string;
   readonly region: string;
   readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string };
 }
 
-/** For whoever does not look at credentials. */
-export const anyone = {
+/** For servers that do not check credentials. */
+export const dummyAccount = {
   region: 'us-east-1',
-  credentials: { accessKeyId: 'anyone', secretAccessKey: 'anything' },
+  credentials: { accessKeyId: 'access-key', secretAccessKey: 'secret-key' },
 } as const;

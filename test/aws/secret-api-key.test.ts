@@ -18,7 +18,7 @@ function aSecret({ field = 'apiKey' } = {}) {
 const json = (apiKey: unknown) => JSON.stringify({ apiKey });
 
 describe('the API key in Secrets Manager', () => {
-  it('is the field of the secret, or, where no field is named, the secret itself', async () => {
+  it('is a field of the secret, or the whole secret if no field is named', async () => {
     const inField = aSecret();
     inField.holds(json(trickyApiKey));
     expect(await inField.key.get()).toBe(trickyApiKey);
@@ -28,7 +28,7 @@ describe('the API key in Secrets Manager', () => {
     expect(await plain.key.get()).toBe(trickyApiKey);
   });
 
-  it('is known without the line break that editors and shells put behind it', async () => {
+  it('does not include the line break that editors and shells append', async () => {
     for (const end of ['\n', '\r\n']) {
       const plain = aSecret({ field: '' });
       plain.holds(trickyApiKey + end);
@@ -36,7 +36,7 @@ describe('the API key in Secrets Manager', () => {
     }
   });
 
-  it('is looked up once in five minutes', async () => {
+  it('is cached for five minutes', async () => {
     const { key, secrets, holds, clock } = aSecret();
     holds(json('first'));
     expect(await key.get()).toBe('first');
@@ -48,7 +48,7 @@ describe('the API key in Secrets Manager', () => {
     expect(secrets.calls()).toHaveLength(2);
   });
 
-  it('is looked up at once where the service refused it, and the new one is used from then on', async () => {
+  it('is read again by a refresh, and the new one is used from then on', async () => {
     const { key, holds } = aSecret();
     holds(json('first'));
     await key.get();
@@ -58,32 +58,32 @@ describe('the API key in Secrets Manager', () => {
   });
 
   it.each([
-    ['nothing', undefined],
-    ['blanks', '  '],
-    ['no JSON', trickyApiKey],
-    ['JSON cut off in the middle of the key', json(trickyApiKey).slice(0, -4)],
-    ['JSON that is no object', JSON.stringify([trickyApiKey])],
+    ['no text', undefined],
+    ['only blanks', '  '],
+    ['text that is not JSON', trickyApiKey],
+    ['JSON truncated in the middle of the key', json(trickyApiKey).slice(0, -4)],
+    ['JSON that is not an object', JSON.stringify([trickyApiKey])],
     ['null', 'null'],
     ['another field', JSON.stringify({ key: trickyApiKey })],
     ['an empty field', json('')],
-    ['a field that is no text', json({ value: trickyApiKey })],
-  ])('is missed where the secret holds %s, and the error does not tell what it does hold', async (_, held) => {
+    ['a field that is not a string', json({ value: trickyApiKey })],
+  ])('is reported as missing if the secret holds %s, without quoting the secret', async (_, secret) => {
     const { key, holds } = aSecret();
-    holds(held);
+    holds(secret);
     const error = await failureOf(key.get());
     expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringContaining('reports/api-key') });
     expect(error.cause).toBeUndefined();
     expectNoKey(error);
   });
 
-  it('is not found in a field that every object has', async () => {
+  it('is not read from an inherited property', async () => {
     const { key, holds } = aSecret({ field: 'constructor' });
     holds(json(trickyApiKey));
     expect(await failureOf(key.get())).toMatchObject({ name: 'ConfigurationError' });
   });
 
   it.each(['ResourceNotFoundException', 'AccessDeniedException', 'DecryptionFailure', 'InvalidRequestException'])(
-    'needs a person where it cannot be read: %s',
+    'is a configuration error if the secret cannot be read: %s',
     async (name) => {
       const { key, secrets } = aSecret();
       secrets.on(GetSecretValueCommand).rejects(Object.assign(new Error(name), { name }));
@@ -94,11 +94,11 @@ describe('the API key in Secrets Manager', () => {
     },
   );
 
-  it('is asked for again where Secrets Manager is only busy: its error passes through', async () => {
+  it('is read again after a transient error, which is rethrown unchanged', async () => {
     const { key, secrets, holds } = aSecret();
-    const busy = Object.assign(new Error('busy'), { name: 'ThrottlingException' });
-    secrets.on(GetSecretValueCommand).rejects(busy);
-    await expect(key.get()).rejects.toBe(busy);
+    const throttled = Object.assign(new Error('Throttled'), { name: 'ThrottlingException' });
+    secrets.on(GetSecretValueCommand).rejects(throttled);
+    await expect(key.get()).rejects.toBe(throttled);
     holds(json('first'));
     expect(await key.get()).toBe('first');
   });

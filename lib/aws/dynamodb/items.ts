@@ -29,7 +29,7 @@ export const entryKey = ({ export: pk, run, page }: Pick<PageEntry, 'export' | '
   sk: `${entriesPrefix({ run })}${String(page).padStart(12, '0')}`,
 });
 
-/** The sort keys of all entries lie between these two. */
+/** The sort keys of all entries are between these two. */
 export const firstEntry = 'run#';
 export const afterLastEntry = 'run$';
 

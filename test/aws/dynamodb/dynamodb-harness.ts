@@ -1,4 +1,4 @@
-/** The DynamoDB page log against any DynamoDB endpoint, for the suite in `test/contracts/page-log-contract.ts`. */
+/** Runs the suites in `test/contracts` on the DynamoDB page log, with any DynamoDB endpoint. */
 
 import { randomBytes } from 'node:crypto';
 import {
@@ -23,7 +23,7 @@ export interface DynamoHarness extends Omit<EditedPageLogHarness, 'log'>, PageLo
   readonly table: string;
 }
 
-/** Two page logs on a table of their own, which goes with them. */
+/** Two page logs on a table that is created for them, and deleted by `cleanup`. */
 export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> {
   const client = new DynamoDBClient({ ...endpoint });
   const other = new DynamoDBClient({ ...endpoint });

@@ -1,4 +1,4 @@
-/** Whatever somebody does by hand to the bucket and the table: a true manifest, or an error with a name. */
+/** After any manual edit of the bucket or the table, a run either publishes a correct manifest or fails with a named error. */
 
 import { createHash } from 'node:crypto';
 import {
@@ -53,8 +53,8 @@ const put = (Item: Item) => table.send(new PutItemCommand({ TableName: aws.table
 const remove = ({ pk, sk }: Item) =>
   table.send(new DeleteItemCommand({ TableName: aws.table, Key: { pk, sk } as Record<string, AttributeValue> }));
 
-/** As it was when the run was cut off. */
-async function comeBack(): Promise<void> {
+/** Restores the bucket and the table as the interrupted run left them. */
+async function restore(): Promise<void> {
   aws.objects.clear();
   for (const [path, object] of objects) aws.objects.set(path, object);
   for (const item of await allItems()) await remove(item);
@@ -79,17 +79,17 @@ function itemAt(sk: string): KeptThing {
         return;
       }
       const fields = JSON.parse(bytes.toString()) as Record<string, unknown>;
-      const texts = JSON.stringify(fields, (_, value) => (typeof value === 'number' ? `${value}` : value));
-      // Numbers that no table takes are put there as text.
-      const asText = () => put({ ...marshall(JSON.parse(texts)), ...key });
-      await (async () => await put({ ...marshall(fields), ...key }))().catch(asText);
+      const withStrings = JSON.stringify(fields, (_, value) => (typeof value === 'number' ? `${value}` : value));
+      // Numbers that DynamoDB rejects are written as strings.
+      const putStrings = () => put({ ...marshall(JSON.parse(withStrings)), ...key });
+      await (async () => await put({ ...marshall(fields), ...key }))().catch(putStrings);
     },
   };
 }
 
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('base64');
 
-/** The bytes of an object. Whoever puts others there keeps its metadata; S3 keeps its own checksum of what is sent. */
+/** The bytes of an object. An edit keeps its metadata, and S3 computes the checksum of the new bytes. */
 function bytesAt(key: string, kind: string, form: KeptThing['form']): KeptThing {
   return {
     name: key.split('/').at(-1) ?? '',
@@ -106,7 +106,7 @@ function bytesAt(key: string, kind: string, form: KeptThing['form']): KeptThing 
   };
 }
 
-/** The metadata of an object, as its own headers; without it, S3 still has the object. */
+/** The metadata of an object, as headers. An object without metadata still exists. */
 function metadataAt(key: string): KeptThing {
   return {
     name: `metadata of ${key.split('/').at(-1)}`,
@@ -119,14 +119,14 @@ function metadataAt(key: string): KeptThing {
     async write(bytes) {
       const object = aws.objects.get(prefix + key);
       if (object === undefined) return;
-      const told = Object.entries(JSON.parse(bytes?.toString() ?? '{}') as Record<string, unknown>)
-        // A header's value is one line of printable ASCII.
+      const metadata = Object.entries(JSON.parse(bytes?.toString() ?? '{}') as Record<string, unknown>)
+        // The value of a header is one line of printable ASCII.
         .map(
           ([name, value]) => [name, (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 900)] as const,
         )
         .filter(([name, value]) => name.startsWith('x-amz-meta-') && /^[\x21-\x7e][\x20-\x7e]*$/.test(value));
       const { 'x-amz-checksum-sha256': checksum = sha256(object.body) } = object.headers;
-      const headers = { ...Object.fromEntries(told), 'x-amz-checksum-sha256': checksum };
+      const headers = { ...Object.fromEntries(metadata), 'x-amz-checksum-sha256': checksum };
       aws.objects.set(prefix + key, { ...object, headers });
     },
   };
@@ -155,11 +155,11 @@ function halfWay(): HalfWay {
   };
 }
 
-describe('whatever somebody edits in the bucket or the table', () => {
+describe('after any edit of the bucket or the table', () => {
   test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: cases(20) })(
-    'the run is published as it is, or not at all, with an error that says why',
+    'the run is published correctly, or fails with an error that says why',
     async (edits) => {
-      await comeBack();
+      await restore();
       await expectAnHonestEndAfter(edits, halfWay());
     },
     300_000,

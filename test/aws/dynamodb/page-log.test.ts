@@ -19,7 +19,15 @@ import type { PageLog } from '../../../lib/core/ports.ts';
 import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
-import { aFullRun, aHead, anExportName, anExportRequest, aPageEntry, aRun, collect } from '../../support/builders.ts';
+import {
+  aFullRun,
+  anExportName,
+  anExportRequest,
+  anExportState,
+  aPageEntry,
+  aRun,
+  collect,
+} from '../../support/builders.ts';
 import { startDynamoDb } from '../../support/local-dynamodb.ts';
 import { dummyAccount } from '../endpoint.ts';
 import { type DynamoHarness, dynamoHarness } from './dynamodb-harness.ts';
@@ -88,7 +96,7 @@ describe('the DynamoDB page log', () => {
       const filter = { b: { '': null }, a: [1.5, 1e300] };
       const exportName = anExportName();
       const active = aRun({ export: exportName, request: anExportRequest({ filter }) });
-      await log.replaceState(aHead({ export: exportName, active }));
+      await log.replaceState(anExportState({ export: exportName, active }));
 
       const item = await itemAt(exportName, 'state');
       expect(item).toMatchObject({
@@ -103,14 +111,14 @@ describe('the DynamoDB page log', () => {
     const filter = { z: 1, a: { y: '', b: null }, m: [] };
     const exportName = anExportName();
     const active = aRun({ export: exportName, request: anExportRequest({ filter }) });
-    await log.replaceState(aHead({ export: exportName, active }));
+    await log.replaceState(anExportState({ export: exportName, active }));
     expect(JSON.stringify((await log.exportState(exportName))?.active?.request.filter)).toBe(JSON.stringify(filter));
   });
 
   it('preserves empty strings: a failure without a message', async () => {
     const exportName = anExportName();
     const run = aFullRun({ export: exportName });
-    const state = aHead({
+    const state = anExportState({
       export: exportName,
       active: { ...run, lastFailure: { error: 'States.Timeout', message: '', at: run.startedAt } },
     });
@@ -145,14 +153,14 @@ describe('the DynamoDB page log', () => {
     }
 
     it.each([1, 2])('a state of version %i that finds itself was written', async (version) => {
-      const state = aHead({ version });
+      const state = anExportState({ version });
       if (version === 2) await log.replaceState({ ...state, version: 1 });
       expect(await logWithLostResponse().replaceState(state)).toBe(true);
       expect(await log.exportState(state.export)).toEqual(state);
     });
 
     it('a state that finds its successor counts as not written, so that its writer reads again', async () => {
-      const state = aHead();
+      const state = anExportState();
       const next = { ...state, version: 2 };
       expect(await logWithLostResponse(() => log.replaceState(next)).replaceState(state)).toBe(false);
       expect(await log.exportState(state.export)).toEqual(next);
@@ -259,7 +267,10 @@ describe('the requests of the DynamoDB page log', () => {
   it.each(unexpectedAttributes)(
     'a state whose run, request, filter or watermark is %s is a conflict',
     async (_, attribute) => {
-      const state = aHead({ active: aRun(), watermark: { instant: aRun().since, source: 'simulator', filter: {} } });
+      const state = anExportState({
+        active: aRun(),
+        watermark: { instant: aRun().since, source: 'simulator', filter: {} },
+      });
       const item = toStateItem(state, 'token');
       const request = { M: { ...item.active?.M?.request?.M, filter: attribute } };
       const changed = [
@@ -310,6 +321,6 @@ describe('the requests of the DynamoDB page log', () => {
     const throttled = Object.assign(new Error('Throttled'), { name: 'ProvisionedThroughputExceededException' });
     table.on(PutItemCommand).rejects(throttled);
     await expect(log.append(aPageEntry())).rejects.toBe(throttled);
-    await expect(log.replaceState(aHead())).rejects.toBe(throttled);
+    await expect(log.replaceState(anExportState())).rejects.toBe(throttled);
   });
 });

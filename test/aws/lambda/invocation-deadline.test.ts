@@ -4,42 +4,42 @@ import { systemRuntime } from '../../../lib/core/clock.ts';
 import { aVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts';
 
 const minute = 60_000;
-/** Storing 200 MiB takes 10 s, and half a minute is added. */
+/** Storing 200 MiB is assumed to take 10 s, plus half a minute. */
 const limits = { totalTimeout: 4 * minute, maxPageBytes: 200 * 1024 * 1024 };
 
-describe('the time of an invocation', () => {
+describe('the deadline of an invocation', () => {
   let clock: VirtualClock;
   beforeEach(() => {
     clock = aVirtualClock();
   });
 
-  it('is for fetching, but for what storing the largest page takes, at its end', async () => {
-    using time = startInvocationDeadline(15 * minute, limits, 'page 7 of run R', clock);
+  it('leaves enough time to store the largest page', async () => {
+    using deadline = startInvocationDeadline(15 * minute, limits, 'page 7 of run R', clock);
     await clock.pass(15 * minute - 40_001);
-    expect(time.signal.aborted).toBe(false);
+    expect(deadline.signal.aborted).toBe(false);
     await clock.pass(1);
-    expect(time.signal.reason).toMatchObject({
+    expect(deadline.signal.reason).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringMatching(/page 7 of run R.*860000 ms.*retried/) as unknown as string,
     });
   });
 
-  it('is halved where it is short, so that either has some', async () => {
-    using time = startInvocationDeadline(2_000, limits, 'page 1 of run R', clock);
+  it('leaves half of a short invocation to store the page', async () => {
+    using deadline = startInvocationDeadline(2_000, limits, 'page 1 of run R', clock);
     await clock.pass(999);
-    expect(time.signal.aborted).toBe(false);
+    expect(deadline.signal.aborted).toBe(false);
     await clock.pass(1);
-    expect(time.signal.aborted).toBe(true);
+    expect(deadline.signal.aborted).toBe(true);
   });
 
-  it('is spent on waiting only where a whole request fits in behind', () => {
+  it('allows a Retry-After only if a whole request fits in after it', () => {
     using long = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', clock);
     using short = startInvocationDeadline(3 * minute, limits, 'page 1 of run R', clock);
     expect(long.retryAfterDeadline - clock.now()).toBe(11 * minute - 40_000);
     expect(short.retryAfterDeadline).toBe(clock.now());
   });
 
-  it('is enough for another page as long as a whole request and the storing of two pages fit in', async () => {
+  it('allows another page while a whole request and the storing of two pages fit in', async () => {
     using long = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', clock);
     using short = startInvocationDeadline(3 * minute, limits, 'page 1 of run R', clock);
     expect([long.hasTime(), short.hasTime()]).toEqual([true, false]);
@@ -49,23 +49,23 @@ describe('the time of an invocation', () => {
     expect(long.hasTime()).toBe(false);
   });
 
-  it('is watched no longer than the page takes', () => {
-    const time = startInvocationDeadline(minute, limits, 'page 1 of run R', clock);
-    time[Symbol.dispose]();
+  it('has no timer once it is disposed of', () => {
+    const deadline = startInvocationDeadline(minute, limits, 'page 1 of run R', clock);
+    deadline[Symbol.dispose]();
     expect(clock.sleepers()).toBe(0);
   });
 });
 
-describe("a function's runtime", () => {
-  it('a sleep that is interrupted ends with the reason, by whose name the state machine decides', async () => {
+describe('the system runtime', () => {
+  it('rejects an aborted sleep with the reason, whose name the state machine matches', async () => {
     const controller = new AbortController();
     const sleeping = systemRuntime.sleep(minute, controller.signal);
-    const reason = new Error('the time is up');
+    const reason = new Error('The deadline has passed');
     controller.abort(reason);
     await expect(sleeping).rejects.toBe(reason);
   });
 
-  it.each([1, 6, 32])('chance comes as %i hexadecimal digits', (length) => {
+  it.each([1, 6, 32])('returns %i random hexadecimal digits', (length) => {
     expect(systemRuntime.randomHex(length)).toMatch(new RegExp(`^[0-9a-f]{${length}}$`));
   });
 });

@@ -1,4 +1,4 @@
-/** How the S3 page store publishes: the manifest, which is written once, and the pointer to it, which only moves on. */
+/** Publication in S3: the manifest, which is written once, and the pointer to the newest one, which never moves back. */
 
 import { PassThrough } from 'node:stream';
 import {
@@ -21,7 +21,7 @@ async function* stream(...chunks: readonly string[]): AsyncGenerator<string> {
 const base64 = (text: string) => Buffer.from(sha256Of(text), 'hex').toString('base64');
 
 describe('a manifest', () => {
-  it('is one object of JSON that refuses to overwrite, and carries its hash', async () => {
+  it('is one JSON object with its hash, written with If-None-Match', async () => {
     const { s3, store } = aMockedStore();
     await store.putManifest('reports/manifest.json', stream('{"pages":', '[]}'));
     const { Body, ...put } = theOnlyPut(s3);
@@ -35,7 +35,7 @@ describe('a manifest', () => {
     });
   });
 
-  it('that is there already is left as it is, where it has the same bytes', async () => {
+  it('that exists with the same bytes is left unchanged', async () => {
     const { s3, store } = aMockedStore();
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
     s3.on(HeadObjectCommand).resolves({ Metadata: { sha256: sha256Of('{}') }, ContentLength: 2 });
@@ -43,13 +43,13 @@ describe('a manifest', () => {
     expect(commandsSent(s3)).toEqual(['PutObjectCommand', 'HeadObjectCommand']);
   });
 
-  const own = { ContentLength: 2, Metadata: { sha256: sha256Of('{}') } };
+  const sameManifest = { ContentLength: 2, Metadata: { sha256: sha256Of('{}') } };
   it.each<[string, Partial<HeadObjectCommandOutput>]>([
-    ['other bytes', { ...own, Metadata: { sha256: sha256Of('{"pages":[]}') } }],
-    ['unknown bytes', { ContentLength: 2 }],
-    ['more bytes than it says', { ...own, ContentLength: 3 }],
-    ['bytes of which S3 has another hash', { ...own, ChecksumSHA256: base64('[]'), ChecksumType: 'FULL_OBJECT' }],
-  ])('that is there already with %s is refused', async (_, existing) => {
+    ['another hash in its metadata', { ...sameManifest, Metadata: { sha256: sha256Of('{"pages":[]}') } }],
+    ['no hash in its metadata', { ContentLength: 2 }],
+    ['another length', { ...sameManifest, ContentLength: 3 }],
+    ['another checksum in S3', { ...sameManifest, ChecksumSHA256: base64('[]'), ChecksumType: 'FULL_OBJECT' }],
+  ])('that exists with %s is a conflict', async (_, existing) => {
     const { s3, store } = aMockedStore();
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
     s3.on(HeadObjectCommand).resolves(existing);
@@ -66,23 +66,23 @@ describe('the pointer to the newest manifest', () => {
   const pointer = (text: string, etag: string) =>
     ({ ETag: etag, Body: { transformToString: async () => text } }) as unknown as GetObjectCommandOutput;
   const hasBegun = async () => true;
-  const nothing = s3Error('NoSuchKey', 404);
+  const notFound = s3Error('NoSuchKey', 404);
   const putsOf = (s3: ReturnType<typeof aMockedStore>['s3']) =>
     s3
       .commandCalls(PutObjectCommand)
       .map(({ args: [{ input }] }) => input)
       .map(({ IfMatch, IfNoneMatch, Body }: PutObjectCommandInput) => ({ IfMatch, IfNoneMatch, Body }));
 
-  it('is created only where there is none', async () => {
+  it('is created with If-None-Match if there is none', async () => {
     const { s3, store } = aMockedStore();
-    s3.on(GetObjectCommand).rejects(nothing);
+    s3.on(GetObjectCommand).rejects(notFound);
     const latest = aLatest();
     await store.putLatest(key, latest, hasBegun);
     expect(putsOf(s3)).toEqual([{ IfNoneMatch: '*', Body: textOf(latest) }]);
     expect(theOnlyPut(s3)).toMatchObject({ Key: `all/reports/${key}`, ContentType: 'application/json' });
   });
 
-  it('is replaced only where it is still the one that was read', async () => {
+  it('is replaced with If-Match of the one that was read', async () => {
     const { s3, store } = aMockedStore();
     const latest = aLatest({ sequence: 8 });
     s3.on(GetObjectCommand).resolves(pointer(textOf(aLatest({ sequence: 7 })), '"seven"'));
@@ -90,7 +90,7 @@ describe('the pointer to the newest manifest', () => {
     expect(putsOf(s3)).toEqual([{ IfMatch: '"seven"', Body: textOf(latest) }]);
   });
 
-  it('is left alone where it points further already', async () => {
+  it('is not replaced if its sequence is higher', async () => {
     const { s3, store } = aMockedStore();
     s3.on(GetObjectCommand).resolves(pointer(textOf(aLatest({ sequence: 9 })), '"nine"'));
     await store.putLatest(key, aLatest({ sequence: 8 }), hasBegun);
@@ -100,7 +100,7 @@ describe('the pointer to the newest manifest', () => {
   it.each([
     ['PreconditionFailed', 412],
     ['ConditionalRequestConflict', 409],
-  ])('is decided on anew where another writer came first: %s', async (name, status) => {
+  ])('is read again if another writer was first: %s', async (name, status) => {
     const { s3, store } = aMockedStore();
     s3.on(GetObjectCommand)
       .resolvesOnce(pointer(textOf(aLatest({ sequence: 7 })), '"seven"'))
@@ -110,33 +110,33 @@ describe('the pointer to the newest manifest', () => {
     expect(putsOf(s3)).toHaveLength(1);
   });
 
-  it('is created anew where it is removed between the look and the write', async () => {
+  it('is created if it is deleted between the read and the write', async () => {
     const { s3, store } = aMockedStore();
     const latest = aLatest({ sequence: 8 });
     s3.on(GetObjectCommand)
       .resolvesOnce(pointer(textOf(aLatest({ sequence: 7 })), '"seven"'))
-      .rejects(nothing);
-    s3.on(PutObjectCommand).rejectsOnce(nothing).resolves({});
+      .rejects(notFound);
+    s3.on(PutObjectCommand).rejectsOnce(notFound).resolves({});
     await store.putLatest(key, latest, hasBegun);
     expect(putsOf(s3).map(({ IfMatch, IfNoneMatch }) => IfMatch ?? IfNoneMatch)).toEqual(['"seven"', '*']);
   });
 
-  it('is left alone where it points further already, to a run that has begun; and is asked about only then', async () => {
+  it('is not replaced if its higher sequence is of a run that has begun, which is checked only then', async () => {
     const { s3, store } = aMockedStore();
     s3.on(GetObjectCommand).resolves(pointer(textOf(aLatest({ sequence: 9 })), '"nine"'));
-    const asked: number[] = [];
+    const checked: number[] = [];
     const hasBegun = async (sequence: number) => {
-      asked.push(sequence);
+      checked.push(sequence);
       return sequence === 9;
     };
     await store.putLatest(key, aLatest({ sequence: 9 }), hasBegun);
-    expect(asked).toEqual([]);
+    expect(checked).toEqual([]);
     await store.putLatest(key, aLatest({ sequence: 8 }), hasBegun);
-    expect(asked).toEqual([9]);
+    expect(checked).toEqual([9]);
     expect(putsOf(s3)).toHaveLength(1);
   });
 
-  it('gives way, as it was read, where it claims a run that has never begun', async () => {
+  it('is replaced if its sequence is of a run that has never begun', async () => {
     const { s3, store } = aMockedStore();
     const latest = aLatest({ sequence: 8 });
     s3.on(GetObjectCommand).resolves(pointer(textOf(aLatest({ sequence: Number.MAX_SAFE_INTEGER })), '"huge"'));
@@ -144,12 +144,16 @@ describe('the pointer to the newest manifest', () => {
     expect(putsOf(s3)).toEqual([{ IfMatch: '"huge"', Body: textOf(latest) }]);
   });
 
-  it('gives way without being read where it is too large to be one', async () => {
+  it('is replaced without being read if it is too large', async () => {
     const { s3, store } = aMockedStore();
     const Body = Object.assign(new PassThrough(), { transformToString: async () => textOf(aLatest({ sequence: 9 })) });
-    s3.on(GetObjectCommand).resolves({ ETag: '"film"', ContentLength: 5e9, Body } as unknown as GetObjectCommandOutput);
+    s3.on(GetObjectCommand).resolves({
+      ETag: '"large"',
+      ContentLength: 5e9,
+      Body,
+    } as unknown as GetObjectCommandOutput);
     await store.putLatest(key, aLatest({ sequence: 8 }), hasBegun);
-    expect(putsOf(s3)).toMatchObject([{ IfMatch: '"film"' }]);
+    expect(putsOf(s3)).toMatchObject([{ IfMatch: '"large"' }]);
     expect(Body.destroyed).toBe(true);
   });
 
@@ -163,14 +167,14 @@ describe('the pointer to the newest manifest', () => {
     '{"sequence":9.5}',
     '{"sequence":null}',
     '{"sequence":{"valueOf":9}}',
-  ])('gives way where it leads nobody anywhere: %j', async (text) => {
+  ])('is replaced if it is unreadable: %j', async (text) => {
     const { s3, store } = aMockedStore();
     s3.on(GetObjectCommand).resolves(pointer(text, '"broken"'));
     await store.putLatest(key, aLatest({ sequence: 1 }), hasBegun);
     expect(putsOf(s3)).toMatchObject([{ IfMatch: '"broken"' }]);
   });
 
-  it('is not written where S3 refuses a look at it', async () => {
+  it('is not written if S3 denies reading it', async () => {
     const { s3, store } = aMockedStore();
     s3.on(GetObjectCommand).rejects(s3Error('AccessDenied', 403));
     await expect(store.putLatest(key, aLatest(), hasBegun)).rejects.toMatchObject({ name: 'ConfigurationError' });

@@ -1,4 +1,4 @@
-/** An S3 page store whose S3 is played by the test, command by command. */
+/** An S3 page store with a mocked S3 client. It does not sleep between attempts. */
 
 import { PutObjectCommand, type PutObjectCommandInput, S3Client, S3ServiceException } from '@aws-sdk/client-s3';
 import { mockClient } from 'aws-sdk-client-mock';
@@ -15,7 +15,7 @@ export function aMockedStore(options: { readonly spool?: Spool } = {}) {
       client,
       bucket: 'bucket',
       prefix: 'all/reports/',
-      runtime: systemRuntime,
+      runtime: { ...systemRuntime, sleep: async () => {} },
       ...options,
     }),
   };
@@ -23,17 +23,18 @@ export function aMockedStore(options: { readonly spool?: Spool } = {}) {
 
 type MockedS3 = ReturnType<typeof aMockedStore>['s3'];
 
-/** The commands sent, in order, by name. */
+/** The names of the commands sent, in order. */
 export const commandsSent = (s3: MockedS3) => s3.calls().map(({ args: [command] }) => command.constructor.name);
 export const inputsSent = (s3: MockedS3) => s3.calls().map(({ args: [{ input }] }) => input);
 
 export function theOnlyPut(s3: MockedS3): PutObjectCommandInput {
   const [put, ...others] = s3.commandCalls(PutObjectCommand);
-  if (put === undefined || others.length > 0) throw new Error(`There were ${s3.calls().length} commands`);
+  if (put === undefined || others.length > 0)
+    throw new Error(`Expected one PutObject, but ${s3.calls().length} commands were sent`);
   return put.args[0].input;
 }
 
-/** S3 models hardly any of its errors: all come as this class, told apart by their name. */
+/** The SDK models few S3 errors. The others have this class and differ by name. */
 export function s3Error(name: string, httpStatusCode: number): S3ServiceException {
   return new S3ServiceException({ name, message: name, $fault: 'client', $metadata: { httpStatusCode } });
 }

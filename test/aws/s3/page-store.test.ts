@@ -1,4 +1,4 @@
-/** What the S3 page store asks of S3, command by command. What a reader sees is told by the suite in `test/contracts`. */
+/** The commands that the S3 page store sends. What a reader sees is tested by the suite in `test/contracts`. */
 
 import {
   AbortMultipartUploadCommand,
@@ -21,7 +21,7 @@ const base64Sha256 = (body: string | Uint8Array) => Buffer.from(sha256Of(body), 
 const megabytes = (count: number) => randomBody(count * 1024 * 1024);
 const matching = (message: RegExp) => expect.stringMatching(message) as unknown as string;
 
-const facts: PageMetadata = {
+const metadata: PageMetadata = {
   key: aPageIdentity({ page: 3 }).key,
   run: '20261120T020000Z-1f3a5c' as StoredPage['run'],
   page: 3,
@@ -32,19 +32,19 @@ const facts: PageMetadata = {
   nextCursor: asCursor('1588888888888,bbbb'),
   serviceTime: at('2026-11-20T02:00:01Z'),
 };
-const first: StoredPage = { ...facts, revision: '8b04d5e3775d298e78455efc5ca404d5' };
+const storedPage: StoredPage = { ...metadata, revision: '8b04d5e3775d298e78455efc5ca404d5' };
 
-/** The metadata of that page, as this exporter wrote it or as somebody changed it. */
-const someMetadata = (changes: Record<string, string | undefined> = {}): Record<string, string> => {
-  const changed = { ...encodePageMetadata(facts), attempt: 'another', ...changes };
+/** The object metadata of that page, with changes; undefined removes a name. */
+const objectMetadata = (changes: Record<string, string | undefined> = {}): Record<string, string> => {
+  const changed = { ...encodePageMetadata(metadata), attempt: 'another', ...changes };
   return Object.fromEntries(Object.entries(changed).filter(([, value]) => value !== undefined)) as Record<
     string,
     string
   >;
 };
 
-describe('a page that is stored', () => {
-  it('is one PutObject that refuses to overwrite, with its checksum and all its facts', async () => {
+describe('storing a page', () => {
+  it('sends one PutObject with If-None-Match, the checksum and all metadata', async () => {
     const { s3, store } = aMockedStore();
     const identity = aPageIdentity({ page: 7 });
     const body = '<reports><report/></reports>';
@@ -80,7 +80,7 @@ describe('a page that is stored', () => {
     });
   });
 
-  it('says outright that it is the last, and leaves out what is unknown', async () => {
+  it('marks the last page explicitly, and omits unknown values', async () => {
     const { s3, store } = aMockedStore();
     await store.put(aPageIdentity(), aFetchedPage({ nextCursor: null, serviceTime: null, reports: null }));
     const { Metadata = {} } = theOnlyPut(s3);
@@ -98,25 +98,25 @@ describe('a page that is stored', () => {
 
   it.each([
     ['too long', 'c'.repeat(801)],
-    ['blanks at its end', '1588888888888,a '],
-    ['blanks at its start', ' 1588888888888,a'],
-    ['two blanks in a row', '1588888888888,a  b'],
+    ['with a trailing blank', '1588888888888,a '],
+    ['with a leading blank', ' 1588888888888,a'],
+    ['with two consecutive blanks', '1588888888888,a  b'],
     ['not ASCII', '1588888888888,é'],
-    ['a control character', '1588888888888,\t'],
-    ['what may be taken for an encoded word', '=?UTF-8?Q?=41?='],
-  ])('carries as its hash a cursor that would not come back as it was: %s', async (_, odd) => {
+    ['with a control character', '1588888888888,\t'],
+    ['that looks like an encoded word', '=?UTF-8?Q?=41?='],
+  ])('stores the hash of a cursor that metadata may not preserve: %s', async (_, text) => {
     const { s3, store } = aMockedStore();
-    const cursor = asCursor(odd);
+    const cursor = asCursor(text);
     const { page } = await store.put(aPageIdentity({ page: 2, cursor }), aFetchedPage({ nextCursor: cursor }));
 
     const { Metadata } = theOnlyPut(s3);
-    expect(Metadata).toMatchObject({ 'cursor-sha256': sha256Of(odd), 'next-cursor-sha256': sha256Of(odd) });
+    expect(Metadata).toMatchObject({ 'cursor-sha256': sha256Of(text), 'next-cursor-sha256': sha256Of(text) });
     expect(Metadata).not.toHaveProperty('cursor');
     expect(Metadata).not.toHaveProperty('next-cursor');
-    expect(page).toMatchObject({ cursor: { sha256: sha256Of(odd) }, nextCursor: { sha256: sha256Of(odd) } });
+    expect(page).toMatchObject({ cursor: { sha256: sha256Of(text) }, nextCursor: { sha256: sha256Of(text) } });
   });
 
-  it('has metadata that S3 takes, with the longest cursors that are carried whole: 2 KB in all', async () => {
+  it('stays within 2 KB of metadata with the longest cursors that are stored unhashed', async () => {
     const { s3, store } = aMockedStore();
     const cursor = asCursor('c'.repeat(800));
     const identity = aPageIdentity({ page: 999_999_999, cursor });
@@ -124,12 +124,12 @@ describe('a page that is stored', () => {
 
     const { Metadata = {} } = theOnlyPut(s3);
     expect(Metadata.cursor).toBe(cursor);
-    // With the `x-amz-meta-` that each name has on the wire, though S3 does not count it.
+    // Counts the prefix `x-amz-meta-` of each name, although S3 does not.
     const size = Object.entries(Metadata).reduce((sum, [name, value]) => sum + 11 + name.length + value.length, 0);
     expect(size).toBeLessThan(2_048);
   });
 
-  it('goes in parts of 8 MiB where it is larger; only completing them can make it visible, and refuses to overwrite', async () => {
+  it('uploads a larger page in parts of 8 MiB, and completes them with If-None-Match', async () => {
     const { s3, store } = aMockedStore();
     s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
     s3.on(UploadPartCommand).callsFake(({ PartNumber, Body }) => ({
@@ -172,26 +172,26 @@ describe('a page that is stored', () => {
   });
 });
 
-describe('an upload that fails', () => {
-  it('is never begun where the body breaks off, however large it was', async () => {
+describe('a failed upload', () => {
+  it('is never started if the body breaks off, whatever its size', async () => {
     const { s3, store } = aMockedStore();
-    const broken = new Error('the service broke off');
+    const brokenBody = new Error('the response broke off');
     function* body() {
       yield megabytes(20);
-      throw broken;
+      throw brokenBody;
     }
-    await expect(store.put(aPageIdentity(), aFetchedPage({ body: body() }))).rejects.toBe(broken);
+    await expect(store.put(aPageIdentity(), aFetchedPage({ body: body() }))).rejects.toBe(brokenBody);
     expect(commandsSent(s3)).toEqual([]);
   });
 
-  it('lets its error through as it was', async () => {
+  it('rethrows its error unchanged', async () => {
     const { s3, store } = aMockedStore();
     const slowDown = s3Error('SlowDown', 503);
     s3.on(PutObjectCommand).rejects(slowDown);
     await expect(store.put(aPageIdentity(), aFetchedPage())).rejects.toBe(slowDown);
   });
 
-  it('throws its parts away, and completes nothing', async () => {
+  it('is aborted, and its parts are not completed', async () => {
     const { s3, store } = aMockedStore();
     const slowDown = s3Error('SlowDown', 503);
     s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
@@ -207,20 +207,20 @@ describe('an upload that fails', () => {
   });
 });
 
-describe('a page that is there already', () => {
-  const identity = aPageIdentity({ key: first.key, run: first.run, page: 3 });
-  const existing = { ContentLength: 5, Metadata: someMetadata(), ETag: `"${first.revision}"` };
+describe('a page that exists', () => {
+  const identity = aPageIdentity({ key: storedPage.key, run: storedPage.run, page: 3 });
+  const existing = { ContentLength: 5, Metadata: objectMetadata(), ETag: `"${storedPage.revision}"` };
 
-  it('is adopted: what its metadata says is the truth', async () => {
+  it('is adopted with its metadata', async () => {
     const { s3, store } = aMockedStore();
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
     s3.on(HeadObjectCommand).resolves(existing);
 
-    expect(await store.put(identity, aFetchedPage({ body: 'second' }))).toEqual({ stored: false, page: first });
+    expect(await store.put(identity, aFetchedPage({ body: 'second' }))).toEqual({ stored: false, page: storedPage });
     expect(commandsSent(s3)).toEqual(['PutObjectCommand', 'HeadObjectCommand']);
   });
 
-  it('is ours where it bears the token of this very attempt: the SDK repeated a write whose answer was lost', async () => {
+  it('counts as stored if it has the token of this attempt: the SDK retried a write whose response was lost', async () => {
     const { s3, store } = aMockedStore();
     let written: PutObjectCommandInput | undefined;
     s3.on(PutObjectCommand).callsFake((input: PutObjectCommandInput) => {
@@ -233,18 +233,21 @@ describe('a page that is there already', () => {
     expect(put).toMatchObject({ stored: true, page: { sha256: sha256Of('second') } });
   });
 
-  it('is adopted where many parts were sent in vain, and they are thrown away', async () => {
+  it('is adopted after a multipart upload, whose parts are removed', async () => {
     const { s3, store } = aMockedStore();
     s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
     s3.on(UploadPartCommand).resolves({ ETag: '"part"' });
     s3.on(CompleteMultipartUploadCommand).rejects(s3Error('PreconditionFailed', 412));
     s3.on(HeadObjectCommand).resolves(existing);
 
-    expect(await store.put(identity, aFetchedPage({ body: megabytes(9) }))).toEqual({ stored: false, page: first });
+    expect(await store.put(identity, aFetchedPage({ body: megabytes(9) }))).toEqual({
+      stored: false,
+      page: storedPage,
+    });
     expect(s3.commandCalls(AbortMultipartUploadCommand)).toHaveLength(1);
   });
 
-  it('is ours where a completion, repeated by the SDK, finds its upload gone', async () => {
+  it('counts as stored if the SDK retried the completion of its upload: NoSuchUpload', async () => {
     const { s3, store } = aMockedStore();
     let metadata: Record<string, string> | undefined;
     s3.on(CreateMultipartUploadCommand).callsFake(async (input: { Metadata?: Record<string, string> }) => {
@@ -259,7 +262,7 @@ describe('a page that is there already', () => {
     expect(await store.put(identity, aFetchedPage({ body }))).toMatchObject({ stored: true });
   });
 
-  it('may be on its way only: a conflict is tried again, with the whole body', async () => {
+  it('may still be in the making: a conflict is retried with the whole body', async () => {
     const { s3, store } = aMockedStore();
     s3.on(PutObjectCommand).rejectsOnce(s3Error('ConditionalRequestConflict', 409)).resolves({});
     s3.on(HeadObjectCommand).rejects(s3Error('NotFound', 404));
@@ -269,7 +272,7 @@ describe('a page that is there already', () => {
     expect(bodies).toEqual([Buffer.from('whole'), Buffer.from('whole')]);
   });
 
-  it('is not waited for for ever', async () => {
+  it('causes at most six attempts', async () => {
     const { s3, store } = aMockedStore();
     const conflict = s3Error('ConditionalRequestConflict', 409);
     s3.on(PutObjectCommand).rejects(conflict);
@@ -279,75 +282,80 @@ describe('a page that is there already', () => {
     expect(s3.commandCalls(PutObjectCommand)).toHaveLength(6);
   });
 
-  it('is found without being read', async () => {
+  it('is found without reading its body', async () => {
     const { s3, store } = aMockedStore();
-    s3.on(HeadObjectCommand, { Bucket: 'bucket', Key: `all/reports/${first.key}` }).resolves(existing);
-    expect(await store.find(first.key)).toEqual(first);
+    s3.on(HeadObjectCommand, { Bucket: 'bucket', Key: `all/reports/${storedPage.key}` }).resolves(existing);
+    expect(await store.find(storedPage.key)).toEqual(storedPage);
     expect(commandsSent(s3)).toEqual(['HeadObjectCommand']);
   });
 
   it.each([
-    ['none at all', undefined],
-    ['no run', someMetadata({ run: undefined })],
-    ['a page that is no number', someMetadata({ page: 'three' })],
-    ['another length than the object', someMetadata({ bytes: '6' })],
-    ['no hash', someMetadata({ sha256: 'unknown' })],
-    ['reports that are no number', someMetadata({ reports: '-1' })],
-    ['a next cursor that got lost', someMetadata({ 'next-cursor': undefined })],
-    ['a next cursor behind the last page', someMetadata({ 'last-page': 'true' })],
-    ['no checksum', someMetadata({ checksum: undefined })],
-    ['another number of reports', someMetadata({ reports: '2' })],
-    ['reports that cannot be counted', someMetadata({ reports: '99999999999999999999' })],
-    ['another next cursor', someMetadata({ 'next-cursor': '1588888888888,cccc' })],
-    ['the last page, said in every way', someMetadata({ 'next-cursor': undefined, 'last-page': 'true' })],
-    ['another clock', someMetadata({ 'service-time': '2026-11-21T02:00:01Z' })],
-    ['no clock at all', someMetadata({ 'service-time': 'noon' })],
+    ['no metadata', undefined],
+    ['no run', objectMetadata({ run: undefined })],
+    ['a page that is not a number', objectMetadata({ page: 'three' })],
+    ['another length than the object', objectMetadata({ bytes: '6' })],
+    ['an invalid hash', objectMetadata({ sha256: 'unknown' })],
+    ['a negative number of reports', objectMetadata({ reports: '-1' })],
+    ['a missing next cursor', objectMetadata({ 'next-cursor': undefined })],
+    ['a next cursor of the last page', objectMetadata({ 'last-page': 'true' })],
+    ['no checksum', objectMetadata({ checksum: undefined })],
+    ['another number of reports', objectMetadata({ reports: '2' })],
+    ['a number of reports beyond all safe integers', objectMetadata({ reports: '99999999999999999999' })],
+    ['another next cursor', objectMetadata({ 'next-cursor': '1588888888888,cccc' })],
+    ['no next cursor and the mark of the last page', objectMetadata({ 'next-cursor': undefined, 'last-page': 'true' })],
+    ['another service time', objectMetadata({ 'service-time': '2026-11-21T02:00:01Z' })],
+    ['an invalid service time', objectMetadata({ 'service-time': 'noon' })],
     [
-      'those of another page, whole',
-      encodePageMetadata({ ...facts, page: 4, key: facts.key.replace('3.xml', '4.xml') }),
+      'the metadata of another page',
+      encodePageMetadata({ ...metadata, page: 4, key: metadata.key.replace('3.xml', '4.xml') }),
     ],
-  ])('is not built on where its metadata cannot be trusted: %s', async (_, Metadata) => {
+  ])('is a conflict if its metadata was changed: %s', async (_, Metadata) => {
     const { s3, store } = aMockedStore();
     s3.on(HeadObjectCommand).resolves({ ContentLength: 5, ...(Metadata && { Metadata }) });
-    const refusal = {
+    const conflict = {
       name: 'PageConflictError',
       message: matching(/^s3:\/\/bucket\/all\/reports\/.*page-000003.xml already exists/),
     };
-    await expect(store.find(first.key)).rejects.toMatchObject(refusal);
+    await expect(store.find(storedPage.key)).rejects.toMatchObject(conflict);
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
-    await expect(store.put(identity, aFetchedPage())).rejects.toMatchObject(refusal);
+    await expect(store.put(identity, aFetchedPage())).rejects.toMatchObject(conflict);
   });
 });
 
-describe('the bytes of a page that is there already', () => {
-  const asked = async (existing: Partial<HeadObjectCommandOutput>) => {
+describe('the bytes of a page that exists', () => {
+  const find = async (existing: Partial<HeadObjectCommandOutput>) => {
     const { s3, store } = aMockedStore();
-    s3.on(HeadObjectCommand).resolves({ ContentLength: 5, Metadata: someMetadata(), ETag: '"etag"', ...existing });
-    const found = await store.find(first.key);
-    expect(inputsSent(s3)).toEqual([{ Bucket: 'bucket', Key: `all/reports/${first.key}`, ChecksumMode: 'ENABLED' }]);
+    s3.on(HeadObjectCommand).resolves({ ContentLength: 5, Metadata: objectMetadata(), ETag: '"etag"', ...existing });
+    const found = await store.find(storedPage.key);
+    expect(inputsSent(s3)).toEqual([
+      { Bucket: 'bucket', Key: `all/reports/${storedPage.key}`, ChecksumMode: 'ENABLED' },
+    ]);
     return found;
   };
 
-  it('are known to be its own by the checksum that S3 has of them', async () => {
-    const found = await asked({ ChecksumSHA256: base64Sha256('first'), ChecksumType: 'FULL_OBJECT' });
-    expect(found).toEqual({ ...first, revision: 'etag' });
+  it('are verified by the checksum that S3 keeps', async () => {
+    const found = await find({ ChecksumSHA256: base64Sha256('first'), ChecksumType: 'FULL_OBJECT' });
+    expect(found).toEqual({ ...storedPage, revision: 'etag' });
   });
 
-  it.each(['FULL_OBJECT', undefined] as const)('are refused where that is of others: type %s', async (ChecksumType) => {
-    const others = asked({ ChecksumSHA256: base64Sha256('fi-st'), ...(ChecksumType && { ChecksumType }) });
-    await expect(others).rejects.toMatchObject({
-      name: 'PageConflictError',
-      message: matching(/its bytes do not match its metadata/),
-    });
-  });
+  it.each(['FULL_OBJECT', undefined] as const)(
+    'are a conflict if the checksum differs: type %s',
+    async (ChecksumType) => {
+      const found = find({ ChecksumSHA256: base64Sha256('fi-st'), ...(ChecksumType && { ChecksumType }) });
+      await expect(found).rejects.toMatchObject({
+        name: 'PageConflictError',
+        message: matching(/its bytes do not match its metadata/),
+      });
+    },
+  );
 
   it.each<[string, Partial<HeadObjectCommandOutput>]>([
-    ['has none', {}],
-    ['has one of parts', { ChecksumSHA256: base64Sha256('of their hashes'), ChecksumType: 'COMPOSITE' }],
-    ['has one of parts, and says so in its own way', { ChecksumSHA256: `${base64Sha256('of their hashes')}-3` }],
-    ['has one of another kind', { ChecksumCRC64NVME: 'AAAAAAAAAAA=', ChecksumType: 'FULL_OBJECT' }],
-  ])('are taken on trust where S3 %s', async (_, existing) => {
-    expect(await asked(existing)).toEqual({ ...first, revision: 'etag' });
+    ['has no checksum', {}],
+    ['has a checksum of parts', { ChecksumSHA256: base64Sha256('of their hashes'), ChecksumType: 'COMPOSITE' }],
+    ['has a checksum of parts, marked by a suffix', { ChecksumSHA256: `${base64Sha256('of their hashes')}-3` }],
+    ['has a checksum of another algorithm', { ChecksumCRC64NVME: 'AAAAAAAAAAA=', ChecksumType: 'FULL_OBJECT' }],
+  ])('are not verified if S3 %s', async (_, existing) => {
+    expect(await find(existing)).toEqual({ ...storedPage, revision: 'etag' });
   });
 });
 
@@ -355,7 +363,7 @@ describe('a listing', () => {
   const folder = 'reports/date=2026-11-20/run=20261120T020000Z-1f3a5c';
   const object = (name: string, Size = 5) => ({ Key: `all/reports/${folder}/${name}`, Size, ETag: `"${name}"` });
 
-  it('is asked for a thousand objects at a time, as it is read', async () => {
+  it('is requested page by page, as it is consumed', async () => {
     const { s3, store } = aMockedStore();
     s3.on(ListObjectsV2Command)
       .resolvesOnce({ Contents: [object('page-000001.xml')], IsTruncated: true, NextContinuationToken: 'next' })
@@ -374,20 +382,20 @@ describe('a listing', () => {
     ]);
   });
 
-  it('leaves out what lies deeper', async () => {
+  it('omits objects in subfolders', async () => {
     const { s3, store } = aMockedStore();
     s3.on(ListObjectsV2Command).resolves({ Contents: [object('old/page-000001.xml'), object('page-000002.xml')] });
     expect((await collect(store.list(folder))).map(({ key }) => key)).toEqual([`${folder}/page-000002.xml`]);
   });
 
-  it('has no revisions where the server gives none', async () => {
+  it('has no revisions if the server returns no ETags', async () => {
     const { s3, store } = aMockedStore();
     s3.on(ListObjectsV2Command).resolves({ Contents: [{ Key: `all/reports/${folder}/page-000001.xml` }] });
     const [only] = await collect(store.list(folder));
     expect(only).toEqual({ key: `${folder}/page-000001.xml`, bytes: 0, revision: null });
   });
 
-  it('tells a person which permission is missing', async () => {
+  it('names the missing permission', async () => {
     const { s3, store } = aMockedStore();
     s3.on(ListObjectsV2Command).rejects(s3Error('AccessDenied', 403));
     await expect(collect(store.list(folder))).rejects.toMatchObject({
@@ -396,7 +404,7 @@ describe('a listing', () => {
     });
   });
 
-  it('lets every other error through as it was', async () => {
+  it('rethrows every other error unchanged', async () => {
     const { s3, store } = aMockedStore();
     const slowDown = s3Error('SlowDown', 503);
     s3.on(ListObjectsV2Command).rejects(slowDown);
@@ -404,14 +412,14 @@ describe('a listing', () => {
   });
 });
 
-describe('a look at what is not there', () => {
-  it('finds nothing', async () => {
+describe('an object that does not exist', () => {
+  it('is undefined', async () => {
     const { s3, store } = aMockedStore();
     s3.on(HeadObjectCommand).rejects(s3Error('NotFound', 404));
     expect(await store.find('missing')).toBeUndefined();
   });
 
-  it('tells a person which permission is missing where S3 only says 403', async () => {
+  it('is reported with the missing permission if S3 answers 403', async () => {
     const { s3, store } = aMockedStore();
     s3.on(HeadObjectCommand).rejects(s3Error('Forbidden', 403));
     await expect(store.find('missing')).rejects.toMatchObject({
@@ -422,7 +430,7 @@ describe('a look at what is not there', () => {
     });
   });
 
-  it('lets every other error through as it was', async () => {
+  it('rethrows every other error unchanged', async () => {
     const { s3, store } = aMockedStore();
     const slowDown = s3Error('SlowDown', 503);
     s3.on(HeadObjectCommand).rejects(slowDown);

@@ -1,4 +1,4 @@
-/** The S3 page store against any S3 endpoint, for the suite in `test/contracts/page-store-contract.ts`. */
+/** Runs the suite in `test/contracts/page-store-contract.ts` on the S3 page store, with any S3 endpoint. */
 
 import { randomBytes } from 'node:crypto';
 import {
@@ -14,7 +14,7 @@ import type { PageStoreHarness } from '../../contracts/page-store-contract.ts';
 import { collect } from '../../support/builders.ts';
 import type { Endpoint } from '../endpoint.ts';
 
-/** Two stores under a prefix of their own in `bucket`, which is made if it is not there. Nothing is removed. */
+/** Two stores with a common unique prefix in `bucket`, which is created if it does not exist. Objects are not deleted. */
 export async function s3Harness({ bucket, ...endpoint }: Endpoint & { bucket: string }): Promise<PageStoreHarness> {
   const clients = [1, 2].map(() => new S3Client({ ...endpoint, forcePathStyle: true })) as [S3Client, S3Client];
   const [client] = clients;
@@ -25,16 +25,16 @@ export async function s3Harness({ bucket, ...endpoint }: Endpoint & { bucket: st
   const [store, another] = clients.map((each) =>
     createS3PageStore({ client: each, bucket, prefix, runtime: systemRuntime }),
   );
-  if (store === undefined || another === undefined) throw new Error('two clients make two stores');
+  if (store === undefined || another === undefined) throw new Error('Two clients must make two stores');
 
-  async function* keysUnder(begin: string): AsyncGenerator<string> {
+  async function* keysWithPrefix(keyPrefix: string): AsyncGenerator<string> {
     let token: string | undefined;
     do {
-      const listed = await client.send(
-        new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix + begin, ContinuationToken: token }),
+      const response = await client.send(
+        new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix + keyPrefix, ContinuationToken: token }),
       );
-      for (const { Key = '' } of listed.Contents ?? []) yield Key.slice(prefix.length);
-      token = listed.NextContinuationToken;
+      for (const { Key = '' } of response.Contents ?? []) yield Key.slice(prefix.length);
+      token = response.NextContinuationToken;
     } while (token !== undefined);
   }
   return {
@@ -49,7 +49,7 @@ export async function s3Harness({ bucket, ...endpoint }: Endpoint & { bucket: st
         throw error;
       }
     },
-    list: (begin) => collect(keysUnder(begin)),
+    list: (keyPrefix) => collect(keysWithPrefix(keyPrefix)),
     async cleanup() {
       for (const each of clients) each.destroy();
     },

@@ -7,7 +7,7 @@ import { inRandomChunks, randomBody, sha256Of } from '../../support/builders.ts'
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 describe('a spooled body', () => {
-  it('is known by length and hash, and there as often as it is wanted, also twice at once', async () => {
+  it('has a length and a hash, and can be read several times, also concurrently', async () => {
     await using directory = await temporaryDirectory();
     const body = randomBody(2_500_000);
     async function* chunks() {
@@ -15,24 +15,24 @@ describe('a spooled body', () => {
     }
     await fileSpool(directory.path)(chunks(), async (spooled) => {
       expect(spooled).toMatchObject({ bytes: body.length, sha256: sha256Of(body) });
-      const readings = [
+      const reads = [
         ...(await Promise.all([spooled.read(), spooled.read()].map(buffer))),
         await buffer(spooled.read()),
       ];
-      expect(readings.map(sha256Of)).toEqual(Array(3).fill(sha256Of(body)));
+      expect(reads.map(sha256Of)).toEqual(Array(3).fill(sha256Of(body)));
     });
   });
 
-  it('may be empty', async () => {
+  it('can be empty', async () => {
     await using directory = await temporaryDirectory();
-    async function* nothing() {}
-    await fileSpool(directory.path)(nothing(), async (spooled) => {
+    async function* noChunks() {}
+    await fileSpool(directory.path)(noChunks(), async (spooled) => {
       expect(spooled).toMatchObject({ bytes: 0, sha256: sha256Of('') });
       expect(await buffer(spooled.read())).toHaveLength(0);
     });
   });
 
-  it('leaves nothing even while it is in use, so a killed function leaves nothing', async () => {
+  it('has no file name even while it is in use, so that a killed function leaves nothing', async () => {
     await using directory = await temporaryDirectory();
     async function* chunks() {
       yield randomBody(3_000_000);
@@ -44,7 +44,7 @@ describe('a spooled body', () => {
     });
   });
 
-  it('ends its source where the directory cannot take it, and says what to do', async () => {
+  it('ends its source if the directory cannot be written to, and says what to do', async () => {
     await using directory = await temporaryDirectory();
     let ended = false;
     async function* endless() {

@@ -12,7 +12,7 @@ import { incidentsOf, lastIncidentOf } from '../../../lib/aws/step-functions/inc
 import type { ExportState } from '../../../lib/core/model.ts';
 import { asRunId } from '../../../lib/core/model.ts';
 import type { RunSpan } from '../../../lib/core/operations/deployment.ts';
-import { aHead, aRun, aRunResult, at, collect } from '../../support/builders.ts';
+import { anExportState, aRun, aRunResult, at, collect } from '../../support/builders.ts';
 import { aBegunHistory, aHistory, aLoopState, lambdaCause } from './state-machine-history.ts';
 
 const machine = 'arn:aws:states:us-east-1:123456789012:stateMachine:nightly';
@@ -290,7 +290,7 @@ describe('the last incident of a run', () => {
   const active = aRun({ run, export: 'nightly', execution: arnOf('owner') });
 
   it('is read from the execution in the export state, in one request', async () => {
-    const state = aHead({ export: 'nightly', active });
+    const state = anExportState({ export: 'nightly', active });
     const { deps, stepFunctions } = aMockedClient([{ name: 'owner', events: failing }], { state });
     expect(await lastIncidentOf(deps, span)).toMatchObject({ error: 'ContractError', message: 'malformed', page: 1 });
     expect(stepFunctions.calls().map(({ args: [{ input }] }) => input)).toEqual([
@@ -300,7 +300,7 @@ describe('the last incident of a run', () => {
 
   it('is found after the run has completed', async () => {
     const lastCompleted = { execution: arnOf('owner'), result: aRunResult({ run }) };
-    const { deps } = aMockedClient([{ name: 'owner', events: failing }], { state: aHead({ lastCompleted }) });
+    const { deps } = aMockedClient([{ name: 'owner', events: failing }], { state: anExportState({ lastCompleted }) });
     expect(await lastIncidentOf(deps, span)).toMatchObject({ error: 'ContractError' });
   });
 
@@ -309,7 +309,7 @@ describe('the last incident of a run', () => {
     const smooth = aBegunHistory(run);
     for (let page = 1; page <= 60; page += 1) smooth.step('ExportPage', loop(page), loop(page + 1, { next: 'page' }));
     history.events.push(...smooth.events);
-    const state = aHead({ export: 'nightly', active });
+    const state = anExportState({ export: 'nightly', active });
     const { deps } = aMockedClient([{ name: 'owner', events: history.events }], { state });
     expect(await lastIncidentOf(deps, span)).toBeUndefined();
   });
