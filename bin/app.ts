@@ -1,4 +1,4 @@
-/** The CDK app: cdk.json's context becomes settings, settings become the stack, and cdk-nag looks it over. */
+/** The CDK app: creates the stack from the settings in cdk.json, and checks it with cdk-nag. */
 
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
@@ -12,7 +12,7 @@ try {
   app.synth();
 } catch (error) {
   if (!(error instanceof Error) || error.name !== 'ConfigurationError') throw error;
-  // A person's mistake: where and what it is, and no stack trace of ours.
+  // Invalid settings: print the problems without a stack trace.
   process.stderr.write(`${error.message}\n`);
   process.exitCode = 1;
 }

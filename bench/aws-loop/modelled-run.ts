@@ -70,7 +70,12 @@ export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
 
   async function exportPages({ input, execution }: Payload) {
     const startedAt = time.now();
-    using budget = startInvocationDeadline(limits.seconds.ExportPage * 1_000, serviceSettings, 'a page', runtime);
+    using budget = startInvocationDeadline(
+      limits.timeoutSeconds.ExportPage * 1_000,
+      serviceSettings,
+      'a page',
+      runtime,
+    );
     const outcome = await exportPage(deps, { loop: input as LoopState, execution, ...budget });
     figures.invocations += 1;
     figures.lambdaMs += time.now() - startedAt;
@@ -103,8 +108,8 @@ export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
       functions: byStep((step) => step),
       eventBus: 'default',
       partition: 'aws',
-      stepTimeoutSeconds: limits.seconds,
-      executionTimeoutSeconds: limits.executionSeconds,
+      stepTimeoutSeconds: limits.timeoutSeconds,
+      executionTimeoutSeconds: limits.executionTimeoutSeconds,
     }),
     machine: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
     time,

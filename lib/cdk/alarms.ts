@@ -1,6 +1,4 @@
-/**
- * The alarms that matter: each says what has happened, and where the runbook says what to do about it.
- */
+/** The alarms of an export and of the table. Each description says what happened and links to the runbook. */
 
 import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import {
@@ -22,70 +20,89 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import type { ExportFunctions } from './functions.ts';
-import { metricsOf } from './metrics.ts';
-import { type AlarmId, whatToDo } from './runbook.ts';
+import { exportMetrics } from './metrics.ts';
+
+/** Every alarm has a section in the runbook, under its id. A test compares this list with the runbook and with the stack. */
+export const alarmIds = [
+  'RunFailed',
+  'RunTimedOut',
+  'NotFresh',
+  'MissedStart',
+  'FunctionThrottled',
+  'StateMachineThrottled',
+  'Waiting',
+  'TableReadsThrottled',
+  'TableWritesThrottled',
+] as const;
+
+type AlarmId = (typeof alarmIds)[number];
+
+/** The runbook's page in the project, and its headings. */
+export const runbook = { page: 'docs/runbook.md', alarms: 'Alarms', errors: 'Errors' } as const;
 
 export interface ExportAlarmsProps {
   readonly exportName: string;
   readonly functions: ExportFunctions;
   readonly stateMachine: StateMachine;
-  readonly deadLetters: Queue | undefined;
-  /** How old the newest completed run may get, in milliseconds; absent: as old as it likes. */
+  /** Absent: the export has no schedule. */
+  readonly deadLetterQueue: Queue | undefined;
+  /** How old the newest completed run may be. Absent: any age. */
   readonly freshnessMs: number | undefined;
+  /** Absent: the alarms have no action. */
   readonly topic: ITopic | undefined;
 }
 
 const fiveMinutes = Duration.minutes(5);
 const sixHours = Duration.hours(6);
-const forAQuarterOfAnHour = 'in each of three spans of five minutes';
 
-/** Asked for within six hours, in seconds: from here on an export waits more than it works. */
-const muchWaiting = 3 * 3_600;
+/** Fifteen minutes of throttling in a row: shorter bursts are retried and harmless. */
+const throttlingPeriods = 3;
 
-export function exportAlarms(scope: Construct, props: ExportAlarmsProps): void {
-  const { exportName, stateMachine, functions, deadLetters, freshnessMs, topic } = props;
-  const metric = metricsOf(scope, exportName);
-  const raise = (id: AlarmId, what: string, alarm: AlarmCondition) =>
-    raiseAlarm(scope, id, `Export ${exportName}: ${what}`, alarm, topic);
+/** Half of the six hours. */
+const maxWaitSeconds = 3 * 3_600;
 
-  // An execution that a person stopped is no failure, and has no alarm.
-  raise('RunFailed', 'a run failed.', { metric: stateMachine.metricFailed({ period: fiveMinutes }) });
-  raise('RunTimedOut', 'an execution took more time than any run should.', {
-    metric: stateMachine.metricTimedOut({ period: fiveMinutes }),
-  });
+/** Creates the alarms of one export. Executions stopped by an operator raise no alarm. */
+export function createExportAlarms(scope: Construct, props: ExportAlarmsProps): void {
+  const { exportName, stateMachine, functions, deadLetterQueue, freshnessMs, topic } = props;
+  const metric = exportMetrics(scope, exportName);
+  const addAlarm = (id: AlarmId, what: string, alarm: AlarmCondition) =>
+    createAlarm(scope, id, `Export ${exportName}: ${what}`, alarm, topic);
+
+  addAlarm('RunFailed', 'A run failed.', { metric: stateMachine.metricFailed({ period: fiveMinutes }) });
+  addAlarm('RunTimedOut', 'An execution timed out.', { metric: stateMachine.metricTimedOut({ period: fiveMinutes }) });
   if (freshnessMs !== undefined) {
     const { period, evaluationPeriods } = freshnessWindow(freshnessMs);
-    raise('NotFresh', `no run has completed for ${inWords(period, evaluationPeriods)}.`, {
-      metric: filled(metric('RunsCompleted', { statistic: 'Sum', period }), period),
+    addAlarm('NotFresh', `No run completed within the last ${formatWindow(period, evaluationPeriods)}.`, {
+      metric: zeroIfMissing(metric('RunsCompleted', { statistic: 'Sum', period }), period),
       comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
       evaluationPeriods,
       treatMissingData: TreatMissingData.BREACHING,
     });
   }
-  if (deadLetters !== undefined) {
-    raise('MissedStart', 'the scheduler could not start a run for an hour and gave up.', {
-      metric: deadLetters.metricApproximateNumberOfMessagesVisible({ period: fiveMinutes, statistic: 'Maximum' }),
+  if (deadLetterQueue !== undefined) {
+    addAlarm('MissedStart', 'EventBridge Scheduler could not start a run. It retried for one hour and gave up.', {
+      metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({ period: fiveMinutes, statistic: 'Maximum' }),
     });
   }
-  // The busiest of the four functions; where one is throttled for want of concurrency, it is.
-  raise('FunctionThrottled', `Lambda turned it away ${forAQuarterOfAnHour}.`, {
+  // ExportPage has the most invocations of the four functions, so it is the first to be throttled.
+  addAlarm('FunctionThrottled', 'Lambda throttled the ExportPage function for 15 minutes.', {
     metric: functions.ExportPage.metricThrottles({ period: fiveMinutes }),
-    evaluationPeriods: 3,
+    evaluationPeriods: throttlingPeriods,
   });
-  raise('StateMachineThrottled', `Step Functions held it up ${forAQuarterOfAnHour}.`, {
+  addAlarm('StateMachineThrottled', 'Step Functions throttled the state machine for 15 minutes.', {
     metric: stateMachine.metricThrottled({ period: fiveMinutes }),
-    evaluationPeriods: 3,
+    evaluationPeriods: throttlingPeriods,
   });
-  raise('Waiting', 'in six hours the service asked for three hours or more of waiting.', {
+  addAlarm('Waiting', 'Within 6 hours, the service requested 3 hours or more of waiting (Retry-After).', {
     metric: metric('WaitSeconds', { statistic: 'Sum', period: sixHours }),
-    threshold: muchWaiting,
+    threshold: maxWaitSeconds,
   });
 }
 
-/** The table is shared by all exports, so its alarms are too. */
-export function tableAlarms(scope: Construct, table: ITable, topic: ITopic | undefined): void {
-  for (const [id, metricName, what] of [
-    ['TableReadsThrottled', 'ReadThrottleEvents', 'reads of'],
+/** Creates the alarms of the table, which all exports share. */
+export function createTableAlarms(scope: Construct, table: ITable, topic: ITopic | undefined): void {
+  for (const [id, metricName, operation] of [
+    ['TableReadsThrottled', 'ReadThrottleEvents', 'reads from'],
     ['TableWritesThrottled', 'WriteThrottleEvents', 'writes to'],
   ] as const) {
     const metric = table.metric(metricName, {
@@ -93,15 +110,16 @@ export function tableAlarms(scope: Construct, table: ITable, topic: ITopic | und
       statistic: 'Sum',
       period: fiveMinutes,
     });
-    const said = `All exports: DynamoDB turned ${what} the page log away ${forAQuarterOfAnHour}.`;
-    raiseAlarm(scope, id, said, { metric: filled(metric, fiveMinutes), evaluationPeriods: 3 }, topic);
+    const what = `All exports: DynamoDB throttled ${operation} the page log for 15 minutes.`;
+    const condition = { metric: zeroIfMissing(metric, fiveMinutes), evaluationPeriods: throttlingPeriods };
+    createAlarm(scope, id, what, condition, topic);
   }
 }
 
-/** Goes off at the first sign, unless it says otherwise. */
+/** By default, an alarm is raised by one data point of at least 1. */
 type AlarmCondition = { readonly metric: IMetric } & Partial<AlarmProps>;
 
-function raiseAlarm(
+function createAlarm(
   scope: Construct,
   id: AlarmId,
   what: string,
@@ -109,7 +127,7 @@ function raiseAlarm(
   topic: ITopic | undefined,
 ): void {
   const alarm = new Alarm(scope, id, {
-    alarmDescription: `${what} ${whatToDo(id)}`,
+    alarmDescription: `${what} What to do: ${runbook.page}#${id.toLowerCase()}`,
     threshold: 1,
     evaluationPeriods: 1,
     comparisonOperator: ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
@@ -120,41 +138,40 @@ function raiseAlarm(
 }
 
 /**
- * The metric with nought where there is nothing. Without it an alarm looks further back than it was told for points that
- * are missing, and one on DynamoDB's metrics, which ignores what is missing, would never rest again.
+ * The metric, with 0 for periods without data. Otherwise an alarm with missing data points evaluates older ones beyond its
+ * window, and an alarm on a DynamoDB metric, for which missing data is ignored, would never return to OK.
  */
-function filled(metric: Metric, period: Duration): MathExpression {
+function zeroIfMissing(metric: Metric, period: Duration): MathExpression {
   return new MathExpression({ expression: 'FILL(metric, 0)', usingMetrics: { metric }, period });
 }
 
-const day = 86_400_000;
+const dayMs = 86_400_000;
 
-/** An alarm looks back a day at most in periods under an hour, and seven days in hours. */
+/** CloudWatch evaluates at most one day with periods under an hour, and seven days with periods of an hour. */
 function freshnessWindow(freshnessMs: number): { period: Duration; evaluationPeriods: number } {
-  const period = freshnessMs <= day ? fiveMinutes : Duration.hours(1);
+  const period = freshnessMs <= dayMs ? fiveMinutes : Duration.hours(1);
   return { period, evaluationPeriods: Math.ceil(freshnessMs / period.toMilliseconds()) };
 }
 
-function inWords(period: Duration, periods: number): string {
+function formatWindow(period: Duration, periods: number): string {
   const minutes = period.toMinutes() * periods;
   return minutes % 60 === 0 ? `${minutes / 60} h` : `${minutes} min`;
 }
-
-// MERGED alarm-topic.ts: Where alarms go: a topic of the stack's own, or one that exists.
 
 export interface AlarmTopicSettings {
   readonly email?: string | undefined;
   readonly existingTopicArn?: string | undefined;
 }
 
-export function alarmTopic(scope: Construct, { email, existingTopicArn }: AlarmTopicSettings): ITopic {
-  if (existingTopicArn !== undefined) return Topic.fromTopicArn(scope, 'Alarms', existingTopicArn);
-  const topic = new Topic(scope, 'Alarms', {
+/** The topic that alarms publish to: a new one, with a subscription for `email`, or an existing one. */
+export function createOrImportAlarmTopic(scope: Construct, { email, existingTopicArn }: AlarmTopicSettings): ITopic {
+  if (existingTopicArn !== undefined) return Topic.fromTopicArn(scope, 'AlarmTopic', existingTopicArn);
+  const topic = new Topic(scope, 'AlarmTopic', {
     displayName: 'Report Exporter alarms',
     enforceSSL: true,
-    masterKey: alarmKey(scope),
+    masterKey: createTopicKey(scope),
   });
-  // A topic's policy, once it has one, replaces what SNS allows by default: the account's own alarms included.
+  // A topic policy replaces SNS's default policy, which would allow the alarms of this account to publish.
   topic.addToResourcePolicy(
     new PolicyStatement({
       actions: ['sns:Publish'],
@@ -167,10 +184,10 @@ export function alarmTopic(scope: Construct, { email, existingTopicArn }: AlarmT
   return topic;
 }
 
-/** A key of its own: CloudWatch may not use the one that AWS keeps for SNS, and alarms would vanish without a word. */
-function alarmKey(scope: Construct): Key {
-  const key = new Key(scope, 'AlarmsKey', {
-    description: 'Encrypts the alarms of Report Exporter on their way',
+/** A customer managed key: CloudWatch cannot use the AWS managed key of SNS, and its notifications would be lost silently. */
+function createTopicKey(scope: Construct): Key {
+  const key = new Key(scope, 'AlarmTopicKey', {
+    description: 'Encrypts the alarm notifications of Report Exporter',
     enableKeyRotation: true,
     removalPolicy: RemovalPolicy.DESTROY,
   });

@@ -1,22 +1,22 @@
 /**
- * How a function's code is made into one file, as plain esbuild options: the deployment hands them to CDK, and a test
- * bundles with the very same ones to see that the result runs and holds no strangers.
+ * The esbuild options that bundle a function into one file. The deployment passes them to CDK, and a test bundles with the same
+ * options to check that the result runs and contains no unexpected packages.
  */
 export const bundling = {
   /**
-   * Not an ES module: imported into one, `node:http` and `node:process` are loaded with all that they would only load when
-   * asked for, `fetch` and WebSockets among it. That was a fifth of a small function's cold start.
+   * CommonJS, not an ES module: importing `node:http` or `node:process` into an ES module also loads everything that they
+   * normally load on demand, such as `fetch` and WebSockets. That took a fifth of a small function's cold start.
    */
   format: 'cjs',
-  /** Lambda's own version, so nothing is rewritten for an older one. */
+  /** The Lambda runtime's Node version, so that nothing is rewritten for an older one. */
   target: 'node24',
   minify: true,
-  /** ES modules first: they are what tree shaking can work on. */
+  /** Prefers ES modules, which esbuild can tree-shake. */
   mainFields: ['module', 'main'],
   /**
-   * What takes the place of a part of the SDK, as a path in the project. The SDK looks for credentials in many places, by
-   * clients of three more services, while Lambda puts them in the environment; and none of our operations streams events.
-   * Both it loads only when needed, which in one file keeps esbuild from leaving out all that they might use.
+   * Replaces parts of the SDK, by path in the project. The SDK can find credentials in many places and brings the clients of
+   * three more services for that, while Lambda provides them in the environment; and no operation used here streams events.
+   * The SDK imports both parts dynamically, which keeps esbuild from removing what they contain.
    */
   alias: {
     '@aws-sdk/credential-provider-node': './lib/aws/lambda/shims/environment-credentials.ts',

@@ -1,7 +1,4 @@
-/**
- * A rule for what the state machine of one export tells the event bus. By its executions, as another stack of the account
- * may have an export of the same name.
- */
+/** EventBridge rules for the events of one export. They match the state machine, because export names are not unique in an account. */
 
 import { ArnFormat } from 'aws-cdk-lib';
 import { type IRuleTarget, Match, Rule } from 'aws-cdk-lib/aws-events';
@@ -9,29 +6,29 @@ import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { type detailTypes, eventSource } from '../core/state-machine/definition.ts';
 
-type Announcing = Construct & { readonly exportName: string; readonly stateMachine: StateMachine };
-type DetailType = (typeof detailTypes)[keyof typeof detailTypes];
+export interface ExportEventRuleProps {
+  readonly exportName: string;
+  readonly stateMachine: StateMachine;
+  readonly detailType: (typeof detailTypes)[keyof typeof detailTypes];
+  /** Absent: a rule without a target. */
+  readonly target: IRuleTarget | undefined;
+}
 
-export function announcementRule(
-  scope: Construct,
-  id: string,
-  from: Announcing,
-  detailType: DetailType,
-  target: IRuleTarget | undefined,
-): Rule {
+export function createEventRule(scope: Construct, id: string, props: ExportEventRuleProps): Rule {
+  const { exportName, stateMachine, detailType, target } = props;
   return new Rule(scope, id, {
-    description: `${detailType}: ${from.exportName}`,
+    description: `${detailType}: ${exportName}`,
     eventPattern: {
       source: [eventSource],
       detailType: [detailType],
-      detail: { execution: Match.prefix(executionsOf(from.stateMachine)) },
+      detail: { execution: Match.prefix(executionArnPrefix(stateMachine)) },
     },
     targets: target === undefined ? [] : [target],
   });
 }
 
-/** What the ARN of every execution of `machine` begins with, and that of no other. */
-function executionsOf(machine: StateMachine): string {
+/** The prefix of the ARN of every execution of `machine`, and of no other state machine. */
+function executionArnPrefix(machine: StateMachine): string {
   return machine.stack.formatArn({
     service: 'states',
     resource: 'execution',

@@ -1,8 +1,8 @@
 /**
- * What a function is given, derived from what it may be asked to do: time, room for a page, and an environment.
+ * The limits of the functions and of an execution, derived from the settings: timeouts, temporary storage, environment size.
  *
- * The order is the design's: the deadline of one request < the function's timeout < the state's timeout. Each leaves the
- * inner one time to end by itself and to say why.
+ * Timeouts are nested: request deadline < function timeout < state timeout. Each gives the inner one time to end by itself and
+ * to report its error.
  */
 
 import { minUploadBytesPerSecond } from '../core/settings/environment.ts';
@@ -12,84 +12,84 @@ import type { StepName } from '../core/state-machine/definition.ts';
 const mebibyte = 1024 * 1024;
 
 export interface FunctionLimits {
-  /** Of each step's function. ExportPage: one request with the longest short wait before it, and the time to store. */
-  readonly seconds: Readonly<Record<StepName, number>>;
-  /** Of export-page: its /tmp, where a page lies until it is known to be whole. */
-  readonly temporaryMebibytes: number;
-  /** Of one execution, waits included. */
-  readonly executionSeconds: number;
+  /** The timeout of each step's function. */
+  readonly timeoutSeconds: Readonly<Record<StepName, number>>;
+  /** The size of ExportPage's /tmp, which holds each page until it is complete. */
+  readonly ephemeralStorageMebibytes: number;
+  /** The timeout of one execution, including waits. */
+  readonly executionTimeoutSeconds: number;
 }
 
-/** What Lambda allows at most. */
-const maxFunctionSeconds = 900;
-const maxTemporaryMebibytes = 10_240;
-const environmentBytes = 4_096;
+/** Lambda's own limits. */
+const maxTimeoutSeconds = 900;
+const maxEphemeralStorageMebibytes = 10_240;
+const maxEnvironmentBytes = 4_096;
 
-/** begin-run and fail-run read and write a few items. */
-const bookkeepingSeconds = 60;
+/** BeginRun and FailRun read and write a few items. */
+const bookkeepingTimeoutSeconds = 60;
 
-/** What a state waits beyond its function's timeout: to be told of it, and of a cold start. */
+/** How much longer than the function's timeout a state waits: time for a cold start and for the function's response. */
 export const stateGraceSeconds = 30;
 
-/** Its manifest lies in /tmp before it is uploaded: some 400 bytes a page, so room for ten million pages. */
-export const finishRunTemporaryMebibytes = 4_096;
+/** FinishRun's /tmp holds the manifest before the upload: about 400 bytes per page, so enough for ten million pages. */
+export const finishRunEphemeralStorageMebibytes = 4_096;
 
-/** An execution that has not ended after a week and the longest wait is stuck; its run goes on with the next start. */
-const executionSeconds = 7 * 86_400;
+/** An execution that takes longer than a week plus the longest wait hangs. The next start resumes its run. */
+const minExecutionTimeoutSeconds = 7 * 86_400;
 
-type Limiting = {
+export interface FunctionLimitsInput {
   readonly service: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>;
   readonly settings: Pick<ExportSettings, 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation'>;
-};
+}
 
-export function functionLimits({ service, settings }: Limiting): FunctionLimits {
+export function functionLimits({ service, settings }: FunctionLimitsInput): FunctionLimits {
   const pageMebibytes = Math.ceil(service.maxPageBytes / mebibyte);
-  // The upload, and a minute for everything else.
-  const storingSeconds = 60 + Math.ceil((pageMebibytes * mebibyte) / minUploadBytesPerSecond);
-  const pageSeconds = Math.ceil((service.totalTimeout + settings.maxInlineWait) / 1_000) + storingSeconds;
-  // Another page is begun as long as there is time for a whole one, so all that is over is for them.
-  const isWalk = settings.pagesPerInvocation > 1;
+  // The upload at the lowest expected throughput, and a minute for everything else.
+  const storeSeconds = 60 + Math.ceil(service.maxPageBytes / minUploadBytesPerSecond);
+  const pageSeconds = Math.ceil((service.totalTimeout + settings.maxInlineWait) / 1_000) + storeSeconds;
+  // The function begins another page while there is time for a whole one, so it uses whatever time is left.
+  const hasSeveralPages = settings.pagesPerInvocation > 1;
   return {
-    seconds: {
-      BeginRun: bookkeepingSeconds,
-      ExportPage: isWalk ? Math.max(pageSeconds, maxFunctionSeconds) : pageSeconds,
-      // Streams a manifest as long as the run: a million pages take minutes, so it gets all there is.
-      FinishRun: maxFunctionSeconds,
-      FailRun: bookkeepingSeconds,
+    timeoutSeconds: {
+      BeginRun: bookkeepingTimeoutSeconds,
+      ExportPage: hasSeveralPages ? Math.max(pageSeconds, maxTimeoutSeconds) : pageSeconds,
+      // Its manifest has a line per page: a million pages take minutes.
+      FinishRun: maxTimeoutSeconds,
+      FailRun: bookkeepingTimeoutSeconds,
     },
-    // A quarter of a gibibyte above the page in hand, or the two, and never less than the half gibibyte that costs nothing.
-    temporaryMebibytes: Math.max(512, pageMebibytes * (isWalk ? 2 : 1) + 256),
-    executionSeconds: executionSeconds + Math.ceil(settings.maxRetryAfter / 1_000),
+    // The pages in flight, one or two, and 256 MiB on top. The first 512 MiB are free of charge.
+    ephemeralStorageMebibytes: Math.max(512, pageMebibytes * (hasSeveralPages ? 2 : 1) + 256),
+    executionTimeoutSeconds: minExecutionTimeoutSeconds + Math.ceil(settings.maxRetryAfter / 1_000),
   };
 }
 
-/** Why Lambda could not run these settings, or nothing. */
-export function problemsOfLimits(limiting: Limiting): string[] {
-  const { seconds, temporaryMebibytes } = functionLimits(limiting);
+/** Why Lambda cannot run a function with these settings; empty if it can. */
+export function findLimitProblems(input: FunctionLimitsInput): string[] {
+  const { timeoutSeconds, ephemeralStorageMebibytes } = functionLimits(input);
   const problems = [];
-  if (seconds.ExportPage > maxFunctionSeconds) {
+  if (timeoutSeconds.ExportPage > maxTimeoutSeconds) {
     problems.push(
-      `one page may take ${seconds.ExportPage} s (service.totalTimeout, maxInlineWait, and the time to store service.maxPageBytes), ` +
-        `but a function may run for ${maxFunctionSeconds} s`,
+      `one page may take ${timeoutSeconds.ExportPage} s, but a Lambda function may run for ${maxTimeoutSeconds} s: lower ` +
+        'service.totalTimeout, maxInlineWait or service.maxPageBytes',
     );
   }
-  if (temporaryMebibytes > maxTemporaryMebibytes) {
+  if (ephemeralStorageMebibytes > maxEphemeralStorageMebibytes) {
     problems.push(
-      `one page may take ${temporaryMebibytes} MiB of temporary storage (service.maxPageBytes), ` +
-        `but a function has at most ${maxTemporaryMebibytes} MiB`,
+      `one page may need ${ephemeralStorageMebibytes} MiB of ephemeral storage, but a Lambda function has at most ` +
+        `${maxEphemeralStorageMebibytes} MiB: lower service.maxPageBytes`,
     );
   }
   return problems;
 }
 
-/** The longest names the other variables may come to hold; what they are is known to CloudFormation alone. */
-const otherVariables = 700;
+/** For the other variables, whose values only CloudFormation knows, at their longest. */
+const reservedEnvironmentBytes = 700;
 
-/** Why these settings do not fit a function's environment, or nothing. */
-export function problemOfEnvironment(variables: Readonly<Record<string, string>>): string | undefined {
-  // Lambda measures the variables as one JSON object, so quotes inside a value count twice.
-  const bytes = Buffer.byteLength(JSON.stringify(variables)) + otherVariables;
-  return bytes <= environmentBytes
+/** Why these variables do not fit into a function's environment; undefined if they do. */
+export function findEnvironmentProblem(variables: Readonly<Record<string, string>>): string | undefined {
+  // Lambda measures the variables as one JSON object, so a quote inside a value counts twice.
+  const bytes = Buffer.byteLength(JSON.stringify(variables)) + reservedEnvironmentBytes;
+  return bytes <= maxEnvironmentBytes
     ? undefined
-    : `needs about ${bytes} bytes of a function's environment, which holds ${environmentBytes}: shorten its filter`;
+    : `needs about ${bytes} bytes of a Lambda function's environment, which holds ${maxEnvironmentBytes}: shorten the filter`;
 }

@@ -1,6 +1,4 @@
-/**
- * The four functions of an export, each with a role of its own that holds what its step needs and nothing else.
- */
+/** The four Lambda functions of an export. Each has its own role, with the permissions of its step. */
 
 import { join } from 'node:path';
 import { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
@@ -12,105 +10,113 @@ import type { Construct } from 'constructs';
 import { type FunctionVariable, stepVariables } from '../core/settings/environment.ts';
 import { byStep, type StepName } from '../core/state-machine/definition.ts';
 import { bundling } from './bundling.ts';
-import { type FunctionLimits, finishRunTemporaryMebibytes } from './function-limits.ts';
+import { type FunctionLimits, finishRunEphemeralStorageMebibytes } from './function-limits.ts';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
-import type { Grant, Grants } from './permissions.ts';
+import type { Grant, Permissions } from './permissions.ts';
 
 export type ExportFunctions = Readonly<Record<StepName, NodejsFunction>>;
 
 export interface ExportFunctionsProps {
   readonly exportName: string;
+  /** Each function gets the variables that it reads. */
   readonly environment: Readonly<Record<FunctionVariable, string>>;
-  readonly grants: Grants;
+  readonly permissions: Permissions;
   readonly limits: FunctionLimits;
   readonly logRetention: RetentionDays;
 }
 
-interface Recipe {
+export function createFunctions(scope: Construct, props: ExportFunctionsProps): ExportFunctions {
+  const configs = functionConfigs(props);
+  return byStep((step) => createFunction(scope, step, configs[step], props));
+}
+
+interface FunctionConfig {
   readonly entry: string;
   readonly description: string;
   readonly memoryMebibytes: number;
-  readonly temporaryMebibytes?: number;
+  readonly ephemeralStorageMebibytes?: number;
   readonly grants: readonly Grant[];
 }
 
-function recipes({ exportName, grants, limits }: ExportFunctionsProps): Readonly<Record<StepName, Recipe>> {
+function functionConfigs(props: ExportFunctionsProps): Readonly<Record<StepName, FunctionConfig>> {
+  const { exportName, permissions, limits } = props;
+  const { grantPageLog, grantPageStore, grantReadApiKey } = permissions;
   return {
     BeginRun: {
       entry: 'begin-run.ts',
-      description: `Decides what an execution of export ${exportName} is for`,
+      description: `Begins or resumes a run of export ${exportName}, or skips the execution`,
       memoryMebibytes: 256,
-      // That it may also ask whether another execution lives is added beside the state machine, which comes after it.
-      grants: [grants.pageLog],
+      // DescribeExecution is granted with the state machine, which is created after the functions.
+      grants: [grantPageLog],
     },
     ExportPage: {
       entry: 'export-page.ts',
       description: `Fetches, stores and logs pages of export ${exportName}`,
-      // Waits for the service most of its time; memory brings the processor that checks the XML.
+      // Lambda allocates CPU in proportion to memory. The function mostly waits for the service, and parses the XML meanwhile.
       memoryMebibytes: 512,
-      temporaryMebibytes: limits.temporaryMebibytes,
-      grants: [grants.pageLog, grants.pageStore, grants.apiKey],
+      ephemeralStorageMebibytes: limits.ephemeralStorageMebibytes,
+      grants: [grantPageLog, grantPageStore, grantReadApiKey],
     },
     FinishRun: {
       entry: 'finish-run.ts',
-      description: `Publishes a finished run of export ${exportName}`,
-      // A whole processor: it reads the log and the listing of a million pages within its fifteen minutes.
+      description: `Publishes the manifest of a run of export ${exportName}`,
+      // One full vCPU: it reads the log entries and the object listing of a million pages within 15 minutes.
       memoryMebibytes: 1_769,
-      temporaryMebibytes: finishRunTemporaryMebibytes,
-      grants: [grants.pageLog, grants.pageStore],
+      ephemeralStorageMebibytes: finishRunEphemeralStorageMebibytes,
+      grants: [grantPageLog, grantPageStore],
     },
     FailRun: {
       entry: 'fail-run.ts',
       description: `Records why a run of export ${exportName} failed`,
       memoryMebibytes: 256,
-      grants: [grants.pageLog],
+      grants: [grantPageLog],
     },
   };
 }
 
-export function exportFunctions(scope: Construct, props: ExportFunctionsProps): ExportFunctions {
-  const recipe = recipes(props);
-  return byStep((step) => exportFunction(scope, step, recipe[step], props));
-}
-
 const root = join(import.meta.dirname, '../..');
 
-function exportFunction(scope: Construct, id: StepName, recipe: Recipe, props: ExportFunctionsProps): NodejsFunction {
-  // Its own group and role: the managed policy would let it write to every log group of the account.
+function createFunction(
+  scope: Construct,
+  id: StepName,
+  config: FunctionConfig,
+  props: ExportFunctionsProps,
+): NodejsFunction {
+  // Own log group and role: AWSLambdaBasicExecutionRole would allow writing to every log group of the account.
   const logGroup = new LogGroup(scope, `${id}Logs`, {
     retention: props.logRetention,
     removalPolicy: RemovalPolicy.DESTROY,
   });
   const role = new Role(scope, `${id}Role`, { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
   logGroup.grantWrite(role);
-  for (const grant of recipe.grants) grant(role);
-  acknowledgeWildcard(role, '*', 'X-Ray takes trace segments for no resource in particular');
+  for (const grant of config.grants) grant(role);
+  acknowledgeWildcard(role, '*', 'X-Ray does not support resource-level permissions for trace segments');
   const { alias, ...options } = bundling;
   return new NodejsFunction(scope, id, {
-    description: recipe.description,
-    entry: join(root, 'functions', recipe.entry),
+    description: config.description,
+    entry: join(root, 'functions', config.entry),
     projectRoot: root,
     depsLockFilePath: join(root, 'package-lock.json'),
     bundling: {
       ...options,
       format: OutputFormat.CJS,
       mainFields: [...options.mainFields],
-      // CDK has no word of its own for it.
+      // CDK has no option for aliases.
       esbuildArgs: Object.fromEntries(Object.entries(alias).map(([name, path]) => [`--alias:${name}`, path])),
       bundleAwsSDK: true,
       logLevel: LogLevel.WARNING,
-      // Under `npm exec -c` the npx that CDK calls would find the outer command in its environment, and trip over it.
+      // Under `npm exec -c`, the npx that CDK runs would read the outer command from this variable and fail.
       environment: { npm_config_call: '' },
     },
     runtime: Runtime.NODEJS_24_X,
     architecture: Architecture.ARM_64,
-    memorySize: recipe.memoryMebibytes,
-    timeout: Duration.seconds(props.limits.seconds[id]),
-    ...(recipe.temporaryMebibytes === undefined
+    memorySize: config.memoryMebibytes,
+    timeout: Duration.seconds(props.limits.timeoutSeconds[id]),
+    ...(config.ephemeralStorageMebibytes === undefined
       ? {}
-      : { ephemeralStorageSize: Size.mebibytes(recipe.temporaryMebibytes) }),
+      : { ephemeralStorageSize: Size.mebibytes(config.ephemeralStorageMebibytes) }),
     environment: Object.fromEntries(stepVariables[id].map((variable) => [variable, props.environment[variable]])),
-    // A variable for version 2 of the SDK.
+    // Sets a variable that only version 2 of the SDK reads.
     awsSdkConnectionReuse: false,
     tracing: Tracing.ACTIVE,
     loggingFormat: LoggingFormat.JSON,

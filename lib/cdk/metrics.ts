@@ -1,19 +1,22 @@
-/** The metrics that the functions of one export write, for alarms and the dashboard. */
+/** The metrics that the functions of one export publish, for alarms and the dashboard. */
 
 import { type Duration, Stack } from 'aws-cdk-lib';
 import { Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IConstruct } from 'constructs';
 import { type MetricName, metricDimensions, metricNamespace } from '../core/metrics.ts';
 
-export interface MetricView {
-  /** `Sum`, `p90`, … as CloudWatch spells it. */
+export interface ExportMetricOptions {
+  /** As CloudWatch spells it: `Sum`, `p90`, … */
   readonly statistic: string;
   readonly period: Duration;
   readonly label?: string;
 }
 
-/** The metrics of an export that is deployed in the stack of `scope`. */
-export function metricsOf(scope: IConstruct, exportName: string): (name: MetricName, view: MetricView) => Metric {
+/** Returns the metrics of an export in the stack of `scope`, by name. */
+export function exportMetrics(
+  scope: IConstruct,
+  exportName: string,
+): (name: MetricName, options: ExportMetricOptions) => Metric {
   const dimensionsMap = metricDimensions(Stack.of(scope).stackName, exportName);
-  return (name, view) => new Metric({ namespace: metricNamespace, metricName: name, dimensionsMap, ...view });
+  return (name, options) => new Metric({ namespace: metricNamespace, metricName: name, dimensionsMap, ...options });
 }

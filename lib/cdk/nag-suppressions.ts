@@ -1,32 +1,30 @@
-/**
- * Why a rule of cdk-nag is broken on purpose, said beside the resource that breaks it.
- */
+/** Acknowledges findings of cdk-nag, with the reason, next to the resource that they concern. */
 
 import { Stack, Validations } from 'aws-cdk-lib';
 import type { IConstruct } from 'constructs';
 
-/** `rule` is the finding's exact id, such as `AwsSolutions-S1`; any other finding on `construct` still counts. */
-export function acknowledge(construct: IConstruct, rule: string, reason: string): void {
-  Validations.of(construct).acknowledge({ id: rule, reason });
+/** `finding` is the exact id, such as `AwsSolutions-S1`. Any other finding on `construct` is still reported. */
+export function acknowledge(construct: IConstruct, finding: string, reason: string): void {
+  Validations.of(construct).acknowledge({ id: finding, reason });
 }
 
-/** A permission whose resource holds a `*`. cdk-nag names it by the resource as it stands in the template. */
+/** Acknowledges a permission whose resource contains a `*`. cdk-nag identifies it by the resource as in the template. */
 export function acknowledgeWildcard(construct: IConstruct, resource: string, reason: string): void {
-  const asWritten = flatten(Stack.of(construct).resolve(resource));
-  acknowledge(construct, `AwsSolutions-IAM5[Resource::${asWritten}]`, reason);
+  const resolved = flatten(Stack.of(construct).resolve(resource));
+  acknowledge(construct, `AwsSolutions-IAM5[Resource::${resolved}]`, reason);
 }
 
-type Reference =
+type ResolvedValue =
   | string
   | { readonly Ref: string }
   | { readonly 'Fn::GetAtt': readonly string[] }
-  | { readonly 'Fn::Join': readonly [string, readonly Reference[]] };
+  | { readonly 'Fn::Join': readonly [string, readonly ResolvedValue[]] };
 
-/** As cdk-nag spells references: `<Bucket.Arn>/reports/*`. */
-function flatten(reference: Reference): string {
-  if (typeof reference === 'string') return reference;
-  if ('Ref' in reference) return `<${reference.Ref}>`;
-  if ('Fn::GetAtt' in reference) return `<${reference['Fn::GetAtt'].join('.')}>`;
-  const [delimiter, parts] = reference['Fn::Join'];
+/** Formats references as cdk-nag does: `<Bucket.Arn>/reports/*`. */
+function flatten(value: ResolvedValue): string {
+  if (typeof value === 'string') return value;
+  if ('Ref' in value) return `<${value.Ref}>`;
+  if ('Fn::GetAtt' in value) return `<${value['Fn::GetAtt'].join('.')}>`;
+  const [delimiter, parts] = value['Fn::Join'];
   return parts.map(flatten).join(delimiter);
 }

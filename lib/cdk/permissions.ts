@@ -1,6 +1,6 @@
 /**
- * What the functions of an export may do, spelled out action by action: nothing is ever deleted, and nothing outside
- * the export's own part of the bucket is touched.
+ * The permissions of an export's functions, action by action. No function may delete anything, or read or write another export's
+ * part of the bucket and of the table.
  */
 
 import { Stack } from 'aws-cdk-lib';
@@ -11,18 +11,27 @@ import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
 
-export interface Stores {
+export interface PermissionsProps {
   readonly exportName: string;
   readonly bucket: IBucket;
-  /** What every key in the bucket begins with. */
+  /** The prefix of every key in the bucket. */
   readonly prefix: string;
   readonly table: ITable;
   readonly secret: ISecret;
-  /** Encrypts what of the three has no key of its own. */
+  /** Encrypts those of the three that do not know their own key. */
   readonly encryptionKey?: IKey | undefined;
 }
 
-/** What DynamoDB does with the key in its caller's name, for reads and writes. */
+/** Adds permissions to a function's role. */
+export type Grant = (role: Role) => void;
+
+export interface Permissions {
+  readonly grantPageLog: Grant;
+  readonly grantPageStore: Grant;
+  readonly grantReadApiKey: Grant;
+}
+
+/** What DynamoDB does with the key on behalf of its caller, for reads and writes. */
 const tableKeyActions = [
   'kms:Decrypt',
   'kms:DescribeKey',
@@ -32,57 +41,47 @@ const tableKeyActions = [
   'kms:ReEncryptTo',
 ];
 
-/** Lets a function's role do one kind of thing. */
-export type Grant = (role: Role) => void;
-export type Grants = Readonly<Record<'pageLog' | 'pageStore' | 'apiKey', Grant>>;
-
-export function grantsOf({ exportName, bucket, prefix, table, secret, encryptionKey }: Stores): Grants {
+export function createPermissions(props: PermissionsProps): Permissions {
+  const { exportName, bucket, prefix, table, secret, encryptionKey } = props;
   return {
-    /** Never deletes: what is logged stays logged until its time to live is up. */
-    pageLog(role) {
+    grantPageLog(role) {
       role.addToPolicy(
         new PolicyStatement({
           actions: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query'],
           resources: [table.tableArn],
-          // Other exports lie in the same table, each under a partition key of its own.
+          // Exports share the table; each has its own partition key.
           conditions: { 'ForAllValues:StringEquals': { 'dynamodb:LeadingKeys': [exportName] } },
         }),
       );
       const key = table.encryptionKey ?? encryptionKey;
-      if (key !== undefined) {
-        allowKey(role, key, 'dynamodb', tableKeyActions);
-      }
+      if (key !== undefined) grantKey(role, key, 'dynamodb', tableKeyActions);
     },
-    pageStore(role) {
+    grantPageStore(role) {
       const objects = bucket.arnForObjects(`${prefix}${exportName}/*`);
-      allow(role, ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject'], objects);
-      acknowledgeWildcard(
-        role,
-        objects,
-        "These are the export's own objects; nothing else in the bucket is within reach",
-      );
-      // By it FinishRun sees whether every page is still there, and without it S3 answers 403, not 404, for a page that is
-      // not there yet. A condition on s3:prefix would spoil that: a HEAD carries no prefix. It shows the names, sizes and
-      // ETags of objects, never what they hold.
-      allow(role, ['s3:ListBucket'], bucket.bucketArn);
+      grant(role, ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject'], objects);
+      acknowledgeWildcard(role, objects, 'The objects of this export; no other objects in the bucket are accessible');
+      // FinishRun lists the run's folder, and without ListBucket S3 answers 403 instead of 404 for a missing object. A condition
+      // on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes and ETags of all
+      // objects, but no content.
+      grant(role, ['s3:ListBucket'], bucket.bucketArn);
       const key = bucket.encryptionKey ?? encryptionKey;
-      if (key !== undefined) allowKey(role, key, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
+      if (key !== undefined) grantKey(role, key, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
     },
-    apiKey(role) {
-      // Where only the name is known, six random characters that AWS has added to it are not.
-      allow(role, ['secretsmanager:GetSecretValue'], secret.secretFullArn ?? `${secret.secretArn}-??????`);
+    grantReadApiKey(role) {
+      // An ARN ends with six random characters. They are unknown if only the secret's name is known.
+      grant(role, ['secretsmanager:GetSecretValue'], secret.secretFullArn ?? `${secret.secretArn}-??????`);
       const key = secret.encryptionKey ?? encryptionKey;
-      if (key !== undefined) allowKey(role, key, 'secretsmanager', ['kms:Decrypt']);
+      if (key !== undefined) grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
     },
   };
 }
 
-function allow(role: Role, actions: string[], resource: string): void {
+function grant(role: Role, actions: string[], resource: string): void {
   role.addToPolicy(new PolicyStatement({ actions, resources: [resource] }));
 }
 
-/** Only for what comes by way of `service`: the key opens nothing by itself. */
-function allowKey(role: Role, key: IKey, service: string, actions: string[]): void {
+/** Allows the key's use through `service` only. */
+function grantKey(role: Role, key: IKey, service: string, actions: string[]): void {
   const { region } = Stack.of(role);
   role.addToPolicy(
     new PolicyStatement({

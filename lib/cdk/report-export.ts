@@ -1,8 +1,7 @@
 /**
- * One export on AWS: schedule → state machine → four functions → S3 and DynamoDB, with its alarms.
+ * One export on AWS: a schedule, a state machine, four functions and their alarms.
  *
- * A construct for any CDK app. Bucket, table and secret come from outside, because exports share them; what belongs to
- * one export alone is made here.
+ * A construct for any CDK app. The bucket, the table and the secret are props, because several exports share them.
  *
  * @example
  * new ReportExport(this, 'Nightly', {
@@ -25,39 +24,39 @@ import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
 import { parseSettings, serviceSettingsSchema } from '../core/settings/settings.ts';
 import { detailTypes } from '../core/state-machine/definition.ts';
-import { exportAlarms } from './alarms.ts';
-import { announcementRule } from './event-rules.ts';
-import { functionLimits, problemOfEnvironment, problemsOfLimits } from './function-limits.ts';
-import { type ExportFunctions, exportFunctions } from './functions.ts';
-import { grantsOf } from './permissions.ts';
-import { type ExportSchedule, exportSchedule } from './schedule.ts';
+import { createExportAlarms } from './alarms.ts';
+import { createEventRule } from './event-rules.ts';
+import { findEnvironmentProblem, findLimitProblems, functionLimits } from './function-limits.ts';
+import { createFunctions, type ExportFunctions } from './functions.ts';
+import { createPermissions } from './permissions.ts';
+import { createSchedule, type ExportSchedule } from './schedule.ts';
 import {
   type ExportDeploymentSettings,
   exportDeploymentSchema,
-  functionSettings,
   keyPrefixSchema,
   type ServiceInput,
+  settingsVariables,
 } from './settings/deployed-export.ts';
 import type { ScheduleSettings } from './settings/schedule-settings.ts';
-import { exportStateMachine } from './state-machine.ts';
+import { createStateMachine } from './state-machine.ts';
 
 export interface ReportExportProps {
-  /** Where the service is; as in cdk.json. */
+  /** The service, as in cdk.json. */
   readonly service: ServiceInput;
-  /** What is exported and when; as in cdk.json. */
+  /** The export and its schedule, as in cdk.json. */
   readonly settings: ExportDeploymentSettings;
   readonly bucket: IBucket;
-  /** What every key in the bucket begins with: empty, or with a slash at its end. Default: empty. */
+  /** The prefix of all keys in the bucket: empty, or ending with a slash. Default: empty. */
   readonly prefix?: string;
-  /** With string keys `pk` and `sk`, and `expiresAt` as its time to live. */
+  /** Has the string keys `pk` and `sk`, and the time-to-live attribute `expiresAt`. */
   readonly table: ITable;
-  /** Holds the service's API key. */
+  /** Contains the service's API key. */
   readonly secret: ISecret;
-  /** The field of the secret's JSON that holds the key. Default: the secret is the key. */
+  /** The field of the secret's JSON that contains the key. Default: the whole secret is the key. */
   readonly secretField?: string | undefined;
-  /** The customer's key of bucket, table and secret, where they were imported and do not know it themselves. */
+  /** The customer managed key of bucket, table and secret, if they are imported without it. */
   readonly encryptionKey?: IKey | undefined;
-  /** Told when an alarm goes off. Default: nobody is. */
+  /** The topic that alarms publish to. Default: none. */
   readonly alarmTopic?: ITopic | undefined;
   /** Default: three months. */
   readonly logRetention?: RetentionDays;
@@ -67,74 +66,76 @@ export class ReportExport extends Construct {
   readonly exportName: string;
   readonly functions: ExportFunctions;
   readonly stateMachine: StateMachine;
-  /** Absent for an export that is started by hand only. */
+  /** Absent: the export is started manually. */
   readonly schedule: ExportSchedule | undefined;
 
-  /** @throws ConfigurationError that names what is wrong with `service` or `settings`. */
+  /** @throws ConfigurationError that names every problem in `service` and `settings` */
   constructor(scope: Construct, id: string, props: ReportExportProps) {
     super(scope, id);
     const service = parseSettings(serviceSettingsSchema, props.service, 'service');
     const settings = parseSettings(exportDeploymentSchema, props.settings, 'settings');
     const prefix = parseSettings(keyPrefixSchema, props.prefix ?? '', 'prefix');
     const { bucket, table, secret, encryptionKey, logRetention = RetentionDays.THREE_MONTHS } = props;
-    const travelling = functionSettings(props.service, props.settings);
-    assertFits(settings.name, [...problemsOfLimits({ service, settings }), problemOfEnvironment(travelling)]);
+    const exportName = settings.name;
+    const variables = settingsVariables(props.service, props.settings);
+    assertFits(exportName, [...findLimitProblems({ service, settings }), findEnvironmentProblem(variables)]);
 
     const limits = functionLimits({ service, settings });
-    this.exportName = settings.name;
-    this.functions = exportFunctions(this, {
-      exportName: settings.name,
+    this.exportName = exportName;
+    this.functions = createFunctions(this, {
+      exportName,
       environment: {
-        ...travelling,
+        ...variables,
         DEPLOYMENT_NAME: Stack.of(this).stackName,
         TABLE_NAME: table.tableName,
         BUCKET_NAME: bucket.bucketName,
         KEY_PREFIX: prefix,
-        // By name where nothing more is known of it: half an ARN may be taken for another secret's.
+        // The name if the complete ARN is unknown: a partial ARN may match another secret.
         API_KEY_SECRET_ID: secret.secretFullArn ?? secret.secretName,
         API_KEY_SECRET_FIELD: props.secretField ?? '',
       },
-      grants: grantsOf({ exportName: settings.name, bucket, prefix, table, secret, encryptionKey }),
+      permissions: createPermissions({ exportName, bucket, prefix, table, secret, encryptionKey }),
       limits,
       logRetention,
     });
-    this.stateMachine = exportStateMachine(this, {
-      exportName: settings.name,
-      functions: this.functions,
-      limits,
-      logRetention,
-    });
-    this.schedule = settings.schedule && exportSchedule(this, settings.name, settings.schedule, this.stateMachine);
-    exportAlarms(this, {
-      exportName: settings.name,
+    const machine = createStateMachine(this, { exportName, functions: this.functions, limits, logRetention });
+    this.stateMachine = machine.stateMachine;
+    this.schedule =
+      settings.schedule && createSchedule(this, { exportName, settings: settings.schedule, target: machine });
+    createExportAlarms(this, {
+      exportName,
       functions: this.functions,
       stateMachine: this.stateMachine,
-      deadLetters: this.schedule?.deadLetters,
+      deadLetterQueue: this.schedule?.deadLetterQueue,
       freshnessMs: freshnessOf(settings.schedule),
       topic: props.alarmTopic,
     });
   }
 
   /**
-   * Sends `target` an event whenever a run of this very export has been published; at least once. What it holds:
-   * `docs/schemas/completed.v1.schema.json`, and `docs/consumers.md`. `scope` is where the rule stands: for a target of
-   * another stack that stack, as it mostly knows this one, and two stacks must not depend on each other.
+   * Sends an event to `target` when a run of this export is published, at least once. `docs/consumers.md` and
+   * `docs/schemas/completed.v1.schema.json` describe the event. The rule is created in `scope`: if the target is in another
+   * stack, pass that stack, because it usually depends on this one and stacks must not depend on each other.
    *
    * @example nightly.onCompleted('Load', new LambdaFunction(load))
    */
   onCompleted(id: string, target?: IRuleTarget, scope: Construct = this.#rules()): Rule {
-    return announcementRule(scope, id, this, detailTypes.completed, target);
+    return createEventRule(scope, id, { ...this.#eventSource(), detailType: detailTypes.completed, target });
   }
 
   /**
-   * Sends `target` an event whenever an execution of this very export has failed for good; at least once. What it holds:
-   * `docs/schemas/failed.v1.schema.json`. One that is stopped, or takes too long as a whole, cannot tell: the alarms do.
+   * Sends an event to `target` when an execution of this export has failed and its retries are exhausted, at least once.
+   * `docs/schemas/failed.v1.schema.json` describes the event. An execution that is stopped or times out sends none: use alarms.
    */
   onFailed(id: string, target?: IRuleTarget, scope: Construct = this.#rules()): Rule {
-    return announcementRule(scope, id, this, detailTypes.failed, target);
+    return createEventRule(scope, id, { ...this.#eventSource(), detailType: detailTypes.failed, target });
   }
 
-  /** Apart, so that the names given there are no others than those of rules. */
+  #eventSource() {
+    return { exportName: this.exportName, stateMachine: this.stateMachine };
+  }
+
+  /** A separate scope, so that ids passed by the caller do not collide with those of this construct. */
   #rules(): Construct {
     return (this.node.tryFindChild('Rules') as Construct | undefined) ?? new Construct(this, 'Rules');
   }
@@ -145,7 +146,7 @@ function assertFits(exportName: string, problems: readonly (string | undefined)[
   if (found.length > 0) throw new ExportError('ConfigurationError', `Export ${exportName}: ${found.join('; ')}`);
 }
 
-/** Nothing is expected of an export that does not start by itself. */
+/** Only a schedule that is enabled makes runs overdue. */
 function freshnessOf(schedule: ScheduleSettings | undefined): number | undefined {
   return schedule?.enabled === true && schedule.freshness !== 'none' ? schedule.freshness : undefined;
 }

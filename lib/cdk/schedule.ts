@@ -1,6 +1,6 @@
 /**
- * Starts an export by the clock. The scheduler delivers at least once; the scheduled time in the input is the same in
- * every delivery, so begin-run knows a repetition.
+ * The schedule that starts an export. EventBridge Scheduler delivers at least once. Repeated deliveries have the same scheduled
+ * time in their input, so BeginRun recognizes them.
  */
 
 import { Duration, TimeZone } from 'aws-cdk-lib';
@@ -13,29 +13,33 @@ import {
 } from 'aws-cdk-lib/aws-scheduler';
 import { StepFunctionsStartExecution } from 'aws-cdk-lib/aws-scheduler-targets';
 import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
-import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { acknowledge } from './nag-suppressions.ts';
 import type { ScheduleSettings } from './settings/schedule-settings.ts';
+import type { ExportStateMachine } from './state-machine.ts';
+
+export interface ExportScheduleProps {
+  readonly exportName: string;
+  readonly settings: ScheduleSettings;
+  readonly target: ExportStateMachine;
+}
 
 export interface ExportSchedule {
   readonly schedule: Schedule;
-  /** Starts that could not be delivered. */
-  readonly deadLetters: Queue;
+  /** Receives the starts that could not be delivered. */
+  readonly deadLetterQueue: Queue;
 }
 
-export function exportSchedule(
+export function createSchedule(
   scope: Construct,
-  exportName: string,
-  settings: ScheduleSettings,
-  machine: StateMachine,
+  { exportName, settings, target }: ExportScheduleProps,
 ): ExportSchedule {
-  const deadLetters = new Queue(scope, 'MissedStarts', {
+  const deadLetterQueue = new Queue(scope, 'DeadLetterQueue', {
     encryption: QueueEncryption.SQS_MANAGED,
     enforceSSL: true,
     retentionPeriod: Duration.days(14),
   });
-  acknowledge(deadLetters, 'AwsSolutions-SQS3', 'It is itself the dead-letter queue, of a schedule');
+  acknowledge(deadLetterQueue, 'AwsSolutions-SQS3', 'The queue is the dead-letter queue of a schedule');
   const schedule = new Schedule(scope, 'Schedule', {
     description: `Starts export ${exportName}`,
     schedule: ScheduleExpression.expression(settings.expression, TimeZone.of(settings.timeZone)),
@@ -44,16 +48,16 @@ export function exportSchedule(
         ? TimeWindow.off()
         : TimeWindow.flexible(Duration.millis(settings.flexibleWindow)),
     enabled: settings.enabled,
-    target: new StepFunctionsStartExecution(machine, {
+    target: new StepFunctionsStartExecution(target.stateMachine, {
       input: ScheduleTargetInput.fromObject({ scheduledTime: ContextAttribute.scheduledTime }),
-      // A start only fails when Step Functions itself cannot be had. An hour of that is lived through, as the state
-      // machine does with an outage of the service; then a person should know. The age decides, never the count.
+      // A start fails only if Step Functions is unavailable. Retry for an hour, then raise an alarm. The maximum number of
+      // attempts is Scheduler's highest, so that the age decides.
       maxEventAge: Duration.hours(1),
       retryAttempts: 185,
-      deadLetterQueue: deadLetters,
+      deadLetterQueue,
     }),
   });
-  // The machine's permissions stand apart from it, and the first start must find them in place.
-  schedule.node.addDependency(scope.node.findChild('ContinueItself'), scope.node.findChild('AskAboutExecutions'));
-  return { schedule, deadLetters };
+  // Some permissions are in separate policies, and must exist before the first start.
+  schedule.node.addDependency(...target.separatePolicies);
+  return { schedule, deadLetterQueue };
 }

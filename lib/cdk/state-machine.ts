@@ -1,6 +1,4 @@
-/**
- * The state machine of an export as CloudFormation gets it: the core's definition, with the functions filled in.
- */
+/** The state machine of an export: the definition from `lib/core`, with the ARNs of the functions. */
 
 import { ArnFormat, Aws, Names, RemovalPolicy } from 'aws-cdk-lib';
 import { EventBus } from 'aws-cdk-lib/aws-events';
@@ -20,20 +18,26 @@ export interface ExportStateMachineProps {
   readonly logRetention: RetentionDays;
 }
 
-const busName = 'default';
+export interface ExportStateMachine {
+  readonly stateMachine: StateMachine;
+  /** The permissions that refer to the state machine itself. In the roles' own policies they would form a cycle. */
+  readonly separatePolicies: readonly Policy[];
+}
 
-export function exportStateMachine(scope: Construct, props: ExportStateMachineProps): StateMachine {
+const eventBusName = 'default';
+
+export function createStateMachine(scope: Construct, props: ExportStateMachineProps): ExportStateMachine {
   const machine = new StateMachine(scope, 'StateMachine', {
-    comment: `Exports ${props.exportName}`,
+    comment: `Runs export ${props.exportName}`,
     stateMachineType: StateMachineType.STANDARD,
-    definitionBody: DefinitionBody.fromString(JSON.stringify(exportDefinition(props))),
+    definitionBody: DefinitionBody.fromString(JSON.stringify(stateMachineTemplate(props))),
     definitionSubstitutions: {
       Partition: Aws.PARTITION,
       ...Object.fromEntries(stepNames.map((step) => [`${step}Arn`, props.functions[step].functionArn])),
     },
     tracingEnabled: true,
     logs: {
-      destination: historyOfFailures(scope, props.logRetention),
+      destination: createLogGroup(scope, props.logRetention),
       level: LogLevel.ERROR,
       includeExecutionData: true,
     },
@@ -41,72 +45,81 @@ export function exportStateMachine(scope: Construct, props: ExportStateMachinePr
   acknowledge(
     machine,
     'AwsSolutions-SF1',
-    'Step Functions keeps the whole history of every execution for 90 days, and each page is logged by its function; ' +
-      'logging every event as well would write seven lines a page a second time',
+    'Step Functions keeps the full history of each execution for 90 days, and the functions log each page; ' +
+      'logging every event would add seven lines per page with the same information',
   );
-  acknowledgeWildcard(machine, '*', 'X-Ray and the delivery of logs know no resource to name');
-  letInvoke(machine, props.functions);
-  letContinueItself(scope, machine);
-  letAskAboutExecutions(scope, machine, props.functions);
-  return machine;
+  acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');
+  grantInvokeAndPutEvents(machine, props.functions);
+  return {
+    stateMachine: machine,
+    separatePolicies: [
+      grantStartExecution(scope, machine),
+      ...grantDescribeExecution(scope, machine, props.functions.BeginRun),
+    ],
+  };
 }
 
-/** With a placeholder for each function and for the partition. */
-export function exportDefinition({ exportName, limits }: Pick<ExportStateMachineProps, 'exportName' | 'limits'>) {
+/** The definition with placeholders for the partition and for the ARN of each function. */
+export function stateMachineTemplate({ exportName, limits }: Pick<ExportStateMachineProps, 'exportName' | 'limits'>) {
   return stateMachine({
     exportName,
     functions: byStep((step) => `\${${step}Arn}`),
-    eventBus: busName,
+    eventBus: eventBusName,
     // biome-ignore lint/suspicious/noTemplateCurlyInString: CloudFormation's placeholder
     partition: '${Partition}',
-    stepTimeoutSeconds: byStep((step) => limits.seconds[step] + stateGraceSeconds),
-    executionTimeoutSeconds: limits.executionSeconds,
+    stepTimeoutSeconds: byStep((step) => limits.timeoutSeconds[step] + stateGraceSeconds),
+    executionTimeoutSeconds: limits.executionTimeoutSeconds,
   });
 }
 
-function historyOfFailures(scope: Construct, retention: RetentionDays): LogGroup {
+function createLogGroup(scope: Construct, retention: RetentionDays): LogGroup {
   return new LogGroup(scope, 'StateMachineLogs', {
-    // Under this name the group needs no line of its own in the account's policy for log delivery, which is short.
+    // The account's resource policy for log delivery has a size limit. Groups with this prefix need no entry of their own.
     logGroupName: `/aws/vendedlogs/states/${Names.uniqueResourceName(scope, { maxLength: 100, separator: '-' })}`,
     retention,
     removalPolicy: RemovalPolicy.DESTROY,
   });
 }
 
-function letInvoke(machine: StateMachine, functions: ExportFunctions): void {
+function grantInvokeAndPutEvents(machine: StateMachine, functions: ExportFunctions): void {
   machine.addToRolePolicy(
     new PolicyStatement({
       actions: ['lambda:InvokeFunction'],
       resources: stepNames.map((step) => functions[step].functionArn),
     }),
   );
-  EventBus.fromEventBusName(machine, 'Bus', busName).grantPutEventsTo(machine.role);
+  EventBus.fromEventBusName(machine, 'Bus', eventBusName).grantPutEventsTo(machine.role);
 }
 
-/** A policy apart: in the role's own it would make machine and role wait for each other. */
-function letContinueItself(scope: Construct, machine: StateMachine): void {
-  new Policy(scope, 'ContinueItself', {
+/** Lets the state machine continue a run in a new execution of itself. */
+function grantStartExecution(scope: Construct, machine: StateMachine): Policy {
+  return new Policy(scope, 'StartExecutionPolicy', {
     roles: [machine.role],
     statements: [new PolicyStatement({ actions: ['states:StartExecution'], resources: [machine.stateMachineArn] })],
   });
 }
 
-/** Apart as well: begin-run asks whether another execution of this machine lives, and the machine needs begin-run. */
-function letAskAboutExecutions(scope: Construct, machine: StateMachine, { BeginRun }: ExportFunctions): void {
-  if (BeginRun.role === undefined) return;
+/** Lets BeginRun find out whether another execution of the state machine is running. */
+function grantDescribeExecution(
+  scope: Construct,
+  machine: StateMachine,
+  { role }: ExportFunctions['BeginRun'],
+): readonly Policy[] {
+  if (role === undefined) return [];
   const executions = machine.stack.formatArn({
     service: 'states',
     resource: 'execution',
     resourceName: `${machine.stateMachineName}:*`,
     arnFormat: ArnFormat.COLON_RESOURCE_NAME,
   });
-  const policy = new Policy(scope, 'AskAboutExecutions', {
-    roles: [BeginRun.role],
+  const policy = new Policy(scope, 'DescribeExecutionPolicy', {
+    roles: [role],
     statements: [new PolicyStatement({ actions: ['states:DescribeExecution'], resources: [executions] })],
   });
   acknowledgeWildcard(
     policy,
     executions,
-    'The executions of this state machine alone; their names are made at run time',
+    'The executions of this state machine only; their names are generated at run time',
   );
+  return [policy];
 }

@@ -1,8 +1,9 @@
 /**
- * What all exports of a stack share: the bucket with the pages, the table with the page log, the secret with the API key.
- * All three outlive the stack.
+ * What the exports of a stack share: the bucket for pages, the table for the page log, the secret for the API key. All three are
+ * retained when the stack is deleted.
  *
- * CDK's classes say `| undefined` where its interfaces do not, which our compiler minds: hence the assertions.
+ * The type assertions are needed because CDK's classes declare `| undefined` where its interfaces have optional properties,
+ * which `exactOptionalPropertyTypes` distinguishes.
  */
 
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
@@ -20,7 +21,8 @@ import { type CfnSecret, type ISecret, Secret } from 'aws-cdk-lib/aws-secretsman
 import type { Construct } from 'constructs';
 import { acknowledge } from './nag-suppressions.ts';
 
-export function reportBucket(scope: Construct, existing: string | undefined, key: IKey | undefined): IBucket {
+/** `existing` is the name of a bucket to import. */
+export function createOrImportBucket(scope: Construct, existing: string | undefined, key: IKey | undefined): IBucket {
   if (existing !== undefined) return Bucket.fromBucketName(scope, 'Reports', existing);
   const bucket = new Bucket(scope, 'Reports', {
     ...(key === undefined
@@ -31,28 +33,28 @@ export function reportBucket(scope: Construct, existing: string | undefined, key
     enforceSSL: true,
     minimumTLSVersion: 1.2,
     versioned: true,
-    // A function that is cut off leaves the parts of its upload behind; nobody sees them, but they cost.
+    // A function that is killed leaves the parts of its upload, which are invisible but billed.
     lifecycleRules: [{ id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(2) }],
     removalPolicy: RemovalPolicy.RETAIN,
   });
-  // Consumers are told of each new object. CDK's own switch for this deploys a function; CloudFormation's does not.
+  // Notifies consumers of each new object. Set on the CloudFormation resource, because CDK's own property deploys a function.
   (bucket.node.defaultChild as CfnBucket).notificationConfiguration = {
     eventBridgeConfiguration: { eventBridgeEnabled: true },
   };
   acknowledge(
     bucket,
     'AwsSolutions-S1',
-    'Who reads and writes is recorded by the data events of CloudTrail, which are switched on for an account, not for one bucket; ' +
-      'where access logs are wanted as well, bring a bucket of your own that has them',
+    'Access is recorded by CloudTrail data events, which are configured per account; ' +
+      'for server access logs as well, import an existing bucket that has them',
   );
   return bucket as IBucket;
 }
 
 /**
- * As the DynamoDB page log has it: one partition an export, and entries that expire. CDK's newer TableV2 is for tables
- * in several regions, and with a customer's key would have to know its region before it is deployed.
+ * The table of the page log: one partition per export, and entries that expire. Not TableV2, which is for tables in several
+ * regions and, with a customer managed key, needs to know its region before deployment.
  */
-export function pageLogTable(scope: Construct, key: IKey | undefined): ITable {
+export function createPageLogTable(scope: Construct, key: IKey | undefined): ITable {
   return new Table(scope, 'PageLog', {
     partitionKey: { name: 'pk', type: AttributeType.STRING },
     sortKey: { name: 'sk', type: AttributeType.STRING },
@@ -65,21 +67,25 @@ export function pageLogTable(scope: Construct, key: IKey | undefined): ITable {
   }) as ITable;
 }
 
-/** `existing` is a name or a whole ARN. */
-export function apiKeySecret(scope: Construct, existing: string | undefined, key: IKey | undefined): ISecret {
+/** `existing` is the name or the complete ARN of a secret to import. */
+export function createOrImportApiKeySecret(
+  scope: Construct,
+  existing: string | undefined,
+  key: IKey | undefined,
+): ISecret {
   if (existing?.startsWith('arn:')) return Secret.fromSecretCompleteArn(scope, 'ApiKey', existing);
   if (existing !== undefined) return Secret.fromSecretNameV2(scope, 'ApiKey', existing);
   const secret = new Secret(scope, 'ApiKey', {
-    description: 'API key of the Report Export Service, for Report Exporter. Empty until you put the key in.',
+    description: 'API key of the Report Export Service for Report Exporter. Empty until you set it.',
     ...(key === undefined ? {} : { encryptionKey: key }),
     removalPolicy: RemovalPolicy.RETAIN,
   });
-  // Empty, not random: a made-up key would be sent to the service, and refused for a reason nobody could see.
+  // Empty instead of CDK's random value, which the service would reject for no apparent reason.
   (secret.node.defaultChild as CfnSecret).generateSecretString = undefined;
   acknowledge(
     secret,
     'AwsSolutions-SMG4',
-    'Only whoever issues the key can rotate it; a new one is read within minutes',
+    'Only the issuer of the API key can rotate it; the functions read a new key within minutes',
   );
   return secret as ISecret;
 }

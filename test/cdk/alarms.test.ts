@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { alarmIds } from '../../lib/cdk/runbook.ts';
+import { alarmIds } from '../../lib/cdk/alarms.ts';
 import { metricNamespace, metricUnits } from '../../lib/core/metrics.ts';
 import { aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
 
@@ -8,36 +8,37 @@ const alarm = (idBegins: string, of = template) => resource(of, 'AWS::CloudWatch
 const freshnessAlarm = (freshness: string) =>
   alarm('ExportsaNotFresh', deploy({ exports: [{ name: 'a', schedule: aSchedule({ freshness }) }] }).template);
 
-interface Watched {
+interface AlarmMetric {
   readonly Namespace: string;
   readonly MetricName: string;
   readonly Period: number;
 }
-type Watching = Partial<Watched> & {
+type AlarmProperties = Partial<AlarmMetric> & {
   readonly Metrics?: readonly {
     readonly Expression?: string;
-    readonly MetricStat?: { readonly Metric: Omit<Watched, 'Period'>; readonly Period: number };
+    readonly MetricStat?: { readonly Metric: Omit<AlarmMetric, 'Period'>; readonly Period: number };
   }[];
 };
 
-/** What an alarm watches, by itself or with noughts where there is nothing. */
-function watchedBy(on: Watching): Partial<Watched> & { filled: string | undefined } {
-  const { Metrics: metrics } = on;
-  if (metrics === undefined) return { ...on, filled: '' };
+/** The metric of an alarm, and whether missing data counts as 0. */
+function metricOf(properties: AlarmProperties): Partial<AlarmMetric> & { missing: string | undefined } {
+  const { Metrics: metrics } = properties;
+  if (metrics === undefined) return { ...properties, missing: '' };
   const stat = metrics.find(({ MetricStat }) => MetricStat !== undefined)?.MetricStat;
   const expression = metrics.find(({ Expression }) => Expression !== undefined)?.Expression;
   const period = stat === undefined ? {} : { Period: stat.Period };
-  return { ...stat?.Metric, ...period, filled: expression === 'FILL(metric, 0)' ? ' or 0' : expression };
+  return { ...stat?.Metric, ...period, missing: expression === 'FILL(metric, 0)' ? ' or 0' : expression };
 }
 
 describe('the alarms', () => {
-  it('watch these metrics, and no other', () => {
-    const watched = Object.entries(resourcesOf(template, 'AWS::CloudWatch::Alarm')).map(([id, { Properties: on }]) => {
+  it('monitor exactly these metrics', () => {
+    const metrics = Object.entries(resourcesOf(template, 'AWS::CloudWatch::Alarm')).map(([id, { Properties }]) => {
       const name = id.replace('Exportsnightly', '').replace(/[0-9A-F]{8}$/, '');
-      const { Namespace, MetricName, Period, filled } = watchedBy(on);
-      return `${name}: ${Namespace} ${MetricName}${filled} ${on.Threshold} in ${on.EvaluationPeriods} × ${Period} s`;
+      const { Namespace, MetricName, Period, missing } = metricOf(Properties);
+      const { Threshold, EvaluationPeriods } = Properties;
+      return `${name}: ${Namespace} ${MetricName}${missing} ${Threshold} in ${EvaluationPeriods} × ${Period} s`;
     });
-    expect(`\n${watched.sort().join('\n')}\n`).toMatchInlineSnapshot(`
+    expect(`\n${metrics.sort().join('\n')}\n`).toMatchInlineSnapshot(`
       "
       FunctionThrottled: AWS/Lambda Throttles 1 in 3 × 300 s
       MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible 1 in 1 × 300 s
@@ -52,18 +53,18 @@ describe('the alarms', () => {
     `);
   });
 
-  it('each say what has happened, and where the runbook says what to do', () => {
+  it('describe what happened, and link to their section of the runbook', () => {
     const alarms = Object.entries(resourcesOf(template, 'AWS::CloudWatch::Alarm'));
-    const named = alarms.map(([logicalId, { Properties }]) => {
+    const ids = alarms.map(([logicalId, { Properties }]) => {
       const id = logicalId.replace('Exportsnightly', '').replace(/[0-9A-F]{8}$/, '');
       expect(Properties.AlarmDescription).toMatch(/^(Export nightly|All exports): .+\. What to do: /);
       expect(Properties.AlarmDescription).toMatch(new RegExp(`: docs/runbook\\.md#${id.toLowerCase()}$`));
       return id;
     });
-    expect(named.sort()).toEqual([...alarmIds].sort());
+    expect(ids.sort()).toEqual([...alarmIds].sort());
   });
 
-  it('tell the topic, and the topic its subscriber', () => {
+  it('publish to the topic, which notifies its subscriber', () => {
     const topic = resource(template, 'AWS::SNS::Topic').id;
     for (const { Properties } of Object.values(resourcesOf(template, 'AWS::CloudWatch::Alarm'))) {
       expect(Properties.AlarmActions).toEqual([{ Ref: topic }]);
@@ -75,7 +76,7 @@ describe('the alarms', () => {
     });
   });
 
-  it('get through: CloudWatch may publish to the topic and use its key', () => {
+  it('are allowed to publish: CloudWatch has access to the topic and its key', () => {
     const allows = (statements: { Effect: string; Principal: { Service?: string }; Action: string | string[] }[]) =>
       statements
         .filter(({ Effect, Principal }) => Effect === 'Allow' && Principal.Service === 'cloudwatch.amazonaws.com')
@@ -99,10 +100,10 @@ describe('the alarms', () => {
     ['PT26H30M', 3_600, 27],
     ['P7D', 3_600, 168],
   ])(
-    'watch a freshness of %s in periods of %i s, %i of them, as far back as CloudWatch can look',
+    'evaluate a freshness of %s in periods of %i s, %i of them, within the limits of CloudWatch',
     (freshness, period, count) => {
       const { EvaluationPeriods, ...rest } = freshnessAlarm(freshness);
-      const { Period, ...metric } = watchedBy(rest);
+      const { Period, ...metric } = metricOf(rest);
       expect([Period, EvaluationPeriods]).toEqual([period, count]);
       expect(period * EvaluationPeriods).toBeLessThanOrEqual(period < 3_600 ? 86_400 : 604_800);
       expect(metric).toMatchObject({
@@ -121,10 +122,10 @@ describe('the alarms', () => {
     },
   );
 
-  it('expect no run of an export that is off, by hand, or said to need none', () => {
+  it('include no freshness alarm without a schedule, with a disabled one, or with freshness none', () => {
     for (const schedule of [undefined, aSchedule({ enabled: false }), aSchedule({ freshness: 'none' })]) {
-      const { template: quiet } = deploy({ exports: [{ name: 'a', schedule }] });
-      const ids = Object.keys(resourcesOf(quiet, 'AWS::CloudWatch::Alarm'));
+      const { template: withoutAlarm } = deploy({ exports: [{ name: 'a', schedule }] });
+      const ids = Object.keys(resourcesOf(withoutAlarm, 'AWS::CloudWatch::Alarm'));
       expect(ids.filter((id) => id.includes('NotFresh'))).toEqual([]);
     }
   });
@@ -137,7 +138,7 @@ describe('the dashboard', () => {
   );
   const text = JSON.stringify(Properties.DashboardBody);
 
-  it('shows every metric that the functions write, of every export', () => {
+  it('shows every metric of every export', () => {
     for (const name of ['one', 'two']) {
       for (const metric of Object.keys(metricUnits)) {
         expect(text).toContain(`\\"${metric}\\",\\"deployment\\",\\"ReportExporter\\",\\"export\\",\\"${name}\\"`);
@@ -145,7 +146,7 @@ describe('the dashboard', () => {
     }
   });
 
-  it('shows how long the service takes: usually, often, and at worst', () => {
+  it('shows the median, 90th percentile and maximum of the service latency', () => {
     for (const statistic of ['p50', 'p90', 'Maximum']) expect(text).toContain(`\\"stat\\":\\"${statistic}\\"`);
   });
 });

@@ -13,11 +13,11 @@ interface Outcome {
   readonly stderr: string;
 }
 
-/** The CDK command line as a person without an AWS account has it: no credentials, and nowhere to find any. */
-function cdk(...words: string[]): Promise<Outcome> {
-  const own = Object.entries(process.env).filter(([name]) => !name.startsWith('AWS_'));
+/** Runs the CDK command line without AWS credentials. */
+function cdk(...args: string[]): Promise<Outcome> {
+  const variables = Object.entries(process.env).filter(([name]) => !name.startsWith('AWS_'));
   const env = {
-    ...Object.fromEntries(own),
+    ...Object.fromEntries(variables),
     AWS_EC2_METADATA_DISABLED: 'true',
     AWS_CONFIG_FILE: '/dev/null',
     AWS_SHARED_CREDENTIALS_FILE: '/dev/null',
@@ -25,14 +25,14 @@ function cdk(...words: string[]): Promise<Outcome> {
   };
   const command = createRequire(import.meta.url).resolve('aws-cdk/bin/cdk');
   return new Promise((resolve) => {
-    execFile(process.execPath, [command, ...words, '--no-notices'], { cwd: root, env }, (error, stdout, stderr) => {
+    execFile(process.execPath, [command, ...args, '--no-notices'], { cwd: root, env }, (error, stdout, stderr) => {
       resolve({ status: error === null ? 0 : Number(error.code), stdout, stderr });
     });
   });
 }
 
 describe('the CDK command line, offline', () => {
-  it('synthesizes the example as it stands, and tells what a change would do', { timeout: 120_000 }, async () => {
+  it('synthesizes the example in cdk.json, and shows the difference of a change', { timeout: 120_000 }, async () => {
     await using directory = await temporaryDirectory();
     const before = directory.path;
     const synth = await cdk('synth', '--quiet', '--output', before);
@@ -40,7 +40,7 @@ describe('the CDK command line, offline', () => {
     const template = join(before, 'ReportExporter.template.json');
     const { Resources, Outputs } = JSON.parse(readFileSync(template, 'utf8'));
     expect(Object.keys(Outputs)).toContain('NightlyStateMachineArn');
-    // Made with all of the bundling, what takes the place of other packages included: no client of STS is left.
+    // The bundles are made with the aliases of lib/cdk/bundling.ts, so they contain no STS client.
     const functions = globSync(join(before, 'asset.*/index.js')).map((file) => readFileSync(file, 'utf8'));
     expect(functions.length).toBeGreaterThanOrEqual(4);
     expect(functions.filter((code) => code.includes('AssumeRole'))).toEqual([]);
@@ -51,26 +51,32 @@ describe('the CDK command line, offline', () => {
     }
     const deployed = join(before, 'deployed.json');
     writeFileSync(deployed, JSON.stringify({ Resources: changed, Outputs }));
-    // From the assembly just made, so that nothing is bundled twice.
+    // Uses the assembly above, so that nothing is bundled twice.
     const same = await cdk('diff', '--app', before, '--template', template);
     expect(same.stdout + same.stderr).toContain('There were no differences');
     const diff = await cdk('diff', '--app', before, '--template', deployed);
     expect(diff.stdout + diff.stderr).toMatch(/Schedule[\s\S]*ENABLED[\s\S]*DISABLED/);
   });
 
-  it('says what is wrong with the settings, line by line, and nothing else', { timeout: 60_000 }, async () => {
+  it('prints one line for each invalid setting, and nothing else', { timeout: 60_000 }, async () => {
     await using directory = await temporaryDirectory();
-    const wrong = JSON.stringify({
+    const invalid = JSON.stringify({
       service: { baseUrl: 'https://a.example' },
       exports: [{ name: 'a b' }, { name: 'c', size: 0 }],
     });
-    const { status, stderr, stdout } = await cdk('synth', '--output', directory.path, '-c', `reportExporter=${wrong}`);
+    const { status, stderr, stdout } = await cdk(
+      'synth',
+      '--output',
+      directory.path,
+      '-c',
+      `reportExporter=${invalid}`,
+    );
     expect(status).toBe(1);
     const lines = (stdout + stderr).trim().split('\n');
     expect(lines).toEqual([
       expect.stringMatching(/^cdk\.json reportExporter\.exports\[0\]\.name: /),
       expect.stringMatching(/^cdk\.json reportExporter\.exports\[1\]\.size: /),
-      expect.stringMatching(/^node bin\/app\.ts: Subprocess exited with error 1/),
+      expect.stringMatching(/node bin\/app\.ts: Subprocess exited with error 1/),
     ]);
   });
 });

@@ -7,7 +7,7 @@ interface Statement {
   readonly Condition?: unknown;
 }
 
-/** All that the role may do, whichever policies say so. */
+/** The statements of all policies of the role. */
 function statementsOf({ template }: Deployment, roleIdBegins: string): Statement[] {
   const { id } = resource(template, 'AWS::IAM::Role', roleIdBegins);
   return Object.values(resourcesOf(template, 'AWS::IAM::Policy'))
@@ -21,15 +21,20 @@ const actionsOf = (statements: readonly Statement[]) => statements.flatMap(({ Ac
 const withAction = (statements: readonly Statement[], action: string) =>
   statements.filter(({ Action }) => listed(Action).includes(action));
 
-const writesItsLog = ['logs:CreateLogStream', 'logs:PutLogEvents', 'xray:PutTelemetryRecords', 'xray:PutTraceSegments'];
+const logsAndTraces = [
+  'logs:CreateLogStream',
+  'logs:PutLogEvents',
+  'xray:PutTelemetryRecords',
+  'xray:PutTraceSegments',
+];
 const pageLog = ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query'];
 const pageStore = ['s3:AbortMultipartUpload', 's3:GetObject', 's3:ListBucket', 's3:PutObject'];
 
 const roles = {
-  ExportsnightlyBeginRunRole: [...pageLog, 'states:DescribeExecution', ...writesItsLog],
-  ExportsnightlyExportPageRole: [...pageLog, ...pageStore, 'secretsmanager:GetSecretValue', ...writesItsLog],
-  ExportsnightlyFinishRunRole: [...pageLog, ...pageStore, ...writesItsLog],
-  ExportsnightlyFailRunRole: [...pageLog, ...writesItsLog],
+  ExportsnightlyBeginRunRole: [...pageLog, 'states:DescribeExecution', ...logsAndTraces],
+  ExportsnightlyExportPageRole: [...pageLog, ...pageStore, 'secretsmanager:GetSecretValue', ...logsAndTraces],
+  ExportsnightlyFinishRunRole: [...pageLog, ...pageStore, ...logsAndTraces],
+  ExportsnightlyFailRunRole: [...pageLog, ...logsAndTraces],
   ExportsnightlyStateMachineRole: [
     'events:PutEvents',
     'lambda:InvokeFunction',
@@ -54,11 +59,11 @@ describe('permissions', () => {
   const deployment = deploy({ bucket: { prefix: 'team/' } });
   const { template } = deployment;
 
-  it.each(Object.entries(roles))('%s may do exactly this', (role, actions) => {
+  it.each(Object.entries(roles))('%s has exactly these permissions', (role, actions) => {
     expect(actionsOf(statementsOf(deployment, role))).toEqual([...actions].sort());
   });
 
-  it('are all of them: there is no other role, no managed policy and no policy inside a role', () => {
+  it('are complete: there is no other role, managed policy or inline policy', () => {
     const all = Object.entries(resourcesOf(template, 'AWS::IAM::Role'));
     const known = all.map(([id]) => Object.keys(roles).find((role) => id.startsWith(role)));
     expect(new Set(known)).toEqual(new Set(Object.keys(roles)));
@@ -69,14 +74,14 @@ describe('permissions', () => {
     }
   });
 
-  it('hold no wildcard action, and let nobody delete a page or an entry', () => {
+  it('contain no wildcard action and no deletion of pages or entries', () => {
     const actions = Object.keys(roles).flatMap((role) => actionsOf(statementsOf(deployment, role)));
     expect(
       actions.filter((action) => action.includes('*') || /:Delete(Object|Item|Table|Bucket)/.test(action)),
     ).toEqual([]);
   });
 
-  it('reach only the export’s own part of the bucket and of the table', () => {
+  it('are limited to the export’s own part of the bucket and of the table', () => {
     const bucket = resource(template, 'AWS::S3::Bucket').id;
     for (const role of ['ExportsnightlyExportPageRole', 'ExportsnightlyFinishRunRole']) {
       const [objects] = withAction(statementsOf(deployment, role), 's3:PutObject');
@@ -92,13 +97,13 @@ describe('permissions', () => {
     }
   });
 
-  it('see what is missing: a condition on listing would turn a 404 into a 403', () => {
+  it('include ListBucket without a condition, which would turn a 404 into a 403', () => {
     const [list] = withAction(statementsOf(deployment, 'ExportsnightlyExportPageRole'), 's3:ListBucket');
     expect(list?.Resource).toEqual({ 'Fn::GetAtt': [resource(template, 'AWS::S3::Bucket').id, 'Arn'] });
     expect(list?.Condition).toBeUndefined();
   });
 
-  it('let the state machine invoke its four functions and start itself, and nothing else', () => {
+  it('let the state machine invoke its four functions and start itself', () => {
     const statements = statementsOf(deployment, 'ExportsnightlyStateMachineRole');
     const functions = Object.keys(resourcesOf(template, 'AWS::Lambda::Function'));
     expect(functions).toHaveLength(4);
@@ -109,19 +114,19 @@ describe('permissions', () => {
     expect(start?.Resource).toEqual({ Ref: resource(template, 'AWS::StepFunctions::StateMachine').id });
   });
 
-  it('let begin-run ask about executions of its own state machine only', () => {
-    const [ask] = withAction(statementsOf(deployment, 'ExportsnightlyBeginRunRole'), 'states:DescribeExecution');
+  it('let BeginRun describe executions of its own state machine only', () => {
+    const [statement] = withAction(statementsOf(deployment, 'ExportsnightlyBeginRunRole'), 'states:DescribeExecution');
     const machine = resource(template, 'AWS::StepFunctions::StateMachine').id;
-    expect(JSON.stringify(ask?.Resource)).toMatch(
+    expect(JSON.stringify(statement?.Resource)).toMatch(
       new RegExp(`:execution:",\\{"Fn::GetAtt":\\["${machine}","Name"\\]\\},":\\*"`),
     );
   });
 
-  it('open a customer’s key by way of the one service it is used through', () => {
+  it('allow a customer managed key only through the service that uses it', () => {
     const key = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
-    const guarded = deploy({ kmsKeyArn: key });
+    const encrypted = deploy({ kmsKeyArn: key });
     const keysOf = (role: string) =>
-      statementsOf(guarded, role)
+      statementsOf(encrypted, role)
         .filter(({ Resource }) => Resource === key)
         .map(({ Action, Condition }) => [JSON.stringify(Condition).match(/"(\w+)\./)?.[1], listed(Action)]);
     const forTable = [
@@ -140,7 +145,7 @@ describe('permissions', () => {
     expect(keysOf('ExportsnightlyFailRunRole')).toEqual([['dynamodb', forTable]]);
   });
 
-  it('name an existing secret by its ARN, or by its name and the characters AWS adds', () => {
+  it('refer to an existing secret by its ARN, or by its name and a wildcard for the random suffix', () => {
     const secretOf = (existing: string) =>
       withAction(
         statementsOf(deploy({ apiKeySecret: { existing } }), 'ExportsnightlyExportPageRole'),

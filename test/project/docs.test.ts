@@ -3,7 +3,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { alarmIds, runbook } from '../../lib/cdk/runbook.ts';
+import { alarmIds, runbook } from '../../lib/cdk/alarms.ts';
 import { errorNames } from '../../lib/core/errors.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
 import { stepRetries } from '../../lib/core/state-machine/retry-policy.ts';

@@ -1,27 +1,27 @@
-/** What is set about one export: what it asks for, as the core has it, when it starts by itself, and where it stores. */
+/** The settings of one export in a deployment: those of `lib/core`, and its schedule. */
 
 import * as z from 'zod/mini';
 import { functionEnvironmentSchema } from '../../core/settings/environment.ts';
 import { exportSettingsSchema, type serviceSettingsSchema } from '../../core/settings/settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 
-/** One export, and when it starts by itself; without a schedule, it is started by hand. */
+/** Without a schedule, the export is started manually. */
 export const exportDeploymentSchema = z.extend(exportSettingsSchema, {
-  // CDK finds its constructs by name in a plain object, which has names of its own.
-  name: exportSettingsSchema.shape.name.check(z.refine((name) => !(name in {}), 'is a name that CDK keeps to itself')),
+  // CDK looks constructs up in a plain object, so a name such as `constructor` would be found there.
+  name: exportSettingsSchema.shape.name.check(z.refine((name) => !(name in {}), 'is reserved by CDK')),
   schedule: z.optional(scheduleSettingsSchema),
 });
-/** As a person writes it. */
+/** The form in cdk.json. */
 export type ExportDeploymentSettings = z.input<typeof exportDeploymentSchema>;
 export type ServiceInput = z.input<typeof serviceSettingsSchema>;
 
-/** As the functions have it, and without wildcards: their permissions are cut to it. */
+/** The functions' own schema, without wildcards: the prefix becomes part of their permissions. */
 export const keyPrefixSchema = functionEnvironmentSchema.shape.KEY_PREFIX.check(
-  z.regex(/^[A-Za-z0-9!_.'()=/-]*$/, "must be letters, digits and !_.'()=/-"),
+  z.regex(/^[A-Za-z0-9!_.'()=/-]*$/, "must contain only letters, digits and !_.'()=/-"),
 );
 
-/** What an export tells its functions: what a person wrote, less what only the deployment needs. */
-export function functionSettings(
+/** The environment variables with the settings that the functions read. The schedule is not among them. */
+export function settingsVariables(
   service: ServiceInput,
   { schedule: _schedule, ...settings }: ExportDeploymentSettings,
 ) {

@@ -1,18 +1,18 @@
-/** Whatever stands in cdk.json: it is taken, and then means the same every time, or refused with a place for every problem. */
+/** Arbitrary settings in cdk.json are accepted, and then keep their meaning, or rejected with the path of every problem. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { cases, fc, test } from '../support/property.ts';
 import { describe, expect, it } from 'vitest';
-import { functionSettings } from '../../lib/cdk/settings/deployed-export.ts';
-import { contextKey, deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
-import { isExportError } from '../../lib/core/errors.ts';
-import { readFunctionEnvironment } from '../../lib/core/settings/environment.ts';
-import { aSchedule, someSettings } from '../support/deployment.ts';
-import { anyValue, mutated, nested } from '../support/mutations.ts';
+import { settingsVariables } from '../../../lib/cdk/settings/deployed-export.ts';
+import { contextKey, deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { isExportError } from '../../../lib/core/errors.ts';
+import { readFunctionEnvironment } from '../../../lib/core/settings/environment.ts';
+import { aSchedule, someSettings } from '../../support/deployment.ts';
+import { anyValue, mutated, nested } from '../../support/mutations.ts';
+import { cases, fc, test } from '../../support/property.ts';
 
-const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../cdk.json'), 'utf8')) as {
+const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../cdk.json'), 'utf8')) as {
   context: Record<string, unknown>;
 };
 
@@ -29,17 +29,17 @@ const everything = someSettings({
   ],
 });
 
-/** cdk.json is; what code hands over in its place may hold a Date where an object should be. */
+/** Settings from cdk.json are JSON. Settings from code may contain a Date where an object is expected. */
 const isJson = (value: unknown): boolean => isDeepStrictEqual(JSON.parse(JSON.stringify(value)), value);
 
 function problemsIn(value: unknown): string[] {
   try {
     const settings = deploymentSettings(value);
-    // What is made of it stands for the same again.
+    // Parsing is idempotent.
     expect(deploymentSettings(settings)).toEqual(settings);
-    // The functions read what was written, through the same schemas, and have nothing to object to either.
+    // The functions parse the same text with the same schemas, and must accept it too.
     for (const each of isJson(settings.exports) ? settings.exports : []) {
-      const env = functionSettings(settings.service, each);
+      const env = settingsVariables(settings.service, each);
       expect(() => readFunctionEnvironment(env, ['EXPORT_SETTINGS', 'SERVICE_SETTINGS'])).not.toThrow();
     }
     return [];
@@ -49,24 +49,24 @@ function problemsIn(value: unknown): string[] {
   }
 }
 
-describe('settings of a deployment from anywhere', () => {
+describe('arbitrary deployment settings', () => {
   const values = fc.oneof(
     { weight: 6, arbitrary: mutated(everything) },
     { weight: 2, arbitrary: mutated(context[contextKey]) },
     anyValue,
   );
-  test.prop([values], { numRuns: cases(150) })('are taken or refused', (value) => {
+  test.prop([values], { numRuns: cases(150) })('are accepted or rejected', (value) => {
     for (const line of problemsIn(value))
       expect(line).toMatch(/^cdk\.json[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*: [^\p{C}]+$/u);
   });
 
-  it('of ever so many exports are refused without a look at each beside each other', () => {
+  it('with thousands of exports are rejected quickly, without comparing every pair of names', () => {
     const exports = Array.from({ length: 5_000 }, (_, n) => ({ name: `export-${n}` }));
     expect(problemsIn(someSettings({ exports }))).toEqual([expect.stringContaining('at most 14 exports')]);
   });
 
-  it('with more mistakes than a person reads are refused with a hundred of them, and how many more there are', () => {
-    const wrong = {
+  it('with more than a hundred problems are rejected with the first hundred and the number of the others', () => {
+    const invalid = {
       name: '',
       format: '',
       container: '',
@@ -76,14 +76,14 @@ describe('settings of a deployment from anywhere', () => {
       maxInlineWait: 1,
       maxRetryAfter: 1,
     };
-    const exports = Array.from({ length: 14 }, () => ({ ...wrong, ...Object.fromEntries(Array(50).entries()) }));
+    const exports = Array.from({ length: 14 }, () => ({ ...invalid, ...Object.fromEntries(Array(50).entries()) }));
     const lines = problemsIn(someSettings({ exports }));
     expect(lines).toHaveLength(101);
     expect(lines.at(-1)).toMatch(/^cdk\.json: and \d+ more$/);
     expect(lines).toContainEqual(expect.stringMatching(/exports\[0\]: unknown fields: "0", .* and 40 more$/));
   });
 
-  it('nested without end are refused, as an object or as text', () => {
+  it('with extreme nesting are rejected, as an object or as text', () => {
     const withFilter = (deep: unknown) => someSettings({ exports: [{ name: 'a', filter: { deep } }] });
     const text = JSON.stringify(withFilter('here')).replace('"here"', `${'['.repeat(100_000)}${']'.repeat(100_000)}`);
     for (const settings of [withFilter(nested(100_000)), text]) {

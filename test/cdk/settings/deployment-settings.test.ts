@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
-import { isExportError } from '../../lib/core/errors.ts';
-import { aSchedule, deploy, someSettings } from '../support/deployment.ts';
+import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { isExportError } from '../../../lib/core/errors.ts';
+import { aSchedule, deploy, someSettings } from '../../support/deployment.ts';
 
-/** What a person is told, line by line; any other error is not a person's. */
+/** The lines of the ConfigurationError; rethrows any other error. */
 function problemsOf(settings: unknown): string[] {
   try {
     deploymentSettings(settings);
@@ -15,7 +15,7 @@ function problemsOf(settings: unknown): string[] {
 }
 
 describe('the settings of a deployment', () => {
-  it('name every mistake at once, a line each, with its place', () => {
+  it('are validated completely: one line per problem, with its path', () => {
     const lines = problemsOf({
       stackName: '1st',
       service: { baseUrl: 'http://reports.example.com', pageSize: 4 },
@@ -28,8 +28,8 @@ describe('the settings of a deployment', () => {
         { name: 'Nightly', size: 11, schedule: { expression: 'daily', freshness: 'P9D', flexibleWindow: 'PT30S' } },
       ],
     });
-    const places = lines.map((line) => /^cdk\.json (\S+): ./.exec(line)?.[1]);
-    expect(new Set(places)).toEqual(
+    const paths = lines.map((line) => /^cdk\.json (\S+): ./.exec(line)?.[1]);
+    expect(new Set(paths)).toEqual(
       new Set([
         'reportExporter.stackName',
         'reportExporter.service.baseUrl',
@@ -52,15 +52,17 @@ describe('the settings of a deployment', () => {
     expect(lines).toHaveLength(16);
   });
 
-  it.each([undefined, null, [], 'not JSON', 7])('say so where there are none: %j', (value) => {
-    expect(problemsOf(value)).toEqual([expect.stringMatching(/^cdk\.json reportExporter: must be the settings/)]);
+  it.each([undefined, null, [], 'not JSON', 7])('are required: %j', (value) => {
+    expect(problemsOf(value)).toEqual([
+      expect.stringMatching(/^cdk\.json reportExporter: must be an object with the settings/),
+    ]);
   });
 
-  it('may come as JSON text, as the CDK command line hands them on', () => {
+  it('can be JSON text, as passed on the CDK command line', () => {
     expect(deploymentSettings(JSON.stringify(someSettings())).exports).toHaveLength(1);
   });
 
-  it('need little: the rest stands for what an unset one means', () => {
+  it('have defaults for everything but the service and the exports', () => {
     expect(deploymentSettings({ service: { baseUrl: 'https://a.example' }, exports: [{ name: 'a' }] })).toEqual({
       stackName: 'ReportExporter',
       service: { baseUrl: 'https://a.example' },
@@ -72,7 +74,7 @@ describe('the settings of a deployment', () => {
     });
   });
 
-  it('reach the functions as a person wrote them', () => {
+  it('keep the form in which they were written', () => {
     const written = { name: 'nightly', since: { overlap: 'PT15M' }, maxInlineWait: 'PT5S', schedule: aSchedule() };
     expect(deploymentSettings(someSettings({ exports: [written] })).exports).toEqual([written]);
   });
@@ -82,60 +84,62 @@ describe('the settings of a deployment', () => {
     ['nightly', 'NIGHTLY'],
     ['daily-reports', 'daily_reports'],
     ['ab', 'a-b'],
-  ])('refuse exports %s and %s side by side', (one, other) => {
+  ])('reject two exports with the names %s and %s', (one, other) => {
     expect(problemsOf(someSettings({ exports: [{ name: one }, { name: other }] }))).toEqual([
-      'cdk.json reportExporter.exports[1].name: is too like exports[0].name',
+      'cdk.json reportExporter.exports[1].name: is too similar to exports[0].name: names must differ in more than case, hyphens and underscores',
     ]);
   });
 
-  it('name two alike also where other things are wrong with them', () => {
+  it('report similar names along with other problems', () => {
     const lines = problemsOf(someSettings({ exports: [{ name: 'a', size: 0 }, { name: 'a' }] }));
     expect(lines).toHaveLength(2);
-    expect(lines).toContain('cdk.json reportExporter.exports[1].name: is too like exports[0].name');
+    expect(lines).toContainEqual(
+      expect.stringContaining('cdk.json reportExporter.exports[1].name: is too similar to exports[0].name'),
+    );
   });
 
-  it('refuse what would not fit a function’s environment, and say what it takes', () => {
+  it('must fit into a function’s environment', () => {
     const filter = { type: 'x'.repeat(4_000) };
     expect(problemsOf(someSettings({ exports: [{ name: 'small' }, { name: 'large', filter }] }))).toEqual([
       expect.stringMatching(/^cdk\.json reportExporter\.exports\[1\]: needs about \d+ bytes .* holds 4096/),
     ]);
   });
 
-  it('count a quote in a filter twice, as Lambda does', () => {
+  it('count a quote in a filter twice towards that limit, as Lambda does', () => {
     const quotes = (count: number) => someSettings({ exports: [{ name: 'a', filter: { type: '"'.repeat(count) } }] });
     expect(problemsOf(quotes(400))).toEqual([]);
     // 1,000 quotes are 2,000 characters of JSON, and 4,000 in the JSON of the environment.
     expect(problemsOf(quotes(1_000))).toHaveLength(1);
   });
 
-  it('refuse a page that takes longer than a function may run, or more room than it has', () => {
+  it('must not let a page take more time or storage than a function has', () => {
     expect(problemsOf(someSettings({ service: { baseUrl: 'https://a.example', totalTimeout: 'PT14M' } }))).toEqual([
-      expect.stringContaining('but a function may run for 900 s'),
+      expect.stringContaining('but a Lambda function may run for 900 s'),
     ]);
     const maxPageBytes = 10 * 1024 ** 3;
     expect(
       problemsOf(someSettings({ service: { baseUrl: 'https://a.example', totalTimeout: 'PT1M', maxPageBytes } })),
-    ).toEqual([expect.stringContaining('but a function has at most 10240 MiB')]);
+    ).toEqual([expect.stringContaining('but a Lambda function has at most 10240 MiB')]);
   });
 
-  it('do not subscribe an address to a topic that is not theirs', () => {
+  it('reject an email address for an existing topic', () => {
     const alarms = { email: 'a@example.com', existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:alarms' };
     expect(problemsOf(someSettings({ alarms }))).toEqual([expect.stringContaining('reportExporter.alarms.email: ')]);
   });
 });
 
 describe('a stack', () => {
-  it('holds as many exports as are allowed, all of them scheduled', () => {
-    const exports = Array.from({ length: 14 }, (_, place) => ({ name: `export-${place}`, schedule: aSchedule() }));
+  it('has room for the maximum number of exports, each with a schedule', () => {
+    const exports = Array.from({ length: 14 }, (_, index) => ({ name: `export-${index}`, schedule: aSchedule() }));
     const resources = deploy({ exports }).template.toJSON().Resources as object;
     expect(Object.keys(resources).length).toBeLessThanOrEqual(500);
     const more = [...exports, { name: 'one-more' }];
-    expect(() => deploymentSettings(someSettings({ exports: more }))).toThrow('must hold at most 14 exports');
+    expect(() => deploymentSettings(someSettings({ exports: more }))).toThrow('must have at most 14 exports');
   });
 
-  it('takes no export by a name that every object has', () => {
+  it('rejects an export with the name of an object property', () => {
     expect(() => deploymentSettings(someSettings({ exports: [{ name: 'constructor' }] }))).toThrow(
-      'exports[0].name: is a name that CDK keeps to itself',
+      'exports[0].name: is reserved by CDK',
     );
   });
 });

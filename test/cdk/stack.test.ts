@@ -7,13 +7,13 @@ import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
 import { functionLimits } from '../../lib/cdk/function-limits.ts';
 import { ReportExport } from '../../lib/cdk/report-export.ts';
-import { exportDefinition } from '../../lib/cdk/state-machine.ts';
+import { stateMachineTemplate } from '../../lib/cdk/state-machine.ts';
 import { readFunctionEnvironment, stepVariables } from '../../lib/core/settings/environment.ts';
 import { exportOutputSchema, exportOutputSuffix } from '../../lib/core/settings/stack-output.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import { anApp, aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
 
-/** As text with references in it comes out. */
+/** Text with references in it, in a template. */
 interface JoinOfReferences {
   readonly 'Fn::Join': readonly ['', readonly (string | { readonly Ref: string })[]];
 }
@@ -28,7 +28,7 @@ const machine = resource(template, 'AWS::StepFunctions::StateMachine').Propertie
 
 describe('the functions', () => {
   it.each(['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'])(
-    '%s runs on Node 24 on arm64, logs JSON, is traced',
+    '%s runs on Node 24 on arm64, logs JSON and is traced',
     (step) => {
       expect(functionOf(step)).toMatchObject({
         Runtime: 'nodejs24.x',
@@ -41,7 +41,7 @@ describe('the functions', () => {
     },
   );
 
-  it('are told what they read, each what it needs, and by them it reads back', () => {
+  it('have exactly the variables that their step reads, in a form that it accepts', () => {
     for (const step of stepNames) {
       const variables = stepVariables[step];
       const environment = functionOf(step).Environment.Variables;
@@ -55,17 +55,17 @@ describe('the functions', () => {
     }
   });
 
-  it('stop before the state machine does, and their requests before them', () => {
+  it('time out before their state does, and after their requests', () => {
     const definition = JSON.parse(machine.DefinitionString);
     for (const step of ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun']) {
       expect(definition.States[step].TimeoutSeconds).toBeGreaterThan(functionOf(step).Timeout);
       expect(functionOf(step).Timeout).toBeLessThanOrEqual(900);
     }
-    // Two minutes for the request, 20 s of Retry-After before it, and at least half a minute to store the page.
+    // Two minutes for the request, 20 s for a Retry-After, and at least half a minute to store the page.
     expect(functionOf('ExportPage').Timeout).toBeGreaterThanOrEqual(120 + 20 + 30);
   });
 
-  it('have room for the largest page in /tmp', () => {
+  it('have ephemeral storage for the largest page', () => {
     expect(functionOf('ExportPage').EphemeralStorage.Size).toBe(512);
     const mebibyte = 1024 * 1024;
     const limits = (maxPageBytes: number) =>
@@ -73,18 +73,18 @@ describe('the functions', () => {
         service: { totalTimeout: 60_000, maxPageBytes },
         settings: { maxInlineWait: 0, maxRetryAfter: 0, pagesPerInvocation: 1 },
       });
-    expect(limits(mebibyte).temporaryMebibytes).toBe(512);
-    expect(limits(2_000 * mebibyte).temporaryMebibytes).toBeGreaterThan(2_000);
+    expect(limits(mebibyte).ephemeralStorageMebibytes).toBe(512);
+    expect(limits(2_000 * mebibyte).ephemeralStorageMebibytes).toBeGreaterThan(2_000);
   });
 });
 
 describe('the state machine', () => {
-  it('is the one of the core, with a placeholder for each function', () => {
+  it('is the definition of lib/core with a placeholder for each function', () => {
     const limits = functionLimits({
       service: { totalTimeout: 120_000, maxPageBytes: 256 * 1024 * 1024 },
       settings: { maxInlineWait: 20_000, maxRetryAfter: 21_600_000, pagesPerInvocation: 1 },
     });
-    const expected = exportDefinition({ exportName: 'nightly', limits });
+    const expected = stateMachineTemplate({ exportName: 'nightly', limits });
     expect(JSON.parse(machine.DefinitionString)).toEqual(JSON.parse(JSON.stringify(expected)));
     for (const step of ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun']) {
       expect(machine.DefinitionString).toContain(`"FunctionName":"\${${step}Arn}"`);
@@ -93,7 +93,7 @@ describe('the state machine', () => {
     }
   });
 
-  it('is a standard one that logs its failures and is traced', () => {
+  it('is of type STANDARD, logs failures and is traced', () => {
     expect(machine).toMatchObject({
       StateMachineType: 'STANDARD',
       TracingConfiguration: { Enabled: true },
@@ -101,9 +101,9 @@ describe('the state machine', () => {
     });
   });
 
-  it('outlasts the longest wait it may be asked for', () => {
-    const patient = deploy({ exports: [{ name: 'a', maxRetryAfter: 'P10D' }] }).template;
-    const { DefinitionString } = resource(patient, 'AWS::StepFunctions::StateMachine').Properties;
+  it('has a timeout longer than the longest Retry-After', () => {
+    const withLongWaits = deploy({ exports: [{ name: 'a', maxRetryAfter: 'P10D' }] }).template;
+    const { DefinitionString } = resource(withLongWaits, 'AWS::StepFunctions::StateMachine').Properties;
     expect(JSON.parse(DefinitionString).TimeoutSeconds).toBeGreaterThan(10 * 86_400);
   });
 });
@@ -111,7 +111,7 @@ describe('the state machine', () => {
 describe('the schedule', () => {
   const schedule = resource(template, 'AWS::Scheduler::Schedule');
 
-  it('starts the machine with the scheduled time, when it is told to', () => {
+  it('starts the state machine at the given time, with the scheduled time as input', () => {
     expect(schedule.Properties).toMatchObject({
       ScheduleExpression: 'cron(0 2 * * ? *)',
       ScheduleExpressionTimezone: 'Europe/Berlin',
@@ -122,7 +122,7 @@ describe('the schedule', () => {
     expect(schedule.Properties.Target.Arn).toEqual({ Ref: resource(template, 'AWS::StepFunctions::StateMachine').id });
   });
 
-  it('tries for an hour, and then leaves what it could not deliver in a queue', () => {
+  it('retries for an hour, then sends the event to the dead-letter queue', () => {
     expect(schedule.Properties.Target.RetryPolicy).toEqual({
       MaximumEventAgeInSeconds: 3_600,
       MaximumRetryAttempts: 185,
@@ -132,14 +132,14 @@ describe('the schedule', () => {
     expect(queue.Properties).toMatchObject({ SqsManagedSseEnabled: true, MessageRetentionPeriod: 1_209_600 });
   });
 
-  it('waits until the machine may continue itself and begin-run may ask about executions', () => {
+  it('depends on the separate policies of the state machine and of BeginRun', () => {
     expect(schedule.DependsOn).toEqual([
-      expect.stringContaining('AskAboutExecutions'),
-      expect.stringContaining('ContinueItself'),
+      expect.stringContaining('DescribeExecutionPolicy'),
+      expect.stringContaining('StartExecutionPolicy'),
     ]);
   });
 
-  it('can be switched off, or left out', () => {
+  it('can be disabled or absent', () => {
     const off = deploy({ exports: [{ name: 'a', schedule: aSchedule({ enabled: false }) }] }).template;
     expect(resource(off, 'AWS::Scheduler::Schedule').Properties.State).toBe('DISABLED');
     const manual = deploy({ exports: [{ name: 'a' }] }).template;
@@ -148,8 +148,8 @@ describe('the schedule', () => {
   });
 });
 
-describe('what all exports share', () => {
-  it('is a bucket that is encrypted, versioned, private, kept, and tells EventBridge of new objects', () => {
+describe('the shared resources', () => {
+  it('include a bucket that is encrypted, versioned, private and retained, and sends object events to EventBridge', () => {
     const bucket = resource(template, 'AWS::S3::Bucket');
     expect(bucket.DeletionPolicy).toBe('Retain');
     expect(bucket.Properties).toMatchObject({
@@ -171,11 +171,11 @@ describe('what all exports share', () => {
     const policy = JSON.stringify(resource(template, 'AWS::S3::BucketPolicy').Properties);
     expect(policy).toContain('"aws:SecureTransport":"false"');
     expect(policy).not.toContain('"Effect":"Allow"');
-    // No function of CDK's own is needed for any of it.
+    // CDK adds no custom-resource function.
     expect(Object.keys(resourcesOf(template, 'AWS::Lambda::Function'))).toHaveLength(4);
   });
 
-  it('is a table on demand that can be restored, drops old entries, and is not deleted', () => {
+  it('include a table with on-demand capacity, point-in-time recovery, time to live and deletion protection', () => {
     const table = resource(template, 'AWS::DynamoDB::Table');
     expect(table.DeletionPolicy).toBe('Retain');
     expect(table.Properties).toMatchObject({
@@ -190,14 +190,14 @@ describe('what all exports share', () => {
     });
   });
 
-  it('is a secret that stays empty until a person fills it', () => {
+  it('include a secret without a value', () => {
     const { Properties, DeletionPolicy } = resource(template, 'AWS::SecretsManager::Secret');
     expect(DeletionPolicy).toBe('Retain');
     expect(Object.keys(Properties)).toEqual(['Description']);
   });
 
-  it('is one of each for two exports, which keep apart in it', () => {
-    const two = deploy({ exports: [{ name: 'daily', schedule: aSchedule() }, { name: 'by-hand' }] });
+  it('exist once, however many exports there are', () => {
+    const two = deploy({ exports: [{ name: 'daily', schedule: aSchedule() }, { name: 'manual' }] });
     for (const type of [
       'AWS::S3::Bucket',
       'AWS::DynamoDB::Table',
@@ -212,57 +212,57 @@ describe('what all exports share', () => {
     expect(Object.keys((two.template.toJSON() as { Outputs: object }).Outputs)).toEqual(
       expect.arrayContaining([
         'DailyStateMachineArn',
-        'ByHandStateMachineArn',
-        'ByHandStartCommand',
+        'ManualStateMachineArn',
+        'ManualStartCommand',
         'BucketName',
         'ApiKeySecretId',
       ]),
     );
   });
 
-  it('tells by an output for each export what its operator needs to find it', () => {
-    const { template } = deploy({ exports: [{ name: 'daily', schedule: aSchedule() }, { name: 'by-hand' }] });
-    const told = (name: string) => {
+  it('are listed in an output for each export', () => {
+    const { template } = deploy({ exports: [{ name: 'daily', schedule: aSchedule() }, { name: 'manual' }] });
+    const exportOutput = (name: string) => {
       const outputs = (template.toJSON() as { Outputs: Record<string, { Value: JoinOfReferences }> }).Outputs;
       const parts = outputs[`${name}${exportOutputSuffix}`]?.Value['Fn::Join'][1] ?? [];
       return exportOutputSchema.parse(
         JSON.parse(parts.map((part) => (typeof part === 'string' ? part : part.Ref)).join('')),
       );
     };
-    expect(told('Daily')).toEqual({
+    expect(exportOutput('Daily')).toEqual({
       export: 'daily',
       stateMachineArn: resource(template, 'AWS::StepFunctions::StateMachine', 'Exportsdaily').id,
       exportPageFunction: resource(template, 'AWS::Lambda::Function', 'ExportsdailyExportPage').id,
       schedule: resource(template, 'AWS::Scheduler::Schedule', 'Exportsdaily').id,
     });
-    expect(told('ByHand')).toEqual({
-      export: 'by-hand',
-      stateMachineArn: resource(template, 'AWS::StepFunctions::StateMachine', 'Exportsbyhand').id,
-      exportPageFunction: resource(template, 'AWS::Lambda::Function', 'ExportsbyhandExportPage').id,
+    expect(exportOutput('Manual')).toEqual({
+      export: 'manual',
+      stateMachineArn: resource(template, 'AWS::StepFunctions::StateMachine', 'Exportsmanual').id,
+      exportPageFunction: resource(template, 'AWS::Lambda::Function', 'ExportsmanualExportPage').id,
     });
   });
 
-  it('keeps logs as long as it is told', () => {
+  it('keep logs for the configured time', () => {
     const groups = Object.values(resourcesOf(deploy({ logRetentionDays: 14 }).template, 'AWS::Logs::LogGroup'));
     expect(groups).toHaveLength(5);
     for (const { Properties } of groups) expect(Properties.RetentionInDays).toBe(14);
   });
 });
 
-describe('what a team brings along', () => {
+describe('existing resources', () => {
   const key = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
 
-  it('may be a bucket, a topic and a secret: then none is made', () => {
-    const own = deploy({
+  it('replace the bucket, the topic and the secret', () => {
+    const imported = deploy({
       bucket: { existing: 'our-bucket', prefix: 'reports/' },
       alarms: { existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:our-alarms' },
       apiKeySecret: { existing: 'our/key', field: 'apiKey' },
     }).template;
     for (const type of ['AWS::S3::Bucket', 'AWS::SNS::Topic', 'AWS::KMS::Key', 'AWS::SecretsManager::Secret']) {
-      own.resourceCountIs(type, 0);
+      imported.resourceCountIs(type, 0);
     }
     expect(
-      resource(own, 'AWS::Lambda::Function', 'ExportsnightlyExportPage').Properties.Environment.Variables,
+      resource(imported, 'AWS::Lambda::Function', 'ExportsnightlyExportPage').Properties.Environment.Variables,
     ).toMatchObject({
       BUCKET_NAME: 'our-bucket',
       KEY_PREFIX: 'reports/',
@@ -271,19 +271,19 @@ describe('what a team brings along', () => {
     });
   });
 
-  it('may be a key for all that is stored', () => {
-    const guarded = deploy({ kmsKeyArn: key }).template;
-    expect(JSON.stringify(resource(guarded, 'AWS::S3::Bucket').Properties.BucketEncryption)).toContain(key);
-    expect(resource(guarded, 'AWS::DynamoDB::Table').Properties.SSESpecification.KMSMasterKeyId).toBe(key);
-    expect(resource(guarded, 'AWS::SecretsManager::Secret').Properties.KmsKeyId).toBe(key);
+  it('include a KMS key for everything that is stored', () => {
+    const encrypted = deploy({ kmsKeyArn: key }).template;
+    expect(JSON.stringify(resource(encrypted, 'AWS::S3::Bucket').Properties.BucketEncryption)).toContain(key);
+    expect(resource(encrypted, 'AWS::DynamoDB::Table').Properties.SSESpecification.KMSMasterKeyId).toBe(key);
+    expect(resource(encrypted, 'AWS::SecretsManager::Secret').Properties.KmsKeyId).toBe(key);
   });
 });
 
 describe('cdk-nag', () => {
   it.each([
-    ['as it is', {}],
+    ['with defaults', {}],
     [
-      'with everything brought along',
+      'with existing resources',
       {
         bucket: { existing: 'our-bucket' },
         kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555',
@@ -292,26 +292,26 @@ describe('cdk-nag', () => {
         exports: [{ name: 'one', schedule: aSchedule() }, { name: 'two' }],
       },
     ],
-  ])('finds nothing that is not acknowledged, %s', (_, overrides) => {
+  ])('has no finding that is not acknowledged, %s', (_, overrides) => {
     const { app } = deploy(overrides);
     expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
   });
 
-  it('would find what is wrong', () => {
+  it('reports findings that are not acknowledged', () => {
     const app = anApp();
-    new Bucket(new Stack(app, 'Wrong'), 'Bucket');
+    new Bucket(new Stack(app, 'Insecure'), 'Bucket');
     expect(new AwsSolutionsChecks(app).validateScope(app).violations).not.toEqual([]);
   });
 });
 
-describe('an export in somebody else’s stack', () => {
+describe('a ReportExport in another stack', () => {
   const anotherStack = () => {
     const another = new Stack(anApp(), 'Another');
     return {
       another,
       stores: {
         bucket: new Bucket(another, 'Bucket'),
-        // A table of the newer kind does as well.
+        // TableV2 works as well.
         table: new TableV2(another, 'Table', {
           partitionKey: { name: 'pk', type: AttributeType.STRING },
           sortKey: { name: 'sk', type: AttributeType.STRING },
@@ -322,7 +322,7 @@ describe('an export in somebody else’s stack', () => {
   };
   const service = { baseUrl: 'https://reports.example.com' };
 
-  it('needs plain values and its stores', () => {
+  it('needs the settings, the bucket, the table and the secret', () => {
     const { another, stores } = anotherStack();
     const nightly = new ReportExport(another, 'Nightly', { service, settings: { name: 'nightly' }, ...stores });
     expect(nightly.schedule).toBeUndefined();
@@ -330,10 +330,10 @@ describe('an export in somebody else’s stack', () => {
     Template.fromStack(another).resourceCountIs('AWS::StepFunctions::StateMachine', 1);
   });
 
-  it('refuses settings that are wrong, all at once', () => {
+  it('rejects invalid settings, with all problems', () => {
     const { another, stores } = anotherStack();
-    const wrong = { name: 'a b', size: 11 };
-    expect(() => new ReportExport(another, 'Wrong', { service, settings: wrong, ...stores })).toThrow(
+    const invalid = { name: 'a b', size: 11 };
+    expect(() => new ReportExport(another, 'Invalid', { service, settings: invalid, ...stores })).toThrow(
       /settings name: .*settings size: /,
     );
     const settings = { name: 'slow' };
@@ -343,19 +343,21 @@ describe('an export in somebody else’s stack', () => {
   });
 });
 
-it('has no cycle, which a template can only be seen to have when it is deployed', () => {
-  const after = new Map<string, Set<string>>();
+it('has no circular dependency between resources, which only a deployment would report', () => {
+  const dependencies = new Map<string, Set<string>>();
   for (const [id, { DependsOn = [], Properties }] of Object.entries(resourcesOf(template))) {
     const text = JSON.stringify(Properties);
-    const named = [...text.matchAll(/"Ref":"(\w+)"|"Fn::GetAtt":\["(\w+)"/g)].map(([, ref, got]) => ref ?? got ?? '');
-    after.set(id, new Set([...named, ...[DependsOn].flat()]));
+    const references = [...text.matchAll(/"Ref":"(\w+)"|"Fn::GetAtt":\["(\w+)"/g)].map(
+      ([, ref, attributeOf]) => ref ?? attributeOf ?? '',
+    );
+    dependencies.set(id, new Set([...references, ...[DependsOn].flat()]));
   }
-  const settled = new Set<string>();
-  for (let before = -1; before < settled.size; ) {
-    before = settled.size;
-    for (const [id, others] of after)
-      if ([...others].every((other) => settled.has(other) || !after.has(other))) settled.add(id);
+  const creatable = new Set<string>();
+  for (let before = -1; before < creatable.size; ) {
+    before = creatable.size;
+    for (const [id, others] of dependencies)
+      if ([...others].every((other) => creatable.has(other) || !dependencies.has(other))) creatable.add(id);
   }
-  expect([...after.keys()].filter((id) => !settled.has(id))).toEqual([]);
+  expect([...dependencies.keys()].filter((id) => !creatable.has(id))).toEqual([]);
   expect(stack.exports).toHaveLength(1);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { scheduleSettingsSchema } from '../../lib/cdk/settings/schedule-settings.ts';
-import { aSchedule } from '../support/deployment.ts';
+import { scheduleSettingsSchema } from '../../../lib/cdk/settings/schedule-settings.ts';
+import { aSchedule } from '../../support/deployment.ts';
 
 function problemsOf(overrides: object): string[] {
   const { error } = scheduleSettingsSchema.safeParse(aSchedule(overrides));
@@ -20,46 +20,46 @@ describe('a schedule', () => {
     'cron(0 0 15W * ? *)',
     'cron(0 0 ? * 6L *)',
     'cron(0 0 ? * FRI#2 *)',
-  ])('may be %s', (expression) => expect(problemsOf({ expression, freshness: 'P6D' })).toEqual([]));
+  ])('accepts %s', (expression) => expect(problemsOf({ expression, freshness: 'P6D' })).toEqual([]));
 
   it.each([
     ['every day', 'must be rate('],
     ['at(2026-11-20T02:00:00)', 'must be rate('],
     ['rate(0 hours)', 'must be rate('],
-    ['rate(1 hours)', 'must say rate(1 hour)'],
-    ['rate(2 hour)', 'must say rate(2 hours)'],
+    ['rate(1 hours)', 'must be rate(1 hour)'],
+    ['rate(2 hour)', 'must be rate(2 hours)'],
     ['cron(0 2 * * *)', 'must be rate('],
-    ['cron(60 2 * * ? *)', 'minutes cannot be read'],
-    ['cron(0 24 * * ? *)', 'hours cannot be read'],
-    ['cron(0 2 32 * ? *)', 'day-of-month cannot be read'],
-    ['cron(0 2 * FOO ? *)', 'month cannot be read'],
-    ['cron(0 2 ? * 8 *)', 'day-of-week cannot be read'],
-    ['cron(0 2 * * ? 1969)', 'year cannot be read'],
-    ['cron(60 24 * * ? *)', 'minutes and hours cannot be read'],
-    ['cron(0 2 1-2-3 * ? *)', 'day-of-month cannot be read'],
-    ['cron(0/0 2 * * ? *)', 'minutes cannot be read'],
+    ['cron(60 2 * * ? *)', 'invalid value for minutes'],
+    ['cron(0 24 * * ? *)', 'invalid value for hours'],
+    ['cron(0 2 32 * ? *)', 'invalid value for day-of-month'],
+    ['cron(0 2 * FOO ? *)', 'invalid value for month'],
+    ['cron(0 2 ? * 8 *)', 'invalid value for day-of-week'],
+    ['cron(0 2 * * ? 1969)', 'invalid value for year'],
+    ['cron(60 24 * * ? *)', 'invalid value for minutes and hours'],
+    ['cron(0 2 1-2-3 * ? *)', 'invalid value for day-of-month'],
+    ['cron(0/0 2 * * ? *)', 'invalid value for minutes'],
     ['cron(0 2 * * * *)', 'a ? for either'],
     ['cron(0 2 ? * ? *)', 'a ? for either'],
-  ])('cannot be %s', (expression, why) => {
-    expect(problemsOf({ expression })).toEqual([expect.stringContaining(why)]);
+  ])('rejects %s', (expression, message) => {
+    expect(problemsOf({ expression })).toEqual([expect.stringContaining(message)]);
   });
 
   it.each(['UTC', 'Europe/Berlin', 'America/Argentina/Buenos_Aires', 'Asia/Kolkata', 'Etc/GMT+3'])(
-    'may be read in %s',
+    'accepts the time zone %s',
     (timeZone) => expect(problemsOf({ timeZone })).toEqual([]),
   );
-  it.each(['', 'CEST', 'Europe/Atlantis', 'europe/berlin', '+01:00'])('cannot be read in %j', (timeZone) =>
+  it.each(['', 'CEST', 'Europe/Atlantis', 'europe/berlin', '+01:00'])('rejects the time zone %j', (timeZone) =>
     expect(problemsOf({ timeZone })).toEqual([expect.stringContaining('timeZone: must be an IANA time zone')]),
   );
 
-  it.each(['PT1M', 'PT15M', 'P1D'])('may be late by %s', (flexibleWindow) =>
+  it.each(['PT1M', 'PT15M', 'P1D'])('accepts a flexible window of %s', (flexibleWindow) =>
     expect(problemsOf({ flexibleWindow })).toEqual([]),
   );
-  it.each(['PT0S', 'PT90S', 'PT30S', 'P2D'])('cannot be late by %s', (flexibleWindow) =>
+  it.each(['PT0S', 'PT90S', 'PT30S', 'P2D'])('rejects a flexible window of %s', (flexibleWindow) =>
     expect(problemsOf({ flexibleWindow })).toEqual([expect.stringContaining('whole minutes')]),
   );
 
-  it('must say how old the newest run may get', () => {
+  it('requires freshness', () => {
     const { freshness: _, ...schedule } = aSchedule();
     expect(scheduleSettingsSchema.safeParse(schedule).error?.issues).toEqual([
       expect.objectContaining({ path: ['freshness'], message: expect.stringContaining('PT26H for a nightly export') }),
@@ -68,7 +68,7 @@ describe('a schedule', () => {
     for (const freshness of ['PT9M', 'P8D', 'soon']) expect(problemsOf({ freshness })).toHaveLength(1);
   });
 
-  it('leaves more than its interval for a run to complete', () => {
+  it('requires a freshness longer than its interval', () => {
     expect(problemsOf({ expression: 'rate(6 hours)', freshness: 'PT6H' })).toEqual([
       expect.stringContaining('longer than the interval'),
     ]);

@@ -9,7 +9,7 @@ import { ReportExporterStack } from '../../lib/cdk/stack.ts';
 import { anApp, resource, someSettings } from '../support/deployment.ts';
 import { executionArn } from '../support/function-machine.ts';
 
-/** Two exports of which one's name begins with the other's. */
+/** Two exports, of which one name is a prefix of the other. */
 const exports = ['nightly', 'nightly-2'].map((name) => ({ name }));
 const stack = new ReportExporterStack(anApp(), deploymentSettings(someSettings({ exports })));
 const [nightly, other] = stack.exports;
@@ -19,19 +19,21 @@ const failed = nightly.onFailed('RunFailed');
 const template = Template.fromStack(stack);
 const rule = (id: string) => resource(template, 'AWS::Events::Rule', `ExportsnightlyRules${id}`).Properties;
 
-/** The text that CloudFormation makes of `prefix`, where the machine is called `name`. */
-function written(prefix: { 'Fn::Join': [string, (string | { Ref?: string })[]] }, name: string): string {
+/** Resolves `prefix` as CloudFormation would for a state machine with the name `machineName`. */
+function resolve(prefix: { 'Fn::Join': [string, (string | { Ref?: string })[]] }, machineName: string): string {
   const values: Readonly<Record<string, string>> = {
     'AWS::Partition': 'aws',
     'AWS::Region': 'us-east-1',
     'AWS::AccountId': '123456789012',
   };
   const [separator, parts] = prefix['Fn::Join'];
-  return parts.map((part) => (typeof part === 'string' ? part : (values[part.Ref ?? ''] ?? name))).join(separator);
+  return parts
+    .map((part) => (typeof part === 'string' ? part : (values[part.Ref ?? ''] ?? machineName)))
+    .join(separator);
 }
 
-describe('the rules of an export', () => {
-  it('are returned, and lie on the default bus', () => {
+describe('event rules of an export', () => {
+  it('are returned, and belong to the default event bus', () => {
     expect([completed, failed].map((each) => stack.resolve(each.ruleName))).toEqual(
       ['Load', 'RunFailed'].map((id) => ({
         Ref: resource(template, 'AWS::Events::Rule', `ExportsnightlyRules${id}`).id,
@@ -43,7 +45,7 @@ describe('the rules of an export', () => {
     }
   });
 
-  it('match what this export tells, by the executions of its own machine', () => {
+  it('match the events of executions of its own state machine only', () => {
     const machine = resource(template, 'AWS::StepFunctions::StateMachine', 'ExportsnightlyStateMachine').id;
     for (const [id, detailType] of [
       ['Load', 'Report Export Completed'],
@@ -57,38 +59,38 @@ describe('the rules of an export', () => {
         detail: { execution: [{ prefix }] },
       });
       expect(JSON.stringify(prefix)).toContain(`{"Fn::GetAtt":["${machine}","Name"]}`);
-      expect(executionArn('first').startsWith(written(prefix, 'reports'))).toBe(true);
-      // The name of another machine may begin with that of this one.
-      expect(executionArn('first').startsWith(written(prefix, 'repo'))).toBe(false);
+      expect(executionArn('first').startsWith(resolve(prefix, 'reports'))).toBe(true);
+      // The name of this state machine may be a prefix of another's.
+      expect(executionArn('first').startsWith(resolve(prefix, 'repo'))).toBe(false);
     }
   });
 
-  it('send to the target, if there is one', () => {
+  it('send events to the target, if there is one', () => {
     const machine = resource(template, 'AWS::StepFunctions::StateMachine', 'Exportsnightly2StateMachine').id;
     expect(rule('Load').Targets).toMatchObject([{ Arn: { Ref: machine } }]);
     expect(rule('RunFailed').Targets).toBeUndefined();
   });
 
-  it('stand in a stack of the team downstream, whose targets know the deployment, where it says so', () => {
+  it('can be created in a consumer’s stack that depends on the deployment', () => {
     const app = anApp();
-    const theirs = new Stack(app, 'Theirs');
+    const consumer = new Stack(app, 'Consumer');
     const deployment = new ReportExporterStack(
       app,
       deploymentSettings(someSettings({ exports: [{ name: 'nightly' }] })),
     );
-    const [watched] = deployment.exports;
-    const load = new LambdaFunctionResource(theirs, 'Load', {
+    const [reportExport] = deployment.exports;
+    const load = new LambdaFunctionResource(consumer, 'Load', {
       runtime: Runtime.NODEJS_24_X,
       handler: 'index.handler',
       code: Code.fromInline('exports.handler = async () => {}'),
       environment: { BUCKET: deployment.bucket.bucketName },
     });
-    watched?.onCompleted('LoadRun', new LambdaFunction(load), theirs);
-    watched?.onFailed('TellFailure', new SqsQueue(new Queue(theirs, 'Heard')), theirs);
+    reportExport?.onCompleted('LoadRun', new LambdaFunction(load), consumer);
+    reportExport?.onFailed('NotifyFailure', new SqsQueue(new Queue(consumer, 'Failures')), consumer);
 
     app.synth();
 
-    expect(Object.keys(Template.fromStack(theirs).findResources('AWS::Events::Rule'))).toHaveLength(2);
+    expect(Object.keys(Template.fromStack(consumer).findResources('AWS::Events::Rule'))).toHaveLength(2);
     expect(Object.keys(Template.fromStack(deployment).findResources('AWS::Events::Rule'))).toEqual([]);
   });
 });
