@@ -44,7 +44,7 @@ export interface PagePoint {
 }
 
 /** Milliseconds, summed over all pages that have times. */
-export interface TimeByPhase {
+interface TimeByPhase {
   readonly between: number;
   readonly latency: number;
   readonly transfer: number;

@@ -24,7 +24,7 @@ export interface Delivery {
 interface PendingDelivery {
   readonly delivery: Delivery;
   /** Sends the last chunk and ends the response, or closes the connection early. */
-  finish(): void | Promise<void>;
+  readonly finish: () => void | Promise<void>;
 }
 
 /**
