@@ -118,14 +118,14 @@ export function eventfulRun(): ExampleRun {
       at: instantOf(loggedAt(83) + 2_400),
       page: 84,
       error: 'ServiceUnavailableError',
-      message: `Report service responded with 503 for page 84 of run ${run.run} (request id 8c1f-22); it will be retried`,
+      message: `Report service responded with 503 for page 84 of run ${run.run} (request id 8c1f-22)`,
     },
     {
       kind: 'failed-attempt',
       at: instantOf(loggedAt(88) + 5_100),
       page: 89,
       error: 'ServiceUnavailableError',
-      message: `Report service did not answer within 5 s for page 89 of run ${run.run}; it will be retried`,
+      message: `Report service did not respond within 5 s for page 89 of run ${run.run}`,
     },
   ];
   const completedAt = instantOf(loggedAt(124) + 640);
@@ -193,7 +193,7 @@ export function failedRun(): ExampleRun {
       at: instantOf(loggedAt(page - 1) + 30_000 * 2 ** Math.min(6, index)),
       page,
       error,
-      message: `${message} for page ${page} of run ${run.run}; it will be retried`,
+      message: `${message} for page ${page} of run ${run.run}`,
     }));
   const unavailable = 'Report service responded with 502 Bad Gateway';
   const malformed = 'Report service sent XML that is not well-formed (line 812: unexpected end of tag)';
@@ -246,7 +246,7 @@ export function longRun(pages = 50_000): ExampleRun {
           at: time,
           page: index,
           error: index % 3 === 0 ? 'ServiceThrottledError' : 'ServiceUnavailableError',
-          message: 'Report service responded with 429 Too Many Requests; it will be retried',
+          message: 'Report service responded with 429 Too Many Requests',
         };
   });
   return { run, entries: pageEntries(run, options), incidents };

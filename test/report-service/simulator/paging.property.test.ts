@@ -1,6 +1,6 @@
-import { cases, fc } from '../../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { inMemoryReports } from '../../../lib/report-service/simulator/report-source.ts';
+import { cases, fc } from '../../support/property.ts';
 import { aReport, fetchAllPages, startTestSimulator } from '../../support/simulator-client.ts';
 
 describe('contract §3, §4.1 and §8, for any reports, filter and page size', () => {
