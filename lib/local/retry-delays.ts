@@ -1,8 +1,8 @@
 /**
- * Chooses the delay before each retry, so that it can be announced when the delay begins.
+ * Chooses the delay before each retry, so that the retry can be announced before its delay.
  *
- * The interpreter draws the delay itself and reports a retry only after it. Here it is drawn by the same rule (full jitter
- * up to the retrier's maximum), announced, and handed to the interpreter as an override.
+ * The interpreter would choose the delay itself and report the retry only afterwards. Here the delay is chosen by the same rule,
+ * full jitter up to the retrier's maximum, announced, and passed to the interpreter as an override.
  */
 
 import type { Retry } from '../core/operations/deployment.ts';
@@ -12,11 +12,11 @@ import type { StepName } from '../core/state-machine/definition.ts';
 import { findRetrier, maxRetryDelaySeconds } from '../core/state-machine/retry-policy.ts';
 
 export interface RetryDelays {
-  /** Milliseconds before the next retry of each step; the interpreter reads them when an attempt has failed. */
+  /** Milliseconds before the next retry of each step. The interpreter reads them after an attempt has failed. */
   readonly overrides: Record<string, number>;
-  /** Call it when a step returns: its next failure is the first one again. */
+  /** Call this when a step returns. Its attempts are then counted from 1 again. */
   succeeded(step: StepName): void;
-  /** Call it when a step throws, before the interpreter sees the error. Announces the retry, unless there is none left. */
+  /** Call this when a step throws, before the interpreter handles the error. Announces the retry, unless none is left. */
   failed(step: StepName, failure: { readonly error: string; readonly message: string }): void;
 }
 
@@ -29,14 +29,19 @@ export function createRetryDelays(
   const attempts = new Map<StepName, Map<Retrier, number>>();
   return {
     overrides,
-    succeeded: (step) => void attempts.delete(step),
+    succeeded(step) {
+      attempts.delete(step);
+    },
     failed(step, failure) {
       const retrier = findRetrier(failure.error);
-      const ofStep = attempts.get(step) ?? new Map<Retrier, number>();
       if (retrier === undefined) return;
-      const attempt = (ofStep.get(retrier) ?? 0) + 1;
-      attempts.set(step, ofStep.set(retrier, attempt));
-      if (attempt > retrier.MaxAttempts) return void attempts.delete(step);
+      const attemptsOfStep = attempts.get(step) ?? new Map<Retrier, number>();
+      const attempt = (attemptsOfStep.get(retrier) ?? 0) + 1;
+      attempts.set(step, attemptsOfStep.set(retrier, attempt));
+      if (attempt > retrier.MaxAttempts) {
+        attempts.delete(step);
+        return;
+      }
       const delaySeconds = fixedDelaySeconds ?? maxRetryDelaySeconds(retrier, attempt) * randomFraction(randomHex);
       overrides[step] = delaySeconds * 1_000;
       onRetry({ state: step, ...failure, attempt, maxAttempts: retrier.MaxAttempts, delaySeconds });

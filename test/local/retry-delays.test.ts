@@ -1,4 +1,4 @@
-/** A retry is announced before its delay, with the delay that then passes. */
+/** Retries of the local interpreter: the delay that is announced is the delay that is used. */
 
 import { describe, expect, it } from 'vitest';
 import type { Retry } from '../../lib/core/operations/deployment.ts';
@@ -6,15 +6,15 @@ import { createRetryDelays } from '../../lib/local/retry-delays.ts';
 
 const outage = { error: 'ServiceUnavailableError', message: 'responded with 503' };
 
-function announced(random = '80000000', fixedDelaySeconds?: number) {
+function recordRetries(random = '80000000', fixedDelaySeconds?: number) {
   const retries: Retry[] = [];
   const delays = createRetryDelays({ randomHex: () => random }, (retry) => retries.push(retry), fixedDelaySeconds);
   return { delays, retries };
 }
 
 describe('the delay before a retry', () => {
-  it('grows up to its maximum, of which full jitter takes a random part', () => {
-    const { delays, retries } = announced();
+  it('is a random part (full jitter) of a maximum that doubles up to its limit', () => {
+    const { delays, retries } = recordRetries();
     for (let attempt = 1; attempt <= 10; attempt += 1) {
       delays.failed('ExportPage', outage);
       expect(delays.overrides.ExportPage).toBe((retries.at(-1)?.delaySeconds ?? 0) * 1_000);
@@ -23,17 +23,17 @@ describe('the delay before a retry', () => {
     expect(retries[2]).toEqual({ state: 'ExportPage', ...outage, attempt: 3, maxAttempts: 20, delaySeconds: 4 });
   });
 
-  it('lies between nothing and the maximum', () => {
-    const shortest = announced('00000000');
+  it('is between zero and the maximum', () => {
+    const shortest = recordRetries('00000000');
     shortest.delays.failed('ExportPage', outage);
     expect(shortest.retries[0]?.delaySeconds).toBe(0);
-    const longest = announced('ffffffff');
+    const longest = recordRetries('ffffffff');
     longest.delays.failed('ExportPage', outage);
     expect(longest.retries[0]?.delaySeconds).toBeCloseTo(2, 6);
   });
 
-  it('is the given one in a test', () => {
-    const { delays, retries } = announced('80000000', 0);
+  it('is the fixed delay, if one is given', () => {
+    const { delays, retries } = recordRetries('80000000', 0);
     delays.failed('ExportPage', outage);
     expect(retries[0]?.delaySeconds).toBe(0);
     expect(delays.overrides.ExportPage).toBe(0);
@@ -41,8 +41,8 @@ describe('the delay before a retry', () => {
 });
 
 describe('a retry', () => {
-  it('is announced as often as the state machine retries, and counted anew after a success', () => {
-    const { delays, retries } = announced();
+  it('is announced as often as the state machine retries, and counted from 1 again after a success', () => {
+    const { delays, retries } = recordRetries();
     for (let attempt = 1; attempt <= 21; attempt += 1) delays.failed('ExportPage', outage);
     expect(retries).toHaveLength(20);
     delays.succeeded('ExportPage');
@@ -50,8 +50,8 @@ describe('a retry', () => {
     expect(retries.at(-1)).toMatchObject({ attempt: 1 });
   });
 
-  it('is counted by step and by the retrier that applies', () => {
-    const { delays, retries } = announced();
+  it('is counted per step and retrier', () => {
+    const { delays, retries } = recordRetries();
     delays.failed('ExportPage', outage);
     delays.failed('ExportPage', { error: 'ServiceThrottledError', message: 'responded with 429' });
     delays.failed('ExportPage', { error: 'ContractError', message: 'bad XML' });
@@ -64,8 +64,8 @@ describe('a retry', () => {
     ]);
   });
 
-  it('is not announced for an error that is final', () => {
-    const { delays, retries } = announced();
+  it('is not announced for an error that is not retried', () => {
+    const { delays, retries } = recordRetries();
     delays.failed('ExportPage', { error: 'ConfigurationError', message: 'API key rejected' });
     expect(retries).toEqual([]);
   });

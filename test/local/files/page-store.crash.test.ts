@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { aFetchedPage, aRunFolder, sha256Of } from '../../support/builders.ts';
 import { startScript } from '../../support/child-script.ts';
+import { forEachConcurrently } from '../../support/concurrency.ts';
 import { directoryStore } from '../../support/directory-store.ts';
-import { inLanes } from '../../support/in-lanes.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 import { body, identity, latest, latestKey, manifest, manifestKey, publish } from '../children/publish.ts';
 import { bodyOf, cursorOf, identityOf } from '../children/write-pages.ts';
@@ -97,7 +97,7 @@ describe('a directory page store whose process is killed', { timeout: 120_000 },
     await using complete = startScript(publisher, untouched.path);
     await complete.ended;
 
-    await inLanes(2, complete.lines.entries(), async ([index, before]) => {
+    await forEachConcurrently(2, complete.lines.entries(), async ([index, before]) => {
       await using directory = await temporaryDirectory();
       const root = directory.path;
       await using child = startScript(publisher, root, String(index + 1));

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
-import { editedPageLogContract, type Kept } from '../../contracts/edited-page-log-contract.ts';
+import { editedPageLogContract, type StoredRecord } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
-import { aHead, anExportName, aPageEntry, aRun, collect } from '../../support/builders.ts';
+import { anExportName, anExportState, aPageEntry, aRun, collect } from '../../support/builders.ts';
 import { startScript } from '../../support/child-script.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
@@ -38,7 +38,7 @@ editedPageLogContract('The SQLite page log', async () => {
   const file = join(directory.path, 'state.sqlite');
   const log = createSqlitePageLog(file);
   const database = new DatabaseSync(file);
-  const edit = (table: string, column: string, where: string, change: (kept: Kept) => Kept) => {
+  const edit = (table: string, column: string, where: string, change: (kept: StoredRecord) => StoredRecord) => {
     const row = database.prepare(`SELECT ${column} AS json, checksum FROM ${table} WHERE ${where}`).get();
     const { checksum, ...kept } = change({ ...JSON.parse(String(row?.json)), checksum: row?.checksum });
     // The column does not accept NULL.
@@ -48,7 +48,7 @@ editedPageLogContract('The SQLite page log', async () => {
   return {
     log,
     name: file,
-    editHead: async (name, change) => edit('export_states', 'state', `export = '${name}'`, change),
+    editState: async (name, change) => edit('export_states', 'state', `export = '${name}'`, change),
     editPage: async ({ export: name, run, page }, change) =>
       edit('pages', 'entry', `export = '${name}' AND run = '${run}' AND page = ${page}`, change),
     async cleanup() {
@@ -67,14 +67,14 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
   it('creates its file and directories, keeps its content, and leaves a single file when closed', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'new', 'directory', 'state.sqlite');
-    const head = aHead();
+    const state = anExportState();
     const first = createSqlitePageLog(file);
-    await first.replaceState(head);
+    await first.replaceState(state);
     first.close();
     first.close();
 
     const second = createSqlitePageLog(file);
-    expect(await second.exportState(head.export)).toEqual(head);
+    expect(await second.exportState(state.export)).toEqual(state);
     second.close();
     expect(await readdir(join(directory.path, 'new', 'directory'))).toEqual(['state.sqlite']);
   });
@@ -154,7 +154,7 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
       const log = createSqlitePageLog(file);
       const { run } = aRun();
       for (const page of [1, 2, 3]) await log.append(aPageEntry({ export: 'reports', run, page }));
-      await log.replaceState(aHead({ export: 'reports' }));
+      await log.replaceState(anExportState({ export: 'reports' }));
       const database = new DatabaseSync(file);
       database.exec('PRAGMA ignore_check_constraints = ON');
       database.exec(sql);
