@@ -1,65 +1,66 @@
-/** `report-exporter pages`: the published pages of a run, in order, for pipes: where they lie, their bytes, or their reports. */
+/** `report-exporter pages`: the pages of a published run in order, for pipes: their locations, their bytes, or their reports. */
 
 import { ExportError } from '../../core/errors.ts';
 import type { DeployedExport } from '../../core/operations/deployment.ts';
 import { openPublishedRun } from '../../core/storage/published-runs.ts';
-import { reportElements } from '../../report-service/xml/split-reports.ts';
-import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions, print } from '../context.ts';
+import { splitReports } from '../../report-service/xml/split-reports.ts';
+import {
+  type CommandContext,
+  exitStatuses,
+  openExport,
+  print,
+  runOnDeployment,
+  type TargetOptions,
+} from '../context.ts';
 
-export interface PagesOptions extends PlaceOptions {
+export interface PagesOptions extends TargetOptions {
   readonly run?: string;
   readonly cat?: boolean;
   readonly reports?: boolean;
 }
 
-/** Nothing but what was asked for goes to stdout, and nothing of a run that is not published. */
+/** Writes only the pages to stdout, and nothing of a run that is not published. */
 export async function pagesCommand(
   exportName: string | undefined,
   options: PagesOptions,
-  problems: readonly string[],
-  world: CommandContext,
+  usageErrors: readonly string[],
+  context: CommandContext,
 ): Promise<number> {
+  const { stdout } = context;
   const { json, cat, reports } = options;
-  const found = [...problems];
-  if (cat === true && reports === true) found.push('--cat, --reports: say one of them');
-  if (cat === true && json === true) found.push('--json: bytes have no JSON; leave out --cat, or say --reports');
-  return await operate(options, found, world, async (installation) => {
-    const installed = await openExport(installation, exportName);
-    const { store } = installed;
-    const { head, pages } = await openPublishedRun(store, installed.name, options.run);
-    if (reports === true && !(head.format === 'XML' && head.container === 'NONE')) {
-      const what = `${head.format} in ${head.container}`;
-      throw new ExportError(
-        'ConfigurationError',
-        `--reports: the pages of run ${head.run} are ${what}; only XML in NONE can be taken apart`,
-      );
+  const problems = [...usageErrors];
+  if (cat === true && reports === true) problems.push('--cat, --reports: use only one of them');
+  if (cat === true && json === true) problems.push('--json: cannot show bytes; leave out --cat, or use --reports');
+  return await runOnDeployment(options, problems, context, async (deployment) => {
+    const deployed = await openExport(deployment, exportName);
+    const { store } = deployed;
+    const { header, pages } = await openPublishedRun(store, deployed.name, options.run);
+    const { run, format, container } = header;
+    if (reports === true && !(format === 'XML' && container === 'NONE')) {
+      const actual = `run ${run} has ${format} in ${container}`;
+      throw new ExportError('ConfigurationError', `--reports: needs pages of XML in container NONE, but ${actual}`);
     }
+    const printRecord = (record: object, text: string) =>
+      print(stdout, `${json === true ? JSON.stringify({ run, ...record }) : text}\n`);
     for await (const page of pages) {
       if (cat === true) {
-        for await (const chunk of await bytesOf(installed, page.key, installation.option))
-          await print(world.stdout, chunk);
+        for await (const chunk of await readPage(deployed, page.key, deployment.option)) await print(stdout, chunk);
       } else if (reports === true) {
         let report = 0;
-        for await (const xml of reportElements(await bytesOf(installed, page.key, installation.option))) {
+        for await (const xml of splitReports(await readPage(deployed, page.key, deployment.option))) {
           report += 1;
-          await print(
-            world.stdout,
-            `${json === true ? JSON.stringify({ run: head.run, page: page.page, report, xml }) : xml}\n`,
-          );
+          await printRecord({ page: page.page, report, xml }, xml);
         }
       } else {
         const location = store.locate(page.key);
-        await print(
-          world.stdout,
-          `${json === true ? JSON.stringify({ run: head.run, ...page, location }) : location}\n`,
-        );
+        await printRecord({ ...page, location }, location);
       }
     }
     return exitStatuses.ok;
   });
 }
 
-async function bytesOf(
+async function readPage(
   { store, name }: DeployedExport,
   key: string,
   option: string,
@@ -68,6 +69,6 @@ async function bytesOf(
   if (chunks !== undefined) return chunks;
   throw new ExportError(
     'PageConflictError',
-    `${store.locate(key)} is gone. See npx report-exporter verify ${name} ${option}`,
+    `${store.locate(key)} does not exist. To check the whole run: npx report-exporter verify ${name} ${option}`,
   );
 }

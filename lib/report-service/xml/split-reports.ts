@@ -1,66 +1,61 @@
 /**
- * Takes the reports of a page apart: the child elements of the document's root, whatever their name (contract, section
- * 2.3, says no more of a page's shape), each exactly as it stands there. What lies between them is left out.
+ * Splits a page into its reports: the child elements of the document's root, whatever their name
+ * (docs/service-contract.md, section 2.3), each exactly as it occurs in the page. Text between them is dropped.
  */
 
 import { SaxesParser } from 'saxes';
 
-/** Pieces this small keep what must be held of a page down to little more than one report. */
-const pieceCharacters = 64 * 1024;
-
 /**
- * Each report of a well-formed page as its own text. Prefixes and entities that the page declares outside of its reports
- * mean nothing in the text of one alone.
- * @throws Error of the parser, where the page is not well-formed
+ * Each report of a well-formed page as a text of its own. A report may refer to prefixes and entities that the page declares
+ * elsewhere; those declarations are not part of its text.
+ * @throws Error of the parser if the page is not well-formed
  */
-export async function* reportElements(page: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
-  const cutter = createCutter();
+export async function* splitReports(page: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  const splitter = createSplitter();
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-  for await (const chunk of page) yield* cut(cutter, decoder.decode(chunk, { stream: true }));
-  yield* cut(cutter, decoder.decode());
-  cutter.end();
+  for await (const chunk of page) yield* splitText(splitter, decoder.decode(chunk, { stream: true }));
+  yield* splitText(splitter, decoder.decode());
+  splitter.end();
 }
 
-function* cut(cutter: Cutter, text: string): Generator<string> {
-  for (let start = 0; start < text.length; start += pieceCharacters) {
-    yield* cutter.push(text.slice(start, start + pieceCharacters));
+/** Pieces this small keep little more than one report in memory. */
+const pieceLength = 64 * 1024;
+
+function* splitText(splitter: Splitter, text: string): Generator<string> {
+  for (let start = 0; start < text.length; start += pieceLength) {
+    yield* splitter.push(text.slice(start, start + pieceLength));
   }
 }
 
-/** Looked for only between two reports: to look into a large one again and again would take the square of its length. */
-function lastTagIn(text: string): number {
-  const at = text.lastIndexOf('<');
-  return at < 0 ? text.length : at;
-}
-
-interface Cutter {
+interface Splitter {
   /** The reports that `text` completes. */
   push(text: string): readonly string[];
+  /** @throws Error of the parser if the document is incomplete */
   end(): void;
 }
 
-function createCutter(): Cutter {
+function createSplitter(): Splitter {
   const parser = new SaxesParser({ position: true });
   let depth = 0;
-  let found: string[] = [];
-  /** What may still belong to a report, and where in the page it begins. */
+  let complete: string[] = [];
+  /** Text that may belong to a report, and its position in the page. */
   let held = '';
   let heldFrom = 0;
   let reportFrom: number | undefined;
 
   parser.on('error', (error) => {
-    // Of an entity that a DTD may declare, nothing but its name is needed here.
+    // A DTD may declare the entity. Its value is not needed here.
     if (!error.message.endsWith('undefined entity.')) throw error;
   });
   parser.on('opentagstart', () => {
-    // The parser stands behind the name, and no name holds a `<`.
+    // The parser's position is after the name, and a name contains no `<`.
     if (depth === 1) reportFrom = heldFrom + held.lastIndexOf('<', parser.position - heldFrom - 1);
     depth += 1;
   });
   parser.on('closetag', () => {
     depth -= 1;
     if (depth !== 1 || reportFrom === undefined) return;
-    found.push(held.slice(reportFrom - heldFrom, parser.position - heldFrom));
+    complete.push(held.slice(reportFrom - heldFrom, parser.position - heldFrom));
     reportFrom = undefined;
   });
 
@@ -68,17 +63,22 @@ function createCutter(): Cutter {
     push(text) {
       held += text;
       parser.write(text);
-      const complete = found;
-      found = [];
-      // A tag that is cut off at the end may open the next report.
-      const keepFrom = reportFrom ?? heldFrom + lastTagIn(held);
-      // Of a report that goes on nothing is cut off, or what was gathered of it would be copied each time.
+      const reports = complete;
+      complete = [];
+      // A tag that is cut off at the end may start the next report. Inside a report nothing can be dropped: copying and
+      // searching what is held of a large report for each piece would take quadratic time.
+      const keepFrom = reportFrom ?? heldFrom + lastTagStart(held);
       if (keepFrom > heldFrom) held = held.slice(keepFrom - heldFrom);
       heldFrom = keepFrom;
-      return complete;
+      return reports;
     },
     end() {
       parser.close();
     },
   };
+}
+
+function lastTagStart(text: string): number {
+  const position = text.lastIndexOf('<');
+  return position < 0 ? text.length : position;
 }

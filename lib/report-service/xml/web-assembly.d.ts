@@ -1,4 +1,4 @@
-/** What the house uses of WebAssembly, whose types TypeScript has only together with those of all a browser. */
+/** The parts of WebAssembly in use. TypeScript declares them only together with the types of a whole browser. */
 declare namespace WebAssembly {
   class Module {
     constructor(bytes: Uint8Array);

@@ -1,53 +1,34 @@
 /**
- * Tells a whole well-formed XML document from anything else while it streams by, and counts its reports: the child
- * elements of the root (contract, section 2.3, says no more of a page's shape).
+ * Checks, while a document streams through, that it is a single well-formed XML document, and counts its reports: the child
+ * elements of the root (docs/service-contract.md, section 2.3).
  *
- * A page whose answer named no length may have been cut off without a trace; the document's own last tag is then all
- * that tells. Namespaces are not looked at, entities not expanded, DTDs not read.
+ * A response without a length may be truncated unnoticed; only the end tag of the root shows that it is complete.
+ * Namespaces are not checked, entities are not expanded, and DTDs are not read.
  */
 
 import { SaxesParser } from 'saxes';
-import { createPlainContent, type PlainContent } from './fast-path.ts';
+import { createFastPath, type FastPath } from './fast-path.ts';
 
 export interface XmlCheck {
-  /** Reads on. What is wrong, once something is, with its place; otherwise undefined. */
+  /** Reads on. Returns the first problem and its position, otherwise undefined. */
   push(chunk: Uint8Array): string | undefined;
-  /** The same for the document as a whole, when there is no more of it. */
+  /** The document is over. Returns the first problem of the document as a whole, otherwise undefined. */
   end(): string | undefined;
-  /** Child elements of the root met so far. An entity that stands for elements counts for none. */
+  /** How many child elements of the root have started. An entity that stands for elements does not count. */
   readonly reports: number;
 }
 
-/** Bounds on what must be held until it is complete. No report comes near them; libxml2 stops at a depth of 256. */
-const deepest = 1_000;
-const maxAttributes = 10_000;
-const maxNameLength = 64 * 1024;
-
 /**
- * So much is made into text at a time. V8 gives itself the more room the more outlives its collections, and the text in
- * hand always does: with the 64 KiB that come at a time, a page of 2 GB takes some 100 MB more.
- */
-const pieceBytes = 8 * 1024;
-
-/** What saxes gathers between two chunks: private, but nothing else tells how much it is, nor lets go of it. */
-interface Gathered {
-  text: string;
-  readonly name: string;
-  readonly entity: string;
-  readonly piTarget: string;
-}
-
-/**
- * The parser reads what stands before the root's content and behind it. The content itself is read by `fast-path.ts`
- * as far as that knows it to be well-formed, and from there on, to the end, by the parser: it alone ever refuses anything.
+ * The parser reads everything outside the root element. The content of the root is read by `fast-path.ts` as far as it
+ * is plain, and from there to the end of the document by the parser. Only the parser reports problems.
  */
 export function createXmlCheck(): XmlCheck {
   const parser = createParser();
-  const content = createPlainContent();
-  let reader: 'prolog' | 'content' | 'parser' = 'prolog';
+  const fastPath = createFastPath();
+  let reader: 'prolog' | 'fast path' | 'parser' = 'prolog';
   let bytes = 0;
 
-  /** Up to the root's start tag: pieces end where one might end. Undefined, or what stands behind it. */
+  /** Reads up to the root's start tag. Returns the bytes after it, or undefined. A piece ends wherever the tag may end. */
   const readProlog = (chunk: Uint8Array): Uint8Array | undefined => {
     for (let start = 0; start < chunk.length && parser.problem() === undefined; ) {
       const tagEnd = chunk.indexOf(greaterThan, start);
@@ -58,23 +39,23 @@ export function createXmlCheck(): XmlCheck {
     }
     return undefined;
   };
-  const leaveContent = (rest: Uint8Array): void => {
+  const leaveFastPath = (rest: Uint8Array): void => {
     reader = 'parser';
-    parser.goOn(bytes - rest.length, content);
+    parser.resume(bytes - rest.length, fastPath);
     parser.read(rest);
   };
 
   return {
     push(chunk) {
       bytes += chunk.length;
-      let behind: Uint8Array | undefined = chunk;
+      let content: Uint8Array | undefined = chunk;
       if (reader === 'prolog') {
-        behind = readProlog(chunk);
-        if (behind !== undefined) reader = 'content';
+        content = readProlog(chunk);
+        if (content !== undefined) reader = 'fast path';
       }
-      if (reader === 'content' && behind !== undefined) {
-        const rest = content.push(behind);
-        if (rest !== undefined) leaveContent(rest);
+      if (reader === 'fast path' && content !== undefined) {
+        const rest = fastPath.push(content);
+        if (rest !== undefined) leaveFastPath(rest);
       } else if (reader === 'parser') {
         parser.read(chunk);
       }
@@ -82,17 +63,28 @@ export function createXmlCheck(): XmlCheck {
     },
     end() {
       if (bytes === 0) return 'the body is empty';
-      if (reader === 'content') leaveContent(content.rest());
+      if (reader === 'fast path') leaveFastPath(fastPath.rest());
       parser.end();
       return parser.problem();
     },
     get reports() {
-      return reader === 'content' ? content.reports() : parser.reports();
+      return reader === 'fast path' ? fastPath.reports() : parser.reports();
     },
   };
 }
 
 const greaterThan = 0x3e;
+
+/** Limits on what must be held in memory until it is complete. Far above any report; libxml2 allows a depth of 256. */
+const maxDepth = 1_000;
+const maxAttributes = 10_000;
+const maxNameLength = 64 * 1024;
+
+/**
+ * How much is decoded at a time. Text that is being parsed survives garbage collections, and V8 then grows its heap: with
+ * the 64 KiB chunks of the connection, a page of 2 GB takes about 100 MB more.
+ */
+const pieceBytes = 8 * 1024;
 
 function createParser() {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -105,22 +97,25 @@ function createParser() {
   let depth = 0;
   let attributes = 0;
   let reports = 0;
-  /** What the parser has been given, in bytes of the document and in characters, and the text it is at. */
-  let given = 0;
-  let characters = 0;
-  let reading = '';
+  /** How much of the document the parser has been given, in bytes and in characters, and the text that it is parsing. */
+  let parsedBytes = 0;
+  let parsedCharacters = 0;
+  let currentText = '';
 
-  const refuse = (what: string, at = given + Buffer.byteLength(reading.slice(0, parser.position - characters))) => {
-    problem ??= `byte ${at}: ${what.replace(/\.$/, '')}`;
+  const currentByte = () => parsedBytes + Buffer.byteLength(currentText.slice(0, parser.position - parsedCharacters));
+  const reportProblem = (what: string, byte = currentByte()) => {
+    problem ??= `byte ${byte}: ${what.replace(/\.$/, '')}`;
   };
   parser.on('error', ({ message }) => {
-    // The DTD may declare it, and well-formedness does not ask us to read an external one.
-    if (!(hasDoctype && message === 'undefined entity.')) refuse(message);
+    // The DTD may declare the entity. A parser need not read external DTDs to check well-formedness.
+    if (!(hasDoctype && message === 'undefined entity.')) reportProblem(message);
   });
   parser.on('xmldecl', ({ encoding, version }) => {
     isAscii = /^us-ascii$/i.test(encoding ?? '');
     isPlain &&= !isAscii && version === '1.0';
-    if (encoding !== undefined && !isAscii && !/^utf-8$/i.test(encoding)) refuse(`declares the encoding ${encoding}`);
+    if (encoding !== undefined && !isAscii && !/^utf-8$/i.test(encoding)) {
+      reportProblem(`declares the encoding ${encoding}`);
+    }
   });
   parser.on('doctype', () => {
     hasDoctype = true;
@@ -130,15 +125,15 @@ function createParser() {
     if (depth === 1) reports += 1;
     depth += 1;
     attributes = 0;
-    if (depth > deepest) refuse(`elements nested deeper than ${deepest}`);
+    if (depth > maxDepth) reportProblem(`elements nested deeper than ${maxDepth}`);
   });
   parser.on('opentag', ({ isSelfClosing }) => {
     if (depth === 1 && !isSelfClosing) isInRoot = true;
   });
   parser.on('attribute', (attribute) => {
     attributes += 1;
-    if (attributes > maxAttributes) refuse(`more than ${maxAttributes} attributes in one tag`);
-    // saxes keeps it as long as its element is open; that it was there is all that well-formedness asks.
+    if (attributes > maxAttributes) reportProblem(`more than ${maxAttributes} attributes in one tag`);
+    // saxes keeps attributes until their element ends. Only the name is needed, to detect duplicates.
     attribute.value = '';
   });
   parser.on('closetag', () => {
@@ -149,56 +144,71 @@ function createParser() {
     try {
       return decoder.decode(chunk, { stream: chunk !== undefined });
     } catch {
-      refuse(chunk === undefined ? 'ends in the middle of a character' : 'not UTF-8 here or soon after', given);
+      const what =
+        chunk === undefined ? 'ends in the middle of a character' : 'not UTF-8 at or shortly after this byte';
+      reportProblem(what, parsedBytes);
       return '';
     }
   };
   const write = (text: string) => {
-    reading = text;
+    currentText = text;
     parser.write(text);
-    characters += text.length;
-    reading = '';
+    parsedCharacters += text.length;
+    currentText = '';
   };
-  const readText = (text: string) => {
+  const parse = (text: string) => {
     write(text);
-    if (isAscii && /[^\0-\x7f]/.test(text)) refuse('declares the encoding US-ASCII, but holds other characters', given);
-    letGo(parser as unknown as Gathered, refuse);
+    if (isAscii && /[^\0-\x7f]/.test(text)) {
+      reportProblem('declares the encoding US-ASCII, but contains other characters', parsedBytes);
+    }
+    dropBufferedText(parser as unknown as ParserBuffers);
+    if (bufferedNameLength(parser as unknown as ParserBuffers) > maxNameLength) {
+      reportProblem(`a name longer than ${maxNameLength} characters`);
+    }
   };
 
   return {
     read(chunk: Uint8Array) {
       for (let start = 0; start < chunk.length && problem === undefined; start += pieceBytes) {
         const piece = chunk.subarray(start, start + pieceBytes);
-        readText(decode(piece));
-        given += piece.length;
+        parse(decode(piece));
+        parsedBytes += piece.length;
       }
     },
     end() {
       if (problem !== undefined) return;
-      readText(decode());
+      parse(decode());
       parser.close();
     },
-    /** Whether the root's start tag has just been read, in a document that `fast-path.ts` may read on. */
+    /** Whether the root's start tag has just been read, in a document whose content `fast-path.ts` may read. */
     isInPlainRoot: () => isInRoot && isPlain && problem === undefined,
-    /** As if it had read all up to the byte `at`, which `before` has. */
-    goOn(at: number, before: PlainContent) {
-      write(before.leadIn());
-      reports = before.reports();
-      given = at;
+    /** Continues at `byte`, in the state that the fast path has reached there. */
+    resume(byte: number, fastPath: FastPath) {
+      write(fastPath.openTags());
+      reports = fastPath.reports();
+      parsedBytes = byte;
     },
     problem: () => problem,
     reports: () => reports,
   };
 }
 
+/** What saxes buffers between two chunks: private fields, because it offers no other way to read or clear them. */
+interface ParserBuffers {
+  text: string;
+  readonly name: string;
+  readonly entity: string;
+  readonly piTarget: string;
+}
+
 /**
- * Drops the text gathered so far, or a comment of a gigabyte would be held whole though nobody listens for it. saxes only
- * hands such text on and never looks into it, but for the XML declaration, whose parts it compares.
+ * Drops the text that saxes has buffered; otherwise it would hold a comment of a gigabyte, although there is no listener for
+ * it. saxes never looks into that text, except in the XML declaration.
  */
-function letGo(gathered: Gathered, refuse: (what: string) => void): void {
-  if (gathered.piTarget !== 'xml') gathered.text = '';
-  const { text, name, entity, piTarget } = gathered;
-  if (text.length + name.length + entity.length + piTarget.length > maxNameLength) {
-    refuse(`a name longer than ${maxNameLength} characters`);
-  }
+function dropBufferedText(buffers: ParserBuffers): void {
+  if (buffers.piTarget !== 'xml') buffers.text = '';
+}
+
+function bufferedNameLength({ text, name, entity, piTarget }: ParserBuffers): number {
+  return text.length + name.length + entity.length + piTarget.length;
 }

@@ -1,6 +1,6 @@
 import { fc, test } from '../../support/property.ts';
 import { describe, expect, it } from 'vitest';
-import { reportElements } from '../../../lib/report-service/xml/split-reports.ts';
+import { splitReports } from '../../../lib/report-service/xml/split-reports.ts';
 import { collect } from '../../support/builders.ts';
 
 /** The page in pieces of so many bytes. */
@@ -8,7 +8,7 @@ async function* inPieces(text: string, size: number): AsyncGenerator<Uint8Array>
   const bytes = Buffer.from(text);
   for (let start = 0; start < bytes.length; start += size) yield bytes.subarray(start, start + size);
 }
-const elementsOf = (text: string, size = 7) => collect(reportElements(inPieces(text, size)));
+const elementsOf = (text: string, size = 7) => collect(splitReports(inPieces(text, size)));
 
 /** Reports as a service may write them, each a whole element. */
 const reports = [
@@ -61,7 +61,7 @@ describe('the reports of a page', () => {
       for (let n = 0; n < 20_000; n += 1) yield Buffer.from(`<report n="${n}">${'x'.repeat(500)}</report>\n`);
       yield Buffer.from('</reports>');
     }
-    for await (const report of reportElements(page())) {
+    for await (const report of splitReports(page())) {
       expect(report.length).toBeLessThan(600);
       count += 1;
     }

@@ -7,7 +7,7 @@ import { cases, fc } from '../../support/property.ts';
 import { SaxesParser } from 'saxes';
 import { describe, expect, it } from 'vitest';
 import { generatedReportXml } from '../../../lib/report-service/simulator/generated-reports.ts';
-import { createPlainContent } from '../../../lib/report-service/xml/fast-path.ts';
+import { createFastPath } from '../../../lib/report-service/xml/fast-path.ts';
 import { createXmlCheck } from '../../../lib/report-service/xml/well-formedness.ts';
 
 /** What the check says of a document that comes in these pieces. */
@@ -381,22 +381,22 @@ describe('content', () => {
   it('of a usual page is read without the parser, however it is cut', () => {
     const page = Buffer.from(Array.from({ length: 200 }, (_, k) => generatedReportXml(1, k, `R-${k}`, 0)).join(''));
     for (const pieceBytes of [1, 7, 1_000, 64 * 1024, page.length]) {
-      const content = createPlainContent();
+      const content = createFastPath();
       for (let from = 0; from < page.length; from += pieceBytes) {
         expect(content.push(page.subarray(from, from + pieceBytes))).toBeUndefined();
       }
     }
-    const content = createPlainContent();
+    const content = createFastPath();
     expect(content.push(page)).toBeUndefined();
     expect(content.reports()).toBe(200);
-    expect(content.leadIn()).toBe('');
+    expect(content.openTags()).toBe('');
     expect(content.rest()).toHaveLength(0);
   });
 
   it('that is cut within an attribute’s name is read on, whatever names came before', () => {
     const tag = '<v f="1" f1="2" ff="3"/>';
     for (let at = 1; at < tag.length; at += 1) {
-      const content = createPlainContent();
+      const content = createFastPath();
       expect(content.push(Buffer.from(tag.slice(0, at)))).toBeUndefined();
       expect({ at, left: content.push(Buffer.from(`${tag.slice(at)}${' '.repeat(50)}`)) }).toEqual({
         at,
@@ -406,11 +406,11 @@ describe('content', () => {
   });
 
   it('that the parser must go on with is told to it as it stands', () => {
-    const content = createPlainContent();
+    const content = createFastPath();
     expect(content.push(Buffer.from('<a><b c="d">x<![CDATA[y'))).toBeUndefined();
-    expect(content.leadIn()).toBe('<a><b><![CDATA[');
+    expect(content.openTags()).toBe('<a><b><![CDATA[');
     expect(content.push(Buffer.from(']]><?p?></b></a>'))?.toString()).toBe('<?p?></b></a>');
-    expect(content.leadIn()).toBe('<a><b>');
+    expect(content.openTags()).toBe('<a><b>');
   });
 });
 
