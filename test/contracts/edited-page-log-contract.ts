@@ -1,6 +1,6 @@
 /**
- * What every page log that lies somewhere for hands to reach promises on top: what was edited there is never taken for
- * the truth. Each test keeps to exports and runs of its own.
+ * The contract of page logs whose storage can be edited: a record that was changed is never returned.
+ * Each test uses its own exports and runs.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -9,20 +9,23 @@ import type { PageLog } from '../../lib/core/ports.ts';
 import { aCursor, aFullRun, anExportName, aPageEntry, aRun, aRunResult, at, collect } from '../support/builders.ts';
 import { fieldsOf, type Path, withField, withoutField } from '../support/fields.ts';
 
-/** A head or an entry as it lies in the store: its fields, and its checksum among them. */
-export type Kept = Readonly<Record<string, unknown>>;
+/** A state or an entry as it is stored: its fields and its checksum. */
+export type StoredRecord = Readonly<Record<string, unknown>>;
 
 export interface EditedPageLogHarness {
   readonly log: PageLog;
-  /** Where a person is told to look: part of every message. */
+  /** The name of the storage, which is part of every message. */
   readonly name: string;
-  /** Puts `change` of what is kept of the head, or of the page, in its place, past the page log. */
-  editHead(exportName: string, change: (kept: Kept) => Kept): Promise<void>;
-  editPage(page: Pick<PageEntry, 'export' | 'run' | 'page'>, change: (kept: Kept) => Kept): Promise<void>;
+  /** Replaces the stored state, or the stored entry of the page, directly in the storage. */
+  editState(exportName: string, change: (record: StoredRecord) => StoredRecord): Promise<void>;
+  editPage(
+    page: Pick<PageEntry, 'export' | 'run' | 'page'>,
+    change: (record: StoredRecord) => StoredRecord,
+  ): Promise<void>;
   cleanup(): Promise<void>;
 }
 
-const aFullHead = (exportName = anExportName()): ExportState => ({
+const aFullState = (exportName = anExportName()): ExportState => ({
   export: exportName,
   version: 1,
   sequence: 7,
@@ -34,17 +37,23 @@ const aFullHead = (exportName = anExportName()): ExportState => ({
 const aFullEntry = (overrides: Partial<PageEntry> = {}): PageEntry =>
   aPageEntry({ cursor: aCursor(), cycle: { tortoise: aCursor(), power: 4, steps: 3 }, ...overrides });
 
-/** One edit of each field: another value of its own type, another type, or none at all. */
-const edits = (value: object): [string, (kept: Kept) => Kept][] =>
+/** Three edits of each field: another value, another type, and removal. */
+const edits = (value: object): [string, (record: StoredRecord) => StoredRecord][] =>
   fieldsOf({ ...value, checksum: 'a checksum' })
-    // A filter may be kept as text, and is then edited as a whole.
+    // A filter may be stored as text, so it is only edited as a whole.
     .filter(({ path }) => !path.slice(0, -1).includes('filter'))
     .flatMap(({ path, value: field }) =>
       [
-        ['another value', (kept: Kept) => withField(kept, path, another(field))] as const,
-        ['another type', (kept: Kept) => withField(kept, path, typeof field === 'boolean' ? 'true' : true)] as const,
-        ['nothing', (kept: Kept) => withoutField(kept, path)] as const,
-      ].map(([what, change]): [string, (kept: Kept) => Kept] => [`${path.join('.')}: ${what}`, change]),
+        ['another value', (record: StoredRecord) => withField(record, path, another(field))] as const,
+        [
+          'another type',
+          (record: StoredRecord) => withField(record, path, typeof field === 'boolean' ? 'true' : true),
+        ] as const,
+        ['nothing', (record: StoredRecord) => withoutField(record, path)] as const,
+      ].map(([what, change]): [string, (record: StoredRecord) => StoredRecord] => [
+        `${path.join('.')}: ${what}`,
+        change,
+      ]),
     );
 
 function another(field: unknown): unknown {
@@ -58,7 +67,7 @@ export function editedPageLogContract(
   makeHarness: () => Promise<EditedPageLogHarness>,
   { timeoutMs = 20_000 }: { readonly timeoutMs?: number } = {},
 ): void {
-  describe(`${name} notices what was edited`, { timeout: timeoutMs }, () => {
+  describe(`${name} rejects edited records`, { timeout: timeoutMs }, () => {
     let harness: EditedPageLogHarness;
     let log: PageLog;
     beforeAll(async () => {
@@ -67,43 +76,46 @@ export function editedPageLogContract(
     }, timeoutMs);
     afterAll(async () => await harness?.cleanup(), timeoutMs);
 
-    /** What `reading` fails with: its name, and what its message should say but does not. */
-    async function failureOf(reading: Promise<unknown>, ...says: readonly string[]) {
+    /** The name of the error that `reading` throws, and the parts that its message lacks. */
+    async function failureOf(reading: Promise<unknown>, ...parts: readonly string[]) {
       const failure: unknown = await reading.catch((error: unknown) => error);
       const { name, message } = failure instanceof Error ? failure : new Error('there was no failure');
-      return { name, misses: [harness.name, 'Nothing was changed', ...says].filter((part) => !message.includes(part)) };
+      return {
+        name,
+        missing: [harness.name, 'Nothing was changed', ...parts].filter((part) => !message.includes(part)),
+      };
     }
-    const headFailure = (exportName: string) =>
-      failureOf(log.exportState(exportName), `The head of export ${exportName}`, 'delete');
+    const stateFailure = (exportName: string) =>
+      failureOf(log.exportState(exportName), `The state of export ${exportName}`, 'delete');
     const pageFailures = (entry: PageEntry) => {
-      const says = [`page ${entry.page} of run ${entry.run} of export ${entry.export}`, 'start with restart'];
+      const parts = [`page ${entry.page} of run ${entry.run} of export ${entry.export}`, 'start with restart'];
       const readings = [log.last(entry), collect(log.entries(entry)), log.append(entry)];
-      return Promise.all(readings.map((reading) => failureOf(reading, ...says)));
+      return Promise.all(readings.map((reading) => failureOf(reading, ...parts)));
     };
-    const conflict = { name: 'PageConflictError', misses: [] };
+    const conflict = { name: 'PageConflictError', missing: [] };
     const conflicts = [conflict, conflict, conflict];
 
-    it('and takes what was put there again, as it was, for what it is', async () => {
-      const head = aFullHead();
+    it('accepts a record that was written back unchanged', async () => {
+      const state = aFullState();
       const entry = aFullEntry();
-      await log.replaceState(head);
+      await log.replaceState(state);
       await log.append(entry);
-      await harness.editHead(head.export, (kept) => ({ ...kept }));
-      await harness.editPage(entry, (kept) => Object.fromEntries(Object.entries(kept).reverse()));
-      expect(await log.exportState(head.export)).toEqual(head);
+      await harness.editState(state.export, (record) => ({ ...record }));
+      await harness.editPage(entry, (record) => Object.fromEntries(Object.entries(record).reverse()));
+      expect(await log.exportState(state.export)).toEqual(state);
       expect(await log.last(entry)).toEqual(entry);
     });
 
-    it('in a head: any field, and the checksum', async () => {
-      for (const [what, change] of edits(aFullHead())) {
-        const head = aFullHead();
-        await log.replaceState(head);
-        await harness.editHead(head.export, change);
-        expect({ what, found: await headFailure(head.export) }).toEqual({ what, found: conflict });
+    it('rejects an edit of any field of a state, and of its checksum', async () => {
+      for (const [what, change] of edits(aFullState())) {
+        const state = aFullState();
+        await log.replaceState(state);
+        await harness.editState(state.export, change);
+        expect({ what, found: await stateFailure(state.export) }).toEqual({ what, found: conflict });
       }
     });
 
-    it('in an entry: any field, and the checksum', async () => {
+    it('rejects an edit of any field of an entry, and of its checksum', async () => {
       for (const [what, change] of edits(aFullEntry())) {
         const entry = await log.append(aFullEntry());
         await harness.editPage(entry, change);
@@ -112,7 +124,7 @@ export function editedPageLogContract(
     });
 
     it.each(['text', '{"unfinished', '[[[[[[[[[[', 17, null])(
-      'in a head: a filter, an active run or a watermark that is %j',
+      'rejects %j as a filter, an active run or a watermark',
       async (value) => {
         for (const path of [
           ['active', 'request', 'filter'],
@@ -120,29 +132,29 @@ export function editedPageLogContract(
           ['active'],
           ['watermark'],
         ] as Path[]) {
-          const head = aFullHead();
-          await log.replaceState(head);
-          await harness.editHead(head.export, (kept) => withField(kept, path, value));
-          expect(await headFailure(head.export)).toEqual(conflict);
+          const state = aFullState();
+          await log.replaceState(state);
+          await harness.editState(state.export, (record) => withField(record, path, value));
+          expect(await stateFailure(state.export)).toEqual(conflict);
         }
       },
     );
 
-    it('in a head: that it is another export’s, checksum and all', async () => {
-      const [head, other] = [aFullHead(), aFullHead()];
-      await log.replaceState(head);
+    it('rejects the state of another export, with its checksum', async () => {
+      const [state, other] = [aFullState(), aFullState()];
+      await log.replaceState(state);
       await log.replaceState(other);
-      let theirs: Kept = {};
-      await harness.editHead(other.export, (kept) => {
-        theirs = kept;
-        return kept;
+      let theirs: StoredRecord = {};
+      await harness.editState(other.export, (record) => {
+        theirs = record;
+        return record;
       });
-      await harness.editHead(head.export, () => theirs);
-      expect(await headFailure(head.export)).toEqual(conflict);
+      await harness.editState(state.export, () => theirs);
+      expect(await stateFailure(state.export)).toEqual(conflict);
       expect(await log.exportState(other.export)).toEqual(other);
     });
 
-    it('in an entry: that it is another page’s, run’s or export’s, checksum and all', async () => {
+    it('rejects the entry of another page, run or export, with its checksum', async () => {
       const { export: exportName, run } = aRun();
       const elsewhere = [
         { export: exportName, run, page: 1 },
@@ -152,20 +164,20 @@ export function editedPageLogContract(
       for (const place of elsewhere) {
         const entry = await log.append(aFullEntry({ export: anExportName(), page: 2 }));
         const other = await log.append(aFullEntry({ ...place, export: place.export ?? anExportName() }));
-        let theirs: Kept = {};
-        await harness.editPage(other, (kept) => {
-          theirs = kept;
-          return kept;
+        let theirs: StoredRecord = {};
+        await harness.editPage(other, (record) => {
+          theirs = record;
+          return record;
         });
         await harness.editPage(entry, () => theirs);
         expect(await pageFailures(entry)).toEqual(conflicts);
       }
     });
 
-    it('in an entry among many, where a reader comes to it', async () => {
+    it('throws when a reader reaches the edited entry', async () => {
       const { export: exportName, run } = aRun();
       for (let page = 1; page <= 5; page += 1) await log.append(aFullEntry({ export: exportName, run, page }));
-      await harness.editPage({ export: exportName, run, page: 4 }, (kept) => ({ ...kept, bytes: 4_097 }));
+      await harness.editPage({ export: exportName, run, page: 4 }, (record) => ({ ...record, bytes: 4_097 }));
       const seen: number[] = [];
       const reading = (async () => {
         for await (const { page } of log.entries({ export: exportName, run })) seen.push(page);
@@ -175,16 +187,16 @@ export function editedPageLogContract(
       expect(await log.last({ export: exportName, run })).toMatchObject({ page: 5 });
     });
 
-    it('and then does not write over it', async () => {
+    it('does not overwrite an edited entry', async () => {
       const entry = await log.append(aFullEntry());
-      await harness.editPage(entry, (kept) => ({ ...kept, reports: 5 }));
-      expect(await failureOf(log.append({ ...entry, reports: 5 }), 'put it back as it was')).toEqual(conflict);
-      let lies: Kept = {};
-      await harness.editPage(entry, (kept) => {
-        lies = kept;
-        return { ...kept, reports: entry.reports };
+      await harness.editPage(entry, (record) => ({ ...record, reports: 5 }));
+      expect(await failureOf(log.append({ ...entry, reports: 5 }), 'Restore the entry')).toEqual(conflict);
+      let stored: StoredRecord = {};
+      await harness.editPage(entry, (record) => {
+        stored = record;
+        return { ...record, reports: entry.reports };
       });
-      expect(lies).toMatchObject({ reports: 5 });
+      expect(stored).toMatchObject({ reports: 5 });
       expect(await log.last(entry)).toEqual(entry);
     });
   });

@@ -1,6 +1,6 @@
 /**
- * What every page log promises, whatever it is made of: the port's docstrings as tests.
- * Each test keeps to exports and runs of its own, so a slow storage may be shared.
+ * The contract of the `PageLog` port: every implementation passes these tests.
+ * Each test uses its own exports and runs, so that implementations may share one slow storage.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -9,8 +9,8 @@ import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
 import {
   aCursor,
   aFullRun,
-  aHead,
   anExportName,
+  anExportState,
   aPageEntry,
   aRun,
   aRunId,
@@ -18,21 +18,21 @@ import {
   at,
   collect,
 } from '../support/builders.ts';
-import { inLanes } from '../support/in-lanes.ts';
+import { forEachConcurrently } from '../support/concurrency.ts';
 
 export interface PageLogHarness {
   readonly log: PageLog & RunHistory;
-  /** Another adapter on the same storage, as another process would make it. */
+  /** A second adapter on the same storage, as another process would create it. */
   readonly another?: PageLog;
   cleanup(): Promise<void>;
 }
 
 export interface PageLogContractOptions {
-  /** How many write the same thing at once. */
+  /** The number of concurrent writers. */
   readonly writers?: number;
-  /** Entries of the long run: more than the storage gives back at once. */
+  /** The length of the long run: more entries than the storage returns at once. */
   readonly manyEntries?: number;
-  /** For each test; storages behind a network need more. */
+  /** For each test. A storage that is reached over a network needs more. */
   readonly timeoutMs?: number;
 }
 
@@ -43,7 +43,7 @@ export function pageLogContract(
 ): void {
   const { writers = 8, manyEntries = 2_500, timeoutMs = 20_000 } = options;
 
-  describe(`${name} keeps the page log's promises`, { timeout: timeoutMs }, () => {
+  describe(`${name} implements the PageLog port`, { timeout: timeoutMs }, () => {
     let harness: PageLogHarness;
     let log: PageLog & RunHistory;
     beforeAll(async () => {
@@ -52,26 +52,26 @@ export function pageLogContract(
     }, timeoutMs);
     afterAll(async () => await harness?.cleanup(), timeoutMs);
 
-    /** The adapters that write at once: two, where the harness has two. */
+    /** Alternates between the two adapters, if the harness has two. */
     const writer = (index: number): PageLog => (index % 2 === 1 && harness.another) || log;
-    const atOnce = <T>(write: (log: PageLog, index: number) => Promise<T>): Promise<T[]> =>
+    const concurrently = <T>(write: (log: PageLog, index: number) => Promise<T>): Promise<T[]> =>
       Promise.all(Array.from({ length: writers }, (_, index) => write(writer(index), index)));
 
     describe('export states', () => {
-      it('an export that never ran has no head', async () => {
+      it('returns no state for an export that has never run', async () => {
         expect(await log.exportState(anExportName())).toBeUndefined();
       });
 
-      it('the first head is written, and read back at once, by whoever looks', async () => {
-        const head = aHead();
-        expect(await log.replaceState(head)).toBe(true);
-        expect(await log.exportState(head.export)).toEqual(head);
-        expect(await writer(1).exportState(head.export)).toEqual(head);
+      it('reads the first state immediately after it was written', async () => {
+        const state = anExportState();
+        expect(await log.replaceState(state)).toBe(true);
+        expect(await log.exportState(state.export)).toEqual(state);
+        expect(await writer(1).exportState(state.export)).toEqual(state);
       });
 
-      it('a head with everything in it comes back exactly', async () => {
+      it('returns a state with all fields exactly as it was written', async () => {
         const exportName = anExportName();
-        const head: Required<ExportState> = {
+        const state: Required<ExportState> = {
           export: exportName,
           version: 1,
           sequence: 7,
@@ -84,54 +84,54 @@ export function pageLogContract(
           lastScheduledTime: '2026-11-20T02:00:00Z',
           lastCompleted: { execution: 'execution-6', result: aRunResult({ export: exportName }) },
         };
-        await log.replaceState(head);
-        expect(await log.exportState(exportName)).toEqual(head);
+        await log.replaceState(state);
+        expect(await log.exportState(exportName)).toEqual(state);
       });
 
-      it('what is unknown stays unknown: no size, no reports, no watermark', async () => {
+      it('keeps null and absent values: size, reports, watermark', async () => {
         const exportName = anExportName();
         const result = aRunResult({ export: exportName, reports: null, watermark: null });
-        const head = aHead({
+        const state = anExportState({
           export: exportName,
           active: aRun({ export: exportName }),
           lastCompleted: { execution: 'execution-1', result },
         });
-        await log.replaceState(head);
-        expect(await log.exportState(exportName)).toEqual(head);
+        await log.replaceState(state);
+        expect(await log.exportState(exportName)).toEqual(state);
       });
 
-      it('a field given as undefined comes back as absent or undefined, and nothing else', async () => {
-        const head = aHead({ active: undefined, watermark: undefined, lastScheduledTime: undefined });
-        expect(await log.replaceState(head)).toBe(true);
-        expect(await log.exportState(head.export)).toEqual(head);
+      it('returns an undefined field as absent or undefined', async () => {
+        const state = anExportState({ active: undefined, watermark: undefined, lastScheduledTime: undefined });
+        expect(await log.replaceState(state)).toBe(true);
+        expect(await log.exportState(state.export)).toEqual(state);
       });
 
-      it('a head is replaced as a whole: what the next version leaves out is gone', async () => {
-        const first = aHead({ active: aRun(), lastScheduledTime: '2026-11-20T02:00:00Z' });
-        const second = aHead({ export: first.export, version: 2, sequence: 1 });
+      it('replaces the state as a whole, including fields that the new version lacks', async () => {
+        const first = anExportState({ active: aRun(), lastScheduledTime: '2026-11-20T02:00:00Z' });
+        const second = anExportState({ export: first.export, version: 2, sequence: 1 });
         await log.replaceState(first);
         expect(await writer(1).replaceState(second)).toBe(true);
         expect(await log.exportState(first.export)).toEqual(second);
       });
 
-      it('who decided on an old head is refused, and the newer one stays', async () => {
-        const first = aHead();
-        const second = aHead({ export: first.export, version: 2, sequence: 1 });
+      it('rejects a state that is based on an outdated version', async () => {
+        const first = anExportState();
+        const second = anExportState({ export: first.export, version: 2, sequence: 1 });
         await log.replaceState(first);
         await log.replaceState(second);
 
-        const late = aHead({ export: first.export, version: 2, sequence: 99 });
+        const late = anExportState({ export: first.export, version: 2, sequence: 99 });
         expect(await log.replaceState(late)).toBe(false);
         expect(await log.replaceState({ ...late, version: 1 })).toBe(false);
         expect(await log.exportState(first.export)).toEqual(second);
       });
 
-      it('no version is skipped', async () => {
+      it('rejects a state that skips a version', async () => {
         const exportName = anExportName();
-        expect(await log.replaceState(aHead({ export: exportName, version: 2 }))).toBe(false);
+        expect(await log.replaceState(anExportState({ export: exportName, version: 2 }))).toBe(false);
         expect(await log.exportState(exportName)).toBeUndefined();
 
-        const first = aHead({ export: exportName });
+        const first = anExportState({ export: exportName });
         await log.replaceState(first);
         expect(await log.replaceState({ ...first, version: 3 })).toBe(false);
         expect(await log.exportState(exportName)).toEqual(first);
@@ -139,10 +139,10 @@ export function pageLogContract(
 
       it.each([1, 2])('of many who write version %i at once, exactly one does', async (version) => {
         const exportName = anExportName();
-        if (version === 2) await log.replaceState(aHead({ export: exportName }));
+        if (version === 2) await log.replaceState(anExportState({ export: exportName }));
 
-        const written = await atOnce((log, sequence) =>
-          log.replaceState(aHead({ export: exportName, version, sequence })),
+        const written = await concurrently((log, sequence) =>
+          log.replaceState(anExportState({ export: exportName, version, sequence })),
         );
 
         expect(written.filter(Boolean)).toHaveLength(1);
@@ -151,13 +151,13 @@ export function pageLogContract(
 
       it('no update is lost where many read, change and try until they succeed', async () => {
         const exportName = anExportName();
-        await log.replaceState(aHead({ export: exportName }));
+        await log.replaceState(anExportState({ export: exportName }));
 
-        await atOnce(async (log) => {
+        await concurrently(async (log) => {
           for (;;) {
-            const head = await log.exportState(exportName);
-            if (head === undefined) throw new Error('the head is gone');
-            if (await log.replaceState({ ...head, version: head.version + 1, sequence: head.sequence + 1 })) return;
+            const state = await log.exportState(exportName);
+            if (state === undefined) throw new Error('the state is gone');
+            if (await log.replaceState({ ...state, version: state.version + 1, sequence: state.sequence + 1 })) return;
           }
         });
 
@@ -167,13 +167,14 @@ export function pageLogContract(
       it('exports whose names are alike have states of their own', async () => {
         const exportName = anExportName();
         const names = [exportName, `${exportName}-daily`, exportName.slice(0, -1), exportName.toUpperCase()];
-        for (const [sequence, name] of names.entries()) await log.replaceState(aHead({ export: name, sequence }));
+        for (const [sequence, name] of names.entries())
+          await log.replaceState(anExportState({ export: name, sequence }));
         for (const [sequence, name] of names.entries()) expect(await log.exportState(name)).toMatchObject({ sequence });
       });
     });
 
     describe('pages', () => {
-      it('an entry comes back exactly, read as the last one or in the row', async () => {
+      it('returns an entry exactly as it was logged, from last and from entries', async () => {
         const entry = aPageEntry({
           cursor: aCursor(),
           cycle: { tortoise: aCursor(), power: 4, steps: 3 },
@@ -185,7 +186,7 @@ export function pageLogContract(
         expect(await collect(log.entries(entry))).toEqual([entry]);
       });
 
-      it('what is unknown stays unknown: the only page, not XML, of a service without a clock', async () => {
+      it('keeps null values: the only page, not XML, of a service without a clock', async () => {
         const entry = aPageEntry({
           page: 1,
           cursor: null,
@@ -200,13 +201,13 @@ export function pageLogContract(
         expect(entry.totals.reports).toBeNull();
       });
 
-      it('a walk that goes in circles is remembered as such', async () => {
+      it('keeps the mark of a run whose cursors repeat', async () => {
         const entry = aPageEntry({ repeats: true });
         await log.append(entry);
         expect(await log.last(entry)).toEqual(entry);
       });
 
-      it('cursors are kept whole, however long and odd', async () => {
+      it('keeps long and unusual cursors whole', async () => {
         const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index)).join('');
         const long = asCursor(printable.repeat(44).slice(0, 4_096));
         const entry = aPageEntry({
@@ -218,7 +219,7 @@ export function pageLogContract(
         expect(await log.last(entry)).toEqual(entry);
       });
 
-      it('a page logged once stays as it is: who comes later gets the first entry back', async () => {
+      it('returns the existing entry if the page is already logged', async () => {
         const first = aPageEntry();
         const second = { ...first, bytes: 1, sha256: 'another', nextCursor: aCursor() };
         await log.append(first);
@@ -228,22 +229,24 @@ export function pageLogContract(
         expect(await collect(log.entries(first))).toEqual([first]);
       });
 
-      it('of many who log a page at once, all agree on one entry', async () => {
+      it('returns the same entry to all concurrent writers of a page', async () => {
         const entry = aPageEntry({ page: 2 });
-        const agreed = await atOnce((log, index) => log.append({ ...entry, bytes: index, nextCursor: aCursor() }));
+        const agreed = await concurrently((log, index) =>
+          log.append({ ...entry, bytes: index, nextCursor: aCursor() }),
+        );
 
         const [logged] = await collect(log.entries(entry));
         expect(logged).toBeDefined();
         for (const result of agreed) expect(result).toEqual(logged);
       });
 
-      it('a run without pages has neither a last one nor any', async () => {
+      it('returns nothing for a run without pages', async () => {
         const run = aRun();
         expect(await log.last(run)).toBeUndefined();
         expect(await collect(log.entries(run))).toEqual([]);
       });
 
-      it('pages go by number, not by spelling: 1,000,000 comes after 11, 10 and 9', async () => {
+      it('orders pages by number, not alphabetically', async () => {
         const { export: exportName, run } = aRun();
         const numbers = [10, 1_000_000, 9, 999_999, 11, 2];
         for (const page of numbers) await log.append(aPageEntry({ export: exportName, run, page }));
@@ -253,7 +256,7 @@ export function pageLogContract(
         expect(pages).toEqual([2, 9, 10, 11, 999_999, 1_000_000]);
       });
 
-      it('the last page is the newest at every step', async () => {
+      it('returns the newest entry as the last one after every append', async () => {
         const { export: exportName, run } = aRun();
         for (let page = 1; page <= 12; page++) {
           await writer(page).append(aPageEntry({ export: exportName, run, page }));
@@ -261,11 +264,11 @@ export function pageLogContract(
         }
       });
 
-      it('runs and exports whose names are alike keep their pages apart', async () => {
+      it('separates runs and exports with similar names', async () => {
         const exportName = anExportName();
         const run = aRunId();
         const other = asRunId(`${run.slice(0, -1)}${run.endsWith('0') ? '1' : '0'}`);
-        const walks: readonly { export: string; run: RunId }[] = [
+        const runs: readonly { export: string; run: RunId }[] = [
           { export: exportName, run },
           { export: exportName, run: other },
           { export: exportName, run: asRunId(`${run}0`) },
@@ -275,21 +278,21 @@ export function pageLogContract(
           { export: exportName.toUpperCase(), run },
         ];
         const logged: PageEntry[] = [];
-        for (const [index, walk] of walks.entries()) {
-          logged.push(await log.append(aPageEntry({ ...walk, page: index + 1 })));
+        for (const [index, run] of runs.entries()) {
+          logged.push(await log.append(aPageEntry({ ...run, page: index + 1 })));
         }
-        for (const [index, walk] of walks.entries()) {
-          expect(await log.last(walk)).toEqual(logged[index]);
-          expect(await collect(log.entries(walk))).toEqual([logged[index]]);
+        for (const [index, run] of runs.entries()) {
+          expect(await log.last(run)).toEqual(logged[index]);
+          expect(await collect(log.entries(run))).toEqual([logged[index]]);
         }
       });
 
-      it(`a run of ${manyEntries} pages is read in order, each page once`, async () => {
+      it(`returns ${manyEntries} entries of a run in order, each once`, async () => {
         const { export: exportName, run } = aRun();
-        // Long cursors, so that a storage that gives back a page of so many bytes at a time has to turn it too.
+        // With long cursors, a storage that limits the size of a response needs several.
         const nextCursor = asCursor('c'.repeat(1_024));
         const pages = Array.from({ length: manyEntries }, (_, index) => index + 1);
-        await inLanes(writers, pages, (page) =>
+        await forEachConcurrently(writers, pages, (page) =>
           writer(page).append(aPageEntry({ export: exportName, run, page, nextCursor })),
         );
         await log.append(aPageEntry({ export: exportName, run: asRunId(`${run}0`), page: 1 }));
@@ -301,7 +304,7 @@ export function pageLogContract(
         expect((await log.last({ export: exportName, run }))?.page).toBe(manyEntries);
       });
 
-      it('pages may be logged while others are read, and a reader may leave early', async () => {
+      it('allows appending while entries are read, and reading only some of them', async () => {
         const { export: exportName, run } = aRun();
         for (const page of [1, 2, 3]) await log.append(aPageEntry({ export: exportName, run, page }));
 
@@ -316,7 +319,7 @@ export function pageLogContract(
     });
 
     describe('the history of runs', () => {
-      it('shows the last entry of each run, the newest run first, and no run of another export', async () => {
+      it('returns the last entry of each run of the export, newest run first', async () => {
         const exportName = anExportName();
         const runs = ['20261118T020000Z-aaaaaa', '20261119T020000Z-0b0b0b', '20261119T020000Z-0b0b0c'].map(asRunId);
         const logged: PageEntry[] = [];
@@ -327,14 +330,14 @@ export function pageLogContract(
           }
         }
         await log.append(aPageEntry({ export: `${exportName}-daily`, run: asRunId('20261120T020000Z-cccccc') }));
-        await log.replaceState(aHead({ export: exportName }));
+        await log.replaceState(anExportState({ export: exportName }));
 
         expect(await collect(log.runs(exportName))).toEqual(logged);
       });
 
-      it('is empty for an export without a page, and may be left early', async () => {
+      it('is empty for an export without pages, and can be read partly', async () => {
         const exportName = anExportName();
-        await log.replaceState(aHead({ export: exportName }));
+        await log.replaceState(anExportState({ export: exportName }));
         expect(await collect(log.runs(exportName))).toEqual([]);
 
         for (const run of [aRunId(), aRunId()]) await log.append(aPageEntry({ export: exportName, run, page: 1 }));

@@ -1,6 +1,6 @@
 /**
- * What every page store promises, whatever it is made of: the port's docstrings as tests.
- * Nothing here knows of disks or buckets. Each test keeps to keys of its own, so a slow storage may be shared.
+ * The contract of the `PageStore` and `StoreReader` ports: every implementation passes these tests.
+ * Each test uses its own keys, so that implementations may share one slow storage.
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -19,27 +19,27 @@ import {
   randomBody,
   sha256Of,
 } from '../support/builders.ts';
-import { inLanes } from '../support/in-lanes.ts';
+import { forEachConcurrently } from '../support/concurrency.ts';
 
 export interface PageStoreHarness {
   readonly store: PageStore & StoreReader;
-  /** Another adapter on the same storage, as another process would make it. */
+  /** A second adapter on the same storage, as another process would create it. */
   readonly another?: PageStore;
-  /** The bytes at `key` as a reader downstream gets them; undefined where there is nothing to see. */
+  /** The bytes at `key` as a consumer reads them; undefined if there are none. */
   read(key: string): Promise<Uint8Array | undefined>;
-  /** The keys a reader downstream sees under `prefix`, in any order. */
+  /** The keys that a consumer sees under `prefix`, in any order. */
   list(prefix: string): Promise<readonly string[]>;
   cleanup(): Promise<void>;
 }
 
 export interface PageStoreContractOptions {
-  /** How many put the same page at once. */
+  /** The number of concurrent writers. */
   readonly writers?: number;
-  /** Bytes of a page that the storage takes in parts, if it does. */
-  readonly largest?: number;
-  /** Objects in the folder that is listed; more than the storage shows at once. */
-  readonly listed?: number;
-  /** For each test; storages behind a network need more. */
+  /** The size of a page that the storage uploads in parts, if it does. */
+  readonly largePageBytes?: number;
+  /** The number of objects in a listed folder: more than the storage returns at once. */
+  readonly listedObjects?: number;
+  /** For each test. A storage that is reached over a network needs more. */
   readonly timeoutMs?: number;
 }
 
@@ -48,9 +48,9 @@ export function pageStoreContract(
   makeHarness: () => Promise<PageStoreHarness> | PageStoreHarness,
   options: PageStoreContractOptions = {},
 ): void {
-  const { writers = 8, largest = 9 * 1_024 * 1_024, listed = 1_100, timeoutMs = 20_000 } = options;
+  const { writers = 8, largePageBytes = 9 * 1_024 * 1_024, listedObjects = 1_100, timeoutMs = 20_000 } = options;
 
-  describe(`${name} keeps the page store's promises`, { timeout: timeoutMs }, () => {
+  describe(`${name} implements the PageStore port`, { timeout: timeoutMs }, () => {
     let harness: PageStoreHarness;
     let store: PageStore & StoreReader;
     beforeAll(async () => {
@@ -59,19 +59,19 @@ export function pageStoreContract(
     }, timeoutMs);
     afterAll(async () => await harness?.cleanup(), timeoutMs);
 
-    /** The adapters that write at once: two, where the harness has two. */
+    /** Alternates between the two adapters, if the harness has two. */
     const writer = (index: number): PageStore => (index % 2 === 1 && harness.another) || store;
     const text = async (key: string) => {
       const bytes = await harness.read(key);
       return bytes && Buffer.from(bytes).toString();
     };
-    const nothingAt = async (key: string) => {
+    const expectNothingAt = async (key: string) => {
       expect(await harness.read(key)).toBeUndefined();
       expect(await harness.list(key)).toEqual([]);
     };
 
     describe('pages', () => {
-      it('a page comes back with its bytes and all its facts', async () => {
+      it('stores a page with its bytes and its metadata', async () => {
         const identity = aPageIdentity({ page: 7, cursor: aCursor() });
         const body = '<reports><report n="1"/><report n="2"/></reports>';
         const nextCursor = aCursor();
@@ -79,18 +79,18 @@ export function pageStoreContract(
 
         const put = await store.put(identity, aFetchedPage({ body, nextCursor, serviceTime, reports: 2 }));
 
-        const facts = { bytes: body.length, sha256: sha256Of(body), reports: 2, nextCursor, serviceTime };
+        const metadata = { bytes: body.length, sha256: sha256Of(body), reports: 2, nextCursor, serviceTime };
         const { revision } = put.page;
-        expect(put).toEqual({ stored: true, page: { ...identity, ...facts, revision } });
+        expect(put).toEqual({ stored: true, page: { ...identity, ...metadata, revision } });
         expect(await store.find(identity.key)).toEqual(put.page);
         expect(await text(identity.key)).toBe(body);
       });
 
-      it('a page that is not there is not found', async () => {
+      it('does not find a page that is not stored', async () => {
         expect(await store.find(aPageIdentity().key)).toBeUndefined();
       });
 
-      it('what is unknown stays unknown: the first and only page, not XML, of a service without a clock', async () => {
+      it('keeps null values: the only page, not XML, of a service without a clock', async () => {
         const identity = aPageIdentity({ page: 1, cursor: null });
         const page = aFetchedPage({ body: '{}', nextCursor: null, serviceTime: null, reports: null });
 
@@ -108,7 +108,7 @@ export function pageStoreContract(
         expect(await store.find(identity.key)).toEqual(put.page);
       });
 
-      it('a page without reports counts none, not an unknown number', async () => {
+      it('distinguishes a page with no reports from one with an unknown number', async () => {
         const identity = aPageIdentity();
         await store.put(identity, aFetchedPage({ body: '<reports/>', reports: 0 }));
         expect((await store.find(identity.key))?.reports).toBe(0);
@@ -117,12 +117,12 @@ export function pageStoreContract(
       const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index)).join('');
       it.each([
         ['all of printable ASCII', `x${printable}x`],
-        ['blanks at both ends', '  1588888888888,a b  '],
-        ['what looks like an encoded word', '=?UTF-8?Q?=41?='],
+        ['spaces at both ends', '  1588888888888,a b  '],
+        ['text that looks like an encoded word', '=?UTF-8?Q?=41?='],
         ['percent signs and plus signs', '1588888888888%2C+%00%'],
         ['1 KB', printable.repeat(11).slice(0, 1_024)],
         ['4 KB', printable.repeat(44).slice(0, 4_096)],
-      ])('an odd cursor is kept whole, or as its hash: %s', async (_, odd) => {
+      ])('keeps an unusual cursor whole or as its hash: %s', async (_, odd) => {
         const identity = aPageIdentity({ page: 2, cursor: asCursor(odd) });
         const nextCursor = asCursor(odd.split('').reverse().join(''));
 
@@ -140,7 +140,7 @@ export function pageStoreContract(
         ['empty', 0],
         ['a single byte', 1],
         ['just over 6 MiB', 6 * 1_024 * 1_024 + 1],
-      ])('a body is kept byte for byte: %s, in chunks of any length', async (_, length) => {
+      ])('keeps a body byte for byte, in chunks of any length: %s', async (_, length) => {
         const identity = aPageIdentity();
         const body = randomBody(length);
 
@@ -152,7 +152,7 @@ export function pageStoreContract(
         expect(read && sha256Of(read)).toBe(sha256Of(body));
       });
 
-      it('nothing of a page shows before the last of it has come', async () => {
+      it('shows nothing of a page before its body has ended', async () => {
         const identity = aPageIdentity();
         const seen: unknown[] = [];
         async function* body() {
@@ -166,50 +166,50 @@ export function pageStoreContract(
         expect((await store.find(identity.key))?.bytes).toBe(100_007);
       });
 
-      it('a page shows when its turn has come, and not before', async () => {
+      it('shows a page only after its predecessor is stored', async () => {
         const identity = aPageIdentity();
-        const loop = Promise.withResolvers<void>();
-        const whole = Promise.withResolvers<void>();
+        const predecessor = Promise.withResolvers<void>();
+        const bodyRead = Promise.withResolvers<void>();
         async function* body() {
           yield randomBody(100_000);
-          whole.resolve();
+          bodyRead.resolve();
         }
-        const put = store.put(identity, { ...aFetchedPage({ body: body() }), predecessorStored: loop.promise });
-        await whole.promise;
-        // Time enough to show, for whoever does not wait.
+        const put = store.put(identity, { ...aFetchedPage({ body: body() }), predecessorStored: predecessor.promise });
+        await bodyRead.promise;
+        // A store that does not wait would show the page within this time.
         await new Promise((resolve) => setTimeout(resolve, 100));
         expect([await harness.read(identity.key), await store.find(identity.key)]).toEqual([undefined, undefined]);
 
-        loop.resolve();
+        predecessor.resolve();
         expect((await put).stored).toBe(true);
         expect((await store.find(identity.key))?.bytes).toBe(100_000);
       });
 
-      it('a page whose turn does not come leaves nothing', async () => {
+      it('stores nothing if its predecessor is not stored', async () => {
         const identity = aPageIdentity();
-        const notNow = new Error('not its turn');
-        const loop = Promise.reject(notNow);
-        // Until the store comes to wait for it, it is nobody's error.
-        loop.catch(() => {});
-        const page = { ...aFetchedPage({ body: 'whole' }), predecessorStored: loop };
-        expect(await store.put(identity, page).catch((error: unknown) => error)).toBe(notNow);
+        const notStored = new Error('the predecessor is not stored');
+        const predecessorStored = Promise.reject(notStored);
+        // Until the store awaits it, the rejection is unhandled.
+        predecessorStored.catch(() => {});
+        const page = { ...aFetchedPage({ body: 'whole' }), predecessorStored };
+        expect(await store.put(identity, page).catch((error: unknown) => error)).toBe(notStored);
         expect(await store.find(identity.key)).toBeUndefined();
-        await nothingAt(identity.key);
+        await expectNothingAt(identity.key);
 
-        // The page before may be answered anew, with another cursor to this one; and this one be the same all the same.
-        const anew = { ...identity, cursor: aCursor() };
-        const put = await store.put(anew, aFetchedPage({ body: 'whole' }));
+        // Another attempt may receive another cursor for the same page.
+        const retried = { ...identity, cursor: aCursor() };
+        const put = await store.put(retried, aFetchedPage({ body: 'whole' }));
         expect(put).toMatchObject({ stored: true, page: { sha256: sha256Of('whole') } });
-        expectWholeOrHash(put.page.cursor, anew.cursor);
+        expectWholeOrHash(put.page.cursor, retried.cursor);
       });
 
       it.each([
         ['at its start', 0],
         ['in the middle', 100_000],
         ['at its very end, after 6 MiB', 6 * 1_024 * 1_024],
-      ])('a body that breaks %s leaves nothing, and its error comes through as it was', async (_, length) => {
+      ])('stores nothing if the body throws %s, and rethrows its error unchanged', async (_, length) => {
         const identity = aPageIdentity();
-        const broken = new Error('the service broke off');
+        const broken = new Error('the response was truncated');
         function* body() {
           yield* inRandomChunks(randomBody(length));
           throw broken;
@@ -218,14 +218,14 @@ export function pageStoreContract(
 
         expect(failure).toBe(broken);
         expect(await store.find(identity.key)).toBeUndefined();
-        await nothingAt(identity.key);
+        await expectNothingAt(identity.key);
 
         const again = await store.put(identity, aFetchedPage({ body: 'whole' }));
         expect(again.stored).toBe(true);
         expect(await text(identity.key)).toBe('whole');
       });
 
-      it('a page once stored is never overwritten: who comes later gets the first one back', async () => {
+      it('never overwrites a page, but returns the existing one', async () => {
         const identity = aPageIdentity({ page: 3 });
         const first = await store.put(identity, aFetchedPage({ body: 'first', reports: 1 }));
 
@@ -238,10 +238,10 @@ export function pageStoreContract(
         expect(await text(identity.key)).toBe('first');
       });
 
-      it('a broken body does no harm to the page that is there', async () => {
+      it('keeps the existing page if the body of another attempt throws', async () => {
         const identity = aPageIdentity();
         const first = await store.put(identity, aFetchedPage({ body: 'first' }));
-        const broken = new Error('the service broke off');
+        const broken = new Error('the response was truncated');
         function* body() {
           yield Buffer.from('fir');
           throw broken;
@@ -249,16 +249,16 @@ export function pageStoreContract(
 
         const failure = await store.put(identity, aFetchedPage({ body: body() })).catch((error: unknown) => error);
 
-        // A store that looks before it reads may also have answered with the page that is there.
+        // A store that looks for the page before it reads the body may return the existing one instead.
         expect([broken, { stored: false, page: first.page }]).toContainEqual(failure);
         expect(await store.find(identity.key)).toEqual(first.page);
         expect(await text(identity.key)).toBe('first');
       });
 
       it.each([
-        ['each with other bytes', (index: number) => `page as writer ${index} got it`],
-        ['all with the same bytes but another way on', () => 'the same for all'],
-      ])('of many who store a page at once, one does and all agree on it: %s', async (_, bodyOf) => {
+        ['each with different bytes', (index: number) => `page as writer ${index} got it`],
+        ['all with the same bytes but another next cursor', () => 'the same for all'],
+      ])('lets one of several concurrent writers store a page, and returns it to all: %s', async (_, bodyOf) => {
         const identity = aPageIdentity({ page: 2 });
         const offers = Array.from({ length: writers }, (_, index) => ({
           body: bodyOf(index),
@@ -279,13 +279,13 @@ export function pageStoreContract(
         for (const result of results) expect(result.page).toEqual(page);
       });
 
-      it('what one adapter stores, another finds', async () => {
+      it('finds what another adapter stored', async () => {
         const identity = aPageIdentity();
         const { page } = await writer(1).put(identity, aFetchedPage());
         expect(await store.find(identity.key)).toEqual(page);
       });
 
-      it('a reader who lists a run sees its pages and its manifest, and nothing else', async () => {
+      it('shows consumers the pages and the manifest of a run, and nothing else', async () => {
         const folder = aRunFolder();
         const keys = [1, 2, 3].map((page) => aPageIdentity({ folder, page }).key);
         for (const [index, key] of keys.entries()) {
@@ -300,27 +300,27 @@ export function pageStoreContract(
     describe('manifests', () => {
       const aManifestKey = () => `${aRunFolder()}/manifest.json`;
 
-      it('a manifest is kept as it was streamed, in UTF-8', async () => {
+      it('stores a manifest as it was streamed, in UTF-8', async () => {
         const key = aManifestKey();
         await store.putManifest(key, stream('{"pages":[', '"Zürich",', '"北",', '"🜁"', ']}'));
         expect(await text(key)).toBe('{"pages":["Zürich","北","🜁"]}');
       });
 
-      it('a manifest of more than 6 MiB is kept whole', async () => {
+      it('stores a manifest of more than 6 MiB', async () => {
         const key = aManifestKey();
         const line = `${'x'.repeat(1_023)}\n`;
         await store.putManifest(key, stream(...Array.from({ length: 6 * 1_024 + 1 }, () => line)));
         expect((await harness.read(key))?.length).toBe((6 * 1_024 + 1) * 1_024);
       });
 
-      it('the same manifest written again, in other chunks, changes nothing', async () => {
+      it('accepts the same manifest again, in other chunks', async () => {
         const key = aManifestKey();
         await store.putManifest(key, stream('{"pages":', '[]}'));
         await writer(1).putManifest(key, stream('{', '"pages":[]', '}'));
         expect(await text(key)).toBe('{"pages":[]}');
       });
 
-      it('another manifest is refused, and the first one stays', async () => {
+      it('rejects a different manifest, and keeps the first one', async () => {
         const key = aManifestKey();
         await store.putManifest(key, stream('{"pages":[]}'));
         await expect(writer(1).putManifest(key, stream('{"pages":{}}'))).rejects.toMatchObject({
@@ -329,7 +329,7 @@ export function pageStoreContract(
         expect(await text(key)).toBe('{"pages":[]}');
       });
 
-      it('of many different manifests written at once, one is kept and the others are refused', async () => {
+      it('keeps one of several different manifests that are written concurrently, and rejects the others', async () => {
         const key = aManifestKey();
         const results = await Promise.allSettled(
           Array.from({ length: writers }, (_, index) => writer(index).putManifest(key, stream(`{"by":${index}}`))),
@@ -337,11 +337,13 @@ export function pageStoreContract(
         const kept = results.flatMap(({ status }, index) => (status === 'fulfilled' ? [index] : []));
         expect(kept).toHaveLength(1);
         expect(await text(key)).toBe(`{"by":${kept[0]}}`);
-        const refusals = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []));
-        for (const refusal of refusals) expect(refusal).toMatchObject({ name: 'PageConflictError' });
+        const rejections = results.flatMap((result) =>
+          result.status === 'rejected' ? [result.reason as unknown] : [],
+        );
+        for (const rejection of rejections) expect(rejection).toMatchObject({ name: 'PageConflictError' });
       });
 
-      it('of the same manifest written many times at once, all are content', async () => {
+      it('accepts the same manifest from several concurrent writers', async () => {
         const key = aManifestKey();
         await Promise.all(
           Array.from({ length: writers }, (_, index) => writer(index).putManifest(key, stream('{"by":', '"all"}'))),
@@ -353,15 +355,15 @@ export function pageStoreContract(
         ['at its start', []],
         ['after a little', ['{"pages":[']],
         ['after 6 MiB', Array.from({ length: 6 }, () => 'x'.repeat(1_024 * 1_024))],
-      ])('a manifest that breaks off %s leaves nothing, and its error comes through as it was', async (_, chunks) => {
+      ])('stores nothing if the manifest throws %s, and rethrows its error unchanged', async (_, chunks) => {
         const key = aManifestKey();
-        const broken = new Error('the page log broke off');
+        const broken = new Error('the page log failed');
         async function* breaking() {
           yield* chunks;
           throw broken;
         }
         expect(await store.putManifest(key, breaking()).catch((error: unknown) => error)).toBe(broken);
-        await nothingAt(key);
+        await expectNothingAt(key);
 
         await store.putManifest(key, stream('{}'));
         expect(await text(key)).toBe('{}');
@@ -374,7 +376,7 @@ export function pageStoreContract(
         return chunks && Buffer.concat(await collect(chunks)).toString('latin1');
       };
 
-      it('gives back what was stored, byte for byte, whether a page or not', async () => {
+      it('returns pages and manifests byte for byte', async () => {
         const identity = aPageIdentity();
         const body = randomBody(200_000);
         await store.put(identity, aFetchedPage({ body }));
@@ -385,7 +387,7 @@ export function pageStoreContract(
         expect(await readWhole(manifest)).toBe('{"pages":[]}');
       });
 
-      it('gives back an empty page as no bytes, and nothing where there is nothing', async () => {
+      it('returns no bytes for an empty page, and undefined if there is no object', async () => {
         const identity = aPageIdentity();
         await store.put(identity, aFetchedPage({ body: '' }));
         expect(await readWhole(identity.key)).toBe('');
@@ -393,7 +395,7 @@ export function pageStoreContract(
         expect(await readWhole(`${anExportName()}/latest.json`)).toBeUndefined();
       });
 
-      it('may be left early', async () => {
+      it('can be stopped early', async () => {
         const identity = aPageIdentity();
         await store.put(identity, aFetchedPage({ body: randomBody(3_000_000) }));
         for await (const chunk of (await store.read(identity.key)) ?? []) {
@@ -408,7 +410,7 @@ export function pageStoreContract(
       const pointer = async (key: string) => JSON.parse((await text(key)) ?? 'null') as LatestPointer | null;
       const hasBegun = async () => true;
 
-      it('names the newest manifest, and moves on with the next one', async () => {
+      it('points to the newest manifest', async () => {
         const exportName = anExportName();
         const key = `${exportName}/latest.json`;
         const first = aLatest({ export: exportName, sequence: 1 });
@@ -420,7 +422,7 @@ export function pageStoreContract(
         expect(await pointer(key)).toEqual(second);
       });
 
-      it('never goes back: not to 9 from 10, and not by a writer that comes late', async () => {
+      it('never moves back, neither from 10 to 9 nor by a late writer', async () => {
         const exportName = anExportName();
         const key = `${exportName}/latest.json`;
         const tenth = aLatest({ export: exportName, sequence: 10 });
@@ -441,48 +443,49 @@ export function pageStoreContract(
         expect(await pointer(key)).toEqual(latest);
       });
 
-      it('gives way where it claims a run that has never begun, however often it is asked', async () => {
+      it('is replaced if its run has never begun, after asking once', async () => {
         const latest = aLatest({ sequence: 8 });
         const key = `${latest.export}/latest.json`;
         await store.putLatest(key, aLatest({ export: latest.export, sequence: Number.MAX_SAFE_INTEGER }), hasBegun);
-        const asked: number[] = [];
+        const checked: number[] = [];
         await writer(1).putLatest(key, latest, async (sequence) => {
-          asked.push(sequence);
+          checked.push(sequence);
           return sequence <= 8;
         });
         expect(await pointer(key)).toEqual(latest);
-        expect(asked).toEqual([Number.MAX_SAFE_INTEGER]);
+        expect(checked).toEqual([Number.MAX_SAFE_INTEGER]);
       });
 
-      it('asks about no other run while it moves forward', async () => {
+      it('does not ask whether a run has begun while it moves forward', async () => {
         const exportName = anExportName();
         const key = `${exportName}/latest.json`;
-        const asked = async () => {
-          throw new Error('there was nothing to ask');
+        const neverCalled = async () => {
+          throw new Error('hasBegun was called');
         };
-        for (const sequence of [7, 8, 8]) await store.putLatest(key, aLatest({ export: exportName, sequence }), asked);
+        for (const sequence of [7, 8, 8])
+          await store.putLatest(key, aLatest({ export: exportName, sequence }), neverCalled);
         expect(await pointer(key)).toMatchObject({ sequence: 8 });
       });
 
-      it('ends at the newest of many written at once', async () => {
+      it('ends at the newest of several that are written concurrently', async () => {
         const exportName = anExportName();
         const key = `${exportName}/latest.json`;
         const pointers = Array.from({ length: writers }, (_, index) =>
           aLatest({ export: exportName, sequence: index + 1 }),
         );
-        const newestInTheMiddle = [...pointers.filter(isOdd), ...pointers.filter((latest) => !isOdd(latest)).reverse()];
+        const shuffled = [...pointers.filter(isOdd), ...pointers.filter((latest) => !isOdd(latest)).reverse()];
 
-        await Promise.all(newestInTheMiddle.map((latest, index) => writer(index).putLatest(key, latest, hasBegun)));
+        await Promise.all(shuffled.map((latest, index) => writer(index).putLatest(key, latest, hasBegun)));
 
         expect(await pointer(key)).toEqual(pointers.at(-1));
       });
     });
 
     describe('a listing', () => {
-      it('shows the pages of a folder as they were committed, and its manifest', async () => {
+      it('returns the pages of a folder as they were stored, and its manifest', async () => {
         const folder = aRunFolder();
         const pages = [];
-        for (const [index, body] of ['', 'one', randomBody(largest)].entries()) {
+        for (const [index, body] of ['', 'one', randomBody(largePageBytes)].entries()) {
           const put = await store.put(aPageIdentity({ folder, page: index + 1 }), aFetchedPage({ body }));
           pages.push({ key: put.page.key, bytes: body.length, revision: put.page.revision });
         }
@@ -494,7 +497,7 @@ export function pageStoreContract(
         expect(listed).toEqual([manifest, ...pages]);
       });
 
-      it('names another revision for other bytes of the same length, or none at all', async () => {
+      it('returns different revisions for different bytes of the same length, or none', async () => {
         const folder = aRunFolder();
         for (const page of [1, 2, 3]) {
           await store.put(aPageIdentity({ folder, page }), aFetchedPage({ body: `page ${page}` }));
@@ -503,25 +506,28 @@ export function pageStoreContract(
         expect(new Set(revisions).size).toBe(revisions.includes(null) ? 1 : 3);
       });
 
-      it('of a folder that is not there is empty', async () => {
+      it('of a missing folder is empty', async () => {
         expect(await collect(store.list(aRunFolder()))).toEqual([]);
       });
 
-      it('keeps to its folder: not what lies deeper, nor in one whose name begins the same', async () => {
+      it('excludes subfolders, and folders whose names have the same prefix', async () => {
         const folder = aRunFolder();
         const keys = ['page.xml', 'deeper/page.xml'].map((name) => `${folder}/${name}`);
         for (const key of [...keys, `${folder}0/page.xml`]) await store.put(aPageIdentity({ key }), aFetchedPage());
         expect((await collect(store.list(folder))).map(({ key }) => key)).toEqual([keys[0]]);
       });
 
-      it(`shows all of ${listed} objects, each once`, async () => {
+      it(`returns all ${listedObjects} objects, each once`, async () => {
         const folder = aRunFolder();
-        const keys = Array.from({ length: listed }, (_, index) => `${folder}/${String(index).padStart(4, '0')}.json`);
-        await inLanes(16, keys, (key) => store.putManifest(key, stream('{}')));
+        const keys = Array.from(
+          { length: listedObjects },
+          (_, index) => `${folder}/${String(index).padStart(4, '0')}.json`,
+        );
+        await forEachConcurrently(16, keys, (key) => store.putManifest(key, stream('{}')));
         expect((await collect(store.list(folder))).map(({ key }) => key).sort()).toEqual(keys);
       });
 
-      it('shows a page as soon as it is stored, and may be left early', async () => {
+      it('returns a page as soon as it is stored, and can be stopped early', async () => {
         const folder = aRunFolder();
         for (const page of [1, 2, 3]) {
           await store.put(aPageIdentity({ folder, page }), aFetchedPage());
@@ -535,7 +541,7 @@ export function pageStoreContract(
       });
     });
 
-    it('tells a person where a key is to be found', () => {
+    it('locates a key for messages', () => {
       const { key } = aPageIdentity();
       expect(store.locate(key).endsWith(key)).toBe(true);
     });
@@ -548,7 +554,7 @@ async function* stream(...chunks: readonly string[]): AsyncGenerator<string> {
   yield* chunks;
 }
 
-/** A store that cannot hold a cursor whole gives back its hash; nothing in between. */
+/** A store that cannot hold a cursor whole returns its hash. */
 function expectWholeOrHash(actual: StoredCursor | undefined, cursor: Cursor): void {
   expect([cursor, { sha256: sha256Of(cursor) }]).toContainEqual(actual);
 }

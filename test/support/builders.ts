@@ -104,7 +104,7 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
 }
 
 /** A head of version 1 with nothing active; name the export to tie it to a run. */
-export function aHead(overrides: Partial<ExportState> = {}): ExportState {
+export function anExportState(overrides: Partial<ExportState> = {}): ExportState {
   return { export: anExportName(), version: 1, sequence: 0, ...overrides };
 }
 

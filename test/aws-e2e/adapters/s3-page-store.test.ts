@@ -19,7 +19,7 @@ for (const { name, endpoint } of inject('s3Servers')) {
     {
       timeoutMs: 60_000,
       ...(looksBeforeItWrites.has(name) ? { writers: 1 } : {}),
-      ...(takesNoParts.has(name) ? { largest: 8 * 1_024 * 1_024 } : {}),
+      ...(takesNoParts.has(name) ? { largePageBytes: 8 * 1_024 * 1_024 } : {}),
     },
   );
 }

@@ -13,7 +13,7 @@ import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { entryKey, type ItemKey, stateKey } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { EditedPageLogHarness, Kept } from '../../contracts/edited-page-log-contract.ts';
+import type { EditedPageLogHarness, StoredRecord } from '../../contracts/edited-page-log-contract.ts';
 import type { PageLogHarness } from '../../contracts/page-log-contract.ts';
 import type { Endpoint } from '../endpoint.ts';
 
@@ -43,7 +43,7 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
     }),
   );
   await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 0.05, maxDelay: 1 }, { TableName: table });
-  const edit = async (key: ItemKey, change: (kept: Kept) => Kept) => {
+  const edit = async (key: ItemKey, change: (kept: StoredRecord) => StoredRecord) => {
     const Key = marshall({ ...key });
     const { Item = {} } = await client.send(new GetItemCommand({ TableName: table, Key, ConsistentRead: true }));
     const { pk: _pk, sk: _sk, ...kept } = unmarshall(Item);
@@ -54,7 +54,7 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
     client,
     table,
     name: `table ${table}`,
-    editHead: (exportName, change) => edit(stateKey(exportName), change),
+    editState: (exportName, change) => edit(stateKey(exportName), change),
     editPage: (page, change) => edit(entryKey(page), change),
     log: createDynamoPageLog({ client, table, runtime: systemRuntime }),
     another: createDynamoPageLog({ client: other, table, runtime: systemRuntime }),

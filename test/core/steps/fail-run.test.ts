@@ -12,7 +12,7 @@ it('replaces half a surrogate pair at the end of a truncated message', async () 
     },
   });
   await bench.start();
-  const recorded = (await bench.head()).active?.lastFailure?.message ?? '';
+  const recorded = (await bench.state()).active?.lastFailure?.message ?? '';
   expect(recorded.isWellFormed()).toBe(true);
   expect(recorded).toBe(`${'x'.repeat(999)}\ufffd`);
 });

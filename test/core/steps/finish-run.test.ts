@@ -220,15 +220,15 @@ describe('a page log that is inconsistent', () => {
     ['a page comes twice', [first, first], /page 1 follows page 1/],
     ['there is none', [], /ends with page 0/],
     ['it goes on', [first, { ...last, nextCursor: aCursor() }], /ends with page 2/],
-    ['a cursor is not that of the page before', [first, { ...last, cursor: aCursor() }], /page 2 was not asked for/],
-    ['page 1 was asked for with one', [{ ...first, cursor: aCursor() }, last], /page 1 was not asked for/],
-    ['a page is another run’s', [first, { ...last, run: aRunId() }], /page 2 is one of run/],
-    ['a page is another export’s', [first, { ...last, export: 'other' }], /page 2 is one of run .* of export other/],
-    ['a page is said to lie elsewhere', [first, { ...last, key: first.key }], /page 2 is said to lie at .*page-000001/],
+    ['a cursor is not that of the page before', [first, { ...last, cursor: aCursor() }], /page 2 was not requested with/],
+    ['page 1 was asked for with one', [{ ...first, cursor: aCursor() }, last], /page 1 was not requested with/],
+    ['a page is another run’s', [first, { ...last, run: aRunId() }], /page 2 belongs to run/],
+    ['a page is another export’s', [first, { ...last, export: 'other' }], /page 2 belongs to run .* of export other/],
+    ['a page is said to lie elsewhere', [first, { ...last, key: first.key }], /page 2 has the key .*page-000001/],
     [
       'its pages go in circles',
       [{ ...first, repeats: true }, last],
-      /page 1 goes on with a cursor that was met before/,
+      /page 1 returned a cursor that occurred earlier in the run/,
     ],
     ['the bytes do not add up', [first, { ...last, totals: { reports: 4, bytes: 201 } }], /totals of page 2/],
     ['the reports do not', [first, { ...last, totals: { reports: 5, bytes: 200 } }], /totals of page 2/],
@@ -240,7 +240,7 @@ describe('a page log that is inconsistent', () => {
     await expect(manifest).rejects.toMatchObject({ name: 'PageConflictError' });
     await expect(manifest).rejects.toThrow(says);
     await expect(manifest).rejects.toThrow(
-      /is not published; put its log back as it was and start again, or start with/,
+      /is not published\. Restore its log and start again, or start with/,
     );
   });
 
@@ -269,7 +269,7 @@ describe('latest.json', () => {
     const end = await bench.start();
 
     if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    const head = await bench.head();
+    const head = await bench.state();
     expect(JSON.parse(bench.store.objects.get(key) ?? '')).toMatchObject({
       manifest: end.result.manifest,
       sequence: head.sequence,
@@ -294,7 +294,7 @@ describe('latest.json', () => {
     };
     expect(await slow()).toMatchObject({ status: 'skipped' });
     expect(JSON.parse(bench.store.objects.get(latestOf(bench)) ?? '')).toMatchObject({
-      sequence: (await bench.head()).sequence,
+      sequence: (await bench.state()).sequence,
     });
   });
 });

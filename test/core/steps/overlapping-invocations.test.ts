@@ -34,7 +34,7 @@ describe('FinishRun', () => {
     await expect(finishRun(bench.deps, { run: old, execution: 'one' })).rejects.toMatchObject({
       name: 'RunSupersededError',
     });
-    expect((await bench.head()).active?.run).toBe(newer);
+    expect((await bench.state()).active?.run).toBe(newer);
     expect(manifestsIn(bench)).toEqual([]);
   });
 
@@ -46,7 +46,7 @@ describe('FinishRun', () => {
       ...bench.store,
       async putManifest(...written: Parameters<typeof bench.store.putManifest>) {
         await bench.store.putManifest(...written);
-        const head = await bench.head();
+        const head = await bench.state();
         // The same execution now owns another run.
         newer = asRunId(`${old}0`);
         const active = head.active && { ...head.active, run: newer, completedAt: undefined };
@@ -57,7 +57,7 @@ describe('FinishRun', () => {
       name: 'RunSupersededError',
       message: expect.stringContaining(`has replaced run ${old}`) as unknown as string,
     });
-    const head = await bench.head();
+    const head = await bench.state();
     expect(head.active?.run).toBe(newer);
     expect(head.lastCompleted).toBeUndefined();
     expect(head.watermark).toBeUndefined();
@@ -78,7 +78,7 @@ describe('two FinishRun invocations of one execution', () => {
         },
       };
       const result = await finishRun({ ...bench.deps, store: overtaken }, { run, execution: 'one' });
-      expect(result).toEqual((await bench.head()).lastCompleted?.result);
+      expect(result).toEqual((await bench.state()).lastCompleted?.result);
     },
   );
 });
@@ -95,6 +95,6 @@ describe('BeginRun', () => {
     bench.running.add('three');
     const duplicate = await beginRun(bench.deps, { input: { restart: true }, execution: 'two' });
     expect(duplicate).toMatchObject({ next: 'skip', reason: `execution three is still exporting run ${run}` });
-    expect((await bench.head()).active).toMatchObject({ run, execution: 'three' });
+    expect((await bench.state()).active).toMatchObject({ run, execution: 'three' });
   });
 });

@@ -37,7 +37,7 @@ async function invoke(
   return await exportPage(deps, { loop: begun satisfies LoopState, execution: 'one', hasTime, retryAfterDeadline });
 }
 const loggedPages = async (bench: Bench) => {
-  const { active } = await bench.head();
+  const { active } = await bench.state();
   return active === undefined ? [] : (await collect(bench.log.entries(active))).map(({ page }) => page);
 };
 
@@ -260,7 +260,7 @@ describe('an invocation of several pages', () => {
     const { length: requested } = bench.service.requests;
     // The log as it was before the first page.
     const log = createMemoryLog();
-    await log.replaceState({ ...(await bench.head()), version: 1 });
+    await log.replaceState({ ...(await bench.state()), version: 1 });
     expect(await invoke(bench, { log })).toMatchObject({ next: 'finish' });
     expect(bench.service.requests).toHaveLength(requested);
   });
@@ -347,7 +347,7 @@ describe('an invocation of several pages', () => {
     };
     expect(await invoke(bench, { store: conflicting })).toMatchObject({ next: 'finish' });
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(3)]);
-    const { active } = await bench.head();
+    const { active } = await bench.state();
     const entries = active === undefined ? [] : await collect(bench.log.entries(active));
     expect(entries.map(({ cursor }) => cursor)).toEqual([null, cursorAt(3)]);
   });
@@ -357,7 +357,7 @@ describe('an invocation of several pages', () => {
     const slow = slowStore(bench);
     const invoked = invoke(bench, { store: slow.store });
     await settled();
-    const { active, ...idle } = await bench.head();
+    const { active, ...idle } = await bench.state();
     await bench.log.replaceState({ ...idle, version: idle.version + 1 });
     for (const page of [1, 2, 3, 4, 5]) slow.release(page);
     await expect(invoked).rejects.toMatchObject({ name: 'RunSupersededError' });

@@ -68,7 +68,7 @@ describe('a run from its first page to its manifest', () => {
     expect(JSON.parse(bench.store.objects.get(`${name}/latest.json`) ?? '')).toMatchObject({
       run,
       manifest,
-      sequence: (await bench.head()).sequence,
+      sequence: (await bench.state()).sequence,
     });
   });
 
@@ -110,7 +110,7 @@ describe('a run from its first page to its manifest', () => {
     const first = await bench.execute({ name: 'first', input: {} });
     if (first.status !== 'continued') throw new Error('expected the run to continue');
     expect(first.next.input).toEqual({ continues: executionId('first'), waits: 0 });
-    const run = (await bench.head()).active;
+    const run = (await bench.state()).active;
     expect(first.next.name).toBe(`${run?.run}-2`);
 
     const second = await bench.execute(first.next);
@@ -204,7 +204,7 @@ describe('the watermark', () => {
       'belongs to simulator with filter {} and does not apply to https://reports.example.com with filter {}',
     );
     expect(completed(await elsewhere.start({ since: '2026-11-01T00:00:00Z' })).watermark).toBe('2026-11-20T02:00:01Z');
-    expect((await bench.head()).watermark?.source).toBe('https://reports.example.com');
+    expect((await bench.state()).watermark?.source).toBe('https://reports.example.com');
   });
 
   it('does not apply to another filter, which may match older reports', async () => {
@@ -237,7 +237,7 @@ describe('the watermark', () => {
   it('closes the gap of a lookback window whose start was missed or resumed an older run', async () => {
     const bench = anExportBench({ definition: { since: { from: 'lookback', lookbackMs: 86_400_000 } } });
     await bench.start({ scheduledTime: '2026-11-20T01:00:00Z' });
-    bench.pass(3 * 86_400_000);
+    bench.advance(3 * 86_400_000);
     expect(completed(await bench.start({ scheduledTime: '2026-11-23T01:00:00Z' })).since).toBe('2026-11-20T02:00:01Z');
   });
 });
@@ -258,7 +258,7 @@ describe('a run that is started again', () => {
   it('replaces latest.json even after the export state was lost', async () => {
     const bench = anExportBench();
     for (let runs = 0; runs < 5; runs += 1) await bench.start();
-    bench.pass(60_000);
+    bench.advance(60_000);
     const withoutState = bench.with({ log: createMemoryLog() });
     const { manifest } = completed(await withoutState.start());
     expect(JSON.parse(bench.store.objects.get(`${bench.deps.definition.name}/latest.json`) ?? '')).toMatchObject({
@@ -280,13 +280,13 @@ describe('a run that is started again', () => {
   it('is skipped while its execution is running, and changes nothing', async () => {
     const bench = anExportBench({ script: dead(1) });
     await bench.start();
-    const before = await bench.head();
+    const before = await bench.state();
     bench.running.add(before.active?.execution ?? '');
     expect(await bench.start()).toEqual({
       status: 'skipped',
       reason: `execution ${before.active?.execution} is still exporting run ${before.active?.run}`,
     });
-    expect(await bench.head()).toEqual(before);
+    expect(await bench.state()).toEqual(before);
   });
 
   it('is skipped if the scheduler delivers the same scheduled time twice', async () => {
@@ -305,7 +305,7 @@ describe('a run that is started again', () => {
     const result = completed(await bench.start({ restart: true }));
     expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);
     expect(await bench.execute(old.next)).toMatchObject({ status: 'skipped' });
-    expect((await bench.head()).lastCompleted?.result).toEqual(result);
+    expect((await bench.state()).lastCompleted?.result).toEqual(result);
   });
 
   it('is refused with another since, unless restarted', async () => {
@@ -356,7 +356,7 @@ describe('a run that is started again', () => {
     const refused = failed(await bench.start(input));
     expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
     expect(refused.message).toContain(says);
-    await expect(bench.head()).rejects.toThrow('no export state was written');
+    await expect(bench.state()).rejects.toThrow('no export state was written');
   });
 });
 
@@ -444,7 +444,7 @@ describe('waits and retries', () => {
     });
     expect(failed(await bench.start())).toMatchObject({ error: name, message: 'the real cause' });
     expect(bench.service.requests).toHaveLength(attempts);
-    expect((await bench.head()).active?.lastFailure).toMatchObject({ error: name, message: 'the real cause' });
+    expect((await bench.state()).active?.lastFailure).toMatchObject({ error: name, message: 'the real cause' });
   });
 });
 
@@ -458,7 +458,7 @@ describe('a cursor that the service rejects or repeats', () => {
     const result = completed(await bench.start({ since: '2026-11-01T00:01:00Z' }));
     expect(reportIdsOf(bench, result.manifest)).toEqual(['r2', 'r3', 'r4', 'r5']);
     expect(result.since).toBe('2026-11-01T00:01:00Z');
-    expect(bench.manifest(result.manifest).sequence).toBe((await bench.head()).sequence);
+    expect(bench.manifest(result.manifest).sequence).toBe((await bench.state()).sequence);
     const started = startedRun(bench);
     expect(started).not.toBe(result.run);
     expect([...bench.store.objects.keys()].filter((key) => key.endsWith('manifest.json'))).toEqual([result.manifest]);
@@ -467,7 +467,7 @@ describe('a cursor that the service rejects or repeats', () => {
   it('restarts the run once, even if two concurrent invocations meet the same rejection', async () => {
     const bench = anExportBench({ limits: { iterationsPerExecution: 1 } });
     await bench.execute({ name: 'one', input: {} });
-    const head = await bench.head();
+    const head = await bench.state();
     const execution = head.active?.execution ?? '';
     const loop = {
       export: head.export,
@@ -494,7 +494,7 @@ describe('a cursor that the service rejects or repeats', () => {
     const invoke = () => exportPage({ ...bench.deps, service }, { loop, execution });
     const [first, second] = await Promise.all([invoke(), invoke()]);
     expect(second).toEqual(first);
-    expect((await bench.head()).active).toMatchObject({ run: second.run, cursorRestarts: 1 });
+    expect((await bench.state()).active).toMatchObject({ run: second.run, cursorRestarts: 1 });
     expect(bench.events.filter(({ event }) => event === 'run-restarted')).toHaveLength(1);
   });
 
@@ -502,7 +502,7 @@ describe('a cursor that the service rejects or repeats', () => {
     const bench = anExportBench({ script: ({ cursor }) => (cursor === null ? undefined : rejected()) });
     expect(failed(await bench.start())).toMatchObject({ error: 'CursorRejectedError', resumable: false });
     expect(bench.service.requests).toHaveLength(4);
-    expect((await bench.head()).active).toBeUndefined();
+    expect((await bench.state()).active).toBeUndefined();
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
   });
 
@@ -526,11 +526,11 @@ describe('a cursor that the service rejects or repeats', () => {
     const states: ExportState[] = [];
     for (let run = 0; run < 3; run += 1) {
       completed(await bench.start());
-      states.push(await bench.head());
-      bench.pass(60_000);
+      states.push(await bench.state());
+      bench.advance(60_000);
     }
     const [old] = states;
-    await bench.log.replaceState({ ...(old as ExportState), version: (await bench.head()).version + 1 });
+    await bench.log.replaceState({ ...(old as ExportState), version: (await bench.state()).version + 1 });
     const result = completed(await bench.start());
     const latest = JSON.parse(
       bench.store.objects.get(`${bench.deps.definition.name}/latest.json`) ?? '',
@@ -542,7 +542,7 @@ describe('a cursor that the service rejects or repeats', () => {
   it('does not resume a run with repeating pages whose execution ended before FailRun', async () => {
     const bench = anExportBench({ script: () => aFetchedPage({ nextCursor: cursorAt(1) }) });
     await bench.start();
-    const head = await bench.head();
+    const head = await bench.state();
     const repeating = startedRun(bench);
     // As if FailRun had never been invoked: the run is still active.
     await bench.log.replaceState({
