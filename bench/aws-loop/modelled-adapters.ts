@@ -1,7 +1,7 @@
 /** A service, a store and a log in memory that take their time, and nothing else. */
 
 import type { PageLog, PageStore, ReportService } from '../../lib/core/ports.ts';
-import { bodyOf, cursorTo, pageBehind, reportsOn } from '../../test/large/numbered-pages.ts';
+import { bodyOf, cursorTo, pageOf, reportsOn } from '../../test/large/numbered-pages.ts';
 import type { VirtualTime } from '../../test/simulation/world/virtual-time.ts';
 import { aFetchedPage } from '../../test/support/builders.ts';
 import { createMemoryLog, createMemoryStore } from '../../test/support/memory-adapters.ts';
@@ -20,7 +20,7 @@ export function modelledService({ latencies, pages, answersAtOnce }: Walk, time:
       const ends = begins + serviceFirstByteMs + serviceBodyMs;
       freeAt[soonest] = ends;
       await time.sleep(begins + serviceFirstByteMs - time.now());
-      const page = pageBehind(cursor);
+      const page = pageOf(cursor);
       async function* body() {
         await time.sleep(ends - time.now());
         yield bodyOf(page);

@@ -111,16 +111,16 @@ export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
       stepTimeoutSeconds: limits.timeoutSeconds,
       executionTimeoutSeconds: limits.executionTimeoutSeconds,
     }),
-    machine: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
+    stateMachineArn: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
     time,
     random: () => 0.5,
     perform,
     transitionMs,
-    on(fact) {
-      if (fact.what === 'failed') throw new Error(`${fact.state} failed: ${fact.error}: ${fact.cause}`);
-      if (fact.what !== 'entered') return;
-      if (fact.state === 'ExportPage') loopBegan ??= time.now();
-      if (fact.state === 'FinishRun') figures.wallMs = time.now() - (loopBegan ?? 0);
+    onEvent(event) {
+      if (event.type === 'task-failed') throw new Error(`${event.state} failed: ${event.error}: ${event.cause}`);
+      if (event.type !== 'entered') return;
+      if (event.state === 'ExportPage') loopBegan ??= time.now();
+      if (event.state === 'FinishRun') figures.wallMs = time.now() - (loopBegan ?? 0);
       if (loopBegan !== undefined && figures.wallMs === 0) figures.transitions += 1;
     },
   });

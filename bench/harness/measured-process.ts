@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { mostResidentBytes } from '../../test/large/resident-memory.ts';
+import { maxResidentBytes } from '../../test/large/resident-memory.ts';
 
 /** What such a process tells of itself. */
 export interface ProcessFigures {
@@ -49,7 +49,7 @@ export function measuring(): { readonly tell: (more?: Readonly<Record<string, nu
     tell(more = {}) {
       const wallMs = performance.now() - startedAt;
       const { user, system } = process.cpuUsage(cpu);
-      const peakRssBytes = mostResidentBytes();
+      const peakRssBytes = maxResidentBytes();
       process.stdout.write(`${JSON.stringify({ ...more, wallMs, cpuMs: (user + system) / 1_000, peakRssBytes })}\n`);
     },
   };

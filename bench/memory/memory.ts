@@ -6,8 +6,8 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { MillionPagesExported } from '../../test/large/children/export-a-million-pages.ts';
-import { placeForManyPages } from '../../test/large/scratch-directory.ts';
+import type { MillionPagesResult } from '../../test/large/children/export-a-million-pages.ts';
+import { findScratchDirectory } from '../../test/large/scratch-directory.ts';
 import type { Bench, BenchOptions, Table } from '../harness/benchmark.ts';
 import { measuredProcess, measuredScript, type ProcessFigures } from '../harness/measured-process.ts';
 import { figureOf } from '../harness/rounds.ts';
@@ -124,14 +124,14 @@ async function measureBodiless(pageCounts: readonly number[], { say }: BenchOpti
 }
 
 async function exportBodiless(pages: number, nodeOptions: readonly string[]): Promise<ProcessFigures> {
-  const directory = await temporaryFolder(join(await placeForManyPages(), 'report-exporter-bench-'));
+  const directory = await temporaryFolder(join(await findScratchDirectory(), 'report-exporter-bench-'));
   try {
     const script = fileURLToPath(new URL('../../test/large/children/export-a-million-pages.ts', import.meta.url));
     const startedAt = performance.now();
     const told: unknown = await measuredProcess(process.execPath, [...nodeOptions, script, directory, `${pages}`]);
-    const { mostResidentBytes, result } = told as MillionPagesExported;
+    const { maxResidentBytes, result } = told as MillionPagesResult;
     if (result.pages !== pages) throw new Error(`${result.pages} pages of ${pages}`);
-    return { wallMs: performance.now() - startedAt, cpuMs: Number.NaN, peakRssBytes: mostResidentBytes };
+    return { wallMs: performance.now() - startedAt, cpuMs: Number.NaN, peakRssBytes: maxResidentBytes };
   } finally {
     await rm(directory, { recursive: true, force: true });
   }

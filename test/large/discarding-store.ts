@@ -1,7 +1,7 @@
 /**
- * A page store that keeps no bodies, for runs of more pages than fit into memory. It keeps how many pages it has, which is
- * enough: pages of `numbered-pages` come one after the other, and each tells its facts by its number. What it is given is
- * checked against them. The manifest goes to a file, as it comes.
+ * A page store that discards bodies, for runs with more pages than fit into memory. It keeps only the number of pages: those of
+ * `numbered-pages` are stored in order, and their metadata follows from their numbers. Every page is checked against it. The
+ * manifest goes to a file.
  */
 
 import { createHash } from 'node:crypto';
@@ -12,36 +12,36 @@ import type { Instant, LatestPointer, RunId, StoredPage } from '../../lib/core/m
 import type { PageStore } from '../../lib/core/ports.ts';
 import { bodyOf, cursorTo, reportsOn } from './numbered-pages.ts';
 
-export interface BodilessStore extends PageStore {
-  /** How many pages lie in it, from page 1 on without gaps. */
+export interface DiscardingStore extends PageStore {
+  /** How many pages it has, from page 1 on without gaps. */
   readonly pages: number;
-  /** Of each manifest that was put, also where it was there already. */
+  /** The SHA-256 of every manifest that was put, including repetitions. */
   readonly manifests: readonly string[];
   readonly latest: LatestPointer | undefined;
 }
 
-export interface BodilessStoreOptions {
+export interface DiscardingStoreOptions {
+  /** The directory of the manifest. */
   readonly root: string;
-  /** The run has so many pages. */
   readonly lastPage: number;
   readonly serviceTime: Instant;
 }
 
 const blockCharacters = 1024 * 1024;
 
-export function createBodilessStore({ root, lastPage, serviceTime }: BodilessStoreOptions): BodilessStore {
-  let place: { readonly folder: string; readonly run: RunId } | undefined;
+export function createDiscardingStore({ root, lastPage, serviceTime }: DiscardingStoreOptions): DiscardingStore {
+  let current: { readonly folder: string; readonly run: RunId } | undefined;
   let pages = 0;
   let latest: LatestPointer | undefined;
   const manifests: string[] = [];
-  const numberIn = (key: string) => Number(/\/page-(\d+)\.xml$/.exec(key)?.[1]);
+  const pageNumberIn = (key: string) => Number(/\/page-(\d+)\.xml$/.exec(key)?.[1]);
 
-  const factsOf = (key: string): StoredPage => {
-    const page = numberIn(key);
+  const metadataOf = (key: string): StoredPage => {
+    const page = pageNumberIn(key);
     const body = bodyOf(page);
     return {
       key,
-      run: place?.run as RunId,
+      run: current?.run as RunId,
       page,
       bytes: body.length,
       sha256: createHash('sha256').update(body).digest('hex'),
@@ -63,49 +63,51 @@ export function createBodilessStore({ root, lastPage, serviceTime }: BodilessSto
     manifests,
 
     async find(key) {
-      return numberIn(key) <= pages ? factsOf(key) : undefined;
+      return pageNumberIn(key) <= pages ? metadataOf(key) : undefined;
     },
 
     async put({ key, run, page, cursor }, fetched) {
       const hash = createHash('sha256');
       for await (const chunk of fetched.body) hash.update(chunk);
       await fetched.predecessorStored;
-      place ??= { folder: dirname(key), run };
-      const facts = factsOf(key);
-      if (page <= pages) return { stored: false, page: facts };
-      const asNumbered =
+      current ??= { folder: dirname(key), run };
+      const metadata = metadataOf(key);
+      if (page <= pages) return { stored: false, page: metadata };
+      const isExpected =
         page === pages + 1 &&
-        dirname(key) === place.folder &&
-        run === place.run &&
-        cursor === facts.cursor &&
-        fetched.nextCursor === facts.nextCursor &&
-        fetched.reports() === facts.reports &&
-        hash.digest('hex') === facts.sha256;
-      if (!asNumbered) throw new Error(`${key}, behind page ${pages}, is not page ${page} as it is numbered`);
+        dirname(key) === current.folder &&
+        run === current.run &&
+        cursor === metadata.cursor &&
+        fetched.nextCursor === metadata.nextCursor &&
+        fetched.reports() === metadata.reports &&
+        hash.digest('hex') === metadata.sha256;
+      if (!isExpected) throw new Error(`${key}, stored after page ${pages}, is not the numbered page ${page}`);
       pages = page;
-      return { stored: true, page: facts };
+      return { stored: true, page: metadata };
     },
 
     async putManifest(key, chunks) {
       const path = join(root, key);
       mkdirSync(dirname(path), { recursive: true });
-      // Without waiting for the disk: simulated time would pass meanwhile.
+      // Synchronously: simulated time would pass while Node waits for the disk.
       const file = openSync(`${path}.incoming`, 'w');
       const hash = createHash('sha256');
       let block = '';
-      const write = () => {
+      const flush = () => {
         hash.update(block);
         writeSync(file, block);
         block = '';
       };
       for await (const chunk of chunks) {
         block += chunk;
-        if (block.length >= blockCharacters) write();
+        if (block.length >= blockCharacters) flush();
       }
-      write();
+      flush();
       closeSync(file);
       const sha256 = hash.digest('hex');
-      if (manifests.some((other) => other !== sha256)) throw new ExportError('PageConflictError', `${key} is another`);
+      if (manifests.some((other) => other !== sha256)) {
+        throw new ExportError('PageConflictError', `${key} already has other content`);
+      }
       manifests.push(sha256);
       renameSync(`${path}.incoming`, path);
     },
@@ -115,11 +117,11 @@ export function createBodilessStore({ root, lastPage, serviceTime }: BodilessSto
     },
 
     async *list(folder) {
-      if (folder !== place?.folder) return;
-      // In an order of its own: every seventh, and then from the next on again.
+      if (folder !== current?.folder) return;
+      // Not in the order of the pages: every seventh, seven times.
       for (let first = 1; first <= 7; first += 1) {
         for (let page = first; page <= pages; page += 7) {
-          const { key, bytes, revision } = factsOf(`${folder}/page-${String(page).padStart(6, '0')}.xml`);
+          const { key, bytes, revision } = metadataOf(`${folder}/page-${String(page).padStart(6, '0')}.xml`);
           yield { key, bytes, revision };
         }
       }

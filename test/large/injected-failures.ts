@@ -1,91 +1,113 @@
 /**
- * What goes wrong now and then in a long run: one attempt in fifty fails, before or after one of its effects, and the
- * service asks one in two hundred for patience. It counts what it does, so that every page fetched again is accounted for.
+ * Failures of a long run: one attempt in fifty fails, before or after one of its writes, and one in two hundred is throttled.
+ * They are counted, so that every repeated request can be accounted for.
  */
 
 import { ExportError } from '../../lib/core/errors.ts';
 import type { Cursor, Instant } from '../../lib/core/model.ts';
 import type { PageStore, ReportService } from '../../lib/core/ports.ts';
 import { aFetchedPage } from '../support/builders.ts';
-import { bodyOf, cursorTo, pageBehind, reportsOn } from './numbered-pages.ts';
+import { bodyOf, cursorTo, pageOf, reportsOn } from './numbered-pages.ts';
 
-const mishaps = ['throttled', 'unavailable', 'lost-before-storing', 'lost-after-storing', 'answer-lost'] as const;
-export type Mishap = (typeof mishaps)[number];
+const failureKinds = [
+  'throttled',
+  'unavailable',
+  'lost-before-storing',
+  'lost-after-storing',
+  'response-lost',
+] as const;
+export type FailureKind = (typeof failureKinds)[number];
 
-/** Of each. Four of the five are failures. */
+/** Of each kind. All but `throttled` are failures. */
 const probability = 1 / 200;
 
-/** Over the seconds that are sat out in the function, so the Wait state takes them. */
+/** Longer than a function waits by itself, so that the state machine's Wait state is used. */
 const retryAfterSeconds = 60;
 
-export interface Mishaps {
-  /** Decides what becomes of the attempt that begins now. */
-  next(): void;
-  /** Whether this happens now; no more than once an attempt. */
-  strikes(mishap: Mishap): boolean;
-  readonly struck: Readonly<Record<Mishap, number>>;
+export interface FailureInjector {
+  /** Begins an attempt, and decides what happens to it. */
+  nextAttempt(): void;
+  /** Whether this failure occurs now; at most one occurs per attempt. */
+  inject(kind: FailureKind): boolean;
+  readonly counts: Readonly<Record<FailureKind, number>>;
 }
 
-export function createMishaps(roll: () => number): Mishaps {
-  const struck = { throttled: 0, unavailable: 0, 'lost-before-storing': 0, 'lost-after-storing': 0, 'answer-lost': 0 };
-  let due: Mishap | undefined;
+/** `random`: from 0 (inclusive) to 1 (exclusive). */
+export function createFailureInjector(random: () => number): FailureInjector {
+  const counts = {
+    throttled: 0,
+    unavailable: 0,
+    'lost-before-storing': 0,
+    'lost-after-storing': 0,
+    'response-lost': 0,
+  };
+  let pending: FailureKind | undefined;
   return {
-    struck,
-    next() {
-      due = mishaps[Math.floor(roll() / probability)];
+    counts,
+    nextAttempt() {
+      pending = failureKinds[Math.floor(random() / probability)];
     },
-    strikes(mishap) {
-      if (due !== mishap) return false;
-      due = undefined;
-      struck[mishap] += 1;
+    inject(kind) {
+      if (pending !== kind) return false;
+      pending = undefined;
+      counts[kind] += 1;
       return true;
     },
   };
 }
 
 export interface NumberedService extends ReportService {
-  /** How many pages it has handed out. */
+  /** How many pages it has served. */
   readonly fetched: number;
 }
 
-/** The service of `numbered-pages`, which hands out `lastPage` of them, one after the other. */
-export function createNumberedService(mishaps: Mishaps, lastPage: number, serviceTime: Instant): NumberedService {
+/** A service with the first `lastPage` pages of `numbered-pages`. */
+export function createNumberedService(
+  failures: FailureInjector,
+  lastPage: number,
+  serviceTime: Instant,
+): NumberedService {
   let fetched = 0;
-  const nextOf = (page: number): Cursor | null => (page === lastPage ? null : cursorTo(page + 1));
+  const nextCursorOf = (page: number): Cursor | null => (page === lastPage ? null : cursorTo(page + 1));
   return {
     get fetched() {
       return fetched;
     },
     async fetchPage({ cursor, label }) {
-      if (mishaps.strikes('throttled')) {
-        throw new ExportError('ServiceThrottledError', `Report service throttles ${label}`, { retryAfterSeconds });
+      if (failures.inject('throttled')) {
+        throw new ExportError('ServiceThrottledError', `Report service throttled ${label}`, { retryAfterSeconds });
       }
-      if (mishaps.strikes('unavailable')) {
-        throw new ExportError('ServiceUnavailableError', `Report service responded with 503 for ${label}`);
+      if (failures.inject('unavailable')) {
+        throw new ExportError('ServiceUnavailableError', `Report service answered 503 for ${label}`);
       }
       fetched += 1;
-      const page = pageBehind(cursor);
-      return aFetchedPage({ body: bodyOf(page), reports: reportsOn(page), nextCursor: nextOf(page), serviceTime });
+      const page = pageOf(cursor);
+      return aFetchedPage({
+        body: bodyOf(page),
+        reports: reportsOn(page),
+        nextCursor: nextCursorOf(page),
+        serviceTime,
+      });
     },
   };
 }
 
-/** `store`, which loses a request, or the answer to one. */
-export function withMishaps<Store extends PageStore>(store: Store, mishaps: Mishaps): PageStore {
-  let pointed = false;
+/** `store`, which loses a request or a response now and then. */
+export function withFailures<Store extends PageStore>(store: Store, failures: FailureInjector): PageStore {
+  let hasPutLatest = false;
   return {
     ...store,
     async put(identity, page) {
-      if (mishaps.strikes('lost-before-storing')) throw lost(`the request to store page ${identity.page}`);
-      const put = await store.put(identity, page);
-      if (mishaps.strikes('lost-after-storing')) throw lost(`the answer about page ${identity.page}`);
-      return put;
+      if (failures.inject('lost-before-storing')) throw lost(`The request to store page ${identity.page}`);
+      const result = await store.put(identity, page);
+      if (failures.inject('lost-after-storing')) throw lost(`The response for page ${identity.page}`);
+      return result;
     },
-    /** Between the manifest and its pointer, once: the run is finished again. */
+    /** The first call fails: between the manifest and its pointer, so that the run is finished again. */
     async putLatest(key, latest, hasBegun) {
-      const first = !pointed;
-      pointed = true;
-      if (first) throw lost('the request to point at the manifest');
+      const isFirst = !hasPutLatest;
+      hasPutLatest = true;
+      if (isFirst) throw lost('The request to write the pointer');
       await store.putLatest(key, latest, hasBegun);
     },
   };

@@ -7,13 +7,13 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ChildScript, startScript } from '../support/child-script.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
-import type { Swallowed } from './children/discarding-s3.ts';
-import type { LargePageExported } from './children/export-large-page.ts';
+import type { S3Record } from './children/discarding-s3.ts';
+import type { LargePageResult } from './children/export-large-page.ts';
 import type { Delivery } from './children/large-page-service.ts';
 import { digestLargePage, type LargePageDigest, largePageBytes, reportsInLargePage } from './large-page.ts';
 
 const mebibyte = 1024 * 1024;
-const mostGrowth = 256 * mebibyte;
+const maxGrowth = 256 * mebibyte;
 
 const script = (name: string) => new URL(`children/${name}.ts`, import.meta.url);
 
@@ -22,89 +22,89 @@ describe('a page of 2 GB', () => {
 
   beforeAll(async () => {
     const { bavail, bsize } = await statfs(tmpdir());
-    const room = bavail * bsize;
-    const wanted = largePageBytes + 256 * mebibyte;
-    if (room < wanted) {
+    const freeBytes = bavail * bsize;
+    const requiredBytes = largePageBytes + 256 * mebibyte;
+    if (freeBytes < requiredBytes) {
       throw new Error(
-        `A page of 2 GB waits in ${tmpdir()}, which has ${shown(room)} free and needs ${shown(wanted)}. ` +
-          'Make room there, or name another directory with TMPDIR',
+        `A page of 2 GB needs ${inMebibytes(requiredBytes)} in ${tmpdir()}, which has ${inMebibytes(freeBytes)} free. ` +
+          'Free some space, or set TMPDIR to another directory',
       );
     }
-    service = startScript(script('send-large-pages'));
+    service = startScript(script('large-page-service'));
     await service.said(/^http/);
   });
 
   afterAll(() => service.kill());
 
   it.each<[string, Delivery]>([
-    ['with its length', 'length'],
+    ['with content-length', 'length'],
     ['in chunks', 'chunked'],
-  ])('%s lies in S3 byte for byte, and took no more than 256 MB of memory', async (how, delivery) => {
-    await using s3 = startScript(script('swallow-objects'));
+  ])('sent %s is stored in S3 byte for byte, with at most 256 MB of memory', async (label, delivery) => {
+    await using s3 = startScript(script('discarding-s3'));
     const { exported } = await exportLargePage(service, delivery, await addressOf(s3));
-    tell(`2 GiB ${how} into S3`, exported);
+    printFigures(`2 GiB ${label} into S3`, exported);
 
     expect(exported).toMatchObject({ next: 'finish', spooled: [] });
-    const { asked, objects, unfinished } = await swallowedBy(s3);
+    const { requests, objects, unfinishedUploads } = await recordOf(s3);
     const object = objects[`pages/${exported.logged?.key}`];
     const parts = object?.parts ?? [];
-    const { sha256, pieces } = digested(parts.map(({ bytes }) => bytes));
+    const { sha256, parts: expectedParts } = digest(parts.map(({ bytes }) => bytes));
     const sent = { bytes: largePageBytes, reports: reportsInLargePage };
     expect(exported.logged).toMatchObject({ page: 2, sha256, revision: object?.etag.slice(1, -1), ...sent });
     expect(object).toMatchObject({
       bytes: largePageBytes,
       metadata: { page: '2', sha256, bytes: String(sent.bytes), reports: String(sent.reports), 'last-page': 'true' },
     });
-    expect(parts.map((part) => part.sha256)).toEqual(pieces);
+    expect(parts.map((part) => part.sha256)).toEqual(expectedParts);
     expect(parts.length).toBeGreaterThan(1);
-    // The tiny page, and the large one in one upload; nothing was refused, repeated or left behind.
-    expect(tally(asked)).toEqual({
+    // The tiny page, and the large one in one upload. Nothing is rejected, repeated or left unfinished.
+    expect(countOf(requests)).toEqual({
       'HeadObject 404': 1,
       'PutObject 200': 1,
       'CreateMultipartUpload 200': 1,
       'UploadPart 200': parts.length,
       'CompleteMultipartUpload 200': 1,
     });
-    expect(unfinished).toBe(0);
-    expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(mostGrowth);
+    expect(unfinishedUploads).toBe(0);
+    expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(maxGrowth);
   });
 
   it.each<[string, Delivery, string, RegExp]>([
-    ['with its length told', 'cut', 'ServiceUnavailableError', /closed the connection after 21\d{8} bytes/],
-    ['with nothing to tell by but its last tag', 'cut-unseen', 'ContractError', /no whole well-formed XML document/],
-  ])('that breaks off at its very end, %s, is not even begun to be uploaded', async (how, delivery, name, message) => {
-    await using s3 = startScript(script('swallow-objects'));
+    ['with content-length', 'truncated', 'ServiceUnavailableError', /closed the connection after 21\d{8} bytes/],
+    ['without content-length', 'truncated-unframed', 'ContractError', /not a well-formed XML document/],
+  ])('truncated by its last 5 bytes, sent %s, starts no upload', async (label, delivery, name, message) => {
+    await using s3 = startScript(script('discarding-s3'));
     const { exported } = await exportLargePage(service, delivery, await addressOf(s3));
-    tell(`2 GiB less 5 bytes, ${how}, into S3`, exported);
+    printFigures(`2 GiB less 5 bytes, ${label}, into S3`, exported);
 
     expect(exported).toMatchObject({ error: { name, message: expect.stringMatching(message) as string }, spooled: [] });
     expect(exported.logged?.page).toBe(1);
-    const { asked, objects } = await swallowedBy(s3);
+    const { requests, objects } = await recordOf(s3);
     expect(Object.keys(objects)).toEqual([`pages/${exported.logged?.key}`]);
-    // The second look is for what an attempt before may have stored, as the service gives no page.
-    expect(tally(asked)).toEqual({ 'HeadObject 404': 2, 'PutObject 200': 1 });
-    expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(mostGrowth);
+    // The second HeadObject looks for a page that an earlier attempt may have stored, as the service returned none.
+    expect(countOf(requests)).toEqual({ 'HeadObject 404': 2, 'PutObject 200': 1 });
+    expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(maxGrowth);
   });
 
-  it('lies in a directory byte for byte, and took no more memory than that', async () => {
+  it('is stored in a directory byte for byte, with at most 256 MB of memory', async () => {
     await using pages = await temporaryDirectory();
     const { exported } = await exportLargePage(service, 'length', pages.path);
-    tell('2 GiB into a directory', exported);
+    printFigures('2 GiB into a directory', exported);
 
-    const { sha256 } = digested([]);
+    const { sha256 } = digest([]);
     expect(exported).toMatchObject({ next: 'finish', spooled: [] });
     expect(exported.logged).toMatchObject({ page: 2, sha256, bytes: largePageBytes, reports: reportsInLargePage });
     const hash = createHash('sha256');
     for await (const chunk of createReadStream(join(pages.path, exported.logged?.key ?? ''))) hash.update(chunk);
     expect(hash.digest('hex')).toBe(sha256);
     expect(await readdir(join(pages.path, '.incoming'))).toEqual([]);
-    expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(mostGrowth);
+    expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(maxGrowth);
   });
 
-  it('that breaks off at its very end leaves nothing in a directory', async () => {
+  it('truncated by its last 5 bytes leaves nothing in a directory', async () => {
     await using pages = await temporaryDirectory();
-    const { exported } = await exportLargePage(service, 'cut', pages.path);
-    tell('2 GiB less 5 bytes, with its length told, into a directory', exported);
+    const { exported } = await exportLargePage(service, 'truncated', pages.path);
+    printFigures('2 GiB less 5 bytes, with content-length, into a directory', exported);
 
     expect(exported).toMatchObject({ error: { name: 'ServiceUnavailableError' }, spooled: [] });
     expect(exported.logged?.page).toBe(1);
@@ -114,7 +114,7 @@ describe('a page of 2 GB', () => {
     using metadata = new DatabaseSync(join(pages.path, dirname(key), '.page-metadata.sqlite'));
     expect(metadata.prepare('SELECT key FROM page_metadata').all()).toEqual([{ key }]);
     expect(await readdir(join(pages.path, '.incoming'))).toEqual([]);
-    expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(mostGrowth);
+    expect(exported.peakBytes - exported.idleBytes).toBeLessThanOrEqual(maxGrowth);
   });
 });
 
@@ -123,7 +123,7 @@ async function exportLargePage(service: ChildScript, delivery: Delivery, target:
   const serviceUrl = `${await addressOf(service)}/${delivery}`;
   await using child = startScript(script('export-large-page'), serviceUrl, target, temporary.path);
   expect(await child.ended).toBe(0);
-  return { exported: JSON.parse(child.lines.at(-1) ?? '') as LargePageExported };
+  return { exported: JSON.parse(child.lines.at(-1) ?? '') as LargePageResult };
 }
 
 async function addressOf(child: ChildScript): Promise<string> {
@@ -131,30 +131,30 @@ async function addressOf(child: ChildScript): Promise<string> {
   return child.lines[0] ?? '';
 }
 
-async function swallowedBy(s3: ChildScript): Promise<Swallowed> {
-  const answer = await fetch(`${await addressOf(s3)}/`);
-  return (await answer.json()) as Swallowed;
+async function recordOf(s3: ChildScript): Promise<S3Record> {
+  const response = await fetch(`${await addressOf(s3)}/`);
+  return (await response.json()) as S3Record;
 }
 
-/** Once for each way of cutting the page: it takes seconds. */
+/** A digest takes seconds, so those of the same parts are computed once. */
 const digests = new Map<string, LargePageDigest>();
-function digested(sizes: readonly number[]): LargePageDigest {
-  const known = digests.get(sizes.join()) ?? digestLargePage(sizes);
-  digests.set(sizes.join(), known);
-  return known;
+function digest(partSizes: readonly number[]): LargePageDigest {
+  const cached = digests.get(partSizes.join()) ?? digestLargePage(partSizes);
+  digests.set(partSizes.join(), cached);
+  return cached;
 }
 
-function tally(asked: readonly string[]): Record<string, number> {
+function countOf(requests: readonly string[]): Record<string, number> {
   const counts: Record<string, number> = {};
-  for (const each of asked) counts[each] = (counts[each] ?? 0) + 1;
+  for (const request of requests) counts[request] = (counts[request] ?? 0) + 1;
   return counts;
 }
 
-const shown = (bytes: number) => `${(bytes / mebibyte).toFixed(0)} MiB`;
+const inMebibytes = (bytes: number) => `${(bytes / mebibyte).toFixed(0)} MiB`;
 
-function tell(what: string, { idleBytes, peakBytes, maxRssBytes, seconds }: LargePageExported): void {
+function printFigures(label: string, { idleBytes, peakBytes, maxRssBytes, seconds }: LargePageResult): void {
   process.stdout.write(
-    `${what}: idle ${shown(idleBytes)}, peak ${shown(peakBytes)}, so ${shown(peakBytes - idleBytes)} more ` +
-      `(maxRSS ${shown(maxRssBytes)}), ${seconds.toFixed(0)} s\n`,
+    `${label}: idle ${inMebibytes(idleBytes)}, peak ${inMebibytes(peakBytes)}, growth ${inMebibytes(peakBytes - idleBytes)} ` +
+      `(maxRSS ${inMebibytes(maxRssBytes)}), ${seconds.toFixed(0)} s\n`,
   );
 }

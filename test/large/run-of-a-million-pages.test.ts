@@ -3,42 +3,41 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { exportSettingsSchema } from '../../lib/core/settings/settings.ts';
-import { mostHistoryEvents } from '../simulation/step-functions/step-functions.ts';
+import { maxHistoryEvents } from '../simulation/step-functions/step-functions.ts';
 import { startScript } from '../support/child-script.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
-import type { MemorySample, MillionPagesExported } from './children/export-a-million-pages.ts';
+import type { MemorySample, MillionPagesResult } from './children/export-a-million-pages.ts';
 import { bodyOf, cursorTo, reportsOn } from './numbered-pages.ts';
-import { placeForManyPages } from './scratch-directory.ts';
+import { findScratchDirectory } from './scratch-directory.ts';
 
 const pages = 1_000_000;
 const mebibyte = 1024 * 1024;
-const mostPayloadBytes = 1_024;
+const maxPayloadBytes = 1_024;
 const { iterationsPerExecution } = exportSettingsSchema.parse({ name: 'reports' });
 
-/**
- * From the first 100,000 pages to the last. A number kept for each page would be 8 bytes, so more than 7 MB.
- */
-const mostHeapGrowth = 6 * mebibyte;
-/** The machine's view is coarser: what is free again is not given back at once. */
-const mostResidentGrowth = 32 * mebibyte;
+/** From page 100,000 to the last page. One number kept per page would be 8 bytes each, so more than 7 MB. */
+const maxHeapGrowth = 6 * mebibyte;
+/** Coarser, as V8 does not return free memory at once. */
+const maxResidentGrowth = 32 * mebibyte;
 
-/** The manifest read as it comes: what stands before its pages, and the sums over them. */
-interface ManifestRead {
-  readonly head: { readonly totals: unknown; readonly run: string };
+/** A manifest, read as a stream. */
+interface ManifestSummary {
+  /** All but its pages. */
+  readonly header: { readonly totals: unknown; readonly run: string };
   readonly sha256: string;
   readonly bytes: number;
-  readonly pages: number;
-  readonly totals: unknown;
+  /** The sums over its pages. */
+  readonly totals: { readonly pages: number; readonly reports: number; readonly bytes: number };
 }
 
 describe('a run of a million pages', () => {
   let directory: TemporaryDirectory;
-  let told: MillionPagesExported;
-  let manifest: ManifestRead;
+  let exported: MillionPagesResult;
+  let manifest: ManifestSummary;
 
   beforeAll(async () => {
-    directory = await temporaryDirectory(await placeForManyPages());
-    // A backstop, should something leak; and a small young generation, so that the machine sees what is used.
+    directory = await temporaryDirectory(await findScratchDirectory());
+    // The limit stops a leak; the small young generation keeps garbage out of the resident memory.
     vi.stubEnv('NODE_OPTIONS', '--max-old-space-size=48 --max-semi-space-size=4');
     const child = startScript(
       new URL('children/export-a-million-pages.ts', import.meta.url),
@@ -46,84 +45,83 @@ describe('a run of a million pages', () => {
       `${pages}`,
     );
     vi.unstubAllEnvs();
-    const ended = await child.ended;
-    if (ended !== 0) throw new Error(`The run came to nothing: it ended with ${ended}`);
-    told = JSON.parse(child.lines.at(-1) ?? '') as MillionPagesExported;
-    manifest = await readManifest(told.manifest.file);
-    tell(told, manifest);
+    const exit = await child.ended;
+    if (exit !== 0) throw new Error(`The export ended with ${exit}`);
+    exported = JSON.parse(child.lines.at(-1) ?? '') as MillionPagesResult;
+    manifest = await readManifest(exported.manifest.file);
+    printFigures(exported, manifest);
   }, 3_600_000);
 
   afterAll(() => directory.remove());
 
-  it('is published, every page of it, in order and without a gap', () => {
-    expect(told.status).toBe('SUCCEEDED in Completed');
-    expect(manifest.pages).toBe(pages);
-    expect(manifest.totals).toEqual({ pages, reports: told.result.reports, bytes: told.result.bytes });
-    expect(manifest.head).toMatchObject({ run: told.result.run, totals: manifest.totals });
-    expect(told.latest).toBe(told.result.manifest);
+  it('is published with every page, in order and without gaps', () => {
+    expect(exported.status).toBe('SUCCEEDED in Completed');
+    expect(manifest.totals).toEqual({ pages, reports: exported.result.reports, bytes: exported.result.bytes });
+    expect(manifest.header).toMatchObject({ run: exported.result.run, totals: manifest.totals });
+    expect(exported.latest).toBe(exported.result.manifest);
   });
 
-  it('has the same manifest when it is written again', () => {
-    expect(told.manifest.sha256).toEqual([manifest.sha256, manifest.sha256]);
+  it('has the same manifest when it is finished again', () => {
+    expect(exported.manifest.sha256).toEqual([manifest.sha256, manifest.sha256]);
   });
 
-  it('goes on from execution to execution, none of which holds more events than it may', () => {
-    expect(told.segments).toBeGreaterThanOrEqual(pages / iterationsPerExecution);
-    // A wait counts for two turns.
-    expect(told.segments).toBeLessThanOrEqual(Math.ceil((pages + 2 * told.waits) / iterationsPerExecution));
-    expect(told.mostEvents).toBeLessThan(mostHistoryEvents);
+  it('continues from execution to execution, each within the limit of its history', () => {
+    expect(exported.executions).toBeGreaterThanOrEqual(pages / iterationsPerExecution);
+    // A wait takes up to two iterations.
+    expect(exported.executions).toBeLessThanOrEqual(Math.ceil((pages + 2 * exported.waits) / iterationsPerExecution));
+    expect(exported.maxHistoryEvents).toBeLessThan(maxHistoryEvents);
   });
 
-  it('hands less than 1 KB from state to state, on page 1,000,000 as on page 1', () => {
-    expect(told.largestPayload.bytes).toBeLessThan(mostPayloadBytes);
+  it('passes less than 1 KB from state to state, on page 1,000,000 as on page 1', () => {
+    expect(exported.largestPayload.bytes).toBeLessThan(maxPayloadBytes);
   });
 
-  it('fetches a page again only where it was lost on its way to the store, or to the log', () => {
-    const { struck } = told;
-    expect(Math.min(...Object.values(struck))).toBeGreaterThan(pages / 250);
-    // What was stored and not logged is asked for again, unless an execution began with it.
-    const lost = pages + struck['lost-before-storing'];
-    expect(told.fetched).toBeGreaterThan(lost);
-    expect(told.fetched).toBeLessThanOrEqual(lost + struck['lost-after-storing']);
-    // Asked for again, it may be lost once more behind the store: it is adopted all the same, once.
-    expect(told.adopted).toBeLessThanOrEqual(struck['lost-after-storing']);
-    expect(told.adopted).toBeGreaterThan(struck['lost-after-storing'] * 0.95);
-    expect(told.waits).toBe(struck.throttled);
-    // And once for the pointer to the manifest. Where a stored page is asked for again and the service is away, it is adopted.
-    const failures = Object.values(struck).reduce((sum, count) => sum + count) - struck.throttled;
-    expect(told.retries).toBeLessThanOrEqual(failures + 1);
-    expect(told.retries).toBeGreaterThan(failures * 0.99);
+  it('fetches a page again only if it was lost before it was stored or logged', () => {
+    const { failures } = exported;
+    expect(Math.min(...Object.values(failures))).toBeGreaterThan(pages / 250);
+    // A page that was stored but not logged is fetched again, unless an execution begins with it.
+    const minFetched = pages + failures['lost-before-storing'];
+    expect(exported.fetched).toBeGreaterThan(minFetched);
+    expect(exported.fetched).toBeLessThanOrEqual(minFetched + failures['lost-after-storing']);
+    // It may be lost again after it was stored; it is adopted once all the same.
+    expect(exported.adopted).toBeLessThanOrEqual(failures['lost-after-storing']);
+    expect(exported.adopted).toBeGreaterThan(failures['lost-after-storing'] * 0.95);
+    expect(exported.waits).toBe(failures.throttled);
+    // Plus one for the pointer. A few failures need no retry: if the service fails for a page that is stored, it is adopted.
+    const failed = Object.values(failures).reduce((sum, count) => sum + count) - failures.throttled;
+    expect(exported.retries).toBeLessThanOrEqual(failed + 1);
+    expect(exported.retries).toBeGreaterThan(failed * 0.99);
   });
 
-  it('takes no more memory at its end than at page 100,000, nor while its manifest is written', () => {
-    const [, before, , after] = told.memory as [MemorySample, MemorySample, MemorySample, MemorySample];
-    expect([before.page, after.page]).toEqual([pages / 10, pages]);
-    expect(after.heapBytes - before.heapBytes).toBeLessThan(mostHeapGrowth);
-    expect(after.residentBytes - before.residentBytes).toBeLessThan(mostResidentGrowth);
-    expect(told.mostResidentBytes - before.residentBytes).toBeLessThan(mostResidentGrowth);
+  it('needs no more memory at its end than at page 100,000, nor while the manifest is written', () => {
+    const [, early, , late] = exported.memory as [MemorySample, MemorySample, MemorySample, MemorySample];
+    expect([early.page, late.page]).toEqual([pages / 10, pages]);
+    expect(late.heapBytes - early.heapBytes).toBeLessThan(maxHeapGrowth);
+    expect(late.residentBytes - early.residentBytes).toBeLessThan(maxResidentGrowth);
+    expect(exported.maxResidentBytes - early.residentBytes).toBeLessThan(maxResidentGrowth);
   });
 });
 
-/** @throws where a page is not the one that comes next, or not as the service sent it */
-async function readManifest(file: string): Promise<ManifestRead> {
+/** @throws Error if a page is missing, out of order, or not as the service sent it */
+async function readManifest(file: string): Promise<ManifestSummary> {
   const hash = createHash('sha256');
   let bytes = 0;
   const stream = createReadStream(file).on('data', (chunk) => {
     hash.update(chunk);
     bytes += chunk.length;
   });
-  let head = '';
-  let tail = '';
-  const sums = { pages: 0, reports: 0, bytes: 0 };
+  let beforePages = '';
+  let afterPages = '';
+  const totals = { pages: 0, reports: 0, bytes: 0 };
   for await (const line of createInterface({ input: stream })) {
     if (!line.startsWith('    {"page":')) {
-      if (sums.pages === 0) head += line;
-      else tail += line;
+      if (totals.pages === 0) beforePages += line;
+      else afterPages += line;
       continue;
     }
-    const page = sums.pages + 1;
+    const page = totals.pages + 1;
     const body = bodyOf(page);
-    const { key, ...facts } = JSON.parse(line.replace(/,$/, '')) as { readonly key: string };
+    const { key, ...fields } = JSON.parse(line.replace(/,$/, '')) as { readonly key: string };
     const expected = {
       page,
       bytes: body.length,
@@ -133,28 +131,28 @@ async function readManifest(file: string): Promise<ManifestRead> {
     };
     if (
       !key.endsWith(`/page-${String(page).padStart(6, '0')}.xml`) ||
-      JSON.stringify(facts) !== JSON.stringify(expected)
+      JSON.stringify(fields) !== JSON.stringify(expected)
     ) {
-      throw new Error(`Line ${page} of the pages of ${file} is ${line}`);
+      throw new Error(`${file} lists as page ${page}: ${line}`);
     }
-    sums.pages = page;
-    sums.reports += reportsOn(page);
-    sums.bytes += body.length;
+    totals.pages = page;
+    totals.reports += reportsOn(page);
+    totals.bytes += body.length;
   }
-  return { head: JSON.parse(head + tail), sha256: hash.digest('hex'), bytes, pages: sums.pages, totals: sums };
+  return { header: JSON.parse(beforePages + afterPages), sha256: hash.digest('hex'), bytes, totals };
 }
 
-const shown = (bytes: number) => `${(bytes / mebibyte).toFixed(1)} MiB`;
+const inMebibytes = (bytes: number) => `${(bytes / mebibyte).toFixed(1)} MiB`;
 
-function tell({ memory, ...told }: MillionPagesExported, { bytes }: ManifestRead): void {
+function printFigures({ memory, ...exported }: MillionPagesResult, { bytes }: ManifestSummary): void {
   const lines = [
     ...memory.map(
       ({ page, residentBytes, heapBytes, seconds }) =>
-        `page ${page.toLocaleString('en')}: ${shown(residentBytes)} resident, ${shown(heapBytes)} in use, ${seconds.toFixed(0)} s`,
+        `page ${page.toLocaleString('en')}: ${inMebibytes(residentBytes)} resident, ${inMebibytes(heapBytes)} heap, ${seconds.toFixed(0)} s`,
     ),
-    `at most ${shown(told.mostResidentBytes)} resident, the manifest of ${shown(bytes)} included`,
-    `${told.segments} executions of up to ${told.mostEvents} events, in ${told.virtualDays.toFixed(1)} simulated days`,
-    `${told.retries} retries, ${told.waits} waits; at most ${told.largestPayload.bytes} bytes travelled, in ${told.largestPayload.of}`,
+    `peak ${inMebibytes(exported.maxResidentBytes)} resident, including the manifest of ${inMebibytes(bytes)}`,
+    `${exported.executions} executions of up to ${exported.maxHistoryEvents} events, in ${exported.virtualDays.toFixed(1)} simulated days`,
+    `${exported.retries} retries, ${exported.waits} waits; largest payload ${exported.largestPayload.bytes} bytes, in ${exported.largestPayload.of}`,
   ];
   process.stdout.write(`${lines.join('\n')}\n`);
 }

@@ -1,4 +1,4 @@
-/** The mutants still break what they are said to break: their texts stand where they look for them. */
+/** Each mutant still applies: the text that it replaces occurs once in its file. `npm run simulate:mutants` runs them. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,18 +8,18 @@ import { mutants } from './mutants/mutants.ts';
 const root = join(import.meta.dirname, '../..');
 
 describe('the mutants of the protocol', () => {
-  it('have names of their own', () => {
+  it('have unique names', () => {
     expect(new Set(mutants.map(({ name }) => name)).size).toBe(mutants.length);
   });
 
   it.each(mutants)('$name', ({ edits }) => {
-    const texts = new Map<string, string>();
+    const sources = new Map<string, string>();
     for (const { file, find, replace } of edits) {
-      const text = texts.get(file) ?? readFileSync(join(root, file), 'utf8');
-      expect(text.split(find), `${file} holds what is replaced once`).toHaveLength(2);
-      texts.set(
+      const source = sources.get(file) ?? readFileSync(join(root, file), 'utf8');
+      expect(source.split(find), `${file} contains the replaced text once`).toHaveLength(2);
+      sources.set(
         file,
-        text.replace(find, () => replace),
+        source.replace(find, () => replace),
       );
     }
   });

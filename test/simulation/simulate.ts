@@ -1,74 +1,99 @@
-/** `npm run simulate`: makes histories in which everything goes wrong, and tells whether every promise was kept. */
+/** `npm run simulate`: runs the export in a simulated world full of faults and checks the invariants. docs/simulation.md */
 
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { timelineOf } from './histories/event-log.ts';
-import { type HistoryPlan, makeHistory } from './histories/history.ts';
-import { makeHistories, type Sum } from './histories/run-histories.ts';
+import { type HistoryPlan, runHistory } from './histories/history.ts';
+import { runHistories, type Summary } from './histories/run-histories.ts';
 import { shrink } from './histories/shrink.ts';
-import { strikeName } from './world/world.ts';
+import { formatEventLog } from './world/event-log.ts';
+import { faultName, type Violation } from './world/world.ts';
 
 const help = `Usage: npm run simulate -- [options]
 
-Runs the real steps, state machine and page log in a simulated world where everything that can go wrong does, and checks
-every promise at every write. One seed is one history, the same every time.
+Runs the real steps, state machine, AWS adapters and service client in a simulated world, injects faults, and checks the
+invariants at every write. A seed determines its history: the same seed always gives the same events.
 
-  --runs N     how many histories (1 with --seed, else 100)
-  --seed S     the first one's seed, a whole number; by itself: that one history, told line by line
-  --pages P    about how many pages the largest run has (12)
-  --each       with --seed: that history without its faults, then with each that might strike in it, one by one
-  --json       one JSON object on the last line of stdout
-  --help       this
+  --runs N     number of histories (1 with --seed, otherwise 100)
+  --seed S     seed of the first history (default: random). Without --runs and --each: prints the event log of this history
+  --pages P    size of the largest run, in pages, approximately (12)
+  --each       with --seed: runs the history without faults, then once for each fault that can occur in it
+  --json       prints one JSON object as the last line of stdout; everything else goes to stderr
+  --help       prints this help
 
-Exit status: 0 every promise was kept, 1 one was broken, 2 wrong usage.
+If an invariant is violated, the history is shrunk to the pages and faults that violate it, and its event log is printed
+with the command that replays the seed.
 
-  npm run simulate -- --runs 1000        a thousand new histories
-  npm run simulate -- --seed 4711        what happened in this one
-  npm run simulate -- --each --seed 4711 --pages 2
+Exit status: 0 all invariants hold, 1 an invariant was violated, 2 invalid options.
+
+Examples:
+  npm run simulate -- --runs 1000                     1,000 new histories
+  npm run simulate -- --seed 4711                     one history, with its event log
+  npm run simulate -- --each --seed 4711 --pages 2    one history, once for each fault
 `;
 
 interface Options {
   readonly seed: number;
   readonly runs: number;
   readonly pages: number;
-  readonly tells: boolean;
   readonly each: boolean;
+  /** Prints the event log of the one history. */
+  readonly showLog: boolean;
   readonly json: boolean;
 }
 
-/** Of a shrunk history: what led to its end stands near it. */
-const mostLinesTold = 150;
+/** The cause of a violation is near the end of a shrunk history. */
+const maxLogLines = 150;
 
 class UsageError extends Error {}
 
-function optionsIn(args: readonly string[]): Options | undefined {
-  const { values } = parsed(args);
+// A closed pipe, such as that of `head`, ends the output.
+process.stdout.on('error', () => process.exit(0));
+try {
+  process.exitCode = await main();
+} catch (error) {
+  if (!(error instanceof UsageError)) throw error;
+  process.stderr.write(`${error.message}\nRun npm run simulate -- --help for the options.\n`);
+  process.exitCode = 2;
+}
+
+async function main(): Promise<number> {
+  const options = parseOptions(process.argv.slice(2));
+  if (options === undefined) {
+    process.stdout.write(help);
+    return 0;
+  }
+  return options.showLog ? await simulateOne(options) : await simulateMany(options);
+}
+
+/** @returns undefined if the options ask for the help */
+function parseOptions(args: readonly string[]): Options | undefined {
+  const { values } = parse(args);
   if (values.help === true) return undefined;
   const problems: string[] = [];
-  const number = (name: 'seed' | 'runs' | 'pages', low: number, high: number): number | undefined => {
+  const integer = (name: 'seed' | 'runs' | 'pages', min: number, max: number): number | undefined => {
     const text = values[name];
     if (text === undefined) return undefined;
-    if (/^\d+$/.test(text) && Number(text) >= low && Number(text) <= high) return Number(text);
-    problems.push(`--${name}: must be a whole number from ${low} to ${high}`);
+    if (/^\d+$/.test(text) && Number(text) >= min && Number(text) <= max) return Number(text);
+    problems.push(`--${name} must be an integer from ${min} to ${max}`);
     return undefined;
   };
-  const seed = number('seed', 0, Number.MAX_SAFE_INTEGER - 10_000_000);
-  const runs = number('runs', 1, 10_000_000);
-  const pages = number('pages', 1, 1_000);
+  const seed = integer('seed', 0, Number.MAX_SAFE_INTEGER - 10_000_000);
+  const runs = integer('runs', 1, 10_000_000);
+  const pages = integer('pages', 1, 1_000);
   const each = values.each === true;
-  if (each && (seed === undefined || runs !== undefined)) problems.push('--each: goes with --seed, and without --runs');
+  if (each && (seed === undefined || runs !== undefined)) problems.push('--each requires --seed and excludes --runs');
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
   return {
     seed: seed ?? randomInt(2 ** 47),
     runs: runs ?? (seed === undefined ? 100 : 1),
     pages: pages ?? 12,
-    tells: seed !== undefined && runs === undefined && !each,
     each,
+    showLog: seed !== undefined && runs === undefined && !each,
     json: values.json === true,
   };
 }
 
-function parsed(args: readonly string[]) {
+function parse(args: readonly string[]) {
   try {
     return parseArgs({
       args: [...args],
@@ -86,101 +111,95 @@ function parsed(args: readonly string[]) {
   }
 }
 
-async function main(): Promise<number> {
-  const options = optionsIn(process.argv.slice(2));
-  if (options === undefined) {
-    process.stdout.write(help);
-    return 0;
-  }
-  // With --json stdout is the machine's.
-  const say = (text: string) => (options.json ? process.stderr : process.stdout).write(`${text}\n`);
-  if (options.tells) return tellOne({ seed: String(options.seed), pages: options.pages }, options, say);
-
-  const plans = options.each ? await oneByOne(options) : seedBySeed(options);
-  say(`${plans.length} histories from seed ${options.seed}`);
-  const sum = await makeHistories(plans, { enough: 1, onMade: progress(plans.length) });
-  say(wordsOf(sum));
-  const [broken] = sum.broken;
-  if (broken !== undefined) await tellBroken(broken.plan, say);
-  say(
-    broken === undefined
-      ? 'Every promise was kept.'
-      : `Again: npm run simulate -- ${options.each ? '--each ' : ''}--seed ${broken.plan.seed} --pages ${options.pages}`,
-  );
-  if (options.json) {
-    const { faults, broken: all, ...figures } = sum;
-    const violations = all.map(({ plan, violation }) => ({ seed: plan.seed, ...violation }));
-    process.stdout.write(
-      `${JSON.stringify({ seed: options.seed, ...figures, faults: Object.fromEntries(faults), violations })}\n`,
-    );
-  }
-  return broken === undefined ? 0 : 1;
-}
-
-function seedBySeed({ seed, runs, pages }: Options): HistoryPlan[] {
-  return Array.from({ length: runs }, (_, index) => ({ seed: String(seed + index), pages }));
-}
-
-/** The history without a fault, and with each fault that might have struck in it, alone. */
-async function oneByOne({ seed, pages }: Options): Promise<HistoryPlan[]> {
-  const calm = { seed: String(seed), pages, exactly: new Set<string>() };
-  const { possible } = await makeHistory({ ...calm, writeDown: true });
-  const names = new Set(possible.map(strikeName));
-  return [calm, ...[...names].map((name) => ({ ...calm, exactly: new Set([name]) }))];
-}
-
-async function tellOne(plan: HistoryPlan, { json }: Options, say: (text: string) => void): Promise<number> {
-  const history = await makeHistory({ ...plan, writeDown: true });
-  const { violation, figures, seed } = history;
-  say(timelineOf(history));
-  say(`${history.strikes.length} faults, ${figures.runsPublished} runs published.`);
-  if (violation === undefined) say('Every promise was kept.');
-  else await tellBroken(plan, say);
-  if (json)
-    process.stdout.write(
-      `${JSON.stringify({ seed, ...figures, violations: violation ? [{ seed, ...violation }] : [] })}\n`,
-    );
+async function simulateOne(options: Options): Promise<number> {
+  const plan = { seed: String(options.seed), pages: options.pages };
+  const print = createPrinter(options);
+  const history = await runHistory({ ...plan, recordLog: true });
+  const { violation, stats, seed, injectedFaults } = history;
+  print(formatEventLog(history.logLines, history.start));
+  print(`${injectedFaults.length} faults, ${stats.runsPublished} runs published.`);
+  if (violation === undefined) print('All invariants hold.');
+  else await explainFailure(plan, options, print);
+  if (options.json) printJson({ seed, ...stats, violations: violation ? [{ seed, ...violation }] : [] });
   return violation === undefined ? 0 : 1;
 }
 
-async function tellBroken(plan: HistoryPlan, say: (text: string) => void): Promise<void> {
-  const broken = await makeHistory(plan);
-  say(`\nBROKEN, seed ${plan.seed}: ${broken.violation?.invariant}\n  ${broken.violation?.what}`);
-  const { history, plan: shortest, replays } = await shrink(plan, broken);
-  say(
-    `\nShrunk in ${replays} replays to ${shortest.pages} pages and ${history.strikes.length} of ${broken.strikes.length} faults:\n`,
+async function simulateMany(options: Options): Promise<number> {
+  const print = createPrinter(options);
+  const plans = options.each ? await oneFaultEach(options) : consecutiveSeeds(options);
+  print(
+    options.each
+      ? `Running seed ${options.seed} without faults, then with each of its ${plans.length - 1} possible faults`
+      : `Running ${plans.length} histories from seed ${options.seed}`,
   );
-  const tail = history.lines.length - mostLinesTold;
-  const lines = history.lines.filter(({ who }, index) => index >= tail || who === 'FAULT');
-  if (lines.length < history.lines.length)
-    say(`(${history.lines.length - lines.length} lines without a fault left out)`);
-  say(timelineOf({ ...history, lines }));
+  const summary = await runHistories(plans, { maxFailures: 1, onProgress: createProgress(plans.length) });
+  print(formatSummary(summary));
+  const [failure] = summary.failures;
+  if (failure === undefined) print('All invariants hold.');
+  else await explainFailure(failure.plan, options, print);
+  if (options.json) {
+    const { faultCounts, failures, ...stats } = summary;
+    const violations = failures.map(({ plan, violation }) => ({ seed: plan.seed, ...(violation as Violation) }));
+    printJson({ seed: options.seed, ...stats, faults: Object.fromEntries(faultCounts), violations });
+  }
+  return failure === undefined ? 0 : 1;
 }
 
-function wordsOf(sum: Sum): string {
-  const number = (value: number) => value.toLocaleString('en-GB');
-  const faults = [...sum.faults.values()].reduce((total, count) => total + count, 0);
+function consecutiveSeeds({ seed, runs, pages }: Options): HistoryPlan[] {
+  return Array.from({ length: runs }, (_, index) => ({ seed: String(seed + index), pages }));
+}
+
+/** The history without faults, and once for each fault that can occur in it. */
+async function oneFaultEach({ seed, pages }: Options): Promise<HistoryPlan[]> {
+  const withoutFaults = { seed: String(seed), pages, forcedFaults: new Set<string>() };
+  const { candidateFaults } = await runHistory({ ...withoutFaults, recordLog: true });
+  const names = new Set(candidateFaults.map(faultName));
+  return [withoutFaults, ...[...names].map((name) => ({ ...withoutFaults, forcedFaults: new Set([name]) }))];
+}
+
+type Print = (text: string) => void;
+
+/** Shrinks the failing history, and prints its event log and how to replay it. */
+async function explainFailure(plan: HistoryPlan, { each, pages }: Options, print: Print): Promise<void> {
+  const failing = await runHistory(plan);
+  print(`\nFAILED at seed ${plan.seed}: ${failing.violation?.invariant}\n  ${failing.violation?.details}`);
+  const { history, plan: shortest, replays } = await shrink(plan, failing);
+  const faults = `${history.injectedFaults.length} of ${failing.injectedFaults.length} faults`;
+  print(`\nShrunk to --pages ${shortest.pages} and ${faults} in ${replays} replays:\n`);
+  const firstLine = history.logLines.length - maxLogLines;
+  const lines = history.logLines.filter(({ actor }, index) => index >= firstLine || actor === 'FAULT');
+  const omitted = history.logLines.length - lines.length;
+  if (omitted > 0) print(`(${omitted} earlier lines omitted)`);
+  print(formatEventLog(lines, history.start));
+  print(`\nTo replay: npm run simulate -- ${each ? '--each ' : ''}--seed ${plan.seed} --pages ${pages}`);
+}
+
+function formatSummary(summary: Summary): string {
+  const number = (value: number) => value.toLocaleString('en');
+  const faults = [...summary.faultCounts.values()].reduce((total, count) => total + count, 0);
+  const byKind = [...summary.faultCounts].map(([kind, count]) => `${kind} ${number(count)}`).join(', ');
   return [
-    `${number(sum.histories)} histories, ${number(sum.events)} events: ${number(sum.runsPublished)} runs published by ` +
-      `${number(sum.executions)} executions and ${number(sum.invocations)} invocations, ${number(sum.pagesStored)} pages stored`,
-    `${number(faults)} faults of ${sum.faults.size} kinds: ${[...sum.faults].map(([kind, count]) => `${kind} ${number(count)}`).join(', ')}`,
+    `${number(summary.histories)} histories, ${number(summary.events)} events: ${number(summary.runsPublished)} runs ` +
+      `published by ${number(summary.executions)} executions and ${number(summary.invocations)} invocations, ` +
+      `${number(summary.pagesStored)} pages stored`,
+    `${number(faults)} faults of ${summary.faultCounts.size} kinds: ${byKind}`,
   ].join('\n');
 }
 
-function progress(runs: number): ((made: number) => void) | undefined {
-  if (!process.stderr.isTTY) return undefined;
-  return (made) => {
-    if (made % 10 === 0 || made === runs)
-      process.stderr.write(made === runs ? '\r\x1b[K' : `\r${made} of ${runs} histories`);
-  };
+/** With --json, stdout is for JSON only. */
+function createPrinter({ json }: Options): Print {
+  return (text) => (json ? process.stderr : process.stdout).write(`${text}\n`);
 }
 
-// Whoever reads no further has seen enough.
-process.stdout.on('error', () => process.exit(0));
-try {
-  process.exitCode = await main();
-} catch (error) {
-  if (!(error instanceof UsageError)) throw error;
-  process.stderr.write(`${error.message}\nSee npm run simulate -- --help\n`);
-  process.exitCode = 2;
+function printJson(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value)}\n`);
+}
+
+/** Shows the progress on a terminal, and clears it at the end. */
+function createProgress(total: number): ((completed: number) => void) | undefined {
+  if (!process.stderr.isTTY) return undefined;
+  return (completed) => {
+    if (completed === total) process.stderr.write('\r\x1b[K');
+    else if (completed % 10 === 0) process.stderr.write(`\r${completed} of ${total} histories`);
+  };
 }

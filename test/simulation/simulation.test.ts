@@ -1,95 +1,111 @@
-/** That the simulation is what it says: repeatable, able to be left out of, and calm where nothing strikes. */
-
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { timelineOf } from './histories/event-log.ts';
-import { makeHistory } from './histories/history.ts';
-import { failedSeeds } from './histories/regression-seeds.ts';
+import { runHistory } from './histories/history.ts';
+import { regressionSeeds } from './histories/regression-seeds.ts';
 import { shrink } from './histories/shrink.ts';
-import { run } from './run-simulate.ts';
-import { strikeName } from './world/world.ts';
+import { invariants } from './invariants/invariant-names.ts';
+import { runSimulate } from './run-simulate.ts';
+import { formatEventLog } from './world/event-log.ts';
+import { faultKinds } from './world/faults.ts';
+import { faultName } from './world/world.ts';
 
-const theSeeds = (count: number, first = 1) => Array.from({ length: count }, (_, index) => String(first + index));
+const seeds = (count: number, first = 1) => Array.from({ length: count }, (_, index) => String(first + index));
 
 describe('a simulated history', () => {
-  it.each(theSeeds(3))('is the same every time, line by line (seed %s)', async (seed) => {
+  it.each(seeds(3))('has the same event log every time (seed %s)', async (seed) => {
     const [one, other] = [
-      await makeHistory({ seed, pages: 6, writeDown: true }),
-      await makeHistory({ seed, pages: 6, writeDown: true }),
+      await runHistory({ seed, pages: 6, recordLog: true }),
+      await runHistory({ seed, pages: 6, recordLog: true }),
     ];
-    expect(one.lines.length).toBeGreaterThan(100);
-    expect(timelineOf(other)).toBe(timelineOf(one));
-    expect(other.figures).toEqual(one.figures);
+    expect(one.logLines.length).toBeGreaterThan(100);
+    expect(formatEventLog(other.logLines, other.start)).toBe(formatEventLog(one.logLines, one.start));
+    expect(other.stats).toEqual(one.stats);
   });
 
-  it('is the same whether or not it is written down', async () => {
-    const [told, untold] = [
-      await makeHistory({ seed: '7', pages: 6, writeDown: true }),
-      await makeHistory({ seed: '7', pages: 6 }),
+  it('is the same whether or not its event log is recorded', async () => {
+    const [recorded, unrecorded] = [
+      await runHistory({ seed: '7', pages: 6, recordLog: true }),
+      await runHistory({ seed: '7', pages: 6 }),
     ];
-    expect(untold.strikes).toEqual(told.strikes);
-    expect(untold.figures).toEqual(told.figures);
-    expect(untold.lines).toEqual([]);
+    expect(unrecorded.injectedFaults).toEqual(recorded.injectedFaults);
+    expect(unrecorded.stats).toEqual(recorded.stats);
+    expect(unrecorded.logLines).toEqual([]);
   });
 
-  it('knows no fault but those it is allowed', async () => {
-    const { strikes } = await makeHistory({ seed: '7', pages: 6 });
-    const names = strikes.map(strikeName);
+  it('has only the faults that are allowed', async () => {
+    const { injectedFaults } = await runHistory({ seed: '7', pages: 6 });
+    const names = injectedFaults.map(faultName);
     expect(names.length).toBeGreaterThan(3);
-    const none = await makeHistory({ seed: '7', pages: 6, only: new Set() });
-    expect(none.strikes).toEqual([]);
-    expect(none.violation).toBeUndefined();
+    const withoutFaults = await runHistory({ seed: '7', pages: 6, allowedFaults: new Set() });
+    expect(withoutFaults.injectedFaults).toEqual([]);
+    expect(withoutFaults.violation).toBeUndefined();
     const [first = ''] = names;
-    const one = await makeHistory({ seed: '7', pages: 6, only: new Set([first]) });
-    expect(one.strikes.map(strikeName)).toEqual([first]);
+    const withOneFault = await runHistory({ seed: '7', pages: 6, allowedFaults: new Set([first]) });
+    expect(withOneFault.injectedFaults.map(faultName)).toEqual([first]);
   });
 
-  it.each(theSeeds(6, 1_000))('keeps every promise (seed %s)', async (seed) => {
-    const { violation, figures } = await makeHistory({ seed, pages: 5 });
+  it.each(seeds(6, 1_000))('violates no invariant (seed %s)', async (seed) => {
+    const { violation, stats } = await runHistory({ seed, pages: 5 });
     expect(violation).toBeUndefined();
-    expect(figures.runsPublished).toBeGreaterThan(0);
+    expect(stats.runsPublished).toBeGreaterThan(0);
   });
 
-  it.each(failedSeeds)('keeps every promise where it once did not: $what (seed $seed)', async ({ seed, pages }) => {
-    expect((await makeHistory({ seed, pages })).violation).toBeUndefined();
+  it.each(regressionSeeds)('violates no invariant where once $defect (seed $seed)', async ({ seed, pages }) => {
+    expect((await runHistory({ seed, pages })).violation).toBeUndefined();
   });
 });
 
 describe('npm run simulate', () => {
-  it('tells the one history of a seed, and that every promise was kept', async () => {
-    const { status, stdout } = await run(['--seed', '7', '--pages', '2']);
+  it('prints the event log of a single seed, and that all invariants hold', async () => {
+    const { status, stdout } = await runSimulate(['--seed', '7', '--pages', '2']);
     expect(status).toBe(0);
     expect(stdout).toMatch(/^\d\d:\d\d:\d\d\.\d{3} {2}scheduler +starts reports-1 with \{"scheduledTime":/m);
     expect(stdout).toMatch(/^\d\d:\d\d:\d\d\.\d{3} {2}FAULT +/m);
-    expect(stdout.trimEnd()).toMatch(/\n\d+ faults, \d+ runs published\.\nEvery promise was kept\.$/);
+    expect(stdout.trimEnd()).toMatch(/\n\d+ faults, \d+ runs published\.\nAll invariants hold\.$/);
   });
 
-  it('adds up many', async () => {
-    const { status, stdout } = await run(['--seed', '1', '--runs', '6', '--pages', '3', '--json']);
+  it('prints the statistics of many histories as JSON', async () => {
+    const { status, stdout } = await runSimulate(['--seed', '1', '--runs', '6', '--pages', '3', '--json']);
     expect(status).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ seed: 1, histories: 6, violations: [], faults: expect.any(Object) });
   });
 
-  it('names every mistake in its options, and exits with 2', async () => {
-    const { status, stdout, stderr } = await run(['--seed', 'x', '--runs', '0', '--pages', '1001']);
+  it('reports every invalid option, and exits with status 2', async () => {
+    const { status, stdout, stderr } = await runSimulate(['--seed', 'x', '--runs', '0', '--pages', '1001']);
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
-    for (const option of ['--seed', '--runs', '--pages']) expect(stderr).toContain(`${option}: must be a whole number`);
-    expect((await run(['--sead'])).status).toBe(2);
+    for (const option of ['--seed', '--runs', '--pages']) expect(stderr).toContain(`${option} must be an integer`);
+    expect((await runSimulate(['--sead'])).status).toBe(2);
   });
 
-  it('with a broken protocol tells the seed, what was broken and the shortest history that shows it', async () => {
-    const ended = await run(['--seed', '1', '--runs', '100', '--pages', '6'], 'an error is taken for the end');
-    expect(ended.status).toBe(1);
-    expect(ended.stdout).toMatch(/^BROKEN, seed \d+: /m);
-    expect(ended.stdout).toMatch(/^Shrunk in \d+ replays to \d+ pages and \d+ of \d+ faults:$/m);
-    expect(ended.stdout).toMatch(/ {2}VIOLATION +/);
-    expect(ended.stdout.trimEnd()).toMatch(/Again: npm run simulate -- --seed \d+ --pages 6$/);
+  it('prints the violation, the shrunk history and how to replay it when the protocol is broken', async () => {
+    const { status, stdout } = await runSimulate(
+      ['--seed', '1', '--runs', '100', '--pages', '6'],
+      'an error ends pagination',
+    );
+    expect(status).toBe(1);
+    expect(stdout).toMatch(/^FAILED at seed \d+: /m);
+    expect(stdout).toMatch(/^Shrunk to --pages \d+ and \d+ of \d+ faults in \d+ replays:$/m);
+    expect(stdout).toMatch(/ {2}VIOLATION +/);
+    expect(stdout.trimEnd()).toMatch(/To replay: npm run simulate -- --seed \d+ --pages 6$/);
   });
 });
 
-describe('a shrunk history', () => {
-  it('of one that keeps its promises has nothing to be shrunk to', async () => {
+describe('shrinking', () => {
+  it('leaves a history without a violation as it is', async () => {
     const plan = { seed: '7', pages: 2 };
-    const { history } = await shrink(plan, await makeHistory(plan));
+    const { history } = await shrink(plan, await runHistory(plan));
     expect(history.violation).toBeUndefined();
+  });
+});
+
+describe('docs/simulation.md', () => {
+  const page = readFileSync(new URL('../../docs/simulation.md', import.meta.url), 'utf8');
+
+  it.each(faultKinds)('describes the fault %s', (kind) => {
+    expect(page).toContain(`\`${kind}\``);
+  });
+
+  it.each(invariants)('lists the invariant "%s"', (invariant) => {
+    expect(page).toContain(`- ${invariant}`);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * S3, as far as creating an object is concerned, for objects of any size: it keeps lengths and hashes and never a byte.
- * Says its address and answers until it is killed; a GET of `/` tells what it was asked and what it holds.
+ * An S3 endpoint that creates objects of any size, and keeps their lengths and hashes but no bytes. Prints its address and
+ * serves until it is killed. `GET /` returns the requests it got and the objects it has.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
@@ -9,47 +9,47 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
-interface SwallowedPart {
+interface PartRecord {
   readonly bytes: number;
   /** Lower-case hexadecimal. */
   readonly sha256: string;
 }
 
-interface SwallowedObject {
+interface ObjectRecord {
   readonly etag: string;
-  /** One, where it was sent whole. */
-  readonly parts: readonly SwallowedPart[];
+  /** One if it was not a multipart upload. */
+  readonly parts: readonly PartRecord[];
   readonly bytes: number;
-  /** Without their prefix. */
+  /** Names without the prefix `x-amz-meta-`. */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-export interface Swallowed {
-  /** In order: the operation's name and how it was answered, such as `UploadPart 200`. */
-  readonly asked: readonly string[];
+export interface S3Record {
+  /** In order: operation and status, such as `UploadPart 200`. */
+  readonly requests: readonly string[];
   /** By `bucket/key`. */
-  readonly objects: Readonly<Record<string, SwallowedObject>>;
+  readonly objects: Readonly<Record<string, ObjectRecord>>;
   /** Uploads neither completed nor aborted. */
-  readonly unfinished: number;
+  readonly unfinishedUploads: number;
 }
 
-interface Unfinished {
+interface Upload {
   readonly key: string;
-  readonly metadata: SwallowedObject['metadata'];
-  readonly parts: Map<number, SwallowedPart>;
+  readonly metadata: ObjectRecord['metadata'];
+  readonly parts: Map<number, PartRecord>;
 }
 
-interface Answer {
+interface S3Response {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
 }
 
-const asked: string[] = [];
-const objects = new Map<string, SwallowedObject>();
-const uploads = new Map<string, Unfinished>();
+const requests: string[] = [];
+const objects = new Map<string, ObjectRecord>();
+const uploads = new Map<string, Upload>();
 
-const operations: Readonly<Record<string, (request: IncomingMessage, url: URL) => Answer | Promise<Answer>>> = {
+const operations: Readonly<Record<string, (request: IncomingMessage, url: URL) => S3Response | Promise<S3Response>>> = {
   HeadObject(_, url) {
     const object = objects.get(keyOf(url));
     if (object === undefined) return { status: 404 };
@@ -59,8 +59,8 @@ const operations: Readonly<Record<string, (request: IncomingMessage, url: URL) =
   },
 
   async PutObject(request, url) {
-    const part = await swallow(request);
-    if (part === undefined) return refusal(400, 'BadDigest');
+    const part = await hashBody(request);
+    if (part === undefined) return errorResponse(400, 'BadDigest');
     return create(request, keyOf(url), { parts: [part], bytes: part.bytes, metadata: metadataIn(request.headers) });
   },
 
@@ -75,9 +75,9 @@ const operations: Readonly<Record<string, (request: IncomingMessage, url: URL) =
 
   async UploadPart(request, { searchParams }) {
     const upload = uploads.get(searchParams.get('uploadId') ?? '');
-    if (upload === undefined) return refusal(404, 'NoSuchUpload');
-    const part = await swallow(request);
-    if (part === undefined) return refusal(400, 'BadDigest');
+    if (upload === undefined) return errorResponse(404, 'NoSuchUpload');
+    const part = await hashBody(request);
+    if (part === undefined) return errorResponse(400, 'BadDigest');
     upload.parts.set(Number(searchParams.get('partNumber')), part);
     return { status: 200, headers: { etag: etagOf(part), 'x-amz-checksum-sha256': base64Of(part) } };
   },
@@ -85,20 +85,23 @@ const operations: Readonly<Record<string, (request: IncomingMessage, url: URL) =
   async CompleteMultipartUpload(request, { searchParams }) {
     const id = searchParams.get('uploadId') ?? '';
     const upload = uploads.get(id);
-    if (upload === undefined) return refusal(404, 'NoSuchUpload');
-    const named = partsIn(await text(request));
-    const parts = named.map(({ number }) => upload.parts.get(number));
-    const whole = parts.filter((part) => part !== undefined);
-    const fits = named.every(({ number, etag, checksum }, index) => {
+    if (upload === undefined) return errorResponse(404, 'NoSuchUpload');
+    const listed = partsIn(await text(request));
+    const parts = listed.map(({ number }) => upload.parts.get(number));
+    const stored = parts.filter((part) => part !== undefined);
+    const isMatch = listed.every(({ number, etag, checksum }, index) => {
       const part = parts[index];
       return part !== undefined && number === index + 1 && etag === etagOf(part) && checksum === base64Of(part);
     });
-    if (!fits || whole.length === 0 || whole.length < upload.parts.size) return refusal(400, 'InvalidPart');
-    const bytes = whole.reduce((sum, part) => sum + part.bytes, 0);
-    const answer = create(request, upload.key, { parts: whole, bytes, metadata: upload.metadata });
-    if (answer.status === 200) uploads.delete(id);
-    const etag = `<ETag>${answer.headers?.etag}</ETag>`;
-    return { ...answer, body: answer.body ?? `<CompleteMultipartUploadResult>${etag}</CompleteMultipartUploadResult>` };
+    if (!isMatch || stored.length === 0 || stored.length < upload.parts.size) return errorResponse(400, 'InvalidPart');
+    const bytes = stored.reduce((sum, part) => sum + part.bytes, 0);
+    const created = create(request, upload.key, { parts: stored, bytes, metadata: upload.metadata });
+    if (created.status === 200) uploads.delete(id);
+    const etag = `<ETag>${created.headers?.etag}</ETag>`;
+    return {
+      ...created,
+      body: created.body ?? `<CompleteMultipartUploadResult>${etag}</CompleteMultipartUploadResult>`,
+    };
   },
 
   AbortMultipartUpload(_, { searchParams }) {
@@ -106,17 +109,17 @@ const operations: Readonly<Record<string, (request: IncomingMessage, url: URL) =
   },
 };
 
-/** If-None-Match is the one way an object comes into being here; whoever leaves it out is refused. */
-function create({ headers }: IncomingMessage, key: string, made: Omit<SwallowedObject, 'etag'>): Answer {
-  if (headers['if-none-match'] !== '*') return refusal(400, 'InvalidRequest');
-  if (objects.has(key)) return refusal(412, 'PreconditionFailed');
+/** Requires `If-None-Match: *`. */
+function create({ headers }: IncomingMessage, key: string, content: Omit<ObjectRecord, 'etag'>): S3Response {
+  if (headers['if-none-match'] !== '*') return errorResponse(400, 'InvalidRequest');
+  if (objects.has(key)) return errorResponse(412, 'PreconditionFailed');
   const etag = `"${randomUUID()}"`;
-  objects.set(key, { ...made, etag });
+  objects.set(key, { ...content, etag });
   return { status: 200, headers: { etag } };
 }
 
-/** The body's length and hash; undefined where they are not what the request says of it, or where it says nothing. */
-async function swallow(request: IncomingMessage): Promise<SwallowedPart | undefined> {
+/** Length and hash of the body; undefined unless the request states the same length and checksum. */
+async function hashBody(request: IncomingMessage): Promise<PartRecord | undefined> {
   const { headers } = request;
   const hash = createHash('sha256');
   let bytes = 0;
@@ -126,14 +129,14 @@ async function swallow(request: IncomingMessage): Promise<SwallowedPart | undefi
   }
   const part = { bytes, sha256: hash.digest('hex') };
   const isPlain = !String(headers['content-encoding'] ?? '').includes('aws-chunked');
-  const fits = Number(headers['content-length']) === bytes && headers['x-amz-checksum-sha256'] === base64Of(part);
-  return isPlain && fits ? part : undefined;
+  const isMatch = Number(headers['content-length']) === bytes && headers['x-amz-checksum-sha256'] === base64Of(part);
+  return isPlain && isMatch ? part : undefined;
 }
 
-const base64Of = ({ sha256 }: Pick<SwallowedPart, 'sha256'>) => Buffer.from(sha256, 'hex').toString('base64');
-const etagOf = ({ sha256 }: Pick<SwallowedPart, 'sha256'>) => `"${sha256.slice(0, 32)}"`;
+const base64Of = ({ sha256 }: Pick<PartRecord, 'sha256'>) => Buffer.from(sha256, 'hex').toString('base64');
+const etagOf = ({ sha256 }: Pick<PartRecord, 'sha256'>) => `"${sha256.slice(0, 32)}"`;
 
-function metadataIn(headers: IncomingHttpHeaders): SwallowedObject['metadata'] {
+function metadataIn(headers: IncomingHttpHeaders): ObjectRecord['metadata'] {
   const prefix = 'x-amz-meta-';
   return Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
@@ -155,7 +158,7 @@ function partsIn(xml: string) {
 /** The bucket's name, a slash, and the object's key. */
 const keyOf = ({ pathname }: URL) => decodeURIComponent(pathname.slice(1));
 
-const refusal = (status: number, code: string): Answer => ({
+const errorResponse = (status: number, code: string): S3Response => ({
   status,
   body: `<Error><Code>${code}</Code><Message>${code}</Message></Error>`,
 });
@@ -167,23 +170,24 @@ function operationOf({ method }: IncomingMessage, { searchParams }: URL): string
   return method === 'DELETE' ? 'AbortMultipartUpload' : String(method);
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? '', 'http://s3');
   if (request.method === 'GET' && url.pathname === '/') {
-    const told: Swallowed = { asked, objects: Object.fromEntries(objects), unfinished: uploads.size };
-    response.end(JSON.stringify(told));
+    const state: S3Record = { requests, objects: Object.fromEntries(objects), unfinishedUploads: uploads.size };
+    response.end(JSON.stringify(state));
     return;
   }
   const operation = operationOf(request, url);
-  const { status, headers, body } = (await operations[operation]?.(request, url)) ?? refusal(501, 'NotImplemented');
+  const { status, headers, body } =
+    (await operations[operation]?.(request, url)) ?? errorResponse(501, 'NotImplemented');
   request.resume();
-  asked.push(`${operation} ${status}`);
+  requests.push(`${operation} ${status}`);
   response.writeHead(status, { 'content-type': 'application/xml', ...headers });
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 
 const server = createServer((request, response) => {
-  answer(request, response).catch(() => response.destroy());
+  respond(request, response).catch(() => response.destroy());
 });
 server.listen(0, '127.0.0.1');
 await once(server, 'listening');

@@ -1,6 +1,6 @@
 /**
- * Exports `argv[3]` pages in a simulated Step Functions, with its page log and its manifest in the directory `argv[2]`, and
- * says what came of it: how much memory that took on the way, and what Step Functions would have counted.
+ * Exports `argv[3]` pages in a simulated Step Functions, with the page log and the manifest in the directory `argv[2]`. Prints
+ * how much memory that took on the way, and what Step Functions would have counted.
  */
 
 import fs from 'node:fs';
@@ -25,87 +25,88 @@ import {
   type TaskCall,
   TaskFailure,
 } from '../../simulation/step-functions/step-functions.ts';
-import { diceFor } from '../../simulation/world/rng.ts';
+import { createRng } from '../../simulation/world/rng.ts';
 import { createTimeline } from '../../simulation/world/virtual-time.ts';
-import { createBodilessStore } from '../discarding-store.ts';
-import { createMishaps, createNumberedService, type Mishap, withMishaps } from '../injected-failures.ts';
-import { mostResidentBytes, residentBytes } from '../resident-memory.ts';
+import { createDiscardingStore } from '../discarding-store.ts';
+import { createFailureInjector, createNumberedService, type FailureKind, withFailures } from '../injected-failures.ts';
+import { maxResidentBytes, residentBytes } from '../resident-memory.ts';
 
-export interface MillionPagesExported {
+export interface MillionPagesResult {
   readonly status: string;
   readonly result: RunResult;
   readonly manifest: { readonly file: string; readonly sha256: readonly string[] };
+  /** The manifest that latest.json points to. */
   readonly latest: string | undefined;
-  readonly segments: number;
-  readonly mostEvents: number;
-  /** Of what travels between states, and to a function: where, and how much. */
+  readonly executions: number;
+  readonly maxHistoryEvents: number;
+  /** The largest JSON sent to a state or a function, and where. */
   readonly largestPayload: { readonly bytes: number; readonly of: string; readonly json: string };
   readonly waits: number;
   readonly retries: number;
   readonly fetched: number;
   readonly adopted: number;
-  readonly struck: Readonly<Record<Mishap, number>>;
+  readonly failures: Readonly<Record<FailureKind, number>>;
   readonly memory: readonly MemorySample[];
-  readonly mostResidentBytes: number;
+  readonly maxResidentBytes: number;
   readonly virtualDays: number;
 }
 
 export interface MemorySample {
   readonly page: number;
   readonly residentBytes: number;
-  /** What is in use behind a full collection. */
+  /** In use after a full garbage collection. */
   readonly heapBytes: number;
   readonly seconds: number;
 }
 
 const [, , directory = '', pages = ''] = process.argv;
 const lastPage = Number(pages);
-const begunAt = Date.UTC(2026, 10, 20, 2);
-const serviceTime = instantOf(begunAt);
-const dice = diceFor('a million pages', 'mishaps');
+const startedAt = Date.UTC(2026, 10, 20, 2);
+const serviceTime = instantOf(startedAt);
+const rng = createRng('a million pages', 'failures');
 
 setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
+const collectGarbage = runInNewContext('gc') as () => void;
 const memory: MemorySample[] = [];
-const sampledAt = new Set([0.01, 0.1, 0.5, 1].map((part) => lastPage * part));
-function sample(page: number): void {
-  if (!sampledAt.has(page)) return;
-  collect();
+const sampledPages = new Set([0.01, 0.1, 0.5, 1].map((part) => lastPage * part));
+function sampleMemory(page: number): void {
+  if (!sampledPages.has(page)) return;
+  collectGarbage();
   const { heapUsed } = process.memoryUsage();
   memory.push({ page, residentBytes: residentBytes(), heapBytes: heapUsed, seconds: performance.now() / 1_000 });
 }
 
-const time = createTimeline(begunAt);
-const mishaps = createMishaps(() => dice.roll());
-const service = createNumberedService(mishaps, lastPage, serviceTime);
-const store = createBodilessStore({ root: directory, lastPage, serviceTime });
+const time = createTimeline(startedAt);
+const failures = createFailureInjector(() => rng.next());
+const service = createNumberedService(failures, lastPage, serviceTime);
+const store = createDiscardingStore({ root: directory, lastPage, serviceTime });
 const log = createSqlitePageLog(join(directory, 'state.sqlite'));
 let adopted = 0;
-let random = 0;
+let randomCount = 0;
 const deps: StepDependencies = {
   definition: exportDefinition(
     exportSettingsSchema.parse({ name: 'a-name-of-the-greatest-length-40-letters' }),
     'https://reports.example.com',
   ),
   service,
-  store: withMishaps(store, mishaps),
+  store: withFailures(store, failures),
   log,
-  executions: { isRunning: async (execution) => machine.find(execution)?.status === 'RUNNING' },
+  executions: { isRunning: async (execution) => stepFunctions.find(execution)?.status === 'RUNNING' },
   runtime: {
     now: () => time.now(),
     sleep: (ms) => time.sleep(ms),
     randomHex(length) {
-      random += 1;
-      return random.toString(16).padStart(length, '0');
+      randomCount += 1;
+      return randomCount.toString(16).padStart(length, '0');
     },
   },
   emit(event) {
     if (event.event === 'page-adopted') adopted += 1;
-    if (event.event === 'page-exported' || event.event === 'page-adopted') sample(event.page);
+    if (event.event === 'page-exported' || event.event === 'page-adopted') sampleMemory(event.page);
   },
 };
 
-// Simulated time goes on where nothing is left to do, and what Node's own threads do is not seen: so nothing is left to them.
+// Simulated time advances when the event loop is idle, and it does not see work in Node's thread pool. So sync on this thread.
 fs.fdatasync = Object.assign(
   (descriptor: number, done: fs.NoParamCallback) => {
     fs.fdatasyncSync(descriptor);
@@ -115,6 +116,11 @@ fs.fdatasync = Object.assign(
 );
 syncBuiltinESMExports();
 
+interface Payload {
+  readonly input: unknown;
+  readonly execution: string;
+}
+
 const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> = {
   BeginRun: (payload) => beginRun(deps, payload),
   ExportPage: ({ input, execution }) =>
@@ -122,46 +128,43 @@ const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> 
   FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as LoopState).run), execution }),
   FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
 };
-interface Payload {
-  readonly input: unknown;
-  readonly execution: string;
-}
 
 let largestPayload = { bytes: 0, of: '', json: '' };
-function weigh(of: string, data: unknown): void {
+function measurePayload(of: string, data: unknown): void {
   const json = JSON.stringify(data);
   const bytes = Buffer.byteLength(json);
   if (bytes > largestPayload.bytes) largestPayload = { bytes, of, json };
 }
 
-/** As Lambda and the integrations do it: JSON in, JSON or an error's name and message out. */
+/** As Lambda and the integrations do it: JSON in; JSON, or the name and message of an error, out. */
 async function perform({ resource, parameters }: TaskCall): Promise<unknown> {
-  mishaps.next();
+  failures.nextAttempt();
   await time.sleep(400);
   if (resource.endsWith(':putEvents')) return {};
   if (resource.endsWith(':startExecution')) {
     const { Name, Input } = parameters as { Name: string; Input: unknown };
-    const started = machine.start(Name, Input);
-    if (mishaps.strikes('answer-lost'))
-      throw new TaskFailure('StepFunctions.SdkClientException', 'the answer was lost');
-    return { ExecutionArn: started.arn };
+    const { arn } = stepFunctions.start(Name, Input);
+    if (failures.inject('response-lost')) {
+      throw new TaskFailure('StepFunctions.SdkClientException', 'The response was lost');
+    }
+    return { ExecutionArn: arn };
   }
   const { FunctionName, Payload: payload } = parameters as { FunctionName: StepName; Payload: Payload };
-  weigh(`the payload of ${FunctionName}`, payload);
-  const answer = await steps[FunctionName](JSON.parse(JSON.stringify(payload)) as Payload).catch((error: Error) => {
+  measurePayload(`the payload of ${FunctionName}`, payload);
+  const outcome = await steps[FunctionName](JSON.parse(JSON.stringify(payload)) as Payload).catch((error: Error) => {
     throw new TaskFailure(error.name, JSON.stringify({ errorType: error.name, errorMessage: error.message }));
   });
-  if (mishaps.strikes('answer-lost')) throw new TaskFailure('Lambda.Unknown', 'the answer was lost');
-  return { Payload: JSON.parse(JSON.stringify(answer)) as unknown };
+  if (failures.inject('response-lost')) throw new TaskFailure('Lambda.Unknown', 'The response was lost');
+  return { Payload: JSON.parse(JSON.stringify(outcome)) as unknown };
 }
 
 let waits = 0;
 let retries = 0;
-let segments = 0;
-let mostEvents = 0;
-/** A few are remembered, for starts that are repeated; thousands would be what grows here. */
-const ended: SimulatedExecution[] = [];
-const machine = createStepFunctions({
+let executions = 0;
+let maxHistoryEvents = 0;
+/** The last few are kept, as starts may be repeated. Thousands would grow the heap that is measured here. */
+const endedExecutions: SimulatedExecution[] = [];
+const stepFunctions = createStepFunctions({
   definition: stateMachine({
     exportName: deps.definition.name,
     functions: byStep((step) => step),
@@ -170,53 +173,53 @@ const machine = createStepFunctions({
     stepTimeoutSeconds: byStep(() => 930),
     executionTimeoutSeconds: 7 * 86_400,
   }),
-  machine:
+  stateMachineArn:
     'arn:aws:states:ap-southeast-2:123456789012:stateMachine:ReportExporterStateMachineOfTheGreatestLength-0123456789AB',
   time,
-  random: () => dice.roll(),
+  random: () => rng.next(),
   perform,
   transitionMs: 25,
-  on(fact) {
-    if (fact.what === 'entered' || fact.what === 'exited') weigh(fact.state, fact.data);
-    if (fact.what === 'ended') {
-      segments += 1;
-      mostEvents = Math.max(mostEvents, fact.execution.events);
-      ended.push(fact.execution);
-      const old = ended.length > 3 ? ended.shift() : undefined;
-      if (old !== undefined) machine.forget(old);
+  onEvent(event) {
+    if (event.type === 'entered' || event.type === 'exited') measurePayload(event.state, event.data);
+    if (event.type === 'ended') {
+      executions += 1;
+      maxHistoryEvents = Math.max(maxHistoryEvents, event.execution.eventCount);
+      endedExecutions.push(event.execution);
+      const oldest = endedExecutions.length > 3 ? endedExecutions.shift() : undefined;
+      if (oldest !== undefined) stepFunctions.forget(oldest);
     }
-    if (fact.what === 'entered' && fact.state === 'WaitForService') waits += 1;
-    if (fact.what === 'failed') {
-      if (fact.againInMs === undefined) throw new Error(`${fact.state} failed for good: ${fact.error}: ${fact.cause}`);
+    if (event.type === 'entered' && event.state === 'WaitForService') waits += 1;
+    if (event.type === 'task-failed') {
+      if (event.retryInMs === undefined) throw new Error(`${event.state} failed: ${event.error}: ${event.cause}`);
       retries += 1;
     }
   },
 });
 
-machine.start('0123456789abcdef', { scheduledTime: '2026-11-20T02:00:00Z' });
+stepFunctions.start('0123456789abcdef', { scheduledTime: '2026-11-20T02:00:00Z' });
 await time.run({
   until: Number.POSITIVE_INFINITY,
-  stop: () => machine.executions.every(({ status }) => status !== 'RUNNING'),
+  stop: () => stepFunctions.executions.every(({ status }) => status !== 'RUNNING'),
 });
 
-const last = machine.executions.at(-1);
-const result = last?.output as RunResult;
-const told: MillionPagesExported = {
+const last = stepFunctions.executions.at(-1);
+const runResult = last?.output as RunResult;
+const output: MillionPagesResult = {
   status: `${last?.status} in ${last?.state}`,
-  result,
-  manifest: { file: join(directory, result.manifest), sha256: store.manifests },
+  result: runResult,
+  manifest: { file: join(directory, runResult.manifest), sha256: store.manifests },
   latest: store.latest?.manifest,
-  segments,
-  mostEvents,
+  executions,
+  maxHistoryEvents,
   largestPayload,
   waits,
   retries,
   fetched: service.fetched,
   adopted,
-  struck: mishaps.struck,
+  failures: failures.counts,
   memory,
-  mostResidentBytes: mostResidentBytes(),
-  virtualDays: ((last?.endedAt ?? 0) - begunAt) / 86_400_000,
+  maxResidentBytes: maxResidentBytes(),
+  virtualDays: ((last?.endedAt ?? 0) - startedAt) / 86_400_000,
 };
-process.stdout.write(`${JSON.stringify(told)}\n`);
+process.stdout.write(`${JSON.stringify(output)}\n`);
 log.close();

@@ -1,7 +1,6 @@
 /**
- * Exports the two pages of `send-large-pages` with the real step, client and page store, and says how much memory that
- * took: idle, once the tiny page is exported, and at most while the large one went through. Parameters: the service's
- * address; where the pages go, an S3 endpoint or a directory; and a directory for all that is temporary.
+ * Exports the two pages of `large-page-service` with the real step, client and page store, and prints how much memory that took.
+ * Arguments: the service's address; the target, an S3 endpoint or a directory; and a directory for temporary files.
  */
 
 import { mkdirSync, readdirSync, readlinkSync } from 'node:fs';
@@ -22,17 +21,19 @@ import { anExportDefinition, anExportRequest } from '../../support/builders.ts';
 import { largePageBytes } from '../large-page.ts';
 import { residentBytes, watchMemory } from '../resident-memory.ts';
 
-export interface LargePageExported {
+export interface LargePageResult {
+  /** Resident memory after the tiny page. */
   readonly idleBytes: number;
+  /** The highest resident memory during the export of the large page. */
   readonly peakBytes: number;
   readonly maxRssBytes: number;
   readonly seconds: number;
-  /** How the step answered. */
+  /** What the step returned. */
   readonly next?: string;
   readonly error?: { readonly name: string; readonly message: string };
-  /** The newest in the page log afterwards. */
+  /** The last entry of the page log. */
   readonly logged: PageEntry | undefined;
-  /** What is left in the spool directory, also of files without a name that are still open. */
+  /** What remains in the spool directory, including open files without a name. */
   readonly spooled: readonly string[];
 }
 
@@ -52,7 +53,7 @@ const client = createReportServiceClient({
   baseUrl: serviceUrl,
   vendor: 'SERVICE',
   cursorIn: 'query',
-  apiKey: fixedApiKey('any key'),
+  apiKey: fixedApiKey('key'),
   limits: {
     connectTimeoutMs: 30_000,
     headersTimeoutMs: 60_000,
@@ -88,7 +89,7 @@ const outcome = await exportPage(deps, { loop: afterTiny, execution }).then(
 const peakBytes = memory.peak();
 memory.stop();
 
-const told: LargePageExported = {
+const result: LargePageResult = {
   idleBytes,
   peakBytes,
   maxRssBytes: process.resourceUsage().maxRSS * 1_024,
@@ -97,7 +98,7 @@ const told: LargePageExported = {
   logged: await log.last({ export: afterTiny.export, run: afterTiny.run as PageEntry['run'] }),
   spooled: [...readdirSync(spool), ...openIn(spool)],
 };
-process.stdout.write(`${JSON.stringify(told)}\n`);
+process.stdout.write(`${JSON.stringify(result)}\n`);
 log.close();
 await client.close();
 
@@ -110,14 +111,14 @@ function s3Store(): PageStore {
   });
 }
 
-/** The files below `directory` that this process has open, where the kernel tells. */
+/** The files in `directory` that this process has open, on systems with /proc. */
 function openIn(directory: string): string[] {
   const descriptors = '/proc/self/fd';
   const target = (descriptor: string) => {
     try {
       return readlinkSync(join(descriptors, descriptor));
     } catch {
-      // The one that the folder itself was read with.
+      // The descriptor that readdirSync itself used.
       return '';
     }
   };

@@ -1,6 +1,6 @@
 /**
- * The service, as far as large pages are concerned: says its address and answers until it is killed. A walk has a tiny page
- * and one large page behind it, or more; the first part of the path says how they come, the second how many.
+ * A report service with large pages. Prints its address and serves until it is killed. A run has one tiny page, followed by one
+ * or more large pages; the first segment of the path is the delivery, the second the number of large pages.
  */
 
 import { once } from 'node:events';
@@ -8,12 +8,15 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { asCursor } from '../../../lib/core/model.ts';
 import { largePage, largePageBytes } from '../large-page.ts';
-import { cursorTo, pageBehind } from '../numbered-pages.ts';
+import { cursorTo, pageOf } from '../numbered-pages.ts';
 
-/** How the large page comes: with a length, in chunks, or to its last bytes but no further. */
-export type Delivery = 'length' | 'chunked' | 'cut' | 'cut-unseen';
+/**
+ * How a large page is sent: complete with content-length, complete in chunks, truncated with content-length, or truncated with
+ * neither, so that only the missing closing tag shows it.
+ */
+export type Delivery = 'length' | 'chunked' | 'truncated' | 'truncated-unframed';
 
-/** Less than the last tag. */
+/** Less than the closing tag of the root. */
 const missingBytes = 5;
 
 const server = createServer((request, response) => {
@@ -21,7 +24,7 @@ const server = createServer((request, response) => {
   const [, delivery, count = ''] = pathname.split('/');
   const lastPage = 1 + (/^\d+$/.test(count) ? Number(count) : 1);
   const cursor = searchParams.get('cursor');
-  const page = pageBehind(cursor === null ? null : asCursor(cursor));
+  const page = pageOf(cursor === null ? null : asCursor(cursor));
   request.resume();
   response.setHeader('content-type', 'application/xml;charset=UTF-8');
   if (page < lastPage) response.setHeader('X-SERVICE-CURSOR', cursorTo(page + 1));
@@ -29,26 +32,27 @@ const server = createServer((request, response) => {
     response.end('<reports><report id="first"/></reports>');
     return;
   }
-  send(response, delivery as Delivery).catch(() => response.destroy());
+  sendLargePage(response, delivery as Delivery).catch(() => response.destroy());
 });
 
-async function send(response: ServerResponse, delivery: Delivery): Promise<void> {
+async function sendLargePage(response: ServerResponse, delivery: Delivery): Promise<void> {
   const closed = once(response, 'close');
-  if (delivery === 'length' || delivery === 'cut') response.setHeader('content-length', largePageBytes);
-  // Neither a length nor chunks: the connection's end is the page's end.
-  if (delivery === 'cut-unseen') response.useChunkedEncodingByDefault = false;
-  let left = delivery === 'length' || delivery === 'chunked' ? largePageBytes : largePageBytes - missingBytes;
+  const isComplete = delivery === 'length' || delivery === 'chunked';
+  if (delivery === 'length' || delivery === 'truncated') response.setHeader('content-length', largePageBytes);
+  // Without both, the end of the connection is the end of the page.
+  if (delivery === 'truncated-unframed') response.useChunkedEncodingByDefault = false;
+  let remaining = isComplete ? largePageBytes : largePageBytes - missingBytes;
   for (const block of largePage()) {
-    const part = block.subarray(0, left);
-    left -= part.length;
-    if (!response.write(part)) await Promise.race([once(response, 'drain'), closed]);
+    const chunk = block.subarray(0, remaining);
+    remaining -= chunk.length;
+    if (!response.write(chunk)) await Promise.race([once(response, 'drain'), closed]);
     if (response.destroyed) return;
   }
-  if (delivery !== 'cut') {
+  if (delivery !== 'truncated') {
     response.end();
     return;
   }
-  // What was written is sent before the connection ends.
+  // Sends what was written, then closes the connection.
   response.socket?.end();
 }
 

@@ -1,200 +1,194 @@
-/** One history: a world made from a seed, left to itself until all is done, and whether every promise was kept. */
+/** Runs one history: creates the world of a seed, lets it run until all exports are complete, and checks the invariants. */
 
 import { functionLimits, stateGraceSeconds } from '../../../lib/cdk/function-limits.ts';
-import { serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import { byStep, type StepName, stateMachine } from '../../../lib/core/state-machine/definition.ts';
-import { watchExecutions } from '../invariants/executions.ts';
-import { createInvariants, type ExportWorld, type Invariants } from '../invariants/invariants.ts';
-import { checkCalm } from '../invariants/liveness.ts';
+import { checkCompletion } from '../invariants/completion.ts';
+import { createExecutionChecks } from '../invariants/executions.ts';
+import type { ObservedExport } from '../invariants/observations.ts';
+import { createWriteChecks, type WriteChecks } from '../invariants/write-checks.ts';
 import { describeExecution, performTask } from '../step-functions/integrations.ts';
-import { createStepFunctions, type StepFunctions } from '../step-functions/step-functions.ts';
+import { createStepFunctions } from '../step-functions/step-functions.ts';
 import { createSimulatedDynamoDb } from '../world/dynamodb.ts';
-import { apiKey, type Outside, prefix, runStep, vendor } from '../world/functions.ts';
+import type { LogLine } from '../world/event-log.ts';
+import { apiKey, type Endpoints, prefix, runStep, serviceSettings, vendor } from '../world/functions.ts';
 import { createLambda } from '../world/lambda.ts';
 import type { Process } from '../world/process.ts';
 import { createSimulatedService } from '../world/report-service.ts';
-import { reportTimeline } from '../world/reports.ts';
+import { createReportTimeline } from '../world/reports.ts';
 import { createSimulatedS3 } from '../world/s3.ts';
-import { createWorld, type Line, type Strike, type Violation, type World } from '../world/world.ts';
-import { type ExportSetting, type Setting, settingFor } from './scenario.ts';
-import { makeStarts } from './starts.ts';
+import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
+import { createScenario, type ExportScenario, type Scenario } from './scenario.ts';
+import { scheduleStarts } from './starts.ts';
 
 export interface HistoryPlan {
   readonly seed: string;
   /** About how many pages the largest run has. */
   readonly pages: number;
-  /** Only these faults may strike; undefined: whatever the seed brings. */
-  readonly only?: ReadonlySet<string>;
-  /** Just these faults strike, whatever the seed brings. */
-  readonly exactly?: ReadonlySet<string>;
-  /** Whether to keep the history, line by line. */
-  readonly writeDown?: boolean;
+  /** Names of the only faults that may occur; undefined: all that the seed brings. */
+  readonly allowedFaults?: ReadonlySet<string>;
+  /** Names of the faults that occur, whatever the seed brings. */
+  readonly forcedFaults?: ReadonlySet<string>;
+  /** Whether to record the event log. */
+  readonly recordLog?: boolean;
 }
 
 export interface History {
   readonly seed: string;
   readonly violation: Violation | undefined;
-  readonly strikes: readonly Strike[];
-  /** Where the history is written down: every fault that might have struck. */
-  readonly possible: readonly Strike[];
-  readonly lines: readonly Line[];
+  readonly injectedFaults: readonly Fault[];
+  /** Every fault that could have been injected; empty unless the log is recorded. */
+  readonly candidateFaults: readonly Fault[];
+  readonly logLines: readonly LogLine[];
   readonly start: number;
-  readonly figures: Figures;
+  readonly stats: HistoryStats;
 }
 
-export interface Figures {
+export interface HistoryStats {
   readonly events: number;
   readonly executions: number;
   readonly invocations: number;
   readonly requestsToService: number;
   readonly pagesStored: number;
   readonly runsPublished: number;
-  readonly mostHistoryEvents: number;
+  readonly maxHistoryEvents: number;
 }
 
-/** What makes one export, once the world is there. */
-export interface Exported extends ExportWorld {
-  readonly setting: ExportSetting;
-  readonly machine: StepFunctions;
-  /** Runs whose completion the event bus was told. */
-  readonly announced: ReadonlySet<string>;
-}
+/** A history with more events has a loop that never ends. */
+const maxEvents = 150_000;
 
-/** More than this, and something goes round for ever. */
-const mostEvents = 150_000;
-
-export async function makeHistory({ seed, pages, only, exactly, writeDown = false }: HistoryPlan): Promise<History> {
-  const setting = settingFor(seed, pages);
-  const { start, calmFrom, rates, end } = setting;
-  const world = createWorld({ seed, start, rates, calmFrom, only, exactly, writeDown });
-  const exports = new Map<string, Exported>();
-  const { invariants, outside, find } = stores(world, setting, exports);
-  const invocations: (() => number)[] = [];
-  for (const each of setting.exports) {
-    const { name } = each.settings;
-    const { exported, lambda } = exportIn(world, setting, each, outside);
-    exports.set(name, exported);
-    invocations.push(lambda);
-    makeStarts(world, setting, exported);
+export async function runHistory(plan: HistoryPlan): Promise<History> {
+  const { seed, pages, allowedFaults, forcedFaults, recordLog = false } = plan;
+  const scenario = createScenario(seed, pages);
+  const { start, faultsEndAt, rates, end } = scenario;
+  const world = createWorld({ seed, start, rates, faultsEndAt, allowedFaults, forcedFaults, recordLog });
+  const exports = new Map<string, ObservedExport>();
+  const { s3, dynamoDb, checks, endpoints } = createStores(world, scenario, exports);
+  const invocationCounts: (() => number)[] = [];
+  for (const each of scenario.exports) {
+    const { observed, invocationCount } = createExport(world, scenario, each, endpoints);
+    exports.set(observed.name, observed);
+    invocationCounts.push(invocationCount);
+    scheduleStarts(world, scenario, observed);
   }
+
   await world.time.run({
     until: end,
-    stop: () => world.violation() !== undefined || world.time.events() > mostEvents,
+    stop: () => world.violation() !== undefined || world.time.eventCount() > maxEvents,
   });
-  if (world.time.events() > mostEvents)
-    world.violate('every export completes', `after ${mostEvents} events it still goes on`);
+  if (world.time.eventCount() > maxEvents) {
+    world.violate('every export completes', `still running after ${maxEvents} events`);
+  }
   const all = [...exports.values()];
-  for (const exported of all) checkCalm(world, setting, exported, invariants, find.item);
-  const sum = (count: (exported: Exported) => number) => all.reduce((total, exported) => total + count(exported), 0);
-  const executions = all.flatMap(({ machine }) => machine.executions);
+  for (const observed of all) checkCompletion(world, scenario, observed, checks, dynamoDb.item);
+
+  const executions = all.flatMap(({ stepFunctions }) => stepFunctions.executions);
+  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
   return {
     seed,
     violation: world.violation(),
-    strikes: world.struck,
-    possible: world.possible,
-    lines: world.lines,
+    injectedFaults: world.injectedFaults,
+    candidateFaults: world.candidateFaults,
+    logLines: world.logLines,
     start,
-    figures: {
-      events: world.time.events(),
+    stats: {
+      events: world.time.eventCount(),
       executions: executions.length,
-      invocations: invocations.reduce((total, count) => total + count(), 0),
-      requestsToService: sum(({ service }) => service.requests()),
-      pagesStored: find.pages(),
-      runsPublished: invariants.publishedRuns(),
-      mostHistoryEvents: Math.max(0, ...executions.map(({ events }) => events)),
+      invocations: sum(invocationCounts.map((count) => count())),
+      requestsToService: sum(all.map(({ service }) => service.requestCount())),
+      pagesStored: [...s3.objects.keys()].filter((key) => key.includes('/page-')).length,
+      runsPublished: checks.publishedRunCount(),
+      maxHistoryEvents: Math.max(0, ...executions.map(({ eventCount }) => eventCount)),
     },
   };
 }
 
-/** The stores all exports share, and the way to them. */
-function stores(world: World, setting: Setting, exports: ReadonlyMap<string, Exported>) {
+/** The stores that all exports share, with the checks of everything that is written to them. */
+function createStores(world: World, scenario: Scenario, exports: ReadonlyMap<string, ObservedExport>) {
   let writer: Process | undefined;
-  const execution = (arn: string) => {
-    for (const { machine } of exports.values()) {
-      const found = machine.find(arn);
+  const findExecution = (arn: string) => {
+    for (const { stepFunctions } of exports.values()) {
+      const found = stepFunctions.find(arn);
       if (found !== undefined) return found;
     }
     return undefined;
   };
-  const invariants: Invariants = createInvariants({
+  const checks: WriteChecks = createWriteChecks({
     world,
     prefix,
     s3: () => s3,
     dynamoDb: () => dynamoDb,
     exports,
-    writer: () => {
-      if (writer === undefined) throw new Error('nobody writes');
+    writer() {
+      if (writer === undefined) throw new Error('No process has sent a request yet');
       return writer;
     },
-    execution,
+    findExecution,
   });
-  const s3 = createSimulatedS3(invariants.onObject);
-  const dynamoDb = createSimulatedDynamoDb({ ...setting.table, onWrite: invariants.onItem });
-  const by = <Answer>(process: Process, act: () => Answer): Answer => {
+  const s3 = createSimulatedS3(checks.onObject);
+  const dynamoDb = createSimulatedDynamoDb({ ...scenario.table, onWrite: checks.onItem });
+  const performFor = <Response>(process: Process, perform: () => Response): Response => {
     writer = process;
-    return act();
+    return perform();
   };
-  const outside: Omit<Outside, 'service'> = {
+  const endpoints: Omit<Endpoints, 'service'> = {
     world,
-    s3: (process, command) => by(process, () => s3.perform(command)),
-    dynamoDb: (process, command) => by(process, () => dynamoDb.perform(command)),
-    stepFunctions: (process, command) => describeExecution(world, process, execution, command),
+    s3: (process, command) => performFor(process, () => s3.perform(command)),
+    dynamoDb: (process, command) => performFor(process, () => dynamoDb.perform(command)),
+    stepFunctions: (process, command) => describeExecution(world, process, findExecution, command),
   };
-  const find = {
-    item: dynamoDb.item,
-    pages: () => [...s3.objects.keys()].filter((key) => key.includes('/page-')).length,
-  };
-  return { invariants, outside, find };
+  return { s3, dynamoDb, checks, endpoints };
 }
 
-function exportIn(world: World, setting: Setting, each: ExportSetting, outside: Omit<Outside, 'service'>) {
-  const { settings } = each;
+/** One export with its report service, its functions and its state machine. */
+function createExport(
+  world: World,
+  { start, faultsEndAt, timedOutFunctionsContinue, maxFunctionSkewMs }: Scenario,
+  scenario: ExportScenario,
+  endpoints: Omit<Endpoints, 'service'>,
+) {
+  const { settings } = scenario;
   const { name } = settings;
-  const dice = world.dice(`reports of ${name}`);
-  const timeline = reportTimeline({
-    dice,
-    ...each.reports,
-    everyMs: each.everyMs,
-    from: setting.start + each.service.skewMs,
-    until: setting.calmFrom + 3_600_000 + each.service.skewMs,
+  const timeline = createReportTimeline({
+    rng: world.rng(`reports of ${name}`),
+    ...scenario.reports,
+    intervalMs: scenario.intervalMs,
+    from: start + scenario.service.skewMs,
+    until: faultsEndAt + 3_600_000 + scenario.service.skewMs,
   });
   const service = createSimulatedService({
     world,
     vendor,
     apiKey,
     timeline,
-    ...each.service,
-    padding: Buffer.alloc(each.service.paddingBytes, ' '),
+    ...scenario.service,
+    padding: Buffer.alloc(scenario.service.paddingBytes, ' '),
   });
-  const { seconds } = functionLimits({ service: serviceSettings, settings });
+  const { timeoutSeconds } = functionLimits({ service: serviceSettings, settings });
   const lambda = createLambda({
     world,
-    timeoutSeconds: seconds,
-    zombies: setting.zombies,
-    skewMs: setting.functionSkewMs,
-    run: (process, remainingMs) => runStep({ ...outside, service }, each, process, remainingMs),
+    timeoutSeconds,
+    timedOutFunctionsContinue,
+    maxSkewMs: maxFunctionSkewMs,
+    run: (process, remainingMs) => runStep({ ...endpoints, service }, scenario, process, remainingMs),
   });
-  const announced = new Set<string>();
-  const machine = createStepFunctions({
+  const announcedRuns = new Set<string>();
+  const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns };
+  const stepFunctions = createStepFunctions({
     definition: stateMachine({
       exportName: name,
       functions: byStep((step: StepName) => step),
       eventBus: 'default',
       partition: 'aws',
-      stepTimeoutSeconds: byStep((step) => seconds[step] + stateGraceSeconds),
+      stepTimeoutSeconds: byStep((step) => timeoutSeconds[step] + stateGraceSeconds),
       executionTimeoutSeconds: 86_400,
     }),
-    machine: `arn:aws:states:us-east-1:123456789012:stateMachine:${name}`,
+    stateMachineArn: `arn:aws:states:us-east-1:123456789012:stateMachine:${name}`,
     time: world.time,
-    random: (about) => world.dice(about).roll(),
-    perform: (call) => performTask({ world, lambda, machine: () => machine, announced }, call),
+    random: (decision) => world.rng(decision).next(),
+    perform: (call) => performTask(integrations, call),
     transitionMs: 25,
-    on: watchExecutions(world, settings.iterationsPerExecution),
+    onEvent: createExecutionChecks(world, settings.iterationsPerExecution),
   });
-  const initial = settings.since.initial === undefined ? undefined : Date.parse(settings.since.initial);
-  const { maxCursorRestarts } = settings;
-  const exported: Exported = { name, service, timeline, initial, maxCursorRestarts, setting: each, machine, announced };
-  return { exported, lambda: lambda.invocations };
+  const observed: ObservedExport = { name, scenario, service, timeline, stepFunctions, announcedRuns };
+  return { observed, invocationCount: lambda.invocationCount };
 }
-
-const serviceSettings = serviceSettingsSchema.parse({ baseUrl: 'https://reports.example.com' });

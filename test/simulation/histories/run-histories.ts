@@ -1,84 +1,80 @@
-/** Makes many histories, on all the processor's cores, and adds them up. */
+/** Runs many histories on all cores and adds up their statistics. */
 
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { Violation } from '../world/world.ts';
-import type { Figures, HistoryPlan } from './history.ts';
+import type { HistoryPlan, HistoryStats } from './history.ts';
 
-interface Made {
+interface HistoryResult {
   readonly plan: HistoryPlan;
   readonly violation: Violation | undefined;
-  readonly figures: Figures;
-  readonly faults: ReadonlyMap<string, number>;
+  readonly stats: HistoryStats;
+  readonly faultCounts: ReadonlyMap<string, number>;
 }
 
-export interface Sum {
+export interface Summary extends HistoryStats {
   readonly histories: number;
-  readonly broken: readonly Made[];
-  readonly events: number;
-  readonly executions: number;
-  readonly invocations: number;
-  readonly requestsToService: number;
-  readonly pagesStored: number;
-  readonly runsPublished: number;
-  readonly mostHistoryEvents: number;
-  readonly faults: ReadonlyMap<string, number>;
+  readonly failures: readonly HistoryResult[];
+  /** By kind, the most frequent first. */
+  readonly faultCounts: ReadonlyMap<string, number>;
 }
 
-/** Stops early once `enough` histories are broken. */
-export async function makeHistories(
+/** Stops early after `maxFailures` histories with a violation. */
+export async function runHistories(
   plans: readonly HistoryPlan[],
   {
-    enough = Number.POSITIVE_INFINITY,
-    onMade,
-  }: { enough?: number; onMade?: ((made: number, broken: number) => void) | undefined } = {},
-): Promise<Sum> {
-  const left = [...plans].reverse();
-  const all: Made[] = [];
-  const broken: Made[] = [];
-  const lane = async () => {
+    maxFailures = Number.POSITIVE_INFINITY,
+    onProgress,
+  }: { maxFailures?: number; onProgress?: ((completed: number) => void) | undefined } = {},
+): Promise<Summary> {
+  const remaining = [...plans].reverse();
+  const results: HistoryResult[] = [];
+  const failures: HistoryResult[] = [];
+  const runWorker = async () => {
     const worker = new Worker(new URL('./history-worker.ts', import.meta.url));
     try {
-      for (let plan = left.pop(); plan !== undefined && broken.length < enough; plan = left.pop()) {
-        const made = await ask(worker, plan);
-        all.push(made);
-        if (made.violation !== undefined) broken.push(made);
-        onMade?.(all.length, broken.length);
+      for (let plan = remaining.pop(); plan !== undefined && failures.length < maxFailures; plan = remaining.pop()) {
+        const result = await runInWorker(worker, plan);
+        results.push(result);
+        if (result.violation !== undefined) failures.push(result);
+        onProgress?.(results.length);
       }
     } finally {
       await worker.terminate();
     }
   };
-  await Promise.all(Array.from({ length: Math.min(availableParallelism(), plans.length) }, lane));
-  return sumOf(all, broken);
+  await Promise.all(Array.from({ length: Math.min(availableParallelism(), plans.length) }, runWorker));
+  return summarize(results, failures);
 }
 
-function ask(worker: Worker, plan: HistoryPlan): Promise<Made> {
+function runInWorker(worker: Worker, plan: HistoryPlan): Promise<HistoryResult> {
   return new Promise((resolve, reject) => {
     worker.removeAllListeners();
     worker.once('message', resolve);
     worker.once('error', (error) =>
-      reject(new Error(`seed ${plan.seed}: the simulation itself failed`, { cause: error })),
+      reject(new Error(`The simulation itself failed at seed ${plan.seed}`, { cause: error })),
     );
-    worker.once('exit', () => reject(new Error(`seed ${plan.seed}: the simulation ended`)));
+    worker.once('exit', () => reject(new Error(`The worker exited at seed ${plan.seed}`)));
     worker.postMessage(plan);
   });
 }
 
-function sumOf(all: readonly Made[], broken: readonly Made[]): Sum {
-  const sum = (name: keyof Figures) => all.reduce((total, { figures }) => total + figures[name], 0);
-  const faults = new Map<string, number>();
-  for (const made of all) for (const [kind, count] of made.faults) faults.set(kind, (faults.get(kind) ?? 0) + count);
+function summarize(results: readonly HistoryResult[], failures: readonly HistoryResult[]): Summary {
+  const sum = (name: keyof HistoryStats) => results.reduce((total, { stats }) => total + stats[name], 0);
+  const faultCounts = new Map<string, number>();
+  for (const result of results) {
+    for (const [kind, count] of result.faultCounts) faultCounts.set(kind, (faultCounts.get(kind) ?? 0) + count);
+  }
   return {
-    histories: all.length,
-    broken,
+    histories: results.length,
+    failures,
     events: sum('events'),
     executions: sum('executions'),
     invocations: sum('invocations'),
     requestsToService: sum('requestsToService'),
     pagesStored: sum('pagesStored'),
     runsPublished: sum('runsPublished'),
-    mostHistoryEvents: Math.max(0, ...all.map(({ figures }) => figures.mostHistoryEvents)),
-    faults: new Map([...faults].sort(([, one], [, other]) => other - one)),
+    maxHistoryEvents: Math.max(0, ...results.map(({ stats }) => stats.maxHistoryEvents)),
+    faultCounts: new Map([...faultCounts].sort(([, one], [, other]) => other - one)),
   };
 }

@@ -1,14 +1,14 @@
 /**
- * Makes a broken history short: leaves out pages, then faults, as long as the same promise is still broken. What is left is
- * what it takes (delta debugging, Zeller and Hildebrandt 2002).
+ * Shrinks a failing history: removes pages, then faults, while the same invariant is still violated. What remains is what it
+ * takes to violate it (delta debugging; Zeller and Hildebrandt, 2002).
  */
 
-import { strikeName } from '../world/world.ts';
-import { type History, type HistoryPlan, makeHistory } from './history.ts';
+import { faultName } from '../world/world.ts';
+import { type History, type HistoryPlan, runHistory } from './history.ts';
 
-/** Replays are a few dozen milliseconds each, but for a history that goes round for ever. */
-const mostReplays = 400;
-const longestMs = 60_000;
+/** A replay takes some 50 ms, or much longer if the history loops until its event limit. */
+const maxReplays = 400;
+const maxShrinkMs = 60_000;
 
 export interface Shrunk {
   readonly plan: HistoryPlan;
@@ -16,40 +16,42 @@ export interface Shrunk {
   readonly replays: number;
 }
 
-/** The shortest history found that breaks what `broken` breaks, written down. */
-export async function shrink(plan: HistoryPlan, broken: History): Promise<Shrunk> {
+/** The shortest history found that violates the same invariant as `failing`, with its event log. */
+export async function shrink(plan: HistoryPlan, failing: History): Promise<Shrunk> {
   let replays = 0;
-  const since = Date.now();
-  const isOver = () => replays >= mostReplays || Date.now() - since > longestMs;
-  const breaks = async (tried: HistoryPlan): Promise<boolean> => {
+  const startedAt = Date.now();
+  const isOver = () => replays >= maxReplays || Date.now() - startedAt > maxShrinkMs;
+  const stillFails = async (candidate: HistoryPlan): Promise<boolean> => {
     if (isOver()) return false;
     replays += 1;
-    return (await makeHistory(tried)).violation?.invariant === broken.violation?.invariant;
+    return (await runHistory(candidate)).violation?.invariant === failing.violation?.invariant;
   };
 
   let { pages } = plan;
   for (let fewer = Math.floor(pages / 2); fewer >= 1; fewer = Math.floor(fewer / 2)) {
-    if (await breaks({ ...plan, pages: fewer })) pages = fewer;
+    if (await stillFails({ ...plan, pages: fewer })) pages = fewer;
   }
-  const { strikes } = await makeHistory({ ...plan, pages });
-  const withFaults = (names: readonly string[]) => ({ ...plan, pages, only: new Set(names) });
-  let kept = strikes.map(strikeName);
-  let pieces = 2;
-  while (kept.length > 0) {
-    const size = Math.ceil(kept.length / pieces);
-    let left = kept;
-    for (let start = 0; start < kept.length; start += size) {
-      const fewer = [...kept.slice(0, start), ...kept.slice(start + size)];
-      if (!(await breaks(withFaults(fewer)))) continue;
-      left = fewer;
+
+  const { injectedFaults } = await runHistory({ ...plan, pages });
+  const withFaults = (names: readonly string[]) => ({ ...plan, pages, allowedFaults: new Set(names) });
+  let faults = injectedFaults.map(faultName);
+  let chunkCount = 2;
+  while (faults.length > 0) {
+    const chunkSize = Math.ceil(faults.length / chunkCount);
+    let remaining = faults;
+    for (let start = 0; start < faults.length; start += chunkSize) {
+      const fewer = [...faults.slice(0, start), ...faults.slice(start + chunkSize)];
+      if (!(await stillFails(withFaults(fewer)))) continue;
+      remaining = fewer;
       break;
     }
-    if (left.length < kept.length) {
-      kept = left;
-      pieces = Math.max(2, pieces - 1);
-    } else if (size === 1 || isOver()) break;
-    else pieces = Math.min(kept.length, pieces * 2);
+    if (remaining.length < faults.length) {
+      faults = remaining;
+      chunkCount = Math.max(2, chunkCount - 1);
+    } else if (chunkSize === 1 || isOver()) break;
+    else chunkCount = Math.min(faults.length, chunkCount * 2);
   }
-  const shortest = withFaults(kept);
-  return { plan: shortest, history: await makeHistory({ ...shortest, writeDown: true }), replays };
+
+  const shortest = withFaults(faults);
+  return { plan: shortest, history: await runHistory({ ...shortest, recordLog: true }), replays };
 }

@@ -1,48 +1,55 @@
-/** Who starts and stops executions: the schedule, which may deliver late and more than once, and people. */
+/** Starts and stops executions: the schedule, which may deliver late and more than once, and operators. */
 
 import { instantOf } from '../../../lib/core/timestamps.ts';
+import type { ObservedExport } from '../invariants/observations.ts';
 import type { World } from '../world/world.ts';
-import type { Exported } from './history.ts';
-import type { Setting } from './scenario.ts';
+import type { Scenario } from './scenario.ts';
 
 const minute = 60_000;
 
-/** Puts every start of the history, and what people do, on the world's timeline. */
-export function makeStarts(world: World, setting: Setting, { name, machine, setting: { everyMs } }: Exported): void {
+/** Schedules every start of the history, and what operators do. */
+export function scheduleStarts(
+  world: World,
+  { start, faultsEndAt, lastStartAt }: Scenario,
+  { name, stepFunctions, scenario }: ObservedExport,
+): void {
   const { time } = world;
-  const startAt = (at: number, who: string, execution: string, input: unknown) => {
-    time.after(at - setting.start, () => {
-      world.tell(who, () => `starts ${execution} with ${JSON.stringify(input)}`);
-      machine.start(execution, input);
+  const startAt = (at: number, actor: string, execution: string, input: unknown) => {
+    time.after(at - start, () => {
+      world.log(actor, () => `starts ${execution} with ${JSON.stringify(input)}`);
+      stepFunctions.start(execution, input);
     });
   };
 
-  for (let tick = 1; setting.start + tick * everyMs <= setting.lastStartAt; tick += 1) {
-    const due = setting.start + tick * everyMs;
+  for (let tick = 1; start + tick * scenario.intervalMs <= lastStartAt; tick += 1) {
+    const due = start + tick * scenario.intervalMs;
     const scheduledTime = instantOf(due);
-    const about = `${name}-${tick}`;
-    const dice = world.dice(about);
-    const late = world.strikes('start-late', about) ? dice.between(1, 90) * minute : 0;
-    startAt(due + late + dice.between(0, 2_000), 'scheduler', about, { scheduledTime });
-    if (!world.strikes('start-repeated', about)) continue;
-    const again = dice.pick([0, dice.between(0, 3_000), dice.between(0, 40) * minute]);
-    startAt(due + late + again, 'scheduler', `${about}-again`, { scheduledTime });
+    const execution = `${name}-${tick}`;
+    const rng = world.rng(execution);
+    const delayMs = world.injectFault('start-delayed', execution) ? rng.between(1, 90) * minute : 0;
+    startAt(due + delayMs + rng.between(0, 2_000), 'scheduler', execution, { scheduledTime });
+    if (!world.injectFault('start-repeated', execution)) continue;
+    const repeatedAfterMs = rng.pick([0, rng.between(0, 3_000), rng.between(0, 40) * minute]);
+    startAt(due + delayMs + repeatedAfterMs, 'scheduler', `${execution}-repeated`, { scheduledTime });
   }
 
-  for (let at = setting.start; at < setting.calmFrom; at += 20 * minute) {
-    const about = `${name}-by-hand-${Math.round((at - setting.start) / minute)}`;
-    const dice = world.dice(about);
-    const moment = at + dice.between(0, 20) * minute;
-    if (world.strikes('manual-start', about)) startAt(moment, 'operator', about, {});
-    if (world.strikes('manual-restart', about)) startAt(moment, 'operator', `${about}-restart`, { restart: true });
-    if (world.strikes('manual-since', about)) {
-      const since = instantOf(Math.floor(moment - dice.between(0, 26) * 60 * minute));
-      startAt(moment, 'operator', `${about}-since`, dice.happens(0.5) ? { since } : { since, restart: true });
+  for (let at = start; at < faultsEndAt; at += 20 * minute) {
+    const execution = `${name}-manual-${Math.round((at - start) / minute)}`;
+    const rng = world.rng(execution);
+    const moment = at + rng.between(0, 20) * minute;
+    if (world.injectFault('manual-start', execution)) startAt(moment, 'operator', execution, {});
+    if (world.injectFault('manual-restart', execution)) {
+      startAt(moment, 'operator', `${execution}-restart`, { restart: true });
     }
-    if (!world.strikes('stopped', about)) continue;
-    time.after(moment - setting.start, () => {
-      const running = machine.executions.filter(({ status }) => status === 'RUNNING');
-      if (running.length > 0) machine.stop(dice.pick(running));
+    if (world.injectFault('manual-start-since', execution)) {
+      const since = instantOf(Math.floor(moment - rng.between(0, 26) * 60 * minute));
+      const input = rng.chance(0.5) ? { since } : { since, restart: true };
+      startAt(moment, 'operator', `${execution}-since`, input);
+    }
+    if (!world.injectFault('execution-stopped', execution)) continue;
+    time.after(moment - start, () => {
+      const running = stepFunctions.executions.filter(({ status }) => status === 'RUNNING');
+      if (running.length > 0) stepFunctions.stop(rng.pick(running));
     });
   }
 }

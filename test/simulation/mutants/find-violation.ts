@@ -1,14 +1,14 @@
-/** Makes histories of a broken protocol until one shows it; a child of `simulate-mutants.ts`. */
+/** Runs histories until one violates an invariant. A child process of simulate-mutants.ts, with a mutant applied. */
 
-import { makeHistory } from '../histories/history.ts';
+import { runHistory } from '../histories/history.ts';
 
-const [first = '0', most = '1', pages = '12'] = process.argv.slice(2);
+const [firstSeed = '0', maxHistories = '1', pages = '12'] = process.argv.slice(2);
 
 let histories = 0;
-let found: object | undefined;
-for (let seed = Number(first); histories < Number(most) && found === undefined; seed += 1) {
+let violation: object | undefined;
+for (let seed = Number(firstSeed); histories < Number(maxHistories) && violation === undefined; seed += 1) {
   histories += 1;
-  const { violation } = await makeHistory({ seed: String(seed), pages: Number(pages) });
-  if (violation !== undefined) found = { seed, ...violation };
+  const history = await runHistory({ seed: String(seed), pages: Number(pages) });
+  if (history.violation !== undefined) violation = { seed, ...history.violation };
 }
-process.stdout.write(`${JSON.stringify({ histories, found })}\n`);
+process.stdout.write(`${JSON.stringify({ histories, violation })}\n`);

@@ -1,24 +1,24 @@
 /**
- * Ways to break the protocol, each by as little as it takes: a simulation that finds them all is one whose silence means
- * something. An edit names a text that must stand in its file exactly once, so none can quietly stop applying.
+ * Ways to break the protocol, each with the smallest change that does it. If the simulation finds all of them, a simulation
+ * without violations means something. `find` must occur exactly once in its file, so no edit can silently stop applying.
  */
 
 interface Edit {
-  /** Below the project's root. */
+  /** Relative to the root of the repository. */
   readonly file: string;
   readonly find: string;
   readonly replace: string;
 }
 
 export interface Mutant {
-  /** What was broken. */
+  /** What the broken protocol does. */
   readonly name: string;
   readonly edits: readonly Edit[];
 }
 
 export const mutants: readonly Mutant[] = [
   {
-    name: 'a log entry is written without its condition',
+    name: 'a log entry is written without a condition',
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
@@ -28,7 +28,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a head is replaced without its condition',
+    name: 'export state is replaced without a condition',
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
@@ -38,7 +38,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a page is stored without its condition',
+    name: 'a page is stored without a condition',
     edits: [{ file: 'lib/aws/s3/objects.ts', find: "          IfNoneMatch: '*',\n", replace: '' }],
   },
   {
@@ -65,7 +65,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: "what stands in a page's way is taken for our own",
+    name: "another attempt's page is mistaken for this attempt's",
     edits: [
       {
         file: 'lib/aws/s3/objects.ts',
@@ -75,7 +75,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'the cursor of a page that is adopted is not adopted',
+    name: 'adopting a page ignores its stored next cursor',
     edits: [
       {
         file: 'lib/core/steps/commit-page.ts',
@@ -85,7 +85,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'the watermark moves as a run starts',
+    name: 'the watermark moves when a run starts',
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
@@ -96,7 +96,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'the watermark is measured by the last answer, not the first',
+    name: 'the watermark is the time of the last response, not the first',
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
@@ -106,7 +106,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: "the watermark is the answer's Date, however long it took",
+    name: 'the watermark ignores how long the response took',
     edits: [
       {
         file: 'lib/report-service/client/response-headers.ts',
@@ -116,7 +116,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'the watermark moves over what lies before a run',
+    name: 'the watermark moves although reports before the run are missing',
     edits: [
       {
         file: 'lib/core/steps/watermark.ts',
@@ -136,7 +136,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'an error is taken for the end',
+    name: 'an error ends pagination',
     edits: [
       {
         file: 'lib/core/steps/export-page.ts',
@@ -146,7 +146,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a body that breaks off is taken for whole',
+    name: 'a truncated body is accepted',
     edits: [
       {
         file: 'lib/report-service/client/response-body.ts',
@@ -156,17 +156,17 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/report-service/client/response-body.ts',
-        find: '    refuse(subject, xmlCheck?.end());\n',
+        find: '    assertWellFormed(subject, xmlCheck?.end());\n',
         replace: '',
       },
     ],
   },
   {
-    name: 'half a document is taken for one',
+    name: 'an incomplete XML document is accepted',
     edits: [
       {
         file: 'lib/report-service/client/response-body.ts',
-        find: '    refuse(subject, xmlCheck?.end());\n',
+        find: '    assertWellFormed(subject, xmlCheck?.end());\n',
         replace: '',
       },
     ],
@@ -224,7 +224,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'latest.json is replaced whatever stands there',
+    name: 'latest.json is replaced without a condition',
     edits: [
       {
         file: 'lib/aws/s3/latest-pointer.ts',
@@ -234,7 +234,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'when a run ended is not settled before its manifest is written',
+    name: 'the end of a run is not recorded before its manifest is written',
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
@@ -244,7 +244,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'nobody asks who owns the run',
+    name: 'a step does not check that its execution owns the run',
     edits: [
       {
         file: 'lib/core/steps/export-state.ts',
@@ -254,7 +254,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'an invocation that lived on finishes whatever run is there',
+    name: 'a stale FinishRun finishes whichever run is active',
     edits: [
       {
         file: 'lib/core/steps/export-state.ts',
@@ -264,7 +264,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a run is taken over without asking whether its execution lives',
+    name: 'a run is taken over while its execution is running',
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
@@ -274,7 +274,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'whoever says that it continues takes the run over',
+    name: 'any execution with a continues input takes the run over',
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
@@ -284,7 +284,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a restart is done again',
+    name: 'a repeated BeginRun restarts the run it began',
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
@@ -294,7 +294,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a page whose cursor was lost stops its run',
+    name: 'a page whose cursor cannot be recovered fails the run for good',
     edits: [
       {
         file: 'lib/core/steps/commit-page.ts',
@@ -314,7 +314,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a run bears the sequence of the one before',
+    name: 'a run reuses the sequence number of the previous run',
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
@@ -324,7 +324,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'an execution never continues in another',
+    name: 'a run never continues in a new execution',
     edits: [
       {
         file: 'lib/core/steps/export-page.ts',
@@ -339,7 +339,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a walk starts afresh without bound',
+    name: 'a run restarts without a limit after rejected cursors',
     edits: [
       {
         file: 'lib/core/steps/restart-run.ts',
@@ -349,7 +349,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a walk that starts afresh starts later',
+    name: 'a restarted run uses a later since',
     edits: [
       {
         file: 'lib/core/steps/restart-run.ts',
@@ -359,7 +359,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'FailRun acts on a run that is not its own',
+    name: 'FailRun changes a run of another execution',
     edits: [
       {
         file: 'lib/core/steps/fail-run.ts',
@@ -369,7 +369,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a run that another invocation has completed is not announced',
+    name: 'a run completed by another invocation is not announced',
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
@@ -379,7 +379,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a run that is resumed skips a page',
+    name: 'a resumed run skips a page',
     edits: [
       {
         file: 'lib/core/steps/page-pipeline.ts',
@@ -389,7 +389,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a page that is asked for ahead is stored before its loop',
+    name: 'a prefetched page is stored before its predecessor',
     edits: [
       {
         file: 'lib/aws/s3/page-store.ts',
@@ -404,7 +404,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a page that is asked for ahead is logged before its loop',
+    name: 'a prefetched page is logged before its predecessor',
     edits: [
       {
         file: 'lib/core/steps/page-pipeline.ts',
@@ -414,7 +414,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a page that was asked for ahead is kept where its cursor does not follow',
+    name: 'a prefetched page is kept although its cursor does not follow',
     edits: [
       {
         file: 'lib/core/steps/page-pipeline.ts',
@@ -429,7 +429,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'the log is read without asking for the newest',
+    name: 'the page log is read with eventual consistency',
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
@@ -439,7 +439,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'the head is read without asking for the newest',
+    name: 'export state is read with eventual consistency',
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
@@ -449,7 +449,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'only the first batch of the log is read',
+    name: 'only the first batch of the page log is read',
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
@@ -459,7 +459,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a walk in circles goes on',
+    name: 'a run with a cursor cycle continues',
     edits: [
       {
         file: 'lib/core/steps/cycle-detection.ts',
@@ -469,7 +469,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a failed run is forgotten, and the next starts behind it',
+    name: 'a failed run is not resumed by the next start',
     edits: [
       {
         file: 'lib/core/steps/fail-run.ts',

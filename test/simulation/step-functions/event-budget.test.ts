@@ -1,4 +1,4 @@
-/** An execution's history never overflows, however much fails: nothing could catch that, and the run would stop unheard. */
+/** Nothing can catch a full execution history, and the run would stop without a message. So it must never fill up. */
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
@@ -15,15 +15,15 @@ import { anExportBench } from '../../support/export-bench.ts';
 import { someReports } from '../../support/scripted-service.ts';
 import { createTimeline } from '../world/virtual-time.ts';
 import { definition } from './scripted-execution.ts';
-import { createStepFunctions, mostHistoryEvents, type SimulatedExecution, TaskFailure } from './step-functions.ts';
+import { createStepFunctions, maxHistoryEvents, type SimulatedExecution, TaskFailure } from './step-functions.ts';
 
 const { iterationsPerExecution, maxConsecutiveWaits } = exportSettingsSchema.parse({
   name: 'reports',
   maxConsecutiveWaits: 100,
 });
 
-/** One of every error that is tried again, as often as it is: what a visit of a state may meet at worst. */
-const everyFailure = stepRetries.flatMap(({ ErrorEquals: [error = ''], MaxAttempts }) =>
+/** Every error that is retried, as often as it is retried: the most failures that one task can have before it succeeds. */
+const allRetriedErrors = stepRetries.flatMap(({ ErrorEquals: [error = ''], MaxAttempts }) =>
   Array.from({ length: MaxAttempts }, () => (error === 'States.ALL' ? 'SlowDown' : error)),
 );
 
@@ -32,23 +32,28 @@ interface Payload {
   readonly execution: string;
 }
 
-function asLambdaTells(error: Error): never {
-  throw new TaskFailure(error.name, JSON.stringify({ errorType: error.name, errorMessage: error.message }));
-}
-
-/** Walks a run in which every attempt fails that may, and tells each execution it took. */
-async function walk(pages: number, waitsBefore: (page: number) => number, iterations = iterationsPerExecution) {
-  const waited = new Map<number, number>();
+/** Exports `pages` pages. Every task first fails with every error that is retried. */
+async function exportWithAllErrors({
+  pages,
+  waitsBefore,
+  iterations = iterationsPerExecution,
+}: {
+  readonly pages: number;
+  /** How often the service asks for a wait before this page. */
+  readonly waitsBefore: (page: number) => number;
+  readonly iterations?: number;
+}) {
+  const waits = new Map<number, number>();
   const bench = anExportBench({
     reports: someReports(pages),
     size: 1,
     limits: { iterationsPerExecution: iterations, maxConsecutiveWaits },
     script() {
       const page = bench.store.objects.size + 1;
-      const waits = waited.get(page) ?? 0;
-      if (waits >= waitsBefore(page)) return undefined;
-      waited.set(page, waits + 1);
-      throw new ExportError('ServiceThrottledError', 'Report service answered 429', { retryAfterSeconds: 300 });
+      const count = waits.get(page) ?? 0;
+      if (count >= waitsBefore(page)) return undefined;
+      waits.set(page, count + 1);
+      throw new ExportError('ServiceThrottledError', 'Report service responded with 429', { retryAfterSeconds: 300 });
     },
   });
   const { deps } = bench;
@@ -59,21 +64,21 @@ async function walk(pages: number, waitsBefore: (page: number) => number, iterat
     FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
   };
   const time = createTimeline(0);
-  let visit = '';
-  let failures: string[] = [];
+  let currentTask = '';
+  let remainingErrors: string[] = [];
   const executions: SimulatedExecution[] = [];
-  const machine = createStepFunctions({
+  const stepFunctions = createStepFunctions({
     definition,
-    machine: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
+    stateMachineArn: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
     time,
     random: () => 0,
     async perform({ execution, state, parameters, attempt }) {
-      const here = `${execution.name}/${state}/${execution.events - 3 * attempt}`;
-      if (here !== visit) failures = [...everyFailure];
-      visit = here;
-      const failure = failures.pop();
+      const task = `${execution.name}/${state}/${execution.eventCount - 3 * attempt}`;
+      if (task !== currentTask) remainingErrors = [...allRetriedErrors];
+      currentTask = task;
+      const error = remainingErrors.pop();
       const step = stepNames.find((each) => each === state);
-      if (failure !== undefined && step !== undefined) throw new TaskFailure(failure, 'on purpose');
+      if (error !== undefined && step !== undefined) throw new TaskFailure(error, 'injected');
       const {
         Payload: payload,
         Name,
@@ -83,41 +88,52 @@ async function walk(pages: number, waitsBefore: (page: number) => number, iterat
         Name: string;
         Input: unknown;
       };
-      if (state === 'ContinueInNewExecution') machine.start(Name, Input);
+      if (state === 'ContinueInNewExecution') stepFunctions.start(Name, Input);
       if (step === undefined) return {};
-      return { Payload: await steps[step](payload).catch(asLambdaTells) };
+      return { Payload: await steps[step](payload).catch(throwAsTaskFailure) };
     },
-    on({ what, execution }) {
-      if (what === 'started') executions.push(execution);
+    onEvent({ type, execution }) {
+      if (type === 'started') executions.push(execution);
     },
   });
-  machine.start('first', {});
+  stepFunctions.start('first', {});
   await time.run({
     until: Number.POSITIVE_INFINITY,
     stop: () => executions.every(({ status }) => status !== 'RUNNING'),
   });
-  return { executions, bench };
+  return executions;
 }
 
-describe('the events of an execution', () => {
-  it('are fewer than it holds where every attempt fails that may, on every page', async () => {
-    const { executions } = await walk(2 * iterationsPerExecution + 10, () => 0);
+function throwAsTaskFailure(error: Error): never {
+  throw new TaskFailure(error.name, JSON.stringify({ errorType: error.name, errorMessage: error.message }));
+}
+
+describe('the history of an execution', () => {
+  it('stays within its limit when every task on every page fails as often as it may', async () => {
+    const executions = await exportWithAllErrors({ pages: 2 * iterationsPerExecution + 10, waitsBefore: () => 0 });
     expect(executions.map(({ status }) => status)).toEqual(['SUCCEEDED', 'SUCCEEDED', 'SUCCEEDED']);
-    const most = Math.max(...executions.map(({ events }) => events));
-    expect(most).toBeLessThan(mostHistoryEvents);
-    // Or else the setting could be higher.
-    expect(most).toBeGreaterThan(0.9 * mostHistoryEvents);
+    const max = Math.max(...executions.map(({ eventCount }) => eventCount));
+    expect(max).toBeLessThan(maxHistoryEvents);
+    // Otherwise iterationsPerExecution could be higher.
+    expect(max).toBeGreaterThan(0.9 * maxHistoryEvents);
   });
 
-  it('are fewer than it holds where the service makes it wait too, as often as it may', async () => {
+  it('stays within its limit when the service also asks for as many waits as are allowed', async () => {
     const last = iterationsPerExecution - 1;
-    const { executions } = await walk(iterationsPerExecution + 10, (page) => (page === last ? maxConsecutiveWaits : 0));
+    const executions = await exportWithAllErrors({
+      pages: iterationsPerExecution + 10,
+      waitsBefore: (page) => (page === last ? maxConsecutiveWaits : 0),
+    });
     expect(new Set(executions.map(({ status }) => status))).toEqual(new Set(['SUCCEEDED']));
-    expect(Math.max(...executions.map(({ events }) => events))).toBeLessThan(mostHistoryEvents);
+    expect(Math.max(...executions.map(({ eventCount }) => eventCount))).toBeLessThan(maxHistoryEvents);
   });
 
-  it('do not start patience anew: waits in a row are counted across executions', async () => {
-    const { executions } = await walk(3, (page) => (page === 2 ? maxConsecutiveWaits + 1 : 0), 20);
+  it('does not reset the count of consecutive waits when the run continues in a new execution', async () => {
+    const executions = await exportWithAllErrors({
+      pages: 3,
+      waitsBefore: (page) => (page === 2 ? maxConsecutiveWaits + 1 : 0),
+      iterations: 20,
+    });
     expect(executions.length).toBeGreaterThan(5);
     expect(executions.map(({ status }) => status).filter((status) => status !== 'SUCCEEDED')).toEqual(['FAILED']);
     expect(executions.at(-1)).toMatchObject({ error: 'RequestRejectedError' });

@@ -1,4 +1,4 @@
-/** What the states of a machine ask for: a function, another execution, an event on the bus; and what asks about executions. */
+/** What the tasks of the state machine call: functions, another execution, and the event bus; and DescribeExecution. */
 
 import { type StepName, stepNames } from '../../../lib/core/state-machine/definition.ts';
 import type { Lambda } from '../world/lambda.ts';
@@ -7,56 +7,61 @@ import type { Command } from '../world/sdk-clients.ts';
 import type { World } from '../world/world.ts';
 import { type SimulatedExecution, type StepFunctions, type TaskCall, TaskFailure } from './step-functions.ts';
 
-interface Services {
+interface Integrations {
   readonly world: World;
   readonly lambda: Lambda;
-  readonly machine: () => StepFunctions;
-  /** Takes the runs whose completion is told. */
-  readonly announced: Set<string>;
+  readonly stepFunctions: () => StepFunctions;
+  /** Receives the runs whose completion is put on the event bus. */
+  readonly announcedRuns: Set<string>;
 }
 
-interface Announcement {
+interface BusEntry {
   readonly DetailType: string;
   readonly Detail: { readonly result?: { readonly run: string } };
 }
 
 /** @throws TaskFailure as the integration would */
-export async function performTask({ world, lambda, machine, announced }: Services, call: TaskCall): Promise<unknown> {
+export async function performTask(integrations: Integrations, call: TaskCall): Promise<unknown> {
+  const { world, lambda, stepFunctions, announcedRuns } = integrations;
   const { execution, state, resource, parameters, attempt } = call;
-  const about = `${execution.name}.${state}@${execution.events}#${attempt}`;
-  const service = resource.split(':').at(-1);
+  const site = `${execution.name}.${state}@${execution.eventCount}#${attempt}`;
+  const action = resource.split(':').at(-1);
   const { time } = world;
-  const dice = world.dice(about);
-  if (service === 'invoke') {
+  const rng = world.rng(site);
+  if (action === 'invoke') {
     const { FunctionName, Payload } = parameters as { FunctionName: string; Payload: Process['payload'] };
     const step = stepNames.find((name) => name === FunctionName) as StepName;
-    return { Payload: await lambda.invoke(step, Payload, about) };
+    return { Payload: await lambda.invoke(step, Payload, site) };
   }
-  await time.sleep(dice.between(10, 200));
-  if (service === 'startExecution') {
-    if (world.strikes('request-lost', about)) throw new TaskFailure('StepFunctions.SdkClientException', 'no answer');
+  await time.sleep(rng.between(10, 200));
+  if (action === 'startExecution') {
+    if (world.injectFault('request-lost', site)) {
+      throw new TaskFailure('StepFunctions.SdkClientException', 'The request was lost');
+    }
     const { Name, Input } = parameters as { Name: string; Input: unknown };
-    const started = machine().start(Name, Input);
-    // The one that goes on may be done with its first steps before the one that started it hears of it.
-    await time.sleep(world.strikes('slow', about) ? dice.between(1_000, 50_000) : dice.between(5, 50));
-    if (world.strikes('answer-lost', about))
-      throw new TaskFailure('StepFunctions.SdkClientException', 'the answer was lost');
-    return { ExecutionArn: started.arn };
+    const { arn } = stepFunctions().start(Name, Input);
+    // The new execution may complete its first steps before the caller has the response.
+    await time.sleep(world.injectFault('request-slow', site) ? rng.between(1_000, 50_000) : rng.between(5, 50));
+    if (world.injectFault('response-lost', site)) {
+      throw new TaskFailure('StepFunctions.SdkClientException', 'The response was lost');
+    }
+    return { ExecutionArn: arn };
   }
-  if (service === 'putEvents') {
-    if (world.strikes('event-refused', about)) throw new TaskFailure('EventBridge.InternalException', 'refused');
-    const [entry] = (parameters as { Entries: readonly Announcement[] }).Entries;
+  if (action === 'putEvents') {
+    if (world.injectFault('event-rejected', site)) throw new TaskFailure('EventBridge.InternalException', 'Rejected');
+    const [entry] = (parameters as { Entries: readonly BusEntry[] }).Entries;
     const run = entry?.Detail.result?.run;
-    if (run !== undefined) announced.add(run);
-    world.tell('event bus', () => `${entry?.DetailType} ${run ?? ''}`);
+    if (run !== undefined) announcedRuns.add(run);
+    world.log('event bus', () => `${entry?.DetailType} ${run ?? ''}`);
     return { FailedEntryCount: 0 };
   }
-  throw new Error(`the simulation knows no ${resource}`);
+  throw new Error(`The simulation does not support ${resource}`);
 }
 
-/** Step Functions' own description lags behind at times (API reference, DescribeExecution: "eventually consistent"). */
-const lagMs = 5_000;
+/** How far DescribeExecution may be behind: it is eventually consistent (Step Functions API reference). */
+const descriptionLagMs = 5_000;
 
+/** The response of DescribeExecution. */
 export function describeExecution(
   world: World,
   process: Process,
@@ -65,13 +70,13 @@ export function describeExecution(
 ): unknown {
   const { executionArn = '' } = input as { executionArn?: string };
   const execution = find(executionArn);
-  const lags = world.strikes('stale-description', `${process.id}/${executionArn}`);
-  const at = world.time.now() - (lags ? lagMs : 0);
-  if (execution === undefined || execution.startedAt > at) {
+  const isStale = world.injectFault('stale-execution-status', `${process.id}/${executionArn}`);
+  const asOf = world.time.now() - (isStale ? descriptionLagMs : 0);
+  if (execution === undefined || execution.startedAt > asOf) {
     throw Object.assign(new Error('Execution Does Not Exist'), {
       name: 'ExecutionDoesNotExist',
       $metadata: { httpStatusCode: 400 },
     });
   }
-  return { status: (execution.endedAt ?? Number.POSITIVE_INFINITY) > at ? 'RUNNING' : execution.status };
+  return { status: (execution.endedAt ?? Number.POSITIVE_INFINITY) > asOf ? 'RUNNING' : execution.status };
 }

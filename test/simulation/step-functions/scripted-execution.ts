@@ -1,4 +1,4 @@
-/** The real definition in the simulated Step Functions and in the local interpreter, its steps played by a script. */
+/** Runs the real definition with scripted steps, in the simulated Step Functions and in the interpreter of local runs. */
 
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
 import { type ExecutionTold, execute, executionArn } from '../../support/function-machine.ts';
@@ -14,58 +14,57 @@ export const definition = stateMachine({
   executionTimeoutSeconds: 3_600 * 24 * 30,
 });
 
-/** What a step answers, or the name of the error it throws. */
-type Answer = object | string;
-export type Script = Readonly<Record<StepName, readonly Answer[]>>;
+/** What a step returns, or the name of the error it throws. */
+type StepResult = object | string;
+/** The results of each step in order; the last one repeats. */
+export type Script = Readonly<Record<StepName, readonly StepResult[]>>;
 
 export const loop = { export: 'reports', run: 'run-1', executionNumber: 1, page: 1, iterations: 0, waits: 0 };
 export const failed = { run: 'run-1', since: null, pages: 0, reports: 0, bytes: 0, message: 'm', resumable: true };
-
-/** Answers in the order of the script; its last one for ever. */
-function scripted(script: Script) {
-  const asked = byStep(() => ({ times: 0 }));
-  return (step: StepName): object => {
-    const answers = script[step];
-    const answer = answers[Math.min(asked[step].times, answers.length - 1)] ?? {};
-    asked[step].times += 1;
-    if (typeof answer === 'string') throw Object.assign(new Error(`${answer} was thrown`), { name: answer });
-    return answer;
-  };
-}
 
 export async function simulate(
   script: Script,
   name = 'one',
 ): Promise<{ states: string[]; execution: SimulatedExecution }> {
-  const answer = scripted(script);
+  const runStep = scriptedSteps(script);
   const time = createTimeline(0);
   const states: string[] = [];
-  const machine = createStepFunctions({
+  const stepFunctions = createStepFunctions({
     definition,
-    machine: executionArn('').replace(':execution:', ':stateMachine:').replace(/:$/, ''),
+    stateMachineArn: executionArn('').replace(':execution:', ':stateMachine:').replace(/:$/, ''),
     time,
     random: () => 0.5,
     async perform({ state }) {
       const step = stepNames.find((each) => each === state);
       if (step === undefined) return {};
       try {
-        return { Payload: answer(step) };
+        return { Payload: runStep(step) };
       } catch (error) {
-        const { name: error_, message } = error as Error;
-        throw new TaskFailure(error_, message);
+        throw new TaskFailure((error as Error).name, (error as Error).message);
       }
     },
-    on(fact) {
-      if (fact.what === 'entered') states.push(fact.state);
+    onEvent(event) {
+      if (event.type === 'entered') states.push(event.state);
     },
   });
-  const execution = machine.start(name, {});
+  const execution = stepFunctions.start(name, {});
   await time.run({ until: Number.POSITIVE_INFINITY, stop: () => execution.status !== 'RUNNING' });
   return { states, execution };
 }
 
 export function interpret(script: Script): Promise<ExecutionTold> {
-  const answer = scripted(script);
-  const functions = byStep((step) => async () => answer(step));
+  const runStep = scriptedSteps(script);
+  const functions = byStep((step) => async () => runStep(step));
   return execute(functions, { name: 'one' });
+}
+
+function scriptedSteps(script: Script) {
+  const calls = byStep(() => ({ count: 0 }));
+  return (step: StepName): object => {
+    const results = script[step];
+    const result = results[Math.min(calls[step].count, results.length - 1)] ?? {};
+    calls[step].count += 1;
+    if (typeof result === 'string') throw Object.assign(new Error(`${result} was thrown`), { name: result });
+    return result;
+  };
 }

@@ -1,17 +1,17 @@
 /**
- * Step Functions, simulated: interprets the real definition in virtual time, tries tasks again as it says, and counts the
- * events of each execution's history as the real one does, up to its limit.
+ * Simulated Step Functions: interprets the real definition in virtual time, retries tasks as the definition says, and counts
+ * the events of each execution's history as the real service does, up to its limit.
  *
- * It knows the part of the language that `states-language.ts` spells out. A test holds it to the interpreter that the
- * local runner uses, execution by execution.
+ * It supports the part of the language in lib/core/state-machine/asl.ts. A property test compares it with the interpreter of
+ * local runs.
  */
 
 import type { Retrier, State, StateMachine, TaskState } from '../../../lib/core/state-machine/asl.ts';
 import type { VirtualTime } from '../world/virtual-time.ts';
-import { type Context, pick, place, resolveTemplate } from './data-flow.ts';
+import { type Context, getPath, resolveTemplate, setPath } from './data-flow.ts';
 
-/** Step Functions' own limits (facts; AWS documentation, "Service quotas"). */
-export const mostHistoryEvents = 25_000;
+/** The events that the history of a Standard execution can hold (Step Functions Developer Guide, "Quotas"). */
+export const maxHistoryEvents = 25_000;
 
 type ExecutionStatus = 'RUNNING' | 'SUCCEEDED' | 'FAILED' | 'TIMED_OUT' | 'ABORTED';
 
@@ -22,8 +22,8 @@ export interface SimulatedExecution {
   readonly startedAt: number;
   status: ExecutionStatus;
   endedAt?: number;
-  /** Of its history, so far. */
-  events: number;
+  /** Events in its history so far. */
+  eventCount: number;
   /** The state entered last. */
   state: string;
   output?: unknown;
@@ -31,17 +31,17 @@ export interface SimulatedExecution {
   cause?: string;
 }
 
-/** What a state asks the world to do, once for each attempt. */
+/** One attempt of a task. */
 export interface TaskCall {
   readonly execution: SimulatedExecution;
   readonly state: string;
   readonly resource: string;
   readonly parameters: unknown;
-  /** From 1, within this visit of the state. */
+  /** Counts from 1 each time the state is entered. */
   readonly attempt: number;
 }
 
-/** As a failed task appears in a history; by `name` the definition decides. */
+/** A failed task as it appears in the history. Retriers and catchers match its `name`. */
 export class TaskFailure extends Error {
   override readonly name: string;
   override readonly cause: string;
@@ -55,83 +55,82 @@ export class TaskFailure extends Error {
 
 export interface StepFunctionsOptions {
   readonly definition: StateMachine<string>;
-  /** The machine's ARN. */
-  readonly machine: string;
+  readonly stateMachineArn: string;
   readonly time: VirtualTime;
-  /** From 0 up to 1; `about` names what it decides, the same each time that history is repeated. */
-  readonly random: (about: string) => number;
-  /** @throws TaskFailure; any other error is the simulation's own */
+  /** From 0 (inclusive) to 1 (exclusive), for jitter; `decision` has the same name when the history is replayed. */
+  readonly random: (decision: string) => number;
+  /** @throws TaskFailure if the task fails; any other error is a defect of the simulation */
   readonly perform: (call: TaskCall) => Promise<unknown>;
-  /** Milliseconds from one state to the next. */
+  /** Time between two states; 0 if absent. */
   readonly transitionMs?: number;
-  readonly on?: (fact: ExecutionFact) => void;
+  readonly onEvent?: (event: ExecutionEvent) => void;
 }
 
-export type ExecutionFact =
-  | { readonly what: 'started' | 'ended' | 'stopped'; readonly execution: SimulatedExecution }
+export type ExecutionEvent =
+  | { readonly type: 'started' | 'ended' | 'stopped'; readonly execution: SimulatedExecution }
   | {
-      readonly what: 'entered' | 'exited';
+      readonly type: 'entered' | 'exited';
       readonly execution: SimulatedExecution;
       readonly state: string;
       readonly data: unknown;
     }
   | {
-      readonly what: 'failed';
+      readonly type: 'task-failed';
       readonly execution: SimulatedExecution;
       readonly state: string;
       readonly error: string;
       readonly cause: string;
-      /** undefined: it is not tried again. */
-      readonly againInMs: number | undefined;
+      /** undefined: there is no further attempt. */
+      readonly retryInMs: number | undefined;
     };
 
 export interface StepFunctions {
   /**
-   * As StartExecution: the same name with the same input, while it runs, is the same execution.
-   * @throws TaskFailure where the name is taken otherwise
+   * StartExecution: returns the running execution if it has the same name and input.
+   * @throws TaskFailure if another execution has the name
    */
   start(name: string, input: unknown): SimulatedExecution;
   stop(execution: SimulatedExecution): void;
   find(arn: string): SimulatedExecution | undefined;
-  /** As though it had ended long ago: its name is free again. */
+  /** Removes an execution as though its retention period had passed: its name can be used again. */
   forget(execution: SimulatedExecution): void;
   readonly executions: readonly SimulatedExecution[];
 }
 
 export function createStepFunctions(options: StepFunctionsOptions): StepFunctions {
-  const { definition, machine, time, on = () => {} } = options;
+  const { definition, stateMachineArn, time, onEvent = () => {} } = options;
   const byName = new Map<string, SimulatedExecution>();
   const byArn = new Map<string, SimulatedExecution>();
   const executions: SimulatedExecution[] = [];
-  const timers = new Map<SimulatedExecution, () => void>();
-  const prefix = machine.replace(':stateMachine:', ':execution:');
+  const cancelTimeouts = new Map<SimulatedExecution, () => void>();
+  const arnPrefix = stateMachineArn.replace(':stateMachine:', ':execution:');
 
-  const end = (execution: SimulatedExecution, status: ExecutionStatus, how: Partial<SimulatedExecution> = {}) => {
+  const end: End = (execution, status, result = {}) => {
     if (execution.status !== 'RUNNING') return;
-    timers.get(execution)?.();
-    timers.delete(execution);
-    Object.assign(execution, how, { status, endedAt: time.now(), events: execution.events + 1 });
-    on({ what: status === 'ABORTED' ? 'stopped' : 'ended', execution });
+    cancelTimeouts.get(execution)?.();
+    cancelTimeouts.delete(execution);
+    Object.assign(execution, result, { status, endedAt: time.now(), eventCount: execution.eventCount + 1 });
+    onEvent({ type: status === 'ABORTED' ? 'stopped' : 'ended', execution });
   };
 
   const begin = (name: string, input: unknown): SimulatedExecution => {
-    const arn = `${prefix}:${name}`;
+    const arn = `${arnPrefix}:${name}`;
     const execution: SimulatedExecution = {
       arn,
       name,
       input,
       startedAt: time.now(),
       status: 'RUNNING',
-      events: 1,
+      eventCount: 1,
       state: '',
     };
     byName.set(name, execution);
     byArn.set(arn, execution);
     executions.push(execution);
-    on({ what: 'started', execution });
-    const timeUp = () => end(execution, 'TIMED_OUT', { error: 'States.Timeout' });
-    timers.set(execution, time.after(definition.TimeoutSeconds * 1_000, timeUp));
-    void interpret(options, execution, end);
+    onEvent({ type: 'started', execution });
+    const onTimeout = () => end(execution, 'TIMED_OUT', { error: 'States.Timeout' });
+    cancelTimeouts.set(execution, time.after(definition.TimeoutSeconds * 1_000, onTimeout));
+    void runExecution(options, execution, end);
     return execution;
   };
 
@@ -140,8 +139,8 @@ export function createStepFunctions(options: StepFunctionsOptions): StepFunction
     start(name, input) {
       const existing = byName.get(name);
       if (existing === undefined) return begin(name, input);
-      const same = JSON.stringify(existing.input) === JSON.stringify(input);
-      if (existing.status === 'RUNNING' && same) return existing;
+      const isSameInput = JSON.stringify(existing.input) === JSON.stringify(input);
+      if (existing.status === 'RUNNING' && isSameInput) return existing;
       throw new TaskFailure('StepFunctions.ExecutionAlreadyExistsException', `Execution Already Exists: '${name}'`);
     },
     stop: (execution) => end(execution, 'ABORTED'),
@@ -154,66 +153,66 @@ export function createStepFunctions(options: StepFunctionsOptions): StepFunction
   };
 }
 
-type End = (execution: SimulatedExecution, status: ExecutionStatus, how?: Partial<SimulatedExecution>) => void;
+type End = (execution: SimulatedExecution, status: ExecutionStatus, result?: Partial<SimulatedExecution>) => void;
 
-interface Step {
+/** The next state, and its input. */
+interface Transition {
   readonly next: string;
   readonly data: unknown;
 }
 
-async function interpret(options: StepFunctionsOptions, execution: SimulatedExecution, end: End): Promise<void> {
-  const { definition, time, transitionMs = 0, on = () => {} } = options;
-  let step: Step = { next: definition.StartAt, data: execution.input };
+async function runExecution(options: StepFunctionsOptions, execution: SimulatedExecution, end: End): Promise<void> {
+  const { definition, time, onEvent = () => {}, transitionMs = 0 } = options;
+  let transition: Transition = { next: definition.StartAt, data: execution.input };
   for (;;) {
-    const name = step.next;
+    const { next: name, data } = transition;
     const state = (definition.States as Readonly<Record<string, State>>)[name];
-    if (state === undefined) throw new Error(`the definition has no state ${name}`);
+    if (state === undefined) throw new Error(`The definition has no state ${name}`);
     await time.sleep(transitionMs);
     if (execution.status !== 'RUNNING') return;
     execution.state = name;
-    on({ what: 'entered', execution, state: name, data: step.data });
-    // Entered; where a state goes on, its exit is counted with it.
-    execution.events += 1;
-    const done = await visit(options, execution, name, state, step.data, end);
-    if (done === undefined || execution.status !== 'RUNNING') return;
-    execution.events += 1;
-    on({ what: 'exited', execution, state: name, data: done.data });
-    if (execution.events >= mostHistoryEvents) {
-      end(execution, 'FAILED', { error: 'States.Runtime', cause: `more than ${mostHistoryEvents} events` });
+    onEvent({ type: 'entered', execution, state: name, data });
+    execution.eventCount += 1;
+    const following = await runState(options, execution, name, state, data, end);
+    if (following === undefined || execution.status !== 'RUNNING') return;
+    execution.eventCount += 1;
+    onEvent({ type: 'exited', execution, state: name, data: following.data });
+    if (execution.eventCount >= maxHistoryEvents) {
+      end(execution, 'FAILED', { error: 'States.Runtime', cause: `The history has ${maxHistoryEvents} events` });
       return;
     }
-    step = done;
+    transition = following;
   }
 }
 
-/** How the execution goes on behind the state; undefined where it ends there. */
-async function visit(
+/** undefined: the execution has ended. */
+async function runState(
   options: StepFunctionsOptions,
   execution: SimulatedExecution,
   name: string,
   state: State,
   data: unknown,
   end: End,
-): Promise<Step | undefined> {
+): Promise<Transition | undefined> {
   switch (state.Type) {
     case 'Succeed':
-      execution.events += 1;
+      execution.eventCount += 1;
       end(execution, 'SUCCEEDED', { output: data });
       return undefined;
     case 'Fail':
       end(execution, 'FAILED', {
-        error: String(pick(data, state.ErrorPath)),
-        cause: String(pick(data, state.CausePath)),
+        error: String(getPath(data, state.ErrorPath)),
+        cause: String(getPath(data, state.CausePath)),
       });
       return undefined;
     case 'Choice': {
-      const chosen = state.Choices.find(({ Variable, StringEquals }) => pick(data, Variable) === StringEquals);
-      if (chosen !== undefined) return { next: chosen.Next, data };
+      const choice = state.Choices.find(({ Variable, StringEquals }) => getPath(data, Variable) === StringEquals);
+      if (choice !== undefined) return { next: choice.Next, data };
       end(execution, 'FAILED', { error: 'States.NoChoiceMatched', cause: `in ${name}` });
       return undefined;
     }
     case 'Wait':
-      await options.time.sleep(Number(pick(data, state.SecondsPath)) * 1_000);
+      await options.time.sleep(Number(getPath(data, state.SecondsPath)) * 1_000);
       return { next: state.Next, data };
     case 'Task':
       return runTask(options, execution, name, state, data, end);
@@ -227,29 +226,32 @@ async function runTask(
   state: TaskState,
   data: unknown,
   end: End,
-): Promise<Step | undefined> {
-  const { machine, time, perform, random, on = () => {} } = options;
-  const context: Context = { Execution: { Id: execution.arn, Name: execution.name }, StateMachine: { Id: machine } };
-  const attempts = new Map<Retrier, number>();
+): Promise<Transition | undefined> {
+  const { stateMachineArn, time, perform, random, onEvent = () => {} } = options;
+  const context: Context = {
+    Execution: { Id: execution.arn, Name: execution.name },
+    StateMachine: { Id: stateMachineArn },
+  };
+  const retries = new Map<Retrier, number>();
   for (let attempt = 1; ; attempt += 1) {
     // Scheduled, started, and succeeded or failed.
-    execution.events += 3;
+    execution.eventCount += 3;
     try {
       const parameters = resolveTemplate(state.Parameters, data, context);
       const call = { execution, state: name, resource: state.Resource, parameters, attempt };
-      const result = await within(perform(call), state.TimeoutSeconds * 1_000, time);
+      const result = await withTimeout(perform(call), state.TimeoutSeconds * 1_000, time);
       if (execution.status !== 'RUNNING') return undefined;
       const selected = state.ResultSelector ? resolveTemplate(state.ResultSelector, result, context) : result;
-      const output = place(data, state.ResultPath, selected);
-      return { next: state.Next, data: state.OutputPath === undefined ? output : pick(output, state.OutputPath) };
+      const output = setPath(data, state.ResultPath, selected);
+      return { next: state.Next, data: state.OutputPath === undefined ? output : getPath(output, state.OutputPath) };
     } catch (error) {
       if (!(error instanceof TaskFailure)) throw error;
       if (execution.status !== 'RUNNING') return undefined;
-      const about = `${execution.name}/${name}/retry#${attempt}/${execution.events}`;
-      const againInMs = pauseBefore(state.Retry, error.name, attempts, () => random(about));
-      on({ what: 'failed', execution, state: name, error: error.name, cause: error.cause, againInMs });
-      if (againInMs !== undefined) {
-        await time.sleep(againInMs);
+      const decision = `${execution.name}/${name}/retry#${attempt}/${execution.eventCount}`;
+      const retryInMs = nextRetryDelay(state.Retry, error.name, retries, () => random(decision));
+      onEvent({ type: 'task-failed', execution, state: name, error: error.name, cause: error.cause, retryInMs });
+      if (retryInMs !== undefined) {
+        await time.sleep(retryInMs);
         if (execution.status !== 'RUNNING') return undefined;
         continue;
       }
@@ -259,39 +261,38 @@ async function runTask(
         return undefined;
       }
       const caught = { Error: error.name, Cause: error.cause };
-      return { next: catcher.Next, data: place(data, catcher.ResultPath, caught) };
+      return { next: catcher.Next, data: setPath(data, catcher.ResultPath, caught) };
     }
   }
 }
 
-/** Milliseconds until the next attempt; undefined where there is none. Each retrier counts its own attempts. */
-function pauseBefore(
+/** Milliseconds until the next attempt; undefined if there is none. Each retrier counts its own retries. */
+function nextRetryDelay(
   retriers: readonly Retrier[],
   error: string,
-  attempts: Map<Retrier, number>,
+  retries: Map<Retrier, number>,
   random: () => number,
 ): number | undefined {
   const retrier = retriers.find(({ ErrorEquals }) => matches(ErrorEquals, error));
   if (retrier === undefined) return undefined;
-  const made = attempts.get(retrier) ?? 0;
-  if (made >= retrier.MaxAttempts) return undefined;
-  attempts.set(retrier, made + 1);
+  const retryCount = retries.get(retrier) ?? 0;
+  if (retryCount >= retrier.MaxAttempts) return undefined;
+  retries.set(retrier, retryCount + 1);
   const { IntervalSeconds = 1, BackoffRate = 2, MaxDelaySeconds = Number.POSITIVE_INFINITY } = retrier;
-  const seconds = Math.min(MaxDelaySeconds, IntervalSeconds * BackoffRate ** made);
+  const seconds = Math.min(MaxDelaySeconds, IntervalSeconds * BackoffRate ** retryCount);
   return Math.round(seconds * 1_000 * (retrier.JitterStrategy === 'FULL' ? random() : 1));
 }
 
-/** `States.ALL` stands for every error that can be caught at all. */
-function matches(names: readonly string[], error: string): boolean {
+function matches(errorEquals: readonly string[], error: string): boolean {
   return (
-    names.includes(error) ||
-    names.includes('States.ALL') ||
-    (names.includes('States.TaskFailed') && error !== 'States.Timeout')
+    errorEquals.includes(error) ||
+    errorEquals.includes('States.ALL') ||
+    (errorEquals.includes('States.TaskFailed') && error !== 'States.Timeout')
   );
 }
 
-/** What was asked for goes on; only nobody waits for it any more. */
-async function within<T>(work: Promise<T>, ms: number, time: VirtualTime): Promise<T> {
+/** Rejects after `ms`. The work continues, as that of a timed-out task does. */
+async function withTimeout<T>(work: Promise<T>, ms: number, time: VirtualTime): Promise<T> {
   const { promise: timeout, reject } = Promise.withResolvers<never>();
   const cancel = time.after(ms, () => reject(new TaskFailure('States.Timeout', '')));
   try {

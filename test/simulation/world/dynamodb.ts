@@ -1,6 +1,6 @@
 /**
- * DynamoDB, simulated: one table of items by `pk` and `sk`, with the conditions the page log makes. A read that does not
- * ask to be consistent may see what stood there before.
+ * Simulated DynamoDB: one table with the keys `pk` and `sk`, and the conditions that the page log uses. A read that is not
+ * strongly consistent may return what was stored before the last write.
  */
 
 import { type AttributeValue, ConditionalCheckFailedException } from '@aws-sdk/client-dynamodb';
@@ -10,75 +10,78 @@ export type Item = Readonly<Record<string, AttributeValue>>;
 
 export interface SimulatedDynamoDb {
   readonly item: (pk: string, sk: string) => Item | undefined;
-  /** Whose `sk` begins so, in its order. */
-  items(pk: string, begins: string): readonly Item[];
-  /** Answers one command at once. @throws as DynamoDB does */
+  /** The items of a partition whose sort keys begin with a prefix, in the order of their sort keys. */
+  items(pk: string, prefix: string): readonly Item[];
+  /** @throws as DynamoDB does */
   perform(command: Command): unknown;
 }
 
 export interface SimulatedDynamoDbOptions {
-  /** Sees every item before it takes the place of what stood there. */
+  /** Called with each item before it is stored, and with the item that it replaces. */
   readonly onWrite: (item: Item, existing: Item | undefined) => void;
-  /** Whether a refused write brings back the item in its way, as not every endpoint does. */
-  readonly returnsStanding: boolean;
-  /** The most items a query answers with, however many were asked for: as though they were large. */
-  readonly batch: number;
+  /** Whether a failed condition returns the existing item; not every endpoint does. */
+  readonly returnsExisting: boolean;
+  /** The most items of one query response, as though they were large. */
+  readonly maxBatch: number;
 }
 
 export function createSimulatedDynamoDb({
   onWrite,
-  returnsStanding,
-  batch,
+  returnsExisting,
+  maxBatch,
 }: SimulatedDynamoDbOptions): SimulatedDynamoDb {
   const partitions = new Map<string, Map<string, Item>>();
+  /** What an eventually consistent read of an item returns. */
   const stale = new Map<Item, Item | undefined>();
   const partition = (pk: string) => partitions.get(pk) ?? new Map<string, Item>();
 
-  const itemsOf = (pk: string, begins: string) =>
+  const itemsOf = (pk: string, prefix: string) =>
     [...partition(pk)]
-      .filter(([sk]) => sk.startsWith(begins))
+      .filter(([sk]) => sk.startsWith(prefix))
       .sort(([one], [other]) => (one < other ? -1 : 1))
       .map(([, item]) => item);
 
   const commands: Readonly<Record<string, (input: Input) => unknown>> = {
     GetItemCommand({ Key, ConsistentRead }) {
       const item = partition(text(Key, 'pk')).get(text(Key, 'sk'));
-      const seen = ConsistentRead === true || item === undefined ? item : stale.get(item);
-      return seen === undefined ? {} : { Item: structuredClone(seen) };
+      const read = ConsistentRead === true || item === undefined ? item : stale.get(item);
+      return read === undefined ? {} : { Item: structuredClone(read) };
     },
     PutItemCommand({ Item: item = {}, ConditionExpression, ExpressionAttributeValues }) {
       const pk = text(item, 'pk');
       const sk = text(item, 'sk');
       const existing = partition(pk).get(sk);
-      if (!holds(ConditionExpression, ExpressionAttributeValues, existing)) {
+      if (!isConditionMet(ConditionExpression, ExpressionAttributeValues, existing)) {
         throw new ConditionalCheckFailedException({
           message: 'The conditional request failed',
           $metadata: { httpStatusCode: 400 },
-          ...(returnsStanding && existing !== undefined
+          ...(returnsExisting && existing !== undefined
             ? { Item: structuredClone(existing) as Record<string, AttributeValue> }
             : {}),
         });
       }
-      const kept = structuredClone(item);
-      onWrite(kept, existing);
-      stale.set(kept, existing);
-      partitions.set(pk, partition(pk).set(sk, kept));
+      const stored = structuredClone(item);
+      onWrite(stored, existing);
+      stale.set(stored, existing);
+      partitions.set(pk, partition(pk).set(sk, stored));
       return {};
     },
     QueryCommand({ ExpressionAttributeValues = {}, KeyConditionExpression, ConsistentRead, ...input }) {
-      if (KeyConditionExpression !== 'pk = :pk AND begins_with(sk, :pages)') throw unknown(KeyConditionExpression);
-      const all = itemsOf(text(ExpressionAttributeValues, ':pk'), text(ExpressionAttributeValues, ':pages'));
+      if (KeyConditionExpression !== 'pk = :pk AND begins_with(sk, :prefix)') {
+        throw unsupportedExpression(KeyConditionExpression);
+      }
+      const all = itemsOf(text(ExpressionAttributeValues, ':pk'), text(ExpressionAttributeValues, ':prefix'));
       const items = ConsistentRead === true ? all : all.slice(0, -1);
       if (input.ScanIndexForward === false) items.reverse();
-      const after = input.ExclusiveStartKey && text(input.ExclusiveStartKey, 'sk');
-      const from = after === undefined ? 0 : items.findIndex((item) => text(item, 'sk') === after) + 1;
-      const limit = Math.min(input.Limit ?? batch, batch);
-      const found = items.slice(from, from + limit);
-      const last = found.at(-1);
-      const more = from + found.length < items.length && last !== undefined;
+      const startKey = input.ExclusiveStartKey && text(input.ExclusiveStartKey, 'sk');
+      const from = startKey === undefined ? 0 : items.findIndex((item) => text(item, 'sk') === startKey) + 1;
+      const limit = Math.min(input.Limit ?? maxBatch, maxBatch);
+      const batch = items.slice(from, from + limit);
+      const last = batch.at(-1);
+      const hasMore = from + batch.length < items.length && last !== undefined;
       return {
-        Items: structuredClone(found),
-        ...(more ? { LastEvaluatedKey: { pk: last.pk, sk: last.sk } } : {}),
+        Items: structuredClone(batch),
+        ...(hasMore ? { LastEvaluatedKey: { pk: last.pk, sk: last.sk } } : {}),
       };
     },
   };
@@ -88,7 +91,7 @@ export function createSimulatedDynamoDb({
     items: itemsOf,
     perform(command) {
       const perform = commands[command.constructor.name];
-      if (perform === undefined) throw new Error(`the simulation knows no ${command.constructor.name}`);
+      if (perform === undefined) throw new Error(`The simulation does not support ${command.constructor.name}`);
       return perform(command.input as Input);
     },
   };
@@ -106,24 +109,25 @@ interface Input {
   readonly Limit?: number;
 }
 
-function holds(condition: string | undefined, values: Item | undefined, existing: Item | undefined): boolean {
+function isConditionMet(condition: string | undefined, values: Item | undefined, existing: Item | undefined): boolean {
   switch (condition) {
     case undefined:
       return true;
     case 'attribute_not_exists(pk)':
       return existing === undefined;
-    case 'version = :before':
-      return existing?.version?.N !== undefined && existing.version.N === values?.[':before']?.N;
+    case 'version = :previous':
+      return existing?.version?.N !== undefined && existing.version.N === values?.[':previous']?.N;
     default:
-      throw unknown(condition);
+      throw unsupportedExpression(condition);
   }
 }
 
-const unknown = (expression: string | undefined) =>
-  new Error(`the simulation does not know the expression ${expression}`);
+const unsupportedExpression = (expression: string | undefined) =>
+  new Error(`The simulation does not support the expression ${expression}`);
 
+/** @throws Error if the item has no such string attribute */
 export function text(item: Item | undefined, name: string): string {
   const value = item?.[name]?.S;
-  if (value === undefined) throw new Error(`the item has no text ${name}`);
+  if (value === undefined) throw new Error(`The item has no string attribute ${name}`);
   return value;
 }

@@ -1,82 +1,82 @@
 /**
- * Everything that can go wrong, and how often it does in this history. Most histories know only some kinds, each at a rate
- * of its own, because where everything fails at once nothing gets far enough to fail in an interesting way.
+ * The kinds of faults, and how often each occurs in one history. Most histories use only some kinds, each with its own
+ * rate: where everything fails at once, nothing gets far enough to fail in an interesting way.
  */
 
-import type { Dice } from './rng.ts';
+import type { Rng } from './rng.ts';
 
-const faultKinds = [
-  // Of one request to S3, DynamoDB, Step Functions or the service, and of the invocation that makes it.
-  'killed-before',
-  'killed-during',
-  'killed-after',
-  'frozen',
-  'slow',
+export const faultKinds = [
+  // One request to S3, DynamoDB, Step Functions or the report service, and the invocation that sends it.
+  'killed-before-request',
+  'killed-during-request',
+  'killed-after-request',
+  'process-frozen',
+  'request-slow',
   'request-lost',
-  'answer-lost',
+  'response-lost',
   'throttled',
   'server-error',
-  'conflict',
-  // Of an invocation as a whole.
-  'not-invoked',
-  'unheard',
+  'write-conflict',
+  // One function invocation.
+  'invocation-rejected',
+  'invocation-response-lost',
   'invoked-twice',
-  // Of executions, the scheduler and the people who operate them.
-  'stale-description',
-  'event-refused',
+  // Executions, the event bus, the schedule, and operators.
+  'stale-execution-status',
+  'event-rejected',
   'start-repeated',
-  'start-late',
-  'stopped',
+  'start-delayed',
+  'execution-stopped',
   'manual-start',
-  'manual-since',
+  'manual-start-since',
   'manual-restart',
-  // Of the service.
+  // The report service and the connection to it.
   'service-throttles',
-  'service-waits-long',
-  'service-fails',
-  'service-refuses',
-  'service-refuses-key',
+  'service-requests-long-wait',
+  'service-error',
+  'service-rejects-request',
+  'service-rejects-key',
   'service-redirects',
-  'service-resets',
-  'service-truncates',
-  'service-garbles',
-  'service-odd-headers',
-  'service-silent',
-  'service-drips',
-  'cursor-dropped',
-  'cursors-circle',
+  'connection-reset',
+  'body-truncated',
+  'body-corrupted',
+  'invalid-headers',
+  'no-response',
+  'body-stalls',
+  'cursor-rejected',
+  'cursor-cycle',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
 export type FaultRates = Readonly<Record<FaultKind, number>>;
 
-/** Those whose chance is thrown seldom, once a start or an hour, are thrown with better odds. */
-const weight: Partial<FaultRates> = {
+/** Kinds that get a chance only once per start or per hour occur more often; kinds that end a run at once, less often. */
+const weights: Partial<FaultRates> = {
   'start-repeated': 6,
-  'start-late': 6,
-  stopped: 6,
+  'start-delayed': 6,
+  'execution-stopped': 6,
   'manual-start': 6,
-  'manual-since': 4,
+  'manual-start-since': 4,
   'manual-restart': 4,
-  'stale-description': 8,
-  conflict: 3,
+  'stale-execution-status': 8,
+  'write-conflict': 3,
   'invoked-twice': 3,
-  unheard: 3,
-  // An execution that is refused gives up at once, and a key that is refused, too.
-  'service-refuses': 0.3,
-  'service-refuses-key': 0.3,
+  'invocation-response-lost': 3,
+  'service-rejects-request': 0.3,
+  'service-rejects-key': 0.3,
   'service-redirects': 0.3,
-  'cursors-circle': 0.3,
+  'cursor-cycle': 0.3,
 };
 
-export function ratesFor(dice: Dice): FaultRates {
-  const share = dice.pick([0.15, 0.3, 0.6, 1]);
-  const base = dice.pick([0.002, 0.01, 0.03, 0.08]);
+/** Draws a probability for each kind; 0 for the kinds that this history does not use. */
+export function createFaultRates(rng: Rng): FaultRates {
+  const shareOfKinds = rng.pick([0.15, 0.3, 0.6, 1]);
+  const baseRate = rng.pick([0.002, 0.01, 0.03, 0.08]);
   return Object.fromEntries(
     faultKinds.map((kind) => {
-      const known = dice.happens(share);
-      const rate = base * (weight[kind] ?? 1) * 4 ** dice.between(-1, 1);
-      return [kind, known ? Math.min(rate, 0.5) : 0];
+      const isUsed = rng.chance(shareOfKinds);
+      const rate = baseRate * (weights[kind] ?? 1) * 4 ** rng.between(-1, 1);
+      return [kind, isUsed ? Math.min(rate, 0.5) : 0];
     }),
   ) as unknown as FaultRates;
 }

@@ -1,6 +1,6 @@
 /**
- * Lambda, simulated: runs a step as a process of its own, for as long as its timeout lets it, and tells the caller what it
- * answered. It may turn the caller away, run the step twice, or fail to be heard while the step goes on.
+ * Simulated Lambda: runs each step as its own process until it returns or its timeout has passed. An invocation can be
+ * rejected, can run twice, and its response can be lost while the step continues.
  */
 
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
@@ -11,55 +11,56 @@ import type { World } from './world.ts';
 export interface LambdaOptions {
   readonly world: World;
   readonly timeoutSeconds: Readonly<Record<StepName, number>>;
-  /** Whether a function that has timed out lives on: it never hears of it, and its retry meets it. */
-  readonly zombies: boolean;
-  /** How far the clocks of functions are off at most, in milliseconds. */
-  readonly skewMs: number;
+  /** Whether a function continues after its timeout, so that its retry runs beside it. */
+  readonly timedOutFunctionsContinue: boolean;
+  /** The largest difference between a function's clock and virtual time. */
+  readonly maxSkewMs: number;
   readonly run: (process: Process, remainingMs: () => number) => Promise<unknown>;
 }
 
 export interface Lambda {
   /** @throws TaskFailure */
-  invoke(step: StepName, payload: Process['payload'], about: string): Promise<unknown>;
-  readonly invocations: () => number;
+  invoke(step: StepName, payload: Process['payload'], id: string): Promise<unknown>;
+  readonly invocationCount: () => number;
 }
 
-export function createLambda({ world, timeoutSeconds, zombies, skewMs, run }: LambdaOptions): Lambda {
+export function createLambda(options: LambdaOptions): Lambda {
+  const { world, timeoutSeconds, timedOutFunctionsContinue, maxSkewMs, run } = options;
   const { time } = world;
-  let invocations = 0;
+  let invocationCount = 0;
 
-  const begin = (step: StepName, payload: Process['payload'], id: string): Promise<unknown> => {
-    invocations += 1;
+  const startProcess = (step: StepName, payload: Process['payload'], id: string): Promise<unknown> => {
+    invocationCount += 1;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     promise.catch(() => {});
-    const dice = world.dice(`${id}/function`);
+    const rng = world.rng(`${id}/function`);
     const process = createProcess({
       world,
       id,
       step,
       payload: structuredClone(payload),
-      skewMs: Math.round(dice.between(-skewMs, skewMs)),
-      onKilled: (why) => reject(new TaskFailure(dice.pick(['Lambda.Unknown', 'Runtime.ExitError']), why)),
+      skewMs: Math.round(rng.between(-maxSkewMs, maxSkewMs)),
+      onKilled: (reason) => reject(new TaskFailure(rng.pick(['Lambda.Unknown', 'Runtime.ExitError']), reason)),
     });
     const endsAt = time.now() + timeoutSeconds[step] * 1_000;
-    const cancel = time.after(endsAt - time.now(), () => {
+    const cancelTimeout = time.after(endsAt - time.now(), () => {
       reject(new TaskFailure('Sandbox.Timedout', 'Task timed out'));
-      if (zombies) world.tell(id, () => 'has timed out and does not know');
-      else process.kill('its time is up');
+      if (timedOutFunctionsContinue) world.log(id, () => 'timed out, but continues');
+      else process.kill('by its timeout');
     });
     run(process, () => Math.max(0, endsAt - time.now())).then(
       (value) => {
-        cancel();
+        cancelTimeout();
         if (!process.isAlive()) return;
-        world.tell(id, () => `answers ${JSON.stringify(value)}`);
+        world.log(id, () => `returns ${JSON.stringify(value)}`);
         resolve(JSON.parse(JSON.stringify(value)));
       },
       (error: unknown) => {
-        cancel();
+        cancelTimeout();
         if (!process.isAlive()) return;
         const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
-        world.tell(id, () => `fails: ${name}: ${message}`);
-        checkName(world, id, error);
+        world.log(id, () => `throws ${name}: ${message}`);
+        checkErrorName(world, id, error);
         reject(new TaskFailure(name, JSON.stringify({ errorType: name, errorMessage: message, trace: [] })));
       },
     );
@@ -67,32 +68,33 @@ export function createLambda({ world, timeoutSeconds, zombies, skewMs, run }: La
   };
 
   return {
-    invocations: () => invocations,
-    async invoke(step, payload, about) {
-      const dice = world.dice(`${about}/invoke`);
-      await time.sleep(dice.between(2, 60));
-      if (world.strikes('not-invoked', about)) {
+    invocationCount: () => invocationCount,
+    async invoke(step, payload, id) {
+      const rng = world.rng(`${id}/invoke`);
+      await time.sleep(rng.between(2, 60));
+      if (world.injectFault('invocation-rejected', id)) {
         throw new TaskFailure(
-          dice.pick(['Lambda.TooManyRequestsException', 'Lambda.ServiceException']),
+          rng.pick(['Lambda.TooManyRequestsException', 'Lambda.ServiceException']),
           'Rate Exceeded',
         );
       }
-      const answered = begin(step, payload, about);
-      if (world.strikes('invoked-twice', about)) {
-        time.after(dice.between(0, 5_000), () => void begin(step, payload, `${about}'`));
+      const response = startProcess(step, payload, id);
+      if (world.injectFault('invoked-twice', id)) {
+        time.after(rng.between(0, 5_000), () => void startProcess(step, payload, `${id}'`));
       }
-      if (!world.strikes('unheard', about)) return answered;
-      await Promise.race([answered.catch(() => {}), time.sleep(dice.between(0, 3_000))]);
-      world.tell(about, () => 'is not heard');
-      throw new TaskFailure('Lambda.SdkClientException', 'the connection was lost');
+      if (!world.injectFault('invocation-response-lost', id)) return response;
+      await Promise.race([response.catch(() => {}), time.sleep(rng.between(0, 3_000))]);
+      world.log(id, () => 'its response is lost');
+      throw new TaskFailure('Lambda.SdkClientException', 'The connection was lost');
     },
   };
 }
 
-/** What a person is told must have a name that means something. */
-function checkName(world: World, id: string, error: unknown): void {
-  const nameless =
+/** Retries, alarms and operators go by an error's name, so generic names are not enough. */
+function checkErrorName(world: World, id: string, error: unknown): void {
+  const isGeneric =
     !(error instanceof Error) || /^(Error|TypeError|RangeError|SyntaxError|ReferenceError|ZodError)$/.test(error.name);
-  if (nameless)
-    world.violate('every error has a name', `${id}: ${error instanceof Error ? error.stack : String(error)}`);
+  if (isGeneric) {
+    world.violate('every error has a specific name', `${id}: ${error instanceof Error ? error.stack : String(error)}`);
+  }
 }

@@ -1,12 +1,12 @@
 /**
- * The way to the service, simulated: what undici's dispatcher does for the real client, over a network that resets, drips and
- * falls silent. Timeouts are undici's own kind, in virtual time.
+ * The connection to the report service, as an undici dispatcher for the real client. Connections reset and bodies stall;
+ * timeouts are undici's errors in virtual time.
  */
 
 import { Dispatcher, errors } from 'undici';
 import type { Limits } from '../../../lib/report-service/client/limits.ts';
 import type { Process } from './process.ts';
-import type { ServiceAnswer, ServiceRequest, SimulatedService } from './report-service.ts';
+import type { ServiceRequest, ServiceResponse, SimulatedService } from './report-service.ts';
 import type { World } from './world.ts';
 
 export class SimulatedNetwork extends Dispatcher {
@@ -14,7 +14,7 @@ export class SimulatedNetwork extends Dispatcher {
   readonly #process: Process;
   readonly #service: SimulatedService;
   readonly #limits: Limits;
-  #requests = 0;
+  #requestCount = 0;
 
   constructor(world: World, process: Process, service: SimulatedService, limits: Limits) {
     super();
@@ -27,13 +27,13 @@ export class SimulatedNetwork extends Dispatcher {
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const controller = new Controller(handler);
     handler.onRequestStart?.(controller, {});
-    if (!controller.aborted) void this.#carry(options, handler, controller);
+    if (!controller.aborted) void this.#send(options, handler, controller);
     return true;
   }
 
-  async #carry(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, controller: Controller) {
-    this.#requests += 1;
-    const about = `${this.#process.id}/fetch#${this.#requests}`;
+  async #send(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, controller: Controller) {
+    this.#requestCount += 1;
+    const site = `${this.#process.id}/fetch#${this.#requestCount}`;
     const { method, path } = options;
     const request: ServiceRequest = {
       method,
@@ -41,62 +41,67 @@ export class SimulatedNetwork extends Dispatcher {
       headers: options.headers as Record<string, string>,
       body: typeof options.body === 'string' ? options.body : '',
     };
-    let answer: ServiceAnswer;
+    let response: ServiceResponse;
     try {
-      const what = path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
-      answer = await this.#process.request('service', what, () => this.#service.answer(request, about), [20, 400]);
+      const operation = path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
+      const respond = () => this.#service.respond(request, site);
+      response = await this.#process.request('service', operation, respond, [20, 400]);
     } catch {
-      controller.fail(new errors.SocketError('other side closed'));
+      controller.fail(connectionClosed());
       return;
     }
     const { time } = this.#world;
-    const resets = this.#world.strikes('service-resets', about);
-    const dice = this.#world.dice(`${about}/network`);
-    if (answer.silentMs !== undefined) {
-      await time.sleep(Math.min(answer.silentMs, this.#limits.headersTimeoutMs));
+    const isReset = this.#world.injectFault('connection-reset', site);
+    const rng = this.#world.rng(`${site}/network`);
+    if (response.silentMs !== undefined) {
+      await time.sleep(Math.min(response.silentMs, this.#limits.headersTimeoutMs));
       controller.fail(new errors.HeadersTimeoutError());
       return;
     }
-    if (resets && dice.happens(0.4)) {
-      controller.fail(new errors.SocketError('other side closed'));
+    if (isReset && rng.chance(0.4)) {
+      controller.fail(connectionClosed());
       return;
     }
-    await time.sleep(answer.takesMs ?? 0);
+    await time.sleep(response.latencyMs ?? 0);
     if (controller.aborted || !this.#process.isAlive()) return;
-    handler.onResponseStart?.(controller, answer.status, answer.headers, '');
-    await this.#deliver(answer, handler, controller, resets ? dice.below(answer.body.length + 1) : answer.cutAt);
+    handler.onResponseStart?.(controller, response.status, response.headers, '');
+    const endsAt = isReset ? rng.integerBelow(response.body.length + 1) : response.truncatedAt;
+    await this.#sendBody(response, handler, controller, endsAt);
   }
 
-  async #deliver(
-    { body, dripMs, headers, cutAt }: ServiceAnswer,
+  /** Sends the body up to the byte `endsAt`, or all of it. */
+  async #sendBody(
+    { body, chunkIntervalMs, headers, truncatedAt }: ServiceResponse,
     handler: Dispatcher.DispatchHandler,
     controller: Controller,
     endsAt: number | undefined,
   ): Promise<void> {
     const { time } = this.#world;
-    const whole = body.subarray(0, endsAt);
-    const pieces = dripMs === undefined ? 2 : 8;
-    for (let piece = 0; piece < pieces; piece += 1) {
-      await time.sleep(Math.min(dripMs ?? 5, this.#limits.bodyTimeoutMs));
+    const sent = body.subarray(0, endsAt);
+    const chunkCount = chunkIntervalMs === undefined ? 2 : 8;
+    for (let index = 0; index < chunkCount; index += 1) {
+      await time.sleep(Math.min(chunkIntervalMs ?? 5, this.#limits.bodyTimeoutMs));
       if (controller.aborted || !this.#process.isAlive()) return;
-      if (dripMs !== undefined && dripMs >= this.#limits.bodyTimeoutMs) {
+      if (chunkIntervalMs !== undefined && chunkIntervalMs >= this.#limits.bodyTimeoutMs) {
         controller.fail(new errors.BodyTimeoutError());
         return;
       }
-      const from = Math.floor((whole.length * piece) / pieces);
-      const to = Math.floor((whole.length * (piece + 1)) / pieces);
-      if (to > from) handler.onResponseData?.(controller, whole.subarray(from, to));
+      const from = Math.floor((sent.length * index) / chunkCount);
+      const to = Math.floor((sent.length * (index + 1)) / chunkCount);
+      if (to > from) handler.onResponseData?.(controller, sent.subarray(from, to));
     }
-    // Nothing says how long a body is that has neither length nor chunks: it ends with its connection.
-    const silently =
-      cutAt !== undefined && headers['content-length'] === undefined && headers['transfer-encoding'] === undefined;
-    if (endsAt === undefined || silently) handler.onResponseEnd?.(controller, {});
-    else controller.fail(new errors.SocketError('other side closed'));
+    // Without content-length and chunks, the end of the connection is the end of the body: truncation goes unnoticed.
+    const isUnframed = headers['content-length'] === undefined && headers['transfer-encoding'] === undefined;
+    const endsNormally = endsAt === undefined || (truncatedAt !== undefined && isUnframed);
+    if (endsNormally) handler.onResponseEnd?.(controller, {});
+    else controller.fail(connectionClosed());
   }
 
   override async close(): Promise<void> {}
   override async destroy(): Promise<void> {}
 }
+
+const connectionClosed = () => new errors.SocketError('other side closed');
 
 class Controller implements Dispatcher.DispatchController {
   readonly #handler: Dispatcher.DispatchHandler;
@@ -112,7 +117,7 @@ class Controller implements Dispatcher.DispatchController {
     this.fail(reason);
   }
 
-  /** Tells the handler of the end, once. */
+  /** Reports the error to the handler, once. */
   fail(error: Error): void {
     if (this.aborted) return;
     this.aborted = true;

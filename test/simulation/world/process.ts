@@ -1,6 +1,6 @@
 /**
- * One invocation of a function: code of ours that runs on a machine which may be killed, freeze, or live on after nobody
- * waits for it any more. Every request it makes is a moment at which that can happen.
+ * One function invocation as a process that can be killed, can freeze, and can continue after its caller has stopped
+ * waiting. Each of these happens at a request that the process sends.
  */
 
 import type { Runtime } from '../../../lib/core/ports.ts';
@@ -14,29 +14,29 @@ export interface Process {
   readonly payload: { readonly input: unknown; readonly execution: string };
   readonly runtime: Runtime;
   readonly isAlive: () => boolean;
-  /** Nothing it does comes to pass any more, but for requests that are under way. */
-  kill(why: string): void;
+  /** Ends the process. Requests that it has sent still take effect. */
+  kill(reason: string): void;
   /**
-   * Sends one request, has `effect` happen at the other end, and brings its answer back. What `effect` throws is an answer
-   * too. Dead, it never settles.
+   * Sends one request: `effect` happens at the server, and what it returns or throws is the response. Never settles once
+   * the process is dead.
    */
-  request<Answer>(to: string, what: string, effect: () => Answer, latency: Latency): Promise<Answer>;
+  request<Response>(server: string, operation: string, effect: () => Response, latency: Latency): Promise<Response>;
 }
 
-/** Milliseconds, there or back. */
-export type Latency = readonly [low: number, high: number];
+/** Milliseconds in each direction. */
+export type Latency = readonly [min: number, max: number];
 
 export interface ProcessOptions {
   readonly world: World;
   readonly id: string;
   readonly step: StepName;
   readonly payload: Process['payload'];
-  /** How far its clock is off, in milliseconds. */
+  /** Difference between its clock and virtual time. */
   readonly skewMs: number;
-  readonly onKilled: (why: string) => void;
+  readonly onKilled: (reason: string) => void;
 }
 
-/** What a request ends with whose connection broke. */
+/** The error of a request or a response that was lost. */
 class ConnectionError extends Error {
   override readonly name = 'TimeoutError';
   readonly code = 'ECONNRESET';
@@ -45,68 +45,66 @@ class ConnectionError extends Error {
 
 export const isConnectionError = (error: unknown): boolean => error instanceof ConnectionError;
 
-/** Another each time: what waits for it must be free to go with it. */
-const never = () => new Promise<never>(() => {});
-
 export function createProcess({ world, id, step, payload, skewMs, onKilled }: ProcessOptions): Process {
   const { time } = world;
   let alive = true;
-  let requests = 0;
-  let randoms = 0;
+  let requestCount = 0;
+  let randomCount = 0;
 
-  const kill = (why: string) => {
+  const kill = (reason: string) => {
     if (!alive) return;
     alive = false;
-    world.tell(id, () => `is killed: ${why}`);
-    onKilled(why);
-  };
-
-  const request: Process['request'] = async (to, what, effect, [low, high]) => {
-    if (!alive) return never();
-    requests += 1;
-    const about = `${id}/${to} ${what}#${requests}`;
-    const dice = world.dice(about);
-    const frozen = world.strikes('frozen', about) ? dice.between(60_000, 2_400_000) : 0;
-    const frozenBefore = dice.happens(0.5);
-    const travel = () => dice.between(low, high);
-    const slow = world.strikes('slow', about) ? dice.between(5_000, 90_000) : 0;
-
-    if (world.strikes('killed-before', about)) kill(`before ${to} ${what}`);
-    if (frozen > 0 && frozenBefore) await freeze(frozen, `before ${to} ${what}`);
-    if (!alive) return never();
-    await time.sleep(travel() + (dice.happens(0.5) ? slow : 0));
-
-    // From here on the request is on its way, whatever becomes of its sender.
-    if (world.strikes('killed-during', about)) kill(`while ${to} ${what} is under way`);
-    const lost = world.strikes('request-lost', about);
-    let answer: { readonly value: Awaited<ReturnType<typeof effect>> } | { readonly error: unknown } | undefined;
-    if (lost) world.tell(id, () => `${to} ${what}: the request is lost`);
-    else {
-      try {
-        answer = { value: effect() as Awaited<ReturnType<typeof effect>> };
-        world.tell(id, () => `${to} ${what}${alive ? '' : ' (from a dead hand)'}: done`);
-      } catch (error) {
-        answer = { error };
-        world.tell(id, () => `${to} ${what}: ${error instanceof Error ? error.name : String(error)}`);
-      }
-    }
-    await time.sleep(travel() + slow);
-    if (world.strikes('killed-after', about)) kill(`before it hears of ${to} ${what}`);
-    if (frozen > 0 && !frozenBefore) await freeze(frozen, `after ${to} ${what}`);
-    if (!alive) return never();
-    if (answer === undefined) throw new ConnectionError(`${to} gave no answer`);
-    if (world.strikes('answer-lost', about)) {
-      world.tell(id, () => `${to} ${what}: the answer is lost`);
-      throw new ConnectionError(`the answer of ${to} was lost`);
-    }
-    if ('error' in answer) throw answer.error;
-    return answer.value;
+    world.log(id, () => `killed ${reason}`);
+    onKilled(reason);
   };
 
   const freeze = async (ms: number, when: string) => {
-    world.tell(id, () => `freezes ${when} for ${Math.round(ms / 1_000)} s`);
+    world.log(id, () => `freezes ${when} for ${Math.round(ms / 1_000)} s`);
     await time.sleep(ms);
-    if (alive) world.tell(id, () => 'wakes up');
+    if (alive) world.log(id, () => 'resumes');
+  };
+
+  const request: Process['request'] = async (server, operation, effect, [min, max]) => {
+    if (!alive) return never();
+    requestCount += 1;
+    const what = `${server} ${operation}`;
+    const site = `${id}/${what}#${requestCount}`;
+    const rng = world.rng(site);
+    const frozenMs = world.injectFault('process-frozen', site) ? rng.between(60_000, 2_400_000) : 0;
+    const freezesBefore = rng.chance(0.5);
+    const latencyMs = () => rng.between(min, max);
+    const delayMs = world.injectFault('request-slow', site) ? rng.between(5_000, 90_000) : 0;
+
+    if (world.injectFault('killed-before-request', site)) kill(`before ${what}`);
+    if (frozenMs > 0 && freezesBefore) await freeze(frozenMs, `before ${what}`);
+    if (!alive) return never();
+    await time.sleep(latencyMs() + (rng.chance(0.5) ? delayMs : 0));
+
+    // The request is now in flight: it takes effect even if its sender dies.
+    if (world.injectFault('killed-during-request', site)) kill(`during ${what}`);
+    const isLost = world.injectFault('request-lost', site);
+    let response: { readonly value: Awaited<ReturnType<typeof effect>> } | { readonly error: unknown } | undefined;
+    if (isLost) world.log(id, () => `${what}: request lost`);
+    else {
+      try {
+        response = { value: effect() as Awaited<ReturnType<typeof effect>> };
+        world.log(id, () => `${what}: ok${alive ? '' : ' (sender is dead)'}`);
+      } catch (error) {
+        response = { error };
+        world.log(id, () => `${what}: ${error instanceof Error ? error.name : String(error)}`);
+      }
+    }
+    await time.sleep(latencyMs() + delayMs);
+    if (world.injectFault('killed-after-request', site)) kill(`before the response of ${what} arrives`);
+    if (frozenMs > 0 && !freezesBefore) await freeze(frozenMs, `after ${what}`);
+    if (!alive) return never();
+    if (response === undefined) throw new ConnectionError(`${server} did not respond`);
+    if (world.injectFault('response-lost', site)) {
+      world.log(id, () => `${what}: response lost`);
+      throw new ConnectionError(`The response of ${server} was lost`);
+    }
+    if ('error' in response) throw response.error;
+    return response.value;
   };
 
   return {
@@ -118,17 +116,25 @@ export function createProcess({ world, id, step, payload, skewMs, onKilled }: Pr
     request,
     runtime: {
       now: () => Math.floor(time.now() + skewMs),
-      sleep: (ms, signal) => sleepOf(world, () => alive, ms, signal),
+      sleep: (ms, signal) => sleepWhileAlive(world, () => alive, ms, signal),
       randomHex(length) {
-        randoms += 1;
-        const dice = world.dice(`${id}/hex#${randoms}`);
-        return Array.from({ length }, () => dice.below(16).toString(16)).join('');
+        randomCount += 1;
+        const rng = world.rng(`${id}/hex#${randomCount}`);
+        return Array.from({ length }, () => rng.integerBelow(16).toString(16)).join('');
       },
     },
   };
 }
 
-function sleepOf(world: World, isAlive: () => boolean, ms: number, signal: AbortSignal | undefined): Promise<void> {
+/** A new promise each time, so that whatever waits for it can be garbage-collected with it. */
+const never = () => new Promise<never>(() => {});
+
+function sleepWhileAlive(
+  world: World,
+  isAlive: () => boolean,
+  ms: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {
       reject(signal.reason);

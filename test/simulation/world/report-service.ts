@@ -1,11 +1,11 @@
 /**
- * The Report Export Service, simulated behind its contract: what it answers to a request at a moment of its own clock. It
- * remembers every whole page it has handed out, so that what lies in the store can be held against it.
+ * The simulated Report Export Service: responds to a request as docs/service-contract.md says, by its own clock. It remembers
+ * every page it has served, so that the invariants can compare stored pages with them.
  */
 
 import { createHash } from 'node:crypto';
 import type { ReportTimeline, SimulatedReport } from './reports.ts';
-import type { Dice } from './rng.ts';
+import type { Rng } from './rng.ts';
 import type { World } from './world.ts';
 
 export interface ServiceRequest {
@@ -15,38 +15,38 @@ export interface ServiceRequest {
   readonly body: string;
 }
 
-export interface ServiceAnswer {
+export interface ServiceResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[]>>;
   readonly body: Buffer;
-  /** How the body ends early, if it does: with the connection, or as though that were all. */
-  readonly cutAt?: number | undefined;
-  /** Milliseconds between pieces of the body. */
-  readonly dripMs?: number;
-  /** From the moment for which it holds to that at which it goes out. */
-  readonly takesMs?: number;
-  /** Says nothing at all, for so long. */
+  /** The connection ends after so many bytes of the body. */
+  readonly truncatedAt?: number | undefined;
+  /** Milliseconds between chunks of the body. */
+  readonly chunkIntervalMs?: number;
+  /** Between reading the reports and sending the response. */
+  readonly latencyMs?: number;
+  /** How long the service sends nothing at all. */
   readonly silentMs?: number;
 }
 
-/** A page as the service made it, whole. */
-export interface GivenPage {
+/** A complete page as the service made it. */
+export interface ServedPage {
   readonly sha256: string;
   readonly since: number;
   readonly cursor: string | null;
   readonly nextCursor: string | null;
   readonly reports: readonly SimulatedReport[];
-  /** The moment of the service's clock for which it holds: that of a snapshot, or its own. */
-  readonly at: number;
+  /** The moment, by the service's clock, whose reports the page shows. */
+  readonly asOf: number;
 }
 
 export interface SimulatedService {
-  answer(request: ServiceRequest, about: string): ServiceAnswer;
-  /** Every whole page given out for the cursor. */
-  given(cursor: string | null): readonly GivenPage[];
-  /** By its own clock. */
+  respond(request: ServiceRequest, site: string): ServiceResponse;
+  /** Every complete page served for this cursor. */
+  servedPages(cursor: string | null): readonly ServedPage[];
+  /** The service's clock. */
   now(): number;
-  readonly requests: () => number;
+  readonly requestCount: () => number;
 }
 
 export interface ServiceOptions {
@@ -54,144 +54,40 @@ export interface ServiceOptions {
   readonly vendor: string;
   readonly apiKey: string;
   readonly timeline: ReportTimeline;
-  /** How far its clock is off. */
+  /** Difference between its clock and virtual time. */
   readonly skewMs: number;
   readonly hasDate: boolean;
-  /** How far the Date of an answer may lag behind, as that of a proxy may. */
-  readonly dateLagMs: number;
-  /** Whether a walk goes over what there was at its start, or over what there is at each page. */
+  /** How far the Date header may be behind the service's clock, as a proxy's may be. */
+  readonly maxDateLagMs: number;
+  /** Whether all pages show the reports as of the first page, or each as of its own request. */
   readonly snapshots: boolean;
-  /** As the contract shows them, or beyond what an object's metadata can hold. */
+  /** In the contract's form, or longer than S3 metadata can hold. */
   readonly cursors: 'contract' | 'long';
-  /** Whether the same page, asked for again, goes on with another cursor. */
+  /** Whether a page that is requested again has another next cursor. */
   readonly freshCursors: boolean;
-  /** How the end of a body is known; `none`: by the end of the connection. */
+  /** What marks the end of a body; `none`: the end of the connection. */
   readonly framing: 'length' | 'chunked' | 'none';
-  /** Bytes added to each report. */
+  /** Bytes added to each page. */
   readonly padding: Buffer;
-  /** How long it takes for a page at most. */
-  readonly slowestMs: number;
+  readonly maxLatencyMs: number;
   readonly pageSize: number;
 }
 
-interface Place {
+/** What a cursor stands for. */
+interface CursorPosition {
   readonly since: number;
-  readonly fingerprint: string;
-  /** The report the page before ended with. */
+  /** The request without its cursor: it must stay the same from page to page. */
+  readonly query: string;
+  /** The last report of the previous page. */
   readonly after: SimulatedReport;
-  /** When the walk's first page was given out. */
-  readonly begunAt: number;
+  /** When the run's first page was made, by the service's clock. */
+  readonly firstPageAt: number;
   readonly page: number;
-  /** The cursors that led here. */
-  readonly walked: readonly string[];
+  /** The cursors of the pages before. */
+  readonly previousCursors: readonly string[];
 }
 
-export function createSimulatedService(options: ServiceOptions): SimulatedService {
-  const { world, vendor, apiKey, timeline, skewMs, hasDate, snapshots, pageSize } = options;
-  const places = new Map<string, Place>();
-  const pages = new Map<string | null, GivenPage[]>();
-  const circles = new Map<string, string>();
-  let requests = 0;
-  const now = () => Math.floor(world.time.now() + skewMs);
-
-  const refuse = (what: string) => {
-    world.violate('the contract is kept', what);
-    return { status: 400, headers: {}, body: Buffer.from(what) };
-  };
-
-  function answer(request: ServiceRequest, about: string): ServiceAnswer {
-    requests += 1;
-    const problem = problemOf(request, `x-${vendor.toLowerCase()}-api-key`, apiKey);
-    if (problem !== undefined) return refuse(problem);
-    const { cursor: inBody, ...asked } = JSON.parse(request.body) as Asked;
-    const cursor = new URL(request.path, 'http://service').searchParams.get('cursor') ?? inBody ?? null;
-    const dice = world.dice(`${about}/answer`);
-    const trouble = troubleOf(world, dice, about, cursor !== null);
-    if (trouble !== undefined) return { ...trouble, headers: { ...dated(), ...trouble.headers } };
-
-    const place = cursor === null ? undefined : places.get(cursor);
-    if (cursor !== null && place === undefined) return refuse(`it never gave out the cursor ${cursor}`);
-    const fingerprint = JSON.stringify(asked);
-    if (place !== undefined && place.fingerprint !== fingerprint) {
-      return refuse(`a cursor came with another request: ${fingerprint} for ${place.fingerprint}`);
-    }
-    return spoiled(pageFor(asked, cursor, place, dice, fingerprint), dice, about);
-  }
-
-  function pageFor(asked: Asked, cursor: string | null, place: Place | undefined, dice: Dice, fingerprint: string) {
-    const since = Date.parse(asked.filter.date.gte);
-    const at = snapshots && place !== undefined ? place.begunAt : now();
-    const all = timeline.matching(since, at);
-    const rest = place === undefined ? all : all.filter((report) => isAfter(report, place.after));
-    const reports = rest.slice(0, asked.size ?? pageSize);
-    const last = reports.at(-1);
-    let nextCursor: string | null = null;
-    if (reports.length < rest.length && last !== undefined) {
-      const walked = cursor === null ? [] : [...(place?.walked ?? []), cursor];
-      const next = {
-        since,
-        fingerprint,
-        after: last,
-        begunAt: place?.begunAt ?? at,
-        page: (place?.page ?? 0) + 1,
-        walked,
-      };
-      nextCursor = cursorFor(next, options, dice);
-      if (walked.length > 0 && !options.freshCursors && world.strikes('cursors-circle', `at ${nextCursor}`)) {
-        circles.set(nextCursor, dice.pick(walked));
-      }
-      if (!places.has(nextCursor)) places.set(nextCursor, next);
-      nextCursor = circles.get(nextCursor) ?? nextCursor;
-    }
-    const text = reports.map((report) => reportText(report, now(), asked.format)).join('\n');
-    const body =
-      asked.format === 'XML' ? xmlOf(text, options.padding) : Buffer.concat([Buffer.from(text), options.padding]);
-    const sha256 = createHash('sha256').update(body).digest('hex');
-    pages.set(cursor, [...(pages.get(cursor) ?? []), { sha256, since, cursor, nextCursor, reports, at }]);
-    const takesMs = dice.below(options.slowestMs);
-    const headers = {
-      ...dated(takesMs - dice.below(options.dateLagMs + 1)),
-      'content-type': asked.format === 'XML' ? 'application/xml;charset=UTF-8' : 'text/plain',
-      'content-disposition': 'attachment; filename="reports.xml"',
-      ...(options.framing === 'length' ? { 'content-length': String(body.length) } : {}),
-      ...(options.framing === 'chunked' ? { 'transfer-encoding': 'chunked' } : {}),
-      ...(nextCursor === null ? {} : { [`x-${vendor.toLowerCase()}-cursor`]: nextCursor }),
-    };
-    return { status: 200, headers, body, takesMs };
-  }
-
-  /** The page with a fault on its way, if one strikes. */
-  function spoiled(page: ServiceAnswer, dice: Dice, about: string): ServiceAnswer {
-    const header = `x-${vendor.toLowerCase()}-cursor`;
-    // At least the end of the root: of a blank behind it nobody could tell, where the answer states no length.
-    if (world.strikes('service-truncates', about)) return { ...page, cutAt: dice.below(page.body.length - 1) };
-    if (world.strikes('service-drips', about)) return { ...page, dripMs: dice.pick([20_000, 45_000, 100_000]) };
-    // Only of XML it can be seen.
-    if (page.headers['content-type'] !== 'text/plain' && world.strikes('service-garbles', about)) {
-      const body = Buffer.from(page.body);
-      body.write(dice.pick(['<', '\u0000']), dice.below(body.length));
-      return { ...page, body };
-    }
-    if (!world.strikes('service-odd-headers', about)) return page;
-    const { [header]: _, ...others } = page.headers;
-    const odd: Readonly<Record<string, string | string[]>>[] = [
-      { ...page.headers, [header]: '' },
-      { ...page.headers, [header]: ['one', 'two'] },
-      { ...page.headers, [header]: 'gr\u00fc\u00dfe' },
-      { ...page.headers, 'content-type': 'text/html' },
-      { ...others, 'content-encoding': 'gzip' },
-    ];
-    return { ...page, headers: dice.pick(odd) };
-  }
-
-  /** Stamped as the answer goes out. */
-  const dated = (inMs = 0) =>
-    hasDate ? { date: new Date(now() + inMs).toUTCString() } : ({} as Record<string, string>);
-
-  return { answer, now, requests: () => requests, given: (cursor) => pages.get(cursor) ?? [] };
-}
-
-interface Asked {
+interface ExportRequest {
   readonly filter: { readonly date: { readonly gte: string } };
   readonly format: string;
   readonly container: string;
@@ -199,68 +95,188 @@ interface Asked {
   readonly cursor?: string;
 }
 
-const isAfter = (report: SimulatedReport, other: SimulatedReport): boolean =>
-  report.date > other.date || (report.date === other.date && report.ordinal > other.ordinal);
+export function createSimulatedService(options: ServiceOptions): SimulatedService {
+  const { world, vendor, apiKey, timeline, skewMs, hasDate, snapshots, pageSize } = options;
+  const positions = new Map<string, CursorPosition>();
+  const served = new Map<string | null, ServedPage[]>();
+  /** Cursors that are replaced by an earlier one. */
+  const cycles = new Map<string, string>();
+  const cursorHeader = `x-${vendor.toLowerCase()}-cursor`;
+  let requestCount = 0;
+  const now = () => Math.floor(world.time.now() + skewMs);
 
-function reportText({ id, revisedAt, date }: SimulatedReport, at: number, format: string): string {
-  const revision = revisedAt !== undefined && revisedAt <= at ? 2 : 1;
-  return format === 'XML' ? `<report id="${id}" revision="${revision}" date="${date}"/>` : `${id},${revision},${date}`;
-}
+  function respond(request: ServiceRequest, site: string): ServiceResponse {
+    requestCount += 1;
+    const problem = problemOf(request, `x-${vendor.toLowerCase()}-api-key`, apiKey);
+    if (problem !== undefined) return rejectAsViolation(problem);
+    const { cursor: cursorInBody, ...exportRequest } = JSON.parse(request.body) as ExportRequest;
+    const cursor = new URL(request.path, 'http://service').searchParams.get('cursor') ?? cursorInBody ?? null;
+    const rng = world.rng(`${site}/response`);
+    const error = injectErrorResponse(world, rng, site, cursor !== null);
+    if (error !== undefined) return { ...error, headers: { ...dateHeader(), ...error.headers } };
 
-const xmlOf = (text: string, padding: Buffer): Buffer =>
-  Buffer.concat([
-    Buffer.from(`<?xml version="1.0" encoding="UTF-8"?>\n<reports>\n${text}`),
-    padding,
-    Buffer.from('</reports>\n'),
-  ]);
+    const position = cursor === null ? undefined : positions.get(cursor);
+    if (cursor !== null && position === undefined) return rejectAsViolation(`unknown cursor ${cursor}`);
+    const query = JSON.stringify(exportRequest);
+    if (position !== undefined && position.query !== query) {
+      return rejectAsViolation(`the request changed with the cursor: from ${position.query} to ${query}`);
+    }
+    return injectDefect(createPage(exportRequest, cursor, position, rng, query), rng, site);
+  }
 
-function cursorFor(
-  { after, begunAt, page, since }: Place,
-  { cursors, freshCursors }: Pick<ServiceOptions, 'cursors' | 'freshCursors'>,
-  dice: Dice,
-): string {
-  const hex = (value: number, digits: number) =>
-    Math.abs(Math.floor(value)).toString(16).padStart(digits, '0').slice(-digits);
-  const number = String(Math.floor(after.date)).padStart(13, '0').slice(-13);
-  const form = `${number},${hex(after.ordinal, 8)}-${hex(page, 4)}-4000-8000-${hex(begunAt * 31 + since, 12)}`;
-  const own = freshCursors ? `${form.slice(0, -6)}${hex(dice.below(0x1000000), 6)}` : form;
-  return cursors === 'contract' ? own : `${own}-${'c'.repeat(900)}`;
+  function rejectAsViolation(problem: string): ServiceResponse {
+    world.violate('requests follow the service contract', problem);
+    return { status: 400, headers: {}, body: Buffer.from(problem) };
+  }
+
+  function createPage(
+    request: ExportRequest,
+    cursor: string | null,
+    position: CursorPosition | undefined,
+    rng: Rng,
+    query: string,
+  ): ServiceResponse {
+    const since = Date.parse(request.filter.date.gte);
+    const asOf = snapshots && position !== undefined ? position.firstPageAt : now();
+    const matching = timeline.matching(since, asOf);
+    const remaining = position === undefined ? matching : matching.filter((report) => isAfter(report, position.after));
+    const reports = remaining.slice(0, request.size ?? pageSize);
+    const last = reports.at(-1);
+    let nextCursor: string | null = null;
+    if (reports.length < remaining.length && last !== undefined) {
+      const previousCursors = cursor === null ? [] : [...(position?.previousCursors ?? []), cursor];
+      const next: CursorPosition = {
+        since,
+        query,
+        after: last,
+        firstPageAt: position?.firstPageAt ?? asOf,
+        page: (position?.page ?? 0) + 1,
+        previousCursors,
+      };
+      nextCursor = createCursor(next, options, rng);
+      const canRepeat = previousCursors.length > 0 && !options.freshCursors;
+      if (canRepeat && world.injectFault('cursor-cycle', `at ${nextCursor}`)) {
+        cycles.set(nextCursor, rng.pick(previousCursors));
+      }
+      if (!positions.has(nextCursor)) positions.set(nextCursor, next);
+      nextCursor = cycles.get(nextCursor) ?? nextCursor;
+    }
+    const isXml = request.format === 'XML';
+    const text = reports.map((report) => formatReport(report, now(), isXml)).join('\n');
+    const body = isXml ? xmlDocument(text, options.padding) : Buffer.concat([Buffer.from(text), options.padding]);
+    const sha256 = createHash('sha256').update(body).digest('hex');
+    served.set(cursor, [...(served.get(cursor) ?? []), { sha256, since, cursor, nextCursor, reports, asOf }]);
+    const latencyMs = rng.integerBelow(options.maxLatencyMs);
+    const headers = {
+      ...dateHeader(latencyMs - rng.integerBelow(options.maxDateLagMs + 1)),
+      'content-type': isXml ? 'application/xml;charset=UTF-8' : 'text/plain',
+      'content-disposition': 'attachment; filename="reports.xml"',
+      ...(options.framing === 'length' ? { 'content-length': String(body.length) } : {}),
+      ...(options.framing === 'chunked' ? { 'transfer-encoding': 'chunked' } : {}),
+      ...(nextCursor === null ? {} : { [cursorHeader]: nextCursor }),
+    };
+    return { status: 200, headers, body, latencyMs };
+  }
+
+  /** The page as it is, or with a defect that the client must notice. */
+  function injectDefect(page: ServiceResponse, rng: Rng, site: string): ServiceResponse {
+    // Truncated within the closing tag of the root at the latest: without a stated length, missing white space after it
+    // cannot be noticed.
+    if (world.injectFault('body-truncated', site)) {
+      return { ...page, truncatedAt: rng.integerBelow(page.body.length - 1) };
+    }
+    if (world.injectFault('body-stalls', site)) {
+      return { ...page, chunkIntervalMs: rng.pick([20_000, 45_000, 100_000]) };
+    }
+    // Corruption shows in XML only.
+    if (page.headers['content-type'] !== 'text/plain' && world.injectFault('body-corrupted', site)) {
+      const body = Buffer.from(page.body);
+      body.write(rng.pick(['<', '\u0000']), rng.integerBelow(body.length));
+      return { ...page, body };
+    }
+    if (!world.injectFault('invalid-headers', site)) return page;
+    const { [cursorHeader]: _, ...withoutCursor } = page.headers;
+    const invalid: Readonly<Record<string, string | string[]>>[] = [
+      { ...page.headers, [cursorHeader]: '' },
+      { ...page.headers, [cursorHeader]: ['one', 'two'] },
+      { ...page.headers, [cursorHeader]: 'gr\u00fc\u00dfe' },
+      { ...page.headers, 'content-type': 'text/html' },
+      { ...withoutCursor, 'content-encoding': 'gzip' },
+    ];
+    return { ...page, headers: rng.pick(invalid) };
+  }
+
+  /** `inMs`: how long from now the response is sent. */
+  const dateHeader = (inMs = 0): Record<string, string> =>
+    hasDate ? { date: new Date(now() + inMs).toUTCString() } : {};
+
+  return { respond, now, requestCount: () => requestCount, servedPages: (cursor) => served.get(cursor) ?? [] };
 }
 
 function problemOf(
   { method, path, headers, body }: ServiceRequest,
   keyHeader: string,
-  key: string,
+  apiKey: string,
 ): string | undefined {
-  if (method !== 'POST' || !/^\/v1\/report\/export(\?cursor=[^,]*)?$/.test(path)) return `asked for ${method} ${path}`;
-  const lower = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-  if (lower[keyHeader] !== key) return `asked without the key in ${keyHeader}`;
-  if (lower['content-type'] !== 'application/json') return 'asked without the content type';
-  const { filter, format, container } = JSON.parse(body) as Asked;
-  return Number.isNaN(Date.parse(filter?.date?.gte)) || !format || !container ? `asked for ${body}` : undefined;
+  if (method !== 'POST' || !/^\/v1\/report\/export(\?cursor=[^,]*)?$/.test(path)) return `unexpected ${method} ${path}`;
+  const lowerCase = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  if (lowerCase[keyHeader] !== apiKey) return `no API key in ${keyHeader}`;
+  if (lowerCase['content-type'] !== 'application/json') return 'no content-type application/json';
+  const { filter, format, container } = JSON.parse(body) as ExportRequest;
+  return Number.isNaN(Date.parse(filter?.date?.gte)) || !format || !container ? `invalid body ${body}` : undefined;
 }
 
-/** An answer that is no page, where one of these faults strikes. */
-function troubleOf(world: World, dice: Dice, about: string, hasCursor: boolean): ServiceAnswer | undefined {
-  const said = (status: number, headers: ServiceAnswer['headers'] = {}): ServiceAnswer => ({
+/** A response without a page, if one of these faults occurs. */
+function injectErrorResponse(world: World, rng: Rng, site: string, hasCursor: boolean): ServiceResponse | undefined {
+  const response = (status: number, headers: ServiceResponse['headers'] = {}): ServiceResponse => ({
     status,
     headers: { 'content-type': 'text/html', ...headers },
     body: Buffer.from(`<html><body>${status}</body></html>`),
   });
-  if (world.strikes('service-silent', about)) return { ...said(200), silentMs: dice.between(61_000, 400_000) };
-  if (world.strikes('service-throttles', about)) {
-    const patience = dice.pick([{}, { 'retry-after': '0' }, { 'retry-after': '7' }, { 'retry-after': '90' }]);
-    return said(dice.pick([429, 503]), patience);
+  if (world.injectFault('no-response', site)) return { ...response(200), silentMs: rng.between(61_000, 400_000) };
+  if (world.injectFault('service-throttles', site)) {
+    const retryAfter = rng.pick([{}, { 'retry-after': '0' }, { 'retry-after': '7' }, { 'retry-after': '90' }]);
+    return response(rng.pick([429, 503]), retryAfter);
   }
-  if (world.strikes('service-waits-long', about)) {
-    const seconds = dice.pick([300, 1_200, 9_000]);
+  if (world.injectFault('service-requests-long-wait', site)) {
+    const seconds = rng.pick([300, 1_200, 9_000]);
     const until = new Date(world.time.now() + seconds * 1_000).toUTCString();
-    return said(dice.pick([429, 503]), { 'retry-after': dice.happens(0.5) ? String(seconds) : until });
+    return response(rng.pick([429, 503]), { 'retry-after': rng.chance(0.5) ? String(seconds) : until });
   }
-  if (world.strikes('service-fails', about)) return said(dice.pick([500, 502, 503, 504, 408, 206, 599]));
-  if (world.strikes('service-refuses-key', about)) return said(dice.pick([401, 403]));
-  if (world.strikes('service-redirects', about)) return said(302, { location: 'https://elsewhere.example/' });
-  if (hasCursor && world.strikes('cursor-dropped', about)) return said(dice.pick([400, 404, 410]));
-  if (!hasCursor && world.strikes('service-refuses', about)) return said(dice.pick([400, 422]));
+  if (world.injectFault('service-error', site)) return response(rng.pick([500, 502, 503, 504, 408, 206, 599]));
+  if (world.injectFault('service-rejects-key', site)) return response(rng.pick([401, 403]));
+  if (world.injectFault('service-redirects', site)) return response(302, { location: 'https://elsewhere.example/' });
+  if (hasCursor && world.injectFault('cursor-rejected', site)) return response(rng.pick([400, 404, 410]));
+  if (!hasCursor && world.injectFault('service-rejects-request', site)) return response(rng.pick([400, 422]));
   return undefined;
+}
+
+const isAfter = (report: SimulatedReport, other: SimulatedReport): boolean =>
+  report.date > other.date || (report.date === other.date && report.ordinal > other.ordinal);
+
+/** In the contract's form: 13 digits, a comma, hyphenated hexadecimal groups. */
+function createCursor(
+  { after, firstPageAt, page, since }: CursorPosition,
+  { cursors, freshCursors }: Pick<ServiceOptions, 'cursors' | 'freshCursors'>,
+  rng: Rng,
+): string {
+  const hex = (value: number, digits: number) =>
+    Math.abs(Math.floor(value)).toString(16).padStart(digits, '0').slice(-digits);
+  const number = String(Math.floor(after.date)).padStart(13, '0').slice(-13);
+  const stable = `${number},${hex(after.ordinal, 8)}-${hex(page, 4)}-4000-8000-${hex(firstPageAt * 31 + since, 12)}`;
+  const cursor = freshCursors ? `${stable.slice(0, -6)}${hex(rng.integerBelow(0x1000000), 6)}` : stable;
+  return cursors === 'contract' ? cursor : `${cursor}-${'c'.repeat(900)}`;
+}
+
+function formatReport({ id, revisedAt, date }: SimulatedReport, at: number, isXml: boolean): string {
+  const revision = revisedAt !== undefined && revisedAt <= at ? 2 : 1;
+  return isXml ? `<report id="${id}" revision="${revision}" date="${date}"/>` : `${id},${revision},${date}`;
+}
+
+function xmlDocument(text: string, padding: Buffer): Buffer {
+  return Buffer.concat([
+    Buffer.from(`<?xml version="1.0" encoding="UTF-8"?>\n<reports>\n${text}`),
+    padding,
+    Buffer.from('</reports>\n'),
+  ]);
 }

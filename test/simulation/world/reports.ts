@@ -1,13 +1,13 @@
-/** The reports of the simulated service: when each is dated, shows up, is revised and goes again, by the service's clock. */
+/** The reports of the simulated service: when each is dated, becomes visible, is revised and disappears, by its clock. */
 
-import type { Dice } from './rng.ts';
+import type { Rng } from './rng.ts';
 
 export interface SimulatedReport {
   readonly ordinal: number;
   readonly id: string;
-  /** Milliseconds since the epoch, as are all moments here. */
+  /** Milliseconds since the epoch, as are all times here. */
   readonly date: number;
-  /** After `date` where it was dated back. */
+  /** Later than `date` if the report is backdated. */
   readonly visibleAt: number;
   readonly revisedAt: number | undefined;
   readonly goneAt: number | undefined;
@@ -16,51 +16,51 @@ export interface SimulatedReport {
 export interface ReportTimeline {
   /** In the service's order: by date, then by ordinal. */
   readonly reports: readonly SimulatedReport[];
-  /** Those there are at `at`, dated from `since` on, in order. */
+  /** The reports dated at or after `since` that are visible at `at`, in order. */
   matching(since: number, at: number): readonly SimulatedReport[];
 }
 
 export interface ReportTimelineOptions {
-  readonly dice: Dice;
-  /** How many there are at `from`. */
+  readonly rng: Rng;
+  /** How many reports exist at `from`. */
   readonly backlog: number;
-  /** How many arrive from `from` to `until`. */
+  /** How many reports arrive between `from` and `until`. */
   readonly arriving: number;
   readonly from: number;
   readonly until: number;
-  /** From one scheduled start to the next: many arrive just as a run begins to ask. */
-  readonly everyMs: number;
-  /** How far a report may be dated back, in milliseconds; 0: each is dated when it shows up. */
-  readonly latenessMs: number;
-  /** Whether reports are revised, and go. */
+  /** Time between scheduled starts: many reports arrive just as a run sends its first request. */
+  readonly intervalMs: number;
+  /** How far a report may be backdated; 0: each is dated when it becomes visible. */
+  readonly maxBackdatingMs: number;
+  /** Whether reports are revised, and disappear. */
   readonly changing: boolean;
 }
 
-export function reportTimeline(options: ReportTimelineOptions): ReportTimeline {
-  const { dice, backlog, arriving, from, until, everyMs, latenessMs, changing } = options;
+export function createReportTimeline(options: ReportTimelineOptions): ReportTimeline {
+  const { rng, backlog, arriving, from, until, intervalMs, maxBackdatingMs, changing } = options;
   const day = 86_400_000;
-  const starts = Math.floor((until - from) / everyMs);
-  const asARunBegins = () => from + (1 + dice.below(starts)) * everyMs + dice.between(0, 5_000);
+  const scheduledStarts = Math.floor((until - from) / intervalMs);
+  const justAfterAStart = () => from + (1 + rng.integerBelow(scheduledStarts)) * intervalMs + rng.between(0, 5_000);
   const arrivals = [
-    ...Array.from({ length: backlog }, () => dice.between(from - day, from)),
-    ...Array.from({ length: arriving }, () => (dice.happens(0.5) ? asARunBegins() : dice.between(from, until))),
+    ...Array.from({ length: backlog }, () => rng.between(from - day, from)),
+    ...Array.from({ length: arriving }, () => (rng.chance(0.5) ? justAfterAStart() : rng.between(from, until))),
   ].map(Math.floor);
-  // Several may be dated the same: whole seconds are what many services know.
-  const coarse = dice.happens(0.3);
-  const made = arrivals.map((visibleAt, ordinal) => {
-    const late = latenessMs > 0 && dice.happens(0.3) ? dice.between(0, latenessMs) : 0;
-    const date = Math.floor(visibleAt - late);
-    const changes = changing && dice.happens(0.1);
+  // Many services date reports in whole seconds, so several may have the same date.
+  const inSeconds = rng.chance(0.3);
+  const created = arrivals.map((visibleAt, ordinal) => {
+    const backdatedMs = maxBackdatingMs > 0 && rng.chance(0.3) ? rng.between(0, maxBackdatingMs) : 0;
+    const date = Math.floor(visibleAt - backdatedMs);
+    const changes = changing && rng.chance(0.1);
     return {
       ordinal,
       id: `r${ordinal}`,
-      date: coarse && late > 0 ? Math.floor(date / 1_000) * 1_000 : date,
+      date: inSeconds && backdatedMs > 0 ? Math.floor(date / 1_000) * 1_000 : date,
       visibleAt,
-      revisedAt: changes ? visibleAt + dice.between(0, day / 4) : undefined,
-      goneAt: changes && dice.happens(0.5) ? visibleAt + dice.between(0, day / 4) : undefined,
+      revisedAt: changes ? visibleAt + rng.between(0, day / 4) : undefined,
+      goneAt: changes && rng.chance(0.5) ? visibleAt + rng.between(0, day / 4) : undefined,
     };
   });
-  const reports = made.sort((one, other) => one.date - other.date || one.ordinal - other.ordinal);
+  const reports = created.sort((one, other) => one.date - other.date || one.ordinal - other.ordinal);
   return {
     reports,
     matching: (since, at) =>

@@ -1,4 +1,4 @@
-/** S3, simulated: one bucket, with conditional writes, uploads in parts, and checksums that are compared. */
+/** Simulated S3: one bucket with conditional writes, multipart uploads and checksums. */
 
 import { createHash } from 'node:crypto';
 import { S3ServiceException } from '@aws-sdk/client-s3';
@@ -12,7 +12,7 @@ export interface StoredObject {
 
 export interface SimulatedS3 {
   readonly objects: ReadonlyMap<string, StoredObject>;
-  /** Answers one command at once. @throws as S3 does, by name */
+  /** @throws as S3 does; the error's name says what failed */
   perform(command: Command): unknown;
 }
 
@@ -22,13 +22,13 @@ interface Upload {
   readonly parts: Map<number, Buffer>;
 }
 
-/** `onWrite` sees every object before it takes the place of what stood there. */
+/** `onWrite` is called with each object before it is stored, and with the object that it replaces. */
 export function createSimulatedS3(
   onWrite: (key: string, object: StoredObject, existing: StoredObject | undefined) => void,
 ): SimulatedS3 {
   const objects = new Map<string, StoredObject>();
   const uploads = new Map<string, Upload>();
-  let ids = 0;
+  let uploadCount = 0;
 
   const write = (key: string, body: Buffer, metadata: StoredObject['metadata'], condition: Condition) => {
     const existing = objects.get(key);
@@ -41,9 +41,9 @@ export function createSimulatedS3(
     objects.set(key, object);
     return { ETag: object.etag };
   };
-  const existing = (key: string, name: string) => {
+  const read = (key: string, errorName: string) => {
     const object = objects.get(key);
-    if (object === undefined) throw s3Error(name, 404);
+    if (object === undefined) throw s3Error(errorName, 404);
     return object;
   };
   const upload = (id: string) => {
@@ -54,11 +54,11 @@ export function createSimulatedS3(
 
   const commands: Readonly<Record<string, (input: Input) => unknown>> = {
     HeadObjectCommand({ Key }) {
-      const { body, metadata, etag } = existing(Key, 'NotFound');
+      const { body, metadata, etag } = read(Key, 'NotFound');
       return { ContentLength: body.length, Metadata: { ...metadata }, ETag: etag };
     },
     GetObjectCommand({ Key }) {
-      const { body, metadata, etag } = existing(Key, 'NoSuchKey');
+      const { body, metadata, etag } = read(Key, 'NoSuchKey');
       return {
         ContentLength: body.length,
         Metadata: { ...metadata },
@@ -73,9 +73,10 @@ export function createSimulatedS3(
       return write(Key, body, Metadata, condition);
     },
     CreateMultipartUploadCommand({ Key, Metadata = {} }) {
-      ids += 1;
-      uploads.set(`upload-${ids}`, { key: Key, metadata: Metadata, parts: new Map() });
-      return { UploadId: `upload-${ids}` };
+      uploadCount += 1;
+      const id = `upload-${uploadCount}`;
+      uploads.set(id, { key: Key, metadata: Metadata, parts: new Map() });
+      return { UploadId: id };
     },
     UploadPartCommand({ UploadId = '', PartNumber = 0, Body }) {
       const body = Buffer.from(Body ?? '');
@@ -86,9 +87,9 @@ export function createSimulatedS3(
       const { metadata, parts } = upload(UploadId);
       const bodies = (MultipartUpload?.Parts ?? []).map(({ PartNumber = 0 }) => parts.get(PartNumber));
       if (bodies.some((body) => body === undefined)) throw s3Error('InvalidPart', 400);
-      const answer = write(Key, Buffer.concat(bodies as Buffer[]), metadata, condition);
+      const response = write(Key, Buffer.concat(bodies as Buffer[]), metadata, condition);
       uploads.delete(UploadId);
-      return answer;
+      return response;
     },
     AbortMultipartUploadCommand({ UploadId = '' }) {
       upload(UploadId);
@@ -98,11 +99,11 @@ export function createSimulatedS3(
     ListObjectsV2Command({ Prefix = '', ContinuationToken, MaxKeys = 1_000 }) {
       const keys = [...objects.keys()].filter((key) => key.startsWith(Prefix) && key > (ContinuationToken ?? ''));
       const page = keys.sort().slice(0, MaxKeys);
-      const more = page.length < keys.length;
+      const isTruncated = page.length < keys.length;
       return {
         Contents: page.map((Key) => ({ Key, Size: objects.get(Key)?.body.length, ETag: objects.get(Key)?.etag })),
-        IsTruncated: more,
-        ...(more ? { NextContinuationToken: page.at(-1) } : {}),
+        IsTruncated: isTruncated,
+        ...(isTruncated ? { NextContinuationToken: page.at(-1) } : {}),
       };
     },
   };
@@ -111,7 +112,7 @@ export function createSimulatedS3(
     objects,
     perform(command) {
       const perform = commands[command.constructor.name];
-      if (perform === undefined) throw new Error(`the simulation knows no ${command.constructor.name}`);
+      if (perform === undefined) throw new Error(`The simulation does not support ${command.constructor.name}`);
       return perform(command.input as Input);
     },
   };
@@ -135,7 +136,7 @@ interface Input extends Condition {
   readonly MaxKeys?: number;
 }
 
-/** S3 models hardly any of its errors: they are told apart by their name. */
+/** The SDK has classes for few S3 errors; the others are recognized by name. */
 export function s3Error(name: string, httpStatusCode: number): S3ServiceException {
   return new S3ServiceException({ name, message: name, $fault: 'client', $metadata: { httpStatusCode } });
 }

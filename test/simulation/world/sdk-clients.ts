@@ -1,6 +1,6 @@
 /**
- * The SDK's clients, simulated at the door through which all commands go: each is a request over a network that breaks, and
- * is repeated by the client a few times, as the SDK does, so that a repetition meets what the first has left.
+ * AWS SDK clients whose `send` goes to the simulated services over an unreliable network. Like the SDK, they retry a failed
+ * request a few times, so that a retry meets the effect of the request before it.
  */
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
@@ -15,19 +15,71 @@ export interface Command {
   readonly input: object;
 }
 
+type Perform = (command: Command) => unknown;
+
 interface Endpoint {
   readonly name: string;
   readonly latency: Latency;
-  readonly perform: (command: Command) => unknown;
-  /** What it says when it is asked too much. */
-  readonly throttle: () => Error;
+  readonly perform: Perform;
+  readonly throttlingError: () => Error;
 }
 
-const failing = (name: string, httpStatusCode: number) => () =>
-  Object.assign(new Error(name), { name, $metadata: { httpStatusCode } });
+export function createS3Client(world: World, process: Process, perform: Perform): S3Client {
+  const endpoint: Endpoint = {
+    name: 'S3',
+    latency: [10, 120],
+    perform,
+    throttlingError: () => s3Error('SlowDown', 503),
+  };
+  return Object.assign(Object.create(realS3Client), { send: createSend(world, process, endpoint) }) as S3Client;
+}
 
-/** What the SDK tries again: broken connections, throttling, and faults of the server. */
-function isTransient(error: unknown): boolean {
+/** `Upload` of @aws-sdk/lib-storage reads the configuration of its client. */
+const realS3Client = new S3Client({
+  region: 'us-east-1',
+  credentials: { accessKeyId: 'simulated', secretAccessKey: 'simulated' },
+});
+
+export function createDynamoDbClient(world: World, process: Process, perform: Perform): DynamoDBClient {
+  const throttlingError = () => serviceError('ProvisionedThroughputExceededException', 400);
+  const endpoint: Endpoint = { name: 'DynamoDB', latency: [2, 15], perform, throttlingError };
+  return { send: createSend(world, process, endpoint) } as unknown as DynamoDBClient;
+}
+
+export function createSfnClient(world: World, process: Process, perform: Perform): SFNClient {
+  const throttlingError = () => serviceError('ThrottlingException', 400);
+  const endpoint: Endpoint = { name: 'StepFunctions', latency: [5, 60], perform, throttlingError };
+  return { send: createSend(world, process, endpoint) } as unknown as SFNClient;
+}
+
+function createSend(world: World, process: Process, { name, latency, perform, throttlingError }: Endpoint) {
+  return async (command: Command): Promise<unknown> => {
+    const operation = `${command.constructor.name.replace(/Command$/, '')} ${resourceOf(command)}`;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await process.request(name, operation, () => respond(operation, command), latency);
+      } catch (error) {
+        if (!isRetryable(error) || attempt === sdkConfig.maxAttempts) throw error;
+        const delayMs = world
+          .rng(`${process.id}/${operation}/${attempt}/${world.time.now()}`)
+          .between(20, 100 * 2 ** attempt);
+        await process.runtime.sleep(delayMs);
+      }
+    }
+  };
+
+  function respond(operation: string, command: Command): unknown {
+    const site = `${process.id}/${operation}@${world.time.now()}`;
+    if (world.injectFault('throttled', site)) throw throttlingError();
+    if (world.injectFault('server-error', site)) throw serviceError('InternalError', 500);
+    const isConditional = name === 'S3' && /IfNoneMatch|IfMatch/.test(Object.keys(command.input).join());
+    if (isConditional && world.injectFault('write-conflict', site)) throw s3Error('ConditionalRequestConflict', 409);
+    return perform(command);
+  }
+}
+
+/** What the SDK retries: lost connections, throttling, and server errors. */
+function isRetryable(error: unknown): boolean {
   if (isConnectionError(error)) return true;
   const { $metadata } = error as { $metadata?: { httpStatusCode?: number } };
   return (
@@ -36,66 +88,18 @@ function isTransient(error: unknown): boolean {
   );
 }
 
-function sending(world: World, process: Process, { name, latency, perform, throttle }: Endpoint) {
-  return async (command: Command): Promise<unknown> => {
-    const what = `${command.constructor.name.replace(/Command$/, '')} ${subjectOf(command)}`;
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await process.request(name, what, () => answer(what, command), latency);
-      } catch (error) {
-        if (!isTransient(error) || attempt === sdkConfig.maxAttempts) throw error;
-        const pause = world
-          .dice(`${process.id}/${what}/${attempt}/${world.time.now()}`)
-          .between(20, 100 * 2 ** attempt);
-        await process.runtime.sleep(pause);
-      }
-    }
-  };
-
-  function answer(what: string, command: Command): unknown {
-    const about = `${process.id}/${what}@${world.time.now()}`;
-    if (world.strikes('throttled', about)) throw throttle();
-    if (world.strikes('server-error', about)) throw failing('InternalError', 500)();
-    const conditional = name === 'S3' && /IfNoneMatch|IfMatch/.test(Object.keys(command.input).join());
-    if (conditional && world.strikes('conflict', about)) throw s3Error('ConditionalRequestConflict', 409);
-    return perform(command);
-  }
+function serviceError(name: string, httpStatusCode: number): Error {
+  return Object.assign(new Error(name), { name, $metadata: { httpStatusCode } });
 }
 
-function subjectOf({ input }: Command): string {
+/** The key, prefix or execution that a command is about. */
+function resourceOf({ input }: Command): string {
   const { Key, Item, ExpressionAttributeValues, executionArn, PartNumber, Prefix } = input as Record<string, unknown>;
-  const key = (typeof Key === 'object' ? Key : undefined) ?? Item ?? ExpressionAttributeValues;
+  const item = (typeof Key === 'object' ? Key : undefined) ?? Item ?? ExpressionAttributeValues;
   const part = typeof PartNumber === 'number' ? ` part ${PartNumber}` : '';
   if (typeof Key === 'string') return `${Key}${part}`;
   if (typeof Prefix === 'string') return Prefix;
   if (typeof executionArn === 'string') return executionArn.split(':').at(-1) ?? '';
-  const { sk, ':pages': pages } = (key ?? {}) as { sk?: { S?: string }; ':pages'?: { S?: string } };
-  return sk?.S ?? pages?.S ?? '';
-}
-
-/** `Upload` asks a client for its settings, so there is a real one behind it. */
-const realS3 = new S3Client({
-  region: 'us-east-1',
-  credentials: { accessKeyId: 'anyone', secretAccessKey: 'anything' },
-});
-
-export function s3ClientOf(world: World, process: Process, perform: Endpoint['perform']): S3Client {
-  const endpoint = { name: 'S3', latency: [10, 120], perform, throttle: () => s3Error('SlowDown', 503) } as const;
-  return Object.assign(Object.create(realS3), { send: sending(world, process, endpoint) }) as S3Client;
-}
-
-export function dynamoDbClientOf(world: World, process: Process, perform: Endpoint['perform']): DynamoDBClient {
-  const throttle = failing('ProvisionedThroughputExceededException', 400);
-  const endpoint = { name: 'DynamoDB', latency: [2, 15], perform, throttle } as const;
-  return { send: sending(world, process, endpoint) } as unknown as DynamoDBClient;
-}
-
-export function sfnClientOf(world: World, process: Process, perform: Endpoint['perform']): SFNClient {
-  const endpoint = {
-    name: 'StepFunctions',
-    latency: [5, 60],
-    perform,
-    throttle: failing('ThrottlingException', 400),
-  } as const;
-  return { send: sending(world, process, endpoint) } as unknown as SFNClient;
+  const { sk, ':prefix': prefix } = (item ?? {}) as { sk?: { S?: string }; ':prefix'?: { S?: string } };
+  return sk?.S ?? prefix?.S ?? '';
 }

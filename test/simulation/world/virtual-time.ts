@@ -1,25 +1,26 @@
 /**
- * Time that passes only as events happen. Whatever is to happen later waits in a queue, in the order of its moment; the
- * next is taken only when everybody woken by the last has come to rest. So one queue is one history, the same every time.
+ * Time that passes only as events happen. Scheduled events wait in a queue ordered by time; the next one is taken only when
+ * all promises of the previous one have settled. So the same events in the same order always give the same history.
  */
 
 export interface VirtualTime {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Does `act` so many milliseconds from now, unless what is returned is called before. */
+  /** Calls `act` after `ms`. Returns a function that cancels it. */
   after(ms: number, act: () => void): () => void;
   sleep(ms: number): Promise<void>;
 }
 
 export interface Timeline extends VirtualTime {
-  /** Lets events happen until none is left, `until` is passed, or `stop` says so. */
+  /** Processes events until none is left, the next is later than `until`, or `stop` returns true. */
   run(options: { readonly until: number; readonly stop?: () => boolean }): Promise<void>;
-  /** Events so far. */
-  events(): number;
+  /** How many events have happened. */
+  eventCount(): number;
 }
 
 interface Event {
   readonly at: number;
+  /** Decides between events of the same moment: first scheduled, first processed. */
   readonly order: number;
   act: (() => void) | undefined;
 }
@@ -28,7 +29,7 @@ export function createTimeline(start: number): Timeline {
   const queue: Event[] = [];
   let now = start;
   let order = 0;
-  let events = 0;
+  let eventCount = 0;
 
   const after = (ms: number, act: () => void) => {
     const event: Event = { at: now + Math.max(0, ms), order, act };
@@ -46,58 +47,58 @@ export function createTimeline(start: number): Timeline {
         after(ms, resolve);
       }),
     async run({ until, stop = () => false }) {
-      await rest();
+      await settle();
       while (!stop()) {
         const next = queue[0];
         if (next === undefined || next.at > until) break;
         pop(queue);
         if (next.act === undefined) continue;
         now = next.at;
-        events += 1;
+        eventCount += 1;
         next.act();
-        await rest();
+        await settle();
       }
       now = Math.max(now, Math.min(until, queue[0]?.at ?? until));
     },
-    events: () => events,
+    eventCount: () => eventCount,
   };
 }
 
-/** Promises and streams have settled once the event loop comes round: nothing here waits for a disk or a wire. */
-function rest(): Promise<void> {
+/** One round of the event loop settles all promises and streams, as nothing here waits for a disk or a socket. */
+function settle(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
 }
 
-const before = (one: Event, other: Event) => one.at < other.at || (one.at === other.at && one.order < other.order);
+const isEarlier = (one: Event, other: Event) => one.at < other.at || (one.at === other.at && one.order < other.order);
 
-/** A binary heap, its first the earliest. */
+/** The queue is a binary heap with the earliest event first. */
 function push(heap: Event[], event: Event): void {
-  let place = heap.push(event) - 1;
-  while (place > 0) {
-    const above = (place - 1) >> 1;
-    const parent = heap[above] as Event;
-    if (!before(event, parent)) break;
-    heap[place] = parent;
-    place = above;
+  let index = heap.push(event) - 1;
+  while (index > 0) {
+    const parentIndex = (index - 1) >> 1;
+    const parent = heap[parentIndex] as Event;
+    if (!isEarlier(event, parent)) break;
+    heap[index] = parent;
+    index = parentIndex;
   }
-  heap[place] = event;
+  heap[index] = event;
 }
 
 function pop(heap: Event[]): void {
   const last = heap.pop() as Event;
   if (heap.length === 0) return;
-  let place = 0;
+  let index = 0;
   for (;;) {
-    let below = 2 * place + 1;
-    if (below >= heap.length) break;
-    const right = heap[below + 1];
-    if (right !== undefined && before(right, heap[below] as Event)) below += 1;
-    const child = heap[below] as Event;
-    if (!before(child, last)) break;
-    heap[place] = child;
-    place = below;
+    let childIndex = 2 * index + 1;
+    if (childIndex >= heap.length) break;
+    const right = heap[childIndex + 1];
+    if (right !== undefined && isEarlier(right, heap[childIndex] as Event)) childIndex += 1;
+    const child = heap[childIndex] as Event;
+    if (!isEarlier(child, last)) break;
+    heap[index] = child;
+    index = childIndex;
   }
-  heap[place] = last;
+  heap[index] = last;
 }

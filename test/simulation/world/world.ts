@@ -1,43 +1,37 @@
-/** What everything in a simulated history shares: its time, its chance, its faults, and what is told of it. */
+/** What all parts of a simulated history share: virtual time, random decisions, injected faults, and the event log. */
 
+import type { Invariant } from '../invariants/invariant-names.ts';
+import type { LogLine } from './event-log.ts';
 import type { FaultKind, FaultRates } from './faults.ts';
-import { type Dice, diceFor } from './rng.ts';
+import { createRng, type Rng } from './rng.ts';
 import { createTimeline, type Timeline } from './virtual-time.ts';
 
-/** A fault that struck: which kind, and where. Named the same in a history that is repeated with fewer faults. */
-export interface Strike {
+/** A fault and where it occurs. The site has the same name when the history is replayed with fewer faults. */
+export interface Fault {
   readonly kind: FaultKind;
-  readonly about: string;
+  readonly site: string;
 }
 
-/** A promise that was broken. */
 export interface Violation {
-  readonly invariant: string;
-  readonly what: string;
+  readonly invariant: Invariant;
+  readonly details: string;
   readonly at: number;
-}
-
-export interface Line {
-  readonly at: number;
-  readonly who: string;
-  readonly what: string;
 }
 
 export interface World {
   readonly time: Timeline;
-  dice(about: string): Dice;
-  /** Whether a fault of this kind strikes here. None does once the world is calm. */
-  strikes(kind: FaultKind, about: string): boolean;
-  /** Whether nothing goes wrong any more. */
-  isCalm(): boolean;
-  readonly struck: readonly Strike[];
-  /** Every fault that might have struck, kept where the history is written down. */
-  readonly possible: readonly Strike[];
-  /** One line of the history; `what` is called only where the history is written down. */
-  tell(who: string, what: () => string): void;
-  readonly lines: readonly Line[];
-  /** Ends the history: a promise was broken. */
-  violate(invariant: string, what: string): void;
+  /** The random numbers for one decision. */
+  rng(decision: string): Rng;
+  /** Whether a fault of this kind occurs at this site. False for every site once the faults have ended. */
+  injectFault(kind: FaultKind, site: string): boolean;
+  readonly injectedFaults: readonly Fault[];
+  /** Every fault that could have been injected; empty unless the log is recorded. */
+  readonly candidateFaults: readonly Fault[];
+  /** Adds a line to the event log; `message` is called only if the log is recorded. */
+  log(actor: string, message: () => string): void;
+  readonly logLines: readonly LogLine[];
+  /** Records that an invariant does not hold. The first violation ends the history. */
+  violate(invariant: Invariant, details: string): void;
   readonly violation: () => Violation | undefined;
 }
 
@@ -45,52 +39,50 @@ export interface WorldOptions {
   readonly seed: string;
   readonly start: number;
   readonly rates: FaultRates;
-  /** From this moment on nothing goes wrong any more. */
-  readonly calmFrom: number;
-  /** Only these faults may strike, by name; undefined: any. */
-  readonly only?: ReadonlySet<string> | undefined;
-  /** Just these faults strike, by name, whatever the rates. */
-  readonly exactly?: ReadonlySet<string> | undefined;
-  readonly writeDown: boolean;
+  /** No fault occurs from this moment on. */
+  readonly faultsEndAt: number;
+  /** Names of the only faults that may occur; undefined: any. */
+  readonly allowedFaults?: ReadonlySet<string> | undefined;
+  /** Names of the faults that occur, whatever the rates; undefined: the rates decide. */
+  readonly forcedFaults?: ReadonlySet<string> | undefined;
+  readonly recordLog: boolean;
 }
 
-export const strikeName = ({ kind, about }: Strike): string => `${kind} ${about}`;
+export const faultName = ({ kind, site }: Fault): string => `${kind} ${site}`;
 
 export function createWorld(options: WorldOptions): World {
-  const { seed, start, rates, calmFrom, only, exactly, writeDown } = options;
+  const { seed, start, rates, faultsEndAt, allowedFaults, forcedFaults, recordLog } = options;
   const time = createTimeline(start);
-  const struck: Strike[] = [];
-  const possible: Strike[] = [];
-  const lines: Line[] = [];
+  const injectedFaults: Fault[] = [];
+  const candidateFaults: Fault[] = [];
+  const logLines: LogLine[] = [];
   let violation: Violation | undefined;
-  const isCalm = () => time.now() >= calmFrom;
   return {
     time,
-    isCalm,
-    struck,
-    possible,
-    lines,
-    dice: (about) => diceFor(seed, about),
-    strikes(kind, about) {
-      if (isCalm()) return false;
-      const strike = { kind, about };
-      if (writeDown) possible.push(strike);
-      const strikesHere =
-        exactly?.has(strikeName(strike)) ??
+    injectedFaults,
+    candidateFaults,
+    logLines,
+    rng: (decision) => createRng(seed, decision),
+    injectFault(kind, site) {
+      if (time.now() >= faultsEndAt) return false;
+      const fault = { kind, site };
+      if (recordLog) candidateFaults.push(fault);
+      const occurs =
+        forcedFaults?.has(faultName(fault)) ??
         (rates[kind] > 0 &&
-          diceFor(seed, `${kind}/${about}`).happens(rates[kind]) &&
-          (only === undefined || only.has(strikeName(strike))));
-      if (!strikesHere) return false;
-      struck.push(strike);
-      if (writeDown) lines.push({ at: time.now(), who: 'FAULT', what: strikeName(strike) });
+          createRng(seed, `${kind}/${site}`).chance(rates[kind]) &&
+          (allowedFaults === undefined || allowedFaults.has(faultName(fault))));
+      if (!occurs) return false;
+      injectedFaults.push(fault);
+      if (recordLog) logLines.push({ at: time.now(), actor: 'FAULT', message: faultName(fault) });
       return true;
     },
-    tell(who, what) {
-      if (writeDown) lines.push({ at: time.now(), who, what: what() });
+    log(actor, message) {
+      if (recordLog) logLines.push({ at: time.now(), actor, message: message() });
     },
-    violate(invariant, what) {
-      violation ??= { invariant, what, at: time.now() };
-      if (writeDown) lines.push({ at: time.now(), who: 'VIOLATION', what: `${invariant}: ${what}` });
+    violate(invariant, details) {
+      violation ??= { invariant, details, at: time.now() };
+      if (recordLog) logLines.push({ at: time.now(), actor: 'VIOLATION', message: `${invariant}: ${details}` });
     },
     violation: () => violation,
   };

@@ -1,0 +1,78 @@
+/** Checks the end of a history: once the faults have ended, every export must be complete, up to date and idle. */
+
+import { unmarshall } from '@aws-sdk/util-dynamodb';
+import type { Scenario } from '../histories/scenario.ts';
+import type { SimulatedDynamoDb } from '../world/dynamodb.ts';
+import type { World } from '../world/world.ts';
+import type { ObservedExport, StateItem } from './observations.ts';
+import type { WriteChecks } from './write-checks.ts';
+
+const minute = 60_000;
+
+/** What began during the faults may have to wait for an hour. Executions that start later than this must succeed. */
+const recoveryMs = 150 * minute;
+
+export function checkCompletion(
+  world: World,
+  { faultsEndAt, lastStartAt, end }: Scenario,
+  { name, stepFunctions, service, timeline, scenario, announcedRuns }: ObservedExport,
+  checks: WriteChecks,
+  item: SimulatedDynamoDb['item'],
+): void {
+  const violate = (details: string) => world.violate('every export completes', `${name}: ${details}`);
+  if (world.violation() !== undefined) return;
+
+  const running = stepFunctions.executions.filter(({ status }) => status === 'RUNNING');
+  if (running.length > 0) {
+    violate(`${running.map((execution) => `${execution.name} in ${execution.state}`).join(', ')} still running`);
+  }
+
+  const stored = item(name, 'state');
+  const state = stored && (unmarshall({ ...stored }) as StateItem);
+  if (state?.active !== undefined) violate(`run ${state.active.run} is not complete`);
+  const completedBy = stepFunctions.executions.find(({ arn }) => arn === state?.lastCompleted?.execution);
+  if (completedBy === undefined) {
+    violate('no run was ever completed');
+    return;
+  }
+
+  const failed = stepFunctions.executions.filter(
+    ({ startedAt, status }) => startedAt > faultsEndAt + recoveryMs && status !== 'SUCCEEDED',
+  );
+  if (failed.length > 0) {
+    violate(`${failed.map((execution) => `${execution.name} (${execution.error})`).join(', ')} failed without faults`);
+  }
+  if (completedBy.startedAt < lastStartAt - scenario.intervalMs - minute) {
+    violate(`the newest run is that of ${completedBy.name}`);
+  }
+
+  const completions = checks.completions.filter(({ exportName }) => exportName === name);
+  for (const [index, { run, execution }] of completions.entries()) {
+    const by = stepFunctions.executions.find(({ arn }) => arn === execution);
+    // Three executions cannot announce the run they completed: one that was stopped; one whose every attempt to learn of
+    // the completion failed, which then reports a failure; and one that learns of it only after the next run has completed.
+    const isExcused =
+      by?.status === 'ABORTED' ||
+      by?.status === 'FAILED' ||
+      (by?.state === 'Skipped' && (completions[index + 1]?.at ?? end) < (by.endedAt ?? 0));
+    if (!announcedRuns.has(run) && !isExcused) {
+      world.violate('a published run is announced', `${name}: ${run} of ${by?.name}, which ended in ${by?.state}`);
+    }
+  }
+
+  const lowerBound = checks.lowerBound(name);
+  if (lowerBound === undefined) {
+    violate('there is no watermark');
+    return;
+  }
+  const published = checks.publishedReports(name);
+  // The service's clock at the earliest moment at which the newest run can have sent its first request.
+  const until = completedBy.startedAt + service.now() - world.time.now();
+  const missed = timeline.reports.filter(
+    (report) =>
+      report.date >= lowerBound && report.visibleAt < until && report.goneAt === undefined && !published.has(report),
+  );
+  if (missed.length > 0) {
+    world.violate('no report is lost', `${name} lacks ${missed.map(({ id }) => id).join(', ')}`);
+  }
+}

@@ -1,0 +1,149 @@
+/** Checks each export state before it is stored: its version, who may replace the active run, and the watermark. */
+
+import {
+  type ActiveRun,
+  entriesOf,
+  type Manifest,
+  type Observations,
+  type ObservedExport,
+  type Seen,
+  type StateItem,
+} from './observations.ts';
+
+export function checkExportState(
+  observations: Observations,
+  seen: Seen,
+  observed: ObservedExport,
+  state: StateItem,
+  previous: StateItem | undefined,
+): void {
+  const { world } = observations;
+  const { name } = observed;
+  if (state.version !== (previous?.version ?? 0) + 1) {
+    world.violate('export state replaces the version that was read', `${name}: version ${state.version}`);
+  }
+  const previousSequence = previous?.sequence ?? 0;
+  if (state.sequence < previousSequence) world.violate('sequence numbers of runs increase', name);
+  const begins = state.active !== undefined && state.active.run !== previous?.active?.run;
+  if (begins && (state.sequence <= previousSequence || state.active?.sequence !== state.sequence)) {
+    world.violate('sequence numbers of runs increase', `${name}: run ${state.active?.run}`);
+  }
+  if (previous?.active !== undefined) checkActiveRun(observations, observed, previous.active, state);
+  checkCompletedRun(observations, seen, name, state, previous);
+  checkWatermark(observations, seen, observed, state, previous);
+}
+
+/** An active run keeps its execution and its place in the state, unless one of the few reasons to replace it applies. */
+function checkActiveRun(
+  observations: Observations,
+  { name, scenario }: ObservedExport,
+  previous: ActiveRun,
+  state: StateItem,
+): void {
+  const { world, writer, findExecution } = observations;
+  const { step, payload, id } = writer();
+  const input = (payload.input ?? {}) as { restart?: boolean; since?: string; continues?: string; Error?: string };
+  const { active } = state;
+  if (step === 'FailRun' && previous.execution !== payload.execution) {
+    world.violate('an export has one active run', `${name}: ${id} changes run ${previous.run} of another execution`);
+  }
+  if (active?.run === previous.run) {
+    const isTakenOver = active.execution !== previous.execution;
+    const isOwnerRunning = findExecution(previous.execution)?.status === 'RUNNING';
+    const isContinuation = input.continues === previous.execution;
+    const sawStaleStatus = world.injectedFaults.some(
+      ({ kind, site }) => kind === 'stale-execution-status' && site.includes(id),
+    );
+    if (isTakenOver && isOwnerRunning && !isContinuation && !sawStaleStatus) {
+      world.violate('an export has one active run', `${name}: ${previous.run} was taken from a running execution`);
+    }
+    return;
+  }
+  const last = entriesOf(observations, name, previous.run).at(-1);
+  const isCompleted = state.lastCompleted?.result.run === previous.run && step === 'FinishRun';
+  // BeginRun never abandons the run that its own execution began.
+  const isOtherExecution = previous.startedBy !== payload.execution;
+  const restartRequested = input.restart === true && isOtherExecution;
+  // A start with another `since` may abandon a run without pages; its first page may be logged at the same time.
+  const hasNoPages =
+    last === undefined || (input.since !== undefined && input.since !== previous.since && last.page === 1);
+  const isRestarted =
+    step === 'BeginRun' && isOtherExecution && (restartRequested || hasNoPages || last?.repeats === true);
+  const isRestartedForCursor =
+    step === 'ExportPage' &&
+    active?.cursorRestarts === previous.cursorRestarts + 1 &&
+    active.cursorRestarts <= scenario.settings.maxCursorRestarts &&
+    active.since === previous.since;
+  const cannotResume =
+    step === 'FailRun' && active === undefined && (input.Error === 'CursorRejectedError' || last?.repeats === true);
+  if (isCompleted || isRestarted || isRestartedForCursor || cannotResume) return;
+  world.violate(
+    'an export has one active run',
+    `${name}: ${step} ${id} replaced ${previous.run} by ${active?.run ?? 'no run'}`,
+  );
+}
+
+function checkCompletedRun(
+  { world, prefix, s3 }: Observations,
+  { manifests, completions }: Seen,
+  name: string,
+  state: StateItem,
+  previous: StateItem | undefined,
+): void {
+  const completed = state.lastCompleted?.result;
+  if (completed === undefined || completed.run === previous?.lastCompleted?.result.run) return;
+  const manifest = manifests.get(prefix + completed.manifest);
+  if (manifest === undefined) {
+    world.violate('a completed run has a manifest', `${name}: ${completed.run}`);
+    return;
+  }
+  const latest = s3().objects.get(`${prefix}${name}/latest.json`);
+  const latestSequence = latest === undefined ? 0 : (JSON.parse(latest.body.toString()) as Manifest).sequence;
+  if (latestSequence < manifest.sequence) {
+    world.violate('latest.json points to the newest completed run', `${name}: ${completed.run}`);
+  }
+  completions.push({
+    exportName: name,
+    run: completed.run,
+    execution: state.lastCompleted?.execution ?? '',
+    at: world.time.now(),
+  });
+}
+
+function checkWatermark(
+  { world }: Observations,
+  { publishedReports, lowerBounds }: Seen,
+  { name, timeline, scenario }: ObservedExport,
+  state: StateItem,
+  previous: StateItem | undefined,
+): void {
+  const watermark = state.watermark?.instant;
+  const before = previous?.watermark?.instant;
+  if (watermark === before) return;
+  if (watermark === undefined || (before !== undefined && Date.parse(watermark) < Date.parse(before))) {
+    world.violate('the watermark never moves back', `${name}: from ${before} to ${watermark}`);
+    return;
+  }
+  if (previous?.active === undefined || state.active !== undefined) {
+    world.violate('the watermark moves only when a run completes', `${name}: to ${watermark}`);
+    return;
+  }
+  const { initial = previous.active.since } = scenario.settings.since;
+  const lowerBound = lowerBounds.get(name) ?? Date.parse(initial);
+  lowerBounds.set(name, lowerBound);
+  const published = publishedReports.get(name) ?? new Set();
+  const missed = timeline.reports.filter(
+    (report) =>
+      report.date >= lowerBound &&
+      report.date < Date.parse(watermark) &&
+      report.visibleAt <= Date.parse(watermark) &&
+      report.goneAt === undefined &&
+      !published.has(report),
+  );
+  if (missed.length > 0) {
+    world.violate(
+      'the watermark never passes a report that is not exported',
+      `${name}: ${watermark} passes ${missed.map(({ id }) => id).join(', ')}`,
+    );
+  }
+}

@@ -1,0 +1,51 @@
+/** Everything that must hold in every history. The checks are in this folder, except where a group names another place. */
+
+export const invariants = [
+  // Objects in S3: stored-objects.ts
+  'every object has an expected key',
+  'a visible object never changes',
+  'pages are stored in order',
+  'a page is stored byte for byte',
+  'page metadata holds the next cursor of its response',
+  'page metadata names the run and the page',
+  'only a complete run is published',
+  'a manifest lists exactly the page log of its run',
+  'a manifest lists stored pages only',
+  'no report appears twice in a run',
+  'a run requests what its manifest states',
+  'no report is missing from a run',
+  'latest.json points to a published run',
+  'latest.json agrees with its manifest',
+  'latest.json never moves back',
+  // The page log in DynamoDB: page-log.ts
+  'a log entry never changes',
+  'the page log has no gaps',
+  'cursors form a chain',
+  'no page is logged after a cursor cycle closes',
+  'a page is stored before it is logged',
+  'the page log agrees with the stored pages',
+  'the page log holds the cursor that the service returned',
+  // The export state in DynamoDB: export-state.ts
+  'export state replaces the version that was read',
+  'sequence numbers of runs increase',
+  'an export has one active run',
+  'a completed run has a manifest',
+  'latest.json points to the newest completed run',
+  'the watermark never moves back',
+  'the watermark moves only when a run completes',
+  'the watermark never passes a report that is not exported',
+  // Executions: executions.ts
+  'an execution hands over after its iterations',
+  'state payloads stay small',
+  'no page conflicts, as there is no other writer',
+  'an execution history stays within its limit',
+  'every error has a specific name', // also world/lambda.ts
+  // Requests to the report service: world/report-service.ts
+  'requests follow the service contract',
+  // The end of a history, after the faults: completion.ts
+  'every export completes',
+  'a published run is announced',
+  'no report is lost',
+] as const;
+
+export type Invariant = (typeof invariants)[number];

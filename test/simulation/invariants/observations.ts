@@ -1,0 +1,130 @@
+/**
+ * What the checks look at: the simulated services, and items and objects as an outsider reads them. The shapes are repeated
+ * here on purpose, so that the checks do not share a mistake with the code they check.
+ */
+
+import { createHash } from 'node:crypto';
+import { unmarshall } from '@aws-sdk/util-dynamodb';
+import type { ExportScenario } from '../histories/scenario.ts';
+import type { SimulatedExecution, StepFunctions } from '../step-functions/step-functions.ts';
+import type { SimulatedDynamoDb } from '../world/dynamodb.ts';
+import type { Process } from '../world/process.ts';
+import type { ServedPage, SimulatedService } from '../world/report-service.ts';
+import type { ReportTimeline, SimulatedReport } from '../world/reports.ts';
+import type { SimulatedS3, StoredObject } from '../world/s3.ts';
+import type { World } from '../world/world.ts';
+
+/** One export of the history, and what simulates its surroundings. */
+export interface ObservedExport {
+  readonly name: string;
+  readonly scenario: ExportScenario;
+  readonly service: SimulatedService;
+  readonly timeline: ReportTimeline;
+  readonly stepFunctions: StepFunctions;
+  /** Runs whose completion was put on the event bus. */
+  readonly announcedRuns: ReadonlySet<string>;
+}
+
+export interface Observations {
+  readonly world: World;
+  /** Of all keys. */
+  readonly prefix: string;
+  readonly s3: () => SimulatedS3;
+  readonly dynamoDb: () => SimulatedDynamoDb;
+  readonly exports: ReadonlyMap<string, ObservedExport>;
+  /** The process whose request is being processed. */
+  readonly writer: () => Process;
+  readonly findExecution: (arn: string) => SimulatedExecution | undefined;
+}
+
+/** What the checks have seen so far. */
+export interface Seen {
+  readonly manifests: Map<string, Manifest>;
+  /** The reports in published runs, by export. */
+  readonly publishedReports: Map<string, Set<SimulatedReport>>;
+  /** Completed runs, in order. */
+  readonly completions: Completion[];
+  /** By export, from which date on it must miss nothing; absent before its first watermark. */
+  readonly lowerBounds: Map<string, number>;
+}
+
+export interface Completion {
+  readonly exportName: string;
+  readonly run: string;
+  readonly execution: string;
+  readonly at: number;
+}
+
+export interface ActiveRun {
+  readonly run: string;
+  readonly execution: string;
+  readonly startedBy: string;
+  readonly sequence: number;
+  readonly since: string;
+  readonly cursorRestarts: number;
+}
+
+export interface StateItem {
+  readonly version: number;
+  readonly sequence: number;
+  readonly active?: ActiveRun;
+  readonly watermark?: { readonly instant: string };
+  readonly lastCompleted?: {
+    readonly execution: string;
+    readonly result: { readonly run: string; readonly manifest: string };
+  };
+}
+
+export interface LogEntry {
+  readonly export: string;
+  readonly run: string;
+  readonly page: number;
+  readonly key: string;
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly cursor: string | null;
+  readonly nextCursor: string | null;
+  readonly repeats: boolean;
+}
+
+export interface Manifest {
+  readonly run: string;
+  readonly sequence: number;
+  readonly since: string;
+  readonly totals: { readonly pages: number; readonly bytes: number; readonly reports: number | null };
+  readonly pages: readonly {
+    readonly page: number;
+    readonly key: string;
+    readonly bytes: number;
+    readonly sha256: string;
+    readonly cursor: string | null;
+  }[];
+}
+
+/** The page log of a run, in order. */
+export function entriesOf({ dynamoDb }: Observations, exportName: string, run: string): LogEntry[] {
+  return dynamoDb()
+    .items(exportName, `run#${run}#page#`)
+    .map((item) => unmarshall({ ...item }) as LogEntry);
+}
+
+export const sha256Of = (body: Buffer): string => createHash('sha256').update(body).digest('hex');
+
+/** The page that the service served with these bytes and cursors, if there is one. */
+export function findServedPage(
+  service: SimulatedService,
+  { cursor, sha256, nextCursor }: Pick<LogEntry, 'cursor' | 'sha256' | 'nextCursor'>,
+  since?: number,
+): ServedPage | undefined {
+  return service
+    .servedPages(cursor)
+    .find((page) => page.sha256 === sha256 && page.nextCursor === nextCursor && page.since === (since ?? page.since));
+}
+
+/** Whether metadata hold this cursor, or its hash if it is too long for them. */
+export function holdsCursor(metadata: StoredObject['metadata'], name: string, cursor: string | null): boolean {
+  const value = metadata[name];
+  const hash = metadata[`${name}-sha256`];
+  if (cursor === null) return value === undefined && hash === undefined;
+  return value === cursor || hash === createHash('sha256').update(cursor).digest('hex');
+}

@@ -1,0 +1,41 @@
+/** Checks each entry before it is added to the page log. */
+
+import {
+  entriesOf,
+  findServedPage,
+  holdsCursor,
+  type LogEntry,
+  type Observations,
+  type ObservedExport,
+  sha256Of,
+} from './observations.ts';
+
+export function checkLogEntry(
+  observations: Observations,
+  { name, service }: ObservedExport,
+  entry: LogEntry,
+  isReplacement: boolean,
+): void {
+  const { world, prefix, s3 } = observations;
+  const label = `page ${entry.page} of run ${entry.run} of ${name}`;
+  if (isReplacement) {
+    world.violate('a log entry never changes', label);
+    return;
+  }
+  const last = entriesOf(observations, name, entry.run).at(-1);
+  if (entry.page !== (last?.page ?? 0) + 1) {
+    world.violate('the page log has no gaps', `${label} after page ${last?.page ?? 0}`);
+  }
+  if (entry.cursor !== (last?.nextCursor ?? null)) world.violate('cursors form a chain', label);
+  if (last?.repeats === true) world.violate('no page is logged after a cursor cycle closes', label);
+  const object = s3().objects.get(prefix + entry.key);
+  if (object === undefined) world.violate('a page is stored before it is logged', label);
+  else if (sha256Of(object.body) !== entry.sha256) {
+    world.violate('the page log agrees with the stored pages', label);
+  } else if (!holdsCursor(object.metadata, 'next-cursor', entry.nextCursor)) {
+    world.violate('the page log agrees with the stored pages', `${label}: its next cursor`);
+  }
+  if (findServedPage(service, entry) === undefined) {
+    world.violate('the page log holds the cursor that the service returned', label);
+  }
+}

@@ -1,0 +1,178 @@
+/** Checks each object before it is stored in S3: pages, manifests, and `latest.json`. */
+
+import type { ServedPage } from '../world/report-service.ts';
+import type { ReportTimeline } from '../world/reports.ts';
+import type { StoredObject } from '../world/s3.ts';
+import {
+  entriesOf,
+  findServedPage,
+  holdsCursor,
+  type Manifest,
+  type Observations,
+  type ObservedExport,
+  type Seen,
+  sha256Of,
+} from './observations.ts';
+
+export function checkObject(
+  observations: Observations,
+  seen: Seen,
+  key: string,
+  object: StoredObject,
+  existing: StoredObject | undefined,
+): void {
+  const { world, prefix, exports } = observations;
+  const [, exportName = '', path = ''] = new RegExp(`^${prefix}([^/]+)/(.+)$`).exec(key) ?? [];
+  const observed = exports.get(exportName);
+  if (observed === undefined) world.violate('every object has an expected key', key);
+  else if (path === 'latest.json') checkLatestPointer(observations, seen, key, object, existing);
+  else if (existing !== undefined) world.violate('a visible object never changes', key);
+  else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
+  else checkPage(observations, observed, key, path, object);
+}
+
+function checkPage(
+  observations: Observations,
+  observed: ObservedExport,
+  key: string,
+  path: string,
+  { body, metadata }: StoredObject,
+): void {
+  const { world } = observations;
+  const [, run = '', digits = ''] = /^date=[\d-]{10}\/run=([^/]+)\/page-(\d{6})\.[a-z]+$/.exec(path) ?? [];
+  const page = Number(digits);
+  const cursor = nextCursorOf(observations, observed, run, page - 1, key);
+  if (cursor === undefined) {
+    world.violate('pages are stored in order', `${key} is stored before its predecessor`);
+    return;
+  }
+  if (page !== 1 && cursor === null) world.violate('pages are stored in order', `${key} is stored after the last page`);
+  const sha256 = sha256Of(body);
+  const served = observed.service.servedPages(cursor).filter((each) => each.sha256 === sha256);
+  if (served.length === 0) {
+    world.violate('a page is stored byte for byte', `${key} differs from every response for its cursor`);
+  } else if (!served.some(({ nextCursor }) => holdsCursor(metadata, 'next-cursor', nextCursor))) {
+    world.violate('page metadata holds the next cursor of its response', key);
+  }
+  if (!holdsCursor(metadata, 'cursor', cursor)) {
+    world.violate('cursors form a chain', `${key} was requested with another cursor`);
+  }
+  if (metadata.run !== run || metadata.page !== String(page)) {
+    world.violate('page metadata names the run and the page', key);
+  }
+}
+
+/**
+ * The cursor after `page`, from its log entry or else from its object; null before the first page and after the last.
+ * undefined: the page does not exist.
+ */
+function nextCursorOf(
+  observations: Observations,
+  observed: ObservedExport,
+  run: string,
+  page: number,
+  successorKey: string,
+): string | null | undefined {
+  if (page === 0) return null;
+  const entry = entriesOf(observations, observed.name, run).find((each) => each.page === page);
+  if (entry !== undefined) return entry.nextCursor;
+  const key = successorKey.replace(/\d{6}(?=\.[a-z]+$)/, String(page).padStart(6, '0'));
+  const object = observations.s3().objects.get(key);
+  const cursor = object && nextCursorOf(observations, observed, run, page - 1, key);
+  if (object === undefined || cursor === undefined) return undefined;
+  const served = observed.service.servedPages(cursor);
+  return served.find(({ nextCursor }) => holdsCursor(object.metadata, 'next-cursor', nextCursor))?.nextCursor;
+}
+
+function checkManifest(
+  observations: Observations,
+  seen: Seen,
+  { name, service, timeline }: ObservedExport,
+  key: string,
+  { body }: StoredObject,
+): void {
+  const { world, prefix, s3 } = observations;
+  const manifest = JSON.parse(body.toString()) as Manifest;
+  const entries = entriesOf(observations, name, manifest.run);
+  const last = entries.at(-1);
+  if (last === undefined || last.nextCursor !== null) {
+    world.violate('only a complete run is published', key);
+    return;
+  }
+  const listed = JSON.stringify(manifest.pages.map(manifestFields));
+  const logged = JSON.stringify(entries.map(manifestFields));
+  if (listed !== logged) world.violate('a manifest lists exactly the page log of its run', key);
+
+  const since = Date.parse(manifest.since);
+  const served: ServedPage[] = [];
+  for (const entry of entries) {
+    const object = s3().objects.get(prefix + entry.key);
+    if (object === undefined || sha256Of(object.body) !== entry.sha256 || object.body.length !== entry.bytes) {
+      world.violate('a manifest lists stored pages only', `${key}: page ${entry.page}`);
+    }
+    const page = findServedPage(service, entry, since);
+    if (page === undefined) world.violate('a page is stored byte for byte', `${key}: page ${entry.page}`);
+    else served.push(page);
+  }
+  checkReports(observations, timeline, key, since, served);
+
+  const { pages, bytes, reports: statedReports } = manifest.totals;
+  const loggedBytes = entries.reduce((sum, entry) => sum + entry.bytes, 0);
+  const servedReports = served.reduce((sum, { reports }) => sum + reports.length, 0);
+  const isReportTotalRight = statedReports === null || statedReports === servedReports;
+  if (pages !== entries.length || bytes !== loggedBytes || !isReportTotalRight) {
+    world.violate('a manifest lists exactly the page log of its run', `${key}: its totals`);
+  }
+
+  const published = seen.publishedReports.get(name) ?? new Set();
+  for (const { reports } of served) for (const report of reports) published.add(report);
+  seen.publishedReports.set(name, published);
+  seen.manifests.set(key, manifest);
+}
+
+/** The fields that a manifest repeats from the page log. */
+function manifestFields({ page, key, bytes, sha256, cursor }: Manifest['pages'][number]) {
+  return { page, key, bytes, sha256, cursor };
+}
+
+/** No duplicate, nothing that does not match, and nothing missing that was there throughout the run. */
+function checkReports(
+  { world }: Observations,
+  timeline: ReportTimeline,
+  key: string,
+  since: number,
+  served: readonly ServedPage[],
+): void {
+  const reports = served.flatMap((page) => page.reports);
+  const ids = new Set(reports.map(({ id }) => id));
+  if (ids.size !== reports.length) world.violate('no report appears twice in a run', key);
+  const [first] = served;
+  const last = served.at(-1);
+  if (first === undefined || last === undefined) return;
+  if (reports.some(({ date }) => date < since)) world.violate('a run requests what its manifest states', key);
+  const throughout = timeline
+    .matching(since, first.asOf)
+    .filter(({ goneAt }) => goneAt === undefined || goneAt > last.asOf);
+  const missing = throughout.filter(({ id }) => !ids.has(id)).map(({ id }) => id);
+  if (missing.length > 0) world.violate('no report is missing from a run', `${key} lacks ${missing.join(', ')}`);
+}
+
+function checkLatestPointer(
+  { world, prefix }: Observations,
+  { manifests }: Seen,
+  key: string,
+  { body }: StoredObject,
+  existing: StoredObject | undefined,
+): void {
+  const latest = JSON.parse(body.toString()) as { sequence: number; manifest: string; run: string };
+  const manifest = manifests.get(prefix + latest.manifest);
+  if (manifest === undefined) world.violate('latest.json points to a published run', `${key}: ${latest.manifest}`);
+  else if (manifest.sequence !== latest.sequence || manifest.run !== latest.run) {
+    world.violate('latest.json agrees with its manifest', key);
+  }
+  if (existing === undefined) return;
+  const { sequence } = JSON.parse(existing.body.toString()) as { sequence: number };
+  if (sequence > latest.sequence) {
+    world.violate('latest.json never moves back', `${key}: from ${sequence} to ${latest.sequence}`);
+  }
+}

@@ -1,0 +1,44 @@
+/** The checks of stored data: they see every write to S3 and DynamoDB before it takes effect. */
+
+import { unmarshall } from '@aws-sdk/util-dynamodb';
+import { type Item, text } from '../world/dynamodb.ts';
+import type { SimulatedReport } from '../world/reports.ts';
+import type { StoredObject } from '../world/s3.ts';
+import { checkExportState } from './export-state.ts';
+import type { Completion, LogEntry, Observations, Seen, StateItem } from './observations.ts';
+import { checkLogEntry } from './page-log.ts';
+import { checkObject } from './stored-objects.ts';
+
+export interface WriteChecks {
+  readonly onObject: (key: string, object: StoredObject, existing: StoredObject | undefined) => void;
+  readonly onItem: (item: Item, existing: Item | undefined) => void;
+  /** The reports in the export's published runs. */
+  publishedReports(exportName: string): ReadonlySet<SimulatedReport>;
+  publishedRunCount(): number;
+  /** Completed runs, in order. */
+  readonly completions: readonly Completion[];
+  /** The date from which the export must miss nothing; undefined before its first watermark. */
+  lowerBound(exportName: string): number | undefined;
+}
+
+export function createWriteChecks(observations: Observations): WriteChecks {
+  const seen: Seen = { manifests: new Map(), publishedReports: new Map(), completions: [], lowerBounds: new Map() };
+  return {
+    onObject: (key, object, existing) => checkObject(observations, seen, key, object, existing),
+    onItem(item, existing) {
+      const name = text(item, 'pk');
+      const observed = observations.exports.get(name);
+      if (observed === undefined) throw new Error(`The simulation has no export ${name}`);
+      if (text(item, 'sk') === 'state') {
+        const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as StateItem);
+        checkExportState(observations, seen, observed, unmarshall({ ...item }) as StateItem, previous);
+      } else {
+        checkLogEntry(observations, observed, unmarshall({ ...item }) as LogEntry, existing !== undefined);
+      }
+    },
+    publishedReports: (exportName) => seen.publishedReports.get(exportName) ?? new Set(),
+    publishedRunCount: () => seen.manifests.size,
+    completions: seen.completions,
+    lowerBound: (exportName) => seen.lowerBounds.get(exportName),
+  };
+}
