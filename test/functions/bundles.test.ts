@@ -1,4 +1,4 @@
-/** What is deployed: each function's one file runs by itself, and holds what it needs and no more. */
+/** The deployed bundles: each is one file that runs by itself, with the modules that the function needs and no others. */
 
 import { execFile } from 'node:child_process';
 import { isBuiltin } from 'node:module';
@@ -12,22 +12,24 @@ import {
   bundleFunction,
   type FunctionName,
   functionNames,
-} from '../support/bundled-functions.ts';
-import { executionArn } from '../support/function-machine.ts';
-import { startLocalAws } from '../support/local-aws.ts';
-import { simulatorApiKey, someReports } from '../support/simulator-client.ts';
+} from '../support/aws/bundled-functions.ts';
+import { executionArn } from '../support/export/function-machine.ts';
+import { startLocalAws } from '../support/aws/local-aws.ts';
+import { simulatorApiKey, someReports } from '../support/service/simulator-client.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
 let directory: TemporaryDirectory;
 let bundles: Readonly<Record<FunctionName, BundledFunction>>;
 beforeAll(async () => {
   directory = await temporaryDirectory();
-  const made = await Promise.all(functionNames.map(async (name) => [name, await bundleFunction(name, directory.path)]));
-  bundles = Object.fromEntries(made) as typeof bundles;
+  const built = await Promise.all(
+    functionNames.map(async (name) => [name, await bundleFunction(name, directory.path)]),
+  );
+  bundles = Object.fromEntries(built) as typeof bundles;
 }, 60_000);
 afterAll(async () => await directory.remove());
 
-/** Runs a built function as a process of its own, with this environment and no other. */
+/** Runs a bundle in a new process, with exactly this environment. */
 async function invoke(name: FunctionName, event: unknown, env: Readonly<Record<string, string>>) {
   const script = fileURLToPath(new URL('children/invoke.ts', import.meta.url));
   const { stdout, stderr } = await promisify(execFile)(
@@ -39,12 +41,14 @@ async function invoke(name: FunctionName, event: unknown, env: Readonly<Record<s
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
-  const { told } = lines.at(-1) as { told: { outcome?: Record<string, unknown>; error?: string; message?: string } };
-  return { ...told, lines, stderr };
+  const { result } = lines.at(-1) as {
+    result: { outcome?: Record<string, unknown>; error?: string; message?: string };
+  };
+  return { ...result, lines, stderr };
 }
 
-describe('a built function', () => {
-  it('runs: the four of them make an export, each in a process of its own', async () => {
+describe('a bundle', () => {
+  it('runs: together the four make an export, each in a new process', async () => {
     await using aws = await startLocalAws();
     await using service = await startSimulator({
       vendor: 'SERVICE',
@@ -54,7 +58,7 @@ describe('a built function', () => {
     aws.secrets.set('reports/api-key', simulatorApiKey);
     const env = {
       ...aws.env,
-      AWS_SESSION_TOKEN: 'as Lambda has it',
+      AWS_SESSION_TOKEN: 'session-token',
       EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 2 }),
       SERVICE_SETTINGS: JSON.stringify({ baseUrl: service.baseUrl }),
       DEPLOYMENT_NAME: 'ReportExporter',
@@ -82,20 +86,20 @@ describe('a built function', () => {
       totals: { pages: 2, reports: 3 },
     });
     expect(first.lines[0]).toMatchObject({ message: 'page-exported', export: 'reports', page: 1 });
-    // Signed with what the environment holds, like every request to AWS.
-    expect(new Set(aws.sessionTokens)).toEqual(new Set(['as Lambda has it']));
-    // A warning of Node's own would stand in every cold start's log.
+    // Requests to AWS are signed with the credentials in the environment.
+    expect(new Set(aws.sessionTokens)).toEqual(new Set(['session-token']));
+    // A warning of Node.js would be in the log of every cold start.
     for (const { stderr } of [begun, first, second, finished]) expect(stderr).toBe('');
   });
 
-  it.each(functionNames)('%s comes up without its environment, and then says what is missing', async (name) => {
+  it.each(functionNames)('of %s loads without its environment, and then reports what is missing', async (name) => {
     const { error, message } = await invoke(name, { input: {}, execution: 'e' }, { AWS_REGION: 'us-east-1' });
     expect(error).toBe('ConfigurationError');
     expect(message).toMatch(/EXPORT_SETTINGS.*SERVICE_SETTINGS.*TABLE_NAME/);
   });
 });
 
-describe('a built function holds what it needs', () => {
+describe('a bundle contains', () => {
   const sdk = [
     '@aws-sdk/client-dynamodb',
     '@aws-sdk/client-s3',
@@ -114,53 +118,53 @@ describe('a built function holds what it needs', () => {
     'finish-run': ['@aws-sdk/client-dynamodb', '@aws-sdk/client-s3'],
     'fail-run': ['@aws-sdk/client-dynamodb'],
   };
-  const strangers = [
+  const unwanted = [
     'aws-cdk-lib',
     'constructs',
     'aws-local-stepfunctions',
     'commander',
     'node:sqlite',
     'esbuild',
-    // The operator's commands share the room with the functions.
+    // Used by the operator's commands, which are in the same module.
     '@aws-sdk/client-cloudformation',
     '@aws-sdk/client-lambda',
     '@aws-sdk/client-scheduler',
     'croner',
-    // Ways to credentials that Lambda has no use for, each with a client of its own.
+    // Credential providers that Lambda does not need, each with an SDK client.
     '@aws-sdk/credential-provider-node',
     '@aws-sdk/nested-clients',
   ];
 
-  it.each(functionNames)('%s, and no more', (name) => {
-    const looked = [...sdk, 'undici', 'saxes', ...strangers];
-    expect(looked.filter((each) => bundles[name].holds.has(each)).sort()).toEqual([...deps[name]].sort());
+  it.each(functionNames)('exactly the packages that it needs: %s', (name) => {
+    const candidates = [...sdk, 'undici', 'saxes', ...unwanted];
+    expect(candidates.filter((each) => bundles[name].holds.has(each)).sort()).toEqual([...deps[name]].sort());
   });
 
-  it.each(functionNames)('%s, and nothing of what only readers need', (name) => {
+  it.each(functionNames)('no schemas for readers: %s', (name) => {
     expect(bundles[name].modules).toContain('lib/core/errors.ts');
     expect(bundles[name].modules).not.toContain('lib/core/storage/published-schemas.ts');
   });
 
-  it.each(functionNames)('%s, and of a package no more than the small way in', (name) => {
+  it.each(functionNames)('only the small entry points of zod and undici: %s', (name) => {
     const large =
       /node_modules\/(zod\/v4\/classic\/|undici\/(index\.js|lib\/(mock|cache|interceptor|web\/websocket)\/))/;
     expect([...bundles[name].packageFiles].filter((path) => large.test(path))).toEqual([]);
   });
 
-  it.each(functionNames)('%s: nothing that only the operator commands need', (name) => {
+  it.each(functionNames)('no modules of the operator commands: %s', (name) => {
     const operatorOnly = [...bundles[name].modules].filter((module) =>
       /^lib\/(aws\/(stack|scheduler|step-functions)|operator|local)\//.test(module),
     );
     expect(operatorOnly.filter((module) => module !== 'lib/aws/step-functions/executions.ts')).toEqual([]);
   });
 
-  it.each(functionNames)('%s, so that nothing is left to be found at its destination but Node', (name) => {
+  it.each(functionNames)('everything that it imports, except for modules of Node.js: %s', (name) => {
     expect([...bundles[name].imports].filter((each) => !isBuiltin(each))).toEqual([]);
   });
 
-  // What each cold start fetches, unpacks and reads.
-  it.each(functionNames)('%s, small enough to come up quickly', (name) => {
-    const most = name === 'export-page' ? 1.2 * 1024 * 1024 : 600 * 1024;
-    expect(bundles[name].bytes).toBeLessThan(most);
+  // Each cold start downloads, unpacks and reads it.
+  it.each(functionNames)('few enough bytes for a quick cold start: %s', (name) => {
+    const maxBytes = name === 'export-page' ? 1.2 * 1024 * 1024 : 600 * 1024;
+    expect(bundles[name].bytes).toBeLessThan(maxBytes);
   });
 });

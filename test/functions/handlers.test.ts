@@ -1,4 +1,4 @@
-/** The four functions together, as they are deployed: the real state machine, a real simulator, AWS behind real HTTP. */
+/** The four functions in the real state machine, with a simulator of the service and AWS over real HTTP. */
 
 import { DeleteItemCommand, DynamoDBClient, QueryCommand } from '@aws-sdk/client-dynamodb';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -19,11 +19,11 @@ import {
 } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { execute, executionArn, type Functions } from '../support/function-machine.ts';
-import { type LocalAws, startLocalAws } from '../support/local-aws.ts';
-import { someReports } from '../support/simulator-client.ts';
+import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';
+import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
+import { someReports } from '../support/service/simulator-client.ts';
 
-const theKey = 'the-key-that-nobody-may-read-7f3a';
+const apiKey = 'the-secret-api-key-7f3a';
 
 interface Deployment extends AsyncDisposable {
   readonly aws: LocalAws;
@@ -35,7 +35,7 @@ interface Deployment extends AsyncDisposable {
 interface DeploymentOptions {
   readonly reports?: number;
   readonly faults?: FaultScript;
-  /** Settings of the export, beside its name and size. */
+  /** Settings of the export, in addition to its name and size. */
   readonly settings?: Readonly<Record<string, unknown>>;
   readonly serviceSettings?: Readonly<Record<string, unknown>>;
   readonly secret?: string;
@@ -43,10 +43,10 @@ interface DeploymentOptions {
 }
 
 async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
-  const { reports = 5, faults, settings, serviceSettings, secret = JSON.stringify({ apiKey: theKey }) } = options;
+  const { reports = 5, faults, settings, serviceSettings, secret = JSON.stringify({ apiKey }) } = options;
   const aws = await startLocalAws();
   const source = inMemoryReports(someReports(reports));
-  const service = await startSimulator({ vendor: 'SERVICE', apiKey: theKey, reports: source, faults });
+  const service = await startSimulator({ vendor: 'SERVICE', apiKey, reports: source, faults });
   aws.secrets.set('reports/api-key', secret);
   const env = {
     ...aws.env,
@@ -60,7 +60,7 @@ async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
     API_KEY_SECRET_FIELD: 'apiKey',
     ...options.env,
   };
-  // The SDK finds its endpoint, region and credentials by itself.
+  // The SDK reads its endpoints, region and credentials from the process environment.
   for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
   const functions: Functions = {
     BeginRun: beginRunHandler(env),
@@ -79,7 +79,7 @@ const objectAt = ({ aws }: Deployment, key: string) => aws.objects.get(`bucket/a
 const jsonAt = (deployment: Deployment, key: string) =>
   JSON.parse(objectAt(deployment, key)) as Record<string, unknown>;
 
-/** The ids of every report that a reader finds by way of `latest.json`, in order. */
+/** The IDs of all reports that a reader finds through `latest.json`, in order. */
 function publishedIds(deployment: Deployment): string[] {
   const latest = jsonAt(deployment, 'reports/latest.json') as { manifest: string };
   const { pages } = jsonAt(deployment, latest.manifest) as unknown as { pages: readonly { key: string }[] };
@@ -88,8 +88,8 @@ function publishedIds(deployment: Deployment): string[] {
   );
 }
 
-/** As if the function had died before it could log the page. */
-async function forgetPage(aws: LocalAws, exportName: string, page: number): Promise<void> {
+/** Deletes a page-log entry, as if the function had been killed before it logged the page. */
+async function deleteEntry(aws: LocalAws, exportName: string, page: number): Promise<void> {
   const client = new DynamoDBClient({});
   const { Items = [] } = await client.send(
     new QueryCommand({
@@ -106,10 +106,10 @@ async function forgetPage(aws: LocalAws, exportName: string, page: number): Prom
   expect(Items).toHaveLength(1);
 }
 
-/** Everything the functions say, on stdout and stderr, while the test runs. */
-let said: string[] = [];
+/** What the functions write to stdout and stderr during the test. */
+let written: string[] = [];
 const lines = () =>
-  said
+  written
     .join('')
     .split('\n')
     .filter(Boolean)
@@ -123,13 +123,13 @@ const totalOf = (metric: string) =>
     .reduce((sum, value) => sum + value, 0);
 
 beforeEach(() => {
-  said = [];
-  const listen = (chunk: unknown) => {
-    said.push(String(chunk));
+  written = [];
+  const capture = (chunk: unknown) => {
+    written.push(String(chunk));
     return true;
   };
-  vi.spyOn(process.stdout, 'write').mockImplementation(listen);
-  vi.spyOn(process.stderr, 'write').mockImplementation(listen);
+  vi.spyOn(process.stdout, 'write').mockImplementation(capture);
+  vi.spyOn(process.stderr, 'write').mockImplementation(capture);
 });
 afterEach(() => {
   vi.restoreAllMocks();
@@ -139,19 +139,21 @@ afterEach(() => {
 describe('the functions', () => {
   it('export every report, publish them, and announce it', async () => {
     await using deployment = await deploy({ reports: 5 });
-    const told = await execute(deployment.functions, { name: 'first' });
+    const result = await execute(deployment.functions, { name: 'first' });
 
-    expect(told).toMatchObject({ status: 'succeeded', output: { pages: 3, reports: 5 } });
-    expect(told.states.at(-1)).toBe('Completed');
+    expect(result).toMatchObject({ status: 'succeeded', output: { pages: 3, reports: 5 } });
+    expect(result.states.at(-1)).toBe('Completed');
     expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
-    expect(told.events).toMatchObject([{ export: 'reports', execution: executionArn('first'), result: { pages: 3 } }]);
+    expect(result.events).toMatchObject([
+      { export: 'reports', execution: executionArn('first'), result: { pages: 3 } },
+    ]);
     expect(deployment.service.exchanges).toHaveLength(3);
   });
 
-  it('tell of it in lines of JSON, and in metrics by export', async () => {
+  it('log each event as a line of JSON, and count it in metrics of the export', async () => {
     await using deployment = await deploy({ reports: 5 });
-    const told = await execute(deployment.functions, { name: 'first' });
-    const { run, bytes } = told.output as { run: string; bytes: number };
+    const result = await execute(deployment.functions, { name: 'first' });
+    const { run, bytes } = result.output as { run: string; bytes: number };
 
     expect(events().map(({ message }) => message)).toEqual([
       'run-started',
@@ -160,18 +162,18 @@ describe('the functions', () => {
       'page-exported',
       'run-completed',
     ]);
-    const known = {
+    const commonFields = {
       level: 'INFO',
       export: 'reports',
       run,
       execution: executionArn('first'),
       request: 'request-of-first',
     };
-    expect(events('page-exported')).toMatchObject([1, 2, 3].map((page) => ({ ...known, page })));
-    expect(events('run-completed')).toMatchObject([{ ...known, pages: 3, reports: 5, bytes }]);
+    expect(events('page-exported')).toMatchObject([1, 2, 3].map((page) => ({ ...commonFields, page })));
+    expect(events('run-completed')).toMatchObject([{ ...commonFields, pages: 3, reports: 5, bytes }]);
 
-    const counted = { RunsStarted: 1, PagesExported: 3, ReportsExported: 5, BytesExported: bytes, RunsCompleted: 1 };
-    for (const [metric, total] of Object.entries(counted)) expect([metric, totalOf(metric)]).toEqual([metric, total]);
+    const totals = { RunsStarted: 1, PagesExported: 3, ReportsExported: 5, BytesExported: bytes, RunsCompleted: 1 };
+    for (const [metric, total] of Object.entries(totals)) expect([metric, totalOf(metric)]).toEqual([metric, total]);
     expect(totalOf('ServiceLatency')).toBeGreaterThanOrEqual(0);
     const metrics = lines().filter((line) => '_aws' in line);
     for (const line of metrics) {
@@ -184,7 +186,7 @@ describe('the functions', () => {
     expect(metrics).toHaveLength(5);
   });
 
-  it('get over what passes: each failed attempt is told by name, and no report is lost or doubled', async () => {
+  it('recover from transient errors: failed attempts are logged, and no report is lost or duplicated', async () => {
     await using deployment = await deploy({
       reports: 5,
       faults: combineScripts(onRequest(1, errorResponse(503)), onPage(2, truncated(20))),
@@ -206,15 +208,15 @@ describe('the functions', () => {
     );
   });
 
-  it('wait as long as the service asks: in the state machine where it is long', async () => {
+  it('wait out a long Retry-After in the state machine', async () => {
     await using deployment = await deploy({ reports: 3, faults: onPage(2, throttled('3600')) });
-    const told = await execute(deployment.functions, { name: 'first' });
-    expect(told.states).toContain('WaitForService');
+    const result = await execute(deployment.functions, { name: 'first' });
+    expect(result.states).toContain('WaitForService');
     expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3']);
     expect([totalOf('Waits'), totalOf('WaitSeconds')]).toEqual([1, 3_600]);
   });
 
-  it('go on in a new execution where one is full, and begin the next run where this one ended', async () => {
+  it('continue a long run in a new execution, and begin the next run at the watermark', async () => {
     await using deployment = await deploy({ reports: 5, settings: { iterationsPerExecution: 2 } });
     const first = await execute(deployment.functions, { name: 'first' });
     expect(first.states.at(-1)).toBe('Continued');
@@ -229,7 +231,7 @@ describe('the functions', () => {
     expect(third.output).toMatchObject({ since: (second.output as { watermark: string }).watermark });
   });
 
-  it('leave a run to the execution that is at work on it, and take it over once that one is dead', async () => {
+  it('skip while the execution that owns the run is running, and resume the run once it has ended', async () => {
     await using deployment = await deploy({ reports: 3, faults: onPage(2, errorResponse(403)) });
     const { functions, aws } = deployment;
     expect(await execute(functions, { name: 'first' })).toMatchObject({ status: 'failed' });
@@ -245,14 +247,14 @@ describe('the functions', () => {
     expect(events('run-resumed')).toHaveLength(1);
   });
 
-  it('adopt the page of an attempt that died between storing and logging it, without asking the service again', async () => {
+  it('adopt a page that was stored but not logged, without fetching it again', async () => {
     await using deployment = await deploy({ reports: 2 });
     const { functions, aws, service } = deployment;
     const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 60_000 };
     const execution = executionArn('first');
     const loop = await functions.BeginRun({ input: {}, execution }, context);
     const exported = await functions.ExportPage({ input: loop, execution }, context);
-    await forgetPage(aws, 'reports', 1);
+    await deleteEntry(aws, 'reports', 1);
 
     expect(await functions.ExportPage({ input: loop, execution }, context)).toEqual(exported);
     await functions.FinishRun({ input: exported, execution }, context);
@@ -263,10 +265,10 @@ describe('the functions', () => {
   });
 });
 
-describe('a function that cannot do its work', () => {
-  it('fails its invocation with every mistake in its environment, not its start', async () => {
+describe('a function that fails', () => {
+  it('fails its invocation, not its cold start, with every mistake in its environment', async () => {
     await using deployment = await deploy({
-      env: { EXPORT_SETTINGS: '{"name":"","size":11}', TABLE_NAME: '', SERVICE_SETTINGS: 'no JSON' },
+      env: { EXPORT_SETTINGS: '{"name":"","size":11}', TABLE_NAME: '', SERVICE_SETTINGS: 'not JSON' },
     });
     const { BeginRun } = deployment.functions;
     const invoking = BeginRun({ input: {}, execution: 'e' }, { awsRequestId: '1', getRemainingTimeInMillis: () => 1 });
@@ -280,7 +282,7 @@ describe('a function that cannot do its work', () => {
   });
 
   it.each([undefined, null, {}, { input: {} }, { execution: 7 }])(
-    'refuses what the state machine does not send: %j',
+    'rejects an event that the state machine does not send: %j',
     async (event) => {
       await using deployment = await deploy();
       const invoking = deployment.functions.ExportPage(event as never, {
@@ -292,9 +294,9 @@ describe('a function that cannot do its work', () => {
   );
 
   it.each([
-    ['without an answer', { delayMs: 60_000 }],
-    ['that drips in', trickled(1, 50)],
-  ])('gives up a fetch %s in time to say so, by a name that is tried again, and stores nothing', async (_, fault) => {
+    ['without a response', { delayMs: 60_000 }],
+    ['with a trickling body', trickled(1, 50)],
+  ])('aborts a request %s in time to report a retryable error, and stores nothing', async (_, fault) => {
     await using deployment = await deploy({ faults: onRequest(1, fault) });
     const { functions, aws } = deployment;
     const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 400 };
@@ -308,7 +310,7 @@ describe('a function that cannot do its work', () => {
     expect(aws.objects.size).toBe(0);
   });
 
-  it('shows the code of a connection that fails as its name, where Node has none', async () => {
+  it('uses the code of a network error as its name', async () => {
     await using deployment = await deploy();
     vi.stubEnv('AWS_ENDPOINT_URL_DYNAMODB', 'http://127.0.0.1:1');
     const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 1_000 };
@@ -316,7 +318,7 @@ describe('a function that cannot do its work', () => {
     await expect(invoking).rejects.toMatchObject({ name: 'ECONNREFUSED' });
   });
 
-  it('says quietly that its run belongs to another', async () => {
+  it('logs no error if its run was taken over by another execution', async () => {
     await using deployment = await deploy();
     const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 1_000 };
     const invoking = deployment.functions.ExportPage(
@@ -331,34 +333,34 @@ describe('a function that cannot do its work', () => {
 
 describe('the API key', () => {
   const echo = (status: number) =>
-    combineFaults(errorResponse(status, `You sent ${theKey}`), {
-      headers: { 'x-request-id': theKey, 'x-echo': theKey },
+    combineFaults(errorResponse(status, `You sent ${apiKey}`), {
+      headers: { 'x-request-id': apiKey, 'x-echo': apiKey },
     });
 
   it.each([
     [
-      'a key that the service refuses, and repeats',
-      { secret: JSON.stringify({ apiKey: theKey }), faults: onPage(1, echo(401), { times: 9 }) },
+      'a key that the service rejects and echoes',
+      { secret: JSON.stringify({ apiKey }), faults: onPage(1, echo(401), { times: 9 }) },
       'ConfigurationError',
     ],
-    ['a request that the service refuses', { faults: onPage(1, echo(400)) }, 'RequestRejectedError'],
+    ['a request that the service rejects', { faults: onPage(1, echo(400)) }, 'RequestRejectedError'],
     [
-      'an answer that is no page',
-      { faults: onPage(1, { body: () => `<reports>${theKey}` }, { times: 9 }) },
+      'a response that is not a page',
+      { faults: onPage(1, { body: () => `<reports>${apiKey}` }, { times: 9 }) },
       'ContractError',
     ],
-    ['a secret that is no JSON', { secret: `"${theKey}` }, 'ConfigurationError'],
-  ] as const)('is told nowhere, in no line, metric, event or error: %s', async (_, options, error) => {
+    ['a secret that is not JSON', { secret: `"${apiKey}` }, 'ConfigurationError'],
+  ] as const)('is in no log line, metric, event or error: %s', async (_, options, error) => {
     await using deployment = await deploy(options);
-    const told = await execute(deployment.functions, { name: 'first' });
+    const result = await execute(deployment.functions, { name: 'first' });
 
-    expect(told).toMatchObject({ status: 'failed', error });
+    expect(result).toMatchObject({ status: 'failed', error });
     expect(events('run-failed')).toMatchObject([{ level: 'ERROR', error, resumable: true }]);
     expect(totalOf('RunsFailed')).toBe(1);
-    const everything = [said.join(''), JSON.stringify(told)];
-    for (const text of everything) {
+    const outputs = [written.join(''), JSON.stringify(result)];
+    for (const text of outputs) {
       expect(text).toContain(error);
-      expect(text).not.toContain(theKey);
+      expect(text).not.toContain(apiKey);
     }
   });
 });

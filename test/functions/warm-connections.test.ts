@@ -1,4 +1,4 @@
-/** What a warm function sets up: each connection once, however many invocations there are. */
+/** Connections of a warm function: one to each server, shared by all invocations. */
 
 import dns from 'node:dns';
 import { Readable } from 'node:stream';
@@ -13,10 +13,10 @@ import type { ExportPageOutcome } from '../../lib/core/steps/export-page.ts';
 import { errorResponse, type FaultScript, onRequest } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { type CountedConnections, countedConnections } from '../support/counted-connections.ts';
-import { executionArn } from '../support/function-machine.ts';
-import { startLocalAws } from '../support/local-aws.ts';
-import { simulatorApiKey, someReports } from '../support/simulator-client.ts';
+import { type CountedConnections, countedConnections } from '../support/service/connection-counter.ts';
+import { executionArn } from '../support/export/function-machine.ts';
+import { startLocalAws } from '../support/aws/local-aws.ts';
+import { simulatorApiKey, someReports } from '../support/service/simulator-client.ts';
 
 beforeEach(() => {
   for (const stream of [process.stdout, process.stderr]) vi.spyOn(stream, 'write').mockReturnValue(true);
@@ -26,16 +26,18 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-interface Warm extends AsyncDisposable {
+interface WarmFunction extends AsyncDisposable {
   readonly service: CountedConnections;
   readonly connections: Readonly<Record<'dynamoDb' | 's3' | 'secrets', CountedConnections>>;
-  readonly made: () => Record<string, number>;
-  /** One invocation of export-page, told by what the one before has left. */
+  readonly connectionCounts: () => Record<string, number>;
+  /** Invokes export-page with the outcome of the previous invocation. */
   readonly invoke: () => Promise<ExportPageOutcome>;
 }
 
-/** A run that is begun, and an export-page that goes on with it, each server behind a counter. */
-async function warm(options: { settings?: object; faults?: FaultScript; host?: string } = {}): Promise<Warm> {
+/** An export-page function with a run that has begun. The connections to each server are counted. */
+async function warmFunction(
+  options: { settings?: object; faults?: FaultScript; host?: string } = {},
+): Promise<WarmFunction> {
   await using stack = new AsyncDisposableStack();
   const aws = stack.use(await startLocalAws());
   const simulator = stack.use(
@@ -67,9 +69,10 @@ async function warm(options: { settings?: object; faults?: FaultScript; host?: s
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   const execution = executionArn('first');
   const context = { awsRequestId: 'request', getRemainingTimeInMillis: () => 60_000 };
-  const call = <Outcome>(handler: StepHandler<Outcome>, input: unknown) => handler({ input, execution }, context);
-  let left: unknown = await call(beginRunHandler(env), {});
-  // From here on by way of the counter.
+  const invokeHandler = <Outcome>(handler: StepHandler<Outcome>, input: unknown) =>
+    handler({ input, execution }, context);
+  let previousOutcome: unknown = await invokeHandler(beginRunHandler(env), {});
+  // The table is reached through its counter from here on.
   vi.stubEnv('AWS_ENDPOINT_URL_DYNAMODB', dynamoDb.url);
   const exportPage = exportPageHandler(env);
   const connections = { dynamoDb, s3, secrets };
@@ -77,75 +80,75 @@ async function warm(options: { settings?: object; faults?: FaultScript; host?: s
   return {
     service,
     connections,
-    made: () => ({
+    connectionCounts: () => ({
       service: service.made,
       dynamoDb: dynamoDb.made,
       s3: s3.made,
       secrets: secrets.made,
     }),
     async invoke() {
-      const outcome = await call(exportPage, left);
-      left = outcome;
+      const outcome = await invokeHandler(exportPage, previousOutcome);
+      previousOutcome = outcome;
       return outcome;
     },
     [Symbol.asyncDispose]: () => resources.disposeAsync(),
   };
 }
 
-async function invocations(count: number, { invoke }: Warm): Promise<void> {
+async function invokeRepeatedly(count: number, { invoke }: WarmFunction): Promise<void> {
   for (let done = 0; done < count; done += 1) await invoke();
 }
 
-it('S3 takes large bodies by one connection, too', async () => {
+it('uses one connection to S3 for large bodies, too', async () => {
   await using aws = await startLocalAws();
   await using s3 = await countedConnections(aws.env.AWS_ENDPOINT_URL ?? '');
   const env = { ...aws.env, AWS_ENDPOINT_URL_S3: s3.url };
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   const client = createS3Client(env);
   const store = createS3PageStore({ client, bucket: 'bucket', prefix: '', runtime: systemRuntime });
-  const large = [Buffer.alloc(3 * 1024 * 1024)];
-  for (const key of ['a', 'b', 'c']) await store.putManifest(key, Readable.from(large));
+  const largeBody = [Buffer.alloc(3 * 1024 * 1024)];
+  for (const key of ['a', 'b', 'c']) await store.putManifest(key, Readable.from(largeBody));
   client.destroy();
   expect([...aws.objects.keys()]).toEqual(['bucket/a', 'bucket/b', 'bucket/c']);
   expect(s3.made).toBe(1);
 });
 
 describe('a warm export-page', () => {
-  it('connects once to each, however many pages it exports', async () => {
-    await using function_ = await warm();
-    await invocations(10, function_);
-    expect(function_.made()).toEqual({ service: 1, dynamoDb: 1, s3: 1, secrets: 1 });
+  it('connects once to each server, for any number of pages', async () => {
+    await using warm = await warmFunction();
+    await invokeRepeatedly(10, warm);
+    expect(warm.connectionCounts()).toEqual({ service: 1, dynamoDb: 1, s3: 1, secrets: 1 });
   });
 
-  it('connects twice at most where two pages are in hand', async () => {
-    await using function_ = await warm({ settings: { pagesPerInvocation: 5 } });
-    await invocations(10, function_);
-    const { service, ...aws } = function_.made();
+  it('connects to the service at most twice with two pages in flight', async () => {
+    await using warm = await warmFunction({ settings: { pagesPerInvocation: 5 } });
+    await invokeRepeatedly(10, warm);
+    const { service, ...aws } = warm.connectionCounts();
     expect(service).toBeLessThanOrEqual(2);
     expect(aws).toEqual({ dynamoDb: 1, s3: 1, secrets: 1 });
   });
 
-  it('looks a name up once for each connection, and not for each page', async () => {
+  it('resolves a host name once per connection, not per page', async () => {
     const lookup = vi.spyOn(dns, 'lookup');
-    await using function_ = await warm({ host: 'localhost' });
-    await invocations(5, function_);
-    expect(function_.service.made).toBe(1);
+    await using warm = await warmFunction({ host: 'localhost' });
+    await invokeRepeatedly(5, warm);
+    expect(warm.service.made).toBe(1);
     expect(lookup.mock.calls.filter(([name]) => String(name) === 'localhost')).toHaveLength(1);
   });
 
-  it('keeps the connection where the service refuses for a while', async () => {
-    await using function_ = await warm({ faults: onRequest(2, errorResponse(503)) });
-    await function_.invoke();
-    await expect(function_.invoke()).rejects.toThrow('503');
-    await invocations(3, function_);
-    expect(function_.made()).toEqual({ service: 1, dynamoDb: 1, s3: 1, secrets: 1 });
+  it('keeps its connection after a 503', async () => {
+    await using warm = await warmFunction({ faults: onRequest(2, errorResponse(503)) });
+    await warm.invoke();
+    await expect(warm.invoke()).rejects.toThrow('503');
+    await invokeRepeatedly(3, warm);
+    expect(warm.connectionCounts()).toEqual({ service: 1, dynamoDb: 1, s3: 1, secrets: 1 });
   });
 
-  it('notices what was closed while it slept, and loses no attempt to it', async () => {
-    await using function_ = await warm();
-    await invocations(2, function_);
-    for (const each of [function_.service, ...Object.values(function_.connections)]) await each.endAll();
-    await invocations(2, function_);
-    expect(function_.made()).toEqual({ service: 2, dynamoDb: 2, s3: 2, secrets: 1 });
+  it('notices connections that were closed between invocations, without a failed attempt', async () => {
+    await using warm = await warmFunction();
+    await invokeRepeatedly(2, warm);
+    for (const each of [warm.service, ...Object.values(warm.connections)]) await each.endAll();
+    await invokeRepeatedly(2, warm);
+    expect(warm.connectionCounts()).toEqual({ service: 2, dynamoDb: 2, s3: 2, secrets: 1 });
   });
 });
