@@ -7,7 +7,7 @@ import { beginRunHandler } from '../../functions/begin-run.ts';
 import { exportPageHandler } from '../../functions/export-page.ts';
 import { failRunHandler } from '../../functions/fail-run.ts';
 import { finishRunHandler } from '../../functions/finish-run.ts';
-import { execute, type Functions } from '../../test/support/function-machine.ts';
+import { execute, type Functions } from '../../test/support/export/function-machine.ts';
 import { measuring } from '../harness/measured-process.ts';
 
 const { env } = process;

@@ -1,6 +1,6 @@
 /** The process of as much of AWS as the functions need; its word says how long S3 takes to store an object. */
 
-import { startLocalAws } from '../../test/support/local-aws.ts';
+import { startLocalAws } from '../../test/support/aws/local-aws.ts';
 
 const aws = await startLocalAws({ storingMs: Number(process.argv[2]) });
 aws.secrets.set('reports/api-key', JSON.stringify({ apiKey: 'bench' }));

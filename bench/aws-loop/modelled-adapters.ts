@@ -4,7 +4,7 @@ import type { PageLog, PageStore, ReportService } from '../../lib/core/ports.ts'
 import { bodyOf, cursorTo, pageOf, reportsOn } from '../../test/large/numbered-pages.ts';
 import type { VirtualTime } from '../../test/simulation/world/virtual-time.ts';
 import { aFetchedPage } from '../../test/support/builders.ts';
-import { createMemoryLog, createMemoryStore } from '../../test/support/memory-adapters.ts';
+import { createMemoryLog, createMemoryStore } from '../../test/support/export/memory-adapters.ts';
 import type { Latencies } from './latencies.ts';
 import type { Walk } from './modelled-run.ts';
 

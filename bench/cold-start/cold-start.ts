@@ -7,7 +7,7 @@
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { bundleFunction, type FunctionName, functionNames } from '../../test/support/bundled-functions.ts';
+import { bundleFunction, type FunctionName, functionNames } from '../../test/support/aws/bundled-functions.ts';
 import type { Bench, BenchOptions, Table } from '../harness/benchmark.ts';
 import { measuredProcess, type ProcessFigures } from '../harness/measured-process.ts';
 import { type Contender, figureOf, type Rounds, ratioOf, sideBySide } from '../harness/rounds.ts';

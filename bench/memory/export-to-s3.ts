@@ -3,7 +3,7 @@
 import { beginRunHandler } from '../../functions/begin-run.ts';
 import { exportPageHandler } from '../../functions/export-page.ts';
 import type { ExportPageOutcome } from '../../lib/core/steps/export-page.ts';
-import { executionArn } from '../../test/support/function-machine.ts';
+import { executionArn } from '../../test/support/export/function-machine.ts';
 import { measuring } from '../harness/measured-process.ts';
 
 const { env } = process;

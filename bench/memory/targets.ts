@@ -2,7 +2,7 @@
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startScript } from '../../test/support/child-script.ts';
+import { startScript } from '../../test/support/process/child-script.ts';
 import { functionEnvironment, startAws } from '../aws-loop/local-aws.ts';
 import { measuredScript, type ProcessFigures } from '../harness/measured-process.ts';
 import { type PageServiceOptions, startPageService } from '../harness/page-service.ts';

@@ -2,7 +2,7 @@ import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-sec
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
 import { createSecretApiKey } from '../../lib/aws/secret-api-key.ts';
-import { expectNoKey, failureOf, trickyApiKey } from '../support/service-client.ts';
+import { expectNoKey, failureOf, trickyApiKey } from '../support/service/service-client.ts';
 
 function aSecret({ field = 'apiKey' } = {}) {
   const client = new SecretsManagerClient({ region: 'us-east-1' });

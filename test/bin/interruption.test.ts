@@ -9,8 +9,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import type { SimulatorOptions } from '../../lib/report-service/simulator/simulator.ts';
 import { type Simulator, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { aDirectory, jsonOf, readManifest, run, start } from '../support/command-line.ts';
-import type { Manifest } from '../support/export-bench.ts';
+import type { Manifest } from '../support/export/export-bench.ts';
+import { aDirectory, jsonOf, readManifest, run, start } from '../support/process/command-line.ts';
 
 const apiKey = 'a-key-that-must-never-show-9f8e7d';
 const env = { REPORT_EXPORT_API_KEY: apiKey };

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { aDirectory, jsonOf, readManifest, run, start } from '../support/command-line.ts';
+import { aDirectory, jsonOf, readManifest, run, start } from '../support/process/command-line.ts';
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 

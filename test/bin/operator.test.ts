@@ -10,8 +10,8 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { always, errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { aDirectory, type Ended, jsonOf, readManifest, run, runHere, start } from '../support/command-line.ts';
-import { someReports } from '../support/simulator-client.ts';
+import { aDirectory, type Ended, jsonOf, readManifest, run, runHere, start } from '../support/process/command-line.ts';
+import { someReports } from '../support/service/simulator-client.ts';
 
 const key = 'the-key-of-this-service';
 const env = { REPORT_EXPORT_API_KEY: key };
@@ -184,7 +184,10 @@ describe('verify', () => {
     expect(ended.stderr).toContain(`${second} has other content`);
 
     await rm(second);
-    expect(await on(out, 'verify')).toMatchObject({ status: 1, stdout: expect.stringContaining(`${second} is missing`) });
+    expect(await on(out, 'verify')).toMatchObject({
+      status: 1,
+      stdout: expect.stringContaining(`${second} is missing`),
+    });
   });
 
   it('leaves the folder as it was, and misses the facts of every page where their file is gone', async () => {

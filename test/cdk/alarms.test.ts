@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { alarmIds } from '../../lib/cdk/alarms.ts';
 import { metricNamespace, metricUnits } from '../../lib/core/metrics.ts';
-import { aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
+import { aSchedule, deploy, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
 
 const { template } = deploy({ alarms: { email: 'operator@example.com' } });
 const alarm = (idBegins: string, of = template) => resource(of, 'AWS::CloudWatch::Alarm', idBegins).Properties;

@@ -6,8 +6,8 @@ import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { ReportExporterStack } from '../../lib/cdk/stack.ts';
-import { anApp, resource, someSettings } from '../support/deployment.ts';
-import { executionArn } from '../support/function-machine.ts';
+import { anApp, resource, someSettings } from '../support/aws/cdk-deployment.ts';
+import { executionArn } from '../support/export/function-machine.ts';
 
 /** Two exports, of which one name is a prefix of the other. */
 const exports = ['nightly', 'nightly-2'].map((name) => ({ name }));

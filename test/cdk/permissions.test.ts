@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Deployment, deploy, resource, resourcesOf } from '../support/deployment.ts';
+import { type Deployment, deploy, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
 
 interface Statement {
   readonly Action: string | readonly string[];

@@ -11,7 +11,7 @@ import { stateMachineTemplate } from '../../lib/cdk/state-machine.ts';
 import { readFunctionEnvironment, stepVariables } from '../../lib/core/settings/environment.ts';
 import { exportOutputSchema, exportOutputSuffix } from '../../lib/core/settings/stack-output.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
-import { anApp, aSchedule, deploy, resource, resourcesOf } from '../support/deployment.ts';
+import { anApp, aSchedule, deploy, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
 
 /** Text with references in it, in a template. */
 interface JoinOfReferences {

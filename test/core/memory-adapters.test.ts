@@ -2,7 +2,7 @@
 
 import { pageLogContract } from '../contracts/page-log-contract.ts';
 import { pageStoreContract } from '../contracts/page-store-contract.ts';
-import { createMemoryLog, createMemoryStore } from '../support/memory-adapters.ts';
+import { createMemoryLog, createMemoryStore } from '../support/export/memory-adapters.ts';
 
 pageStoreContract('A page store in memory', () => {
   const store = createMemoryStore();

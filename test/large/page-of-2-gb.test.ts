@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ChildScript, startScript } from '../support/child-script.ts';
+import { type ChildScript, startScript } from '../support/process/child-script.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 import type { S3Record } from './children/discarding-s3.ts';
 import type { LargePageResult } from './children/export-large-page.ts';

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { exportSettingsSchema } from '../../lib/core/settings/settings.ts';
 import { maxHistoryEvents } from '../simulation/step-functions/step-functions.ts';
-import { startScript } from '../support/child-script.ts';
+import { startScript } from '../support/process/child-script.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 import type { MemorySample, MillionPagesResult } from './children/export-a-million-pages.ts';
 import { bodyOf, cursorTo, reportsOn } from './numbered-pages.ts';

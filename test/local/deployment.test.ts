@@ -11,7 +11,7 @@ import { combineScripts, errorResponse, onPage, throttled } from '../../lib/repo
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { collect } from '../support/builders.ts';
-import { someReports } from '../support/simulator-client.ts';
+import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const startOptions: StartOptions = {

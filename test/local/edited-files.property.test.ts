@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe } from 'vitest';
 import { createSqlitePageLog } from '../../lib/local/sqlite/page-log.ts';
-import { directoryStore } from '../support/directory-store.ts';
-import { comeHalfWay, expectAnHonestEndAfter, exportName, type HalfWay } from '../support/half-way.ts';
-import { handEdit, type KeptThing } from '../support/hand-edits.ts';
+import { directoryStore } from '../support/export/directory-store.ts';
+import { comeHalfWay, expectAnHonestEndAfter, exportName, type HalfWay } from '../support/export/interrupted-export.ts';
+import { handEdit, type KeptThing } from '../support/export/storage-edits.ts';
 import { cases, fc, test } from '../support/property.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 

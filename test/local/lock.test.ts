@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { acquireExportLock } from '../../lib/local/lock.ts';
-import { startScript } from '../support/child-script.ts';
+import { startScript } from '../support/process/child-script.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const holder = new URL('children/hold-export-lock.ts', import.meta.url);

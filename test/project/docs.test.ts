@@ -8,10 +8,10 @@ import { errorNames } from '../../lib/core/errors.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
 import { stepRetries } from '../../lib/core/state-machine/retry-policy.ts';
 import type { PublishedName } from '../../lib/core/storage/published-schemas.ts';
-import { run } from '../support/command-line.ts';
-import { deploy, resourcesOf } from '../support/deployment.ts';
-import { blocksOf, exampleIn, headingsOf, pages, proseOf, sectionOf, textOf } from '../support/doc-pages.ts';
-import { problemsIn } from '../support/published-schemas.ts';
+import { deploy, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import { blocksOf, exampleIn, headingsOf, pages, proseOf, sectionOf, textOf } from '../support/docs/doc-pages.ts';
+import { problemsIn } from '../support/docs/published-schemas.ts';
+import { run } from '../support/process/command-line.ts';
 
 const root = join(import.meta.dirname, '../..');
 

@@ -3,7 +3,7 @@
 import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { rowsOf } from '../support/doc-pages.ts';
+import { rowsOf } from '../support/docs/doc-pages.ts';
 
 const root = join(import.meta.dirname, '../..');
 

@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { jsonSchemaOf, publishedNames } from '../../lib/core/storage/published-schemas.ts';
-import { problemsIn, schemaFile } from '../support/published-schemas.ts';
+import { problemsIn, schemaFile } from '../support/docs/published-schemas.ts';
 
 /** Every field of a JSON Schema, at any depth, with its description. */
 function fieldsOf(schema: unknown, path = ''): { path: string; description: unknown }[] {

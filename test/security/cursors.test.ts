@@ -1,5 +1,5 @@
 /**
- * A cursor is opaque (contract, section 2.2): whatever it is made of, it comes back to the service as it was handed out, by
+ * A cursor is opaque (docs/service-contract.md, section 2.2): whatever it is made of, it comes back to the service as it was handed out, by
  * either route, through either store and either page log, also where a process dies between the two writes and the next
  * one has only what lies in the store to go by. What no header should hold is refused at once.
  */
@@ -18,12 +18,12 @@ import type { PageEntry } from '../../lib/core/model.ts';
 import type { PageLog, PageStore, StepDependencies } from '../../lib/core/ports.ts';
 import { interpretExecution } from '../../lib/local/interpreter.ts';
 import { createSqlitePageLog } from '../../lib/local/sqlite/page-log.ts';
+import { startLocalAws } from '../support/aws/local-aws.ts';
 import { anExportDefinition, anExportRequest, collect } from '../support/builders.ts';
-import { directoryStore } from '../support/directory-store.ts';
-import type { Manifest } from '../support/export-bench.ts';
-import { startLocalAws } from '../support/local-aws.ts';
-import { rawAnswer, startRawServer } from '../support/raw-server.ts';
-import { clientFor, failureOf, pageRequest } from '../support/service-client.ts';
+import { directoryStore } from '../support/export/directory-store.ts';
+import type { Manifest } from '../support/export/export-bench.ts';
+import { rawAnswer, startRawServer } from '../support/service/raw-server.ts';
+import { clientFor, failureOf, pageRequest } from '../support/service/service-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 /** As many as there are ways to be mistaken for something else on the way. */

@@ -39,12 +39,12 @@ import {
 } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { anExportDefinition, anExportRequest } from '../support/builders.ts';
-import { type ExecutionTold, execute, type Functions } from '../support/function-machine.ts';
-import { type LocalAws, startLocalAws } from '../support/local-aws.ts';
+import { type ExecutionTold, execute, type Functions } from '../support/export/function-machine.ts';
 import { searchForSecrets } from '../support/secret-search.ts';
-import { clientFor } from '../support/service-client.ts';
-import { someReports } from '../support/simulator-client.ts';
+import { clientFor } from '../support/service/service-client.ts';
+import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 /** Each character of them is written differently somewhere. */

@@ -124,7 +124,7 @@ export function aRunResult(overrides: Partial<RunResult> = {}): RunResult {
   };
 }
 
-/** Where a run's objects lie, as the design lays them out. */
+/** Where a run's objects are stored (docs/architecture.md, "Stored data"). */
 export const aRunFolder = (exportName = anExportName(), run = aRunId()): string =>
   `${exportName}/date=2026-11-20/run=${run}`;
 

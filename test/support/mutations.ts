@@ -3,7 +3,7 @@
  * can. Each mutation replaces, removes or adds one value, anywhere.
  */
 
-import fc from 'fast-check';
+import { fc } from './property.ts';
 
 /** JSON text parses to own properties that code could not write so. */
 const fromJson = (text: string): unknown => JSON.parse(text);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
-import { aDirectory, type Ended, jsonOf, run } from '../../support/command-line.ts';
+import { aDirectory, type Ended, jsonOf, run } from '../../support/process/command-line.ts';
 import { s3 } from '../support/aws.ts';
 import { prefix, theKey } from '../support/exporter-stack.ts';
 import { asAnOperator, deployOperatedStack, operatedStack } from '../support/operator-stack.ts';

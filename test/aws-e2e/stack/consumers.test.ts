@@ -8,9 +8,9 @@ import { CopyObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCom
 import { build } from 'esbuild';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
-import { exampleIn } from '../../support/doc-pages.ts';
-import type { Manifest } from '../../support/export-bench.ts';
-import { problemsIn } from '../../support/published-schemas.ts';
+import { exampleIn } from '../../support/docs/doc-pages.ts';
+import { problemsIn } from '../../support/docs/published-schemas.ts';
+import type { Manifest } from '../../support/export/export-bench.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { pythonEnvironment } from '../emulators/python.ts';
 import { s3 } from '../support/aws.ts';

@@ -5,7 +5,7 @@ import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { ExportState, LatestPointer } from '../../../lib/core/model.ts';
 import { sha256Of } from '../../support/builders.ts';
-import type { Manifest } from '../../support/export-bench.ts';
+import type { Manifest } from '../../support/export/export-bench.ts';
 import { dynamoDb, s3 } from './aws.ts';
 import { type Deployment, prefix } from './exporter-stack.ts';
 

@@ -8,7 +8,7 @@ import {
   type ReportSource,
 } from '../../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../../lib/report-service/simulator/simulator.ts';
-import { aReport, someReports } from '../../support/simulator-client.ts';
+import { aReport, someReports } from '../../support/service/simulator-client.ts';
 import { theKey, vendor } from './exporter-stack.ts';
 
 interface ServiceOptions {

@@ -16,9 +16,14 @@ import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { PageLog, PageStore } from '../../../lib/core/ports.ts';
-import { comeHalfWay, expectAnHonestEndAfter, exportName, type HalfWay } from '../../support/half-way.ts';
-import { handEdit, type KeptThing } from '../../support/hand-edits.ts';
-import { type LocalAws, startLocalAws } from '../../support/local-aws.ts';
+import { type LocalAws, startLocalAws } from '../../support/aws/local-aws.ts';
+import {
+  comeHalfWay,
+  expectAnHonestEndAfter,
+  exportName,
+  type HalfWay,
+} from '../../support/export/interrupted-export.ts';
+import { handEdit, type KeptThing } from '../../support/export/storage-edits.ts';
 import { cases, fc, test } from '../../support/property.ts';
 import { dummyAccount } from '../endpoint.ts';
 

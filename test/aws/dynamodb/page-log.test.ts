@@ -19,6 +19,7 @@ import type { PageLog } from '../../../lib/core/ports.ts';
 import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
+import { startDynamoDb } from '../../support/aws/local-dynamodb.ts';
 import {
   aFullRun,
   anExportName,
@@ -28,7 +29,6 @@ import {
   aRun,
   collect,
 } from '../../support/builders.ts';
-import { startDynamoDb } from '../../support/local-dynamodb.ts';
 import { dummyAccount } from '../endpoint.ts';
 import { type DynamoHarness, dynamoHarness } from './dynamodb-harness.ts';
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { nextCronTime } from '../../../lib/aws/scheduler/cron.ts';
 import { nextStartOf } from '../../../lib/aws/scheduler/next-start.ts';
 import { scheduleSettingsSchema } from '../../../lib/cdk/settings/schedule-settings.ts';
-import { aSchedule } from '../../support/deployment.ts';
+import { aSchedule } from '../../support/aws/cdk-deployment.ts';
 
 /** A Friday. */
 const friday = '2026-11-20T12:00:00Z';

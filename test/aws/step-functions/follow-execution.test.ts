@@ -14,7 +14,7 @@ import { asRunId, type Run } from '../../../lib/core/model.ts';
 import type { Retry } from '../../../lib/core/operations/deployment.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { aPageEntry, aRun, aRunResult, at } from '../../support/builders.ts';
-import { createMemoryLog } from '../../support/memory-adapters.ts';
+import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { aBegunHistory, aLoopState, lambdaCause } from './state-machine-history.ts';
 
 const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:nightly:${name}`;

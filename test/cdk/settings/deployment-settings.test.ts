@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
-import { aSchedule, deploy, someSettings } from '../../support/deployment.ts';
+import { aSchedule, deploy, someSettings } from '../../support/aws/cdk-deployment.ts';
 
 /** The lines of the ConfigurationError; rethrows any other error. */
 function problemsOf(settings: unknown): string[] {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { scheduleSettingsSchema } from '../../../lib/cdk/settings/schedule-settings.ts';
-import { aSchedule } from '../../support/deployment.ts';
+import { aSchedule } from '../../support/aws/cdk-deployment.ts';
 
 function problemsOf(overrides: object): string[] {
   const { error } = scheduleSettingsSchema.safeParse(aSchedule(overrides));

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { abandonRun, requireAbandonableRun } from '../../../lib/core/operations/abandon-run.ts';
 import { aRunId } from '../../support/builders.ts';
-import { anExportBench, asDeployedExport, type Bench } from '../../support/export-bench.ts';
-import { failsAtRequest, someReports } from '../../support/scripted-service.ts';
+import { anExportBench, asDeployedExport, type Bench } from '../../support/export/export-bench.ts';
+import { failsAtRequest, someReports } from '../../support/export/scripted-service.ts';
 
 /** A run that failed after its first page. */
 async function aFailedRun(): Promise<Bench> {

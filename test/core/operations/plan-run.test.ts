@@ -3,9 +3,9 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { type Plan, planRun } from '../../../lib/core/operations/plan-run.ts';
 import type { StartInput } from '../../../lib/core/steps/start-input.ts';
 import { anExportRequest, at } from '../../support/builders.ts';
-import { anExportBench, type Bench } from '../../support/export-bench.ts';
-import { createMemoryLog } from '../../support/memory-adapters.ts';
-import { failsAtRequest, someReports } from '../../support/scripted-service.ts';
+import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import { createMemoryLog } from '../../support/export/memory-adapters.ts';
+import { failsAtRequest, someReports } from '../../support/export/scripted-service.ts';
 
 const plan = ({ deps }: Bench, input?: StartInput): Promise<Plan> => planRun(deps, input);
 

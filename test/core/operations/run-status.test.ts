@@ -4,8 +4,8 @@ import type { Incident } from '../../../lib/core/operations/deployment.ts';
 import { findRunStatus, readExportStatus } from '../../../lib/core/operations/run-status.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { aRunId, at } from '../../support/builders.ts';
-import { anExportBench, asDeployedExport, type Bench } from '../../support/export-bench.ts';
-import { someReports } from '../../support/scripted-service.ts';
+import { anExportBench, asDeployedExport, type Bench } from '../../support/export/export-bench.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
 
 const statusOf = (bench: Bench, maxRuns = 10, incidents?: readonly Incident[]) =>
   readExportStatus(asDeployedExport(bench, incidents), maxRuns);

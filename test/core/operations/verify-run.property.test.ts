@@ -8,10 +8,10 @@ import type { PageIdentity, PageLog } from '../../../lib/core/ports.ts';
 import { pageKey } from '../../../lib/core/storage/keys.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { aCursor, aFetchedPage, aRunId } from '../../support/builders.ts';
-import { anExportBench, type Bench } from '../../support/export-bench.ts';
-import { createMemoryLog } from '../../support/memory-adapters.ts';
+import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import { createMemoryLog } from '../../support/export/memory-adapters.ts';
+import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
 import { fc, test } from '../../support/property.ts';
-import { cursorAt, someReports } from '../../support/scripted-service.ts';
 
 /** A published run of three pages. */
 async function aPublishedRun(): Promise<Bench> {

@@ -17,7 +17,7 @@ import {
 } from '../../../lib/core/settings/settings.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { anExportRequest, someLimits } from '../../support/builders.ts';
-import { anExportBench } from '../../support/export-bench.ts';
+import { anExportBench } from '../../support/export/export-bench.ts';
 import { anyValue, mutated } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
 

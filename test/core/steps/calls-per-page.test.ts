@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import type { RunLimits } from '../../../lib/core/model.ts';
 import type { StepDependencies } from '../../../lib/core/ports.ts';
 import { interpretExecution } from '../../../lib/local/interpreter.ts';
-import { anExportBench } from '../../support/export-bench.ts';
-import { someReports } from '../../support/scripted-service.ts';
+import { anExportBench } from '../../support/export/export-bench.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
 
 type Calls = Record<string, number>;
 

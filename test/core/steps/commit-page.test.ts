@@ -7,8 +7,8 @@ import type { StoredCursor, StoredPage } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
 import { interpretExecution } from '../../../lib/local/interpreter.ts';
 import { aFetchedPage, aRunId } from '../../support/builders.ts';
-import { anExportBench, type Bench, reportIdsOf } from '../../support/export-bench.ts';
-import { cursorAt } from '../../support/scripted-service.ts';
+import { anExportBench, type Bench, reportIdsOf } from '../../support/export/export-bench.ts';
+import { cursorAt } from '../../support/export/scripted-service.ts';
 
 /** An error that is not retried, so it ends the execution. */
 const notRetried = new ExportError('ConfigurationError', 'cut off');

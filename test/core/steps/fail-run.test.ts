@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import { anExportBench } from '../../support/export-bench.ts';
+import { anExportBench } from '../../support/export/export-bench.ts';
 
 it('replaces half a surrogate pair at the end of a truncated message', async () => {
   const message = `${'x'.repeat(999)}🜁 and so on`;

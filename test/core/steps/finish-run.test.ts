@@ -8,8 +8,8 @@ import { pageKey, pageNumberAt } from '../../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../../lib/core/storage/manifest.ts';
 import { interpretExecution, type LocalExecutionOutcome } from '../../../lib/local/interpreter.ts';
 import { aCursor, anExportRequest, aPageEntry, aRun, aRunId, at, collect, sha256Of } from '../../support/builders.ts';
-import { anExportBench, type Bench } from '../../support/export-bench.ts';
-import { someReports } from '../../support/scripted-service.ts';
+import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
 
 const manifestsIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.endsWith('/manifest.json'));
 const pagesIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.includes('/page-'));
@@ -220,7 +220,11 @@ describe('a page log that is inconsistent', () => {
     ['a page comes twice', [first, first], /page 1 follows page 1/],
     ['there is none', [], /ends with page 0/],
     ['it goes on', [first, { ...last, nextCursor: aCursor() }], /ends with page 2/],
-    ['a cursor is not that of the page before', [first, { ...last, cursor: aCursor() }], /page 2 was not requested with/],
+    [
+      'a cursor is not that of the page before',
+      [first, { ...last, cursor: aCursor() }],
+      /page 2 was not requested with/,
+    ],
     ['page 1 was asked for with one', [{ ...first, cursor: aCursor() }, last], /page 1 was not requested with/],
     ['a page is another run’s', [first, { ...last, run: aRunId() }], /page 2 belongs to run/],
     ['a page is another export’s', [first, { ...last, export: 'other' }], /page 2 belongs to run .* of export other/],
@@ -239,9 +243,7 @@ describe('a page log that is inconsistent', () => {
     const manifest = manifestOf(entries);
     await expect(manifest).rejects.toMatchObject({ name: 'PageConflictError' });
     await expect(manifest).rejects.toThrow(says);
-    await expect(manifest).rejects.toThrow(
-      /is not published\. Restore its log and start again, or start with/,
-    );
+    await expect(manifest).rejects.toThrow(/is not published\. Restore its log and start again, or start with/);
   });
 
   it('is not published if its last page changes while the log is read', async () => {

@@ -5,7 +5,7 @@ import { asRunId, type RunId } from '../../../lib/core/model.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
-import { anExportBench, type Bench } from '../../support/export-bench.ts';
+import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 
 /** Invokes BeginRun in that execution, and returns the run it is to export. */
 async function begin(bench: Bench, execution: string, input: object = {}): Promise<RunId> {

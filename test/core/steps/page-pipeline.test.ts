@@ -15,9 +15,9 @@ import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/export-page.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { aFetchedPage, collect } from '../../support/builders.ts';
-import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../../support/export-bench.ts';
-import { createMemoryLog } from '../../support/memory-adapters.ts';
-import { cursorAt, someReports } from '../../support/scripted-service.ts';
+import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../../support/export/export-bench.ts';
+import { createMemoryLog } from '../../support/export/memory-adapters.ts';
+import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
 
 const manyPages = (options: BenchOptions = {}, pagesPerInvocation = 25) =>
   anExportBench({ reports: someReports(9), size: 2, ...options, limits: { pagesPerInvocation, ...options.limits } });

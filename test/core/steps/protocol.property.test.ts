@@ -6,9 +6,9 @@
 import { describe, expect } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { LatestPointer } from '../../../lib/core/model.ts';
-import { anExportBench, type Bench, type Manifest, reportIdsOf } from '../../support/export-bench.ts';
+import { anExportBench, type Bench, type Manifest, reportIdsOf } from '../../support/export/export-bench.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
 import { cases, fc, test } from '../../support/property.ts';
-import { someReports } from '../../support/scripted-service.ts';
 
 /** Ends the process: nothing happens after it, not even error handling. */
 class Crash extends Error {}

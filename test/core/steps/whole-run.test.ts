@@ -6,9 +6,9 @@ import type { ExportState, LatestPointer, RunId, RunResult } from '../../../lib/
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import type { LocalExecutionOutcome } from '../../../lib/local/interpreter.ts';
 import { aFetchedPage, at, sha256Of } from '../../support/builders.ts';
-import { anExportBench, type Bench, executionId, reportIdsOf } from '../../support/export-bench.ts';
-import { createMemoryLog } from '../../support/memory-adapters.ts';
-import { cursorAt, someReports } from '../../support/scripted-service.ts';
+import { anExportBench, type Bench, executionId, reportIdsOf } from '../../support/export/export-bench.ts';
+import { createMemoryLog } from '../../support/export/memory-adapters.ts';
+import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
 
 function completed(end: LocalExecutionOutcome): RunResult {
   if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);

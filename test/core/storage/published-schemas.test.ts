@@ -13,10 +13,10 @@ import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import type { PublishedName } from '../../../lib/core/storage/published-schemas.ts';
 import { anExportRequest } from '../../support/builders.ts';
-import { aDirectory, jsonOf, run } from '../../support/command-line.ts';
-import { anExportBench, type Bench } from '../../support/export-bench.ts';
-import { execute, executionArn, type Functions } from '../../support/function-machine.ts';
-import { problemsIn } from '../../support/published-schemas.ts';
+import { problemsIn } from '../../support/docs/published-schemas.ts';
+import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import { execute, executionArn, type Functions } from '../../support/export/function-machine.ts';
+import { aDirectory, jsonOf, run } from '../../support/process/command-line.ts';
 
 /** The values that the tests below produce, by schema. The last suite derives invalid values from them. */
 const samples: Record<PublishedName, unknown[]> = {

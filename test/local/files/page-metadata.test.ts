@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import type { PageMetadata } from '../../../lib/core/model.ts';
 import { createPageMetadataFile } from '../../../lib/local/files/page-metadata.ts';
 import { aCursor, aFetchedPage, aPageIdentity, aRunFolder, at, sha256Of } from '../../support/builders.ts';
-import { directoryStore } from '../../support/directory-store.ts';
+import { directoryStore } from '../../support/export/directory-store.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 const metadataOf = (identity: ReturnType<typeof aPageIdentity>, body: string): PageMetadata => ({

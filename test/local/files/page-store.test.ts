@@ -19,8 +19,8 @@ import {
   collect,
   sha256Of,
 } from '../../support/builders.ts';
-import { startScript } from '../../support/child-script.ts';
-import { directoryStore } from '../../support/directory-store.ts';
+import { directoryStore } from '../../support/export/directory-store.ts';
+import { startScript } from '../../support/process/child-script.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 const publisher = new URL('../children/publish.ts', import.meta.url);

@@ -7,7 +7,7 @@ import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { editedPageLogContract, type StoredRecord } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { anExportName, anExportState, aPageEntry, aRun, collect } from '../../support/builders.ts';
-import { startScript } from '../../support/child-script.ts';
+import { startScript } from '../../support/process/child-script.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 // The page log reads 500 entries per query.

@@ -9,7 +9,7 @@ import * as fault from '../../../lib/report-service/simulator/faults.ts';
 import { generatedReports } from '../../../lib/report-service/simulator/generated-reports.ts';
 import type { SimulatorOptions } from '../../../lib/report-service/simulator/simulator.ts';
 import { startSimulator } from '../../../lib/report-service/simulator/simulator.ts';
-import { clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service-client.ts';
+import { clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service/service-client.ts';
 
 const now = () => Date.parse('2026-11-20T02:00:00Z');
 
@@ -109,7 +109,10 @@ describe('a service that errs', () => {
     await using simulator = await simulate({ faults: fault.always(mishap) });
     await using client = clientFor({ url: simulator.baseUrl }, { limits: { totalTimeoutMs: 300 } });
     const error = await failureOf(client.fetchPage(ask()).then(readPage));
-    expect(error).toMatchObject({ name: 'ServiceUnavailableError', message: expect.stringContaining('300 ms in total') });
+    expect(error).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('300 ms in total'),
+    });
   });
 
   it('only in the date it leaves out, the framing or the letters of a header, serves a page all the same', async () => {

@@ -1,10 +1,17 @@
-/** Which key a request carries, and when the client looks for a newer one (contract, section 5). */
+/** Which key a request carries, and when the client looks for a newer one (docs/service-contract.md, section 5). */
 
 import { setImmediate as loop } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { type ApiKeySource, fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
-import { rawAnswer, startRawServer, twoReports } from '../../support/raw-server.ts';
-import { backoff, clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service-client.ts';
+import { rawAnswer, startRawServer, twoReports } from '../../support/service/raw-server.ts';
+import {
+  backoff,
+  clientFor,
+  expectNoKey,
+  failureOf,
+  pageRequest,
+  readPage,
+} from '../../support/service/service-client.ts';
 
 /** A key that was renewed at its origin after we had looked: `old` until somebody asks again. */
 function renewedKey(old: string, renewed: string): ApiKeySource & { refreshed: number } {
@@ -89,7 +96,10 @@ describe('a source of keys', () => {
     const never = () => new Promise<string>(() => {});
     await using client = clientFor(server, { apiKey: { get: never, refresh: never }, limits: { totalTimeoutMs: 30 } });
     const error = await failureOf(client.fetchPage(pageRequest()));
-    expect(error).toMatchObject({ name: 'ServiceUnavailableError', message: expect.stringContaining('30 ms in total') });
+    expect(error).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('30 ms in total'),
+    });
   });
 
   it('is asked before every request, so a rotated key is picked up', async () => {

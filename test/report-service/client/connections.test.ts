@@ -5,9 +5,9 @@ import { setImmediate as loop } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { startRawServer } from '../../support/raw-server.ts';
-import { clientFor, pageRequest, readPage } from '../../support/service-client.ts';
-import { startTlsServer } from '../../support/tls-server.ts';
+import { startRawServer } from '../../support/service/raw-server.ts';
+import { clientFor, pageRequest, readPage } from '../../support/service/service-client.ts';
+import { startTlsServer } from '../../support/service/tls-server.ts';
 
 afterEach(() => {
   vi.useRealTimers();

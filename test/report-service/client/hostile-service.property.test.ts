@@ -3,17 +3,17 @@
  * done: short, printable, without the key. Nothing hangs, nothing else is thrown, no connection is left.
  */
 
-import { cases, fc, test } from '../../support/property.ts';
 import { SaxesParser } from 'saxes';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ExportError, errorNames } from '../../../lib/core/errors.ts';
 import type { FetchedPage } from '../../../lib/core/ports.ts';
-import { type HostileAnswer, hostileAnswers } from '../../support/hostile-answers.ts';
-import { tooDeep } from '../../support/hostile-bodies.ts';
-import { type RawServer, rawAnswer, startRawServer } from '../../support/raw-server.ts';
-import { type Reading, readAnswer } from '../../support/reading-answers.ts';
+import { cases, fc, test } from '../../support/property.ts';
 import { searchForSecrets } from '../../support/secret-search.ts';
-import { aCursor, backoff, clientFor, pageRequest } from '../../support/service-client.ts';
+import { tooDeep } from '../../support/service/hostile-bodies.ts';
+import { type HostileAnswer, hostileAnswers } from '../../support/service/hostile-responses.ts';
+import { type RawServer, rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
+import { type Reading, readAnswer } from '../../support/service/reference-parser.ts';
+import { aCursor, backoff, clientFor, pageRequest } from '../../support/service/service-client.ts';
 import { aVirtualClock } from '../../support/virtual-clock.ts';
 
 const keys = { old: 'S3cr3t/key+with="odd"&<chars>  \\%42', renewed: 'an0ther-key/of=the same' };

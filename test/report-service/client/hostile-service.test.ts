@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { FetchedPage } from '../../../lib/core/ports.ts';
-import { chunk, rawAnswer, startRawServer } from '../../support/raw-server.ts';
+import { chunk, rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
 import {
   aCursor,
   backoff,
@@ -15,7 +15,7 @@ import {
   pageRequest,
   readPage,
   trickyApiKey,
-} from '../../support/service-client.ts';
+} from '../../support/service/service-client.ts';
 import { aVirtualClock } from '../../support/virtual-clock.ts';
 
 const mebibyte = 1024 * 1024;
@@ -73,7 +73,9 @@ describe('a gzip bomb', () => {
     });
     await using server = await startRawServer(answer);
     await using client = clientFor(server);
-    expect((await failureOf(client.fetchPage(pageRequest()))).message).toMatch(/responded with 500 for page 1 of run R$/);
+    expect((await failureOf(client.fetchPage(pageRequest()))).message).toMatch(
+      /responded with 500 for page 1 of run R$/,
+    );
   });
 });
 

@@ -1,12 +1,19 @@
-/** What the client puts on the wire (contract, sections 2.1, 2.2, 4.1 and 5). */
+/** What the client puts on the wire (docs/service-contract.md, sections 2.1, 2.2, 4.1 and 5). */
 
 import { setImmediate as loop } from 'node:timers/promises';
-import { fc } from '../../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
 import { requestPath } from '../../../lib/report-service/client/request.ts';
-import { rawAnswer, startRawServer } from '../../support/raw-server.ts';
-import { aCursor, clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service-client.ts';
+import { fc } from '../../support/property.ts';
+import { rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
+import {
+  aCursor,
+  clientFor,
+  failureOf,
+  pageRequest,
+  readPage,
+  trickyApiKey,
+} from '../../support/service/service-client.ts';
 
 describe('the request', () => {
   it('is a POST of JSON with the key in the vendor’s header', async () => {

@@ -3,9 +3,9 @@
 import { getEventListeners, once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { cases, fc } from '../../support/property.ts';
 import { describe, expect, it } from 'vitest';
-import { chunk, rawAnswer, startRawServer, twoReports } from '../../support/raw-server.ts';
+import { cases, fc } from '../../support/property.ts';
+import { chunk, rawAnswer, startRawServer, twoReports } from '../../support/service/raw-server.ts';
 import {
   aCursor,
   backoff,
@@ -14,7 +14,7 @@ import {
   pageRequest,
   readPage,
   trickyApiKey,
-} from '../../support/service-client.ts';
+} from '../../support/service/service-client.ts';
 
 const chunkedHead = 'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ntransfer-encoding: chunked\r\n\r\n';
 /** The headers and first chunk of a page whose rest is still to come. */

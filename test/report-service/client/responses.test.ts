@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { setImmediate as loop, setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
-import { chunk, rawAnswer, startRawServer } from '../../support/raw-server.ts';
+import { chunk, rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
 import {
   aCursor,
   backoff,
@@ -13,7 +13,7 @@ import {
   pageRequest,
   readPage,
   trickyApiKey,
-} from '../../support/service-client.ts';
+} from '../../support/service/service-client.ts';
 
 type Parts = NonNullable<Parameters<typeof rawAnswer>[0]>;
 
@@ -185,7 +185,10 @@ describe('an answer in a form nobody asked for', () => {
 
   it('breaks the contract if its end could not be told from a lost connection', async () => {
     const error = await failureFor({ framing: 'close', body: 'half?' }, json);
-    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('neither a content-length') });
+    expect(error).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringContaining('neither a content-length'),
+    });
   });
 
   it('breaks the contract in a transfer encoding other than chunks', async () => {

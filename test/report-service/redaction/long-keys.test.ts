@@ -5,8 +5,8 @@ import { describe, expect, it, vi } from 'vitest';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { failure } from '../../../lib/report-service/client/errors.ts';
 import { containsKey, maxOccurrenceLength, presentable, redact } from '../../../lib/report-service/redaction/redact.ts';
-import { rawAnswer, startRawServer } from '../../support/raw-server.ts';
-import { clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service-client.ts';
+import { rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
+import { clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
 
 /** Like a token, but never the same: what was remembered of another test's key is of no use. */
 const token = (length: number) => `eyJ${randomBytes(length).toString('base64url')}`.slice(0, length);

@@ -1,13 +1,13 @@
 /** However a key is written, what is left of a text does not tell it. */
 
-import { fc } from '../../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { failure } from '../../../lib/report-service/client/errors.ts';
 import { maxOccurrenceLength, redact } from '../../../lib/report-service/redaction/redact.ts';
-import { expectNoKey, trickyApiKey } from '../../support/service-client.ts';
+import { fc } from '../../support/property.ts';
+import { expectNoKey, trickyApiKey } from '../../support/service/service-client.ts';
 
-const toPrintable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index));
-const keys = fc.string({ unit: fc.constantFrom(...toPrintable), minLength: 6, maxLength: 40 });
+const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index));
+const keys = fc.string({ unit: fc.constantFrom(...printable), minLength: 6, maxLength: 40 });
 const hex = (character: string) => character.charCodeAt(0).toString(16).padStart(2, '0');
 
 /** Ways to write one character. */

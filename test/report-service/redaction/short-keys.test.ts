@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { failure } from '../../../lib/report-service/client/errors.ts';
 import { presentable, redact } from '../../../lib/report-service/redaction/redact.ts';
-import { rawAnswer, startRawServer } from '../../support/raw-server.ts';
-import { clientFor, failureOf, pageRequest, readPage } from '../../support/service-client.ts';
+import { rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
+import { clientFor, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
 
 describe('a key of one to five characters', () => {
   it.each([

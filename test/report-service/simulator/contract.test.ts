@@ -10,9 +10,9 @@ import {
   simulatorApiKey,
   someReports,
   startTestSimulator,
-} from '../../support/simulator-client.ts';
+} from '../../support/service/simulator-client.ts';
 
-describe('contract §1 and §3: paging', () => {
+describe('docs/service-contract.md, sections 1 and 3: paging', () => {
   it('§3: returns the first page without a cursor, and the following page for each cursor', async () => {
     await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(5)) });
     const pages = await fetchAllPages(simulator, { fields: { size: 2 } });
@@ -60,7 +60,7 @@ describe('contract §1 and §3: paging', () => {
   });
 });
 
-describe('contract §2.1: the export request', () => {
+describe('docs/service-contract.md, section 2.1: the export request', () => {
   const dates = ['2026-11-20T00:00:00Z', '2026-11-20T00:00:00.500Z', '2026-11-20T00:00:01Z'];
   const datedReports = inMemoryReports(dates.map((date, index) => aReport(index, { date })));
   const idsFor = async (date: object) => {
@@ -139,7 +139,7 @@ describe('contract §2.1: the export request', () => {
   });
 });
 
-describe('contract §2.2: the cursor', () => {
+describe('docs/service-contract.md, section 2.2: the cursor', () => {
   it('is 13 digits, a comma and hyphenated hexadecimal groups', async () => {
     await using simulator = await startTestSimulator();
     const { cursor } = await sendRequest(simulator, { fields: { size: 1 } });
@@ -190,7 +190,7 @@ describe('contract §2.2: the cursor', () => {
   });
 });
 
-describe('contract §2.3: the response', () => {
+describe('docs/service-contract.md, section 2.3: the response', () => {
   it('contains the reports of the page unchanged in one XML document', async () => {
     const reports = [
       aReport(1, { xml: '<r id="é"><![CDATA[<&]]></r>' }),
@@ -236,7 +236,7 @@ describe('contract §2.3: the response', () => {
   });
 });
 
-describe('contract §4.1: the endpoint', () => {
+describe('docs/service-contract.md, section 4.1: the endpoint', () => {
   it('rule 1: accepts the cursor in the query or in the body', async () => {
     await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(7)) });
     const byQuery = await fetchAllPages(simulator, { fields: { size: 2 }, cursorIn: 'query' });
@@ -367,7 +367,7 @@ describe('contract §4.1: the endpoint', () => {
   });
 });
 
-describe('contract §5: the key', () => {
+describe('docs/service-contract.md, section 5: the key', () => {
   it('is accepted in any case of the header name', async () => {
     await using simulator = await startTestSimulator();
     for (const keyHeader of ['x-service-api-key', 'X-SERVICE-API-KEY', 'x-Service-Api-Key']) {

@@ -2,7 +2,12 @@ import { mkdir, symlink, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { directoryReports } from '../../../lib/report-service/simulator/directory-reports.ts';
-import { countChildren, fetchAllPages, sendRequest, startTestSimulator } from '../../support/simulator-client.ts';
+import {
+  countChildren,
+  fetchAllPages,
+  sendRequest,
+  startTestSimulator,
+} from '../../support/service/simulator-client.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../../support/temporary-directory.ts';
 
 const temporaryDirectories: TemporaryDirectory[] = [];

@@ -40,7 +40,7 @@ import {
   simulatorApiKey,
   someReports,
   startTestSimulator,
-} from '../../support/simulator-client.ts';
+} from '../../support/service/simulator-client.ts';
 
 const document = '<?xml version="1.0" encoding="UTF-8"?>\n<reports><r id="r1"/><r id="r2"/><r id="r3"/></reports>';
 const withSize = (size: number) => ({ fields: { size } });

@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { generatedReports } from '../../../lib/report-service/simulator/generated-reports.ts';
-import { countChildren, fetchAllPages, sendRequest, startTestSimulator } from '../../support/simulator-client.ts';
+import {
+  countChildren,
+  fetchAllPages,
+  sendRequest,
+  startTestSimulator,
+} from '../../support/service/simulator-client.ts';
 
 describe('generated reports', () => {
   const start = Date.UTC(2026, 10, 20);

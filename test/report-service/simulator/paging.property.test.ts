@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { inMemoryReports } from '../../../lib/report-service/simulator/report-source.ts';
 import { cases, fc } from '../../support/property.ts';
-import { aReport, fetchAllPages, startTestSimulator } from '../../support/simulator-client.ts';
+import { aReport, fetchAllPages, startTestSimulator } from '../../support/service/simulator-client.ts';
 
-describe('contract §3, §4.1 and §8, for any reports, filter and page size', () => {
+describe('docs/service-contract.md, sections 3, 4.1 and 8, for any reports, filter and page size', () => {
   const start = Date.UTC(2026, 10, 20);
   // Few dates, so that many reports share one. Sizes are those that the contract allows, or none.
   const instants = fc.integer({ min: 0, max: 12 }).map((tick) => start + tick * 250);

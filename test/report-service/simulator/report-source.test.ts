@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { inMemoryReports } from '../../../lib/report-service/simulator/report-source.ts';
-import { aReport, sendRequest, startTestSimulator } from '../../support/simulator-client.ts';
+import { aReport, sendRequest, startTestSimulator } from '../../support/service/simulator-client.ts';
 
 describe('in-memory reports', () => {
   it('are sorted by date, and keep the given order within a date', async () => {

@@ -15,7 +15,7 @@ import {
   simulatorApiKey,
   someReports,
   startTestSimulator,
-} from '../../support/simulator-client.ts';
+} from '../../support/service/simulator-client.ts';
 
 describe('a restarted instance', () => {
   it('continues the pagination of the previous instance with the same pages', async () => {

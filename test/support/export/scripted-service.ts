@@ -1,9 +1,9 @@
 /** A report service without a network: it pages through a list of reports, and a script may replace any response. */
 
-import { ExportError } from '../../lib/core/errors.ts';
-import { asCursor, type Cursor } from '../../lib/core/model.ts';
-import type { FetchedPage, PageRequest, ReportService } from '../../lib/core/ports.ts';
-import { aFetchedPage, at } from './builders.ts';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { asCursor, type Cursor } from '../../../lib/core/model.ts';
+import type { FetchedPage, PageRequest, ReportService } from '../../../lib/core/ports.ts';
+import { aFetchedPage, at } from '../builders.ts';
 
 export interface ScriptedReport {
   readonly id: string;

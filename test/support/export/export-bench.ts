@@ -1,15 +1,15 @@
 /** A test bench: an export with all its dependencies in memory, run by the real state machine. */
 
-import type { ExportDefinition, ExportState, RunLimits } from '../../lib/core/model.ts';
-import type { DeployedExport, Incident } from '../../lib/core/operations/deployment.ts';
-import type { ExportEvent, PageLog, RunHistory, Runtime, StepDependencies } from '../../lib/core/ports.ts';
+import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
+import type { DeployedExport, Incident } from '../../../lib/core/operations/deployment.ts';
+import type { ExportEvent, PageLog, RunHistory, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import {
   type ExecutionStart,
   executionId,
   interpretExecution,
   type LocalExecutionOutcome,
-} from '../../lib/local/interpreter.ts';
-import { anExportDefinition, anExportRequest, someLimits } from './builders.ts';
+} from '../../../lib/local/interpreter.ts';
+import { anExportDefinition, anExportRequest, someLimits } from '../builders.ts';
 import { type CrashPoint, createMemoryLog, createMemoryStore, type MemoryStore } from './memory-adapters.ts';
 import {
   type Script,

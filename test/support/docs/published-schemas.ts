@@ -3,10 +3,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import type { PublishedName } from '../../lib/core/storage/published-schemas.ts';
+import type { PublishedName } from '../../../lib/core/storage/published-schemas.ts';
 
 export const schemaFile = (name: PublishedName): string =>
-  join(import.meta.dirname, '../../docs/schemas', `${name}.schema.json`);
+  join(import.meta.dirname, '../../../docs/schemas', `${name}.schema.json`);
 
 const ajv = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true });
 const validators = new Map<PublishedName, ValidateFunction>();

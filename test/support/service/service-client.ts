@@ -2,12 +2,12 @@
 
 import { inspect } from 'node:util';
 import { expect } from 'vitest';
-import { systemRuntime } from '../../lib/core/clock.ts';
-import { ExportError } from '../../lib/core/errors.ts';
-import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../lib/core/model.ts';
-import type { FetchedPage, PageRequest } from '../../lib/core/ports.ts';
-import { fixedApiKey } from '../../lib/report-service/client/api-key.ts';
-import { createReportServiceClient, type ReportServiceClient } from '../../lib/report-service/client/client.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
+import type { FetchedPage, PageRequest } from '../../../lib/core/ports.ts';
+import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
+import { createReportServiceClient, type ReportServiceClient } from '../../../lib/report-service/client/client.ts';
 
 type Options = Parameters<typeof createReportServiceClient>[0];
 

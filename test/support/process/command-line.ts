@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
-import { runProgram } from '../../bin/program.ts';
-import type { JsonReport } from '../../lib/operator/run-summary.ts';
-import type { Manifest } from './export-bench.ts';
+import { runProgram } from '../../../bin/program.ts';
+import type { JsonReport } from '../../../lib/operator/run-summary.ts';
+import type { Manifest } from '../export/export-bench.ts';
 
-const program = join(import.meta.dirname, '../../bin/report-exporter.ts');
+const program = join(import.meta.dirname, '../../../bin/report-exporter.ts');
 
 export interface Ended {
   readonly status: number | null;

@@ -7,8 +7,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
-import { ReportExporterStack } from '../../lib/cdk/stack.ts';
+import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 
 export const aSchedule = (overrides: object = {}) => ({
   expression: 'cron(0 2 * * ? *)',
@@ -24,7 +24,7 @@ export const someSettings = (overrides: object = {}) => ({
 });
 
 /** The feature flags are those of cdk.json, so that what is tested is what is deployed. */
-const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../cdk.json'), 'utf8'));
+const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../cdk.json'), 'utf8'));
 
 export function anApp(): App {
   return new App({ context: { ...context, 'aws:cdk:bundling-stacks': [] }, analyticsReporting: false });

@@ -3,7 +3,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 
 /** README.md and every page in `docs`, by path in the repository. */
 export const pages: readonly string[] = ['README.md', ...globSync('docs/**/*.md', { cwd: root }).sort()];

@@ -1,6 +1,6 @@
 /** A directory page store that lets go of its files when a test is done. */
 
-import { createDirectoryPageStore } from '../../lib/local/files/page-store.ts';
+import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
 
 /** @example using store = directoryStore(directory.path); */
 export function directoryStore(root: string): ReturnType<typeof createDirectoryPageStore> & Disposable {

@@ -1,7 +1,7 @@
 /** Bodies that are no page, or nearly one, and framings that tell where a body ends, or lie about it. */
 
 import { gzipSync } from 'node:zlib';
-import fc from 'fast-check';
+import { fc } from '../property.ts';
 import { chunk } from './raw-server.ts';
 
 /** Mostly what is good: else nothing but refusals would be met. `bad` comes up as often in a hundred as `chance` says. */

@@ -3,9 +3,9 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build } from 'esbuild';
-import { bundling } from '../../lib/cdk/bundling.ts';
+import { bundling } from '../../../lib/cdk/bundling.ts';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 
 export const functionNames = ['begin-run', 'export-page', 'finish-run', 'fail-run'] as const;
 export type FunctionName = (typeof functionNames)[number];

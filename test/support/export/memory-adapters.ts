@@ -5,10 +5,10 @@
 
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { ExportError } from '../../lib/core/errors.ts';
-import type { ExportState, PageEntry, StoredPage } from '../../lib/core/model.ts';
-import type { PageLog, PageStore, RunHistory, StoreReader } from '../../lib/core/ports.ts';
-import { sequenceOfPointer } from '../../lib/core/storage/stored-records.ts';
+import { ExportError } from '../../../lib/core/errors.ts';
+import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
+import type { PageLog, PageStore, RunHistory, StoreReader } from '../../../lib/core/ports.ts';
+import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
 
 /** Called around every effect; what it throws is a crash at that point. */
 export type CrashPoint = (moment: string) => void;

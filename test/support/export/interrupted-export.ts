@@ -4,15 +4,15 @@
  */
 
 import { expect } from 'vitest';
-import { errorNames } from '../../lib/core/errors.ts';
-import { asCursor, type Instant, type LatestPointer } from '../../lib/core/model.ts';
-import type { PageLog, PageStore, StepDependencies } from '../../lib/core/ports.ts';
-import { filterSince } from '../../lib/core/settings/filter.ts';
-import { type LocalExecutionOutcome, interpretExecution } from '../../lib/local/interpreter.ts';
-import { anExportDefinition, anExportRequest, at, collect, sha256Of } from './builders.ts';
+import { errorNames } from '../../../lib/core/errors.ts';
+import { asCursor, type Instant, type LatestPointer } from '../../../lib/core/model.ts';
+import type { PageLog, PageStore, StepDependencies } from '../../../lib/core/ports.ts';
+import { filterSince } from '../../../lib/core/settings/filter.ts';
+import { interpretExecution, type LocalExecutionOutcome } from '../../../lib/local/interpreter.ts';
+import { anExportDefinition, anExportRequest, at, collect, sha256Of } from '../builders.ts';
 import type { Manifest } from './export-bench.ts';
-import { type HandEdit, type KeptThing, makeEdit } from './hand-edits.ts';
 import { scriptedService, someReports } from './scripted-service.ts';
+import { type HandEdit, type KeptThing, makeEdit } from './storage-edits.ts';
 
 /** Where it all lies: as a test makes it anew for each case. */
 export interface HalfWay {
@@ -104,7 +104,11 @@ async function expectAnHonestEnd(halfWay: HalfWay, before: ReadonlyMap<string, B
   await expectHonest(halfWay, objects, again);
 }
 
-async function expectHonest(halfWay: HalfWay, before: ReadonlyMap<string, Buffer>, end: LocalExecutionOutcome): Promise<void> {
+async function expectHonest(
+  halfWay: HalfWay,
+  before: ReadonlyMap<string, Buffer>,
+  end: LocalExecutionOutcome,
+): Promise<void> {
   const objects = await halfWay.objects();
   const newManifests = manifestsIn(objects).filter((key) => !before.has(key));
   const latest = objects.get(`${exportName}/latest.json`);

@@ -3,7 +3,7 @@
  * from the status line to the last chunk, and cut off anywhere.
  */
 
-import fc from 'fast-check';
+import { fc } from '../property.ts';
 import { bodies, framings, type HeaderLine, junk, mostly, placeIn, somewhere } from './hostile-bodies.ts';
 
 export interface HostileAnswer {

@@ -3,8 +3,8 @@
  * putting one in another's place.
  */
 
-import { fc } from '@fast-check/vitest';
-import { fieldsOf, withField, withoutField } from './fields.ts';
+import { fieldsOf, withField, withoutField } from '../fields.ts';
+import { fc } from '../property.ts';
 
 /** Something that lies where a hand can reach it. */
 export interface KeptThing {

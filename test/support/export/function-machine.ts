@@ -6,8 +6,8 @@ import {
   type RunOptions,
   type StateMachineDefinition,
 } from 'aws-local-stepfunctions';
-import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
-import { byStep, type StepName, stateMachine, stepNames } from '../../lib/core/state-machine/definition.ts';
+import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
+import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
 
 export interface ExecutionTold {
   readonly status: 'succeeded' | 'failed';

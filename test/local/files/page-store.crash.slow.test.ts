@@ -1,0 +1,179 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { aFetchedPage, aRunFolder, sha256Of } from '../../support/builders.ts';
+import { forEachConcurrently } from '../../support/concurrency.ts';
+import { directoryStore } from '../../support/export/directory-store.ts';
+import { startScript } from '../../support/process/child-script.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
+import { body, identity, latest, latestKey, manifest, manifestKey, publish } from '../children/publish.ts';
+import { bodyOf, cursorOf, identityOf } from '../children/write-pages.ts';
+
+const publisher = new URL('../children/publish.ts', import.meta.url);
+const pageWriter = new URL('../children/write-pages.ts', import.meta.url);
+
+const textAt = (root: string, key: string) =>
+  readFile(join(root, key), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+    return undefined;
+  });
+
+// Starts and kills about sixty processes: a second or two on an idle machine, more on a busy one.
+describe('a directory page store whose process is killed', { timeout: 120_000 }, () => {
+  it('writes in an order that is safe under power loss', async () => {
+    await using directory = await temporaryDirectory();
+    await using child = startScript(publisher, directory.path);
+    expect(await child.ended).toBe(0);
+
+    const run = 'reports/run=20261120T020000Z-1f3a5c';
+    const metadata = `${run}/.page-metadata.sqlite`;
+    // The body is written and synced while its metadata is added.
+    const bodySteps = ['write spool 1', 'sync spool 1', 'synced spool 1'];
+    expect(child.lines.filter((line) => !bodySteps.includes(line))).toEqual([
+      // The spool folder, and the directories that contain it.
+      'mkdir .incoming',
+      'sync .',
+      'sync ..',
+      'create spool 1',
+      // The run's folder, and the directories that contain it.
+      'mkdir reports',
+      `mkdir ${run}`,
+      'sync reports',
+      'sync .',
+      'sync ..',
+      // The metadata file of the folder's pages. SQLite syncs its name with the first commit, which creates the table.
+      'sync reports',
+      `PRAGMA synchronous in ${metadata}`,
+      `BEGIN IMMEDIATE in ${metadata}`,
+      `CREATE TABLE in ${metadata}`,
+      `COMMIT in ${metadata}`,
+      `PRAGMA journal_mode in ${metadata}`,
+      `PRAGMA synchronous in ${metadata}`,
+      // 2: the page's metadata is durable before the page is visible.
+      `INSERT INTO in ${metadata}`,
+      // Once, also the name of the WAL: a killed process may have created it.
+      `sync ${run}`,
+      `sync data ${metadata}-wal`,
+      `synced data ${metadata}-wal`,
+      // 3 and 4: the page becomes visible, then durable.
+      `link spool 1 to ${run}/page-000001.xml`,
+      `sync ${run}`,
+      `synced ${run}`,
+      'remove spool 1',
+      // The manifest: complete before it is visible.
+      'create spool 2',
+      'write spool 2',
+      'sync spool 2',
+      'synced spool 2',
+      `link spool 2 to ${run}/manifest.json`,
+      `sync ${run}`,
+      'remove spool 2',
+      // The pointer: complete before it replaces its predecessor, by one process at a time.
+      'create spool 3',
+      'sync .',
+      'sync ..',
+      'write spool 3',
+      'sync spool 3',
+      'synced spool 3',
+      'PRAGMA journal_mode in .incoming/latest.lock',
+      'rename spool 3 to reports/latest.json',
+      'sync reports',
+      'remove spool 3',
+      // A page that is found may have a writer that was killed before it synced the directory.
+      `sync ${run}`,
+    ]);
+    // 1: the body, which is also durable before it is visible.
+    const pageLinked = `link spool 1 to ${run}/page-000001.xml`;
+    expect(child.lines.filter((line) => ['create spool 1', ...bodySteps, pageLinked].includes(line))).toEqual([
+      'create spool 1',
+      ...bodySteps,
+      pageLinked,
+    ]);
+  });
+
+  it('leaves only complete objects, whichever step it is killed before, and the next process finishes', async () => {
+    await using untouched = await temporaryDirectory();
+    await using complete = startScript(publisher, untouched.path);
+    await complete.ended;
+
+    await forEachConcurrently(2, complete.lines.entries(), async ([index, before]) => {
+      await using directory = await temporaryDirectory();
+      const root = directory.path;
+      await using child = startScript(publisher, root, String(index + 1));
+      expect({ before, ended: await child.ended }).toEqual({ before, ended: 'SIGKILL' });
+
+      // Concurrent steps vary in order, so the expectation depends on what this process has begun.
+      const taken = (step: RegExp) => child.lines.some((line) => step.test(line));
+      using store = directoryStore(root);
+      const found = await store.find(identity.key);
+      const visible = {
+        page: await textAt(root, identity.key),
+        sha256: found?.sha256,
+        manifest: await textAt(root, manifestKey),
+        latest: await textAt(root, latestKey),
+      };
+      const pageVisible = taken(/^link .*page-000001\.xml$/);
+      expect({ before, visible }).toEqual({
+        before,
+        visible: {
+          page: pageVisible ? body : undefined,
+          sha256: pageVisible ? sha256Of(body) : undefined,
+          manifest: taken(/^link .*manifest\.json$/) ? manifest : undefined,
+          latest: taken(/^rename .*latest\.json$/) ? `${JSON.stringify(latest, null, 2)}\n` : undefined,
+        },
+      });
+
+      const again = await publish(store);
+      // The process that added the metadata has stored the page, even if it was killed before linking it.
+      expect({ before, stored: again.stored }).toEqual({ before, stored: !taken(/^INSERT INTO .*\.page-metadata/) });
+      expect(again.page).toEqual(found ?? { ...again.page, sha256: sha256Of(body) });
+      expect(await store.find(identity.key)).toEqual(again.page);
+      expect(await textAt(root, manifestKey)).toBe(manifest);
+      expect(JSON.parse((await textAt(root, latestKey)) ?? '')).toEqual(latest);
+    });
+  });
+
+  it('leaves complete pages, each with the metadata of its own writer, when two writers are killed at any moment', async () => {
+    for (let round = 1; round <= 8; round++) {
+      await using directory = await temporaryDirectory();
+      const root = directory.path;
+      const folder = aRunFolder();
+      const writers = ['one', 'two'];
+      const children = writers.map((writer) => startScript(pageWriter, root, folder, writer));
+      await Promise.race(children.map(({ said }) => said(/^1 /)));
+      const afterMs = Math.random() * 40;
+      await sleep(afterMs);
+      await Promise.all(children.map(({ kill }) => kill()));
+
+      using store = directoryStore(root);
+      const visible = (await readdir(join(root, folder))).filter((name) => name.startsWith('page-'));
+      const reported = new Map(
+        children.flatMap(({ lines }) => lines).map((line) => line.split(' ') as [string, string]),
+      );
+      expect(visible.length).toBeGreaterThanOrEqual(reported.size);
+      for (let page = 1; page <= visible.length; page++) {
+        const where = { round, afterMs, page };
+        const { key } = identityOf(folder, page);
+        const bytes = await readFile(join(root, key));
+        const stored = await store.find(key);
+        expect({ ...where, sha256: stored?.sha256 }).toEqual({ ...where, sha256: sha256Of(bytes) });
+        // What was reported to a writer as stored is stored.
+        expect({ ...where, sha256: reported.get(String(page)) ?? stored?.sha256 }).toEqual({
+          ...where,
+          sha256: stored?.sha256,
+        });
+        const possibleWriters = writers.filter((writer) => bodyOf(writer, page).equals(bytes));
+        expect(possibleWriters.map((writer) => cursorOf(writer, page))).toContain(stored?.nextCursor);
+
+        const late = await store.put(identityOf(folder, page), aFetchedPage({ body: bodyOf('three', page) }));
+        expect({ ...where, ...late }).toEqual({ ...where, stored: false, page: stored });
+      }
+
+      const next = identityOf(folder, visible.length + 1);
+      const put = await store.put(next, aFetchedPage({ body: bodyOf('three', next.page) }));
+      expect(put.page.sha256).toBe(sha256Of(bodyOf('three', next.page)));
+      expect(await store.find(next.key)).toEqual(put.page);
+    }
+  });
+});
