@@ -1,44 +1,48 @@
 /**
- * A service that answers as the contract says (sections 2 and 4.1) as fast as Node can: every page is the same document,
- * made beforehand, so that what is measured is who asks. Its pages are real enough to be read: generated reports.
+ * A report service that responds as docs/service-contract.md says, as fast as Node can: every page is the same document, made in
+ * advance. Its pages consist of generated reports.
  */
 
-import { startServer } from './server-process.ts';
+import { startServerProcess } from './server-process.ts';
 
 export interface PageServiceOptions {
-  /** About so many bytes a page, to within a report. */
+  /** The size of a page, approximately. */
   readonly pageBytes: number;
   readonly pages: number;
-  /** From the request to the first byte of the answer. */
+  /** From the request to the first byte of the response. */
   readonly latencyMs?: number;
-  /** From then to the last byte. */
+  /** From the first byte to the last. */
   readonly bodyMs?: number;
-  /** Each page tells its number, and the filter's date is heeded: its reports are older than the service. */
+  /** Puts its number into each page. Reports are dated before the start of the service: later requests get an empty page. */
   readonly numbered?: boolean;
 }
 
-/** What its process is told. */
-export interface ServingOptions extends PageServiceOptions {
-  readonly telling: boolean;
+/** The argument of page-service-process.ts. */
+export interface PageServiceProcessOptions extends PageServiceOptions {
+  readonly reportRequests: boolean;
+}
+
+/** Sent for each request with `reportRequests`. */
+export interface RequestMessage {
+  readonly requestedPage: number;
 }
 
 export interface PageService extends AsyncDisposable {
   readonly baseUrl: string;
-  /** Exactly. */
+  /** The exact size of a page. */
   readonly pageBytes: number;
 }
 
-/**
- * Starts it in a process of its own: it must not share a thread with whoever is measured. With numbered pages `onAsked`
- * hears which page was asked for.
- */
+/** `onRequest` gets the number of each requested page; it needs `numbered`. */
 export async function startPageService(
   options: PageServiceOptions,
-  onAsked?: (page: number) => void,
+  onRequest?: (page: number) => void,
 ): Promise<PageService> {
   const script = new URL('page-service-process.ts', import.meta.url);
-  const serving: ServingOptions = { ...options, telling: onAsked !== undefined };
-  return await startServer<Pick<PageService, 'baseUrl' | 'pageBytes'>>(script, [JSON.stringify(serving)], (message) =>
-    onAsked?.((message as { asked: number }).asked),
+  const processOptions: PageServiceProcessOptions = { ...options, reportRequests: onRequest !== undefined };
+  return await startServerProcess<Pick<PageService, 'baseUrl' | 'pageBytes'>>(
+    script,
+    [JSON.stringify(processOptions)],
+    (message) => onRequest?.((message as RequestMessage).requestedPage),
   );
 }

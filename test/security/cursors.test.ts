@@ -1,7 +1,7 @@
 /**
- * A cursor is opaque (docs/service-contract.md, section 2.2): whatever it is made of, it comes back to the service as it was handed out, by
- * either route, through either store and either page log, also where a process dies between the two writes and the next
- * one has only what lies in the store to go by. What no header should hold is refused at once.
+ * A cursor is opaque (docs/service-contract.md, section 2.2): whatever it contains, it returns to the service unchanged, in the
+ * query or the body, through either store and either page log, and even if a process dies between the two writes, so that the
+ * next one knows it from the store alone. A cursor that no header may contain is rejected.
  */
 
 import { createHash } from 'node:crypto';

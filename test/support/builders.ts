@@ -31,7 +31,7 @@ export const anExportName = (prefix = 'reports'): string => `${prefix}-${randomB
 
 export const aRunId = (): RunId => asRunId(`20261120T020000Z-${randomBytes(3).toString('hex')}`);
 
-/** A cursor of the contract's form (section 2.2): 13 digits, a comma, hyphenated hexadecimal groups. */
+/** A cursor in the form of docs/service-contract.md, section 2.2: 13 digits, a comma, hyphenated hexadecimal groups. */
 export function aCursor(): Cursor {
   const hex = randomBytes(16).toString('hex');
   const groups = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)];

@@ -1,4 +1,4 @@
-/** What the client makes of an answer's status and headers (contract, sections 2.3 and 7; design, "Errors"). */
+/** How the client handles the status and headers of a response (docs/service-contract.md, sections 2.3 and 7). */
 
 import { once } from 'node:events';
 import { setImmediate as loop, setTimeout as pause } from 'node:timers/promises';

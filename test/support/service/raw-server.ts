@@ -86,7 +86,7 @@ interface AnswerParts {
   readonly framing?: 'length' | 'chunked' | 'close';
 }
 
-/** The bytes of an answer; by default a page of two reports in XML, as the contract shows it (section 2.3). */
+/** The bytes of a response: by default a page of two reports in XML (docs/service-contract.md, section 2.3). */
 export function rawAnswer({
   status = 200,
   headers = {},
