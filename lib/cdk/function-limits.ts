@@ -1,5 +1,5 @@
 /**
- * The limits of the functions and of an execution, derived from the settings: timeouts, temporary storage, environment size.
+ * The limits of the functions and of an execution, derived from the settings: timeouts, ephemeral storage, environment size.
  *
  * Timeouts are nested: request deadline < function timeout < state timeout. Each gives the inner one time to end by itself and
  * to report its error.
