@@ -60,6 +60,17 @@ describe('the pages', () => {
     }
   });
 
+  it('name only files and folders that exist', () => {
+    const paths = pages.flatMap((page) =>
+      [...proseOf(page).matchAll(/`((?:bench|bin|docs|functions|lib|test)(?:\/[\w.-]+)*)`/g)].map(([, path = '']) => ({
+        page,
+        path,
+      })),
+    );
+    expect(paths.length).toBeGreaterThan(30);
+    expect(paths.filter(({ path }) => !existsSync(join(root, path)))).toEqual([]);
+  });
+
   it('start with a short README', () => {
     expect(textOf('README.md').split('\n').length).toBeLessThanOrEqual(150);
   });
