@@ -9,7 +9,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { isExportError } from '../core/errors.ts';
-import { createDirectory } from './files/durable-fs.ts';
+import { createDirectory } from './durable-fs.ts';
 import { isBusyError, sqliteError } from './sqlite/errors.ts';
 
 export interface FileLock {

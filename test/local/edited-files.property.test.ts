@@ -6,8 +6,13 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe } from 'vitest';
 import { createSqlitePageLog } from '../../lib/local/sqlite/page-log.ts';
 import { directoryStore } from '../support/export/directory-store.ts';
-import { comeHalfWay, expectAnHonestEndAfter, exportName, type HalfWay } from '../support/export/interrupted-export.ts';
-import { handEdit, type KeptThing } from '../support/export/storage-edits.ts';
+import {
+  createInterruptedExport,
+  expectConsistentEndAfter,
+  exportName,
+  type InterruptedExport,
+} from '../support/export/interrupted-export.ts';
+import { anyStorageEdit, type StoredItem } from '../support/export/storage-edits.ts';
 import { cases, fc, test } from '../support/property.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -19,14 +24,14 @@ beforeAll(async () => {
   template = await temporaryDirectory();
   const log = createSqlitePageLog(join(template.path, 'state.sqlite'));
   using store = directoryStore(template.path);
-  await comeHalfWay({ store, log });
+  await createInterruptedExport({ store, log });
   const run = (await log.exportState(exportName))?.active;
   log.close();
   folder = `${exportName}/date=2026-11-20/run=${run?.run}`;
 });
 afterAll(async () => await template.remove());
 
-const file = (root: string, key: string, kind: string, form: KeptThing['form']): KeptThing => ({
+const file = (root: string, key: string, kind: string, form: StoredItem['form']): StoredItem => ({
   name: key.split('/').at(-1) ?? '',
   kind,
   form,
@@ -38,7 +43,7 @@ const file = (root: string, key: string, kind: string, form: KeptThing['form']):
 });
 
 /** A row as one object: the fields of its JSON, its checksum, and `#number` for its version or page. */
-function row(database: DatabaseSync, table: 'export_states' | 'pages', where: string, name: string): KeptThing {
+function row(database: DatabaseSync, table: 'export_states' | 'pages', where: string, name: string): StoredItem {
   const [json, number] = table === 'export_states' ? ['state', 'version'] : ['entry', 'page'];
   let first: Record<string, unknown> | undefined;
   const read = () =>
@@ -79,7 +84,7 @@ function row(database: DatabaseSync, table: 'export_states' | 'pages', where: st
 }
 
 /** A page's metadata and its checksum as one JSON text. Text that is not JSON replaces the metadata as it is. */
-function metadataRow(root: string, page: number): KeptThing {
+function metadataRow(root: string, page: number): StoredItem {
   const key = `${folder}/page-00000${page}.xml`;
   /** Opens the file for one operation, as it may be edited as well. Returns undefined if it is no longer usable. */
   const inFile = <T>(operation: (database: DatabaseSync) => T): T | undefined => {
@@ -137,7 +142,7 @@ function metadataRow(root: string, page: number): KeptThing {
   };
 }
 
-async function halfWay(root: string): Promise<HalfWay & Disposable> {
+async function halfWay(root: string): Promise<InterruptedExport & Disposable> {
   const store = directoryStore(root);
   const log = createSqlitePageLog(join(root, 'state.sqlite'));
   const database = new DatabaseSync(join(root, 'state.sqlite'));
@@ -147,7 +152,7 @@ async function halfWay(root: string): Promise<HalfWay & Disposable> {
   return {
     store,
     log,
-    blindToSameSize: true,
+    missesSameSizeEdits: true,
     things: [
       row(database, 'export_states', `export = '${exportName}'`, 'export state'),
       entry(1),
@@ -158,7 +163,7 @@ async function halfWay(root: string): Promise<HalfWay & Disposable> {
       file(root, `${folder}/manifest.json`, 'manifest', 'bytes'),
       file(root, `${exportName}/latest.json`, 'latest', 'text'),
     ],
-    deleteHead: async () => database.exec('DELETE FROM export_states'),
+    deleteState: async () => database.exec('DELETE FROM export_states'),
     async objects() {
       const found = await readdir(root, { recursive: true, withFileTypes: true });
       const keys = found
@@ -176,13 +181,13 @@ async function halfWay(root: string): Promise<HalfWay & Disposable> {
 }
 
 describe('after arbitrary edits of the directory and its state', () => {
-  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: cases(20) })(
+  test.prop([fc.array(anyStorageEdit, { minLength: 1, maxLength: 3 })], { numRuns: cases(20) })(
     'a run publishes a correct manifest, or fails with an error that says why',
     async (edits) => {
       await using directory = await temporaryDirectory();
       await cp(template.path, directory.path, { recursive: true });
       using edited = await halfWay(directory.path);
-      await expectAnHonestEndAfter(edits, edited);
+      await expectConsistentEndAfter(edits, edited);
     },
     300_000,
   );

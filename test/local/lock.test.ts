@@ -10,7 +10,7 @@ describe('the export lock', { timeout: 60_000 }, () => {
   it('is denied while another process holds it, and free as soon as that process is killed', async () => {
     await using directory = await temporaryDirectory();
     await using other = startScript(holder, directory.path, 'reports');
-    await other.said(/^acquired$/);
+    await other.waitForLine(/^acquired$/);
 
     expect(acquireExportLock(directory.path, 'reports')).toBeUndefined();
 

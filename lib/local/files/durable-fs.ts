@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, createReadStream, existsSync, fsync, fsyncSync, linkSync, mkdirSync, openSync } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { ExportError } from '../../core/errors.ts';
+import { ExportError } from '../core/errors.ts';
 
 export interface FileDigest {
   readonly bytes: number;

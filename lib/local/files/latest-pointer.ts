@@ -4,8 +4,8 @@ import { readFileSync, renameSync, statSync } from 'node:fs';
 import { ExportError } from '../../core/errors.ts';
 import type { LatestPointer } from '../../core/model.ts';
 import { maxPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
+import { fileSystemError } from '../durable-fs.ts';
 import { acquireFileLock } from '../lock.ts';
-import { fileSystemError } from './durable-fs.ts';
 
 /** A holder needs the lock for one read and one rename. After this long, the holder hangs. */
 const lockTimeoutMs = 10_000;

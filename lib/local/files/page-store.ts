@@ -32,7 +32,7 @@ import {
   isNotFound,
   linkIfAbsent,
   streamFile,
-} from './durable-fs.ts';
+} from '../durable-fs.ts';
 import { replaceLatestFile } from './latest-pointer.ts';
 import { createPageMetadataFile, type PageMetadataFile, pageConflict } from './page-metadata.ts';
 import { joinChunks, removeStaleSpoolFiles, withSpooledFile } from './spool.ts';

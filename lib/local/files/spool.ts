@@ -7,7 +7,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { closeSync, openSync, rmSync, writev } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type FileDigest, fileSystemError, fsyncDescriptor } from './durable-fs.ts';
+import { type FileDigest, fileSystemError, fsyncDescriptor } from '../durable-fs.ts';
 
 export interface SpooledFile extends FileDigest {
   readonly path: string;

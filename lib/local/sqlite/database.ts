@@ -3,7 +3,7 @@
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { ExportError, isExportError } from '../../core/errors.ts';
-import { createDirectoryDurably } from '../files/durable-fs.ts';
+import { createDirectoryDurably } from '../durable-fs.ts';
 import { isBusyError, sqliteError } from './errors.ts';
 
 /** What a file contains, and how it is recognized (sqlite.org/pragma.html#pragma_application_id). */

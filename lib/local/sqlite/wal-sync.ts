@@ -11,7 +11,7 @@ import { closeSync, fdatasync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { isExportError } from '../../core/errors.ts';
-import { fileSystemError, fsyncDirectorySync } from '../files/durable-fs.ts';
+import { fileSystemError, fsyncDirectorySync } from '../durable-fs.ts';
 
 export interface WalSync {
   /** Resolves once every commit made before the call survives a power loss. @throws ConfigurationError if the disk fails */

@@ -390,7 +390,7 @@ describe('the directory page store', () => {
     await using directory = await temporaryDirectory();
     const lock = acquireFileLock(join(directory.path, '.incoming', 'latest.lock'), 1_000);
     await using other = startScript(publisher, directory.path);
-    await other.said(/^mkdir reports$/);
+    await other.waitForLine(/^mkdir reports$/);
     // Enough time to notice a process that does not wait.
     await sleep(100);
     const replaced = [...other.lines].some((line) => line.startsWith('rename'));

@@ -122,7 +122,7 @@ describe('the SQLite page log', { timeout: 60_000 }, () => {
     const run = aRun();
     const parameters = [file, run.export, run.run];
     await using writer = startScript(pageLogger, ...parameters);
-    await writer.said(/^20$/);
+    await writer.waitForLine(/^20$/);
     await writer.kill();
 
     const log = createSqlitePageLog(file);
