@@ -45,7 +45,6 @@ export default defineConfig({
           // The tests share the emulators.
           fileParallelism: false,
           hookTimeout: 300_000,
-          teardownTimeout: 30_000,
           expect: { poll: { timeout: 60_000, interval: 100 } },
         },
       },

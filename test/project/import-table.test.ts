@@ -45,7 +45,7 @@ const importTable: Readonly<Record<string, Module>> = {
 const layers: Readonly<Record<string, readonly string[]>> = {
   'lib/core': ['.', 'state-machine', 'settings', 'storage', 'steps', 'operations'],
   'lib/report-service': ['redaction', 'xml', 'client', 'simulator'],
-  'lib/local': ['settings.ts', 'files/durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
+  'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
   'lib/operator': ['output', 'run-report', '.', 'commands'],
   'lib/cdk': ['function-limits.ts', 'settings', '.'],
@@ -77,7 +77,7 @@ function importedFile({ file, specifier }: Import): string | undefined {
   return specifier.startsWith('.') ? relative(root, join(root, dirname(file), specifier)) : undefined;
 }
 
-/** The import in words if the table forbids it, otherwise undefined. */
+/** A description of the import if the table forbids it, otherwise undefined. */
 function forbiddenByTable(module: string, allowed: Module, each: Import): string | undefined {
   const { file, specifier } = each;
   const target = importedFile(each);
@@ -101,7 +101,7 @@ function layerOf(module: string, file: string): number {
   return order.indexOf(mostSpecific);
 }
 
-/** The import in words if it points to a higher layer of the same module, otherwise undefined. */
+/** A description of the import if it points to a higher layer of the same module, otherwise undefined. */
 function forbiddenByLayers(module: string, each: Import): string | undefined {
   const target = importedFile(each);
   if (target === undefined || !target.startsWith(`${module}/`)) return undefined;
@@ -145,7 +145,7 @@ describe('the import table', () => {
   it('is the one in docs/architecture.md', () => {
     const documented = rowsOf('docs/architecture.md', 'Modules and imports').map(([module = '', , mayImport = '']) => [
       module.replaceAll('`', ''),
-      [...mayImport.matchAll(/`([^`]+)`/g)].map(([, name]) => name).sort(),
+      [...mayImport.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name).sort(),
     ]);
     const enforced = Object.entries(importTable).map(([module, { modules, packages, builtins = [] }]) => [
       module,
@@ -171,7 +171,7 @@ describe('the layers of a module', () => {
     expect(Object.keys(layers).sort()).toEqual(modules.sort());
     for (const [module, order] of Object.entries(layers)) {
       const used = new Set(sourceFiles(module).map((file) => order[layerOf(module, file)]));
-      expect([...used].sort(), module).toEqual([...order].sort());
+      expect(used, `${module}`).toEqual(new Set(order));
     }
   });
 
