@@ -42,7 +42,7 @@ describe('the runbook', () => {
     expect(titles.length).toBeGreaterThan(alarmIds.length + errorNames.length);
     for (const title of titles) {
       const parts = [...sectionOf(page, 3, title).matchAll(/^\*\*([^*]+)\*\*/gm)].map(([, part]) => part);
-      expect(parts, title).toEqual(['Cause', 'Diagnosis', 'Resolution']);
+      expect(parts, `${title}`).toEqual(['Cause', 'Diagnosis', 'Resolution']);
     }
   });
 });
@@ -148,7 +148,7 @@ describe('the command line', () => {
     return new Map(await Promise.all(helps));
   }
 
-  /** Every command line of ours in the pages, in code blocks and between backticks. */
+  /** Every call of the command line in the pages, in code blocks and between backticks. */
   const examples = pages.flatMap((page) => {
     const inBlocks = blocksOf(page).flatMap(({ text }) => text.split('\n').map((line) => line.split(' #')[0] ?? ''));
     const inProse = [...proseOf(page).matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code);
