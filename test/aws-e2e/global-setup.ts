@@ -1,6 +1,6 @@
 /**
- * What the end-to-end tier runs against, started once for all its files: MiniStack and moto always, and what there is of
- * other servers. At the end it says which took part.
+ * Starts the emulators once for all test files: MiniStack and moto always, other servers if they can be installed. At the end
+ * it prints which servers each file ran on.
  */
 
 import { basename } from 'node:path';
@@ -23,43 +23,43 @@ declare module 'vitest' {
     readonly moto: string;
     readonly s3Servers: readonly Server[];
     readonly dynamoDbServers: readonly Server[];
-    /** For what belongs to the deployment: shared by all files, gone at the end. */
+    /** For files of the deployment: shared by all test files, and removed at the end. */
     readonly workDirectory: string;
-    /** Where the deployed functions look for the service. */
+    /** The port at which the deployed functions call the service. */
     readonly servicePort: number;
   }
 }
 
 export default async function startEmulators(project: TestProject): Promise<() => Promise<void>> {
   const running: Emulator[] = [];
-  const missing: string[] = [];
+  const skipped: string[] = [];
   const stopAll = async () => {
     await Promise.all(running.map((emulator) => emulator.stop()));
   };
-  const required = async (start: Promise<Emulator>): Promise<Emulator> => {
+  const startRequired = async (start: Promise<Emulator>): Promise<Emulator> => {
     const emulator = await start;
     running.push(emulator);
     return emulator;
   };
-  const optional = async (name: string, start: () => Promise<Emulator>): Promise<Server[]> => {
+  const startOptional = async (name: string, start: () => Promise<Emulator>): Promise<Server[]> => {
     try {
-      return [{ name, endpoint: (await required(start())).endpoint }];
+      return [{ name, endpoint: (await startRequired(start())).endpoint }];
     } catch (error) {
-      missing.push(`${name} (${error instanceof Error ? error.message : String(error)})`);
+      skipped.push(`${name} (${error instanceof Error ? error.message : String(error)})`);
       return [];
     }
   };
   const startAll = async () => {
-    const python = await pythonEnvironment().catch(giveUp);
-    const miniStack = await required(startMiniStack(python));
-    const moto = await required(startMoto(python, miniStack.endpoint));
+    const python = await pythonEnvironment().catch(exitWithMessage);
+    const miniStack = await startRequired(startMiniStack(python));
+    const moto = await startRequired(startMoto(python, miniStack.endpoint));
     const [dynamoDbLocal, s3Mock] = await Promise.all([
-      optional('DynamoDB Local', startDynamoDbLocal),
-      optional('S3Mock', startS3Mock),
+      startOptional('DynamoDB Local', startDynamoDbLocal),
+      startOptional('S3Mock', startS3Mock),
     ]);
     // It takes minutes to build.
-    const versityGateway = s3Mock.length > 0 ? [] : await optional('versitygw', startVersityGateway);
-    if (s3Mock.length > 0) missing.push('versitygw (S3Mock stands in for it)');
+    const versityGateway = s3Mock.length > 0 ? [] : await startOptional('versitygw', startVersityGateway);
+    if (s3Mock.length > 0) skipped.push('versitygw (S3Mock is used instead)');
     const both = [
       { name: 'MiniStack', endpoint: miniStack.endpoint },
       { name: 'moto', endpoint: moto.endpoint },
@@ -82,8 +82,8 @@ export default async function startEmulators(project: TestProject): Promise<() =
     project.provide('servicePort', await freePort());
     return async () => {
       await stopAll();
-      const modules = project.vitest.state.getTestModules().map(({ moduleId }) => basename(moduleId));
-      process.stdout.write(whatRan(modules, { s3Servers, dynamoDbServers, missing }));
+      const testFiles = project.vitest.state.getTestModules().map(({ moduleId }) => basename(moduleId));
+      process.stdout.write(summarize(testFiles, { s3Servers, dynamoDbServers, skipped }));
     };
   } catch (error) {
     await stopAll();
@@ -91,8 +91,8 @@ export default async function startEmulators(project: TestProject): Promise<() =
   }
 }
 
-/** Nothing runs yet, and what is wrong is with this machine: a line says it, where a stack trace would hide it. */
-function giveUp(error: unknown): never {
+/** For a problem with this machine, before anything runs: a stack trace would only hide the message. */
+function exitWithMessage(error: unknown): never {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
   process.exit(1);
 }
@@ -100,17 +100,17 @@ function giveUp(error: unknown): never {
 interface Servers {
   readonly s3Servers: readonly Server[];
   readonly dynamoDbServers: readonly Server[];
-  /** What was not there, and why. */
-  readonly missing: readonly string[];
+  /** The servers that did not start, and why. */
+  readonly skipped: readonly string[];
 }
 
-function whatRan(modules: readonly string[], { s3Servers, dynamoDbServers, missing }: Servers): string {
-  const names = (servers: readonly Server[]) => servers.map(({ name }) => name).join(', ');
-  const places: Record<string, string> = {
-    'adapters/s3-page-store.test.ts': names(s3Servers),
-    'adapters/dynamodb-page-log.test.ts': names(dynamoDbServers),
-    'stack/moto.test.ts': 'MiniStack, its state machine in moto',
+function summarize(testFiles: readonly string[], { s3Servers, dynamoDbServers, skipped }: Servers): string {
+  const namesOf = (servers: readonly Server[]) => servers.map(({ name }) => name).join(', ');
+  const serversOf: Record<string, string> = {
+    's3-page-store.test.ts': namesOf(s3Servers),
+    'dynamodb-page-log.test.ts': namesOf(dynamoDbServers),
+    'moto.test.ts': 'MiniStack, with its state machine in moto',
   };
-  const lines = modules.toSorted().map((module) => `${module} ran on ${places[module] ?? 'MiniStack'}`);
-  return [...lines, `left out: ${missing.join('; ') || 'nothing'}`, ''].join('\n');
+  const lines = testFiles.toSorted().map((file) => `${file} ran on ${serversOf[file] ?? 'MiniStack'}`);
+  return [...lines, `Skipped: ${skipped.join('; ') || 'none'}`, ''].join('\n');
 }

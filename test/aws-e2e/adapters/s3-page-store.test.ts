@@ -4,13 +4,13 @@ import { pageStoreContract } from '../../contracts/page-store-contract.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 
 /**
- * S3 decides If-None-Match in one step. S3Mock 5.2.0, versitygw 1.7.0 and moto 5.2.5 look first and write then: of eight who
- * create the same object at once, now and then two or more are told that they did. So there, writers come one after the other.
+ * S3 evaluates If-None-Match atomically. S3Mock 5.2.0, versitygw 1.7.0 and moto 5.2.5 check first and write later: of eight
+ * concurrent writers of an object, sometimes two or more succeed. On these servers, writers run one after the other.
  */
-const looksBeforeItWrites = new Set(['S3Mock', 'versitygw', 'moto']);
+const serversWithoutAtomicWrites = new Set(['S3Mock', 'versitygw', 'moto']);
 
-/** S3 answers each part with its checksum, which completing the upload needs again. S3Mock 5.2.0 keeps it to itself. */
-const takesNoParts = new Set(['S3Mock']);
+/** S3 returns the checksum of each part, which the completion must contain. S3Mock 5.2.0 does not return it. */
+const serversWithoutPartChecksums = new Set(['S3Mock']);
 
 for (const { name, endpoint } of inject('s3Servers')) {
   pageStoreContract(
@@ -18,8 +18,8 @@ for (const { name, endpoint } of inject('s3Servers')) {
     () => s3Harness({ endpoint, region, credentials, bucket: 'page-store' }),
     {
       timeoutMs: 60_000,
-      ...(looksBeforeItWrites.has(name) ? { writers: 1 } : {}),
-      ...(takesNoParts.has(name) ? { largePageBytes: 8 * 1_024 * 1_024 } : {}),
+      ...(serversWithoutAtomicWrites.has(name) ? { writers: 1 } : {}),
+      ...(serversWithoutPartChecksums.has(name) ? { largePageBytes: 8 * 1_024 * 1_024 } : {}),
     },
   );
 }

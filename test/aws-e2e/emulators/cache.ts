@@ -1,4 +1,4 @@
-/** Where downloads and logs are kept from one run to the next: `.cache/aws-e2e` in the project, to be thrown away at will. */
+/** Downloads and logs that are kept between test runs, in `.cache/aws-e2e`. The folder can be deleted at any time. */
 
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -6,27 +6,27 @@ import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '../../../.cache/aws-e2e');
 
-/** An empty log of that name is not promised: the last run's may be there. */
+/** The path of a log file. It may contain the log of the previous run. */
 export async function logFile(name: string): Promise<string> {
   await mkdir(join(root, 'logs'), { recursive: true });
   return join(root, 'logs', `${name.toLowerCase().replaceAll(/[^a-z0-9.]+/g, '-')}.log`);
 }
 
 /**
- * The folder `name`, filled by `fill` unless it was filled from the very same `recipe` before. A folder that was left half
- * full is emptied first.
+ * The folder `name`, filled by `fill` unless that was done before with the same `recipe`. A folder that is only partly filled
+ * is emptied first.
  */
 export async function cached(name: string, recipe: string, fill: (folder: string) => Promise<void>): Promise<string> {
   await mkdir(root, { recursive: true });
   const folder = join(root, name);
   const stamp = `${folder}.recipe`;
-  const wanted = createHash('sha256').update(recipe).digest('hex');
-  if ((await readFile(stamp, 'utf8').catch(() => '')) === wanted) return folder;
+  const checksum = createHash('sha256').update(recipe).digest('hex');
+  if ((await readFile(stamp, 'utf8').catch(() => '')) === checksum) return folder;
   await rm(stamp, { force: true });
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder);
   await fill(folder);
-  // Last: with it the folder counts as full.
-  await writeFile(stamp, wanted);
+  // Last: it marks the folder as complete.
+  await writeFile(stamp, checksum);
   return folder;
 }

@@ -1,4 +1,4 @@
-/** MiniStack: a local AWS in one process, CloudFormation, Step Functions, Lambda and Scheduler included. */
+/** MiniStack: emulates AWS in one process, including CloudFormation, Step Functions, Lambda and Scheduler. */
 
 import { join } from 'node:path';
 import { type Emulator, startEmulator } from './processes.ts';
@@ -6,7 +6,7 @@ import { type Emulator, startEmulator } from './processes.ts';
 export const accountId = '123456789012';
 export const region = 'us-east-1';
 
-/** The account's root, who may do everything. moto cannot be told to use other keys than these. */
+/** The root user of the account. moto accepts only these keys for its calls. */
 export const credentials = { accessKeyId: 'ak', secretAccessKey: 'sk' } as const;
 
 export function startMiniStack(python: string): Promise<Emulator> {
@@ -20,15 +20,15 @@ export function startMiniStack(python: string): Promise<Emulator> {
       MINISTACK_ACCOUNT_ID: accountId,
       MINISTACK_REGION: region,
       STATE_DIR: directory,
-      // Neither is needed, and each would listen on a port of its own.
+      // Not needed, and each would listen on another port.
       IOT_MTLS_ENABLED: '0',
       SFTP_ENABLED: '0',
-      // Whoever asks must be allowed to: the functions by the roles that the stack gives them. Actions and resources count;
-      // the condition on dynamodb:LeadingKeys does not, nor does a missing page look forbidden without s3:ListBucket.
+      // Enforces IAM, so the functions have only the permissions of their roles. Actions and resources are checked. The
+      // condition dynamodb:LeadingKeys is not, and a missing object is a 404 even without s3:ListBucket.
       AUTH: 'true',
       AWS_ACCESS_KEY_ID: credentials.accessKeyId,
       AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
     }),
-    readyAt: '/_ministack/ready',
+    readyPath: '/_ministack/ready',
   });
 }

@@ -1,4 +1,4 @@
-/** Starts programs under a warden: tools that run to their end, and emulators that run until they are stopped. */
+/** Starts programs under a process guard: tools that run to their end, and emulators that run until they are stopped. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
@@ -12,46 +12,47 @@ import { logFile } from './cache.ts';
 
 export interface Emulator {
   readonly endpoint: string;
-  /** Its own, and gone with it. */
+  /** Its temporary directory, removed when it stops. */
   readonly directory: string;
-  /** Resolves once it is gone, with all it has started. */
+  /** Resolves once all its processes have ended. */
   stop(): Promise<void>;
 }
 
 interface EmulatorCommand {
-  /** For messages, and for its log in the cache. */
+  /** For messages, and for the name of its log. */
   readonly name: string;
   readonly command: string;
-  readonly parameters: (place: Place) => readonly string[] | Promise<readonly string[]>;
-  readonly env?: (place: Place) => Readonly<Record<string, string>>;
-  /** A path that is answered, with whatever status, once all is ready. */
-  readonly readyAt: string;
+  readonly parameters: (instance: Instance) => readonly string[] | Promise<readonly string[]>;
+  readonly env?: (instance: Instance) => Readonly<Record<string, string>>;
+  /** A path that responds, with any status, once the emulator is ready. */
+  readonly readyPath: string;
 }
 
-interface Place {
+interface Instance {
   readonly directory: string;
   readonly port: number;
 }
 
-const patienceMs = 90_000;
+const startTimeoutMs = 90_000;
 
-/** @throws if it ends before it answers, or does not answer for a minute and a half */
-export async function startEmulator({ name, command, parameters, env, readyAt }: EmulatorCommand): Promise<Emulator> {
+/** @throws Error if the emulator ends, or does not respond within a minute and a half */
+export async function startEmulator(emulator: EmulatorCommand): Promise<Emulator> {
+  const { name, command, parameters, env, readyPath } = emulator;
   const directory = await realpath(await mkdtemp(join(tmpdir(), 'report-exporter-aws-')));
-  const place = { directory, port: await freePort() };
-  const endpoint = `http://127.0.0.1:${place.port}`;
+  const instance = { directory, port: await freePort() };
+  const endpoint = `http://127.0.0.1:${instance.port}`;
   const log = await logFile(name);
-  const warden = startWarden(log, directory, command, await parameters(place), {
-    env: { TMPDIR: directory, ...env?.(place) },
+  const guard = startGuarded(log, directory, command, await parameters(instance), {
+    env: { TMPDIR: directory, ...env?.(instance) },
     cwd: directory,
   });
-  const gone = once(warden, 'close');
+  const closed = once(guard, 'close');
   const stop = async () => {
-    warden.stdin?.end();
-    await gone;
+    guard.stdin?.end();
+    await closed;
   };
   try {
-    await answering(`${endpoint}${readyAt}`, warden);
+    await waitForResponse(`${endpoint}${readyPath}`, guard);
   } catch (cause) {
     await stop();
     throw new Error(`${name} does not start: ${await lastLine(log)} (${log})`, { cause });
@@ -59,7 +60,7 @@ export async function startEmulator({ name, command, parameters, env, readyAt }:
   return { endpoint, directory, stop };
 }
 
-/** Runs a program to its end. @throws with the last line of what it has said, the rest as cause, if it fails or is not there */
+/** Runs a program to its end. @throws Error with the last line of its output, and more of it as the cause, if it fails */
 export async function runTool(
   name: string,
   command: string,
@@ -67,34 +68,31 @@ export async function runTool(
   { env = {}, cwd }: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {},
 ): Promise<void> {
   const log = await logFile(name);
-  const warden = startWarden(log, '', command, parameters, { env, cwd });
-  const [status] = await once(warden, 'close');
+  const guard = startGuarded(log, '', command, parameters, { env, cwd });
+  const [status] = await once(guard, 'close');
   if (status === 0) return;
-  const said = await readFile(log, 'utf8').catch(() => '');
-  throw new Error(`${name} failed: ${await lastLine(log)} (${log})`, { cause: new Error(said.slice(-3_000)) });
+  const output = await readFile(log, 'utf8').catch(() => '');
+  throw new Error(`${name} failed: ${await lastLine(log)} (${log})`, { cause: new Error(output.slice(-3_000)) });
 }
 
-function startWarden(
+function startGuarded(
   log: string,
   directory: string,
   command: string,
   parameters: readonly string[],
   { env, cwd }: { readonly env: Readonly<Record<string, string>>; readonly cwd?: string | undefined },
 ): ChildProcess {
-  return spawn(
-    process.execPath,
-    [join(import.meta.dirname, 'process-guard.ts'), log, directory, command, ...parameters],
-    {
-      // Detached, or Ctrl-C would reach the warden before it has tidied up.
-      detached: true,
-      stdio: ['pipe', 'ignore', 'ignore'],
-      env: { ...inheritedEnvironment(), ...env },
-      ...(cwd === undefined ? {} : { cwd }),
-    },
-  );
+  const guard = join(import.meta.dirname, 'process-guard.ts');
+  return spawn(process.execPath, [guard, log, directory, command, ...parameters], {
+    // Otherwise Ctrl-C would end the guard before it has cleaned up.
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+    env: { ...inheritedEnvironment(), ...env },
+    ...(cwd === undefined ? {} : { cwd }),
+  });
 }
 
-/** Nothing of a person's own AWS account gets near an emulator; `node` is the Node of the tests; no proxy between loopbacks. */
+/** Without the developer's AWS settings, with the tests' Node.js as `node`, and without a proxy for the loopback interface. */
 function inheritedEnvironment(): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(([name]) => !/^((AWS|CDK)_.*|no_proxy)$/i.test(name));
   return {
@@ -105,8 +103,8 @@ function inheritedEnvironment(): NodeJS.ProcessEnv {
 }
 
 /**
- * A port nobody listens on, of those that the system does not give to outgoing connections: one of them would take it
- * sooner or later, while nobody happens to listen.
+ * A free port outside the range that the system uses for outgoing connections, so that none of these takes the port while
+ * no server listens on it.
  */
 export async function freePort(): Promise<number> {
   const server = createServer();
@@ -122,14 +120,14 @@ export async function freePort(): Promise<number> {
   }
 }
 
-async function answering(url: string, warden: ChildProcess): Promise<void> {
-  for (const until = Date.now() + patienceMs; ; ) {
-    if (warden.exitCode !== null || warden.signalCode !== null) throw new Error('it ended');
+async function waitForResponse(url: string, guard: ChildProcess): Promise<void> {
+  for (const deadline = Date.now() + startTimeoutMs; ; ) {
+    if (guard.exitCode !== null || guard.signalCode !== null) throw new Error('The program has ended');
     try {
       await (await fetch(url, { signal: AbortSignal.timeout(5_000) })).arrayBuffer();
       return;
     } catch (error) {
-      if (Date.now() > until) throw error;
+      if (Date.now() > deadline) throw error;
       await sleep(100);
     }
   }
@@ -137,5 +135,5 @@ async function answering(url: string, warden: ChildProcess): Promise<void> {
 
 async function lastLine(log: string): Promise<string> {
   const text = await readFile(log, 'utf8').catch(() => '');
-  return text.trim().split('\n').at(-1) || 'it said nothing';
+  return text.trim().split('\n').at(-1) || 'no output';
 }

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
-/** The numbers of the first version in what a program of this machine says of itself; undefined where it is not there. */
-export async function versionOf(command: string, ...parameters: readonly string[]): Promise<number[] | undefined> {
+/** The numbers of the first version that a program prints; undefined if the program cannot be run. */
+export async function programVersion(command: string, ...parameters: readonly string[]): Promise<number[] | undefined> {
   try {
     const { stdout, stderr } = await promisify(execFile)(command, parameters, { timeout: 60_000 });
     return /\d+(\.\d+)+/

@@ -1,15 +1,15 @@
-/** A Python environment of the tests' own, with MiniStack and moto in it, made once for each requirements.txt. */
+/** The Python environment of the tests, with MiniStack and moto. It is created once per version of requirements.txt. */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cached } from './cache.ts';
 import { runTool } from './processes.ts';
-import { versionOf } from './program-version.ts';
+import { programVersion } from './program-version.ts';
 
 const requirements = join(import.meta.dirname, 'requirements.txt');
-const [oldestMajor, oldestMinor] = [3, 10];
+const [minMajor, minMinor] = [3, 10];
 
-/** The environment's `python`. @throws one line for a person, where there is no Python or no way to install */
+/** The path of the environment's `python`. @throws Error with a one-line message if there is no Python, or pip fails */
 export async function pythonEnvironment(): Promise<string> {
   const { command, version } = await findPython();
   const recipe = `${version.join('.')}\n${await readFile(requirements, 'utf8')}`;
@@ -20,9 +20,9 @@ export async function pythonEnvironment(): Promise<string> {
       const pip = ['-m', 'pip', 'install', '--quiet', '--requirement', requirements];
       await runTool('pip', join(folder, 'bin/python'), pip);
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
+      const reason = error instanceof Error ? error.message : String(error);
       throw new Error(
-        `npm run test:aws cannot install test/aws-e2e/emulators/requirements.txt with ${command}: ${why}`,
+        `npm run test:aws cannot install test/aws-e2e/emulators/requirements.txt with ${command}: ${reason}`,
       );
     }
   });
@@ -31,12 +31,12 @@ export async function pythonEnvironment(): Promise<string> {
 
 async function findPython(): Promise<{ readonly command: string; readonly version: number[] }> {
   for (const command of ['python3', 'python']) {
-    const version = await versionOf(command, '--version');
+    const version = await programVersion(command, '--version');
     const [major = 0, minor = 0] = version ?? [];
-    const isNewEnough = major > oldestMajor || (major === oldestMajor && minor >= oldestMinor);
+    const isNewEnough = major > minMajor || (major === minMajor && minor >= minMinor);
     if (version !== undefined && isNewEnough) return { command, version };
   }
   throw new Error(
-    `npm run test:aws needs Python ${oldestMajor}.${oldestMinor} or newer (python3 in PATH), to install MiniStack and moto`,
+    `npm run test:aws needs Python ${minMajor}.${minMinor} or newer (python3 in PATH) to install MiniStack and moto`,
   );
 }

@@ -14,33 +14,33 @@ import { combineScripts, errorResponse, onPage, throttled } from '../../../lib/r
 import { collect } from '../../support/builders.ts';
 import { stepFunctions } from '../support/aws.ts';
 import { eventually } from '../support/eventually.ts';
-import { asAnOperator, deployOperatedStack, operatedStack } from '../support/operator-stack.ts';
+import { deployOperatorStack, operatorStackName, stubOperatorEnvironment } from '../support/operator-stack.ts';
 import { openService } from '../support/service.ts';
 
-/** A start that is followed: to its end, or only until it is known to be made. */
-function follow(installed: DeployedExport, request: StartRequest = {}, until: 'its end' | 'the start' = 'its end') {
+/** Starts an export and follows it to its end, or only until the execution has started. */
+function follow(deployed: DeployedExport, request: StartRequest = {}, until: 'end' | 'start' = 'end') {
   const events: ExportEvent[] = [];
   const retries: Retry[] = [];
-  const said: string[] = [];
+  const messages: string[] = [];
   const interruption = new AbortController();
-  const end = installed.start(request, {
+  const end = deployed.start(request, {
     follow: true,
     emit: (event) => events.push(event),
     onRetry: (retry) => retries.push(retry),
     say: (text) => {
-      said.push(text);
-      if (until === 'the start') interruption.abort();
+      messages.push(text);
+      if (until === 'start') interruption.abort();
     },
     signal: interruption.signal,
   });
-  const executions = () => said.map((text) => text.slice(text.indexOf('arn:')));
+  const executions = () => messages.map((text) => text.slice(text.indexOf('arn:')));
   return { end, events, retries, executions };
 }
 
-/** The span of the run that the export's head speaks of. */
+/** The time span of the active run, or of the newest one. */
 async function newestRun({ log, name }: DeployedExport): Promise<RunSpan> {
-  const head = await log.exportState(name);
-  if (head?.active !== undefined) return head.active;
+  const state = await log.exportState(name);
+  if (state?.active !== undefined) return state.active;
   const { done, value } = await log.runs(name)[Symbol.asyncIterator]().next();
   if (done === true) throw new Error(`Export ${name} has no run`);
   return { export: name, run: value.run, startedAt: (await firstOf(log.entries(value))).loggedAt };
@@ -48,28 +48,28 @@ async function newestRun({ log, name }: DeployedExport): Promise<RunSpan> {
 
 async function firstOf<T>(items: AsyncIterable<T>): Promise<T> {
   for await (const item of items) return item;
-  throw new Error('There is none');
+  throw new Error('There are no items');
 }
 
-describe('A deployed stack, to its operator,', () => {
+describe('a deployed stack', () => {
   let stack: Deployment;
   beforeAll(async () => {
-    await deployOperatedStack();
-    stack = await openStack({ stackName: operatedStack, env: asAnOperator(), runtime: systemRuntime });
+    await deployOperatorStack();
+    stack = await openStack({ stackName: operatorStackName, env: stubOperatorEnvironment(), runtime: systemRuntime });
   });
   afterAll(async () => await stack[Symbol.asyncDispose]());
 
-  it('is known by its outputs, and an export by what it was deployed with', async () => {
-    expect(stack.name).toBe(`stack ${operatedStack} in us-east-1`);
-    expect(stack.option).toBe(`--stack ${operatedStack}`);
+  it('lists the exports in its outputs, with their deployed settings', async () => {
+    expect(stack.name).toBe(`stack ${operatorStackName} in us-east-1`);
+    expect(stack.option).toBe(`--stack ${operatorStackName}`);
     expect(await stack.exportNames()).toEqual([
       'commanded',
+      'failing',
       'followed',
       'idle',
       'overlapped',
       'segmented',
       'timed',
-      'troubled',
     ]);
     const segmented = await stack.open('segmented');
     expect(segmented.definition).toMatchObject({ name: 'segmented', request: { size: 1, format: 'XML' } });
@@ -78,11 +78,11 @@ describe('A deployed stack, to its operator,', () => {
     expect(segmented.service.keySource).toMatch(/^secret arn:aws:secretsmanager:/);
     expect(segmented.store.locate('segmented/latest.json')).toMatch(/^s3:\/\/.*\/reports\/segmented\/latest\.json$/);
     await expect(stack.open('daily')).rejects.toThrow(
-      /no export daily in stack .* Its exports: commanded, followed, idle,/,
+      /no export daily in stack .* Its exports: commanded, failing, followed, idle,/,
     );
   });
 
-  it('says when an export starts by itself', async () => {
+  it('returns the next scheduled start of an export', async () => {
     expect(await (await stack.open('followed')).nextStart()).toEqual({ kind: 'manual' });
     expect(await (await stack.open('idle')).nextStart()).toEqual({ kind: 'disabled', expression: 'rate(1 day)' });
     expect(await (await stack.open('timed')).nextStart()).toEqual({
@@ -93,41 +93,41 @@ describe('A deployed stack, to its operator,', () => {
     });
   });
 
-  it('is looked for in vain under another name, and its neighbours are named', async () => {
-    const lost = openStack({ stackName: 'Nowhere', env: asAnOperator(), runtime: systemRuntime });
-    await expect(lost).rejects.toMatchObject({
+  it('is suggested if another stack does not exist or has no exports', async () => {
+    const missingStack = openStack({ stackName: 'Nowhere', env: stubOperatorEnvironment(), runtime: systemRuntime });
+    await expect(missingStack).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringMatching(/no stack Nowhere in us-east-1.*ReportExporterOperated.*AWS_PROFILE.*cdk deploy/),
     });
-    const toolkit = openStack({ stackName: 'CDKToolkit', env: asAnOperator(), runtime: systemRuntime });
+    const toolkit = openStack({ stackName: 'CDKToolkit', env: stubOperatorEnvironment(), runtime: systemRuntime });
     await expect(toolkit).rejects.toThrow(/CDKToolkit has no exports, so it is not a Report Exporter stack/);
   });
 
-  it('asks the service with the key from the secret, page by page', async () => {
+  it('connects to the service with the API key from the secret', async () => {
     await using service = await openService(3);
-    const { service: installed, definition } = await stack.open('followed');
-    await using client = await installed.connect(() => undefined);
+    const { service: deployed, definition } = await stack.open('followed');
+    await using client = await deployed.connect(() => undefined);
     const since = '1970-01-01T00:00:00Z' as RunSpan['startedAt'];
     const page = await client.fetchPage({ request: definition.request, since, cursor: null, label: 'page 1' });
     expect(Buffer.concat(await collect(page.body)).toString()).toContain('<r id="r1"');
     expect(service.exchanges.map(({ status }) => status)).toEqual([200]);
   });
 
-  it('makes a run that is followed, page by page, to its manifest', async () => {
-    const installed = await stack.open('followed');
-    await using service = await openService(7, { holdBack: 'r5' });
+  it('follows a run, page by page, to its manifest', async () => {
+    const deployed = await stack.open('followed');
+    await using service = await openService(7, { pauseBefore: 'r5' });
 
-    const run = follow(installed);
-    await service.pendingBackoff;
-    await eventually('the second page to be told of', async () =>
+    const run = follow(deployed);
+    await service.paused;
+    await eventually('the event about page 2', async () =>
       run.events.find((event) => event.event === 'page-exported' && event.page === 2),
     );
     service.release();
 
     const end = await run.end;
     expect(end).toMatchObject({ status: 'completed', result: { export: 'followed', pages: 4, reports: 7 } });
-    if (end.status !== 'completed') throw new Error('It has not completed');
-    expect(end.manifest).toBe(installed.store.locate(end.result.manifest));
+    if (end.status !== 'completed') throw new Error('The run has not completed');
+    expect(end.manifest).toBe(deployed.store.locate(end.result.manifest));
     expect(run.events[0]).toMatchObject({
       event: 'run-started',
       run: end.result.run,
@@ -137,20 +137,20 @@ describe('A deployed stack, to its operator,', () => {
     });
     expect(run.events.at(-2)).toMatchObject({ event: 'page-exported', page: 4, totalReports: 7 });
     expect(run.events.at(-1)).toMatchObject({ event: 'run-completed', manifest: end.result.manifest });
-    const manifest = await installed.store.read(end.result.manifest);
-    if (manifest === undefined) throw new Error('The manifest is not there');
+    const manifest = await deployed.store.read(end.result.manifest);
+    if (manifest === undefined) throw new Error('There is no manifest');
     expect(JSON.parse(Buffer.concat(await collect(manifest)).toString())).toMatchObject({ run: end.result.run });
-    expect(await collect(installed.incidents(await newestRun(installed)))).toEqual([]);
+    expect(await collect(deployed.incidents(await newestRun(deployed)))).toEqual([]);
   });
 
   it('follows a run through all its executions', async () => {
-    const installed = await stack.open('segmented');
+    const deployed = await stack.open('segmented');
     await using _ = await openService(5);
 
-    const run = follow(installed);
+    const run = follow(deployed);
 
     expect(await run.end).toMatchObject({ status: 'completed', result: { pages: 5, reports: 5 } });
-    const { run: id } = await newestRun(installed);
+    const { run: id } = await newestRun(deployed);
     expect(run.executions()).toEqual([
       expect.stringContaining(':manual-'),
       expect.stringMatching(new RegExp(`:${id}-2$`)),
@@ -160,37 +160,37 @@ describe('A deployed stack, to its operator,', () => {
     expect(run.events.at(-2)).toMatchObject({ event: 'page-exported', page: 5, totalReports: 5 });
   });
 
-  it('starts a run without staying, lets a start beside it be skipped, and tells who is at work', async () => {
-    const installed = await stack.open('overlapped');
-    await using service = await openService(5, { holdBack: 'r3' });
-    const unheard = () => undefined;
-    const started = await installed.start(
+  it('starts a run without following it, skips a concurrent start, and shows which execution is running', async () => {
+    const deployed = await stack.open('overlapped');
+    await using service = await openService(5, { pauseBefore: 'r3' });
+    const ignore = () => undefined;
+    const started = await deployed.start(
       {},
-      { follow: false, emit: unheard, say: unheard, onRetry: unheard, signal: new AbortController().signal },
+      { follow: false, emit: ignore, say: ignore, onRetry: ignore, signal: new AbortController().signal },
     );
-    if (started.status !== 'started') throw new Error(`It was ${started.status}`);
-    await service.pendingBackoff;
-    const { run: id } = await newestRun(installed);
+    if (started.status !== 'started') throw new Error(`The start is ${started.status}`);
+    await service.paused;
+    const { run: id } = await newestRun(deployed);
 
-    const skipped = await follow(installed).end;
+    const skipped = await follow(deployed).end;
 
     expect(skipped).toMatchObject({ status: 'skipped', reason: expect.stringContaining(`run ${id} is still being`) });
-    expect(await installed.executions.isRunning(started.execution)).toBe(true);
+    expect(await deployed.executions.isRunning(started.execution)).toBe(true);
 
-    // Whoever stops watching stops nothing.
-    const fresh = { restart: true, since: '2026-11-20T00:00:02Z' as RunSpan['startedAt'] };
-    const restarted = follow(installed, fresh, 'the start');
+    // To stop following does not stop the run.
+    const startOver = { restart: true, since: '2026-11-20T00:00:02Z' as RunSpan['startedAt'] };
+    const restarted = follow(deployed, startOver, 'start');
     expect(await restarted.end).toEqual({ status: 'started', execution: restarted.executions()[0], run: null });
     await eventually(
       'the end of the new run',
-      async () => (await installed.log.exportState('overlapped'))?.lastCompleted,
+      async () => (await deployed.log.exportState('overlapped'))?.lastCompleted,
     );
     service.release();
-    expect((await installed.log.exportState('overlapped'))?.lastCompleted?.result.since).toBe('2026-11-20T00:00:02Z');
+    expect((await deployed.log.exportState('overlapped'))?.lastCompleted?.result.since).toBe('2026-11-20T00:00:02Z');
   });
 
-  it('tells of failed attempts and waits while they last, and of how a run failed; the next start goes on', async () => {
-    const installed = await stack.open('troubled');
+  it('reports retries and waits as they happen, and the failure; the next start resumes the run', async () => {
+    const deployed = await stack.open('failing');
     {
       const faults = combineScripts(
         onPage(2, errorResponse(503), { times: 2 }),
@@ -199,7 +199,7 @@ describe('A deployed stack, to its operator,', () => {
       );
       await using _ = await openService(9, { faults });
 
-      const run = follow(installed);
+      const run = follow(deployed);
 
       const message = expect.stringContaining('responded with 403 for page 4');
       const failed = { pages: 3, reports: 6, error: 'ConfigurationError', message, resumable: true };
@@ -211,15 +211,17 @@ describe('A deployed stack, to its operator,', () => {
           error: 'ServiceUnavailableError',
           message: expect.stringContaining('responded with 503 for page 2'),
           attempt,
-          attempts: 20,
+          maxAttempts: 20,
+          maxDelaySeconds: 2 ** attempt,
         })),
       );
       expect(run.events).toContainEqual(
         expect.objectContaining({ event: 'service-asked-to-wait', page: 3, seconds: 4, inside: false }),
       );
     }
-    const span = await newestRun(installed);
-    const inWords = (page: number, status: number) => expect.stringContaining(`responded with ${status} for page ${page}`);
+    const span = await newestRun(deployed);
+    const messageAbout = (page: number, status: number) =>
+      expect.stringContaining(`responded with ${status} for page ${page}`);
     const at = expect.stringMatching(/^20.*Z$/);
     const incidents = [
       ...[1, 2].map(() => ({
@@ -227,17 +229,17 @@ describe('A deployed stack, to its operator,', () => {
         at,
         page: 2,
         error: 'ServiceUnavailableError',
-        message: inWords(2, 503),
+        message: messageAbout(2, 503),
       })),
       { kind: 'wait', at, page: 3, seconds: 4 },
-      { kind: 'failed-run', at, page: 4, error: 'ConfigurationError', message: inWords(4, 403) },
+      { kind: 'failed-run', at, page: 4, error: 'ConfigurationError', message: messageAbout(4, 403) },
     ];
-    expect(await collect(installed.incidents(span))).toEqual(incidents);
-    expect(await installed.lastIncident(span)).toEqual(incidents.at(-1));
+    expect(await collect(deployed.incidents(span))).toEqual(incidents);
+    expect(await deployed.lastIncident(span)).toEqual(incidents.at(-1));
 
-    await using service = await openService(9, { holdBack: 'r9' });
-    const stopped = follow(installed);
-    await service.pendingBackoff;
+    await using service = await openService(9, { pauseBefore: 'r9' });
+    const stopped = follow(deployed);
+    await service.paused;
     const [executionArn] = stopped.executions();
     await stepFunctions.send(new StopExecutionCommand({ executionArn, cause: 'The test stops it' }));
     expect(await stopped.end).toMatchObject({
@@ -245,12 +247,12 @@ describe('A deployed stack, to its operator,', () => {
       failed: { run: span.run, pages: 4, error: 'ExecutionAborted', message: 'The test stops it', resumable: true },
     });
 
-    const resumed = follow(installed);
+    const resumed = follow(deployed);
     expect(await resumed.end).toMatchObject({ status: 'completed', result: { run: span.run, pages: 5, reports: 9 } });
     service.release();
     expect(resumed.events[0]).toMatchObject({ event: 'run-resumed', run: span.run, page: 5, pages: 4, reports: 8 });
     const stop = { kind: 'failed-run', at, page: 5, error: 'ExecutionAborted', message: 'The test stops it' };
-    expect(await collect(installed.incidents(span))).toEqual([...incidents, stop]);
-    expect(await installed.lastIncident(span)).toBeUndefined();
+    expect(await collect(deployed.incidents(span))).toEqual([...incidents, stop]);
+    expect(await deployed.lastIncident(span)).toBeUndefined();
   });
 });

@@ -16,15 +16,15 @@ import { pythonEnvironment } from '../emulators/python.ts';
 import { s3 } from '../support/aws.ts';
 import { deployApp } from '../support/cdk.ts';
 import type { ConsumerAppSettings } from '../support/consumer-app.ts';
-import { openMailbox } from '../support/event-queue.ts';
+import { openEventQueue } from '../support/event-queue.ts';
 import { eventually } from '../support/eventually.ts';
-import { run } from '../support/executions.ts';
-import { prefix, putKey, theDeployment, theKey, vendor } from '../support/exporter-stack.ts';
+import { runExecution } from '../support/executions.ts';
+import { apiKey, exporterStack, prefix, putApiKey, vendor } from '../support/exporter-stack.ts';
 import { openService } from '../support/service.ts';
 
 const page = 'docs/consumers.md';
-const work = inject('workDirectory');
-const [watched, other] = ['ConsumersWatched', 'ConsumersOther'];
+const workDirectory = inject('workDirectory');
+const [consumedStack, otherStack] = ['ConsumersWatched', 'ConsumersOther'];
 const hasJq = await promisify(execFile)('jq', ['--version']).then(
   () => true,
   () => false,
@@ -35,34 +35,34 @@ interface Credentials {
   readonly secretAccessKey: string;
 }
 
-describe('The examples of docs/consumers.md', () => {
+describe('the examples in docs/consumers.md', () => {
   let python: string;
   let deployments: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  let mailbox: ReturnType<typeof openMailbox>;
+  let eventQueue: ReturnType<typeof openEventQueue>;
   let reader: Credentials;
-  const output = (name: string, stackName = watched): string => {
+  const output = (name: string, stackName = consumedStack): string => {
     const value = deployments[stackName]?.[name];
     if (value === undefined) throw new Error(`Stack ${stackName} has no output ${name}`);
     return value;
   };
 
   beforeAll(async () => {
-    mailbox = openMailbox((await theDeployment()).events);
+    eventQueue = openEventQueue((await exporterStack()).eventQueue);
     python = await pythonEnvironment();
-    deployments = await deployApp(await theApp(), [watched, other]);
-    for (const stackName of [watched, other]) {
-      await putKey({ secretId: output('ApiKeySecretId', stackName) }, theKey);
+    deployments = await deployApp(await buildApp(), [consumedStack, otherStack]);
+    for (const stackName of [consumedStack, otherStack]) {
+      await putApiKey({ secretId: output('ApiKeySecretId', stackName) }, apiKey);
     }
-    const asked = ['iam', 'create-access-key', '--user-name', output('ReaderName'), '--output', 'json'];
-    const { AccessKey } = JSON.parse((await runAs(credentials, 'aws', asked)).stdout);
+    const createKey = ['iam', 'create-access-key', '--user-name', output('ReaderName'), '--output', 'json'];
+    const { AccessKey } = JSON.parse((await runAs(credentials, 'aws', createKey)).stdout);
     reader = { accessKeyId: AccessKey.AccessKeyId, secretAccessKey: AccessKey.SecretAccessKey };
   });
 
-  /** Makes a run that completes, with its event and its manifest as they are found there. */
-  async function aRunOf(stackName = watched) {
-    const end = await run(output('NightlyStateMachineArn', stackName));
+  /** Completes a run. Resolves to its event and its manifest. */
+  async function completeRun(stackName = consumedStack) {
+    const end = await runExecution(output('NightlyStateMachineArn', stackName));
     expect(end.states.at(-1)).toBe('Completed');
-    const event = await mailbox.event('tells of the run', isOf(end.arn));
+    const event = await eventQueue.find('about the run', isOf(end.arn));
     const { manifest: key } = (event.detail as { result: { manifest: string } }).result;
     return {
       event,
@@ -71,9 +71,9 @@ describe('The examples of docs/consumers.md', () => {
     };
   }
 
-  it('are told by events, manifests and pointers that are as their schemas say', async () => {
+  it('are based on events, manifests and pointers that match their schemas', async () => {
     await using service = await openService(3);
-    const { event, manifest } = await aRunOf();
+    const { event, manifest } = await completeRun();
     expect(problemsIn('completed.v1', event.detail)).toEqual([]);
     expect(problemsIn('manifest.v1', manifest)).toEqual([]);
     const latest = JSON.parse(await textAt(output('BucketName'), `${prefix}nightly/latest.json`));
@@ -81,20 +81,20 @@ describe('The examples of docs/consumers.md', () => {
     expect(service.exchanges).toHaveLength(2);
   });
 
-  it('a function that waits for runs copies their pages, once or twice', async () => {
+  it('a function that subscribes to runs copies their pages, once or twice', async () => {
     await using service = await openService(5);
-    const { event, key, manifest } = await aRunOf();
+    const { event, key, manifest } = await completeRun();
 
     const copies = await eventually('the pages to be copied', async () => {
-      const keys = (await keysIn(output('OurBucket'))).filter((each) => each.startsWith(dirname(key)));
+      const keys = (await keysIn(output('CopiesBucket'))).filter((each) => each.startsWith(dirname(key)));
       return keys.length === manifest.pages.length ? keys : undefined;
     });
     expect(copies).toEqual(manifest.pages.map((each) => each.key));
     for (const each of copies) {
-      expect(await textAt(output('OurBucket'), each)).toBe(await textAt(output('BucketName'), prefix + each));
+      expect(await textAt(output('CopiesBucket'), each)).toBe(await textAt(output('BucketName'), prefix + each));
     }
 
-    // The event comes again.
+    // The same event is delivered again.
     expect(await invoke(output('LoadFunction'), event)).toEqual({ run: manifest.run, pages: manifest.pages.length });
     const newer = { ...event, detail: { ...(event.detail as object), eventVersion: 2 } };
     expect(await invoke(output('LoadFunction'), newer)).toMatchObject({
@@ -103,48 +103,48 @@ describe('The examples of docs/consumers.md', () => {
     expect(service.exchanges.length).toBeGreaterThan(0);
   });
 
-  it('who waits for runs and failures of an export hears of them, and of none of its namesake elsewhere', async () => {
-    const heard: unknown[] = [];
-    const ourMailbox = openMailbox(output('HeardUrl'));
-    const hear = async (arn: string) =>
-      await ourMailbox.event('tells of our run', (each) => {
-        heard.push((each.detail as { execution: string }).execution);
+  it('subscribers to an export receive its completions and failures, but none of an export of the same name in another stack', async () => {
+    const received: unknown[] = [];
+    const subscription = openEventQueue(output('EventsUrl'));
+    const receive = async (arn: string) =>
+      await subscription.find('about our run', (each) => {
+        received.push((each.detail as { execution: string }).execution);
         return isOf(arn)(each);
       });
-    const failed = async (stackName: string) => {
+    const failRun = async (stackName: string) => {
       await using _ = await openService(5, { faults: onPage(1, errorResponse(404)) });
-      return await run(output('NightlyStateMachineArn', stackName), { restart: true });
+      return await runExecution(output('NightlyStateMachineArn', stackName), { restart: true });
     };
-    // Theirs come first: had we heard of them, it would have been before ours.
-    const theirFailure = await failed(other);
-    const ourFailure = await failed(watched);
-    const event = await hear(ourFailure.arn);
+    // The other stack's runs are first, so that an event about them would arrive before ours.
+    const theirFailure = await failRun(otherStack);
+    const ourFailure = await failRun(consumedStack);
+    const event = await receive(ourFailure.arn);
     expect(event['detail-type']).toBe('Report Export Failed');
     expect(problemsIn('failed.v1', event.detail)).toEqual([]);
 
     await using _ = await openService(5);
-    const theirRun = await aRunOf(other);
-    const ourRun = await aRunOf();
-    const completed = await hear((ourRun.event.detail as { execution: string }).execution);
+    const theirRun = await completeRun(otherStack);
+    const ourRun = await completeRun();
+    const completed = await receive((ourRun.event.detail as { execution: string }).execution);
     expect(completed.detail).toEqual(ourRun.event.detail);
 
     const theirs = [theirFailure.arn, (theirRun.event.detail as { execution: string }).execution];
-    expect(heard.filter((each) => theirs.includes(each as string))).toEqual([]);
-    // Those who asked for everything were told of both.
-    await mailbox.event('tells of their failure', isOf(theirFailure.arn));
+    expect(received.filter((each) => theirs.includes(each as string))).toEqual([]);
+    // A subscriber to all events receives both.
+    await eventQueue.find('about their failure', isOf(theirFailure.arn));
   });
 
-  it.skipIf(!hasJq)('a shell loop catches up on every run since the last time, in order', async () => {
+  it.skipIf(!hasJq)('a shell script catches up on all runs since its last execution, in order', async () => {
     await using service = await openService(3);
-    const directory = await mkdtemp(join(work, 'catch-up-'));
+    const directory = await mkdtemp(join(workDirectory, 'catch-up-'));
     const script = join(directory, 'catch-up.sh');
     await writeFile(script, exampleIn(page, 'catch-up.sh'));
     const catchUp = async (exportName = 'nightly') =>
       await asReader('bash', [script, output('BucketName'), prefix, exportName, join(directory, exportName)]);
 
     const before = await publishedRuns();
-    const first = await aRunOf();
-    // A run under way: it has a page, and no manifest.
+    const first = await completeRun();
+    // An unfinished run: it has a page, but no manifest.
     const [page1] = first.manifest.pages;
     if (page1 === undefined) throw new Error('the run has no page');
     const unfinished = page1.key.replace(/run=[^/]*/, 'run=20991231T235959Z-ffffff');
@@ -158,48 +158,48 @@ describe('The examples of docs/consumers.md', () => {
     const runs = [...before, first.manifest.run];
     expect((await catchUp()).stdout.split('\n').map((line) => line.split(/[ :]/)[1])).toEqual([...runs, undefined]);
 
-    service.arrive(4, 5);
-    const second = await aRunOf();
+    service.addReports(4, 5);
+    const second = await completeRun();
     expect((await catchUp()).stdout).toBe(`run ${second.manifest.run}: ${second.manifest.pages.length} pages\n`);
     expect((await catchUp()).stdout).toBe('');
     for (const { key } of [...first.manifest.pages, ...second.manifest.pages]) {
       const copy = await readFile(join(directory, 'nightly', key), 'utf8');
       expect(copy).toBe(await textAt(output('BucketName'), prefix + key));
     }
-    // Readers of one export see nothing of another: that is an error, and not an export without runs.
+    // Readers of one export are denied access to another, which must not look like an export without runs.
     await expect(catchUp('weekly')).rejects.toThrow(/AccessDenied/);
   });
 
-  it('Python keeps each report of the newest run once, whatever runs overlap', async () => {
+  it('a Python script keeps each report once, although runs overlap', async () => {
     await using service = await openService(0);
-    const directory = await mkdtemp(join(work, 'newest-run-'));
+    const directory = await mkdtemp(join(workDirectory, 'newest-run-'));
     const [script, database] = [join(directory, 'newest_run.py'), join(directory, 'reports.sqlite')];
     await writeFile(script, exampleIn(page, 'newest_run.py'));
-    const readNewest = async () =>
+    const readNewestRun = async () =>
       (await asReader(python, [script, output('BucketName'), prefix, 'nightly', database])).stdout;
     const kept = () => {
       using db = new DatabaseSync(database, { readOnly: true });
       return db.prepare('SELECT id, xml FROM report ORDER BY id').all();
     };
 
-    service.arrive(1, 2, 3);
-    const first = await aRunOf();
-    expect(await readNewest()).toBe(`run ${first.manifest.run}: 3 reports\n`);
-    service.arrive(4, 5);
-    const second = await aRunOf();
-    // The overlap has brought the first three again.
-    expect(await readNewest()).toBe(`run ${second.manifest.run}: 5 reports\n`);
+    service.addReports(1, 2, 3);
+    const first = await completeRun();
+    expect(await readNewestRun()).toBe(`run ${first.manifest.run}: 3 reports\n`);
+    service.addReports(4, 5);
+    const second = await completeRun();
+    // The overlap has exported the first three again.
+    expect(await readNewestRun()).toBe(`run ${second.manifest.run}: 5 reports\n`);
     expect(kept()).toEqual([1, 2, 3, 4, 5].map((n) => ({ id: `r${n}`, xml: `<r id="r${n}" />` })));
 
     const [damaged] = second.manifest.pages;
     const Key = prefix + (damaged?.key ?? '');
     await s3.send(new PutObjectCommand({ Bucket: output('BucketName'), Key, Body: '<reports/>' }));
-    await expect(readNewest()).rejects.toThrow(/Page 1 of run .* does not match its manifest/);
+    await expect(readNewestRun()).rejects.toThrow(/Page 1 of run .* does not match its manifest/);
     expect(kept()).toHaveLength(5);
   });
 
-  async function theApp() {
-    const load = join(work, 'load');
+  async function buildApp() {
+    const load = join(workDirectory, 'load');
     await mkdir(load, { recursive: true });
     const source = join(load, 'load-run.mjs');
     await writeFile(source, exampleIn(page, 'load-run.mjs'));
@@ -209,51 +209,51 @@ describe('The examples of docs/consumers.md', () => {
       bundle: true,
       platform: 'node',
       format: 'esm',
-      // Lambda has the SDK; here, the bundle does.
+      // Lambda provides the SDK. Here it is bundled.
       nodePaths: [join(import.meta.dirname, '../../../node_modules')],
       banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
       logLevel: 'error',
     });
     const settings: ConsumerAppSettings = {
-      stackNames: [watched, other],
+      stackNames: [consumedStack, otherStack],
       deployment: {
         service: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor },
         bucket: { prefix },
         exports: [{ name: 'nightly', size: 2, since: { overlap: 'P1D' } }],
       },
-      load: join(load, 'bundle'),
+      functionFolder: join(load, 'bundle'),
       policy: exampleIn(page, 'reader-policy.json'),
     };
-    const file = join(work, 'consumers.json');
+    const file = join(workDirectory, 'consumers.json');
     await writeFile(file, JSON.stringify(settings));
     return {
       file: join(import.meta.dirname, '../support/consumer-app.ts'),
       context: { consumers: file },
-      assembly: join(work, 'consumers.out'),
+      assembly: join(workDirectory, 'consumers.out'),
     };
   }
 
-  /** Who may do what the page says a reader may. @throws with what the command said, if it fails */
+  /** Runs a command with the permissions of a reader. @throws Error with the command's output if it fails */
   const asReader = (command: string, parameters: readonly string[]) => runAs(reader, command, parameters);
 
-  async function runAs(who: Credentials, command: string, parameters: readonly string[]) {
-    const nowhere = join(work, 'no-such-file');
+  async function runAs(account: Credentials, command: string, parameters: readonly string[]) {
+    const missingFile = join(workDirectory, 'no-such-file');
     return await promisify(execFile)(command, parameters, {
       env: {
         PATH: [dirname(python), process.env.PATH].join(delimiter),
         AWS_ENDPOINT_URL: inject('miniStack'),
         AWS_REGION: region,
         AWS_DEFAULT_REGION: region,
-        AWS_ACCESS_KEY_ID: who.accessKeyId,
-        AWS_SECRET_ACCESS_KEY: who.secretAccessKey,
-        AWS_CONFIG_FILE: nowhere,
-        AWS_SHARED_CREDENTIALS_FILE: nowhere,
+        AWS_ACCESS_KEY_ID: account.accessKeyId,
+        AWS_SECRET_ACCESS_KEY: account.secretAccessKey,
+        AWS_CONFIG_FILE: missingFile,
+        AWS_SHARED_CREDENTIALS_FILE: missingFile,
         NO_PROXY: '127.0.0.1',
       },
     });
   }
 
-  /** In the order in which they were published. */
+  /** The IDs of the published runs, in the order of publication. */
   async function publishedRuns(): Promise<string[]> {
     const bucket = output('BucketName');
     const manifests = (await keysIn(bucket)).filter((key) => key.endsWith('/manifest.json'));
@@ -262,7 +262,7 @@ describe('The examples of docs/consumers.md', () => {
   }
 });
 
-/** What the function answers, or the error it ends with. */
+/** The response of a function, or its error. */
 async function invoke(FunctionName: string, event: unknown): Promise<unknown> {
   const lambda = new LambdaClient({ endpoint: inject('miniStack'), region, credentials });
   const { Payload } = await lambda.send(new InvokeCommand({ FunctionName, Payload: JSON.stringify(event) }));

@@ -11,64 +11,64 @@ import {
   throttled,
   withBody,
 } from '../../../lib/report-service/simulator/faults.ts';
-import { ask, dynamoDb, get } from '../support/aws.ts';
+import { callJson, dynamoDb, getJson } from '../support/aws.ts';
 import { templateFile } from '../support/cdk.ts';
-import { openMailbox } from '../support/event-queue.ts';
-import { ended, executionsOf, run } from '../support/executions.ts';
-import { type Deployment, putKey, stackName, theDeployment, theKey } from '../support/exporter-stack.ts';
-import { keysOf, readNewest } from '../support/published-run.ts';
-import { ids, openService } from '../support/service.ts';
+import { openEventQueue } from '../support/event-queue.ts';
+import { endOfExecution, executionsOf, runExecution } from '../support/executions.ts';
+import { apiKey, type ExporterStack, exporterStack, putApiKey, stackName } from '../support/exporter-stack.ts';
+import { keysOf, readNewestRun } from '../support/published-run.ts';
+import { openService, reportIds } from '../support/service.ts';
 
-/** A service that is careless enough to show the key it was sent. */
-const tellingTheKey: Fault = combineFaults(
+/** A service that echoes the API key in an error. */
+const echoingKey: Fault = combineFaults(
   errorResponse(403),
-  withBody(JSON.stringify({ error: `${theKey} may not do this` })),
+  withBody(JSON.stringify({ error: `${apiKey} may not do this` })),
 );
 
-describe('A deployed export of a service in trouble', () => {
-  let deployed: Deployment;
+describe('a deployed export of a failing service', () => {
+  let deployed: ExporterStack;
   beforeAll(async () => {
-    deployed = await theDeployment();
+    deployed = await exporterStack();
   });
 
-  it('tries again what may pass, each failure by its name', async () => {
+  it('retries transient errors by their names', async () => {
     await using service = await openService(7, {
       faults: combineScripts(onPage(2, errorResponse(503)), onPage(3, malformedXml)),
     });
 
-    const end = await run(deployed.stateMachineOf('outage'));
+    const end = await runExecution(deployed.stateMachineOf('outage'));
 
     expect(end.failures).toEqual(['ServiceUnavailableError', 'ContractError']);
     expect(end.states.at(-1)).toBe('Completed');
-    expect((await readNewest(deployed, 'outage')).ids).toEqual(ids(1, 7));
+    expect((await readNewestRun(deployed, 'outage')).ids).toEqual(reportIds(1, 7));
     expect(service.exchanges).toHaveLength(4 + 2);
   });
 
-  it('waits in the state machine where the service asks for more than a short while', async () => {
+  it('waits out a long Retry-After in the state machine', async () => {
     await using service = await openService(3, { faults: onPage(2, throttled('3')) });
 
-    const end = await run(deployed.stateMachineOf('patient'));
+    const end = await runExecution(deployed.stateMachineOf('throttled'));
 
     expect(end.failures).toEqual([]);
     expect(end.states.filter((state) => state === 'WaitForService')).toHaveLength(1);
-    expect((await readNewest(deployed, 'patient')).ids).toEqual(ids(1, 3));
+    expect((await readNewestRun(deployed, 'throttled')).ids).toEqual(reportIds(1, 3));
     expect(service.exchanges.map(({ status }) => status)).toEqual([200, 429, 200]);
   });
 
-  it('fails with the real error, says so on the event bus, and goes on from there when the trouble is over', async () => {
+  it('fails with the original error, sends an event, and resumes at the next start', async () => {
     const machine = deployed.stateMachineOf('forbidden');
-    const mailbox = openMailbox(deployed.events);
-    await using refusal = await openService(5, { faults: onPage(2, tellingTheKey) });
+    const eventQueue = openEventQueue(deployed.eventQueue);
+    await using failingService = await openService(5, { faults: onPage(2, echoingKey) });
 
-    const failed = await run(machine);
+    const failed = await runExecution(machine);
 
     expect(failed).toMatchObject({ status: 'FAILED', error: 'ConfigurationError' });
     expect(failed.cause).toContain('Report service responded with 403 for page 2 of run');
-    // It quotes what the service said, but for the key.
+    // It quotes the response, without the API key.
     expect(failed.cause).toContain('may not do this');
     expect(failed.failures).toEqual(['ConfigurationError']);
     expect(failed.states.slice(-3)).toEqual(['FailRun', 'AnnounceFailed', 'Failed']);
-    const event = await mailbox.event('tells of the failure', ({ detail }) => {
+    const event = await eventQueue.find('about the failure', ({ detail }) => {
       return (detail as { execution?: unknown }).execution === failed.arn;
     });
     expect(event).toMatchObject({
@@ -77,45 +77,45 @@ describe('A deployed export of a service in trouble', () => {
       detail: { export: 'forbidden', error: 'ConfigurationError', failed: { pages: 1, resumable: true } },
     });
     expect((await keysOf(deployed, 'forbidden')).map((key) => key.split('/').at(-1))).toEqual(['page-000001.xml']);
-    expect(refusal.exchanges.map(({ status }) => status)).toEqual([200, 403]);
-    await refusal.close();
+    expect(failingService.exchanges.map(({ status }) => status)).toEqual([200, 403]);
+    await failingService.close();
 
     await using service = await openService(5);
-    expect((await run(machine)).states.at(-1)).toBe('Completed');
-    expect((await readNewest(deployed, 'forbidden')).ids).toEqual(ids(1, 5));
+    expect((await runExecution(machine)).states.at(-1)).toBe('Completed');
+    expect((await readNewestRun(deployed, 'forbidden')).ids).toEqual(reportIds(1, 5));
     expect(service.exchanges).toHaveLength(2);
-    expect(JSON.stringify(event)).not.toContain(theKey);
+    expect(JSON.stringify(event)).not.toContain(apiKey);
   });
 
-  it('takes a new key from the secret as soon as the old one is refused', async () => {
+  it('reads the API key again when the service rejects it', async () => {
     const machine = deployed.stateMachineOf('rotated');
     {
       await using _ = await openService(1);
-      expect((await run(machine)).states.at(-1)).toBe('Completed');
+      expect((await runExecution(machine)).states.at(-1)).toBe('Completed');
     }
-    const newKey = `${theKey}-rotated`;
-    await putKey(deployed, newKey);
+    const newKey = `${apiKey}-rotated`;
+    await putApiKey(deployed, newKey);
     try {
       await using service = await openService(3, { apiKey: newKey });
 
-      const end = await run(machine, { since: '2026-11-20T00:00:00Z' });
+      const end = await runExecution(machine, { since: '2026-11-20T00:00:00Z' });
 
       expect(end.failures).toEqual([]);
-      expect((await readNewest(deployed, 'rotated')).ids).toEqual(ids(1, 3));
-      // The function that knew the old key is still at work, and looks again once.
+      expect((await readNewestRun(deployed, 'rotated')).ids).toEqual(reportIds(1, 3));
+      // A warm function still has the old key, and reads the new one after the 401.
       expect(service.exchanges.map(({ status }) => status)).toEqual([401, 200, 200]);
     } finally {
-      await putKey(deployed, theKey);
+      await putApiKey(deployed, apiKey);
     }
   });
 
-  it('keeps the API key out of templates, environments, histories, logs and the table', async () => {
-    const { Functions } = await get<{ Functions: object[] }>('lambda', '/2015-03-31/functions/?MaxItems=1000');
+  it('keeps the API key out of templates, environments, execution histories, logs and the table', async () => {
+    const { Functions } = await getJson<{ Functions: object[] }>('lambda', '/2015-03-31/functions/?MaxItems=1000');
     const executions = await executionsOf(deployed.stateMachineOf('forbidden'));
-    const histories = await Promise.all(executions.map(({ arn }) => ended(arn)));
+    const histories = await Promise.all(executions.map(({ arn }) => endOfExecution(arn)));
     const logs = await logEvents();
     const { Items } = await dynamoDb.send(new ScanCommand({ TableName: deployed.table }));
-    const places: Record<string, string> = {
+    const texts: Record<string, string> = {
       template: await readFile(templateFile(stackName), 'utf8'),
       functions: JSON.stringify(Functions),
       histories: JSON.stringify(histories),
@@ -123,27 +123,27 @@ describe('A deployed export of a service in trouble', () => {
       table: JSON.stringify(Items),
     };
 
-    // Each place does hold what belongs there; only then does the absence of the key mean something.
-    expect(places).toMatchObject({
+    // Each has its usual content: otherwise the absence of the key would prove nothing.
+    expect(texts).toMatchObject({
       template: expect.stringContaining('AWS::Lambda::Function'),
       functions: expect.stringContaining('API_KEY_SECRET_ID'),
       histories: expect.stringContaining('responded with 403'),
       logs: expect.stringContaining('attempt-failed'),
       table: expect.stringContaining('forbidden'),
     });
-    expect(Object.keys(places).filter((place) => places[place]?.includes(theKey))).toEqual([]);
+    expect(Object.keys(texts).filter((name) => texts[name]?.includes(apiKey))).toEqual([]);
   });
 });
 
-/** Of every log group there is. */
+/** The events of all log groups. */
 async function logEvents(): Promise<object[]> {
-  const { logGroups } = await ask<{ logGroups: { logGroupName: string }[] }>(
+  const { logGroups } = await callJson<{ logGroups: { logGroupName: string }[] }>(
     'logs',
     'Logs_20140328.DescribeLogGroups',
     {},
   );
-  const found = logGroups.map(({ logGroupName }) =>
-    ask<{ events: object[] }>('logs', 'Logs_20140328.FilterLogEvents', { logGroupName, limit: 10_000 }),
+  const responses = logGroups.map(({ logGroupName }) =>
+    callJson<{ events: object[] }>('logs', 'Logs_20140328.FilterLogEvents', { logGroupName, limit: 10_000 }),
   );
-  return (await Promise.all(found)).flatMap(({ events }) => events);
+  return (await Promise.all(responses)).flatMap(({ events }) => events);
 }

@@ -1,6 +1,6 @@
 /**
- * The CDK app of a team downstream, as docs/consumers.md tells it to build one: two deployments with an export of the same
- * name, and what waits for the runs of the first alone. Its readers may do what the page says, and no more.
+ * The CDK app of a consumer, built as docs/consumers.md describes: two deployments that have an export of the same name, and
+ * subscribers to the runs of the first. Its readers have exactly the permissions in the page's policy.
  */
 
 import { readFileSync } from 'node:fs';
@@ -14,59 +14,59 @@ import { deploymentSettings } from '../../../lib/cdk/settings/deployment-setting
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 import type { Settings } from './cdk.ts';
 
-/** What the tests hand over, as JSON in a file that the context names. */
+/** Input from the tests: JSON in a file that the CDK context names. */
 export interface ConsumerAppSettings {
   readonly stackNames: readonly string[];
-  /** Of each deployment, but for the stack's name. */
+  /** The settings of both deployments, without the stack name. */
   readonly deployment: Omit<Settings, 'stackName'>;
-  /** The folder with the function's one file. */
-  readonly load: string;
-  /** The page's policy for readers, with its placeholders. */
+  /** The folder with the bundled function. */
+  readonly functionFolder: string;
+  /** The reader policy from docs/consumers.md, with its placeholders. */
   readonly policy: string;
 }
 
 const app = new App();
-const given: ConsumerAppSettings = JSON.parse(readFileSync(app.node.getContext('consumers'), 'utf8'));
-const { prefix } = given.deployment.bucket;
-const stacks = given.stackNames.map(
-  (stackName) => new ReportExporterStack(app, deploymentSettings({ ...given.deployment, stackName })),
+const settings: ConsumerAppSettings = JSON.parse(readFileSync(app.node.getContext('consumers'), 'utf8'));
+const { prefix } = settings.deployment.bucket;
+const stacks = settings.stackNames.map(
+  (stackName) => new ReportExporterStack(app, deploymentSettings({ ...settings.deployment, stackName })),
 );
 const stack = stacks[0] as ReportExporterStack;
 const nightly = stack.exports[0] as ReportExporterStack['exports'][number];
 const { bucketName } = stack.bucket;
 
-const ours = new Bucket(stack, 'Ours');
+const copies = new Bucket(stack, 'Copies');
 const load = new LambdaFunctionResource(stack, 'Load', {
   runtime: Runtime.NODEJS_24_X,
   handler: 'index.handler',
-  code: Code.fromAsset(given.load),
+  code: Code.fromAsset(settings.functionFolder),
   timeout: Duration.minutes(1),
-  environment: { BUCKET: bucketName, PREFIX: prefix, OUR_BUCKET: ours.bucketName },
+  environment: { BUCKET: bucketName, PREFIX: prefix, OUR_BUCKET: copies.bucketName },
 });
-ours.grantPut(load);
-const heard = new Queue(stack, 'Heard');
+copies.grantPut(load);
+const events = new Queue(stack, 'Events');
 nightly.onCompleted('LoadPages', new LambdaFunction(load));
-nightly.onCompleted('TellRun', new SqsQueue(heard));
-nightly.onFailed('TellFailure', new SqsQueue(heard));
+nightly.onCompleted('SendCompleted', new SqsQueue(events));
+nightly.onFailed('SendFailed', new SqsQueue(events));
 
 const reader = new User(stack, 'Reader');
-for (const statement of statements()) {
+for (const statement of readerStatements()) {
   load.addToRolePolicy(PolicyStatement.fromJson(statement));
   reader.addToPolicy(PolicyStatement.fromJson(statement));
 }
 
 for (const [name, value] of Object.entries({
-  OurBucket: ours.bucketName,
+  CopiesBucket: copies.bucketName,
   LoadFunction: load.functionName,
-  HeardUrl: heard.queueUrl,
+  EventsUrl: events.queueUrl,
   ReaderName: reader.userName,
 })) {
   new CfnOutput(stack, name, { value });
 }
 app.synth();
 
-function statements(): object[] {
-  const text = given.policy
+function readerStatements(): object[] {
+  const text = settings.policy
     .replaceAll('<bucket>', bucketName)
     .replaceAll('<prefix>', prefix)
     .replaceAll('<export>', nightly.exportName);

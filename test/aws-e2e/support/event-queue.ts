@@ -1,8 +1,8 @@
-/** A queue that a rule of the event bus fills, as a consumer of the events would have one. */
+/** A queue that receives the events of an event bus rule, as a consumer of the events would have it. */
 
 import { eventSource } from '../../../lib/core/state-machine/definition.ts';
 import { accountId, region } from '../emulators/ministack.ts';
-import { ask } from './aws.ts';
+import { callJson } from './aws.ts';
 import { eventually } from './eventually.ts';
 
 interface BusEvent {
@@ -11,13 +11,13 @@ interface BusEvent {
   readonly detail: unknown;
 }
 
-interface Mailbox {
-  /** The first event that `isWanted`, of all that have come since the mailbox was opened, as soon as it is there. */
-  event(what: string, isWanted: (event: BusEvent) => boolean): Promise<BusEvent>;
+interface EventQueue {
+  /** Waits for the first event that matches, of all that were received since the queue was opened. */
+  find(what: string, matches: (event: BusEvent) => boolean): Promise<BusEvent>;
 }
 
-/** Makes a queue that from now on gets the exporter's events, and those of S3. Resolves to its address. */
-export async function createQueue(): Promise<string> {
+/** Creates a queue that receives the events of the exporter and of S3. Resolves to its URL. */
+export async function createEventQueue(): Promise<string> {
   const Arn = `arn:aws:sqs:${region}:${accountId}:events`;
   const Policy = JSON.stringify({
     Version: '2012-10-17',
@@ -25,24 +25,24 @@ export async function createQueue(): Promise<string> {
       { Effect: 'Allow', Principal: { Service: 'events.amazonaws.com' }, Action: 'sqs:SendMessage', Resource: Arn },
     ],
   });
-  const { QueueUrl } = await ask<{ QueueUrl: string }>('sqs', 'AmazonSQS.CreateQueue', {
+  const { QueueUrl } = await callJson<{ QueueUrl: string }>('sqs', 'AmazonSQS.CreateQueue', {
     QueueName: 'events',
     Attributes: { Policy },
   });
   const EventPattern = JSON.stringify({ source: [eventSource, 'aws.s3'] });
-  await ask('events', 'AWSEvents.PutRule', { Name: 'events', EventPattern });
-  await ask('events', 'AWSEvents.PutTargets', { Rule: 'events', Targets: [{ Id: 'queue', Arn }] });
+  await callJson('events', 'AWSEvents.PutRule', { Name: 'events', EventPattern });
+  await callJson('events', 'AWSEvents.PutTargets', { Rule: 'events', Targets: [{ Id: 'queue', Arn }] });
   return QueueUrl;
 }
 
-/** Takes the queue's messages for itself. */
-export function openMailbox(queue: string): Mailbox {
+/** Consumes the messages of a queue. */
+export function openEventQueue(queueUrl: string): EventQueue {
   const received: BusEvent[] = [];
   return {
-    event: (what, isWanted) =>
-      eventually(`the event that ${what}`, async () => {
-        received.push(...(await takeEvents(queue)));
-        return received.find(isWanted);
+    find: (what, matches) =>
+      eventually(`the event ${what}`, async () => {
+        received.push(...(await receiveEvents(queueUrl)));
+        return received.find(matches);
       }),
   };
 }
@@ -52,17 +52,17 @@ interface Message {
   readonly ReceiptHandle: string;
 }
 
-async function takeEvents(QueueUrl: string): Promise<BusEvent[]> {
+async function receiveEvents(QueueUrl: string): Promise<BusEvent[]> {
   const events: BusEvent[] = [];
   for (;;) {
-    const { Messages = [] } = await ask<{ Messages?: Message[] }>('sqs', 'AmazonSQS.ReceiveMessage', {
+    const { Messages = [] } = await callJson<{ Messages?: Message[] }>('sqs', 'AmazonSQS.ReceiveMessage', {
       QueueUrl,
       MaxNumberOfMessages: 10,
     });
     if (Messages.length === 0) return events;
     for (const { Body, ReceiptHandle } of Messages) {
       events.push(JSON.parse(Body) as BusEvent);
-      await ask('sqs', 'AmazonSQS.DeleteMessage', { QueueUrl, ReceiptHandle });
+      await callJson('sqs', 'AmazonSQS.DeleteMessage', { QueueUrl, ReceiptHandle });
     }
   }
 }

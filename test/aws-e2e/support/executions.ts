@@ -1,4 +1,4 @@
-/** Executions of a state machine, as an operator starts and watches them. */
+/** Starts executions and waits for their end. */
 
 import {
   DescribeExecutionCommand,
@@ -12,7 +12,7 @@ import {
 import { stepFunctions } from './aws.ts';
 import { eventually } from './eventually.ts';
 
-interface Ended {
+interface EndedExecution {
   readonly arn: string;
   readonly name: string;
   readonly status: string | undefined;
@@ -20,44 +20,56 @@ interface Ended {
   readonly cause: string | undefined;
   readonly output: Readonly<Record<string, unknown>>;
   readonly history: readonly HistoryEvent[];
-  /** The states it went through, in order; a state that was retried stands there once. */
+  /** The states it entered, in order. A retried state is listed once. */
   readonly states: readonly string[];
   /** The errors of failed attempts, in order. */
   readonly failures: readonly string[];
 }
 
-/** Resolves to the execution's ARN. */
-export async function start(stateMachineArn: string, input: unknown = {}, client = stepFunctions): Promise<string> {
+/** Starts an execution. Resolves to its ARN. */
+export async function startExecution(
+  stateMachineArn: string,
+  input: unknown = {},
+  client = stepFunctions,
+): Promise<string> {
   const text = typeof input === 'string' ? input : JSON.stringify(input);
   const { executionArn } = await client.send(new StartExecutionCommand({ stateMachineArn, input: text }));
   return executionArn as string;
 }
 
 /** Starts an execution and waits for its end. */
-export async function run(stateMachineArn: string, input: unknown = {}, client = stepFunctions): Promise<Ended> {
-  return await ended(await start(stateMachineArn, input, client), client);
+export async function runExecution(
+  stateMachineArn: string,
+  input: unknown = {},
+  client = stepFunctions,
+): Promise<EndedExecution> {
+  return await endOfExecution(await startExecution(stateMachineArn, input, client), client);
 }
 
-export async function ended(executionArn: string, client: SFNClient = stepFunctions): Promise<Ended> {
+export async function endOfExecution(executionArn: string, client: SFNClient = stepFunctions): Promise<EndedExecution> {
   const description = await eventually(`the end of ${executionArn}`, async () => {
-    const seen = await client.send(new DescribeExecutionCommand({ executionArn }));
-    return seen.status === 'RUNNING' ? undefined : seen;
+    const description = await client.send(new DescribeExecutionCommand({ executionArn }));
+    return description.status === 'RUNNING' ? undefined : description;
   }).catch(async (error: Error) => {
     const failed = (await historyOf(executionArn, client)).findLast(({ type }) => type === 'TaskFailed');
-    throw new Error(`${error.message}; it last met ${failed?.taskFailedEventDetails?.cause ?? 'no error'}`);
+    throw new Error(`${error.message}; last error: ${failed?.taskFailedEventDetails?.cause ?? 'none'}`);
   });
-  return endOf(executionArn, description, await historyOf(executionArn, client));
+  return toEndedExecution(executionArn, description, await historyOf(executionArn, client));
 }
 
-function endOf(arn: string, seen: DescribeExecutionCommandOutput, history: readonly HistoryEvent[]): Ended {
-  const { name = '', status, error, cause } = seen;
+function toEndedExecution(
+  arn: string,
+  description: DescribeExecutionCommandOutput,
+  history: readonly HistoryEvent[],
+): EndedExecution {
+  const { name = '', status, error, cause } = description;
   return {
     arn,
     name,
     status,
     error,
     cause,
-    output: JSON.parse(seen.output ?? '{}'),
+    output: JSON.parse(description.output ?? '{}'),
     history,
     states: history.flatMap(({ stateEnteredEventDetails }) => stateEnteredEventDetails?.name ?? []),
     failures: history.flatMap(({ taskFailedEventDetails, taskTimedOutEventDetails }) => {
@@ -70,14 +82,14 @@ async function historyOf(executionArn: string, client: SFNClient): Promise<Histo
   const events: HistoryEvent[] = [];
   let nextToken: string | undefined;
   do {
-    const part = await client.send(new GetExecutionHistoryCommand({ executionArn, maxResults: 1_000, nextToken }));
-    events.push(...(part.events ?? []));
-    nextToken = part.nextToken;
+    const response = await client.send(new GetExecutionHistoryCommand({ executionArn, maxResults: 1_000, nextToken }));
+    events.push(...(response.events ?? []));
+    nextToken = response.nextToken;
   } while (nextToken !== undefined);
   return events;
 }
 
-/** All executions there ever were of a machine, the newest first. */
+/** All executions of a state machine, the newest first. */
 export async function executionsOf(
   stateMachineArn: string,
 ): Promise<{ readonly arn: string; readonly name: string }[]> {

@@ -1,6 +1,6 @@
 /**
- * The stack that all deployed tests share, with an export for each of them, so that they do not meet. Whoever comes first
- * deploys it.
+ * The stack that most tests share. Each test has its own export, so that they do not interfere. The first test that needs the
+ * stack deploys it.
  */
 
 import { readFile, writeFile } from 'node:fs/promises';
@@ -10,17 +10,17 @@ import { inject } from 'vitest';
 import type { ExportDeploymentSettings } from '../../../lib/cdk/settings/deployed-export.ts';
 import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
-import { createQueue } from './event-queue.ts';
+import { createEventQueue } from './event-queue.ts';
 
 export const stackName = 'ReportExporterE2E';
 export const vendor = 'ACME';
-export const theKey = 'k3y-of-the-deployed-tests-0f6c';
+export const apiKey = 'api-key-of-the-deployed-tests-0f6c';
 export const prefix = 'reports/';
 
-/** By name, what is particular to an export; two reports a page, if it does not say otherwise. */
+/** The settings of each export by name. The default is two reports per page. */
 const exports: Readonly<Record<string, Omit<ExportDeploymentSettings, 'name'>>> = {
   daily: {},
-  asked: {},
+  since: {},
   restarted: {},
   overlapping: {},
   long: { size: 1, iterationsPerExecution: 4 },
@@ -28,46 +28,46 @@ const exports: Readonly<Record<string, Omit<ExportDeploymentSettings, 'name'>>> 
   forbidden: {},
   outage: {},
   rotated: {},
-  patient: { maxInlineWait: 'PT1S' },
+  throttled: { maxInlineWait: 'PT1S' },
   'moto-outage': {},
   'moto-rejected': {},
   'moto-slow': {},
   ticking: { schedule: { expression: 'rate(1 minute)', enabled: false, freshness: 'none' } },
 };
 
-export interface Deployment {
+export interface ExporterStack {
   readonly bucket: string;
   readonly table: string;
   readonly secretId: string;
-  /** The queue in which the events of all runs arrive. */
-  readonly events: string;
+  /** The URL of the queue that receives the events of all runs. */
+  readonly eventQueue: string;
   stateMachineOf(exportName: string): string;
 }
 
-const file = join(inject('workDirectory'), 'deployment.json');
+const stateFile = join(inject('workDirectory'), 'deployment.json');
 
-/** Deploys the stack, puts the key into its secret, and opens a mailbox for its events; or finds it all done. */
-export async function theDeployment(): Promise<Deployment> {
-  const known = await readFile(file, 'utf8').catch(() => undefined);
-  const { outputs, events } = known === undefined ? await deployFirst() : JSON.parse(known);
-  return deploymentOf(outputs, events);
+/** Deploys the stack, stores the API key and creates the event queue, unless an earlier test file has done so. */
+export async function exporterStack(): Promise<ExporterStack> {
+  const stored = await readFile(stateFile, 'utf8').catch(() => undefined);
+  const { outputs, eventQueue } = stored === undefined ? await deployFirst() : JSON.parse(stored);
+  return stackOf(outputs, eventQueue);
 }
 
-async function deployFirst(): Promise<{ outputs: Outputs; events: string }> {
+async function deployFirst(): Promise<{ outputs: Outputs; eventQueue: string }> {
   await bootstrap();
   const outputs = await deployWith({});
-  const done = { outputs, events: await createQueue() };
-  await putKey(deploymentOf(done.outputs, done.events), theKey);
-  await writeFile(file, JSON.stringify(done));
-  return done;
+  const deployed = { outputs, eventQueue: await createEventQueue() };
+  await putApiKey(stackOf(deployed.outputs, deployed.eventQueue), apiKey);
+  await writeFile(stateFile, JSON.stringify(deployed));
+  return deployed;
 }
 
-/** Puts an API key into the secret, as an operator does. */
-export async function putKey({ secretId }: Pick<Deployment, 'secretId'>, key: string): Promise<void> {
+/** Stores an API key in the secret, as an operator does. */
+export async function putApiKey({ secretId }: Pick<ExporterStack, 'secretId'>, key: string): Promise<void> {
   await secretsManager.send(new PutSecretValueCommand({ SecretId: secretId, SecretString: key }));
 }
 
-/** Deploys the stack, or brings it up to date, with `changed` exports. */
+/** Creates or updates the stack, with other settings for the `changed` exports. */
 export function deployWith(changed: Partial<Record<string, Omit<ExportDeploymentSettings, 'name'>>>): Promise<Outputs> {
   return deploy({
     stackName,
@@ -77,7 +77,7 @@ export function deployWith(changed: Partial<Record<string, Omit<ExportDeployment
   });
 }
 
-function deploymentOf(outputs: Outputs, events: string): Deployment {
+function stackOf(outputs: Outputs, eventQueue: string): ExporterStack {
   const output = (name: string): string => {
     const value = outputs[name];
     if (value === undefined)
@@ -88,7 +88,7 @@ function deploymentOf(outputs: Outputs, events: string): Deployment {
     bucket: output('BucketName'),
     table: output('TableName'),
     secretId: output('ApiKeySecretId'),
-    events,
+    eventQueue,
     // `moto-slow` → `MotoSlowStateMachineArn`
     stateMachineOf: (exportName) =>
       output(`${exportName.replaceAll(/(?:^|-)(.)/g, (_, first: string) => first.toUpperCase())}StateMachineArn`),

@@ -1,43 +1,39 @@
-/** A stack of its own for the operator's commands: what they find is a whole stack, and nobody else's runs are in it. */
+/** A separate stack for the operator's commands, because they see all exports and runs of a stack. */
 
-import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject, vi } from 'vitest';
 import type { ExportDeploymentSettings } from '../../../lib/cdk/settings/deployed-export.ts';
 import { credentials, region } from '../emulators/ministack.ts';
-import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
-import { prefix, theKey, vendor } from './exporter-stack.ts';
+import { apiKey, prefix, putApiKey, vendor } from './exporter-stack.ts';
 
-export const operatedStack = 'ReportExporterOperated';
+export const operatorStackName = 'ReportExporterOperated';
 
 const exports: readonly ExportDeploymentSettings[] = [
   { name: 'commanded', pagesPerInvocation: 25 },
   { name: 'followed' },
   { name: 'segmented', size: 1, iterationsPerExecution: 2 },
-  { name: 'troubled', maxInlineWait: 'PT0S' },
+  { name: 'failing', maxInlineWait: 'PT0S' },
   { name: 'overlapped' },
-  // Switched on, but not in anybody's lifetime. In UTC: MiniStack's CloudFormation knows no other zone.
+  // Enabled, but in the distant future. In UTC, because MiniStack's CloudFormation has no other time zones.
   { name: 'timed', schedule: { expression: 'cron(30 2 1 JAN ? 2199)', freshness: 'none' } },
   { name: 'idle', schedule: { expression: 'rate(1 day)', enabled: false, freshness: 'none' } },
 ];
 
-/** Deploys it, and puts the key into its secret. */
-export async function deployOperatedStack(): Promise<Outputs> {
+/** Deploys the stack and stores the API key. */
+export async function deployOperatorStack(): Promise<Outputs> {
   await bootstrap();
   const outputs = await deploy({
-    stackName: operatedStack,
+    stackName: operatorStackName,
     service: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor },
     bucket: { prefix },
     exports: exports.map((each) => ({ size: 2, ...each })),
   });
-  await secretsManager.send(
-    new PutSecretValueCommand({ SecretId: outputs.ApiKeySecretId as string, SecretString: theKey }),
-  );
+  await putApiKey({ secretId: outputs.ApiKeySecretId as string }, apiKey);
   return outputs;
 }
 
-/** What an operator has in the environment; the SDK reads it there. */
-export function asAnOperator(): Readonly<Record<string, string>> {
+/** Sets the environment of an operator, from which the SDK reads, and returns it. */
+export function stubOperatorEnvironment(): Readonly<Record<string, string>> {
   const env = {
     AWS_ENDPOINT_URL: inject('miniStack'),
     AWS_REGION: region,

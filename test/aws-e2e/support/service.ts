@@ -1,4 +1,4 @@
-/** The Report Export Service as the deployed functions find it: one simulator at a time, each with its own reports. */
+/** The service that the deployed functions call: one simulator at a time, each with its own reports. */
 
 import { inject } from 'vitest';
 import type { FaultScript } from '../../../lib/report-service/simulator/faults.ts';
@@ -9,41 +9,41 @@ import {
 } from '../../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../../lib/report-service/simulator/simulator.ts';
 import { aReport, someReports } from '../../support/service/simulator-client.ts';
-import { theKey, vendor } from './exporter-stack.ts';
+import { apiKey as defaultApiKey, vendor } from './exporter-stack.ts';
 
 interface ServiceOptions {
   readonly faults?: FaultScript;
-  /** The first page with this report stops before it, until it is released. Other pages, and the same one again, do not. */
-  readonly holdBack?: string;
+  /** Pauses the first response before this report, until `release` is called. A repeated request is not paused. */
+  readonly pauseBefore?: string;
   readonly apiKey?: string;
 }
 
 interface Service extends Simulator {
-  /** Lets more reports arrive, dated just now. */
-  readonly arrive: (...numbers: number[]) => void;
-  /** Resolves once the page that is held back has been asked for. */
-  readonly pendingBackoff: Promise<void>;
+  /** Adds reports that are dated now. */
+  readonly addReports: (...numbers: number[]) => void;
+  /** Resolves once the response is paused. */
+  readonly paused: Promise<void>;
   readonly release: () => void;
 }
 
-/** Holds the reports r1, r2, … up to `count`. To be closed before the next one is opened. */
+/** Starts a service with the reports r1, r2, … up to `count`. Close it before the next one is started. */
 export async function openService(count: number, options: ServiceOptions = {}): Promise<Service> {
-  const { faults, holdBack, apiKey = theKey } = options;
-  const given = inMemoryReports(someReports(count));
-  const { reports, pendingBackoff, release } = holdingBack(given, holdBack);
+  const { faults, pauseBefore, apiKey = defaultApiKey } = options;
+  const allReports = inMemoryReports(someReports(count));
+  const { reports, paused, release } = withPause(allReports, pauseBefore);
   const simulator = await startSimulator({ vendor, apiKey, port: inject('servicePort'), reports, faults });
-  const arrive = (...numbers: number[]) => given.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
-  return Object.assign(simulator, { arrive, pendingBackoff, release });
+  const addReports = (...numbers: number[]) => allReports.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
+  return Object.assign(simulator, { addReports, paused, release });
 }
 
-function holdingBack(source: ReportSource, id: string | undefined) {
-  const { promise: pendingBackoff, resolve: hold } = Promise.withResolvers<void>();
+function withPause(source: ReportSource, id: string | undefined) {
+  const { promise: paused, resolve: pause } = Promise.withResolvers<void>();
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
-  let isHeld = false;
-  async function* held(report: Report) {
-    if (!isHeld) {
-      isHeld = true;
-      hold();
+  let hasPaused = false;
+  async function* pausedBody(report: Report) {
+    if (!hasPaused) {
+      hasPaused = true;
+      pause();
       await released;
     }
     yield* report.body();
@@ -52,13 +52,13 @@ function holdingBack(source: ReportSource, id: string | undefined) {
     oldest: source.oldest,
     *from(position, at) {
       for (const report of source.from(position, at)) {
-        yield report.id === id ? { ...report, body: () => held(report) } : report;
+        yield report.id === id ? { ...report, body: () => pausedBody(report) } : report;
       }
     },
   };
-  return { reports, pendingBackoff, release };
+  return { reports, paused, release };
 }
 
 /** `r1`, `r2`, … from `first` to `last`. */
-export const ids = (first: number, last: number): string[] =>
+export const reportIds = (first: number, last: number): string[] =>
   Array.from({ length: last - first + 1 }, (_, index) => `r${first + index}`);

@@ -1,4 +1,4 @@
-/** Signature Version 4, as far as the tests' own requests need it: for services they have no SDK client for. */
+/** Signature Version 4, as far as requests without an SDK client need it. */
 
 import { createHash, createHmac } from 'node:crypto';
 import { credentials, region } from '../emulators/ministack.ts';
@@ -10,8 +10,12 @@ export interface PlainRequest {
   readonly body: string;
 }
 
-/** The headers of `request` to `url`, signed. Its query must be in alphabetical order and encoded. */
-export function signed(service: string, url: URL, { method, headers, body }: PlainRequest): Record<string, string> {
+/** The headers of `request`, with its signature. The query of `url` must be sorted and encoded. */
+export function signedHeaders(
+  service: string,
+  url: URL,
+  { method, headers, body }: PlainRequest,
+): Record<string, string> {
   const now = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '');
   const all: Record<string, string> = { ...headers, host: url.host, 'x-amz-date': now };
   const names = Object.keys(all).sort();
