@@ -9,7 +9,7 @@ import { contextKey, deploymentSettings } from '../../../lib/cdk/settings/deploy
 import { isExportError } from '../../../lib/core/errors.ts';
 import { readFunctionEnvironment } from '../../../lib/core/settings/environment.ts';
 import { aSchedule, someSettings } from '../../support/aws/cdk-deployment.ts';
-import { anyValue, mutated, nested } from '../../support/mutations.ts';
+import { anyValue, mutationsOf, nested } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
 
 const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../cdk.json'), 'utf8')) as {
@@ -51,8 +51,8 @@ function problemsIn(value: unknown): string[] {
 
 describe('arbitrary deployment settings', () => {
   const values = fc.oneof(
-    { weight: 6, arbitrary: mutated(everything) },
-    { weight: 2, arbitrary: mutated(context[contextKey]) },
+    { weight: 6, arbitrary: mutationsOf(everything) },
+    { weight: 2, arbitrary: mutationsOf(context[contextKey]) },
     anyValue,
   );
   test.prop([values], { numRuns: cases(150) })('are accepted or rejected', (value) => {
