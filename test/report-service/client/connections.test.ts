@@ -1,7 +1,7 @@
-/** What the client sets up with the service, and how long it keeps it. */
+/** How long the client keeps connections, and how it resumes TLS sessions. */
 
 import type { RequestListener } from 'node:http';
-import { setImmediate as loop } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, describe, expect, it, vi } from 'vitest';
@@ -20,45 +20,45 @@ const page = (...headers: readonly string[]) =>
 
 describe('an idle connection', () => {
   it.each([
-    ['is kept for a minute where the service says nothing', [], 59_000, 2_000],
-    ['is kept as long as the service says, less a little for the way', ['keep-alive: timeout=120'], 117_000, 2_000],
-    ['is kept for five minutes at most, as gateways forget it then', ['keep-alive: timeout=900'], 299_000, 2_000],
+    ['is kept for a minute if the service says nothing', [], 59_000, 2_000],
+    ['is kept for as long as the service says, less a margin', ['keep-alive: timeout=120'], 117_000, 2_000],
+    ['is kept for at most five minutes, because gateways drop it then', ['keep-alive: timeout=900'], 299_000, 2_000],
   ])('%s', async (_, headers, keptMs, moreMs) => {
     await using server = await startRawServer(page(...headers));
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     await using client = clientFor(server);
     await readPage(client.fetchPage(pageRequest()));
-    await loop();
+    await nextTurn();
     vi.advanceTimersByTime(keptMs);
     await readPage(client.fetchPage(pageRequest()));
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1]);
-    await loop();
+    await nextTurn();
     vi.advanceTimersByTime(keptMs + moreMs);
     await expect.poll(() => server.open).toBe(0);
   });
 });
 
-/** As Node does when it likes, and a warm function has long lived through. */
+/** Node.js may collect garbage at any time; in a warm function it has. */
 function collectGarbage(): void {
   setFlagsFromString('--expose-gc');
   (runInNewContext('gc') as () => void)();
 }
 
-describe('a connection that is made anew', () => {
-  // Each page by a connection of its own.
+describe('a new connection', () => {
+  // Each page needs a new connection.
   const closing: RequestListener = (_, response) => {
     response.writeHead(200, { 'content-type': 'application/xml;charset=UTF-8', connection: 'close' });
     response.end('<a/>');
   };
 
-  it.each(['TLSv1.2', 'TLSv1.3'] as const)('resumes the session of the one before: %s', async (version) => {
+  it.each(['TLSv1.2', 'TLSv1.3'] as const)('resumes the TLS session of the previous one (%s)', async (version) => {
     await using server = await startTlsServer(closing, { minVersion: version, maxVersion: version });
     await using client = clientFor(server);
     for (let pages = 0; pages < 4; pages += 1) {
       await readPage(client.fetchPage(pageRequest()));
-      await loop();
+      await nextTurn();
       collectGarbage();
-      await loop();
+      await nextTurn();
     }
     expect(server.resumed).toEqual([false, true, true, true]);
   });

@@ -1,34 +1,34 @@
-/** One clock over the whole of a request, and nothing left of it afterwards. */
+/** One deadline for a whole request, and nothing left of it afterwards. */
 
 import { getEventListeners } from 'node:events';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { startDeadline } from '../../../lib/report-service/client/deadline.ts';
-import { aVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts';
+import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts';
 
 let clock: VirtualClock;
 beforeEach(() => {
-  clock = aVirtualClock();
+  clock = createVirtualClock();
 });
 
 describe('a deadline', () => {
-  it('ends the request when its time is up, and says so', async () => {
+  it('ends the request when its time is up', async () => {
     const deadline = startDeadline(1_000, undefined, clock);
-    await clock.pass(999);
+    await clock.advance(999);
     expect(deadline.endedBy).toBeUndefined();
-    await clock.pass(1);
+    await clock.advance(1);
     expect(deadline.endedBy).toBe('time');
     expect(deadline.signal.aborted).toBe(true);
   });
 
-  it('remembers what came first', async () => {
+  it('reports what ended the request first', async () => {
     const caller = new AbortController();
     const deadline = startDeadline(1_000, caller.signal, clock);
     caller.abort();
-    await clock.pass(1_000);
+    await clock.advance(1_000);
     expect(deadline.endedBy).toBe('caller');
   });
 
-  it('released, leaves neither timer nor listener behind', async () => {
+  it('leaves neither a timer nor a listener once released', async () => {
     const { signal } = new AbortController();
     const deadline = startDeadline(1_000, signal, clock);
     deadline.release();
@@ -37,19 +37,19 @@ describe('a deadline', () => {
     expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
-  it('longer than a timer can be is a long one, not none', async () => {
+  it('does not fire early if it is longer than a timer can be', async () => {
     const deadline = startDeadline(2 ** 40, undefined, clock);
-    await clock.pass(1_000_000);
+    await clock.advance(1_000_000);
     expect(deadline.endedBy).toBeUndefined();
     deadline.release();
   });
 
-  it('lets a race go to whoever is first, and then listens no more', async () => {
+  it('races a promise against its end, and then removes its listener', async () => {
     const deadline = startDeadline(1_000, undefined, clock);
     await expect(deadline.race(Promise.resolve('page'))).resolves.toBe('page');
     await expect(deadline.race(Promise.reject(new Error('no page')))).rejects.toThrow('no page');
     expect(getEventListeners(deadline.signal, 'abort')).toEqual([]);
-    const [outcome] = await Promise.allSettled([deadline.race(new Promise(() => {})), clock.pass(1_000)]);
+    const [outcome] = await Promise.allSettled([deadline.race(new Promise(() => {})), clock.advance(1_000)]);
     expect(outcome).toMatchObject({ reason: { message: 'The total time is up' } });
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Whatever a service sends, a page comes through as it was sent and whole, or an error says by its name what is to be
- * done: short, printable, without the key. Nothing hangs, nothing else is thrown, no connection is left.
+ * Whatever the service sends, the client delivers a complete page as it was sent, or throws a typed error that is short,
+ * printable and free of the API key. Nothing hangs, nothing else is thrown, no connection stays open.
  */
 
 import { SaxesParser } from 'saxes';
@@ -10,28 +10,27 @@ import type { FetchedPage } from '../../../lib/core/ports.ts';
 import { cases, fc, test } from '../../support/property.ts';
 import { searchForSecrets } from '../../support/secret-search.ts';
 import { tooDeep } from '../../support/service/hostile-bodies.ts';
-import { type HostileAnswer, hostileAnswers } from '../../support/service/hostile-responses.ts';
-import { type RawServer, rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
-import { type Reading, readAnswer } from '../../support/service/reference-parser.ts';
+import { type HostileResponse, hostileResponses } from '../../support/service/hostile-responses.ts';
+import { type RawServer, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
+import { type ParsedResponse, parseResponse } from '../../support/service/reference-parser.ts';
 import { aCursor, backoff, clientFor, pageRequest } from '../../support/service/service-client.ts';
-import { aVirtualClock } from '../../support/virtual-clock.ts';
+import { createVirtualClock } from '../../support/virtual-clock.ts';
 
-const keys = { old: 'S3cr3t/key+with="odd"&<chars>  \\%42', renewed: 'an0ther-key/of=the same' };
+const keys = { old: 'S3cr3t/key+with="odd"&<chars>  \\%42', rotated: 'an0ther-key/of=the same' };
 const maxPageBytes = 64 * 1024;
-/** No message is longer, whatever the service says. */
 const maxMessageLength = 1_000;
 
 const marker = '<reports><the-next-page/></reports>';
-let current: HostileAnswer;
+let current: HostileResponse;
 let server: RawServer;
-const stray: unknown[] = [];
-const onStray = (reason: unknown) => stray.push(reason);
+const unhandled: unknown[] = [];
+const onUnhandled = (reason: unknown) => unhandled.push(reason);
 
 beforeAll(async () => {
-  process.on('unhandledRejection', onStray).on('uncaughtException', onStray);
+  process.on('unhandledRejection', onUnhandled).on('uncaughtException', onUnhandled);
   server = await startRawServer(async (socket, { target }) => {
     if (target.includes('cursor=')) {
-      socket.write(rawAnswer({ body: marker, headers: { connection: 'close' } }));
+      socket.write(rawResponse({ body: marker, headers: { connection: 'close' } }));
       return;
     }
     const { bytes, cuts, ending } = current;
@@ -40,7 +39,7 @@ beforeAll(async () => {
     for (const [place, end] of edges.slice(1).entries()) {
       const piece = bytes.subarray(edges[place], end);
       if (piece.length > 0) await new Promise<unknown>((resolve) => socket.write(piece, resolve));
-      // A turn of the loop, so that pieces arrive as such more often than not.
+      // One turn of the event loop, so that most pieces arrive separately.
       await new Promise(setImmediate);
     }
     if (ending === 'end') socket.end();
@@ -48,7 +47,7 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  process.off('unhandledRejection', onStray).off('uncaughtException', onStray);
+  process.off('unhandledRejection', onUnhandled).off('uncaughtException', onUnhandled);
   await server[Symbol.asyncDispose]();
 });
 
@@ -64,15 +63,15 @@ async function read(fetching: Promise<FetchedPage>): Promise<Accepted> {
   return { page, body: Buffer.concat(chunks) };
 }
 
-/** What became of the request for the first page, and of one for the next. */
-async function meet(answer: HostileAnswer, reading: Reading, isXml: boolean) {
+/** Requests a page, then the next one over the same client. */
+async function fetchTwice(answer: HostileResponse, reading: ParsedResponse, isXml: boolean) {
   current = answer;
-  const clock = aVirtualClock();
+  const clock = createVirtualClock();
   const totalTimeoutMs = 60_000;
   await using client = clientFor(server, {
     clock,
     limits: { totalTimeoutMs, maxPageBytes },
-    apiKey: { get: async () => keys.old, refresh: async () => keys.renewed },
+    apiKey: { get: async () => keys.old, refresh: async () => keys.rotated },
   });
   const first = read(client.fetchPage(pageRequest(isXml ? {} : { format: 'JSON' }))).catch((error: unknown) => error);
   // Where no end is in sight, time passes; where there is one, it must be found without.
@@ -83,7 +82,7 @@ async function meet(answer: HostileAnswer, reading: Reading, isXml: boolean) {
     });
     for (let iterations = 0; iterations < 10 && !settled; iterations += 1)
       await new Promise((resolve) => setTimeout(resolve, 2));
-    await clock.pass(totalTimeoutMs);
+    await clock.advance(totalTimeoutMs);
   }
   const outcome = await first;
   const next = await read(client.fetchPage(pageRequest({ cursor: aCursor }))).catch((error: unknown) => error);
@@ -112,8 +111,8 @@ function isWholeXml(bytes: Buffer): boolean {
   }
 }
 
-/** Whether there is nothing at all to object to. */
-function isGood({ strict, status, headers, body }: Reading, isXml: boolean): boolean {
+/** Whether the response is a valid page in every respect. */
+function isValidPage({ strict, status, headers, body }: ParsedResponse, isXml: boolean): boolean {
   const cursors = headers.get('x-service-cursor') ?? ['-'];
   return (
     strict &&
@@ -136,7 +135,7 @@ function isGood({ strict, status, headers, body }: Reading, isXml: boolean): boo
   );
 }
 
-function expectTyped(error: unknown): asserts error is ExportError {
+function expectTypedError(error: unknown): asserts error is ExportError {
   expect(error).toBeInstanceOf(ExportError);
   const { name, message } = error as ExportError;
   expect(errorNames).toContain(name);
@@ -147,18 +146,18 @@ function expectTyped(error: unknown): asserts error is ExportError {
 }
 
 let accepted = 0;
-let refused = 0;
+let rejected = 0;
 
-describe('whatever a service answers', () => {
-  test.prop([hostileAnswers(keys.old), fc.boolean()], { numRuns: cases(400) })(
-    'it is a whole page as it was sent, or a typed error',
+describe('any response', () => {
+  test.prop([hostileResponses(keys.old), fc.boolean()], { numRuns: cases(400) })(
+    'is delivered as a complete page, or fails with a typed error',
     async (answer, isXml) => {
-      const reading = readAnswer(answer.bytes, answer.ending !== 'stay open');
-      const { outcome, next, sleepers } = await meet(answer, reading, isXml);
+      const reading = parseResponse(answer.bytes, answer.ending !== 'stay open');
+      const { outcome, next, sleepers } = await fetchTwice(answer, reading, isXml);
       if (outcome instanceof Error) {
-        refused += 1;
-        expectTyped(outcome);
-        expect(answer.ending !== 'reset' && isGood(reading, isXml)).toBe(false);
+        rejected += 1;
+        expectTypedError(outcome);
+        expect(answer.ending !== 'reset' && isValidPage(reading, isXml)).toBe(false);
       } else {
         accepted += 1;
         const { page, body } = outcome as Accepted;
@@ -175,21 +174,21 @@ describe('whatever a service answers', () => {
           reading.headers.get('content-type')?.join(', ').trim() || 'application/octet-stream',
         );
       }
-      // Nothing of an answer may be taken for the next one.
-      if (next instanceof Error) expectTyped(next);
+      // No part of a response may be mistaken for the next one.
+      if (next instanceof Error) expectTypedError(next);
       else expect((next as Accepted).body.toString()).toBe(marker);
       expect(sleepers).toBe(0);
-      expect(stray).toEqual([]);
+      expect(unhandled).toEqual([]);
     },
   );
 
-  it('leaves no connection behind, and nothing that nobody handles', async () => {
+  it('leaves no open connection and no unhandled error', async () => {
     await expect.poll(() => server.open, backoff).toBe(0);
-    expect(stray).toEqual([]);
+    expect(unhandled).toEqual([]);
   });
 
-  it('was met with both, many times: neither half of the property is empty', () => {
+  it('was accepted and rejected often enough for the property to mean something', () => {
     expect(accepted).toBeGreaterThan(cases(30));
-    expect(refused).toBeGreaterThan(cases(30));
+    expect(rejected).toBeGreaterThan(cases(30));
   });
 });

@@ -1,4 +1,4 @@
-/** What a service can send to do harm, case by case: it is refused or let through as it is, at no more cost than is bounded. */
+/** Harmful responses, case by case: each is rejected or passed through unchanged, at a bounded cost. */
 
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { FetchedPage } from '../../../lib/core/ports.ts';
-import { chunk, rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
+import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
   aCursor,
   backoff,
@@ -16,11 +16,11 @@ import {
   readPage,
   trickyApiKey,
 } from '../../support/service/service-client.ts';
-import { aVirtualClock } from '../../support/virtual-clock.ts';
+import { createVirtualClock } from '../../support/virtual-clock.ts';
 
 const mebibyte = 1024 * 1024;
 
-/** Sends `opening`, and `again` for as long as anybody takes it. `sent` counts what has left. */
+/** Sends `opening`, then `again` until the connection closes. `sent` counts the bytes that have left. */
 function flooding(opening: string | Buffer, again: string | Buffer) {
   const flood = {
     sent: 0,
@@ -29,7 +29,7 @@ function flooding(opening: string | Buffer, again: string | Buffer) {
       while (!socket.destroyed) {
         if (!socket.write(again)) await Promise.race([once(socket, 'drain'), once(socket, 'close')]).catch(() => {});
         flood.sent = socket.bytesWritten;
-        // Others must get a turn, or nobody would ever read.
+        // Let the client read.
         await new Promise(setImmediate);
       }
     },
@@ -44,7 +44,7 @@ describe('a gzip bomb', () => {
   /** A mebibyte of zeros in a kilobyte, over and over: concatenated, they are one stream. */
   const bomb = gzipSync(Buffer.alloc(mebibyte));
 
-  it('in answer to a request for identity is refused by its headers, without a look inside', async () => {
+  it('is rejected by its content-encoding, unread', async () => {
     const flood = flooding(head('content-encoding: gzip', 'transfer-encoding: chunked'), chunk(bomb));
     await using server = await startRawServer(flood.answer);
     await using client = clientFor(server);
@@ -54,19 +54,19 @@ describe('a gzip bomb', () => {
     });
     await expect.poll(() => server.open, backoff).toBe(0);
     expect(server.requests[0]?.headers['accept-encoding']).toBe('identity');
-    // What lay in the buffers on the way. Inflated, it would have been a thousand times as much.
+    // The size of the buffers. Decompressed, it would be a thousand times as much.
     expect(flood.sent).toBeLessThan(16 * mebibyte);
   });
 
-  it('that does not call itself one is refused at its first bytes, which no XML begins with', async () => {
-    await using server = await startRawServer(rawAnswer({ body: bomb }));
+  it('without a content-encoding is rejected at its first bytes, which are not XML', async () => {
+    await using server = await startRawServer(rawResponse({ body: bomb }));
     await using client = clientFor(server);
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('not UTF-8') });
   });
 
-  it('in place of an explanation is not looked into either', async () => {
-    const answer = rawAnswer({
+  it('in an error response is not decompressed either', async () => {
+    const answer = rawResponse({
       status: 500,
       headers: { 'content-encoding': 'gzip', 'content-type': 'text/plain' },
       body: bomb,
@@ -88,46 +88,46 @@ describe('an XML bomb', () => {
     ['of quadratic growth', `<!DOCTYPE r [<!ENTITY e "${long}">]><r>${'&e;'.repeat(50_000)}</r>`],
     ['in an attribute', `<!DOCTYPE r [<!ENTITY e0 "ha">${laughs}]><r a="&e30;"/>`],
     ['of parameter entities', '<!DOCTYPE r [<!ENTITY % a "%b;%b;"><!ENTITY % b "%a;%a;">%a;]><r/>'],
-  ])('%s goes through byte for byte: nothing is expanded', async (_, body) => {
-    await using server = await startRawServer(rawAnswer({ body }));
+  ])('%s passes through byte for byte, unexpanded', async (_, body) => {
+    await using server = await startRawServer(rawResponse({ body }));
     await using client = clientFor(server);
     const before = process.memoryUsage().heapUsed;
     expect(await readPage(client.fetchPage(pageRequest()))).toBe(body);
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(64 * mebibyte);
   });
 
-  it('whose entities lie elsewhere fetches nothing', async () => {
-    await using elsewhere = await startRawServer(rawAnswer());
-    const { url } = elsewhere;
+  it('with external entities fetches nothing', async () => {
+    await using other = await startRawServer(rawResponse());
+    const { url } = other;
     const body =
       `<?xml version="1.0"?><!DOCTYPE r PUBLIC "-//x" "${url}/dtd" [<!ENTITY e SYSTEM "${url}/e">` +
       `<!ENTITY % p SYSTEM "${url}/p">%p;<!ENTITY f SYSTEM "file:///etc/passwd">]>` +
       `<r xmlns:xi="http://www.w3.org/2001/XInclude">&e;&f;<xi:include href="${url}/x"/></r>`;
-    await using server = await startRawServer(rawAnswer({ body }));
+    await using server = await startRawServer(rawResponse({ body }));
     await using client = clientFor(server);
     expect(await readPage(client.fetchPage(pageRequest()))).toBe(body);
-    expect({ requests: elsewhere.requests, open: elsewhere.open }).toEqual({ requests: [], open: 0 });
+    expect({ requests: other.requests, open: other.open }).toEqual({ requests: [], open: 0 });
   });
 });
 
-describe('headers without end', () => {
+describe('endless headers', () => {
   const { stackTraceLimit } = Error;
   afterEach(() => {
     Error.stackTraceLimit = stackTraceLimit;
   });
 
   it.each([
-    ['of one header of a mebibyte', head(), `x-much: ${'x'.repeat(mebibyte)}`],
-    ['of a cursor of a mebibyte', head(), `x-service-cursor: ${'1'.repeat(mebibyte)}`],
-    ['of a million small ones', head(), 'x-some: header\r\n'.repeat(1_000_000)],
-    ['of a header’s name', head(), 'n'.repeat(mebibyte)],
+    ['a header of a mebibyte', head(), `x-much: ${'x'.repeat(mebibyte)}`],
+    ['a cursor of a mebibyte', head(), `x-service-cursor: ${'1'.repeat(mebibyte)}`],
+    ['a million small headers', head(), 'x-some: header\r\n'.repeat(1_000_000)],
+    ['a header name of a mebibyte', head(), 'n'.repeat(mebibyte)],
     [
-      'behind the last chunk',
+      'trailers after the last chunk',
       `${head('transfer-encoding: chunked')}4\r\n<r/>\r\n0\r\n`,
       'x-late: 1\r\n'.repeat(100_000),
     ],
-  ])('%s are cut off, and the connection with them', async (_, opening, endless) => {
-    // undici makes an error of each header that is too many.
+  ])('fail with ContractError, and the connection is closed: %s', async (_, opening, endless) => {
+    // undici creates an error for each header over the limit.
     Error.stackTraceLimit = 0;
     await using server = await startRawServer(`${opening.replace(/\r\n\r\n$/, '\r\n')}${endless}\r\n\r\n`);
     await using client = clientFor(server);
@@ -140,21 +140,21 @@ describe('headers without end', () => {
   });
 });
 
-describe('an answer without end', () => {
+describe('an endless response', () => {
   const totalTimeoutMs = 240_000;
 
   it.each([
     ['of early hints', '', 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'.repeat(100)],
     ['of blank lines', '', '\r\n'.repeat(1_000)],
     ['of a chunk’s extension', `${head('transfer-encoding: chunked')}4;`, 'x'.repeat(1_000)],
-  ])('%s is given up when the time is up', async (_, opening, again) => {
+  ])('%s fails after the total timeout', async (_, opening, again) => {
     const flood = flooding(opening, again);
     await using server = await startRawServer(flood.answer);
-    const clock = aVirtualClock();
+    const clock = createVirtualClock();
     await using client = clientFor(server, { clock, limits: { totalTimeoutMs } });
     const failing = failureOf(readPage(client.fetchPage(pageRequest())));
     await expect.poll(() => flood.sent, backoff).toBeGreaterThan(4 * mebibyte);
-    await clock.pass(totalTimeoutMs);
+    await clock.advance(totalTimeoutMs);
     expect(await failing).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('240000 ms in total'),
@@ -163,7 +163,7 @@ describe('an answer without end', () => {
     expect(clock.sleepers()).toBe(0);
   });
 
-  it('of pieces of a byte is given up where the page has become too large', async () => {
+  it('of one-byte chunks fails when the page is too large', async () => {
     const flood = flooding(`${head('transfer-encoding: chunked')}3\r\n<r>\r\n`, chunk('x').toString().repeat(1_000));
     await using server = await startRawServer(flood.answer);
     await using client = clientFor(server, { limits: { maxPageBytes: 100_000 } });
@@ -175,14 +175,14 @@ describe('an answer without end', () => {
   });
 });
 
-describe('a drip feed of a byte a second', () => {
+describe('a response of one byte per second', () => {
   it.each([
-    ['of the status line', '', 'HTTP/1.1 200 '],
-    ['of the headers', '', 'HTTP/1.1 200 OK\r\nx-slow: '],
-    ['of the body', head('content-length: 9999'), '<r>'],
-    ['of a chunk', `${head('transfer-encoding: chunked')}fff\r\n`, '<r>'],
-  ])('%s is given up after four minutes, and not before', async (_, opening, start) => {
-    const { error, seconds } = await drip(opening, start);
+    ['in the status line', '', 'HTTP/1.1 200 '],
+    ['in the headers', '', 'HTTP/1.1 200 OK\r\nx-slow: '],
+    ['in the body', head('content-length: 9999'), '<r>'],
+    ['in a chunk', `${head('transfer-encoding: chunked')}fff\r\n`, '<r>'],
+  ])('%s fails after four minutes, and not before', async (_, opening, start) => {
+    const { error, seconds } = await trickle(opening, start);
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('240000 ms in total'),
@@ -190,35 +190,35 @@ describe('a drip feed of a byte a second', () => {
     expect(seconds).toBe(240);
   });
 
-  it('of an explanation is listened to for two seconds: the status has said enough', async () => {
+  it('in an error response is read for two seconds only', async () => {
     const opening = 'HTTP/1.1 410 Gone\r\ncontent-type: text/plain\r\ncontent-length: 9999\r\n\r\n';
-    const { error, seconds } = await drip(opening, 'Sorry');
+    const { error, seconds } = await trickle(opening, 'Sorry');
     expect(error).toMatchObject({ name: 'RequestRejectedError' });
     expect(seconds).toBe(2);
   });
 
-  /** Sends `opening`, then `start` and what follows, a byte a second; tells how it ended, and after how many of them. */
-  async function drip(opening: string, start: string): Promise<{ error: Error | undefined; seconds: number }> {
+  /** Sends `opening`, then `start` and padding at a byte per second. Returns the error, and after how many seconds it came. */
+  async function trickle(opening: string, start: string): Promise<{ error: Error | undefined; seconds: number }> {
     let socket: Socket | undefined;
     await using server = await startRawServer((taken) => {
       socket = taken;
       socket.setNoDelay(true).write(opening);
     });
-    const clock = aVirtualClock();
+    const clock = createVirtualClock();
     await using client = clientFor(server, { clock, limits: { totalTimeoutMs: 240_000 } });
     let failed: Error | undefined;
     const failing = failureOf(readPage(client.fetchPage(pageRequest()))).then((error) => {
       failed = error;
     });
     await expect.poll(() => socket, backoff).toBeDefined();
-    // Whatever was sent before the first second has arrived.
+    // `opening` has arrived before the first second.
     await pause(20);
     const sleepers = clock.sleepers();
     let seconds = 0;
     for (; failed === undefined && seconds < 1_000; seconds += 1) {
       socket?.write(start[seconds] ?? 'x');
-      await clock.pass(1_000);
-      // Whom the clock has woken tears a stream down, which takes some turns of the loop.
+      await clock.advance(1_000);
+      // After a timeout, destroying the stream takes some turns of the event loop.
       if (clock.sleepers() < sleepers) await failing;
     }
     await expect.poll(() => server.open, backoff).toBe(0);
@@ -228,9 +228,9 @@ describe('a drip feed of a byte a second', () => {
 
 describe('a redirect to another host', () => {
   it.each([300, 301, 302, 303, 305, 307, 308])(
-    'of %i is never followed: the other host sees nothing',
+    'with %i is not followed: the other host receives nothing',
     async (status) => {
-      await using other = await startRawServer(rawAnswer());
+      await using other = await startRawServer(rawResponse());
       const headers = {
         location: `${other.url}/v1/report/export?key=${encodeURIComponent(trickyApiKey)}`,
         refresh: `0; url=${other.url}`,
@@ -238,7 +238,7 @@ describe('a redirect to another host', () => {
         'alt-svc': `http/1.1="${other.url.replace('http://', '')}"`,
         'retry-after': '0',
       };
-      await using server = await startRawServer(rawAnswer({ status, headers, body: '' }), rawAnswer());
+      await using server = await startRawServer(rawResponse({ status, headers, body: '' }), rawResponse());
       await using client = clientFor(server);
       expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'RequestRejectedError' });
       await readPage(client.fetchPage(pageRequest({ cursor: aCursor })));
@@ -248,10 +248,10 @@ describe('a redirect to another host', () => {
   );
 });
 
-describe('an answer out of turn', () => {
-  const numbered = (n: string) => rawAnswer({ body: `<reports><answer n="${n}"/></reports>` });
+describe('an unsolicited response', () => {
+  const numbered = (n: string) => rawResponse({ body: `<reports><answer n="${n}"/></reports>` });
 
-  it('that comes behind another is not taken for that of the next page', async () => {
+  it('after another response is not mistaken for the next page', async () => {
     await using server = await startRawServer(Buffer.concat([numbered('1'), numbered('smuggled')]), numbered('2'));
     await using client = clientFor(server);
     expect(await readPage(client.fetchPage(pageRequest()))).toContain('n="1"');
@@ -259,11 +259,11 @@ describe('an answer out of turn', () => {
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 2]);
   });
 
-  it('that comes while nobody asks is not taken for that of the next page', async () => {
+  it('between two requests is not mistaken for the next page', async () => {
     await using server = await startRawServer(async (socket, { connection }) => {
       socket.write(numbered(`${connection}`));
       await pause(20);
-      socket.write(numbered('unasked'));
+      socket.write(numbered('unsolicited'));
     });
     await using client = clientFor(server);
     expect(await readPage(client.fetchPage(pageRequest()))).toContain('n="1"');
@@ -271,9 +271,9 @@ describe('an answer out of turn', () => {
     expect(await readPage(client.fetchPage(pageRequest({ cursor: aCursor })))).toContain('n="2"');
   });
 
-  it('that comes before the request could be read is judged like any other', async () => {
+  it('before the request was read is checked like any other', async () => {
     const hasty = createServer((socket) => {
-      socket.on('error', () => {}).end(rawAnswer({ headers: { 'content-type': 'text/html' } }));
+      socket.on('error', () => {}).end(rawResponse({ headers: { 'content-type': 'text/html' } }));
     }).listen(0, '127.0.0.1');
     await once(hasty, 'listening');
     await using client = clientFor({ url: `http://127.0.0.1:${(hasty.address() as AddressInfo).port}` });
@@ -283,17 +283,17 @@ describe('an answer out of turn', () => {
   });
 });
 
-describe('a service that takes the connection and says nothing', () => {
-  it('is given up when the time is up, and the connection let go', async () => {
+describe('a service that accepts the connection and sends nothing', () => {
+  it('fails after the total timeout, and the connection is closed', async () => {
     await using server = await startRawServer(() => {});
-    const clock = aVirtualClock();
+    const clock = createVirtualClock();
     await using client = clientFor(server, { clock, limits: { totalTimeoutMs: 240_000 } });
     const fetching: Promise<FetchedPage> = client.fetchPage(pageRequest());
     const failing = failureOf(fetching);
     await expect.poll(() => server.requests.length, backoff).toBe(1);
-    await clock.pass(239_999);
+    await clock.advance(239_999);
     expect(server.open).toBe(1);
-    await clock.pass(1);
+    await clock.advance(1);
     expect(await failing).toMatchObject({ name: 'ServiceUnavailableError' });
     await expect.poll(() => server.open, backoff).toBe(0);
   });

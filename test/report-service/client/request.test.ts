@@ -1,11 +1,11 @@
-/** What the client puts on the wire (docs/service-contract.md, sections 2.1, 2.2, 4.1 and 5). */
+/** The requests that the client sends (docs/service-contract.md, sections 2.1, 2.2, 4.1 and 5). */
 
-import { setImmediate as loop } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { asCursor } from '../../../lib/core/model.ts';
 import { requestPath } from '../../../lib/report-service/client/request.ts';
 import { fc } from '../../support/property.ts';
-import { rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
+import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
   aCursor,
   clientFor,
@@ -16,8 +16,8 @@ import {
 } from '../../support/service/service-client.ts';
 
 describe('the request', () => {
-  it('is a POST of JSON with the key in the vendor’s header', async () => {
-    await using server = await startRawServer(rawAnswer());
+  it('is a POST of JSON with the API key in the vendor’s header', async () => {
+    await using server = await startRawServer(rawResponse());
     await using client = clientFor(server, { vendor: 'ACME' });
     await readPage(client.fetchPage(pageRequest()));
     const [request] = server.requests;
@@ -31,8 +31,8 @@ describe('the request', () => {
     expect(request?.body).toBe('{"filter":{"date":{"gte":"2026-11-20T02:00:00Z"}},"format":"XML","container":"NONE"}');
   });
 
-  it('sends size and further conditions only where they are asked for', async () => {
-    await using server = await startRawServer(rawAnswer());
+  it('contains size and further filter fields only if they are set', async () => {
+    await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
     await readPage(
       client.fetchPage(pageRequest({ size: 7, filter: { kind: 'a', date: { lt: '2027-01-01T00:00:00Z' } } })),
@@ -45,28 +45,28 @@ describe('the request', () => {
     });
   });
 
-  it.each(['/', '/reporting', '/reporting/', '/reporting//'])('goes below the base URL’s own path %s', async (path) => {
-    await using server = await startRawServer(rawAnswer());
+  it.each(['/', '/reporting', '/reporting/', '/reporting//'])('extends the path of the base URL: %s', async (path) => {
+    await using server = await startRawServer(rawResponse());
     await using client = clientFor({ url: `${server.url}${path}` });
     await readPage(client.fetchPage(pageRequest()));
     expect(server.requests[0]?.target).toBe(`${path.replace(/\/+$/, '')}/v1/report/export`);
   });
 
   it('uses one connection for the pages of a run', async () => {
-    await using server = await startRawServer(rawAnswer());
+    await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
     for (let page = 1; page <= 5; page += 1) {
       await readPage(client.fetchPage(pageRequest()));
-      // undici frees a connection one turn after its body; a run stores the page in between.
-      await loop();
+      // undici releases a connection one turn of the event loop after the body ends.
+      await nextTurn();
     }
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1, 1, 1, 1]);
   });
 });
 
 describe('the cursor', () => {
-  it('goes back in the query with its comma as %2C, and then nothing else of the request differs', async () => {
-    await using server = await startRawServer(rawAnswer());
+  it('is sent in the query with its comma as %2C, in an otherwise identical request', async () => {
+    await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
     await readPage(client.fetchPage(pageRequest({ size: 3 })));
     await readPage(client.fetchPage(pageRequest({ size: 3, cursor: aCursor })));
@@ -76,8 +76,8 @@ describe('the cursor', () => {
     expect(second?.headers).toEqual(first?.headers);
   });
 
-  it('goes back in the body as it is, and then not in the query', async () => {
-    await using server = await startRawServer(rawAnswer());
+  it('is sent in the body unchanged, and not in the query', async () => {
+    await using server = await startRawServer(rawResponse());
     await using client = clientFor(server, { cursorIn: 'body' });
     await readPage(client.fetchPage(pageRequest({ size: 3 })));
     await readPage(client.fetchPage(pageRequest({ size: 3, cursor: aCursor })));
@@ -87,7 +87,7 @@ describe('the cursor', () => {
     expect(second?.body).toContain(`"cursor":"${aCursor}"`);
   });
 
-  it('of any form arrives as it was given out', () => {
+  it('survives URL encoding, whatever it contains', () => {
     const cursors = fc.string({
       unit: fc.constantFrom(...Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i))),
       minLength: 1,
@@ -102,18 +102,18 @@ describe('the cursor', () => {
   });
 });
 
-describe('a client that cannot be', () => {
-  it.each(['', 'AC ME', 'ACME\r\nX', 'ÄCME', 'A:B'])('is refused for the vendor %j', async (vendor) => {
-    const made = Promise.try(() => clientFor({ url: 'http://127.0.0.1:1' }, { vendor }));
-    expect(await failureOf(made)).toMatchObject({
+describe('a client with invalid options', () => {
+  it.each(['', 'AC ME', 'ACME\r\nX', 'ÄCME', 'A:B'])('is rejected: vendor %j', async (vendor) => {
+    const creating = Promise.try(() => clientFor({ url: 'http://127.0.0.1:1' }, { vendor }));
+    expect(await failureOf(creating)).toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringContaining('vendor'),
     });
   });
 
-  it.each(['reports.example.com', 'ftp://reports.example.com', ''])('is refused for the base URL %j', async (url) => {
-    const made = Promise.try(() => clientFor({ url }));
-    expect(await failureOf(made)).toMatchObject({
+  it.each(['reports.example.com', 'ftp://reports.example.com', ''])('is rejected: base URL %j', async (url) => {
+    const creating = Promise.try(() => clientFor({ url }));
+    expect(await failureOf(creating)).toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringContaining('baseUrl'),
     });

@@ -1,11 +1,11 @@
-/** A page on its way through the client: whole, or an error; and never a connection left behind. */
+/** The body of a page: complete or an error, and never a connection left open. */
 
 import { getEventListeners, once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { cases, fc } from '../../support/property.ts';
-import { chunk, rawAnswer, startRawServer, twoReports } from '../../support/service/raw-server.ts';
+import { chunk, rawResponse, startRawServer, twoReports } from '../../support/service/raw-server.ts';
 import {
   aCursor,
   backoff,
@@ -17,13 +17,13 @@ import {
 } from '../../support/service/service-client.ts';
 
 const chunkedHead = 'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ntransfer-encoding: chunked\r\n\r\n';
-/** The headers and first chunk of a page whose rest is still to come. */
-const opened = Buffer.concat([Buffer.from(chunkedHead), chunk('<r>')]);
+/** The headers and the first chunk of an incomplete page. */
+const incomplete = Buffer.concat([Buffer.from(chunkedHead), chunk('<r>')]);
 const portOf = (server: Server) => (server.address() as AddressInfo).port;
 const json = pageRequest({ format: 'JSON' });
 
-describe('a body in pieces', () => {
-  it('arrives whole, wherever it is cut', async () => {
+describe('a chunked body', () => {
+  it('arrives complete, however it is chunked', async () => {
     const body = Buffer.from('<r><a>Grüße, 世界, 🌍</a><b/></r>');
     await fc.assert(
       fc.asyncProperty(fc.uniqueArray(fc.nat(body.length), { maxLength: 6 }), async (cuts) => {
@@ -43,11 +43,11 @@ describe('a body in pieces', () => {
     );
   });
 
-  it('goes through as it comes: its first bytes are there before its last are sent', async () => {
-    const { promise: goOn, resolve: sendTheRest } = Promise.withResolvers<void>();
+  it('is streamed: its first bytes arrive before its last are sent', async () => {
+    const { promise: firstChunkRead, resolve: onFirstChunk } = Promise.withResolvers<void>();
     await using server = await startRawServer(async (socket) => {
       socket.write(Buffer.concat([Buffer.from(chunkedHead), chunk('<r><a/>')]));
-      await goOn;
+      await firstChunkRead;
       socket.write(Buffer.concat([chunk('</r>'), chunk('')]));
     });
     await using client = clientFor(server);
@@ -55,14 +55,14 @@ describe('a body in pieces', () => {
     const received: string[] = [];
     for await (const piece of body) {
       received.push(Buffer.from(piece).toString());
-      sendTheRest();
+      onFirstChunk();
     }
     expect(received).toEqual(['<r><a/>', '</r>']);
   });
 
-  it('that ends where the connection closes is believed for its last tag', async () => {
+  it('that ends when the connection closes is complete if its root is closed', async () => {
     await using server = await startRawServer((socket) => {
-      socket.end(rawAnswer({ framing: 'close' }));
+      socket.end(rawResponse({ framing: 'close' }));
     });
     await using client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
@@ -71,12 +71,12 @@ describe('a body in pieces', () => {
   });
 });
 
-describe('a cursor after the last chunk', () => {
+describe('a cursor header after the last chunk', () => {
   const endingWith = (trailers: string) =>
     Buffer.concat([Buffer.from(chunkedHead), chunk(twoReports), Buffer.from(`0\r\n${trailers}\r\n`)]);
 
   it.each(['x-service-cursor', 'X-SERVICE-CURSOR', 'X-Service-Cursor'])(
-    'comes too late: the page is not taken for the last one (%s)',
+    'fails with ContractError, because the page would count as the last one (%s)',
     async (name) => {
       await using server = await startRawServer(endingWith(`x-checksum: 1\r\n${name}: ${aCursor}\r\n`));
       await using client = clientFor(server);
@@ -90,21 +90,21 @@ describe('a cursor after the last chunk', () => {
     },
   );
 
-  it('is not to be confused with other trailers, which say nothing to us', async () => {
+  it('is not confused with other trailers, which are ignored', async () => {
     await using server = await startRawServer(endingWith('x-checksum: 1\r\nx-other-cursor: 2\r\n'));
     await using client = clientFor(server);
     expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
   });
 });
 
-describe('a body that is cut off', () => {
+describe('a truncated body', () => {
   it.each([
     ['length', 'keep-alive'],
     ['length', 'close'],
     ['chunked', 'keep-alive'],
     ['chunked', 'close'],
-  ] as const)('is noticed at any byte (%s, %s)', async (framing, connection) => {
-    const whole = rawAnswer({ framing, headers: { 'x-service-cursor': aCursor, connection } });
+  ] as const)('is detected at any byte (%s, %s)', async (framing, connection) => {
+    const whole = rawResponse({ framing, headers: { 'x-service-cursor': aCursor, connection } });
     const head = whole.indexOf('\r\n\r\n') + 4;
     const sample = [head, head + 1, head + 5, whole.length - 6, whole.length - 3, whole.length - 1];
     for (const end of sample) {
@@ -121,9 +121,9 @@ describe('a body that is cut off', () => {
     }
   });
 
-  it('is noticed in a format whose end nobody can see', async () => {
+  it('is detected by its content-length in a format other than XML', async () => {
     await using server = await startRawServer((socket) => {
-      socket.end(rawAnswer({ body: '{"reports":[]}', headers: { 'content-length': '15' }, framing: 'close' }));
+      socket.end(rawResponse({ body: '{"reports":[]}', headers: { 'content-length': '15' }, framing: 'close' }));
     });
     await using client = clientFor(server);
     const error = await failureOf(readPage(client.fetchPage(json)));
@@ -133,18 +133,18 @@ describe('a body that is cut off', () => {
     });
   });
 
-  it('without a length is noticed by the tags it lacks', async () => {
+  it('without a length is detected by missing end tags', async () => {
     await using server = await startRawServer((socket) => {
-      socket.end(rawAnswer({ framing: 'close' }).subarray(0, -12));
+      socket.end(rawResponse({ framing: 'close' }).subarray(0, -12));
     });
     await using client = clientFor(server);
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringMatching(/byte \d+: unclosed tag/) });
   });
 
-  it('by a reset is noticed', async () => {
+  it('is detected after a connection reset', async () => {
     await using server = await startRawServer((socket) => {
-      socket.write(rawAnswer().subarray(0, -20), () => setTimeout(() => socket.resetAndDestroy(), 20));
+      socket.write(rawResponse().subarray(0, -20), () => setTimeout(() => socket.resetAndDestroy(), 20));
     });
     await using client = clientFor(server);
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
@@ -154,7 +154,7 @@ describe('a body that is cut off', () => {
     });
   });
 
-  it('may be whole to the eye: a reset instead of the last chunk is no end', async () => {
+  it('may look complete: a reset in place of the last chunk is not an end', async () => {
     await using server = await startRawServer((socket) => {
       socket.write(Buffer.concat([Buffer.from(chunkedHead), chunk('<r/>')]), () =>
         setTimeout(() => socket.resetAndDestroy(), 20),
@@ -167,23 +167,23 @@ describe('a body that is cut off', () => {
   });
 });
 
-describe('a body that is no page', () => {
+describe('an invalid body', () => {
   it.each([
     ['empty', '', 'the body is empty'],
-    ['not closed', '<r>\n <a>', 'byte 8'],
+    ['unclosed elements', '<r>\n <a>', 'byte 8'],
     ['two documents', '<r/><r/>', 'only one root'],
-    ['an error in words', 'Sorry!', 'text data outside of root'],
+    ['plain text', 'Sorry!', 'text data outside of root'],
     ['not UTF-8', Buffer.from('<r>Gr\xfc\xdfe</r>', 'latin1'), 'not UTF-8'],
-  ])('breaks the contract: %s', async (_, body, problem) => {
-    await using server = await startRawServer(rawAnswer({ body }));
+  ])('fails with ContractError: %s', async (_, body, problem) => {
+    await using server = await startRawServer(rawResponse({ body }));
     await using client = clientFor(server);
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining(problem) });
   });
 
-  it('breaks the contract where it goes on over the cap, and is not read further', async () => {
+  it('fails with ContractError above the size limit, and is not read further', async () => {
     await using server = await startRawServer(async (socket) => {
-      socket.write(opened);
+      socket.write(incomplete);
       while (!socket.destroyed) {
         socket.write(chunk('<a/>'.repeat(1_000)));
         await pause(1);
@@ -195,15 +195,15 @@ describe('a body that is no page', () => {
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
-  it('may be just as large as the cap', async () => {
-    await using server = await startRawServer(rawAnswer());
+  it('may be exactly as large as the limit', async () => {
+    await using server = await startRawServer(rawResponse());
     await using client = clientFor(server, { limits: { maxPageBytes: Buffer.byteLength(twoReports) } });
     expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
   });
 });
 
-describe('a service that is slow', () => {
-  it('to answer is given up', async () => {
+describe('a slow service', () => {
+  it('fails when it sends no response', async () => {
     await using server = await startRawServer(() => {});
     await using client = clientFor(server, { limits: { headersTimeoutMs: 50 } });
     const error = await failureOf(client.fetchPage(pageRequest()));
@@ -214,8 +214,8 @@ describe('a service that is slow', () => {
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
-  it('between two chunks is given up', async () => {
-    await using server = await startRawServer(opened);
+  it('fails when it sends no data between two chunks', async () => {
+    await using server = await startRawServer(incomplete);
     await using client = clientFor(server, { limits: { bodyTimeoutMs: 50 } });
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({
@@ -224,9 +224,9 @@ describe('a service that is slow', () => {
     });
   });
 
-  it('in all is given up, though it drips steadily', async () => {
+  it('fails after the total timeout although it sends data steadily', async () => {
     await using server = await startRawServer(async (socket) => {
-      socket.write(opened);
+      socket.write(incomplete);
       while (!socket.destroyed) {
         socket.write(chunk('<a/>'));
         await pause(10);
@@ -241,8 +241,8 @@ describe('a service that is slow', () => {
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
-  it('to greet is given up: by the connect timeout, or by the total time if that is shorter', async () => {
-    // A listener that never answers a TLS greeting.
+  it('fails when it accepts no connection: after the connect timeout, or the total timeout if that is shorter', async () => {
+    // A listener that never completes a TLS handshake.
     await using server = await startRawServer(() => {});
     const https = { url: server.url.replace('http:', 'https:') };
     await using first = clientFor(https, { limits: { connectTimeoutMs: 60 } });
@@ -258,8 +258,8 @@ describe('a service that is slow', () => {
   });
 });
 
-describe('a service that is not there', () => {
-  it('may come back', async () => {
+describe('an unreachable service', () => {
+  it('fails with ServiceUnavailableError if nothing listens', async () => {
     const gone = createServer().listen(0, '127.0.0.1');
     await once(gone, 'listening');
     const port = portOf(gone);
@@ -272,7 +272,7 @@ describe('a service that is not there', () => {
     });
   });
 
-  it('or hangs up on every request may come back', async () => {
+  it('fails with ServiceUnavailableError if it closes every connection', async () => {
     await using server = await startRawServer((socket) => {
       socket.end();
     });
@@ -284,14 +284,14 @@ describe('a service that is not there', () => {
   });
 });
 
-describe('a connection with TLS', () => {
-  it('is offered HTTP/1.1 alone: the cap on headers and the timeouts are measured by it', async () => {
-    const { promise: greeting, resolve: onGreeting } = Promise.withResolvers<Buffer>();
+describe('a TLS connection', () => {
+  it('offers HTTP/1.1 only, to which the header limit and the timeouts apply', async () => {
+    const { promise: clientHello, resolve: onClientHello } = Promise.withResolvers<Buffer>();
     const listener = createServer((socket) => {
       socket
         .on('error', () => {})
         .once('data', (hello) => {
-          onGreeting(Buffer.from(hello));
+          onClientHello(Buffer.from(hello));
           socket.destroy();
         });
     }).listen(0, '127.0.0.1');
@@ -299,28 +299,28 @@ describe('a connection with TLS', () => {
     await using client = clientFor({ url: `https://127.0.0.1:${portOf(listener)}` });
     expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
     listener.close();
-    // The list of protocols in a TLS greeting: two bytes of length, then each with its own.
-    expect((await greeting).includes('\x00\x09\x08http/1.1')).toBe(true);
+    // The ALPN protocols of the ClientHello: two bytes of length, then each protocol with its length.
+    expect((await clientHello).includes('\x00\x09\x08http/1.1')).toBe(true);
   });
 });
 
-describe('an answer that is not HTTP', () => {
+describe('a response that is not HTTP', () => {
   const echo = `X-SERVICE-API-KEY: ${trickyApiKey}`;
   it.each([
-    ['from its first line', `SSH-2.0 ${echo}\r\n\r\n`],
+    ['in its first line', `SSH-2.0 ${echo}\r\n\r\n`],
     ['in its headers', `HTTP/1.1 200 OK\r\n${echo}\r\nno colon\r\n\r\n`],
-    ['in its chunks', Buffer.concat([opened, Buffer.from(`zz\r\n${echo}\r\n`)])],
-    ['for naming two lengths', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx'],
-    ['for naming a length and chunks', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\nxx'],
-  ])('%s breaks the contract, and its bytes are not repeated', async (_, answer) => {
+    ['in its chunks', Buffer.concat([incomplete, Buffer.from(`zz\r\n${echo}\r\n`)])],
+    ['with two lengths', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx'],
+    ['with a length and chunks', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\nxx'],
+  ])('fails with ContractError, without repeating its bytes: %s', async (_, answer) => {
     await using server = await startRawServer(answer);
     await using client = clientFor(server);
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('not HTTP/1.1') });
   });
 
-  it('for its headers of more than 16 KiB breaks the contract', async () => {
-    await using server = await startRawServer(rawAnswer({ headers: { 'x-much': 'x'.repeat(17 * 1024) } }));
+  it('fails with ContractError above 16 KiB of headers', async () => {
+    await using server = await startRawServer(rawResponse({ headers: { 'x-much': 'x'.repeat(17 * 1024) } }));
     await using client = clientFor(server);
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('16384 bytes of headers') });
@@ -329,14 +329,14 @@ describe('an answer that is not HTTP', () => {
 
 describe('an interruption', () => {
   const silent = () => {};
-  it('before the request sends none', async () => {
-    await using server = await startRawServer(rawAnswer());
+  it('before the request prevents it', async () => {
+    await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
     await expect(client.fetchPage(pageRequest(), AbortSignal.abort('enough'))).rejects.toBe('enough');
     expect(server.requests).toEqual([]);
   });
 
-  it.each(['http:', 'https:'])('while waiting for an answer to %s is passed on as it is', async (scheme) => {
+  it.each(['http:', 'https:'])('while waiting for a response (%s) rejects with its own reason', async (scheme) => {
     await using server = await startRawServer(silent);
     await using client = clientFor({ url: server.url.replace('http:', scheme) });
     const interruption = new AbortController();
@@ -347,8 +347,8 @@ describe('an interruption', () => {
     expect(interruption.signal.reason).toMatchObject({ name: 'AbortError' });
   });
 
-  it('in the middle of the body is passed on as it is, and closes the connection', async () => {
-    await using server = await startRawServer(opened);
+  it('during the body rejects with its own reason, and closes the connection', async () => {
+    await using server = await startRawServer(incomplete);
     await using client = clientFor(server);
     const interruption = new AbortController();
     const { body } = await client.fetchPage(pageRequest(), interruption.signal);
@@ -359,7 +359,7 @@ describe('an interruption', () => {
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
-  it('while an error page comes in is passed on as it is', async () => {
+  it('during an error response rejects with its own reason', async () => {
     await using server = await startRawServer('HTTP/1.1 500 Oops\r\ncontent-length: 9\r\n\r\n...');
     await using client = clientFor(server);
     const interruption = new AbortController();
@@ -369,8 +369,8 @@ describe('an interruption', () => {
     await expect(fetching).rejects.toBe('Ctrl-C');
   });
 
-  it('is listened for no longer than the request lasts', async () => {
-    await using server = await startRawServer(rawAnswer(), rawAnswer({ status: 503 }), rawAnswer());
+  it('leaves no listener after the request', async () => {
+    await using server = await startRawServer(rawResponse(), rawResponse({ status: 503 }), rawResponse());
     await using client = clientFor(server);
     const { signal } = new AbortController();
     await readPage(client.fetchPage(pageRequest(), signal));
@@ -381,16 +381,16 @@ describe('an interruption', () => {
 });
 
 describe('a reader that stops early', () => {
-  it('after some of the body leaves no connection behind', async () => {
-    await using server = await startRawServer(opened);
+  it('within the body leaves no open connection', async () => {
+    await using server = await startRawServer(incomplete);
     await using client = clientFor(server);
     const { body } = await client.fetchPage(pageRequest());
     for await (const piece of body) if (piece.length > 0) break;
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
-  it('by an error of its own gets that error, and leaves no connection behind', async () => {
-    await using server = await startRawServer(opened);
+  it('because of its own error gets that error, and leaves no open connection', async () => {
+    await using server = await startRawServer(incomplete);
     await using client = clientFor(server);
     const { body } = await client.fetchPage(pageRequest());
     const store = async () => {
@@ -400,24 +400,24 @@ describe('a reader that stops early', () => {
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
-  it('before it began leaves no connection behind', async () => {
-    await using server = await startRawServer(opened);
+  it('before it starts leaves no open connection', async () => {
+    await using server = await startRawServer(incomplete);
     await using client = clientFor(server);
     const { body } = await client.fetchPage(pageRequest());
     await body[Symbol.asyncIterator]().return?.();
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
-  it('without a word keeps its connection only for the total time', async () => {
-    await using server = await startRawServer(opened);
+  it('without closing the body keeps the connection until the total timeout', async () => {
+    await using server = await startRawServer(incomplete);
     await using client = clientFor(server, { limits: { totalTimeoutMs: 50 } });
     const page = await client.fetchPage(pageRequest());
     await expect.poll(() => server.open, backoff).toBe(0);
     expect(await failureOf(readPage(page))).toMatchObject({ name: 'ServiceUnavailableError' });
   });
 
-  it('cannot read the body again: an empty second reading would pass for an empty page', async () => {
-    await using server = await startRawServer(rawAnswer());
+  it('cannot read the body again, because nothing would pass for an empty page', async () => {
+    await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
     await readPage(page);
@@ -425,9 +425,9 @@ describe('a reader that stops early', () => {
   });
 });
 
-describe('a client that is closed', () => {
-  it('breaks off what it was reading, and that is not the service’s fault', async () => {
-    await using server = await startRawServer(opened);
+describe('a closed client', () => {
+  it('fails what it was reading, without blaming the service', async () => {
+    await using server = await startRawServer(incomplete);
     const client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
     const [failure] = await Promise.all([readPage(page).catch((error: unknown) => error), client.close()]);

@@ -1,10 +1,10 @@
 /** How the client handles the status and headers of a response (docs/service-contract.md, sections 2.3 and 7). */
 
 import { once } from 'node:events';
-import { setImmediate as loop, setTimeout as pause } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
-import { chunk, rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
+import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import {
   aCursor,
   backoff,
@@ -15,25 +15,25 @@ import {
   trickyApiKey,
 } from '../../support/service/service-client.ts';
 
-type Parts = NonNullable<Parameters<typeof rawAnswer>[0]>;
+type Parts = NonNullable<Parameters<typeof rawResponse>[0]>;
 
-/** What the client does with one page answered so. */
-async function fetchAnswered(parts: Parts, request = pageRequest(), options: Parameters<typeof clientFor>[1] = {}) {
-  await using server = await startRawServer(rawAnswer(parts));
+/** The page that the client makes of such a response. */
+async function fetchResponse(parts: Parts, request = pageRequest(), options: Parameters<typeof clientFor>[1] = {}) {
+  await using server = await startRawServer(rawResponse(parts));
   await using client = clientFor(server, options);
   const page = await client.fetchPage(request);
   return { page, text: await readPage(page) };
 }
 
 const failureFor = (parts: Parts, request = pageRequest(), options: Parameters<typeof clientFor>[1] = {}) =>
-  failureOf(fetchAnswered(parts, request, options));
+  failureOf(fetchResponse(parts, request, options));
 
 const json = pageRequest({ format: 'JSON' });
 
-describe('a good page', () => {
-  it('comes byte for byte, with its reports, its type and the service’s time', async () => {
+describe('a page', () => {
+  it('is delivered byte for byte, with its reports, content type and service time', async () => {
     const body = '\uFEFF<r>\r\n<a>1</a>\t<b/><c><d/></c></r>\n';
-    const { page, text } = await fetchAnswered(
+    const { page, text } = await fetchResponse(
       { body, headers: { date: 'Fri, 20 Nov 2026 02:00:07 GMT' } },
       pageRequest(),
       { now: () => 0 },
@@ -47,27 +47,27 @@ describe('a good page', () => {
     });
   });
 
-  it('with no report at all is a page too', async () => {
-    const { page } = await fetchAnswered({ body: '<reports/>' });
+  it('may contain no reports', async () => {
+    const { page } = await fetchResponse({ body: '<reports/>' });
     expect(page.reports()).toBe(0);
   });
 
-  it('tells its reports only once it has been read', async () => {
-    await using server = await startRawServer(rawAnswer());
+  it('knows its number of reports only after its body has been read', async () => {
+    await using server = await startRawServer(rawResponse());
     await using client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
     expect(() => page.reports()).toThrow('to its end before its reports');
   });
 
-  it('in a format that is not XML passes through unread, whatever it calls itself', async () => {
-    const { page, text } = await fetchAnswered({ body: '<not xml', headers: { 'content-type': 'x/y; z' } }, json);
+  it('in a format other than XML passes through unchecked, with any content type', async () => {
+    const { page, text } = await fetchResponse({ body: '<not xml', headers: { 'content-type': 'x/y; z' } }, json);
     expect(text).toBe('<not xml');
     expect(page.reports()).toBeNull();
     expect(page.contentType).toBe('x/y; z');
   });
 
-  it('in a container is not read as XML either', async () => {
-    const { page } = await fetchAnswered(
+  it('in a container is not checked as XML either', async () => {
+    const { page } = await fetchResponse(
       { body: 'PK', headers: { 'content-type': '' } },
       pageRequest({ container: 'ZIP' }),
     );
@@ -76,64 +76,64 @@ describe('a good page', () => {
   });
 });
 
-describe('the service’s time', () => {
+describe('the service time', () => {
   const date = 'Fri, 20 Nov 2026 02:00:40 GMT';
   it.each([
-    ['is taken back by the time the answer took, in whole seconds', date, 30_000, '2026-11-20T02:00:10Z'],
-    ['is rounded down, or what arrived in between would be left out', date, 30_001, '2026-11-20T02:00:09Z'],
-    ['is taken back by a second where the answer took a moment', date, 1, '2026-11-20T02:00:39Z'],
-    ['is not moved forward by a clock of ours that was set back', date, -60_000, '2026-11-20T02:00:40Z'],
-    ['is unknown where the date is none', 'yesterday', 0, null],
-    ['is unknown where the date is not in HTTP’s form, which would be read in local time', '2026-11-20 02:00', 0, null],
-    ['is read in the older forms of HTTP too', 'Friday, 20-Nov-26 02:00:40 GMT', 0, '2026-11-20T02:00:40Z'],
-    ['is read in the oldest form of HTTP too', 'Fri Nov 20 02:00:40 2026', 0, '2026-11-20T02:00:40Z'],
-    ['is unknown where the date names a time zone of its own', 'Fri, 20 Nov 2026 02:00:40 PST GMT', 0, null],
-    ['is unknown where the calendar has no such day', 'Sun, 31 Feb 2026 02:00:40 GMT', 0, null],
-    ['is unknown where a day has no such hour', 'Fri, 20 Nov 2026 24:00:00 GMT', 0, null],
-    ['is unknown where a number alone would pass for a year', '1 GMT', 0, null],
-    ['is unknown where no clock goes back so far', '-271821-04-20 GMT', 1, null],
+    ['is the date minus the response time, in whole seconds', date, 30_000, '2026-11-20T02:00:10Z'],
+    ['is rounded down, so that no report in between is missed', date, 30_001, '2026-11-20T02:00:09Z'],
+    ['is a second earlier even after a short response time', date, 1, '2026-11-20T02:00:39Z'],
+    ['is not moved forward when the local clock is set back', date, -60_000, '2026-11-20T02:00:40Z'],
+    ['is unknown if the date is invalid', 'yesterday', 0, null],
+    ['is unknown if the date is not an HTTP date, which would be read as local time', '2026-11-20 02:00', 0, null],
+    ['accepts the RFC 850 form', 'Friday, 20-Nov-26 02:00:40 GMT', 0, '2026-11-20T02:00:40Z'],
+    ['accepts the asctime form', 'Fri Nov 20 02:00:40 2026', 0, '2026-11-20T02:00:40Z'],
+    ['is unknown if the date names another time zone', 'Fri, 20 Nov 2026 02:00:40 PST GMT', 0, null],
+    ['is unknown if the day does not exist', 'Sun, 31 Feb 2026 02:00:40 GMT', 0, null],
+    ['is unknown if the hour does not exist', 'Fri, 20 Nov 2026 24:00:00 GMT', 0, null],
+    ['is unknown for a number that could pass for a year', '1 GMT', 0, null],
+    ['is unknown for a date out of range', '-271821-04-20 GMT', 1, null],
   ])('%s', async (_, header, elapsedMs, expected) => {
     const clock = [1_000_000, 1_000_000 + elapsedMs];
     const now = () => clock.shift() ?? Number.NaN;
-    const { page } = await fetchAnswered({ headers: { date: header } }, pageRequest(), { now });
+    const { page } = await fetchResponse({ headers: { date: header } }, pageRequest(), { now });
     expect(page.serviceTime).toBe(expected);
   });
 
-  it('is unknown where the service sends no date', async () => {
-    const { page } = await fetchAnswered({});
+  it('is unknown without a date', async () => {
+    const { page } = await fetchResponse({});
     expect(page.serviceTime).toBeNull();
   });
 });
 
 describe('the cursor header', () => {
-  it.each(['x-service-cursor', 'X-Service-Cursor', 'X-SERVICE-CURSOR'])('is found as %s', async (name) => {
-    const { page } = await fetchAnswered({ headers: { [name]: aCursor } });
+  it.each(['x-service-cursor', 'X-Service-Cursor', 'X-SERVICE-CURSOR'])('is read as %s', async (name) => {
+    const { page } = await fetchResponse({ headers: { [name]: aCursor } });
     expect(page.nextCursor).toBe(aCursor);
   });
 
-  it('is found for a vendor in mixed case', async () => {
-    const { page } = await fetchAnswered({ headers: { 'x-acme-cursor': aCursor } }, pageRequest(), { vendor: 'AcMe' });
+  it('is read for a vendor in mixed case', async () => {
+    const { page } = await fetchResponse({ headers: { 'x-acme-cursor': aCursor } }, pageRequest(), { vendor: 'AcMe' });
     expect(page.nextCursor).toBe(aCursor);
   });
 
-  it('keeps all that is its own, and loses the blanks around it, which HTTP does not count', async () => {
-    const { page } = await fetchAnswered({ headers: { 'x-service-cursor': ' \t {not, "ours"} %2C  to+judge\t ' } });
+  it('is kept unchanged, without the surrounding blanks, which are not part of it', async () => {
+    const { page } = await fetchResponse({ headers: { 'x-service-cursor': ' \t {not, "ours"} %2C  to+judge\t ' } });
     expect(page.nextCursor).toBe('{not, "ours"} %2C  to+judge');
   });
 
   it.each([
     ['empty', [['x-service-cursor', '']]],
-    ['blank', [['x-service-cursor', ' \t ']]],
+    ['only blanks', [['x-service-cursor', ' \t ']]],
     [
-      'there twice',
+      'repeated',
       [
         ['x-service-cursor', 'a'],
         ['X-SERVICE-CURSOR', 'a'],
       ],
     ],
-    ['Latin-1', [['x-service-cursor', '1588888888888,é']]],
-    ['broken by a tab', [['x-service-cursor', '1588888888888,\t550e']]],
-  ] as const)('that is %s breaks the contract', async (_, headers) => {
+    ['not ASCII', [['x-service-cursor', '1588888888888,é']]],
+    ['interrupted by a tab', [['x-service-cursor', '1588888888888,\t550e']]],
+  ] as const)('fails with ContractError if it is %s', async (_, headers) => {
     const error = await failureFor({ headers });
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('cursor') });
   });
@@ -146,7 +146,7 @@ describe('the content type of an XML page', () => {
     'Application/XML; Charset="utf-8"; profile=x',
     'application/xml ; charset=Utf-8',
   ])('may be %s', async (type) => {
-    const { page } = await fetchAnswered({ headers: { 'content-type': type } });
+    const { page } = await fetchResponse({ headers: { 'content-type': type } });
     expect(page.contentType).toBe(type);
   });
 
@@ -159,7 +159,7 @@ describe('the content type of an XML page', () => {
     },
   );
 
-  it('must not come twice', async () => {
+  it('must not be repeated', async () => {
     const headers = [
       ['content-type', 'application/xml'],
       ['content-type', 'text/html'],
@@ -172,18 +172,18 @@ describe('the content type of an XML page', () => {
   });
 });
 
-describe('an answer in a form nobody asked for', () => {
-  it.each([pageRequest(), json])('breaks the contract if it is compressed', async (request) => {
+describe('the framing and encoding of a response', () => {
+  it.each([pageRequest(), json])('fails with ContractError if the body is compressed', async (request) => {
     const error = await failureFor({ headers: { 'content-encoding': 'gzip' } }, request);
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('"gzip"') });
   });
 
-  it('may say that it is as it is', async () => {
-    const { text } = await fetchAnswered({ headers: { 'content-encoding': 'Identity' }, body: '<r/>' });
+  it('may be declared as identity', async () => {
+    const { text } = await fetchResponse({ headers: { 'content-encoding': 'Identity' }, body: '<r/>' });
     expect(text).toBe('<r/>');
   });
 
-  it('breaks the contract if its end could not be told from a lost connection', async () => {
+  it('fails with ContractError if a truncated body would go unnoticed', async () => {
     const error = await failureFor({ framing: 'close', body: 'half?' }, json);
     expect(error).toMatchObject({
       name: 'ContractError',
@@ -191,12 +191,12 @@ describe('an answer in a form nobody asked for', () => {
     });
   });
 
-  it('breaks the contract in a transfer encoding other than chunks', async () => {
+  it('fails with ContractError for a transfer encoding other than chunked', async () => {
     const error = await failureFor({ headers: { 'transfer-encoding': 'gzip, chunked' }, framing: 'close' });
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('"gzip, chunked"') });
   });
 
-  it('breaks the contract if it is larger than a page may be, before any of it is read', async () => {
+  it('fails with ContractError if the content-length is above the limit, before the body is read', async () => {
     await using server = await startRawServer(
       'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ncontent-length: 101\r\n\r\n',
     );
@@ -225,27 +225,27 @@ describe('a status', () => {
     [503, 'ServiceUnavailableError', 'ServiceUnavailableError'],
     [599, 'ServiceUnavailableError', 'ServiceUnavailableError'],
     [600, 'ContractError', 'ContractError'],
-  ])('of %i is a %s on a first page and a %s further on', async (status, first, further) => {
-    const answer: Parts = { status, body: '', headers: { 'content-type': 'text/plain' } };
-    expect(await failureFor(answer)).toMatchObject({
+  ])('of %i is a %s on the first page and a %s on later pages', async (status, first, further) => {
+    const response: Parts = { status, body: '', headers: { 'content-type': 'text/plain' } };
+    expect(await failureFor(response)).toMatchObject({
       name: first,
       message: expect.stringContaining('page 1 of run R'),
     });
-    expect(await failureFor(answer, pageRequest({ cursor: aCursor }))).toMatchObject({
+    expect(await failureFor(response, pageRequest({ cursor: aCursor }))).toMatchObject({
       name: further,
       message: expect.stringContaining('page 2 of run R'),
     });
   });
 
-  it('of 200 is not believed for its cursor alone: an error page with one is no page', async () => {
+  it('of 500 is an error even with a cursor header', async () => {
     const error = await failureFor({ status: 500, headers: { 'x-service-cursor': aCursor } });
     expect(error.name).toBe('ServiceUnavailableError');
   });
 });
 
 describe('a redirect', () => {
-  it('is not followed, and only its origin is told', async () => {
-    await using other = await startRawServer(rawAnswer());
+  it('is not followed, and the error names only its origin', async () => {
+    await using other = await startRawServer(rawResponse());
     const location = `${other.url}/elsewhere?token=hush`;
     const error = await failureFor({ status: 307, headers: { location }, body: '' });
     expect(error).toMatchObject({
@@ -263,20 +263,20 @@ describe('Retry-After', () => {
   const now = () => Date.parse('2026-11-20T01:59:00Z');
   it.each([
     ['seconds', '120', undefined, 120],
-    ['seconds among blanks', '  7 ', undefined, 7],
-    ['more seconds than a number can count', '9'.repeat(400), undefined, Number.MAX_SAFE_INTEGER],
-    ['a date, by the service’s own clock', 'Fri, 20 Nov 2026 02:01:30 GMT', date, 90],
-    ['a date, by our clock where the service names no time', 'Fri, 20 Nov 2026 02:00:00 GMT', undefined, 60],
-    ['a date gone by', 'Fri, 20 Nov 2026 01:00:00 GMT', date, 0],
-  ])('in %s is a floor for the next request', async (_, value, ownDate, seconds) => {
-    const headers = { 'retry-after': value, ...(ownDate === undefined ? {} : { date: ownDate }) };
+    ['seconds with blanks', '  7 ', undefined, 7],
+    ['more seconds than a number can hold', '9'.repeat(400), undefined, Number.MAX_SAFE_INTEGER],
+    ['a date, by the service’s clock', 'Fri, 20 Nov 2026 02:01:30 GMT', date, 90],
+    ['a date, by the local clock if the response has no date', 'Fri, 20 Nov 2026 02:00:00 GMT', undefined, 60],
+    ['a date in the past', 'Fri, 20 Nov 2026 01:00:00 GMT', date, 0],
+  ])('as %s is the minimum wait before the next request', async (_, value, serviceDate, seconds) => {
+    const headers = { 'retry-after': value, ...(serviceDate === undefined ? {} : { date: serviceDate }) };
     for (const status of [429, 503]) {
       const error = await failureFor({ status, headers, body: '' }, pageRequest(), { now });
       expect(error).toMatchObject({ name: 'ServiceThrottledError', retryAfterSeconds: seconds });
     }
   });
 
-  it.each(['-5', '1.5', 'soon', '', '2026-11-20', '120, 120'])('of %j is as good as none', async (value) => {
+  it.each(['-5', '1.5', 'soon', '', '2026-11-20', '120, 120'])('of %j is ignored', async (value) => {
     const headers = { 'retry-after': value };
     const throttled = await failureFor({ status: 429, headers, body: '' });
     expect(throttled).toMatchObject({ name: 'ServiceThrottledError', retryAfterSeconds: undefined });
@@ -285,7 +285,7 @@ describe('Retry-After', () => {
 });
 
 describe('an error message', () => {
-  it('tells status, page, request id and what the service says, on one line', async () => {
+  it('contains status, page, request ID and the response, on one line', async () => {
     const error = await failureFor({
       status: 503,
       headers: { 'content-type': 'application/json', 'X-Amzn-RequestId': 'abc-123' },
@@ -297,7 +297,7 @@ describe('an error message', () => {
     );
   });
 
-  it('says no more than 200 characters of an error page, however long it is', async () => {
+  it('quotes at most 200 characters of the response', async () => {
     const error = await failureFor({
       status: 500,
       headers: { 'content-type': 'text/html' },
@@ -307,14 +307,14 @@ describe('an error message', () => {
   });
 
   it.each([{ 'content-type': 'image/png' }, { 'content-type': 'text/plain', 'content-encoding': 'gzip' }])(
-    'does not repeat what is not text: %j',
+    'does not quote a response that is not text: %j',
     async (headers) => {
       const error = await failureFor({ status: 500, headers, body: 'gibberish' });
       expect(error.message).not.toContain('gibberish');
     },
   );
 
-  it('does not wait for an error page that never ends', async () => {
+  it('does not wait for the end of an endless response', async () => {
     await using server = await startRawServer(async (socket) => {
       socket.write(`HTTP/1.1 500 Oops\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n`);
       while (!socket.destroyed) {
@@ -329,8 +329,8 @@ describe('an error message', () => {
   });
 });
 
-describe('an error page that never ends', () => {
-  it('is read only as far as its excerpt needs, however fast it comes', async () => {
+describe('an endless error response', () => {
+  it('is read only as far as the excerpt needs', async () => {
     const { promise: closed, resolve: onClose } = Promise.withResolvers<number>();
     await using server = await startRawServer(async (socket) => {
       socket.on('close', () => onClose(socket.bytesWritten));
@@ -340,7 +340,7 @@ describe('an error page that never ends', () => {
     });
     await using client = clientFor(server);
     expect((await failureOf(client.fetchPage(pageRequest()))).message).toContain('again again');
-    // Whatever lies in the buffers on the way, but not what two seconds could carry.
+    // The size of the buffers, but not what arrives within two seconds.
     expect(await closed).toBeLessThan(16 * 1024 * 1024);
   });
 });
@@ -359,18 +359,18 @@ describe('a service that echoes the API key', () => {
       .replaceAll('"', '&#34;'),
     'in Base64': Buffer.from(trickyApiKey).toString('base64'),
     'in the middle of Base64': Buffer.from(`user:${trickyApiKey}:x`).toString('base64url'),
-    'with control characters between': trickyApiKey.replaceAll(/(.)/g, '$1\0'),
-    'with control characters between, where the message is cut': `${'.'.repeat(190)}${trickyApiKey.replaceAll(/(.)/g, '$1\0')}`,
-    'at the end of what is read of it': `${'\u0001'.repeat(4096 - 20)}${trickyApiKey}`,
-    'right where the message is cut': `${'.'.repeat(190)}${trickyApiKey}`,
+    'interleaved with control characters': trickyApiKey.replaceAll(/(.)/g, '$1\0'),
+    'interleaved with control characters, at the end of the excerpt': `${'.'.repeat(190)}${trickyApiKey.replaceAll(/(.)/g, '$1\0')}`,
+    'at the end of the bytes that are read': `${'\u0001'.repeat(4096 - 20)}${trickyApiKey}`,
+    'at the end of the excerpt': `${'.'.repeat(190)}${trickyApiKey}`,
   };
-  it.each(Object.entries(echoes))('%s is not repeated', async (_, body) => {
+  it.each(Object.entries(echoes))('%s is redacted', async (_, body) => {
     const error = await failureFor({ status: 400, headers: { 'content-type': 'text/plain' }, body });
-    // failureOf has looked for the key; no recognizable part of it may be left either.
+    // failureOf has checked for the whole key. No recognizable part may be left either.
     expect(error.message).not.toMatch(/S3cr3t|chars/i);
   });
 
-  it('in a header that the error names is not repeated', async () => {
+  it('in a header that the error quotes is redacted', async () => {
     const type = `${'x'.repeat(80)}/${trickyApiKey}`;
     expect((await failureFor({ headers: { 'content-type': type } })).message).not.toContain('S3cr3t');
     const headers = {
@@ -381,12 +381,12 @@ describe('a service that echoes the API key', () => {
   });
 
   it.each([
-    ['as it is', trickyApiKey],
-    ['in the middle of something', `1588888888888,${trickyApiKey}`],
+    ['plain', trickyApiKey],
+    ['as a part', `1588888888888,${trickyApiKey}`],
     ['in hexadecimal', Buffer.from(trickyApiKey).toString('hex')],
     ['in Base64', Buffer.from(`cursor:${trickyApiKey}`).toString('base64')],
-    ['as in a URL', encodeURIComponent(trickyApiKey)],
-  ])('in its cursor, which manifests and logs hold for good, breaks the contract: %s', async (_, cursor) => {
+    ['in a URL', encodeURIComponent(trickyApiKey)],
+  ])('in its cursor, which is stored, fails with ContractError: %s', async (_, cursor) => {
     const error = await failureFor({ headers: { 'x-service-cursor': cursor } });
     expect(error).toMatchObject({
       name: 'ContractError',
@@ -394,19 +394,19 @@ describe('a service that echoes the API key', () => {
     });
   });
 
-  it('in its content type, which the store keeps, breaks the contract', async () => {
+  it('in its content type, which is stored, fails with ContractError', async () => {
     const type = `application/xml; note="${Buffer.from(trickyApiKey).toString('hex')}"`;
     expect(await failureFor({ headers: { 'content-type': type } })).toMatchObject({ name: 'ContractError' });
     expect(await failureFor({ headers: { 'content-type': type } }, json)).toMatchObject({ name: 'ContractError' });
   });
 
-  it('of so few characters that any cursor may hold them by chance is not seen in one', async () => {
+  it('is not detected in a cursor if the key is so short that it may occur by chance', async () => {
     const apiKey = fixedApiKey('550e8400');
-    const { page } = await fetchAnswered({ headers: { 'x-service-cursor': aCursor } }, pageRequest(), { apiKey });
+    const { page } = await fetchResponse({ headers: { 'x-service-cursor': aCursor } }, pageRequest(), { apiKey });
     expect(page.nextCursor).toBe(aCursor);
   });
 
-  it('in broken XML is not repeated', async () => {
+  it('in malformed XML is redacted', async () => {
     const apiKey = { get: async () => 'SecretKey', refresh: async () => 'SecretKey' };
     const error = await failureFor({ body: '<SecretKey>' }, pageRequest(), { apiKey });
     expect(error.message).toContain('[redacted]');
@@ -414,43 +414,43 @@ describe('a service that echoes the API key', () => {
   });
 });
 
-describe('an informational answer ahead of the final one', () => {
-  const behind = (line: string) => Buffer.concat([Buffer.from(`HTTP/1.1 ${line}\r\n\r\n`), rawAnswer()]);
+describe('an informational response before the final one', () => {
+  const precededBy = (line: string) => Buffer.concat([Buffer.from(`HTTP/1.1 ${line}\r\n\r\n`), rawResponse()]);
 
-  it('of 103 is passed over', async () => {
-    await using server = await startRawServer(behind('103 Early Hints\r\nx-service-cursor: not-this'));
+  it('of 103 is skipped', async () => {
+    await using server = await startRawServer(precededBy('103 Early Hints\r\nx-service-cursor: not-this'));
     await using client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
     expect(page.nextCursor).toBeNull();
     expect(await readPage(page)).toContain('<reports>');
   });
 
-  it('of 100, which undici takes for a fault, is at least told from a page', async () => {
-    await using server = await startRawServer(behind('100 Continue'));
+  it('of 100, which undici rejects, fails with ServiceUnavailableError', async () => {
+    await using server = await startRawServer(precededBy('100 Continue'));
     await using client = clientFor(server);
     expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
   });
 });
 
-describe('after an error', () => {
-  it('with a short body its connection serves the next page', async () => {
-    await using server = await startRawServer(rawAnswer({ status: 503, body: 'short' }), rawAnswer());
+describe('the connection after an error', () => {
+  it('is reused if the body was short', async () => {
+    await using server = await startRawServer(rawResponse({ status: 503, body: 'short' }), rawResponse());
     await using client = clientFor(server);
     await failureOf(client.fetchPage(pageRequest()));
-    await loop();
+    await nextTurn();
     await readPage(client.fetchPage(pageRequest()));
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1]);
   });
 
-  it('with a body that is still coming its connection is closed', async () => {
-    const start = rawAnswer({ status: 503, framing: 'chunked', body: 'x'.repeat(8192) }).subarray(0, -5);
+  it('is closed if the body is incomplete', async () => {
+    const start = rawResponse({ status: 503, framing: 'chunked', body: 'x'.repeat(8192) }).subarray(0, -5);
     await using server = await startRawServer(start);
     await using client = clientFor(server);
     await failureOf(client.fetchPage(pageRequest()));
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 
-  it('with a good status but wrong headers its connection is closed', async () => {
+  it('is closed if the headers of a page are invalid', async () => {
     await using server = await startRawServer(
       'HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 9999\r\n\r\n<html>',
     );

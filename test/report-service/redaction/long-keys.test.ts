@@ -1,18 +1,18 @@
-/** A key may be a token or a whole JSON secret, of thousands of characters; and it may come wrapped into lines. */
+/** A key may be a token or a whole JSON document of thousands of characters, and may be wrapped into lines. */
 
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it, vi } from 'vitest';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { failure } from '../../../lib/report-service/client/errors.ts';
 import { containsKey, maxOccurrenceLength, presentable, redact } from '../../../lib/report-service/redaction/redact.ts';
-import { rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
+import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import { clientFor, expectNoKey, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
 
-/** Like a token, but never the same: what was remembered of another test's key is of no use. */
+/** A different token each time, so that nothing cached for another test's key applies. */
 const token = (length: number) => `eyJ${randomBytes(length).toString('base64url')}`.slice(0, length);
 
-/** A secret stored as JSON and sent whole: full of characters that are escaped, and of backslashes in a row. */
-function wholeSecret(length: number): string {
+/** A secret stored as JSON and sent as a whole: full of characters to escape and of consecutive backslashes. */
+function jsonSecret(length: number): string {
   const fields = Object.entries({
     a: '"quoted" & <tagged> 100%41',
     path: 'C:\\x\\\\server',
@@ -24,47 +24,47 @@ function wholeSecret(length: number): string {
 }
 
 const hex = (character: string) => character.charCodeAt(0).toString(16).padStart(2, '0');
-const each = (key: string, write: (character: string) => string) => Array.from(key, write).join('');
+const encodeEach = (key: string, encode: (character: string) => string) => Array.from(key, encode).join('');
 
-const writings: Readonly<Record<string, (key: string) => string>> = {
+const encodings: Readonly<Record<string, (key: string) => string>> = {
   plain: (key) => key,
   'in capitals': (key) => key.toUpperCase(),
   'in JSON': (key) => JSON.stringify(key).slice(1, -1),
-  'in JSON, twice': (key) => JSON.stringify(JSON.stringify(key)).slice(3, -3),
-  'in JSON, each character': (key) => each(key, (character) => `\\u00${hex(character)}`),
+  'in nested JSON': (key) => JSON.stringify(JSON.stringify(key)).slice(3, -3),
+  'in JSON, each character': (key) => encodeEach(key, (character) => `\\u00${hex(character)}`),
   'in a URL': encodeURIComponent,
   'in a form': (key) => new URLSearchParams({ key }).toString().slice(4),
-  'in a URL, each character, twice': (key) => each(key, (character) => `%25${hex(character)}`),
+  'in a URL, each character, twice': (key) => encodeEach(key, (character) => `%25${hex(character)}`),
   'in HTML': (key) => key.replaceAll(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`),
-  'in HTML, each character': (key) => each(key, (character) => `&#x00${hex(character)};`),
+  'in HTML, each character': (key) => encodeEach(key, (character) => `&#x00${hex(character)};`),
   'in hexadecimal': (key) => Buffer.from(key).toString('hex').toUpperCase(),
   'in Base64': (key) => Buffer.from(`${key}::`).toString('base64'),
-  'in Base64, behind one character': (key) => Buffer.from(`:${key}:::`).toString('base64'),
-  'in Base64, behind two characters': (key) => Buffer.from(`::${key}::::`).toString('base64url'),
+  'in Base64, after one character': (key) => Buffer.from(`:${key}:::`).toString('base64'),
+  'in Base64, after two characters': (key) => Buffer.from(`::${key}::::`).toString('base64url'),
 };
 
 const sizes = [1_599, 2_048, 16_384];
 
 describe.each(sizes)('a key of %i characters', (size) => {
-  const keys = { 'a token': token(size), 'a whole secret': wholeSecret(size) };
+  const keys = { 'a token': token(size), 'a JSON document': jsonSecret(size) };
 
-  it.each(Object.entries(keys))('that is %s is found in every writing, and nothing is left of it', (_, key) => {
-    for (const [name, write] of Object.entries(writings)) {
-      const left = redact(`<${write(key)}>`, [key]);
-      // Of Base64, the characters at the edges belong in part to others.
+  it.each(Object.entries(keys))('that is %s is redacted completely in every encoding', (_, key) => {
+    for (const [name, encode] of Object.entries(encodings)) {
+      const left = redact(`<${encode(key)}>`, [key]);
+      // In Base64, the first and last characters also encode adjacent text.
       expect({ name, isShort: left.length < 30 }).toEqual({ name, isShort: true });
       expect(left).toContain('[redacted]');
-      expect(containsKey(`1588888888888,${write(key)}`, [key])).toBe(true);
-      expect(write(key).length).toBeLessThanOrEqual(maxOccurrenceLength([key]));
+      expect(containsKey(`1588888888888,${encode(key)}`, [key])).toBe(true);
+      expect(encode(key).length).toBeLessThanOrEqual(maxOccurrenceLength([key]));
     }
     expect(containsKey(`1588888888888,${key.slice(0, -1)}`, [key])).toBe(false);
     expect(redact(`<${key}>, <${key}>`, [key])).toBe('<[redacted]>, <[redacted]>');
   });
 
-  it('is told by no error, nor by its causes', () => {
+  it('is redacted in an error and its causes', () => {
     const subject = { label: 'page 1', keys: new Set(Object.values(keys)) };
-    const told = Object.values(keys).join(' and ');
-    const error = failure(subject, 'ContractError', `seen: ${told}`, { cause: new Error(told) });
+    const message = Object.values(keys).join(' and ');
+    const error = failure(subject, 'ContractError', `seen: ${message}`, { cause: new Error(message) });
     expect(error).toMatchObject({
       message: 'seen: [redacted] and [redacted]',
       cause: { message: '[redacted] and [redacted]' },
@@ -72,55 +72,55 @@ describe.each(sizes)('a key of %i characters', (size) => {
     for (const key of subject.keys) for (const part of partsOf(key)) expectNoKey(error, part);
   });
 
-  it('is told by no answer that echoes it', async () => {
+  it('is redacted wherever a response echoes it', async () => {
     for (const key of Object.values(keys)) {
-      const refusal = { 'content-type': 'text/plain', 'x-request-id': key };
-      const answers = [
-        rawAnswer({ status: 400, headers: { 'content-type': 'text/plain' }, body: `You sent ${key}, wrongly` }),
-        rawAnswer({ status: 400, headers: refusal, body: Buffer.from(key).toString('base64') }),
-        rawAnswer({ headers: { 'x-service-cursor': `1588888888888,${key}` } }),
-        rawAnswer({ headers: { 'content-type': `application/xml;key="${key}"` } }),
-        rawAnswer({ body: `<r>&${key};</r>` }),
+      const headers = { 'content-type': 'text/plain', 'x-request-id': key };
+      const responses = [
+        rawResponse({ status: 400, headers: { 'content-type': 'text/plain' }, body: `You sent ${key}, wrongly` }),
+        rawResponse({ status: 400, headers, body: Buffer.from(key).toString('base64') }),
+        rawResponse({ headers: { 'x-service-cursor': `1588888888888,${key}` } }),
+        rawResponse({ headers: { 'content-type': `application/xml;key="${key}"` } }),
+        rawResponse({ body: `<r>&${key};</r>` }),
         `HTTP/1.1 200 ${key}\r\n${key}\r\n\r\n`,
       ] as const;
-      await using server = await startRawServer(...answers);
+      await using server = await startRawServer(...responses);
       await using client = clientFor(server, { apiKey: fixedApiKey(key) });
       const errors = [];
-      for (const _ of answers) {
+      for (const _ of responses) {
         const error = await failureOf(readPage(client.fetchPage(pageRequest())));
         for (const part of partsOf(key)) expectNoKey(error, part);
         errors.push(error.name);
       }
       expect(errors).toEqual(['RequestRejectedError', ...errors.slice(1, 2), ...Array(4).fill('ContractError')]);
-      expect(server.requests).toHaveLength(answers.length);
+      expect(server.requests).toHaveLength(responses.length);
       expect(server.requests[0]?.headers['X-SERVICE-API-KEY']).toBe(key);
     }
   });
 });
 
-/** Some of a key is too much of it already. */
+/** Even a part of a key must not be left. */
 function partsOf(key: string): readonly string[] {
-  const places = [0, 50, 150, 1_000, Math.floor(key.length / 2), key.length - 40];
-  return places.map((place) => key.slice(place, place + 40));
+  const positions = [0, 50, 150, 1_000, Math.floor(key.length / 2), key.length - 40];
+  return positions.map((position) => key.slice(position, position + 40));
 }
 
 describe('a text that cannot be searched', () => {
-  it('is left out as a whole, rather than told by the error, which holds the expression', () => {
+  it('is replaced as a whole, because the error of a regular expression quotes it', () => {
     const key = token(40);
-    const search = vi.spyOn(RegExp.prototype, 'exec').mockImplementation(function fail(this: RegExp) {
+    const spy = vi.spyOn(RegExp.prototype, 'exec').mockImplementation(function fail(this: RegExp) {
       throw new SyntaxError(`Invalid regular expression: /${this.source}/: Stack overflow`);
     });
     let left = '';
     try {
       left = redact(`<${key}>`, [key]);
     } finally {
-      search.mockRestore();
+      spy.mockRestore();
     }
     expect(left).toBe('[redacted]');
   });
 });
 
-describe('a key that was wrapped', () => {
+describe('a wrapped key', () => {
   const key = 'S3cr3t/key+with="odd"&<chars>  \\%42';
   const wrapped = (text: string, width: number, by: string) =>
     (text.match(new RegExp(`[^]{1,${width}}`, 'g')) ?? []).join(by);
@@ -132,7 +132,7 @@ describe('a key that was wrapped', () => {
     'in Base64 for URLs': Buffer.from(`me:${key}:x`).toString('base64url'),
   };
 
-  it.each(Object.entries(forms))('is found %s', (name, form) => {
+  it.each(Object.entries(forms))('is redacted %s', (name, form) => {
     for (const by of [' ', '\n', '\r\n', '\t', '\n        ']) {
       for (const width of name === 'in a URL' ? [form.length] : [1, 2, 7, 19]) {
         const shown = presentable(`<${wrapped(form, width, by)}>`, [key], 1_000);

@@ -1,4 +1,4 @@
-/** However a key is written, what is left of a text does not tell it. */
+/** Redaction finds a key in any encoding, and leaves everything else unchanged. */
 
 import { describe, expect, it } from 'vitest';
 import { failure } from '../../../lib/report-service/client/errors.ts';
@@ -10,8 +10,8 @@ const printable = Array.from({ length: 95 }, (_, index) => String.fromCharCode(3
 const keys = fc.string({ unit: fc.constantFrom(...printable), minLength: 6, maxLength: 40 });
 const hex = (character: string) => character.charCodeAt(0).toString(16).padStart(2, '0');
 
-/** Ways to write one character. */
-const writings: readonly ((character: string) => string)[] = [
+/** Ways to encode one character. */
+const encodings: readonly ((character: string) => string)[] = [
   (character) => character,
   (character) => `\\${character}`,
   (character) => `%${hex(character)}`,
@@ -20,7 +20,7 @@ const writings: readonly ((character: string) => string)[] = [
   (character) => `\\x${hex(character)}`,
   (character) => `&#${character.charCodeAt(0)};`,
   (character) => `&#x00${hex(character).toUpperCase()};`,
-  // Escaped again, as what is quoted in a quotation is.
+  // Escaped repeatedly, as in nested quotations.
   (character) => `\\\\\\${character}`,
   (character) => `\\\\u00${hex(character)}`,
   (character) => `%25${hex(character)}`,
@@ -29,20 +29,20 @@ const writings: readonly ((character: string) => string)[] = [
 ];
 
 describe('redact', () => {
-  it('finds a key whose characters are each escaped in some way', () => {
+  it('finds a key whose characters are each escaped in any way', () => {
     fc.assert(
-      fc.property(keys, fc.infiniteStream(fc.constantFrom(...writings)), (key, ways) => {
-        const written = Array.from(key, (character) =>
-          (ways.next().value as (typeof writings)[number])(character),
+      fc.property(keys, fc.infiniteStream(fc.constantFrom(...encodings)), (key, ways) => {
+        const encoded = Array.from(key, (character) =>
+          (ways.next().value as (typeof encodings)[number])(character),
         ).join('');
-        // Behind a backslash of its own, a key's x or u may be its escape's as well: then its number is left, and no more.
-        expect(redact(`<${written}>`, [key])).toMatch(/^<\[redacted\](?:[0-9a-f]{2,4})?>$/);
-        expect(written.length).toBeLessThanOrEqual(maxOccurrenceLength([key]));
+        // After a backslash, an x or u of the key may also be part of an escape. Then its hexadecimal code is left, and no more.
+        expect(redact(`<${encoded}>`, [key])).toMatch(/^<\[redacted\](?:[0-9a-f]{2,4})?>$/);
+        expect(encoded.length).toBeLessThanOrEqual(maxOccurrenceLength([key]));
       }),
     );
   });
 
-  it('finds a key in Base64, wherever in the encoded text it stands', () => {
+  it('finds a key in Base64, at any position of the encoded text', () => {
     fc.assert(
       fc.property(
         keys,
@@ -51,7 +51,7 @@ describe('redact', () => {
         fc.constantFrom('base64', 'base64url'),
         (key, before, after, form) => {
           const encoded = Buffer.from(`${before}${key}${after}`).toString(form as BufferEncoding);
-          // Of the key's own characters nothing may be left to decode, at whatever place one begins.
+          // Nothing that is left may decode to the key, at any offset.
           const decoded = redact(encoded, [key])
             .split('[redacted]')
             .flatMap((part) =>
@@ -64,27 +64,27 @@ describe('redact', () => {
     );
   });
 
-  it('finds a key in hexadecimal, in either case', () => {
+  it('finds a key in hexadecimal, in upper and lower case', () => {
     const key = 'S3cr3t/Key';
     const encoded = Buffer.from(`x${key}y`).toString('hex');
     expect(redact(`<${encoded}>`, [key])).toBe('<78[redacted]79>');
     expect(redact(`<${encoded.toUpperCase()}>`, [key])).toBe('<78[redacted]79>');
   });
 
-  it('takes no longer for what is made to be hard to search', () => {
+  it('does not slow down for text that is made to be hard to search', () => {
     const key = `${'\\'.repeat(8)}%5c%5c&&;;aaaaaaaa`;
     const hard = ['\\', '%5c', '%25', '&amp;', '&#0', 'a', '\\u00'].map((part) => part.repeat(8_000));
     for (const text of [...hard, hard.join('')]) expect(redact(text, [key])).toBe(text);
   });
 
-  it('leaves a text without the key as it is', () => {
+  it('does not change a text without the key', () => {
     expect(redact('Invalid size: 11', ['S3cr3tKey'])).toBe('Invalid size: 11');
     expect(redact('Invalid size: 11', [])).toBe('Invalid size: 11');
   });
 });
 
 describe('an error', () => {
-  it('keeps what its causes say, but none of what else they carry, and no key', () => {
+  it('keeps the messages of its causes, but no other properties, and no key', () => {
     const innermost = Object.assign(new AggregateError([new Error(`second ${trickyApiKey}`)], trickyApiKey), {
       code: trickyApiKey,
     });
@@ -108,7 +108,7 @@ describe('an error', () => {
     });
   });
 
-  it('ends a chain of causes that has no end', () => {
+  it('cuts off an endless chain of causes', () => {
     const circle = new Error('round');
     circle.cause = new Error('and round', { cause: circle });
     expect(failure({ label: 'page 1', keys: new Set() }, 'ContractError', 'x', { cause: circle }).cause).toBeInstanceOf(

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { failure } from '../../../lib/report-service/client/errors.ts';
 import { presentable, redact } from '../../../lib/report-service/redaction/redact.ts';
-import { rawAnswer, startRawServer } from '../../support/service/raw-server.ts';
+import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
 import { clientFor, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
 
 describe('a key of one to five characters', () => {
@@ -60,8 +60,8 @@ it('redacts a key of six characters or more wherever it occurs', () => {
   expect(failure(subject, 'ContractError', 'seen: xs3cr3tx').message).toBe('seen: x[redacted]x');
 });
 
-async function messageFor(key: string, response: Parameters<typeof rawAnswer>[0], limits = {}): Promise<string> {
-  await using server = await startRawServer(rawAnswer(response));
+async function messageFor(key: string, response: Parameters<typeof rawResponse>[0], limits = {}): Promise<string> {
+  await using server = await startRawServer(rawResponse(response));
   await using client = clientFor(server, { apiKey: fixedApiKey(key), limits });
   return (await failureOf(readPage(client.fetchPage(pageRequest())))).message;
 }

@@ -1,16 +1,16 @@
-import { fc, test } from '../../support/property.ts';
 import { describe, expect, it } from 'vitest';
 import { splitReports } from '../../../lib/report-service/xml/split-reports.ts';
 import { collect } from '../../support/builders.ts';
+import { fc, test } from '../../support/property.ts';
 
-/** The page in pieces of so many bytes. */
+/** The page in pieces of `size` bytes. */
 async function* inPieces(text: string, size: number): AsyncGenerator<Uint8Array> {
   const bytes = Buffer.from(text);
   for (let start = 0; start < bytes.length; start += size) yield bytes.subarray(start, start + size);
 }
-const elementsOf = (text: string, size = 7) => collect(splitReports(inPieces(text, size)));
+const reportsOf = (text: string, size = 7) => collect(splitReports(inPieces(text, size)));
 
-/** Reports as a service may write them, each a whole element. */
+/** Reports in many forms, each a complete element. */
 const reports = [
   '<report id="1"/>',
   '<r/>',
@@ -32,29 +32,29 @@ const prologues = [
 ] as const;
 
 describe('the reports of a page', () => {
-  it('come one by one, whatever their name, exactly as they stand', async () => {
+  it('are the child elements of the root, whatever their name, unchanged', async () => {
     const page = `<?xml version="1.0"?>\n<reports>\n  <report id="1"><a/></report>\n  <Other/>\n</reports>\n`;
-    expect(await elementsOf(page)).toEqual(['<report id="1"><a/></report>', '<Other/>']);
+    expect(await reportsOf(page)).toEqual(['<report id="1"><a/></report>', '<Other/>']);
   });
 
-  it('are none where there are none', async () => {
+  it('may be none', async () => {
     for (const page of ['<reports/>', '<reports></reports>', '<reports> <!-- <r/> --> </reports>']) {
-      expect(await elementsOf(page)).toEqual([]);
+      expect(await reportsOf(page)).toEqual([]);
     }
   });
 
   const part = fc.tuple(fc.constantFrom(...reports), fc.constantFrom(...between));
   test.prop([fc.constantFrom(...prologues), fc.array(part, { maxLength: 6 }), fc.integer({ min: 1, max: 40 })])(
-    'are found however the page comes in pieces',
+    'are found however the page is chunked',
     async (prologue, parts, size) => {
-      // Entities need a DOCTYPE to be let pass.
+      // An undeclared entity is an error without a DOCTYPE.
       const inside = parts.filter(([report]) => prologue.includes('DOCTYPE') || !report.includes('&undeclared;'));
       const page = `${prologue}<root a="&lt;r/>">${inside.map((each) => each.join('')).join('')}</root>\n`;
-      expect(await elementsOf(page, size)).toEqual(inside.map(([report]) => report));
+      expect(await reportsOf(page, size)).toEqual(inside.map(([report]) => report));
     },
   );
 
-  it('of a large page take no more memory than one of them', async () => {
+  it('of a large page are returned one at a time', async () => {
     let count = 0;
     async function* page() {
       yield Buffer.from('<reports>');
@@ -68,8 +68,8 @@ describe('the reports of a page', () => {
     expect(count).toBe(20_000);
   });
 
-  it('of a page that is not whole end in an error', async () => {
-    await expect(elementsOf('<reports><report/>')).rejects.toThrow(/unclosed tag/);
-    await expect(elementsOf('<reports><report></reports>')).rejects.toThrow(/unexpected close tag/);
+  it('of an incomplete page end with an error', async () => {
+    await expect(reportsOf('<reports><report/>')).rejects.toThrow(/unclosed tag/);
+    await expect(reportsOf('<reports><report></reports>')).rejects.toThrow(/unexpected close tag/);
   });
 });
