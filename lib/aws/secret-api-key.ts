@@ -53,8 +53,8 @@ async function readSecret(client: SecretsManagerClient, secretId: string): Promi
     if (!(cause instanceof Error) || !permanentErrors.has(cause.name)) throw cause;
     throw new ExportError(
       'ConfigurationError',
-      `The secret ${secretId} cannot be read (${cause.name}). Check that it exists, that it holds the API key, and ` +
-        'that the function may read and decrypt it; then start again',
+      `The secret ${secretId} cannot be read (${cause.name}). Check that it exists, and allow ` +
+        'secretsmanager:GetSecretValue on it, and kms:Decrypt if a customer managed key encrypts it; then start again',
       { cause },
     );
   }

@@ -8,14 +8,14 @@ import { ExportError } from '../../core/errors.ts';
 import { createTelemetry, type Telemetry } from './telemetry.ts';
 
 /** As `lib/core/state-machine/definition.ts` sends it. */
-export interface StepEvent {
+interface StepEvent {
   /** The output of the state before. */
   readonly input: unknown;
   /** The ARN of the execution that invokes the function. */
   readonly execution: string;
 }
 
-export type InvocationContext = Pick<Context, 'awsRequestId' | 'getRemainingTimeInMillis'>;
+type InvocationContext = Pick<Context, 'awsRequestId' | 'getRemainingTimeInMillis'>;
 export type StepHandler<Outcome> = (event: StepEvent, context: InvocationContext) => Promise<Outcome>;
 
 /**
