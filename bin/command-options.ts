@@ -1,28 +1,28 @@
-/** Options whose mistakes are all told at once, where the parser by itself would stop at the first. */
+/** Reports all problems of a command's arguments at once. The argument parser itself stops at the first one. */
 
 import { type Command, Option } from 'commander';
 
 /**
- * An option that takes a value. To the parser the value may be left out, so that this mistake too is named together with
- * every other; the help shows that it may not.
+ * An option with a value. For the parser the value is optional, so that {@link usageErrors} can report a missing one together
+ * with all other problems. The help shows it as required.
  */
-export function withValue(flags: string, description: string, standard?: string): Option {
+export function optionWithValue(flags: string, description: string, defaultValue?: string): Option {
   const option = new Option(flags.replace('<', '[').replace('>', ']'), description);
   option.flags = flags;
-  return standard === undefined ? option : option.default(standard);
+  return defaultValue === undefined ? option : option.default(defaultValue);
 }
 
 /**
- * What the parser could not place or complete, behind the first `expected` words. Options without their value are set back
- * to what they stand for.
+ * Unknown options, arguments beyond the first `maxArguments`, and options without their value. The latter get their default
+ * value, so that the command can check its other settings too.
  */
-export function problemsIn(command: Command, expected = 0): string[] {
-  const strangers = command.args
-    .slice(expected)
+export function usageErrors(command: Command, maxArguments = 0): string[] {
+  const excess = command.args
+    .slice(maxArguments)
     .map((word) => (word.startsWith('-') ? `${word.split('=')[0]}: no such option` : `${word}: unexpected argument`));
   const incomplete = command.options.filter(
     (option) => option.optional && command.getOptionValue(option.attributeName()) === true,
   );
   for (const option of incomplete) command.setOptionValue(option.attributeName(), option.defaultValue);
-  return [...strangers, ...incomplete.map(({ long }) => `${long}: needs a value`)];
+  return [...excess, ...incomplete.map(({ long }) => `${long}: needs a value`)];
 }

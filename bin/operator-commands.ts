@@ -1,178 +1,181 @@
-/** The operator's commands, as the command line knows them; each is loaded when it is called. */
+/** The commands that act on a deployment, for the argument parser. Each is imported when it is called. */
 
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Command } from 'commander';
-import type { AbandonOptions, Asking } from '../lib/operator/commands/abandon.ts';
+import type { AbandonOptions, InteractiveContext } from '../lib/operator/commands/abandon.ts';
 import type { PagesOptions } from '../lib/operator/commands/pages.ts';
 import type { ReportOptions } from '../lib/operator/commands/report.ts';
-import type { StartOptions } from '../lib/operator/commands/start.ts';
+import type { StartCommandOptions } from '../lib/operator/commands/start.ts';
 import type { StatusOptions } from '../lib/operator/commands/status.ts';
 import type { VerifyOptions } from '../lib/operator/commands/verify.ts';
-import type { CommandContext, PlaceOptions } from '../lib/operator/context.ts';
-import { problemsIn, withValue } from './command-options.ts';
+import type { TargetOptions } from '../lib/operator/context.ts';
+import { optionWithValue, usageErrors } from './command-options.ts';
 
-/** `end` is told each command's exit status. */
+/** Adds the commands to `program`. `setExitStatus` is called with the exit status of the one that is run. */
 export function addOperatorCommands(
   program: Command,
-  world: CommandContext & Asking,
-  end: (status: number) => void,
+  context: InteractiveContext,
+  { version, setExitStatus }: { readonly version: string; readonly setExitStatus: (status: number) => void },
 ): void {
-  placed(program.command('status'))
-    .description('where exports stand, and how their recent runs went')
-    .option('--watch', 'look again every few seconds')
-    .addOption(withValue('--runs <n>', 'so many recent runs of each export', '5'))
+  addTargetOptions(program.command('status'))
+    .description('show exports and their newest runs')
+    .option('--watch', 'refresh every few seconds')
+    .addOption(optionWithValue('--runs <n>', 'show the newest runs of each export', '5'))
     .addHelpText(
       'after',
       `
-Off a terminal it prints tab-separated values, a line for each run.
+If stdout is not a terminal, the output is tab-separated: a heading, then for each
+export a line of its own, with an empty run, and a line for each of its runs.
 
 Examples:
   $ npx report-exporter status
   $ npx report-exporter status nightly --stack ReportExporter --watch
   $ npx report-exporter status --json | jq '.exports[] | select(.runs[0].state == "failed")'
 
-Exit status: 0, or 1 where an export's state cannot be read, 2 wrong usage or nothing there.`,
+Exit status: 0; 1 if the state of an export cannot be read; 2 wrong usage, or no such export.`,
     )
     .action(
-      doing<StatusOptions>(end, async (name, options, problems) => {
+      action<StatusOptions>(setExitStatus, async (name, options, problems) => {
         const { statusCommand } = await import('../lib/operator/commands/status.ts');
-        return await statusCommand(name, options, problems, world);
+        return await statusCommand(name, options, problems, context);
       }),
     );
 
-  placed(program.command('start'))
-    .description('make a run by hand, or go on with an unfinished one')
-    .addOption(withValue('--since <instant>', 'ISO 8601 UTC; where to start, instead of at the watermark'))
-    .option('--restart', 'abandon an unfinished run and start afresh')
-    .option('--follow', 'stay until its end; on this machine it always does')
+  addTargetOptions(program.command('start'))
+    .description('start a run, or resume an unfinished one')
+    .addOption(optionWithValue('--since <instant>', 'start here, not at the watermark (ISO 8601 UTC)'))
+    .option('--restart', 'abandon an unfinished run and start over')
+    .option('--follow', 'wait for the end of the run; always so for a directory')
     .addHelpText(
       'after',
       `
-In a directory the export runs with the settings it was last started with. Ctrl-C interrupts a run on this machine (the next
-start goes on with it), and ends the watching of one that is deployed.
+A local export uses the settings of its last start. Ctrl-C interrupts a local run; a deployed run continues.
 
 Examples:
   $ npx report-exporter start reports
   $ npx report-exporter start nightly --stack ReportExporter --follow
   $ npx report-exporter start nightly --stack ReportExporter --since 2026-11-01T00:00:00Z
 
-Exit status: that of the run: 0 completed, skipped, or started and not followed, 1 failed, 2 wrong usage, 130 interrupted.`,
+Exit status: 0 completed, skipped, or started without --follow; 1 failed; 2 wrong usage; 130 interrupted.`,
     )
     .action(
-      doing<StartOptions>(end, async (name, options, problems) => {
+      action<StartCommandOptions>(setExitStatus, async (name, options, problems) => {
         const { startCommand } = await import('../lib/operator/commands/start.ts');
-        return await startCommand(name, options, problems, world);
+        return await startCommand(name, options, problems, context);
       }),
     );
 
-  placed(program.command('verify'))
-    .description('read a run again, from its manifest to its last byte, and say what is wrong where')
-    .addOption(withValue('--run <id>', 'the run; left out: the newest that is published'))
+  addTargetOptions(program.command('verify'))
+    .description('read a run again and report what has changed')
+    .addOption(optionWithValue('--run <id>', 'the run (default: the newest published run)'))
     .addHelpText(
       'after',
       `
-Checks presence, bytes, SHA-256 and facts of every page, numbering and cursor chain, manifest against log, and latest.json.
+Checks every page (existence, size, SHA-256, metadata), the page numbers and cursors, the manifest against the page log,
+and latest.json.
 
 Examples:
   $ npx report-exporter verify
   $ npx report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c
 
-Exit status: 0 all is as it was exported, 1 something is wrong, 2 wrong usage or no such run.`,
+Exit status: 0 verified; 1 problems found; 2 wrong usage, or no such run.`,
     )
     .action(
-      doing<VerifyOptions>(end, async (name, options, problems) => {
+      action<VerifyOptions>(setExitStatus, async (name, options, problems) => {
         const { verifyCommand } = await import('../lib/operator/commands/verify.ts');
-        return await verifyCommand(name, options, problems, world);
+        return await verifyCommand(name, options, problems, context);
       }),
     );
 
-  placed(program.command('pages'))
-    .description('print where the published pages of a run lie, in order; or their bytes, or their reports')
-    .addOption(withValue('--run <id>', 'the run; left out: the newest that is published'))
-    .option('--cat', 'the bytes of the pages, one after the other')
-    .option('--reports', 'one report after the other, as it stands in its page')
+  addTargetOptions(program.command('pages'))
+    .description('list the pages of a published run, or print them')
+    .addOption(optionWithValue('--run <id>', 'the run (default: the newest published run)'))
+    .option('--cat', 'print the content of the pages')
+    .option('--reports', 'print the reports, one after the other')
     .addHelpText(
       'after',
       `
-With --json a line of JSON for each page, or with --reports for each report (its text is the field xml).
+With --json, prints a JSON object per page, or per report with --reports (field xml).
 
 Examples:
   $ npx report-exporter pages | xargs -d '\\n' sha256sum
   $ npx report-exporter pages nightly --stack ReportExporter | head -1
   $ npx report-exporter pages --reports --json | jq -r .xml | head -1
 
-Exit status: 0, 1 a page is gone, 2 wrong usage or nothing published.`,
+Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
     )
     .action(
-      doing<PagesOptions>(end, async (name, options, problems) => {
+      action<PagesOptions>(setExitStatus, async (name, options, problems) => {
         const { pagesCommand } = await import('../lib/operator/commands/pages.ts');
-        return await pagesCommand(name, options, problems, world);
+        return await pagesCommand(name, options, problems, context);
       }),
     );
 
-  placed(program.command('plan'))
-    .description('what the next start would ask the service for, and why; nothing is asked or changed')
+  addTargetOptions(program.command('plan'))
+    .description('show what the next start would request, and why')
     .addHelpText(
       'after',
       `
+Sends no request and changes nothing.
+
 Examples:
   $ npx report-exporter plan
   $ npx report-exporter plan nightly --stack ReportExporter
 
-Exit status: 0, or 1 where a start would fail, 2 wrong usage.`,
+Exit status: 0; 1 if a start would fail; 2 wrong usage.`,
     )
     .action(
-      doing<PlaceOptions>(end, async (name, options, problems) => {
+      action<TargetOptions>(setExitStatus, async (name, options, problems) => {
         const { planCommand } = await import('../lib/operator/commands/plan.ts');
-        return await planCommand(name, options, problems, world);
+        return await planCommand(name, options, problems, context);
       }),
     );
 
-  placed(program.command('abandon'))
-    .description('give up an unfinished run: it is never published, and the next start begins a new one')
-    .option('--yes', 'do not ask')
+  addTargetOptions(program.command('abandon'))
+    .description('abandon an unfinished run')
+    .option('--yes', 'do not ask for confirmation')
     .addHelpText(
       'after',
       `
+An abandoned run is never published. The next start begins a new run at the watermark.
+
 Example:
   $ npx report-exporter abandon nightly --stack ReportExporter
 
-Exit status: 0 given up, 1 not meant, 2 wrong usage or nothing to give up.`,
+Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or no unfinished run.`,
     )
     .action(
-      doing<AbandonOptions>(end, async (name, options, problems) => {
+      action<AbandonOptions>(setExitStatus, async (name, options, problems) => {
         const { abandonCommand } = await import('../lib/operator/commands/abandon.ts');
-        return await abandonCommand(name, options, problems, world);
+        return await abandonCommand(name, options, problems, context);
       }),
     );
 
-  placed(program.command('doctor'))
-    .description('look for whatever would keep an export from running, with its remedy')
+  addTargetOptions(program.command('doctor'))
+    .description('check whether exports can run, and how to fix them')
     .addHelpText(
       'after',
       `
-Checks settings, credentials, state, store, schedule, the API key, the service (one page of size 1; nothing is stored), the
-clocks and versions.
+Checks settings, credentials, state, store, schedule, API key, service, clocks and versions. The check of the service
+requests one page of size 1 and does not store it.
 
 Examples:
   $ npx report-exporter doctor
   $ npx report-exporter doctor --stack ReportExporter
 
-Exit status: 0, or 1 where something stands in the way, 2 wrong usage or nothing there.`,
+Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`,
     )
     .action(
-      doing<PlaceOptions>(end, async (name, options, problems) => {
+      action<TargetOptions>(setExitStatus, async (name, options, problems) => {
         const { doctorCommand } = await import('../lib/operator/commands/doctor.ts');
-        return await doctorCommand(name, { ...options, version: versionIn(packageFile) }, problems, world);
+        return await doctorCommand(name, { ...options, version }, problems, context);
       }),
     );
 
-  placed(program.command('report'))
-    .description('write one HTML file that shows how a run went')
-    .addOption(withValue('--run <id>', 'the run; left out: the newest'))
-    .addOption(withValue('--to <file>', 'the file to write (<export>-<run>.html)'))
-    .option('--open', 'open it in the browser')
+  addTargetOptions(program.command('report'))
+    .description('write an HTML file that shows how a run went')
+    .addOption(optionWithValue('--run <id>', 'the run (default: the newest run)'))
+    .addOption(optionWithValue('--to <file>', 'the file (default: <export>-<run>.html)'))
+    .option('--open', 'open the file in the browser')
     .addHelpText(
       'after',
       `
@@ -180,40 +183,35 @@ Examples:
   $ npx report-exporter report --open
   $ npx report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c --to incident.html
 
-Exit status: 0, 2 wrong usage or no such run.`,
+Exit status: 0 written; 2 wrong usage, or no such run.`,
     )
     .action(
-      doing<ReportOptions>(end, async (name, options, problems) => {
+      action<ReportOptions>(setExitStatus, async (name, options, problems) => {
         const { reportCommand } = await import('../lib/operator/commands/report.ts');
-        return await reportCommand(name, options, problems, world);
+        return await reportCommand(name, options, problems, context);
       }),
     );
 }
 
-/** The options of every command that looks at a place where exports run. */
-function placed(command: Command): Command {
+function addTargetOptions(command: Command): Command {
   return command
-    .argument('[export]', 'its name; may be left out where there is only one')
-    .addOption(withValue('--out <directory>', 'a directory on this machine (./exports)'))
-    .addOption(withValue('--stack <name>', 'a deployed stack; AWS profile, region and endpoint are the usual settings'))
-    .option('--json', 'one JSON object on stdout; words for people go to stderr')
+    .argument('[export]', 'its name; optional if there is only one')
+    .addOption(optionWithValue('--out <directory>', 'a directory on this machine (default: "./exports")'))
+    .addOption(optionWithValue('--stack <name>', 'a deployed stack, found with the usual AWS settings'))
+    .option('--json', 'print JSON on stdout, everything else on stderr')
     .allowUnknownOption()
     .allowExcessArguments();
 }
 
-/** Runs `act` with what the parser has understood, and what it has not. */
-function doing<Options>(
-  end: (status: number) => void,
-  act: (exportName: string | undefined, options: Options, problems: readonly string[]) => Promise<number>,
+/** The action of a command for the parser: calls `run` with the parsed arguments and their problems. */
+function action<Options>(
+  setExitStatus: (status: number) => void,
+  run: (exportName: string | undefined, options: Options, problems: readonly string[]) => Promise<number>,
 ) {
-  return async (exportName: string | undefined, _: unknown, command: Command) => {
-    // An option that the parser does not know is taken for the name.
-    const name = exportName?.startsWith('-') === true ? undefined : exportName;
-    const problems = problemsIn(command, name === undefined ? 0 : 1);
-    end(await act(name, command.opts() as Options, problems));
+  return async (firstArgument: string | undefined, _: unknown, command: Command) => {
+    // The parser passes an unknown option as the argument.
+    const exportName = firstArgument?.startsWith('-') === true ? undefined : firstArgument;
+    const problems = usageErrors(command, exportName === undefined ? 0 : 1);
+    setExitStatus(await run(exportName, command.opts() as Options, problems));
   };
 }
-
-const packageFile = join(import.meta.dirname, '../package.json');
-
-const versionIn = (file: string): string => (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;

@@ -1,58 +1,76 @@
-/** What a command meets of the process it runs in, and how it says what it has to say. */
+/** What all commands share: the process they run in, the deployment they act on, and their exit statuses. */
 
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
-import { toPrintable, truncate } from '../core/sanitize.ts';
-import { openDirectory } from '../local/deployment.ts';
-import type { Terminal } from './output/progress.ts';
-import { paintFor } from './output/terminal.ts';
+import { openLocalDeployment } from '../local/deployment.ts';
+import { errorLines, type Terminal, textStyleFor, withProblemCount } from './output/terminal.ts';
+import { sanitizeArgument } from './run-options.ts';
 
+/** `usage` covers wrong options, settings and names; `interrupted` is 128 + SIGINT, as in a shell. */
+export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
+
+/** The process, as a command sees it. */
 export interface CommandContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdout: Terminal;
   readonly stderr: Terminal;
+  /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal;
 }
 
-/** Every command of an operator takes these. */
-export interface PlaceOptions {
-  /** A directory of this machine. */
+/** The options of every command that acts on a deployment. */
+export interface TargetOptions {
+  /** A directory on this machine. */
   readonly out?: string;
-  /** A stack that is deployed. */
+  /** A deployed stack. */
   readonly stack?: string;
   readonly json?: boolean;
 }
 
-const standardDirectory = './exports';
+const defaultDirectory = './exports';
 
 /**
- * Opens the place that `options` name, acts on it, and resolves to the exit status. Whatever goes wrong is told in words:
- * 2 where the usage, the settings or the place is wrong, 130 where it was interrupted, 1 for anything else. What `endsItself` is
- * not left in the middle by an interruption: it knows how to end.
+ * Opens the deployment that `options` name, runs `action` on it, and resolves to the exit status. It reports every error itself.
+ * An interruption ends the command at once, unless `handlesInterruption` says that `action` ends itself.
  */
-export async function operate(
-  options: PlaceOptions,
-  problems: readonly string[],
-  world: CommandContext,
-  act: (installation: Deployment) => Promise<number>,
-  { endsItself = false }: { readonly endsItself?: boolean } = {},
+export async function runOnDeployment(
+  options: TargetOptions,
+  usageErrors: readonly string[],
+  context: CommandContext,
+  action: (deployment: Deployment) => Promise<number>,
+  { handlesInterruption = false }: { readonly handlesInterruption?: boolean } = {},
 ): Promise<number> {
   try {
-    assertUsable(options, problems);
-    await using installation = await openDeployment(options, world);
-    const acting = act(installation);
-    return await (endsItself ? acting : Promise.race([acting, interruption(world.signal)]));
+    assertUsable(options, usageErrors);
+    await using deployment = await openDeployment(options, context);
+    const running = action(deployment);
+    return await (handlesInterruption ? running : Promise.race([running, interruption(context.signal)]));
   } catch (error) {
     if (error instanceof BrokenPipe) return exitStatuses.ok;
     if (error instanceof Interrupted) return exitStatuses.interrupted;
-    return tellError(error, options, world);
+    return reportError(error, options, context);
   }
+}
+
+function assertUsable({ out, stack }: TargetOptions, usageErrors: readonly string[]): void {
+  const bothTargets = out !== undefined && stack !== undefined ? ['--out, --stack: use only one of them'] : [];
+  const problems = [...usageErrors.map(sanitizeArgument), ...bothTargets];
+  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+}
+
+async function openDeployment({ out, stack }: TargetOptions, { env }: CommandContext): Promise<Deployment> {
+  if (stack === undefined) {
+    return openLocalDeployment({ out: out ?? defaultDirectory, env, runtime: systemRuntime });
+  }
+  // The AWS SDK takes long to load, and most commands do not need it.
+  const { openStack } = await import('../aws/stack/deployment.ts');
+  return await openStack({ stackName: stack, env, runtime: systemRuntime });
 }
 
 class Interrupted extends Error {}
 
-/** Rejects where the person does not want to wait any longer: what only looks can be left as it stands. */
+/** Rejects when the signal aborts. */
 function interruption(signal: AbortSignal): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
   signal.addEventListener('abort', () => reject(new Interrupted()), { once: true });
@@ -60,45 +78,30 @@ function interruption(signal: AbortSignal): Promise<never> {
   return promise;
 }
 
-function assertUsable({ out, stack }: PlaceOptions, problems: readonly string[]): void {
-  const both = out !== undefined && stack !== undefined ? ['--out, --stack: name one of them'] : [];
-  const found = [...problems.map((problem) => truncate(toPrintable(problem), 200)), ...both];
-  if (found.length > 0) throw new ExportError('ConfigurationError', found.join('\n'));
-}
-
-async function openDeployment({ out, stack }: PlaceOptions, { env }: CommandContext): Promise<Deployment> {
-  if (stack === undefined) {
-    return openDirectory({ out: out ?? standardDirectory, env, runtime: systemRuntime });
-  }
-  // The SDK takes a while to load, and most of what runs here has no use for it.
-  const { openStack } = await import('../aws/stack/deployment.ts');
-  return await openStack({ stackName: stack, env, runtime: systemRuntime });
-}
-
-function tellError(error: unknown, { json }: PlaceOptions, world: CommandContext): number {
+function reportError(error: unknown, { json }: TargetOptions, { stdout, stderr, env }: CommandContext): number {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   const isUsage = isExportError(error, 'ConfigurationError');
-  const text = message
-    .split('\n')
-    .map((line) => `  ${line}\n`)
-    .join('');
-  const paint = paintFor(world.stderr, world.env);
-  world.stderr.write(`${paint('red', isUsage ? 'This cannot be done:' : `Failed (${name}):`)}\n${text}`);
-  if (json === true) world.stdout.write(`${JSON.stringify({ status: 'failed', error: { name, message } })}\n`);
+  const text = isUsage ? withProblemCount(message) : name === 'Error' ? message : `${name}: ${message}`;
+  stderr.write(errorLines(textStyleFor(stderr, env), text));
+  if (json === true) stdout.write(`${JSON.stringify({ status: 'failed', error: { name, message } })}\n`);
   return isUsage ? exitStatuses.usage : exitStatuses.failed;
 }
 
-/** The export of that name, or the only one there is. @throws ConfigurationError that names those there are */
-export async function openExport(installation: Deployment, name: string | undefined): Promise<DeployedExport> {
-  if (name !== undefined) return await installation.open(name);
-  const names = await installation.exportNames();
+/** The export with this name, or the only one. @throws ConfigurationError that lists the names, if neither exists */
+export async function openExport(deployment: Deployment, name: string | undefined): Promise<DeployedExport> {
+  if (name !== undefined) return await deployment.open(name);
+  const names = await deployment.exportNames();
   const [only] = names;
-  if (only !== undefined && names.length === 1) return await installation.open(only);
-  const which = names.length === 0 ? 'It holds no export' : `Say which export: ${names.join(', ')}`;
-  throw new ExportError('ConfigurationError', `${which} (${installation.name})`);
+  if (only !== undefined && names.length === 1) return await deployment.open(only);
+  throw new ExportError(
+    'ConfigurationError',
+    names.length === 0
+      ? `No exports in ${deployment.name}`
+      : `Name one of the exports in ${deployment.name}: ${names.join(', ')}`,
+  );
 }
 
-/** Whoever read has left, as `head` does: there is nobody to write for. */
+/** The reader of a pipe has closed it, as `head` does: the command ends without an error. */
 export class BrokenPipe extends Error {}
 
 interface Stream extends Terminal {
@@ -106,28 +109,28 @@ interface Stream extends Terminal {
   off?(event: 'drain' | 'error', listener: () => void): unknown;
 }
 
-/** Streams whose reader has left. Node's own stdout forgets its errors, so they are remembered here. */
-const left = new WeakSet<Stream>();
-const looked = new WeakSet<Stream>();
+/** Node's stdout does not remember its errors, so they are recorded here. */
+const observedStreams = new WeakSet<Stream>();
+const brokenStreams = new WeakSet<Stream>();
 
-/** Writes at the reader's pace, so that what is read from afar does not pile up here. Ends the command if the reader leaves. */
+/**
+ * Writes `text`, and waits until the stream accepts more: output does not pile up in memory if its reader is slow.
+ * @throws BrokenPipe if the reader has closed the pipe
+ */
 export async function print(stream: Stream, text: string | Uint8Array): Promise<void> {
-  if (!looked.has(stream)) {
-    looked.add(stream);
-    stream.on?.('error', () => left.add(stream));
+  if (!observedStreams.has(stream)) {
+    observedStreams.add(stream);
+    stream.on?.('error', () => brokenStreams.add(stream));
   }
-  if (left.has(stream)) throw new BrokenPipe();
+  if (brokenStreams.has(stream)) throw new BrokenPipe();
   if (stream.write(text as string) !== false || stream.on === undefined) return;
   await new Promise<void>((resolve) => {
-    const goOn = () => {
-      stream.off?.('drain', goOn);
-      stream.off?.('error', goOn);
+    const proceed = () => {
+      stream.off?.('drain', proceed);
+      stream.off?.('error', proceed);
       resolve();
     };
-    stream.on?.('drain', goOn);
-    stream.on?.('error', goOn);
+    stream.on?.('drain', proceed);
+    stream.on?.('error', proceed);
   });
 }
-
-/** What a shell is told: done, failed, wrong usage or settings, interrupted. */
-export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;

@@ -1,6 +1,6 @@
 /**
- * What a doctor looks at: whether an export could run now, from its settings to an answer of the service. One page of
- * size 1 is asked for; nothing is stored or changed.
+ * The checks of `doctor`: whether an export could run now, from its settings to a response of the service. They request one
+ * page of size 1, and store or change nothing.
  */
 
 import { isExportError } from '../core/errors.ts';
@@ -8,207 +8,194 @@ import type { DeployedExport, Deployment } from '../core/operations/deployment.t
 import { planRun } from '../core/operations/plan-run.ts';
 import { readExportStatus } from '../core/operations/run-status.ts';
 import type { Runtime } from '../core/ports.ts';
+import { maxClockLeadMs } from '../core/steps/watermark.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
-import { span } from './output/format.ts';
+import { coarseDuration, plural } from './output/format.ts';
 
-export interface Diagnosis {
-  /** What was looked at: `settings`, `state`, `store`, `key`, `service`, `clock`, `schedule`, `runs`. */
+export interface CheckResult {
+  /** `settings`, `state`, `store`, `runs`, `schedule`, `key`, `service` or `clock`. */
   readonly check: string;
   readonly export: string | null;
   readonly state: 'ok' | 'warning' | 'problem';
   readonly message: string;
-  /** What to do; null where all is well. */
+  /** What to do; null if there is nothing to do. */
   readonly remedy: string | null;
 }
 
-type Told = Omit<Diagnosis, 'check' | 'export'>;
+/** The result of one check, which knows neither its name nor its export. */
+type Outcome = Omit<CheckResult, 'check' | 'export'>;
 
-/** Between two clocks that are kept. Instants have whole seconds, and an answer takes its time. */
-const noticeableSkewMs = 30_000;
-/** Further ahead than this the service's clock is not believed (see `watermark.ts`). */
-const absurdLeadMs = 86_400_000;
-
-/** Looks at one export after another, at each as far as what came before allows. */
+/** Checks the exports `names` one after the other. `say` receives the address of a simulator that is started for a check. */
 export async function* runHealthChecks(
-  installation: Deployment,
+  deployment: Deployment,
   names: readonly string[],
   runtime: Runtime,
   say: (text: string) => void,
-): AsyncGenerator<Diagnosis> {
+): AsyncGenerator<CheckResult> {
   for (const name of names) {
-    const told = (check: string, what: Told): Diagnosis => ({ check, export: name, ...what });
-    let installed: DeployedExport;
+    const result = (check: string, outcome: Outcome): CheckResult => ({ check, export: name, ...outcome });
+    let deployed: DeployedExport;
     try {
-      installed = await installation.open(name);
-      yield told(
-        'settings',
-        ok(
-          `for ${installed.service.address}, ${installed.definition.request.format} in ${installed.definition.request.container}`,
-        ),
-      );
+      deployed = await deployment.open(name);
     } catch (error) {
-      yield told('settings', problem(error, 'mend the settings, and make a run or deploy again'));
+      yield result('settings', problem(error, 'correct the settings, then start a run or deploy again'));
       continue;
     }
-    const checks: readonly (readonly [string, () => Promise<Told[]>])[] = [
-      ['state', () => state(installed)],
-      ['store', () => store(installed)],
-      ['runs', () => runs(installed, installation)],
-      ['schedule', () => schedule(installed)],
-    ];
-    for (const [check, look] of checks) {
-      const found = await look();
-      for (const each of found) yield told(check, each);
-      // Nothing behind it can be told of where not even the head can be read.
-      if (check === 'state' && found.some(({ state: is }) => is === 'problem')) break;
+    const { definition, service } = deployed;
+    const { format, container } = definition.request;
+    yield result('settings', ok(`${format} in ${container} from ${service.address}`));
+
+    const state = await checkState(deployed);
+    yield result('state', state);
+    // The other checks read the export state too.
+    if (state.state !== 'problem') {
+      yield result('store', await checkStore(deployed));
+      yield result('runs', await checkRuns(deployed, deployment.option));
+      yield result('schedule', await checkSchedule(deployed));
     }
-    for (const [check, each] of await service(installed, runtime, say)) yield told(check, each);
+    for (const [check, outcome] of await checkService(deployed, runtime, say)) yield result(check, outcome);
   }
 }
 
-const ok = (message: string): Told => ({ state: 'ok', message, remedy: null });
+const ok = (message: string): Outcome => ({ state: 'ok', message, remedy: null });
 
-/** An export's own errors say what to do next themselves. */
-function problem(error: unknown, remedy: string): Told {
+const warning = (message: string, remedy: string): Outcome => ({ state: 'warning', message, remedy });
+
+function problem(error: unknown, remedy: string): Outcome {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   return { state: 'problem', message: `${name}: ${message}`, remedy };
 }
 
-async function state({ log, name }: DeployedExport): Promise<Told[]> {
+async function checkState({ log, name }: DeployedExport): Promise<Outcome> {
   try {
-    const head = await log.exportState(name);
-    return [ok(head === undefined ? 'no run yet' : `can be read; watermark ${head.watermark?.instant ?? 'none'}`)];
+    const state = await log.exportState(name);
+    return ok(state === undefined ? 'no run yet' : `readable; watermark ${state.watermark?.instant ?? 'none'}`);
   } catch (error) {
-    return [problem(error, 'see docs/runbook.md#pageconflicterror')];
+    return problem(error, 'see docs/runbook.md#pageconflicterror');
   }
 }
 
-async function store({ store: reader, log, name }: DeployedExport): Promise<Told[]> {
+/** A run finds objects in both ways: by key, and by listing its folder. */
+async function checkStore({ store, log, name }: DeployedExport): Promise<Outcome> {
   try {
     const active = (await log.exportState(name))?.active;
-    // Both ways in which a run looks: by name, and by listing.
-    const latest = await reader.read(latestKey(name));
+    const latest = await store.read(latestKey(name));
     if (latest !== undefined) for await (const _ of latest) break;
-    if (active !== undefined) for await (const _ of reader.list(runFolder(active))) break;
-    return [
-      ok(`can be read: ${reader.locate(latestKey(name))} is ${latest === undefined ? 'not there yet' : 'there'}`),
-    ];
+    if (active !== undefined) for await (const _ of store.list(runFolder(active))) break;
+    return ok(`readable; ${store.locate(latestKey(name))} ${latest === undefined ? 'does not exist yet' : 'exists'}`);
   } catch (error) {
-    return [problem(error, 'see that the directory or bucket is there and may be read')];
+    return problem(error, 'check that the directory or bucket exists and can be read');
   }
 }
 
-async function runs(installed: DeployedExport, { option }: Deployment): Promise<Told[]> {
+async function checkRuns(deployed: DeployedExport, option: string): Promise<Outcome> {
   try {
-    const [newest] = (await readExportStatus(installed, 1)).runs;
-    if (newest === undefined) return [ok('none yet')];
-    const { run, state: stateOfRun, lastIncident } = newest;
-    const failedForGood = stateOfRun === 'abandoned' && lastIncident?.kind === 'failed-run';
-    if (stateOfRun !== 'failed' && stateOfRun !== 'stopped' && !failedForGood) {
-      return [ok(`run ${run} is ${stateOfRun}`)];
+    const [newest] = (await readExportStatus(deployed, 1)).runs;
+    if (newest === undefined) return ok('none yet');
+    const { run, state, lastIncident } = newest;
+    const startCommand = `npx report-exporter start ${deployed.name} ${option}`;
+    const failure = lastIncident === null || lastIncident.kind === 'wait' ? undefined : lastIncident;
+    const reason = failure === undefined ? '' : `: ${failure.error}: ${failure.message}`;
+    if (state === 'failed' || state === 'stopped') {
+      return warning(`run ${run} ${state} and is unfinished${reason}`, `to resume: ${startCommand}`);
     }
-    const why =
-      lastIncident === null || lastIncident.kind === 'wait' ? '' : `: ${lastIncident.error}: ${lastIncident.message}`;
-    const remedy = `npx report-exporter start ${installed.name} ${option}`;
-    return [
-      {
-        state: 'warning',
-        message: failedForGood
-          ? `run ${run} failed for good${why}`
-          : `run ${run} is unfinished, it ${stateOfRun}${why}`,
-        remedy,
-      },
-    ];
+    if (state === 'abandoned' && failure?.kind === 'failed-run') {
+      return warning(`run ${run} failed and was abandoned${reason}`, `to start a new run: ${startCommand}`);
+    }
+    return ok(`run ${run} is ${state}`);
   } catch (error) {
-    return [problem(error, 'see docs/runbook.md')];
+    return problem(error, 'see docs/runbook.md');
   }
 }
 
-async function schedule(installed: DeployedExport): Promise<Told[]> {
+async function checkSchedule(deployed: DeployedExport): Promise<Outcome> {
   try {
-    const next = await installed.nextStart();
-    if (next.kind === 'by-hand') return [ok('none: started by hand')];
-    if (next.kind === 'scheduled') return [ok(`${next.expression}; next ${next.about ? 'about ' : ''}${next.at}`)];
-    return [
-      {
-        state: 'warning',
-        message: `off: ${next.expression}`,
-        remedy: 'set "enabled": true in cdk.json and deploy, if it should run by itself',
-      },
-    ];
+    const next = await deployed.nextStart();
+    switch (next.kind) {
+      case 'manual':
+        return ok('none: runs are started manually');
+      case 'scheduled':
+        return ok(`${next.expression}; next ${next.approximate ? 'about ' : ''}${next.at}`);
+      case 'disabled':
+        return warning(
+          `disabled: ${next.expression}`,
+          'to run on schedule, set "enabled": true in cdk.json and deploy again',
+        );
+    }
   } catch (error) {
-    return [problem(error, 'see that the schedule is there: npx cdk diff')];
+    return problem(error, 'check that the schedule exists: npx cdk diff');
   }
 }
 
-async function service(
-  installed: DeployedExport,
+/** Requests one page. Results are `key`, `service` and `clock`, or the one that failed. */
+async function checkService(
+  deployed: DeployedExport,
   runtime: Runtime,
   say: (text: string) => void,
-): Promise<(readonly [string, Told])[]> {
-  const {
-    service: { connect, keySource, address },
-  } = installed;
+): Promise<readonly (readonly [check: string, outcome: Outcome])[]> {
+  const { connect, keySource, address } = deployed.service;
   let client: Awaited<ReturnType<typeof connect>>;
   try {
     client = await connect(say);
   } catch (error) {
-    return [['key', problem(error, `put the service's API key there: ${keySource}`)]];
+    return [['key', problem(error, `set the service's API key in the ${keySource}`)]];
   }
-  await using open = client;
+  await using service = client;
   try {
-    const request = await probeOf(installed, runtime);
+    const request = await probeRequest(deployed, runtime);
     const requestedAt = runtime.now();
-    const page = await open.fetchPage(request);
-    const latency = Math.round(runtime.now() - requestedAt);
+    const page = await service.fetchPage(request);
+    const latencyMs = Math.round(runtime.now() - requestedAt);
     for await (const _ of page.body);
     const reports = page.reports();
-    const held = reports === null ? '' : `, ${reports} report${reports === 1 ? '' : 's'}`;
+    const content = reports === null ? '' : ` with ${plural(reports, 'report')}`;
     return [
-      ['key', ok(`found (${keySource}) and accepted`)],
-      ['service', ok(`${address} answered in ${latency} ms with a good page of size 1${held}; nothing was stored`)],
-      ['clock', clock(page.serviceTime === null ? null : epochMsOf(page.serviceTime) - requestedAt)],
+      ['key', ok(`accepted (${keySource})`)],
+      ['service', ok(`${address} returned a valid page of size 1${content} after ${latencyMs} ms; it was not stored`)],
+      ['clock', checkClock(page.serviceTime === null ? null : epochMsOf(page.serviceTime) - requestedAt)],
     ];
   } catch (error) {
-    const refused = isExportError(error, 'ConfigurationError');
-    const remedy = refused
-      ? `see whether the key is right and allowed to export (${keySource})`
-      : 'see that the service is up and can be reached from here; docs/runbook.md has a section on each error';
-    return [[refused ? 'key' : 'service', problem(error, remedy)]];
+    return isExportError(error, 'ConfigurationError')
+      ? [['key', problem(error, `check that the key is correct and allowed to export (${keySource})`)]]
+      : [
+          [
+            'service',
+            problem(error, 'check that the service can be reached from here; docs/runbook.md explains each error'),
+          ],
+        ];
   }
 }
 
-/** The next run's own request, for one report. Where no run could start, everything since now. */
-async function probeOf(installed: DeployedExport, runtime: Runtime) {
-  const { definition } = installed;
-  const plan = await planRun({ ...installed, runtime }).catch(() => undefined);
-  const since = plan?.act === 'start' || plan?.act === 'resume' ? plan.since : nowOf(runtime);
-  return { request: { ...definition.request, size: 1 }, since, cursor: null, label: 'a page of size 1 for a check' };
+/** The request of the next run, for one report. If no run could start, for the reports since now. */
+async function probeRequest(deployed: DeployedExport, runtime: Runtime) {
+  const plan = await planRun({ ...deployed, runtime }).catch(() => undefined);
+  const now = instantOf(Math.floor(runtime.now() / 1_000) * 1_000);
+  const since = plan?.act === 'start' || plan?.act === 'resume' ? plan.since : now;
+  const request = { ...deployed.definition.request, size: 1 };
+  return { request, since, cursor: null, label: 'a health check page of size 1' };
 }
 
-const nowOf = ({ now }: Runtime) => instantOf(Math.floor(now() / 1_000) * 1_000);
+/** A smaller difference is normal: the service's time has whole seconds, and the response takes time. */
+const maxNormalSkewMs = 30_000;
 
-function clock(skewMs: number | null): Told {
+/** `skewMs` is positive if the service's clock is ahead; null if the service sends no time. */
+function checkClock(skewMs: number | null): Outcome {
   if (skewMs === null) {
-    return {
-      state: 'warning',
-      message: 'the service sends no Date: the watermark goes by our clock',
-      remedy: 'keep our clock right, and set an overlap',
-    };
+    return warning(
+      'the service sends no Date, so the watermark uses the local clock',
+      'keep the local clock synchronized, and set an overlap',
+    );
   }
   const size = Math.abs(skewMs);
-  if (size <= noticeableSkewMs) return ok('within half a minute of the service');
-  const message = `the service's clock is ${span(size)} ${skewMs > 0 ? 'ahead of' : 'behind'} ours`;
-  return skewMs > absurdLeadMs
-    ? {
-        state: 'problem',
-        message,
-        remedy: "it is not believed: the watermark goes by our clock. Tell the service's operators, or set ours",
-      }
-    : {
-        state: 'warning',
-        message,
-        remedy: 'the watermark goes by the service, so nothing is lost; set the clock that is wrong',
-      };
+  if (size <= maxNormalSkewMs) return ok(`at most ${maxNormalSkewMs / 1_000} s from the service's clock`);
+  const message = `the service's clock is ${coarseDuration(size)} ${skewMs > 0 ? 'ahead of' : 'behind'} the local clock`;
+  if (skewMs > maxClockLeadMs) {
+    const remedy = 'the watermark uses the local clock instead; correct the clock that is wrong';
+    return { state: 'problem', message, remedy };
+  }
+  return warning(
+    message,
+    "the watermark uses the service's clock, so no report is missed; correct the clock that is wrong",
+  );
 }

@@ -1,15 +1,15 @@
-/** Turns the command line's words into settings, and names every mistake at once by its option. */
+/** Parses the options of the command line into settings. All problems are reported at once, each by its option. */
 
 import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import type { StartRequest } from '../core/operations/deployment.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
-import { formatPath, describeProblem } from '../core/settings/validation-errors.ts';
+import { describeProblem, formatPath } from '../core/settings/validation-errors.ts';
 import { instantSchema } from '../core/timestamps.ts';
 import { problemOfApiKey } from '../local/service.ts';
 import { type LocalExportInput, localExportSchema } from '../local/settings.ts';
 
-/** As the argument parser leaves them: text, or absent. */
+/** As the argument parser returns them: text, or absent. */
 export interface LocalOptions {
   readonly baseUrl?: string;
   readonly vendor: string;
@@ -28,10 +28,10 @@ export interface LocalOptions {
   readonly json?: boolean;
 }
 
-const standardApiKeyEnv = 'REPORT_EXPORT_API_KEY';
+export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
 
 export interface LocalSettings {
-  /** In the form that it is remembered in. */
+  /** In the form in which they are stored for later starts. */
   readonly settings: LocalExportInput;
   readonly out: string;
   readonly start: StartRequest;
@@ -58,43 +58,35 @@ const optionOf: Readonly<Record<string, string>> = {
   out: '--out',
 };
 
-/** @throws ConfigurationError that names every problem, those given and those found here, a line each. */
+/**
+ * The settings in `options`. `usageErrors` are the problems that the argument parser found.
+ * @throws ConfigurationError with one line per problem, including `usageErrors`
+ */
 export function readLocalSettings(
   options: LocalOptions,
-  given: readonly string[],
+  usageErrors: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
 ): LocalSettings {
-  const problems = given.map(presentable);
-  const filter = readFilter(options.filter, problems);
+  const problems = usageErrors.map(sanitizeArgument);
   const settings = {
     service: { baseUrl: options.baseUrl, vendor: options.vendor, cursorIn: options.cursorIn },
     export: {
       name: options.export,
       since: { overlap: options.overlap },
-      filter,
+      filter: parseFilter(options.filter, problems),
       format: options.format,
       container: options.container,
-      size: numberOf(options.size),
-      maxPages: numberOf(options.maxPages),
+      size: parseNumber(options.size),
+      maxPages: parseNumber(options.maxPages),
     },
   };
-  const parsed = schema.safeParse({
-    settings,
-    out: options.out,
-    start: { since: options.since },
-  });
-  for (const issue of parsed.error?.issues ?? []) {
-    const [, ...inside] = issue.path.map(String);
-    const path = issue.path[0] === 'settings' ? inside : issue.path.map(String);
-    const option = optionOf[path.slice(0, 2).join('.')] ?? optionOf[path[0] ?? ''] ?? path.join('.');
-    const place = option === '--filter' ? formatPath(issue.path.slice(3)) : '';
-    problems.push(`${option}: ${place}${place === '' ? '' : ' '}${describeProblem(issue)}`);
-  }
+  const parsed = schema.safeParse({ settings, out: options.out, start: { since: options.since } });
+  for (const issue of parsed.error?.issues ?? []) problems.push(describeOption(issue));
   if (options.baseUrl !== undefined) readApiKey(options.apiKeyEnv, env, problems);
   if (problems.length > 0 || !parsed.success) throw new ExportError('ConfigurationError', problems.join('\n'));
   const { out, start } = parsed.data;
-  // Without a service there is no key either, and a name that nobody has looked at is not worth remembering.
-  const apiKeyEnv = options.baseUrl === undefined ? standardApiKeyEnv : options.apiKeyEnv;
+  // The simulator needs no key. A name that was not checked is not stored: it could be a key.
+  const apiKeyEnv = options.baseUrl === undefined ? defaultApiKeyEnv : options.apiKeyEnv;
   return {
     settings: { ...settings, apiKeyEnv } as LocalExportInput,
     out,
@@ -105,40 +97,50 @@ export function readLocalSettings(
   };
 }
 
-/** What a person has written, as far as they need to see it to know it again. */
-const presentable = (words: string): string => truncate(toPrintable(words), 200);
-
-const numberOf = (text: string | undefined) => (text === undefined ? undefined : Number(text.trim() || Number.NaN));
-
-function readFilter(text: string | undefined, problems: string[]): unknown {
+function parseFilter(text: string | undefined, problems: string[]): unknown {
   if (text === undefined) return undefined;
   try {
     return JSON.parse(text);
   } catch (error) {
-    // The parser's own words quote what it was given.
-    const why = error instanceof Error ? error.message : String(error);
-    problems.push(`--filter: must be JSON, such as '{"type":"daily"}' (${presentable(why)})`);
+    // The message of the JSON parser quotes its input.
+    const message = error instanceof Error ? error.message : String(error);
+    problems.push(`--filter: must be JSON, such as '{"type":"daily"}' (${sanitizeArgument(message)})`);
     return undefined;
   }
 }
 
-/** The key in `variable`. Problems show neither: who puts the key itself for the name must not find it in a log. */
+/** NaN for blank text, which Number takes for 0. */
+const parseNumber = (text: string | undefined) => (text === undefined ? undefined : Number(text.trim() || Number.NaN));
+
+/** `--size: must be 1 to 10`. The filter is an object, so its problems also say in which field. */
+function describeOption(issue: z.core.$ZodIssue): string {
+  const path = issue.path[0] === 'settings' ? issue.path.slice(1) : issue.path;
+  const option = optionOf[path.slice(0, 2).join('.')] ?? optionOf[String(path[0])] ?? path.join('.');
+  const field = option === '--filter' ? formatPath(path.slice(2)) : '';
+  return `${option}: ${field === '' ? '' : `${field} `}${describeProblem(issue)}`;
+}
+
+/** An argument for an error message: long enough to recognize it, printable, and on one line. */
+export const sanitizeArgument = (text: string): string => truncate(toPrintable(text), 200);
+
+/**
+ * The API key in the environment variable `variable`; adds to `problems` what is wrong with either. Problems show neither:
+ * if the key itself was given as the name, it must not appear in a log.
+ */
 export function readApiKey(
   variable: string,
   env: Readonly<Record<string, string | undefined>>,
   problems: string[],
 ): string | undefined {
-  if (!/^[A-Za-z_][A-Za-z0-9_]{0,99}$/.test(variable)) {
-    problems.push(
-      '--api-key-env: must be the name of an environment variable (letters, digits, underscores), not the key',
-    );
+  const name = localExportSchema.shape.apiKeyEnv.safeParse(variable);
+  if (!name.success) {
+    problems.push(...name.error.issues.map(({ message }) => `--api-key-env: ${message}`));
     return undefined;
   }
   const key = env[variable];
   const problem = problemOfApiKey(key);
   if (problem !== undefined) {
-    const named = `the environment variable it names (${standardApiKeyEnv} where it is left out)`;
-    problems.push(`--api-key-env: ${named} ${problem}`);
+    problems.push(`--api-key-env: the environment variable it names (default ${defaultApiKeyEnv}) ${problem}`);
   }
   return key;
 }

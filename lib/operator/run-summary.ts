@@ -1,13 +1,16 @@
-/** Tells how a run ended: to a person in a few lines, to a program as one JSON object, to a shell as an exit status. */
+/** Says how a run ended: to a person in a few lines, to a program as one JSON object, to a shell as an exit status. */
 
 import { isExportError } from '../core/errors.ts';
-import type { RunEnd } from '../core/operations/deployment.ts';
+import type { Retry, RunEnd } from '../core/operations/deployment.ts';
+import type { ExportEvent } from '../core/ports.ts';
+import { findRetrier } from '../core/state-machine/retry-policy.ts';
 import { exitStatuses } from './context.ts';
-import { bytes, plural } from './output/format.ts';
+import { totals } from './output/format.ts';
+import { errorLines, type TextStyle, withProblemCount } from './output/terminal.ts';
 
-/** The object of `--json`. What is not known is null; `error` is there on failure only, `reason` on a skip only. */
-export interface JsonReport {
-  readonly status: 'completed' | 'skipped' | 'failed' | 'started';
+/** The object of `--json`. Unknown values are null. */
+export interface RunJson {
+  readonly status: 'completed' | 'skipped' | 'failed' | 'interrupted' | 'started';
   readonly export: string;
   readonly run: string | null;
   readonly since: string | null;
@@ -15,18 +18,20 @@ export interface JsonReport {
   readonly pages: number;
   readonly reports: number | null;
   readonly bytes: number;
-  /** Where the manifest lies: a path that can be opened from here. */
+  /** A path or URI that can be opened from here. */
   readonly manifest: string | null;
+  /** Of a skipped run only. */
   readonly reason?: string;
-  /** The execution that was started, where nobody followed it. */
+  /** Of a run that was started on AWS and not followed to its end. */
   readonly execution?: string;
+  /** Of a failed run only. */
   readonly error?: { readonly name: string; readonly message: string };
 }
 
-/** What was seen of a run while it went on, for when it cannot tell itself. */
-export type Seen = Pick<JsonReport, 'export' | 'run' | 'since' | 'pages' | 'reports' | 'bytes'>;
+/** What the events of a run have shown so far. It stands in for what a failed run cannot say itself. */
+export type ObservedRun = Pick<RunJson, 'export' | 'run' | 'since' | 'pages' | 'reports' | 'bytes'>;
 
-export const seenNothing = (exportName: string): Seen => ({
+export const unobservedRun = (exportName: string): ObservedRun => ({
   export: exportName,
   run: null,
   since: null,
@@ -35,113 +40,144 @@ export const seenNothing = (exportName: string): Seen => ({
   bytes: 0,
 });
 
-export interface Report {
-  readonly exitStatus: number;
-  readonly json: JsonReport;
-  /** What a person is to know or do next; empty where there is nothing to say. */
-  readonly next: string;
+export function observe(observed: ObservedRun, event: ExportEvent): ObservedRun {
+  switch (event.event) {
+    case 'run-started':
+    case 'run-resumed': {
+      const { run, since, pages, reports, bytes } = event;
+      return { ...observed, run, since, pages, reports, bytes };
+    }
+    case 'run-restarted':
+      return { ...observed, run: event.run, pages: 0, reports: 0, bytes: 0 };
+    case 'page-exported':
+    case 'page-adopted':
+      return { ...observed, pages: event.page, reports: event.totalReports, bytes: event.totalBytes };
+    case 'service-asked-to-wait':
+    case 'run-completed':
+    case 'run-failed':
+    case 'run-skipped':
+      return observed;
+  }
 }
 
-const hasNextPage = 'It is not completed. The next start goes on where it stopped';
-const beginsAnew = 'Nothing of it is published. It is given up, and the next start begins a new run';
+/** How a start ended, or the error that prevented it. */
+export type StartOutcome = RunEnd | { readonly status: 'error'; readonly error: unknown };
 
 /** Which commands to try next. */
 export interface NextCommands {
-  /** About the usage. */
+  /** Shows the usage. */
   readonly help: string;
-  /** To see how a run is getting on. */
+  /** Shows the state of the run. */
   readonly watch: string;
 }
 
-/** What `outcome`, or an error that kept a run from having one, amounts to. */
-export function reportOf(
-  outcome: RunEnd | { readonly status: 'error'; readonly error: unknown },
-  seen: Seen,
+export interface RunSummary {
+  readonly exitStatus: number;
+  readonly json: RunJson;
+  /** What to know or do next; empty if there is nothing to say. */
+  readonly next: string;
+}
+
+/** `lastRetry` is the newest one that was announced. */
+export function summarizeRun(
+  outcome: StartOutcome,
+  observed: ObservedRun,
   { help, watch }: NextCommands,
-): Report {
-  const readHelp = `See ${help}`;
-  const failed = (json: Partial<JsonReport>): JsonReport => ({
-    status: 'failed',
-    ...seen,
-    watermark: null,
-    manifest: null,
-    ...json,
-  });
-  const unfinished = seen.run === null ? '' : hasNextPage;
+  lastRetry?: Retry,
+): RunSummary {
+  const unfinished = { ...observed, watermark: null, manifest: null };
   switch (outcome.status) {
     case 'completed': {
       const json = { status: 'completed', ...outcome.result, manifest: outcome.manifest } as const;
       return { exitStatus: exitStatuses.ok, json, next: '' };
     }
-    case 'skipped':
-      return {
-        exitStatus: exitStatuses.ok,
-        json: { ...failed({}), status: 'skipped', reason: outcome.reason },
-        next: '',
-      };
-    case 'started':
-      return {
-        exitStatus: exitStatuses.ok,
-        json: { ...failed({}), status: 'started', run: outcome.run ?? seen.run, execution: outcome.execution },
-        next: `Watch it with ${watch}`,
-      };
-    case 'interrupted': {
-      const error = { name: 'Interrupted', message: 'The run was interrupted' };
-      return { exitStatus: exitStatuses.interrupted, json: failed({ error }), next: unfinished };
+    case 'skipped': {
+      const json = { ...unfinished, status: 'skipped', reason: outcome.reason } as const;
+      return { exitStatus: exitStatuses.ok, json, next: '' };
     }
+    case 'started': {
+      const run = outcome.run ?? observed.run;
+      const json = { ...unfinished, status: 'started', run, execution: outcome.execution } as const;
+      return { exitStatus: exitStatuses.ok, json, next: `Watch it with: ${watch}` };
+    }
+    case 'interrupted':
+      return { exitStatus: exitStatuses.interrupted, json: { ...unfinished, status: 'interrupted' }, next: '' };
     case 'failed': {
-      const { run, since, pages, reports, resumable, error: name, message } = outcome.failed;
-      // Where not even that could be written down, what was seen of the run is all there is to tell.
-      const amount = run === null ? {} : { run, since, pages, reports, bytes: outcome.failed.bytes };
-      const json = failed({ ...amount, error: { name, message } });
-      // Refused before any run was owned: what was asked for contradicts what is there, so the usage is wrong.
-      if (json.run === null && name === 'ConfigurationError')
-        return { exitStatus: exitStatuses.usage, json, next: readHelp };
-      // It was not the execution's own when it failed: given up by then, or published, by this one or by another.
-      const unowned = run === null && seen.run !== null ? `See what became of it with ${watch}` : beginsAnew;
-      return { exitStatus: exitStatuses.failed, json, next: resumable ? hasNextPage : unowned };
+      const { run, since, pages, reports, bytes, error: name, message, resumable } = outcome.failed;
+      // A failure that could not be recorded says nothing about its run; the events do.
+      const known = run === null ? {} : { run, since, pages, reports, bytes };
+      const json = { ...unfinished, ...known, status: 'failed', error: { name, message } } as const;
+      // Refused before a run was begun or resumed: the request contradicts the export state.
+      if (json.run === null && name === 'ConfigurationError') return usageError(json, help);
+      const isUnowned = run === null && observed.run !== null;
+      const next = resumable
+        ? resumeHint(json)
+        : // The run belonged to another execution when this one failed: it may be published by now, or abandoned.
+          isUnowned
+          ? `To see the state of the run: ${watch}`
+          : 'Nothing was published, and the run is abandoned. The next start begins a new run.';
+      return { exitStatus: exitStatuses.failed, json, next: `${gaveUp(name, lastRetry)}${next}` };
     }
     case 'error': {
       const { name, message } = outcome.error instanceof Error ? outcome.error : new Error(String(outcome.error));
-      const json = failed({ error: { name, message } });
-      return isExportError(outcome.error, 'ConfigurationError') && seen.run === null
-        ? { exitStatus: exitStatuses.usage, json, next: readHelp }
-        : { exitStatus: exitStatuses.failed, json, next: unfinished };
+      const json = { ...unfinished, status: 'failed', error: { name, message } } as const;
+      if (json.run !== null) return { exitStatus: exitStatuses.failed, json, next: resumeHint(json) };
+      if (isExportError(outcome.error, 'ConfigurationError')) return usageError(json, help);
+      return { exitStatus: exitStatuses.failed, json, next: '' };
     }
   }
 }
 
-/** The lines a person reads at the end. */
-export function summaryOf({ json, exitStatus, next }: Report, elapsedMs: number): string {
-  const lines = [...linesOf(json, exitStatus, elapsedMs), next].filter((line) => line !== '');
-  return `${lines.join('\n')}\n`;
+const usageError = (json: RunJson, help: string): RunSummary => ({
+  exitStatus: exitStatuses.usage,
+  json,
+  next: `For help: ${help}`,
+});
+
+/** Says that the retries are used up. A run that fails with an error of the retry policy has had all its retries. */
+function gaveUp(error: string, lastRetry: Retry | undefined): string {
+  const wasLast = lastRetry?.error === error && lastRetry.attempt === lastRetry.maxAttempts;
+  const retrier = findRetrier(error);
+  // Step Functions uses this name also for the time limit of the whole execution, which is not retried.
+  const isRetried = retrier?.ErrorEquals.includes(error) === true && error !== 'States.Timeout';
+  const retries = wasLast ? lastRetry.maxAttempts : isRetried ? retrier.MaxAttempts : 0;
+  return retries === 0 ? '' : `Gave up after ${retries} retries. `;
 }
 
-function linesOf(json: JsonReport, exitStatus: number, elapsedMs: number): string[] {
+const resumeHint = ({ pages }: RunJson): string =>
+  pages === 0 ? 'Run again to resume.' : `Run again to resume after page ${pages}.`;
+
+/** The lines that a person reads at the end. */
+export function formatSummary({ json, exitStatus, next }: RunSummary, elapsedMs: number, style: TextStyle): string {
+  const hint = next === '' ? '' : `${next}\n`;
   switch (json.status) {
-    case 'completed':
-      return [
-        `Completed: ${amountOf(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`,
+    case 'completed': {
+      const lines = [
+        `${style('green', 'Completed:')} ${totals(json)} in ${(elapsedMs / 1_000).toFixed(1)} s`,
         `  run        ${json.run}`,
         `  since      ${json.since}`,
-        `  watermark  ${json.watermark ?? 'none, as the run began after the initial one'}  (the next run starts here)`,
+        json.watermark === null
+          ? '  watermark  none: the run began later than the initial watermark, which stays'
+          : `  watermark  ${json.watermark}  (the next run starts here)`,
         `  manifest   ${json.manifest}`,
       ];
+      return `${lines.join('\n')}\n${hint}`;
+    }
     case 'skipped':
-      return [`Skipped: ${json.reason}`];
-    case 'started':
-      return [
-        `Started export ${json.export}${json.run === null ? '' : `: run ${json.run} is under way`}`,
-        `  execution  ${json.execution}`,
-      ];
+      return `${style('yellow', 'Skipped:')} ${json.reason}\n${hint}`;
+    case 'started': {
+      const run = json.run === null ? `Export ${json.export} has been started.` : `Run ${json.run} is in progress.`;
+      return `${run}\n  execution  ${json.execution}\n${hint}`;
+    }
+    case 'interrupted': {
+      const place = json.pages === 0 ? 'before page 1 was stored' : `after page ${json.pages}`;
+      return `${style('yellow', 'Interrupted')} ${place}. Run again to resume.\n${hint}`;
+    }
     case 'failed': {
-      const about = json.run === null ? 'Failed' : `Run ${json.run} failed, ${amountOf(json)} into it`;
-      const what = (json.error?.message ?? '').split('\n').map((line) => `  ${line}`);
-      return [exitStatus === exitStatuses.usage ? 'This cannot be run:' : `${about}:`, ...what];
+      const { name, message } = json.error ?? { name: '', message: '' };
+      if (exitStatus === exitStatuses.usage) return errorLines(style, withProblemCount(message)) + hint;
+      const about = json.run === null ? 'Run failed' : `Run ${json.run} failed after ${totals(json)}`;
+      return errorLines(style, `${about}:\n${name}: ${message}`) + hint;
     }
   }
-}
-
-function amountOf({ pages, reports, bytes: size }: JsonReport): string {
-  return [plural(pages, 'page'), ...(reports === null ? [] : [plural(reports, 'report')]), bytes(size)].join(', ');
 }

@@ -1,40 +1,119 @@
-/** What is said at the end of a run on this machine, and with which exit status. */
+/** What a person, a program and a shell learn at the end of a run. */
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import { reportOf, seenNothing, summaryOf } from '../../lib/operator/run-summary.ts';
+import type { RunEnd } from '../../lib/core/operations/deployment.ts';
+import {
+  formatSummary,
+  type ObservedRun,
+  type RunSummary,
+  summarizeRun,
+  unobservedRun,
+} from '../../lib/operator/run-summary.ts';
+import { aRunResult } from '../support/builders.ts';
 
 const next = { help: 'report-exporter local --help', watch: 'report-exporter status' };
-const full = { error: 'ConfigurationError', message: 'the disk is full; make room, then start again' };
-const unknown = { export: 'reports', run: null, since: null, pages: 0, reports: 0, bytes: 0, resumable: true };
-const seen = { ...seenNothing('reports'), run: '20261120T020000Z-1f3a5c', pages: 7, reports: 70, bytes: 7_000 };
+const diskFull = { error: 'ConfigurationError', message: 'the disk is full; make room, then start again' };
+const unknownRun = { export: 'reports', run: null, since: null, pages: 0, reports: 0, bytes: 0, resumable: true };
+const observed: ObservedRun = {
+  ...unobservedRun('reports'),
+  run: '20261120T020000Z-1f3a5c',
+  pages: 7,
+  reports: 70,
+  bytes: 7_000,
+};
+const unobserved = unobservedRun('reports');
+const textOf = (summary: RunSummary) => formatSummary(summary, 0, (_, text) => text);
 
-describe('a run that failed where not even its failure could be written down', () => {
-  it('is told as far as it was seen, and is no wrong usage', () => {
-    const report = reportOf({ status: 'failed', failed: { ...unknown, ...full } }, seen, next);
-    expect(report).toMatchObject({ exitStatus: 1, json: { status: 'failed', run: seen.run, pages: 7 } });
-    expect(summaryOf(report, 0)).toBe(
-      'Run 20261120T020000Z-1f3a5c failed, 7 pages, 70 reports, 7 kB into it:\n' +
-        '  the disk is full; make room, then start again\n' +
-        'It is not completed. The next start goes on where it stopped\n',
+describe('a completed run', () => {
+  it('shows its totals, where the next run starts, and its manifest', () => {
+    const result = aRunResult({ pages: 3, reports: 250 });
+    const summary = summarizeRun({ status: 'completed', result, manifest: '/out/manifest.json' }, observed, next);
+    expect(summary).toMatchObject({ exitStatus: 0, json: { status: 'completed', run: result.run, pages: 3 } });
+    expect(textOf(summary)).toBe(
+      'Completed: 3 pages, 250 reports, 123.5 kB in 0.0 s\n' +
+        `  run        ${result.run}\n` +
+        '  since      2026-11-01T00:00:00Z\n' +
+        '  watermark  2026-11-20T02:00:01Z  (the next run starts here)\n' +
+        '  manifest   /out/manifest.json\n',
     );
-    const thrown = reportOf(
-      { status: 'error', error: new ExportError('ConfigurationError', full.message) },
-      seen,
-      next,
-    );
-    expect(thrown).toMatchObject({ exitStatus: 1, json: { run: seen.run } });
   });
 
-  it('is not said to be unpublished, as nobody knows', () => {
-    const failed = { ...unknown, error: 'EventBridge.FailedEntry', message: 'No', resumable: false };
-    const report = reportOf({ status: 'failed', failed }, seen, next);
-    expect(report).toMatchObject({ exitStatus: 1, next: 'See what became of it with report-exporter status' });
+  it('says if there is no watermark yet', () => {
+    const outcome = { status: 'completed', result: aRunResult({ watermark: null }), manifest: 'm' } as const;
+    expect(textOf(summarizeRun(outcome, observed, next))).toContain('  watermark  none: the run began later than');
+  });
+});
+
+describe('an interrupted run', () => {
+  const interrupted: RunEnd = { status: 'interrupted' };
+
+  it('says after which page, and how to resume, and is not called failed', () => {
+    const summary = summarizeRun(interrupted, { ...observed, pages: 12 }, next);
+    expect(summary).toMatchObject({ exitStatus: 130, json: { status: 'interrupted', pages: 12 } });
+    expect(summary.json.error).toBeUndefined();
+    expect(textOf(summary)).toBe('Interrupted after page 12. Run again to resume.\n');
   });
 
-  it('before a run was seen, is', () => {
-    const report = reportOf({ status: 'failed', failed: { ...unknown, ...full } }, seenNothing('reports'), next);
-    expect(report).toMatchObject({ exitStatus: 2, json: { run: null } });
-    expect(summaryOf(report, 0)).toMatch(/^This cannot be run:\n/);
+  it('before its first page says so', () => {
+    expect(textOf(summarizeRun(interrupted, unobserved, next))).toBe(
+      'Interrupted before page 1 was stored. Run again to resume.\n',
+    );
+  });
+});
+
+describe('a run that failed', () => {
+  const outage = { error: 'ServiceUnavailableError', message: 'Report service answered 503 for page 8' };
+
+  it('says that it gave up after the last retry', () => {
+    const failed = { ...unknownRun, ...outage, run: observed.run as never, pages: 7, reports: 70, bytes: 7_000 };
+    expect(textOf(summarizeRun({ status: 'failed', failed }, observed, next))).toBe(
+      'Error: Run 20261120T020000Z-1f3a5c failed after 7 pages, 70 reports, 7 kB:\n' +
+        '  ServiceUnavailableError: Report service answered 503 for page 8\n' +
+        'Gave up after 20 retries. Run again to resume after page 7.\n',
+    );
+  });
+
+  it('says so for an error that no retrier names, if its last retry was announced', () => {
+    const failed = { ...unknownRun, error: 'TypeError', message: 'x is not a function' };
+    const retry = { state: 'ExportPage', error: 'TypeError', message: 'x', attempt: 8, maxAttempts: 8 };
+    const withRetries = summarizeRun({ status: 'failed', failed }, observed, next, retry);
+    expect(withRetries.next).toBe('Gave up after 8 retries. Run again to resume after page 7.');
+    const midway = summarizeRun({ status: 'failed', failed }, observed, next, { ...retry, attempt: 7 });
+    expect(midway.next).toBe('Run again to resume after page 7.');
+  });
+
+  it.each(['ConfigurationError', 'States.Timeout', 'ExecutionAborted'])('does not say so for %s', (error) => {
+    const summary = summarizeRun({ status: 'failed', failed: { ...unknownRun, error, message: '' } }, observed, next);
+    expect(summary.next).toBe('Run again to resume after page 7.');
+  });
+});
+
+describe('a run whose failure could not be recorded', () => {
+  it('is reported as far as it was observed, and is not a usage error', () => {
+    const summary = summarizeRun({ status: 'failed', failed: { ...unknownRun, ...diskFull } }, observed, next);
+    expect(summary).toMatchObject({ exitStatus: 1, json: { status: 'failed', run: observed.run, pages: 7 } });
+    expect(textOf(summary)).toBe(
+      'Error: Run 20261120T020000Z-1f3a5c failed after 7 pages, 70 reports, 7 kB:\n' +
+        '  ConfigurationError: the disk is full; make room, then start again\n' +
+        'Run again to resume after page 7.\n',
+    );
+    const error = new ExportError('ConfigurationError', diskFull.message);
+    const thrown = summarizeRun({ status: 'error', error }, observed, next);
+    expect(thrown).toMatchObject({ exitStatus: 1, json: { run: observed.run } });
+  });
+
+  it('is not said to be unpublished, because that is unknown', () => {
+    const failed = { ...unknownRun, error: 'EventBridge.FailedEntry', message: 'No', resumable: false };
+    const summary = summarizeRun({ status: 'failed', failed }, observed, next);
+    expect(summary).toMatchObject({ exitStatus: 1, next: 'To see the state of the run: report-exporter status' });
+  });
+
+  it('is a usage error if it was refused before a run began', () => {
+    const summary = summarizeRun({ status: 'failed', failed: { ...unknownRun, ...diskFull } }, unobserved, next);
+    expect(summary).toMatchObject({ exitStatus: 2, json: { run: null } });
+    expect(textOf(summary)).toBe(
+      'Error: the disk is full; make room, then start again\nFor help: report-exporter local --help\n',
+    );
   });
 });

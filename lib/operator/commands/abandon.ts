@@ -1,79 +1,78 @@
-/** `report-exporter abandon`: gives up an unfinished run, once a person has said that this is meant. */
+/** `report-exporter abandon`: abandons an unfinished run, after a confirmation. */
 
 import { createInterface } from 'node:readline/promises';
 import { ExportError } from '../../core/errors.ts';
-import { requireAbandonableRun, abandonRun } from '../../core/operations/abandon-run.ts';
-import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
+import { abandonRun, requireAbandonableRun } from '../../core/operations/abandon-run.ts';
+import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { plural } from '../output/format.ts';
 
-export interface AbandonOptions extends PlaceOptions {
+export interface AbandonOptions extends TargetOptions {
   readonly yes?: boolean;
 }
 
-/** Where the answer comes from. */
-export interface Asking {
+/** A context in which a command can ask a question. */
+export interface InteractiveContext extends CommandContext {
   readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
 }
 
 export async function abandonCommand(
   exportName: string | undefined,
   options: AbandonOptions,
-  problems: readonly string[],
-  world: CommandContext & Asking,
+  usageErrors: readonly string[],
+  context: InteractiveContext,
 ): Promise<number> {
-  return await operate(
+  const { stdout, stderr, signal } = context;
+  return await runOnDeployment(
     options,
-    problems,
-    world,
-    async (installation) => {
-      const { name, log, store, executions } = await openExport(installation, exportName);
+    usageErrors,
+    context,
+    async (deployment) => {
+      const { name, log, store, executions } = await openExport(deployment, exportName);
       const run = await requireAbandonableRun({ store, executions }, await log.exportState(name), name);
-      const last = await log.last(run);
-      const isRunning = await executions.isRunning(run.execution);
-      const about = [
-        `Run ${run.run} of export ${name}, since ${run.since}: ${plural(last?.page ?? 0, 'page')} stored, none published.`,
-        'Given up, it is never published; the next start begins a new run at the watermark and asks for its reports again.',
-        ...(isRunning ? [`It is being worked on by ${run.execution}, which will end at its next step.`] : []),
-      ];
-      world.stderr.write(`${about.join('\n')}\n`);
-      if (options.yes !== true && !(await isMeant(run.run, world))) {
-        world.stderr.write('Nothing was changed.\n');
-        return world.signal.aborted ? exitStatuses.interrupted : exitStatuses.failed;
+      const pages = (await log.last(run))?.page ?? 0;
+      stderr.write(
+        `Run ${run.run} of export ${name}, since ${run.since}: ${plural(pages, 'page')} stored, none published.\n`,
+      );
+      stderr.write(
+        'An abandoned run is never published. The next start begins a new run, which exports its reports again.\n',
+      );
+      if (await executions.isRunning(run.execution)) {
+        stderr.write(`Execution ${run.execution} is working on it and will end at its next step.\n`);
+      }
+      if (options.yes !== true && !(await confirm(`Abandon run ${run.run}?`, context))) {
+        stderr.write('Nothing was changed.\n');
+        return signal.aborted ? exitStatuses.interrupted : exitStatuses.failed;
       }
       await abandonRun({ log, store, executions }, run);
       if (options.json === true) {
-        world.stdout.write(
-          `${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages: last?.page ?? 0 })}\n`,
-        );
+        stdout.write(`${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages })}\n`);
       } else {
-        world.stdout.write(`Given up: run ${run.run}\n  → npx report-exporter plan ${name} ${installation.option}\n`);
+        stdout.write(`Abandoned: run ${run.run}\n  → next: npx report-exporter plan ${name} ${deployment.option}\n`);
       }
       return exitStatuses.ok;
     },
-    { endsItself: true },
+    { handlesInterruption: true },
   );
 }
 
-async function isMeant(run: string, { stdin, stderr, signal }: CommandContext & Asking): Promise<boolean> {
+/** Whether the person at the terminal says yes. @throws ConfigurationError if there is no terminal */
+async function confirm(question: string, { stdin, stderr, signal }: InteractiveContext): Promise<boolean> {
   if (stdin.isTTY !== true || stderr.isTTY !== true) {
-    throw new ExportError(
-      'ConfigurationError',
-      '--yes: needed where nobody can be asked; without it nothing is given up',
-    );
+    throw new ExportError('ConfigurationError', '--yes: required if there is no terminal to ask for confirmation');
   }
-  const asking = createInterface({ input: stdin, output: stderr as unknown as NodeJS.WritableStream });
-  const ended = new AbortController();
-  // Without it the question would wait for ever where the input ends.
-  asking.once('close', () => ended.abort());
+  const terminal = createInterface({ input: stdin, output: stderr as unknown as NodeJS.WritableStream });
+  // A question whose input ends would never be answered.
+  const inputEnded = new AbortController();
+  terminal.once('close', () => inputEnded.abort());
   try {
-    const answer = await asking.question(`Give up run ${run}? [y/N] `, {
-      signal: AbortSignal.any([signal, ended.signal]),
+    const reply = await terminal.question(`${question} [y/N] `, {
+      signal: AbortSignal.any([signal, inputEnded.signal]),
     });
-    return /^y(es)?$/i.test(answer.trim());
+    return /^y(es)?$/i.test(reply.trim());
   } catch {
-    // Interrupted, or the end of the input: nobody said yes.
+    // Interrupted, or the end of the input: that is not a yes.
     return false;
   } finally {
-    asking.close();
+    terminal.close();
   }
 }

@@ -1,78 +1,79 @@
-/** `report-exporter doctor`: looks for whatever would keep an export from running, and says what to do about it. */
+/** `report-exporter doctor`: checks whether exports could run now, and says how to fix what would prevent them. */
 
 import { systemRuntime } from '../../core/clock.ts';
 import type { Deployment } from '../../core/operations/deployment.ts';
-import { type CommandContext, exitStatuses, operate, type PlaceOptions } from '../context.ts';
-import { type Diagnosis, runHealthChecks } from '../health-checks.ts';
+import { type CommandContext, exitStatuses, runOnDeployment, type TargetOptions } from '../context.ts';
+import { type CheckResult, runHealthChecks } from '../health-checks.ts';
 import { plural } from '../output/format.ts';
-import { type Paint, paintFor } from '../output/terminal.ts';
+import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 
-/** Exit status: 0 where nothing stands in the way, 1 where something does. */
+export interface DoctorOptions extends TargetOptions {
+  /** The version of this program. */
+  readonly version: string;
+}
+
+/** Exits with `failed` if there is a problem; warnings do not count. */
 export async function doctorCommand(
   exportName: string | undefined,
-  options: PlaceOptions & { readonly version: string },
-  problems: readonly string[],
-  world: CommandContext,
+  options: DoctorOptions,
+  usageErrors: readonly string[],
+  context: CommandContext,
 ): Promise<number> {
-  return await operate(options, problems, world, async (installation) => {
-    const { stdout, stderr, env } = world;
-    const paint = paintFor(stdout, env);
-    const found: Diagnosis[] = [];
-    for await (const diagnosis of diagnoses(installation, exportName, options.version, (text) =>
-      stderr.write(`${text}\n`),
-    )) {
-      found.push(diagnosis);
-      if (options.json !== true) stdout.write(linesOf(diagnosis, paint));
+  const { stdout, stderr, env } = context;
+  return await runOnDeployment(options, usageErrors, context, async (deployment) => {
+    const style = textStyleFor(stdout, env);
+    const results: CheckResult[] = [];
+    const say = (text: string) => stderr.write(`${text}\n`);
+    for await (const result of allChecks(deployment, exportName, options.version, say)) {
+      results.push(result);
+      if (options.json !== true) stdout.write(formatResult(result, style));
     }
-    const count = (state: Diagnosis['state']) => found.filter((each) => each.state === state).length;
-    const status = count('problem') > 0 ? 'problem' : count('warning') > 0 ? 'warning' : 'ok';
-    if (options.json === true)
-      stdout.write(`${JSON.stringify({ status, place: installation.name, findings: found })}\n`);
-    else
-      stdout.write(
-        `${plural(count('problem'), 'problem')}, ${plural(count('warning'), 'warning')} (${installation.name})\n`,
-      );
-    return status === 'problem' ? exitStatuses.failed : exitStatuses.ok;
+    const count = (state: CheckResult['state']) => results.filter((result) => result.state === state).length;
+    const problems = count('problem');
+    const warnings = count('warning');
+    if (options.json === true) {
+      const status = problems > 0 ? 'problem' : warnings > 0 ? 'warning' : 'ok';
+      stdout.write(`${JSON.stringify({ status, place: deployment.name, findings: results })}\n`);
+    } else {
+      stdout.write(`${plural(problems, 'problem')}, ${plural(warnings, 'warning')} (${deployment.name})\n`);
+    }
+    return problems > 0 ? exitStatuses.failed : exitStatuses.ok;
   });
 }
 
-async function* diagnoses(
-  installation: Deployment,
+async function* allChecks(
+  deployment: Deployment,
   exportName: string | undefined,
   version: string,
   say: (text: string) => void,
-): AsyncGenerator<Diagnosis> {
-  const node = Number(process.versions.node.split('.')[0]);
-  const versions = `report-exporter ${version} on Node ${process.versions.node}`;
-  yield node >= 24
-    ? { check: 'versions', export: null, state: 'ok', message: versions, remedy: null }
-    : {
-        check: 'versions',
-        export: null,
-        state: 'problem',
-        message: versions,
-        remedy: 'it needs Node 24: run it with npx, which brings it',
-      };
-  // That it could be opened at all shows that it is there, and that credentials are good.
-  yield { check: 'place', export: null, state: 'ok', message: `${installation.name} can be reached`, remedy: null };
-  const names = exportName === undefined ? await installation.exportNames() : [exportName];
+): AsyncGenerator<CheckResult> {
+  const ok = { export: null, state: 'ok', remedy: null } as const;
+  const nodeVersion = process.versions.node;
+  const versions = { ...ok, check: 'versions', message: `report-exporter ${version} on Node.js ${nodeVersion}` };
+  const isSupported = Number.parseInt(nodeVersion, 10) >= 24;
+  yield isSupported
+    ? versions
+    : { ...versions, state: 'problem', remedy: 'use Node.js 24: run the command with npx, which brings it' };
+  // The deployment is open already, so it exists and its credentials work.
+  yield { ...ok, check: 'place', message: `${deployment.name} can be read` };
+  const names = exportName === undefined ? await deployment.exportNames() : [exportName];
   if (names.length === 0) {
     yield {
+      ...ok,
       check: 'exports',
-      export: null,
       state: 'warning',
       message: 'there is no export',
-      remedy: 'make a first run with npm start',
+      remedy: 'make a first run: npm start',
     };
   }
-  yield* runHealthChecks(installation, names, systemRuntime, say);
+  yield* runHealthChecks(deployment, names, systemRuntime, say);
 }
 
 const marks = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
 
-function linesOf({ check, export: name, state, message, remedy }: Diagnosis, paint: Paint): string {
-  const [style, mark] = marks[state];
-  const about = `${name === null ? '' : `${name} `}${check}`;
-  const line = `${paint(style, mark)} ${about.padEnd(20)} ${message}\n`;
-  return remedy === null ? line : `${line}  ${''.padEnd(20)} ${paint('bold', '→')} ${remedy}\n`;
+function formatResult({ check, export: name, state, message, remedy }: CheckResult, style: TextStyle): string {
+  const [color, mark] = marks[state];
+  const subject = `${name === null ? '' : `${name} `}${check}`;
+  const line = `${style(color, mark)} ${subject.padEnd(20)} ${message}\n`;
+  return remedy === null ? line : `${line}  ${''.padEnd(20)} ${style('bold', '→')} ${remedy}\n`;
 }

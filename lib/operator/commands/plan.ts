@@ -1,29 +1,31 @@
-/** `report-exporter plan`: what the next start would ask the service for, and why; nothing is asked, nothing changed. */
+/** `report-exporter plan`: what the next start would request from the service, and why. It sends and changes nothing. */
 
 import { systemRuntime } from '../../core/clock.ts';
 import { asCursor } from '../../core/model.ts';
 import type { DeployedExport, NextStart } from '../../core/operations/deployment.ts';
 import { type Plan, planRun } from '../../core/operations/plan-run.ts';
 import { headerNames, httpRequest } from '../../report-service/client/request.ts';
-import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
+import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 
 export async function planCommand(
   exportName: string | undefined,
-  options: PlaceOptions,
-  problems: readonly string[],
-  world: CommandContext,
+  options: TargetOptions,
+  usageErrors: readonly string[],
+  context: CommandContext,
 ): Promise<number> {
-  return await operate(options, problems, world, async (installation) => {
-    const installed = await openExport(installation, exportName);
-    const next = await installed.nextStart();
-    const deps = { ...installed, runtime: systemRuntime };
-    const plan = await planRun(deps, next.kind === 'scheduled' ? { scheduledTime: next.at } : {});
-    const request = requestOf(installed, plan);
-    if (options.json === true) {
-      world.stdout.write(`${JSON.stringify({ export: installed.name, next, plan, request: request ?? null })}\n`);
-    } else {
-      world.stdout.write(`${linesOf(installed.name, plan, next, request, installation.option).join('\n')}\n`);
-    }
+  return await runOnDeployment(options, usageErrors, context, async (deployment) => {
+    const deployed = await openExport(deployment, exportName);
+    const next = await deployed.nextStart();
+    const startInput = next.kind === 'scheduled' ? { scheduledTime: next.at } : {};
+    const plan = await planRun({ ...deployed, runtime: systemRuntime }, startInput);
+    const request = firstRequest(deployed, plan);
+    const { name } = deployed;
+    const startCommand = `npx report-exporter start ${name} ${deployment.option}`;
+    context.stdout.write(
+      options.json === true
+        ? `${JSON.stringify({ export: name, next, plan, request: request ?? null })}\n`
+        : `${[...planLines(name, plan, describeNextStart(next, startCommand)), ...requestLines(request)].join('\n')}\n`,
+    );
     return plan.act === 'refuse' ? exitStatuses.failed : exitStatuses.ok;
   });
 }
@@ -31,54 +33,55 @@ export async function planCommand(
 interface PlannedRequest {
   readonly method: string;
   readonly url: string;
+  /** The API key is replaced by its source. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: unknown;
 }
 
-/** The first request of the planned run, but for the key. */
-function requestOf({ service }: DeployedExport, plan: Plan): PlannedRequest | undefined {
+/** The first request of the planned run; undefined if it would send none. */
+function firstRequest({ service }: DeployedExport, plan: Plan): PlannedRequest | undefined {
   if (plan.act === 'skip' || plan.act === 'refuse' || (plan.act === 'resume' && plan.page === null)) return undefined;
   const { since, request } = plan;
   const cursor = plan.act === 'resume' && plan.cursor !== null ? asCursor(plan.cursor) : null;
   const base = URL.parse(service.address) ?? new URL('http://simulator');
   const apiKey = { name: headerNames(service.vendor).apiKey, key: `(${service.keySource})` };
-  const { method, path, headers, body } = httpRequest(
-    base,
-    { request, since, cursor, label: '' },
-    service.cursorIn,
-    apiKey,
-  );
+  const pageRequest = { request, since, cursor, label: '' };
+  const { method, path, headers, body } = httpRequest(base, pageRequest, service.cursorIn, apiKey);
   return { method, url: `${base.origin}${path}`, headers, body: JSON.parse(body) };
 }
 
-function linesOf(
-  name: string,
-  plan: Plan,
-  next: NextStart,
-  request: PlannedRequest | undefined,
-  option: string,
-): string[] {
-  const when = `  when     ${whenInWords(next, name, option)}`;
+function describeNextStart(next: NextStart, startCommand: string): string {
+  switch (next.kind) {
+    case 'scheduled':
+      return `${next.approximate ? 'about ' : ''}${next.at}  (${next.expression})`;
+    case 'disabled':
+      return `schedule disabled (${next.expression}); to start a run: ${startCommand}`;
+    case 'manual':
+      return `no schedule; to start a run: ${startCommand}`;
+  }
+}
+
+function planLines(name: string, plan: Plan, when: string): string[] {
   switch (plan.act) {
     case 'skip':
-      return [`A start of ${name} would do nothing: ${plan.reason}`, when];
+      return [`A start of ${name} would be skipped: ${plan.reason}`, `  when     ${when}`];
     case 'refuse':
-      return [`A start of ${name} would fail:`, `  ${plan.reason}`, when];
-    case 'start':
+      return [`A start of ${name} would fail: ${plan.reason}`, `  when     ${when}`];
+    case 'start': {
+      const abandons = plan.abandons === null ? '' : ` and abandons run ${plan.abandons}`;
       return [
-        `The next start of ${name} begins a new run${plan.abandons === null ? '' : `, and gives up run ${plan.abandons}`}`,
-        when,
+        `The next start of ${name} begins a new run${abandons}`,
+        `  when     ${when}`,
         `  since    ${plan.since}  (${plan.reason})`,
-        ...requestLines(request),
       ];
+    }
     case 'resume':
       return [
-        `The next start of ${name} goes on with run ${plan.run}`,
-        when,
+        `The next start of ${name} resumes run ${plan.run}`,
+        `  when     ${when}`,
         `  why      ${plan.reason}`,
         `  since    ${plan.since}`,
-        plan.page === null ? '  page     none: all are stored, and the run is published' : `  page     ${plan.page}`,
-        ...requestLines(request),
+        `  page     ${plan.page ?? 'none: all pages are stored, and the run only has to be published'}`,
       ];
   }
 }
@@ -87,15 +90,4 @@ function requestLines(request: PlannedRequest | undefined): string[] {
   if (request === undefined) return [];
   const headers = Object.entries(request.headers).map(([name, value]) => `           ${name}: ${value}`);
   return [`  request  ${request.method} ${request.url}`, ...headers, `           ${JSON.stringify(request.body)}`];
-}
-
-function whenInWords(next: NextStart, name: string, option: string): string {
-  switch (next.kind) {
-    case 'scheduled':
-      return `${next.about ? 'about ' : ''}${next.at}  (${next.expression})`;
-    case 'disabled':
-      return `its schedule is off (${next.expression}); npx report-exporter start ${name} ${option}`;
-    case 'by-hand':
-      return `by hand: npx report-exporter start ${name} ${option}`;
-  }
 }

@@ -1,12 +1,12 @@
-/** `report-exporter service`: the simulator by itself, for trying the exporter, or any other client, against it. */
+/** `report-exporter service`: runs the simulator on its own, to try the exporter or any other client against it. */
 
 import { ExportError } from '../../core/errors.ts';
 import { serviceSettingsSchema } from '../../core/settings/settings.ts';
 import { directoryReports } from '../../report-service/simulator/directory-reports.ts';
 import { generatedReports } from '../../report-service/simulator/generated-reports.ts';
 import { startSimulator } from '../../report-service/simulator/simulator.ts';
-import type { CommandContext } from '../context.ts';
-import { exitStatuses } from '../context.ts';
+import { type CommandContext, exitStatuses } from '../context.ts';
+import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
 import { readApiKey } from '../run-options.ts';
 
 export interface ServiceOptions {
@@ -17,53 +17,51 @@ export interface ServiceOptions {
   readonly from?: string;
 }
 
-/** Serves until interrupted, and resolves to the exit status. The first line on stdout says where it listens. */
+/** Serves until it is interrupted. The first line on stdout contains the base URL. */
 export async function serviceCommand(
   options: ServiceOptions,
-  given: readonly string[],
-  world: CommandContext,
+  usageErrors: readonly string[],
+  { env, stdout, stderr, signal }: CommandContext,
 ): Promise<number> {
   try {
-    const settings = readServiceSettings(options, given, world);
-    const { from, count } = settings;
+    const { port, vendor, apiKey, from, count } = readServiceSettings(options, usageErrors, env);
     const reports =
       from === undefined ? generatedReports({ seed, count, now: Date.now }) : await directoryReports(from);
-    const { vendor, apiKey, port } = settings;
     const simulator = await startSimulator({ vendor, apiKey, port, reports, seed });
-    world.stdout.write(`Report Export Service simulator listening on ${simulator.baseUrl}\n`);
-    if (!world.signal.aborted) {
-      await new Promise((resolve) => world.signal.addEventListener('abort', resolve, { once: true }));
-    }
+    stdout.write(`Report Export Service simulator listening on ${simulator.baseUrl}\n`);
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
     await simulator.close();
     return exitStatuses.interrupted;
   } catch (error) {
-    const lines = (error instanceof Error ? error.message : String(error)).split('\n');
-    world.stderr.write(`The simulator cannot run:\n${lines.map((line) => `  ${line}\n`).join('')}`);
-    return error instanceof ExportError ? exitStatuses.usage : exitStatuses.failed;
+    const message = error instanceof Error ? error.message : String(error);
+    const isUsage = error instanceof ExportError;
+    stderr.write(errorLines(textStyleFor(stderr, env), isUsage ? withProblemCount(message) : message));
+    return isUsage ? exitStatuses.usage : exitStatuses.failed;
   }
 }
 
-/** The same as the local run's, so that their cursors and reports agree. */
+/** The seed of the local run's simulator: both return the same reports and cursors. */
 const seed = 1;
 
-function readServiceSettings(options: ServiceOptions, given: readonly string[], { env }: CommandContext) {
-  const problems = [...given];
-  const port = wholeNumber('--port', options.port, 0, 65_535, problems);
-  const count = wholeNumber('--reports', options.reports ?? '250', 0, 10_000_000, problems);
-  if (options.reports !== undefined && options.from !== undefined) {
-    problems.push('--reports: does not go with --from, which serves the files it finds');
+function readServiceSettings(options: ServiceOptions, usageErrors: readonly string[], env: CommandContext['env']) {
+  const { vendor, from } = options;
+  const problems = [...usageErrors];
+  const port = parseWholeNumber('--port', options.port, 65_535, problems);
+  const count = parseWholeNumber('--reports', options.reports ?? '250', 10_000_000, problems);
+  if (options.reports !== undefined && from !== undefined) {
+    problems.push('--reports: cannot be combined with --from, which serves the files of a directory');
   }
-  const vendor = serviceSettingsSchema.shape.vendor.safeParse(options.vendor);
-  for (const issue of vendor.error?.issues ?? []) problems.push(`--vendor: ${issue.message}`);
+  const parsedVendor = serviceSettingsSchema.shape.vendor.safeParse(vendor);
+  for (const issue of parsedVendor.error?.issues ?? []) problems.push(`--vendor: ${issue.message}`);
   const apiKey = readApiKey(options.apiKeyEnv, env, problems);
   if (problems.length > 0 || apiKey === undefined) throw new ExportError('ConfigurationError', problems.join('\n'));
-  return { port, count, vendor: options.vendor, apiKey, from: options.from };
+  return { port, vendor, apiKey, from, count };
 }
 
-function wholeNumber(option: string, text: string, least: number, most: number, problems: string[]): number {
+function parseWholeNumber(option: string, text: string, max: number, problems: string[]): number {
   const number = Number(text);
-  if (text.trim() === '' || !Number.isInteger(number) || number < least || number > most) {
-    problems.push(`${option}: must be a whole number from ${least} to ${most}`);
+  if (text.trim() === '' || !Number.isInteger(number) || number < 0 || number > max) {
+    problems.push(`${option}: must be a whole number from 0 to ${max}`);
   }
   return number;
 }

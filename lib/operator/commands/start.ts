@@ -1,49 +1,49 @@
-/** `report-exporter start`: a run by hand, of an export that is there already. */
+/** `report-exporter start`: starts a run of a deployed or local export, or resumes its unfinished run. */
 
 import * as z from 'zod/mini';
+import type { StartRequest } from '../../core/operations/deployment.ts';
 import { describeProblems } from '../../core/settings/validation-errors.ts';
 import { instantSchema } from '../../core/timestamps.ts';
-import { type CommandContext, openExport, operate, type PlaceOptions } from '../context.ts';
+import { type CommandContext, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { followRun } from '../follow-run.ts';
 
-export interface StartOptions extends PlaceOptions {
+export interface StartCommandOptions extends TargetOptions {
   readonly since?: string;
   readonly restart?: boolean;
   readonly follow?: boolean;
 }
 
-/** Resolves to the exit status: the run's own where it is followed, as it always is on this machine. */
+/** Resolves to the exit status of the run if it is followed. A local run always is. */
 export async function startCommand(
   exportName: string | undefined,
-  options: StartOptions,
-  problems: readonly string[],
-  world: CommandContext,
+  options: StartCommandOptions,
+  usageErrors: readonly string[],
+  context: CommandContext,
 ): Promise<number> {
   const since = z.optional(instantSchema).safeParse(options.since);
-  const found = since.success ? problems : [...problems, describeProblems('--since', since.error)];
-  return await operate(
+  const problems = since.success ? usageErrors : [...usageErrors, describeProblems('--since', since.error)];
+  return await runOnDeployment(
     options,
-    found,
-    world,
-    async (installation) => {
-      const installed = await openExport(installation, exportName);
-      const following = {
-        exportName: installed.name,
+    problems,
+    context,
+    async (deployment) => {
+      const deployed = await openExport(deployment, exportName);
+      const followOptions = {
+        exportName: deployed.name,
         follow: options.follow === true || options.stack === undefined,
         json: options.json === true,
         next: {
           help: 'npx report-exporter start --help',
-          watch: `npx report-exporter status ${installed.name} ${installation.option} --watch`,
+          watch: `npx report-exporter status ${deployed.name} ${deployment.option} --watch`,
         },
       };
-      const request = { since: since.data, restart: options.restart };
-      return await followRun(following, world, (watching) => installed.start(defined(request), watching));
+      // Absent fields must be missing from the start input, not undefined.
+      const request: StartRequest = {
+        ...(since.data === undefined ? {} : { since: since.data }),
+        ...(options.restart === undefined ? {} : { restart: options.restart }),
+      };
+      return await followRun(followOptions, context, (startOptions) => deployed.start(request, startOptions));
     },
-    { endsItself: true },
+    { handlesInterruption: true },
   );
-}
-
-/** Without what was not said: a start input knows no `undefined`. */
-function defined<Value extends object>(value: Value): Value {
-  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)) as Value;
 }

@@ -1,133 +1,138 @@
-/** `report-exporter verify`: reads a run again, from its manifest to its last byte, and says what is wrong where. */
+/** `report-exporter verify`: reads a run again, from its manifest to its last byte, and reports what has changed. */
 
+import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { RunResult } from '../../core/model.ts';
 import type { DeployedExport } from '../../core/operations/deployment.ts';
 import type { Finding } from '../../core/operations/expected-pages.ts';
-import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../../core/operations/verify-run.ts';
+import {
+  type VerifiedRun,
+  type VerifyDependencies,
+  verifyPublishedRun,
+  verifyUnpublishedRun,
+} from '../../core/operations/verify-run.ts';
 import { manifestKey, manifestKeyFromRunId } from '../../core/storage/keys.ts';
 import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
-import { type CommandContext, exitStatuses, openExport, operate, type PlaceOptions } from '../context.ts';
-import { bytes, plural } from '../output/format.ts';
-import { createMeter } from '../output/progress.ts';
-import { paintFor } from '../output/terminal.ts';
+import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
+import { plural, totals } from '../output/format.ts';
+import { createPageCounter } from '../output/progress.ts';
+import { textStyleFor } from '../output/terminal.ts';
 
-export interface VerifyOptions extends PlaceOptions {
+export interface VerifyOptions extends TargetOptions {
   readonly run?: string;
 }
 
-/** More findings than a person reads are counted, not told. */
+/** Further findings are only counted. */
 const maxFindings = 100;
 
 export async function verifyCommand(
   exportName: string | undefined,
   options: VerifyOptions,
-  problems: readonly string[],
-  world: CommandContext,
+  usageErrors: readonly string[],
+  context: CommandContext,
 ): Promise<number> {
-  return await operate(options, problems, world, async (installation) => {
-    const installed = await openExport(installation, exportName);
-    const meter = createMeter(world.stderr, 'Verified');
+  const { stdout, stderr } = context;
+  return await runOnDeployment(options, usageErrors, context, async (deployment) => {
+    const deployed = await openExport(deployment, exportName);
+    const counter = createPageCounter(stderr, 'Verified', systemRuntime.now);
     const findings: Finding[] = [];
-    let count = 0;
-    const { run, published, audited } = await audit(installed, options.run, {
-      onPage: meter.page,
+    let findingCount = 0;
+    const verification = await verify(deployed, options.run, {
+      onPage: counter.add,
       onFinding: (finding) => {
-        count += 1;
+        findingCount += 1;
         if (findings.length < maxFindings) findings.push(finding);
       },
     });
-    meter.end();
-    const status = count === 0 ? 'ok' : 'wrong';
-    const json = { status, export: installed.name, run, published, ...audited, findings, findingsInAll: count };
-    const text = verdict({ run, published, audited, findings, count }, world);
-    (options.json === true ? world.stderr : world.stdout).write(text);
-    if (options.json === true) world.stdout.write(`${JSON.stringify(json)}\n`);
-    return count === 0 ? exitStatuses.ok : exitStatuses.failed;
+    counter.end();
+    const { run, published, verified } = verification;
+    const status = findingCount === 0 ? 'ok' : 'failed';
+    const json = { status, export: deployed.name, run, published, ...verified, findings, findingCount };
+    const output = options.json === true ? stderr : stdout;
+    output.write(formatVerdict(verification, findings, findingCount, textStyleFor(output, context.env)));
+    if (options.json === true) stdout.write(`${JSON.stringify(json)}\n`);
+    return findingCount === 0 ? exitStatuses.ok : exitStatuses.failed;
   });
 }
 
-type Watching = Pick<Parameters<typeof verifyPublishedRun>[0], 'onPage' | 'onFinding'>;
-
-interface Verdict {
+interface Verification {
   readonly run: string;
   readonly published: boolean;
-  readonly audited: VerifiedRun;
+  readonly verified: VerifiedRun;
 }
 
-/** The run that was named; otherwise the newest that is published, or, where none is, the unfinished one. */
-async function audit(installed: DeployedExport, named: string | undefined, watching: Watching): Promise<Verdict> {
-  const { store, log, name } = installed;
-  const deps = { store, log, ...watching };
+/** Verifies the run `runId`, or else the newest published run, or else the unfinished one. */
+async function verify(
+  { store, log, name }: DeployedExport,
+  runId: string | undefined,
+  observer: Pick<VerifyDependencies, 'onPage' | 'onFinding'>,
+): Promise<Verification> {
+  const deps = { store, log, ...observer };
   const { active, lastCompleted } = (await log.exportState(name)) ?? {};
-  const key = named === undefined ? await newestKey(store, name, lastCompleted?.result) : manifestKeyFromRunId(name, named);
-  const found = key === undefined ? undefined : await findManifest(store, key);
-  if (found !== undefined)
-    return { run: found.head.run, published: true, audited: await verifyPublishedRun(deps, found) };
-  if (active !== undefined && (named === active.run || (named === undefined && key === undefined))) {
-    return { run: active.run, published: false, audited: await verifyUnpublishedRun(deps, active) };
+  const wanted =
+    runId === undefined
+      ? await findNewestRun(store, name, lastCompleted?.result)
+      : { run: runId, manifest: manifestKeyFromRunId(name, runId) };
+  const published = wanted === undefined ? undefined : await findManifest(store, wanted.manifest);
+  if (published !== undefined) {
+    return { run: published.header.run, published: true, verified: await verifyPublishedRun(deps, published) };
   }
-  if (key === undefined) {
-    throw new ExportError(
-      'ConfigurationError',
-      `Export ${name} has neither a published nor an unfinished run to verify`,
-    );
+  if (active !== undefined && (wanted === undefined || runId === active.run)) {
+    return { run: active.run, published: false, verified: await verifyUnpublishedRun(deps, active) };
   }
-  if (named === undefined || named === lastCompleted?.result.run) {
-    // A manifest is gone: readers are misled, so that is a finding, not a mistake in the usage.
-    watching.onFinding({ page: null, message: `${store.locate(key)} is gone, the manifest of the newest run` });
-    return {
-      run: /run=([^/]+)/.exec(key)?.[1] ?? key,
-      published: true,
-      audited: { pages: 0, reports: 0, bytes: 0, notes: [] },
-    };
+  if (wanted === undefined) {
+    throw new ExportError('ConfigurationError', `Export ${name} has no run to verify yet`);
   }
-  const where =
-    active === undefined ? '' : `; the unfinished run is ${active.run}, ${store.locate(manifestKey(active))}`;
+  const location = store.locate(wanted.manifest);
+  if (runId === undefined || runId === lastCompleted?.result.run) {
+    // The newest run was published, so its missing manifest is damage, not a wrong argument.
+    observer.onFinding({ page: null, message: `${location} does not exist: the manifest of the newest run` });
+    return { run: wanted.run, published: true, verified: { pages: 0, reports: 0, bytes: 0, notes: [] } };
+  }
+  const unfinished =
+    active === undefined ? '' : `. The unfinished run is ${active.run}, at ${store.locate(manifestKey(active))}`;
   throw new ExportError(
     'ConfigurationError',
-    `Run ${named} of export ${name} has no manifest at ${store.locate(key)}: it was given up or never was${where}`,
+    `Run ${runId} of export ${name} has no manifest at ${location}: it was abandoned, or it never existed${unfinished}`,
   );
 }
 
-/** As `latest.json` has it, or the state where that knows of a newer one: then the pointer is gone, or was put back. */
-async function newestKey(
+/**
+ * The run that `latest.json` names. If the export state knows a newer one, `latest.json` was deleted or replaced by an older
+ * version, and the run of the export state is returned: verifying it reports the pointer.
+ */
+async function findNewestRun(
   store: DeployedExport['store'],
   exportName: string,
-  completed: RunResult | undefined,
-): Promise<string | undefined> {
+  lastResult: RunResult | undefined,
+): Promise<{ readonly run: string; readonly manifest: string } | undefined> {
   const pointer = await readLatestPointer(store, exportName);
-  if (completed === undefined || pointer?.run === completed.run) return pointer?.manifest;
-  const newest = await findManifest(store, completed.manifest);
+  if (lastResult === undefined || pointer?.run === lastResult.run) return pointer;
+  const newest = await findManifest(store, lastResult.manifest);
+  // Only the header is needed; leaving the loop closes the file.
   if (newest !== undefined) for await (const _ of newest.pages) break;
-  const isNewer = pointer === undefined || (newest !== undefined && newest.head.sequence > pointer.sequence);
-  return isNewer ? completed.manifest : pointer.manifest;
+  const isNewer = pointer === undefined || (newest !== undefined && newest.header.sequence > pointer.sequence);
+  return isNewer ? lastResult : pointer;
 }
 
-function verdict(
-  {
-    run,
-    published,
-    audited,
-    findings,
-    count,
-  }: Verdict & { readonly findings: readonly Finding[]; readonly count: number },
-  { stdout, env }: CommandContext,
+function formatVerdict(
+  { run, published, verified }: Verification,
+  findings: readonly Finding[],
+  findingCount: number,
+  style: ReturnType<typeof textStyleFor>,
 ): string {
-  const paint = paintFor(stdout, env);
-  const { pages, reports, bytes: size, notes } = audited;
-  const amount = [plural(pages, 'page'), ...(reports === null ? [] : [plural(reports, 'report')]), bytes(size)].join(
-    ', ',
-  );
+  const runLabel = `${published ? '' : 'unfinished '}run ${run} (${totals(verified)})`;
   const lines =
-    count === 0
-      ? [`${paint('green', 'OK')}: ${published ? '' : 'unfinished '}run ${run} is as it was exported: ${amount}`]
+    findingCount === 0
+      ? [`${style('green', 'Verified:')} ${runLabel}`]
       : [
-          `${paint('red', 'WRONG')}: run ${run} is not as it was exported: ${plural(count, 'finding')} in ${amount}`,
+          `${style('red', 'Verification failed:')} ${plural(findingCount, 'problem')} in ${runLabel}`,
           ...findings.map(({ message }) => `  ${message}`),
-          ...(count > findings.length ? [`  and ${plural(count - findings.length, 'more finding')}`] : []),
-          'Readers should not rely on it. Put things back as they were (a version of the object, a backup), or start again',
-          'with a --since at or before that of this run: a new run exports the same reports anew.',
+          ...(findingCount > findings.length
+            ? [`  and ${plural(findingCount - findings.length, 'more problem')}`]
+            : []),
+          'Do not rely on this run. Restore the original objects, from a bucket version or a backup, or export the same',
+          'reports in a new run: start it with a --since at or before the one of this run.',
         ];
-  return `${[...lines, ...notes.map((note) => paint('dim', `  ${note}`))].join('\n')}\n`;
+  return `${[...lines, ...verified.notes.map((note) => style('dim', `  ${note}`))].join('\n')}\n`;
 }

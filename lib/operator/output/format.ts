@@ -1,35 +1,46 @@
-/** Figures in words that a person reads at a glance. */
+/** Formats amounts and times for a person who reads them at a glance. */
 
 /** `1 page`, `1,234 pages`. */
 export function plural(count: number, noun: string): string {
   return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-const scales = ['kilobyte', 'megabyte', 'gigabyte', 'terabyte'] as const;
+const byteUnits = ['kilobyte', 'megabyte', 'gigabyte', 'terabyte'] as const;
 
 /** `58 bytes`, `412.3 kB`. */
 export function bytes(count: number): string {
   if (count < 1_000) return `${count} byte${count === 1 ? '' : 's'}`;
-  const power = Math.min(scales.length, Math.floor(Math.log10(count) / 3));
-  const format = { style: 'unit', unit: scales[power - 1] ?? 'kilobyte', maximumFractionDigits: 1 } as const;
+  const power = Math.min(byteUnits.length, Math.floor(Math.log10(count) / 3));
+  const format = { style: 'unit', unit: byteUnits[power - 1] ?? 'kilobyte', maximumFractionDigits: 1 } as const;
   return new Intl.NumberFormat('en', format).format(count / 1_000 ** power);
 }
 
-const spans = [
+/** `3 pages, 250 reports, 194.1 kB`. The number of reports is null if the pages were not parsed. */
+export function totals(sum: { readonly pages: number; readonly reports: number | null; readonly bytes: number }) {
+  const reports = sum.reports === null ? [] : [plural(sum.reports, 'report')];
+  return [plural(sum.pages, 'page'), ...reports, bytes(sum.bytes)].join(', ');
+}
+
+const durationUnits = [
   ['day', 86_400_000],
   ['h', 3_600_000],
   ['min', 60_000],
   ['s', 1_000],
 ] as const;
 
-/** `14 h`, `3 days`, `0 s`: in its largest unit, rounded down; of what would be 1 it takes the next smaller unit. */
-export function span(ms: number): string {
-  const [unit, size] = spans.find(([, size]) => ms >= 2 * size) ?? ['s', 1_000];
-  const count = Math.floor(Math.max(0, ms) / size);
+/** `14 h`, `3 days`, `0 s`: rounded down, in the largest unit of which there are at least two. */
+export function coarseDuration(ms: number): string {
+  const [unit, unitMs] = durationUnits.find(([, unitMs]) => ms >= 2 * unitMs) ?? ['s', 1_000];
+  const count = Math.floor(Math.max(0, ms) / unitMs);
   return `${count} ${unit}${unit === 'day' ? 's' : ''}`;
 }
 
 /** `3 min ago`, `in 10 h`. */
-export function fromNow(atMs: number, nowMs: number): string {
-  return atMs <= nowMs ? `${span(nowMs - atMs)} ago` : `in ${span(atMs - nowMs)}`;
+export function relativeTime(atMs: number, nowMs: number): string {
+  return atMs <= nowMs ? `${coarseDuration(nowMs - atMs)} ago` : `in ${coarseDuration(atMs - nowMs)}`;
+}
+
+/** `0.4 s`, `8 s`: a delay that lies ahead. */
+export function delay(seconds: number): string {
+  return `${seconds < 1 ? seconds.toFixed(1) : Math.round(seconds)} s`;
 }

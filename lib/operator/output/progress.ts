@@ -1,135 +1,139 @@
 /**
- * Shows a person how a run is getting on: on a terminal one line that moves, elsewhere a line now and then.
- * Everything goes to stderr, so that stdout holds only what was asked for.
+ * Shows that long work moves: on a terminal one line that is rewritten in place, elsewhere a line per second at most.
+ * Everything goes to stderr, so that stdout holds only the result.
  */
 
-import { styleText } from 'node:util';
 import type { Retry } from '../../core/operations/deployment.ts';
 import type { ExportEvent } from '../../core/ports.ts';
-import { bytes, plural } from './format.ts';
+import { bytes, delay, plural } from './format.ts';
+import type { Terminal, TextStyle } from './terminal.ts';
 
-export interface Terminal {
-  readonly isTTY?: boolean | undefined;
-  readonly columns?: number | undefined;
-  write(text: string): unknown;
-}
-
-export interface Progress {
+export interface ProgressDisplay {
   readonly say: (text: string) => void;
   readonly onEvent: (event: ExportEvent) => void;
   readonly onRetry: (retry: Retry) => void;
-  /** Ends the moving line, so that what follows stands on its own. */
+  /** Clears the line that is rewritten in place; the next output starts a line of its own. */
   end(): void;
 }
 
-/** Milliseconds between two lines about pages: often enough to see it move, seldom enough to read in a log. */
-const paces = { terminal: 100, log: 1_000 };
+/** Milliseconds between two lines about pages: on a terminal often enough to move, in a log seldom enough to read. */
+const minIntervalMs = { terminal: 100, log: 1_000 };
 
-export function createProgress(stream: Terminal, now: () => number): Progress {
-  const isTerminal = stream.isTTY === true;
-  const pace = isTerminal ? paces.terminal : paces.log;
-  let shownAt = Number.NEGATIVE_INFINITY;
-  let moving = false;
-  let paceOf = createPace(now());
+/** The progress of one run, from its events. */
+export function createProgressDisplay(stream: Terminal, style: TextStyle, now: () => number): ProgressDisplay {
+  const status = createStatusLine(stream, now);
+  let rate = createRate(now());
 
-  const line = (text: string) => {
-    stream.write(`${moving ? '\r\x1b[K' : ''}${text}\n`);
-    moving = false;
-  };
-  const move = (text: string) => {
-    if (now() - shownAt < pace) return;
-    shownAt = now();
-    if (!isTerminal) return line(text);
-    stream.write(`\r\x1b[K${text.slice(0, (stream.columns || 80) - 1)}`);
-    moving = true;
-  };
   return {
-    say: (text) => line(dim(text)),
+    say: (text) => status.print(style('dim', text)),
     onEvent(event) {
-      const text = describeEvent(event);
-      if (event.event === 'run-started' || event.event === 'run-resumed') {
-        paceOf = createPace(now(), event.pages, event.bytes);
+      switch (event.event) {
+        case 'run-started':
+          rate = createRate(now());
+          return status.print(style('dim', `Run ${event.run}: exporting "${event.export}" since ${event.since}`));
+        case 'run-resumed': {
+          const { run, pages, since } = event;
+          rate = createRate(now(), pages, event.bytes);
+          const place = pages === 0 ? 'at page 1' : `after page ${pages}`;
+          return status.print(style('dim', `Resuming run ${run} ${place} (since ${since})`));
+        }
+        case 'run-restarted': {
+          rate = createRate(now());
+          const { run, abandoned, reason } = event;
+          const why = `run ${abandoned} cannot continue: ${reason}`;
+          return status.print(style('yellow', `Starting over as run ${run}, because ${why}`));
+        }
+        case 'page-exported':
+        case 'page-adopted': {
+          const { page, totalReports, totalBytes } = event;
+          const reports = totalReports === null ? [] : [plural(totalReports, 'report')];
+          return status.update(
+            [`Page ${page}`, ...reports, bytes(totalBytes), ...rate(now(), page, totalBytes)].join(' · '),
+          );
+        }
+        case 'service-asked-to-wait':
+          return status.print(style('yellow', `Waiting ${event.seconds} s before page ${event.page} (Retry-After)`));
+        // The summary says how the run ended.
+        case 'run-completed':
+        case 'run-failed':
+        case 'run-skipped':
+          return;
       }
-      if (event.event === 'page-exported' || event.event === 'page-adopted') {
-        move(`${text}${paceOf(now(), event.page, event.totalBytes)}`);
-      } else if (text !== '')
-        line(dim(event.event === 'run-started' || event.event === 'run-resumed' ? text : `! ${text}`));
     },
-    onRetry({ state, error, message, attempt, maxAttempts, maxDelaySeconds }) {
-      const retrying = `Retrying${maxDelaySeconds === undefined ? '' : ` within ${maxDelaySeconds} s`} (attempt ${attempt} of ${maxAttempts})`;
-      line(dim(`! ${state} failed. ${retrying}: ${error}: ${message}`));
+    onRetry({ error, message, attempt, maxAttempts, delaySeconds, maxDelaySeconds }) {
+      const when =
+        delaySeconds !== undefined
+          ? ` in ${delay(delaySeconds)}`
+          : maxDelaySeconds !== undefined
+            ? ` within ${delay(maxDelaySeconds)}`
+            : '';
+      const attempts = `attempt ${attempt} of ${maxAttempts}`;
+      status.print(style('yellow', `Retrying${when} (${attempts}): ${error}: ${message}`));
     },
-    end() {
-      if (moving) stream.write('\r\x1b[K');
-      moving = false;
-    },
+    end: status.clear,
   };
-
-  function dim(text: string): string {
-    return isTerminal ? styleText('dim', text, { stream: process.stderr }) : text;
-  }
 }
 
-/** Below this there is too little to tell a pace by. */
-const leastMs = 1_000;
+/** Less time than this says nothing about the rate. */
+const minRatedMs = 1_000;
 
-/** ` · 3.2 pages/s · 1.1 MB/s`, over all that was exported since it was created. */
-function createPace(startedAt: number, pagesThen = 0, bytesThen = 0) {
-  return (now: number, pages: number, size: number): string => {
+/** `3.2 pages/s`, `1.1 MB/s`: the mean since its creation, when the run already had so many pages and bytes. */
+function createRate(startedAt: number, pagesBefore = 0, bytesBefore = 0) {
+  return (now: number, totalPages: number, totalBytes: number): readonly string[] => {
+    if (now - startedAt < minRatedMs) return [];
     const seconds = (now - startedAt) / 1_000;
-    if (seconds * 1_000 < leastMs) return '';
-    const perSecond = (pages - pagesThen) / seconds;
-    const rate = perSecond >= 1 ? `${perSecond.toFixed(1)} pages/s` : `${(perSecond * 60).toFixed(1)} pages/min`;
-    return ` · ${rate} · ${bytes(Math.round((size - bytesThen) / seconds))}/s`;
+    const perSecond = (totalPages - pagesBefore) / seconds;
+    return [
+      perSecond >= 1 ? `${perSecond.toFixed(1)} pages/s` : `${(perSecond * 60).toFixed(1)} pages/min`,
+      `${bytes(Math.round((totalBytes - bytesBefore) / seconds))}/s`,
+    ];
   };
 }
 
-function describeEvent(event: ExportEvent): string {
-  switch (event.event) {
-    case 'run-started':
-      return `Run ${event.run}: every ${event.export} report since ${event.since}`;
-    case 'run-resumed':
-      return `Run ${event.run} goes on behind ${plural(event.pages, 'page')} stored already, since ${event.since}`;
-    case 'run-restarted':
-      return `The service dropped its cursor; run ${event.run} starts afresh (${event.reason})`;
-    case 'page-exported':
-    case 'page-adopted': {
-      const reports = event.totalReports === null ? '' : ` · ${plural(event.totalReports, 'report')}`;
-      return `Page ${event.page}${reports} · ${bytes(event.totalBytes)}`;
-    }
-    case 'service-asked-to-wait':
-      return `The service asks to wait ${event.seconds} s before page ${event.page}`;
-    // The summary tells these.
-    case 'run-completed':
-    case 'run-failed':
-    case 'run-skipped':
-      return '';
-  }
-}
-
-// MERGED meter.ts: Shows that long work moves: on a terminal one line, elsewhere nothing, as its end says all that counts.
-
-export interface Meter {
-  readonly page: (bytes: number) => void;
+export interface PageCounter {
+  readonly add: (bytes: number) => void;
   readonly end: () => void;
 }
 
-const paceMs = 100;
-
-export function createMeter(stream: Terminal, verb: string): Meter {
+/** Counts pages on a terminal, as in `Verified 120 pages · 8.4 MB`. Elsewhere it writes nothing. */
+export function createPageCounter(stream: Terminal, verb: string, now: () => number): PageCounter {
+  const status = createStatusLine(stream, now);
   let pages = 0;
-  let sum = 0;
-  let shownAt = 0;
+  let totalBytes = 0;
   return {
-    page(size) {
+    add(size) {
       pages += 1;
-      sum += size;
-      if (stream.isTTY !== true || performance.now() - shownAt < paceMs) return;
-      shownAt = performance.now();
-      stream.write(`\r\x1b[K${verb} ${plural(pages, 'page')} · ${bytes(sum)}`);
+      totalBytes += size;
+      if (stream.isTTY === true) status.update(`${verb} ${plural(pages, 'page')} · ${bytes(totalBytes)}`);
     },
-    end() {
-      if (shownAt > 0) stream.write('\r\x1b[K');
+    end: status.clear,
+  };
+}
+
+/** `update` rewrites the last line on a terminal; `print` writes a line that stays. */
+function createStatusLine(stream: Terminal, now: () => number) {
+  const isTerminal = stream.isTTY === true;
+  const intervalMs = isTerminal ? minIntervalMs.terminal : minIntervalMs.log;
+  let updatedAt = Number.NEGATIVE_INFINITY;
+  let isShown = false;
+
+  const clear = () => {
+    if (isShown) stream.write('\r\x1b[K');
+    isShown = false;
+  };
+  const print = (text: string) => {
+    clear();
+    stream.write(`${text}\n`);
+  };
+  return {
+    print,
+    clear,
+    update(text: string) {
+      if (now() - updatedAt < intervalMs) return;
+      updatedAt = now();
+      if (!isTerminal) return print(text);
+      stream.write(`\r\x1b[K${text.slice(0, (stream.columns || 80) - 1)}`);
+      isShown = true;
     },
   };
 }

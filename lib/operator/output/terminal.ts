@@ -1,35 +1,53 @@
-/** Colours and tables for a person at a terminal; plain text for everybody else. */
+/** Writes for a person at a terminal: colours and tables. A stream that is no terminal gets plain text. */
 
 import { styleText } from 'node:util';
-import type { Terminal } from './progress.ts';
+
+export interface Terminal {
+  readonly isTTY?: boolean | undefined;
+  readonly columns?: number | undefined;
+  write(text: string): unknown;
+}
 
 type Style = Parameters<typeof styleText>[0];
-export type Paint = (style: Style, text: string) => string;
+/** `text` in `style`, or unchanged where there are no colours. */
+export type TextStyle = (style: Style, text: string) => string;
 
-/** Paints on a terminal, unless NO_COLOR asks not to (no-color.org). */
-export function paintFor({ isTTY }: Terminal, env: Readonly<Record<string, string | undefined>>): Paint {
+/** Colours for a terminal, unless the environment says NO_COLOR (no-color.org). */
+export function textStyleFor({ isTTY }: Terminal, env: Readonly<Record<string, string | undefined>>): TextStyle {
   const isPlain = isTTY !== true || (env.NO_COLOR ?? '') !== '' || env.TERM === 'dumb';
   return isPlain ? (_, text) => text : (style, text) => styleText(style, text, { validateStream: false });
+}
+
+/** `Error: …`; further lines of the message are indented below the first. */
+export function errorLines(style: TextStyle, message: string): string {
+  const [first = '', ...rest] = message.split('\n');
+  return [`${style('red', 'Error:')} ${first}`, ...rest.map((line) => `  ${line}`)].map((line) => `${line}\n`).join('');
+}
+
+/** The message of an error about usage or settings, which has a line for each problem. */
+export function withProblemCount(message: string): string {
+  const problems = message.split('\n').length;
+  return problems === 1 ? message : `${problems} problems:\n${message}`;
 }
 
 export interface Cell {
   readonly text: string;
   readonly style?: Style | undefined;
-  readonly right?: boolean | undefined;
+  readonly alignRight?: boolean | undefined;
 }
 
-/** Rows in columns as wide as their widest cell, two blanks apart; a line each. The first row is the heading. */
-export function table(rows: readonly (readonly Cell[])[], paint: Paint): string[] {
+/** One line per row, in columns as wide as their widest cell and two spaces apart. */
+export function tableLines(rows: readonly (readonly Cell[])[], style: TextStyle): string[] {
   const widths = rows.reduce<number[]>(
     (widest, row) => row.map(({ text }, column) => Math.max(widest[column] ?? 0, text.length)),
     [],
   );
   return rows.map((row) =>
     row
-      .map(({ text, style, right }, column) => {
-        const gap = ' '.repeat((widths[column] ?? 0) - text.length);
-        const painted = style === undefined ? text : paint(style, text);
-        return right === true ? gap + painted : painted + gap;
+      .map((cell, column) => {
+        const padding = ' '.repeat((widths[column] ?? 0) - cell.text.length);
+        const text = cell.style === undefined ? cell.text : style(cell.style, cell.text);
+        return cell.alignRight === true ? padding + text : text + padding;
       })
       .join('  ')
       .trimEnd(),

@@ -1,19 +1,17 @@
-/** The status as a person sees it on a terminal. */
+/** The status of exports, as a table on a terminal and as tab-separated values for a shell. */
 
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type { RunStatus } from '../../../lib/core/operations/run-status.ts';
-import type { ExportStatusJson } from '../../../lib/operator/commands/status.ts';
-import { fromNow, span } from '../../../lib/operator/output/format.ts';
-import { statusLines, statusValues } from '../../../lib/operator/output/status-table.ts';
-import { paintFor, table } from '../../../lib/operator/output/terminal.ts';
+import { type ExportStatusJson, statusLines, statusValues } from '../../../lib/operator/output/status-table.ts';
+import { textStyleFor } from '../../../lib/operator/output/terminal.ts';
 import { at } from '../../support/builders.ts';
 
 const terminal = { isTTY: true, write: () => true };
 const now = Date.parse('2026-11-20T16:00:00Z');
-const shown = { now, paint: paintFor(terminal, {}), option: '--stack ReportExporter' };
+const options = { now, style: textStyleFor(terminal, {}), option: '--stack ReportExporter' };
 
-const aRunOverview = (overrides: Partial<RunStatus> = {}): RunStatus => ({
+const aRunStatus = (overrides: Partial<RunStatus> = {}): RunStatus => ({
   export: 'nightly',
   run: '20261120T020000Z-1f3a5c' as RunStatus['run'],
   state: 'completed',
@@ -30,27 +28,27 @@ const aRunOverview = (overrides: Partial<RunStatus> = {}): RunStatus => ({
   lastIncident: null,
   ...overrides,
 });
-const aStatus = (overrides: Partial<Extract<ExportStatusJson, { runs: unknown }>> = {}): ExportStatusJson => ({
+const anExportStatus = (overrides: Partial<Extract<ExportStatusJson, { runs: unknown }>> = {}): ExportStatusJson => ({
   export: 'nightly',
   watermark: at('2026-11-20T02:00:00Z'),
   completedAt: at('2026-11-20T02:03:20Z'),
-  next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), about: false, expression: 'cron(0 2 * * ? *) UTC' },
-  runs: [aRunOverview()],
+  next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *) UTC' },
+  runs: [aRunStatus()],
   ...overrides,
 });
-const linesOf = (...statuses: ExportStatusJson[]) => statusLines(statuses, shown).map(stripVTControlCharacters);
+const linesOf = (...statuses: ExportStatusJson[]) => statusLines(statuses, options).map(stripVTControlCharacters);
 
 describe('the status on a terminal', () => {
-  it('says what matters of an export in one line, and its runs below', () => {
-    expect(linesOf(aStatus())).toEqual([
+  it('shows an export in one line and its runs in a table below', () => {
+    expect(linesOf(anExportStatus())).toEqual([
       'nightly  completed 13 h ago · watermark 2026-11-20T02:00:00Z · next run 2026-11-21T02:00:00Z (in 10 h)',
       '  RUN                      STATE      PAGES  REPORTS   BYTES  SINCE                 STARTED   TOOK',
       '  20261120T020000Z-1f3a5c  completed  1,204   12,031  8.4 MB  2026-11-19T02:00:00Z  14 h ago  3 min',
     ]);
   });
 
-  it('says why a run stopped, when, and what to type next', () => {
-    const failed = aRunOverview({
+  it('says why and when a run stopped, and how to resume it', () => {
+    const failed = aRunStatus({
       state: 'failed',
       completedAt: null,
       reports: null,
@@ -59,91 +57,95 @@ describe('the status on a terminal', () => {
         at: at('2026-11-20T15:30:00Z'),
         page: 8,
         error: 'ServiceUnavailableError',
-        message: 'Report service answered 503\nfor page 8',
+        message: 'Report service responded with 503\nfor page 8',
       },
     });
-    const lines = linesOf(aStatus({ runs: [failed], completedAt: null, next: { kind: 'disabled', expression: 'x' } }));
+    const lines = linesOf(
+      anExportStatus({ runs: [failed], completedAt: null, next: { kind: 'disabled', expression: 'x' } }),
+    );
     expect(lines[0]).toContain('never completed');
-    expect(lines[0]).toContain('its schedule is off');
+    expect(lines[0]).toContain('schedule disabled');
     expect(lines.slice(3)).toEqual([
-      '  last trouble 30 min ago: ServiceUnavailableError: Report service answered 503 for page 8',
-      '  → npx report-exporter start nightly --stack ReportExporter    goes on where it stopped',
+      '  last error 30 min ago: ServiceUnavailableError: Report service responded with 503 for page 8',
+      '  → to resume: npx report-exporter start nightly --stack ReportExporter',
     ]);
   });
 
-  it('says of a run under way when its last page came, and how long the service makes it wait', () => {
-    const running = aRunOverview({
+  it('says when a running run logged its last page, and how long the service made it wait', () => {
+    const running = aRunStatus({
       state: 'running',
       completedAt: null,
       lastPageAt: at('2026-11-20T15:58:00Z'),
       lastIncident: { kind: 'wait', at: at('2026-11-20T15:58:30Z'), page: 9, seconds: 600 },
     });
-    expect(linesOf(aStatus({ runs: [running] })).slice(3)).toEqual([
+    expect(linesOf(anExportStatus({ runs: [running] })).slice(3)).toEqual([
       '  last page 2 min ago',
-      '  last trouble 90 s ago: the service asked to wait 600 s',
+      '  last wait 90 s ago: the service asked to wait 600 s',
     ]);
   });
 
-  it('shows an export without runs, and one whose state cannot be read, beside the others', () => {
-    const unreadable = { export: 'weekly', error: { name: 'PageConflictError', message: 'The head was edited' } };
-    expect(linesOf(aStatus({ runs: [], completedAt: null, watermark: null }), unreadable)).toEqual([
+  it('shows an export without runs, and one whose state cannot be read, next to the others', () => {
+    const unreadable = { export: 'weekly', error: { name: 'PageConflictError', message: 'The state was edited' } };
+    expect(linesOf(anExportStatus({ runs: [], completedAt: null, watermark: null }), unreadable)).toEqual([
       expect.stringMatching(/^nightly {2}never completed · watermark none/),
       '  no runs yet',
       '  → npx report-exporter start nightly --stack ReportExporter',
       '',
-      'weekly  its state cannot be read',
-      '  PageConflictError: The head was edited',
+      'weekly  state cannot be read',
+      '  PageConflictError: The state was edited',
     ]);
   });
 
-  it('is painted on a terminal, unless NO_COLOR says not to', () => {
-    expect(statusLines([aStatus()], shown).join()).toContain('\x1b[32m');
-    const plain = { ...shown, paint: paintFor(terminal, { NO_COLOR: '1' }) };
-    expect(statusLines([aStatus()], plain).join()).not.toContain('\x1b');
-    expect(paintFor({ write: () => true }, {})('red', 'x')).toBe('x');
+  it('has colours, unless NO_COLOR is set', () => {
+    expect(statusLines([anExportStatus()], options).join()).toContain('\x1b[32m');
+    const plain = { ...options, style: textStyleFor(terminal, { NO_COLOR: '1' }) };
+    expect(statusLines([anExportStatus()], plain).join()).not.toContain('\x1b');
   });
 });
 
 describe('the status for a shell', () => {
-  it('has as many fields in each line as in its heading, whatever an error holds', () => {
-    const failed = aRunOverview({
+  const rowsOf = (...statuses: ExportStatusJson[]) => {
+    const [heading = '', ...lines] = statusValues(statuses, now);
+    return lines.map((line) =>
+      Object.fromEntries(line.split('\t').map((value, column) => [heading.split('\t')[column], value])),
+    );
+  };
+
+  it('has as many fields in each line as in its heading, even if an error contains tabs', () => {
+    const failed = aRunStatus({
       state: 'failed',
       lastIncident: { kind: 'failed-run', at: at('2026-11-20T15:30:00Z'), page: 1, error: 'X', message: 'a\tb\nc' },
     });
     const unreadable = { export: 'weekly', error: { name: 'PageConflictError', message: 'a\tb' } };
-    const lines = statusValues([aStatus({ runs: [failed] }), aStatus({ runs: [] }), unreadable], now);
-    expect(lines).toHaveLength(4);
+    const lines = statusValues([anExportStatus({ runs: [failed] }), anExportStatus({ runs: [] }), unreadable], now);
+    expect(lines).toHaveLength(5);
     expect(new Set(lines.map((line) => line.split('\t').length)).size).toBe(1);
-    expect(lines[1]).toMatch(/\tX: a b c$/);
-    const age = lines[0]?.split('\t').indexOf('completed_age_s') ?? -1;
-    expect(lines[1]?.split('\t')[age]).toBe(String(16 * 3_600 - (2 * 3_600 + 200)));
-  });
-});
-
-describe('figures in words', () => {
-  it.each([
-    [0, '0 s'],
-    [119_999, '119 s'],
-    [120_000, '2 min'],
-    [7_199_000, '119 min'],
-    [7_200_000, '2 h'],
-    [47 * 3_600_000, '47 h'],
-    [48 * 3_600_000, '2 days'],
-    [-5, '0 s'],
-  ])('%i ms are %s', (ms, text) => {
-    expect(span(ms)).toBe(text);
+    expect(lines[2]).toMatch(/\tX: a b c$/);
+    expect(lines[4]).toMatch(/^weekly\t\tunreadable\t.*\tPageConflictError: a b$/);
   });
 
-  it('look back and ahead', () => {
-    expect(fromNow(now - 60_000, now)).toBe('60 s ago');
-    expect(fromNow(now + 86_400_000, now)).toBe('in 24 h');
-  });
-
-  it('stand in columns, text to the left, numbers to the right', () => {
-    const rows = [
-      [{ text: 'a' }, { text: '1', right: true }],
-      [{ text: 'bcd' }, { text: '22', right: true }],
-    ];
-    expect(table(rows, (_, text) => text)).toEqual(['a     1', 'bcd  22']);
+  it('shows the values of an export once, in a line without a run, and not as if they were those of each run', () => {
+    const [ofExport, ...ofRuns] = rowsOf(
+      anExportStatus({ runs: [aRunStatus(), aRunStatus({ run: '20261119T020000Z-2f3a5c' as RunStatus['run'] })] }),
+    );
+    expect(ofExport).toMatchObject({
+      export: 'nightly',
+      run: '',
+      watermark: '2026-11-20T02:00:00Z',
+      completed: '2026-11-20T02:03:20Z',
+      completed_age_s: String(14 * 3_600 - 200),
+      next: '2026-11-21T02:00:00Z',
+    });
+    expect(ofRuns).toHaveLength(2);
+    for (const row of ofRuns) {
+      expect(row).toMatchObject({
+        export: 'nightly',
+        state: 'completed',
+        watermark: '',
+        completed_age_s: '',
+        next: '',
+      });
+    }
+    expect(ofRuns.map(({ run }) => run)).toEqual(['20261120T020000Z-1f3a5c', '20261119T020000Z-2f3a5c']);
   });
 });

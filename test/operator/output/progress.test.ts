@@ -1,0 +1,133 @@
+/** What a person reads while a run or other long work is in progress. */
+
+import { describe, expect, it } from 'vitest';
+import type { ExportEvent } from '../../../lib/core/ports.ts';
+import { createPageCounter, createProgressDisplay } from '../../../lib/operator/output/progress.ts';
+import { textStyleFor } from '../../../lib/operator/output/terminal.ts';
+import { aRunId, at } from '../../support/builders.ts';
+
+const run = aRunId();
+const since = at('2026-11-20T02:00:00Z');
+const totals = { pages: 0, reports: 0, bytes: 0 };
+const started = { event: 'run-started', export: 'daily', run, since, executionNumber: 1, page: 1, ...totals } as const;
+const page = (number: number): ExportEvent => ({
+  event: 'page-exported',
+  export: 'daily',
+  run,
+  page: number,
+  bytes: 1_000,
+  reports: 10,
+  totalReports: 10 * number,
+  totalBytes: 1_000 * number,
+});
+
+function aDisplay(isTTY = false) {
+  let output = '';
+  let now = 0;
+  const stream = { isTTY, columns: 40, write: (text: string) => (output += text) };
+  const display = createProgressDisplay(stream, textStyleFor(stream, { NO_COLOR: '1' }), () => now);
+  return {
+    ...display,
+    pass: (ms: number) => (now += ms),
+    output: () => output,
+    lines: () => output.split('\n').slice(0, -1),
+  };
+}
+
+describe('the progress of a run', () => {
+  it('says which run exports what, and since when', () => {
+    const display = aDisplay();
+    display.onEvent(started);
+    expect(display.lines()).toEqual([`Run ${run}: exporting "daily" since 2026-11-20T02:00:00Z`]);
+  });
+
+  it('says after which page a run resumes', () => {
+    const display = aDisplay();
+    display.onEvent({ ...started, event: 'run-resumed', page: 146, pages: 145 });
+    display.onEvent({ ...started, event: 'run-resumed' });
+    expect(display.lines()).toEqual([
+      `Resuming run ${run} after page 145 (since 2026-11-20T02:00:00Z)`,
+      `Resuming run ${run} at page 1 (since 2026-11-20T02:00:00Z)`,
+    ]);
+  });
+
+  it('says why a run starts over, and how long it waits for the service', () => {
+    const display = aDisplay();
+    const fresh = aRunId();
+    display.onEvent({ event: 'run-restarted', export: 'daily', run: fresh, abandoned: run, reason: 'cursor rejected' });
+    display.onEvent({ event: 'service-asked-to-wait', export: 'daily', run, page: 9, seconds: 60, inside: false });
+    expect(display.lines()).toEqual([
+      `Starting over as run ${fresh}, because run ${run} cannot continue: cursor rejected`,
+      'Waiting 60 s before page 9 (Retry-After)',
+    ]);
+  });
+
+  it('shows at most one page per second in a log, with the rate once it is known', () => {
+    const display = aDisplay();
+    display.onEvent(started);
+    display.onEvent(page(1));
+    display.onEvent(page(2));
+    display.pass(1_000);
+    display.onEvent(page(3));
+    expect(display.lines().slice(1)).toEqual([
+      'Page 1 · 10 reports · 1 kB',
+      'Page 3 · 30 reports · 3 kB · 3.0 pages/s · 3 kB/s',
+    ]);
+  });
+
+  it('rewrites one line on a terminal, cut to its width, and clears it for other lines', () => {
+    const display = aDisplay(true);
+    display.onEvent(page(1));
+    display.pass(1_000);
+    display.onEvent(page(2));
+    display.say('a message');
+    display.end();
+    expect(display.output()).toBe(
+      '\r\x1b[KPage 1 · 10 reports · 1 kB\r\x1b[KPage 2 · 20 reports · 2 kB · 2.0 pages/\r\x1b[Ka message\n',
+    );
+  });
+});
+
+describe('a retry', () => {
+  const retry = { state: 'ExportPage', error: 'ServiceUnavailableError', message: '503', attempt: 3, maxAttempts: 20 };
+  const lineOf = (more: { readonly delaySeconds?: number; readonly maxDelaySeconds?: number }) => {
+    const display = aDisplay();
+    display.onRetry({ ...retry, ...more });
+    return display.lines();
+  };
+
+  it('says the delay, which attempt it is, and of how many', () => {
+    expect(lineOf({ delaySeconds: 8.2 })).toEqual(['Retrying in 8 s (attempt 3 of 20): ServiceUnavailableError: 503']);
+  });
+
+  it('says the maximum of a delay that is random', () => {
+    expect(lineOf({ maxDelaySeconds: 8 })).toEqual([
+      'Retrying within 8 s (attempt 3 of 20): ServiceUnavailableError: 503',
+    ]);
+  });
+
+  it('says nothing of a delay that is over', () => {
+    expect(lineOf({})).toEqual(['Retrying (attempt 3 of 20): ServiceUnavailableError: 503']);
+  });
+});
+
+describe('a page counter', () => {
+  it('counts on a terminal, and clears its line at the end', () => {
+    let output = '';
+    let now = 0;
+    const counter = createPageCounter({ isTTY: true, write: (text) => (output += text) }, 'Verified', () => now);
+    counter.add(1_000);
+    now += 1_000;
+    counter.add(1_000);
+    counter.end();
+    expect(output).toBe('\r\x1b[KVerified 1 page · 1 kB\r\x1b[KVerified 2 pages · 2 kB\r\x1b[K');
+  });
+
+  it('writes nothing elsewhere', () => {
+    let output = '';
+    const counter = createPageCounter({ write: (text) => (output += text) }, 'Verified', () => 0);
+    counter.add(1_000);
+    counter.end();
+    expect(output).toBe('');
+  });
+});
