@@ -64,8 +64,8 @@ async function read(fetching: Promise<FetchedPage>): Promise<Accepted> {
 }
 
 /** Requests a page, then the next one over the same client. */
-async function fetchTwice(answer: HostileResponse, reading: ParsedResponse, isXml: boolean) {
-  current = answer;
+async function fetchTwice(response: HostileResponse, parsed: ParsedResponse, isXml: boolean) {
+  current = response;
   const clock = createVirtualClock();
   const totalTimeoutMs = 60_000;
   await using client = clientFor(server, {
@@ -74,8 +74,8 @@ async function fetchTwice(answer: HostileResponse, reading: ParsedResponse, isXm
     apiKey: { get: async () => keys.old, refresh: async () => keys.rotated },
   });
   const first = read(client.fetchPage(pageRequest(isXml ? {} : { format: 'JSON' }))).catch((error: unknown) => error);
-  // Where no end is in sight, time passes; where there is one, it must be found without.
-  if (answer.ending === 'stay open' && !reading.strict) {
+  // The deadline ends a response without an end. Any other response must end without it.
+  if (response.ending === 'stay open' && !parsed.strict) {
     let settled = false;
     void first.then(() => {
       settled = true;
@@ -151,27 +151,25 @@ let rejected = 0;
 describe('any response', () => {
   test.prop([hostileResponses(keys.old), fc.boolean()], { numRuns: cases(400) })(
     'is delivered as a complete page, or fails with a typed error',
-    async (answer, isXml) => {
-      const reading = parseResponse(answer.bytes, answer.ending !== 'stay open');
-      const { outcome, next, sleepers } = await fetchTwice(answer, reading, isXml);
+    async (response, isXml) => {
+      const parsed = parseResponse(response.bytes, response.ending !== 'stay open');
+      const { outcome, next, sleepers } = await fetchTwice(response, parsed, isXml);
       if (outcome instanceof Error) {
         rejected += 1;
         expectTypedError(outcome);
-        expect(answer.ending !== 'reset' && isValidPage(reading, isXml)).toBe(false);
+        expect(response.ending !== 'reset' && isValidPage(parsed, isXml)).toBe(false);
       } else {
         accepted += 1;
         const { page, body } = outcome as Accepted;
-        expect(reading.status).toSatisfy((status: number) => status >= 200 && status < 300 && status !== 206);
-        expect(body.toString('latin1')).toBe(reading.body?.toString('latin1'));
-        expect(page.nextCursor === null ? [] : [page.nextCursor]).toEqual(
-          reading.headers.get('x-service-cursor') ?? [],
-        );
+        expect(parsed.status).toSatisfy((status: number) => status >= 200 && status < 300 && status !== 206);
+        expect(body.toString('latin1')).toBe(parsed.body?.toString('latin1'));
+        expect(page.nextCursor === null ? [] : [page.nextCursor]).toEqual(parsed.headers.get('x-service-cursor') ?? []);
         if (isXml) expect(isWholeXml(body)).toBe(true);
-        else expect(reading.headers.has('content-length') || reading.headers.has('transfer-encoding')).toBe(true);
-        expect(reading.headers.get('content-encoding')?.join() ?? '').toMatch(/^(identity)?$/);
+        else expect(parsed.headers.has('content-length') || parsed.headers.has('transfer-encoding')).toBe(true);
+        expect(parsed.headers.get('content-encoding')?.join() ?? '').toMatch(/^(identity)?$/);
         expect(body.length).toBeLessThanOrEqual(maxPageBytes);
         expect(page.contentType).toBe(
-          reading.headers.get('content-type')?.join(', ').trim() || 'application/octet-stream',
+          parsed.headers.get('content-type')?.join(', ').trim() || 'application/octet-stream',
         );
       }
       // No part of a response may be mistaken for the next one.

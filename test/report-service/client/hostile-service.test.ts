@@ -24,7 +24,7 @@ const mebibyte = 1024 * 1024;
 function flooding(opening: string | Buffer, again: string | Buffer) {
   const flood = {
     sent: 0,
-    answer: async (socket: Socket) => {
+    respond: async (socket: Socket) => {
       socket.write(opening);
       while (!socket.destroyed) {
         if (!socket.write(again)) await Promise.race([once(socket, 'drain'), once(socket, 'close')]).catch(() => {});
@@ -46,7 +46,7 @@ describe('a gzip bomb', () => {
 
   it('is rejected by its content-encoding, unread', async () => {
     const flood = flooding(head('content-encoding: gzip', 'transfer-encoding: chunked'), chunk(bomb));
-    await using server = await startRawServer(flood.answer);
+    await using server = await startRawServer(flood.respond);
     await using client = clientFor(server);
     expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
       name: 'ContractError',
@@ -66,12 +66,12 @@ describe('a gzip bomb', () => {
   });
 
   it('in an error response is not decompressed either', async () => {
-    const answer = rawResponse({
+    const response = rawResponse({
       status: 500,
       headers: { 'content-encoding': 'gzip', 'content-type': 'text/plain' },
       body: bomb,
     });
-    await using server = await startRawServer(answer);
+    await using server = await startRawServer(response);
     await using client = clientFor(server);
     expect((await failureOf(client.fetchPage(pageRequest()))).message).toMatch(
       /responded with 500 for page 1 of run R$/,
@@ -149,7 +149,7 @@ describe('an endless response', () => {
     ['of a chunk’s extension', `${head('transfer-encoding: chunked')}4;`, 'x'.repeat(1_000)],
   ])('%s fails after the total timeout', async (_, opening, again) => {
     const flood = flooding(opening, again);
-    await using server = await startRawServer(flood.answer);
+    await using server = await startRawServer(flood.respond);
     const clock = createVirtualClock();
     await using client = clientFor(server, { clock, limits: { totalTimeoutMs } });
     const failing = failureOf(readPage(client.fetchPage(pageRequest())));
@@ -165,7 +165,7 @@ describe('an endless response', () => {
 
   it('of one-byte chunks fails when the page is too large', async () => {
     const flood = flooding(`${head('transfer-encoding: chunked')}3\r\n<r>\r\n`, chunk('x').toString().repeat(1_000));
-    await using server = await startRawServer(flood.answer);
+    await using server = await startRawServer(flood.respond);
     await using client = clientFor(server, { limits: { maxPageBytes: 100_000 } });
     expect(await failureOf(readPage(client.fetchPage(pageRequest())))).toMatchObject({
       name: 'ContractError',
@@ -249,7 +249,7 @@ describe('a redirect to another host', () => {
 });
 
 describe('an unsolicited response', () => {
-  const numbered = (n: string) => rawResponse({ body: `<reports><answer n="${n}"/></reports>` });
+  const numbered = (n: string) => rawResponse({ body: `<reports><report n="${n}"/></reports>` });
 
   it('after another response is not mistaken for the next page', async () => {
     await using server = await startRawServer(Buffer.concat([numbered('1'), numbered('smuggled')]), numbered('2'));

@@ -312,8 +312,8 @@ describe('a response that is not HTTP', () => {
     ['in its chunks', Buffer.concat([incomplete, Buffer.from(`zz\r\n${echo}\r\n`)])],
     ['with two lengths', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx'],
     ['with a length and chunks', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\nxx'],
-  ])('fails with ContractError, without repeating its bytes: %s', async (_, answer) => {
-    await using server = await startRawServer(answer);
+  ])('fails with ContractError, without repeating its bytes: %s', async (_, response) => {
+    await using server = await startRawServer(response);
     await using client = clientFor(server);
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('not HTTP/1.1') });

@@ -237,6 +237,15 @@ describe('a status', () => {
     });
   });
 
+  it('of 404 names the URL, which may be wrong', async () => {
+    await using server = await startRawServer(rawResponse({ status: 404, body: '' }));
+    await using client = clientFor({ url: `${server.url}/reports/` });
+    expect((await failureOf(client.fetchPage(pageRequest()))).message).toBe(
+      'Report service responded with 404 for page 1 of run R: ' +
+        `POST ${server.url}/reports/v1/report/export does not exist. Check the base URL`,
+    );
+  });
+
   it('of 500 is an error even with a cursor header', async () => {
     const error = await failureFor({ status: 500, headers: { 'x-service-cursor': aCursor } });
     expect(error.name).toBe('ServiceUnavailableError');
