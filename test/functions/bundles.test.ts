@@ -13,8 +13,8 @@ import {
   type FunctionName,
   functionNames,
 } from '../support/aws/bundled-functions.ts';
-import { executionArn } from '../support/export/function-machine.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
+import { executionArn } from '../support/export/function-machine.ts';
 import { simulatorApiKey, someReports } from '../support/service/simulator-client.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -137,7 +137,7 @@ describe('a bundle contains', () => {
 
   it.each(functionNames)('exactly the packages that it needs: %s', (name) => {
     const candidates = [...sdk, 'undici', 'saxes', ...unwanted];
-    expect(candidates.filter((each) => bundles[name].holds.has(each)).sort()).toEqual([...deps[name]].sort());
+    expect(candidates.filter((each) => bundles[name].packages.has(each)).sort()).toEqual([...deps[name]].sort());
   });
 
   it.each(functionNames)('no schemas for readers: %s', (name) => {

@@ -13,7 +13,7 @@ import type { ExportPageOutcome } from '../../lib/core/steps/export-page.ts';
 import { errorResponse, type FaultScript, onRequest } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { type CountedConnections, countedConnections } from '../support/service/connection-counter.ts';
+import { type ConnectionCounter, countConnections } from '../support/service/connection-counter.ts';
 import { executionArn } from '../support/export/function-machine.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
 import { simulatorApiKey, someReports } from '../support/service/simulator-client.ts';
@@ -27,8 +27,8 @@ afterEach(() => {
 });
 
 interface WarmFunction extends AsyncDisposable {
-  readonly service: CountedConnections;
-  readonly connections: Readonly<Record<'dynamoDb' | 's3' | 'secrets', CountedConnections>>;
+  readonly service: ConnectionCounter;
+  readonly connections: Readonly<Record<'dynamoDb' | 's3' | 'secrets', ConnectionCounter>>;
   readonly connectionCounts: () => Record<string, number>;
   /** Invokes export-page with the outcome of the previous invocation. */
   readonly invoke: () => Promise<ExportPageOutcome>;
@@ -49,10 +49,10 @@ async function warmFunction(
     }),
   );
   aws.secrets.set('reports/api-key', simulatorApiKey);
-  const service = stack.use(await countedConnections(simulator.baseUrl, options.host));
-  const dynamoDb = stack.use(await countedConnections(aws.env.AWS_ENDPOINT_URL_DYNAMODB ?? ''));
-  const s3 = stack.use(await countedConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
-  const secrets = stack.use(await countedConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
+  const service = stack.use(await countConnections(simulator.baseUrl, options.host));
+  const dynamoDb = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL_DYNAMODB ?? ''));
+  const s3 = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
+  const secrets = stack.use(await countConnections(aws.env.AWS_ENDPOINT_URL ?? ''));
   const env = {
     ...aws.env,
     AWS_ENDPOINT_URL_S3: s3.url,
@@ -101,7 +101,7 @@ async function invokeRepeatedly(count: number, { invoke }: WarmFunction): Promis
 
 it('uses one connection to S3 for large bodies, too', async () => {
   await using aws = await startLocalAws();
-  await using s3 = await countedConnections(aws.env.AWS_ENDPOINT_URL ?? '');
+  await using s3 = await countConnections(aws.env.AWS_ENDPOINT_URL ?? '');
   const env = { ...aws.env, AWS_ENDPOINT_URL_S3: s3.url };
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
   const client = createS3Client(env);

@@ -31,7 +31,7 @@ describe('a page of 2 GB', () => {
       );
     }
     service = startScript(script('large-page-service'));
-    await service.said(/^http/);
+    await service.waitForLine(/^http/);
   });
 
   afterAll(() => service.kill());
@@ -127,7 +127,7 @@ async function exportLargePage(service: ChildScript, delivery: Delivery, target:
 }
 
 async function addressOf(child: ChildScript): Promise<string> {
-  await child.said(/^http/);
+  await child.waitForLine(/^http/);
   return child.lines[0] ?? '';
 }
 

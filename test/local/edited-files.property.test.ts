@@ -153,7 +153,7 @@ async function halfWay(root: string): Promise<InterruptedExport & Disposable> {
     store,
     log,
     missesSameSizeEdits: true,
-    things: [
+    items: [
       row(database, 'export_states', `export = '${exportName}'`, 'export state'),
       entry(1),
       entry(2),

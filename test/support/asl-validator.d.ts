@@ -1,5 +1,5 @@
 declare module 'asl-validator' {
-  /** Validates an Amazon States Language definition. Writes its defaults into `definition`. */
+  /** Validates an Amazon States Language definition. Adds its defaults to `definition`. */
   export default function validate(
     definition: object,
     options?: { readonly checkPaths?: boolean; readonly checkArn?: boolean },

@@ -1,6 +1,6 @@
 /**
- * Values for tests, whole and plausible by default, so that a test shows only what matters to it.
- * Names and keys are new on each call: tests that share a bucket, a table or a directory do not meet.
+ * Builds complete, plausible values, so that a test specifies only what matters to it.
+ * Names and keys are unique, so that tests can share a bucket, a table or a directory.
  */
 
 import { createHash, randomBytes } from 'node:crypto';
@@ -21,12 +21,12 @@ import {
 } from '../../lib/core/model.ts';
 import type { FetchedPage, PageIdentity } from '../../lib/core/ports.ts';
 
-/** `2026-11-20T02:00:00Z` as an Instant; it must already be in canonical form. */
+/** `text`, which must be in canonical form, as an Instant. */
 export const at = (text: string): Instant => text as Instant;
 
 export const sha256Of = (bytes: string | Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
 
-/** `reports-1f3a5c`, another on each call. */
+/** A unique name, such as `reports-1f3a5c2e4b6d`. */
 export const anExportName = (prefix = 'reports'): string => `${prefix}-${randomBytes(6).toString('hex')}`;
 
 export const aRunId = (): RunId => asRunId(`20261120T020000Z-${randomBytes(3).toString('hex')}`);
@@ -80,7 +80,7 @@ export function aRun(overrides: Partial<Run> = {}): Run {
   };
 }
 
-/** A run with each of its optional fields, and a request with awkward ones, to see whether a store keeps it whole. */
+/** A run with all optional fields and a request with unusual values, to test that a store keeps them. */
 export function aFullRun(overrides: Partial<Run> = {}): Run {
   return aRun({
     request: anExportRequest({
@@ -103,7 +103,7 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
   });
 }
 
-/** A head of version 1 with nothing active; name the export to tie it to a run. */
+/** A state of version 1 without an active run. */
 export function anExportState(overrides: Partial<ExportState> = {}): ExportState {
   return { export: anExportName(), version: 1, sequence: 0, ...overrides };
 }
@@ -128,7 +128,7 @@ export function aRunResult(overrides: Partial<RunResult> = {}): RunResult {
 export const aRunFolder = (exportName = anExportName(), run = aRunId()): string =>
   `${exportName}/date=2026-11-20/run=${run}`;
 
-/** `page-000001.xml` in the folder of a run of its own, unless told otherwise. */
+/** By default, `page-000001.xml` in the folder of a new run. */
 export function aPageIdentity(overrides: Partial<PageIdentity> & { readonly folder?: string } = {}): PageIdentity {
   const { folder, ...given } = overrides;
   const run = given.run ?? aRunId();
@@ -142,7 +142,7 @@ export function aPageIdentity(overrides: Partial<PageIdentity> & { readonly fold
   };
 }
 
-/** The log's line for page 1 of a run of its own that goes on, unless told otherwise. */
+/** By default, the entry of page 1 of a new run, with a next cursor. */
 export function aPageEntry(overrides: Partial<PageEntry> = {}): PageEntry {
   const exportName = overrides.export ?? anExportName();
   const identity = aPageIdentity({
@@ -186,7 +186,7 @@ export function aLatest(overrides: Partial<LatestPointer> = {}): LatestPointer {
 }
 
 export interface FetchedPageParts {
-  /** Text and bytes come as one chunk (none, if empty); an iterable comes as it is, errors included. */
+  /** Text and bytes are one chunk, or none if empty. An iterable is passed through, including its errors. */
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
   readonly nextCursor?: Cursor | null;
   readonly serviceTime?: Instant | null;
@@ -195,8 +195,8 @@ export interface FetchedPageParts {
 }
 
 /**
- * A response of the service, good unless its body throws. It holds its reader to the port: the body may be read
- * once, and `reports()` be asked only after the body has ended.
+ * A valid response of the service, unless its body throws. It enforces the port's rules: the body is read once, and
+ * `reports()` is called only after the body has ended.
  */
 export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
   const { body = '<reports><report/></reports>', reports = 1 } = parts;
@@ -219,19 +219,19 @@ export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
     contentType: parts.contentType ?? 'application/xml;charset=UTF-8',
     body: { [Symbol.asyncIterator]: read },
     reports() {
-      if (state !== 'ended') throw new Error('reports() was asked before the body had ended');
+      if (state !== 'ended') throw new Error('reports() was called before the body had ended');
       return reports;
     },
   };
 }
 
-/** Bytes of any value, so that nothing survives a store that takes them for text. */
+/** Random bytes, which a store that treats them as text would change. */
 export const randomBody = (length: number): Uint8Array => new Uint8Array(randomBytes(length));
 
-/** `bytes` in chunks of up to `most` bytes each, cut at random. */
-export function* inRandomChunks(bytes: Uint8Array, most = 65_536): Generator<Uint8Array> {
+/** `bytes` in chunks of random size, up to `maxBytes` each. */
+export function* inRandomChunks(bytes: Uint8Array, maxBytes = 65_536): Generator<Uint8Array> {
   for (let start = 0; start < bytes.length; ) {
-    const end = start + 1 + Math.floor(Math.random() * most);
+    const end = start + 1 + Math.floor(Math.random() * maxBytes);
     yield bytes.subarray(start, end);
     start = end;
   }

@@ -1,11 +1,8 @@
-/**
- * What a person, a script or an attacker may write in place of something valid: anything JSON can say, and what only code
- * can. Each mutation replaces, removes or adds one value, anywhere.
- */
+/** Arbitrary invalid input: any value, and mutations of a valid one that replace, remove or add values anywhere. */
 
 import { fc } from './property.ts';
 
-/** JSON text parses to own properties that code could not write so. */
+/** Parsing creates own properties, such as __proto__, that an object literal cannot have. */
 const fromJson = (text: string): unknown => JSON.parse(text);
 
 export function nested(depth: number, innermost: unknown = 1): unknown {
@@ -114,7 +111,6 @@ const words = [
   'x'.repeat(100_000),
 ];
 
-/** Anything at all. */
 export const anyValue: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(undefined, null, true, false, {}, [], ...numbers, ...numbers.map(String)),
   fc.constantFrom<unknown>(...instants, ...durations, ...urls, ...words),
@@ -129,23 +125,23 @@ export const anyValue: fc.Arbitrary<unknown> = fc.oneof(
 
 const anyName = fc.oneof(fc.constantFrom(...words), fc.string());
 
-/** Like `valid`, but for some values; `valid` itself, now and then. */
-export function mutated(valid: unknown): fc.Arbitrary<unknown> {
+/** `valid` with up to four changes. */
+export function mutationsOf(valid: unknown): fc.Arbitrary<unknown> {
   const change = fc.record({
-    /** Which of the places in the value, counted from anywhere. */
-    place: fc.nat(1_000),
+    /** Selects one of the paths in the value. */
+    position: fc.nat(1_000),
     act: fc.constantFrom('replace', 'replace', 'replace', 'remove', 'add'),
     name: anyName,
     value: anyValue,
   });
   return fc.array(change, { maxLength: 4 }).map((changes) =>
-    changes.reduce<unknown>((value, { place, act, name, value: other }) => {
-      const places = placesIn(value);
-      const path = places[place % places.length] ?? [];
+    changes.reduce<unknown>((value, { position, act, name, value: other }) => {
+      const paths = pathsIn(value);
+      const path = paths[position % paths.length] ?? [];
       if (act === 'replace') return withValue(value, path, () => other);
       if (act === 'remove') return withValue(value, path, undefined);
       return withValue(value, path, (old) =>
-        typeof old === 'object' && old !== null && !Array.isArray(old) ? withOwn(old, name, other) : other,
+        typeof old === 'object' && old !== null && !Array.isArray(old) ? withOwnProperty(old, name, other) : other,
       );
     }, structuredClone(valid)),
   );
@@ -153,18 +149,18 @@ export function mutated(valid: unknown): fc.Arbitrary<unknown> {
 
 type Path = readonly string[];
 
-/** The paths to everything in plain objects and arrays, the root first; not all, where there are very many. */
-function placesIn(value: unknown, path: Path = []): Path[] {
+/** The paths of the values in plain objects and arrays, the root first; limited in depth and number. */
+function pathsIn(value: unknown, path: Path = []): Path[] {
   if (path.length > 6 || typeof value !== 'object' || value === null) return [path];
   return [
     path,
     ...Object.keys(value)
       .slice(0, 40)
-      .flatMap((key) => placesIn(Reflect.get(value, key), [...path, key])),
+      .flatMap((key) => pathsIn(Reflect.get(value, key), [...path, key])),
   ];
 }
 
-/** A copy with what stands at `path` changed; removed, where there is no `change`. */
+/** A copy with the value at `path` changed, or removed if there is no `change`. */
 function withValue(value: unknown, path: Path, change: ((old: unknown) => unknown) | undefined): unknown {
   const [key, ...rest] = path;
   if (key === undefined) return change?.(value);
@@ -173,10 +169,10 @@ function withValue(value: unknown, path: Path, change: ((old: unknown) => unknow
     Reflect.deleteProperty(copy as object, key);
     return copy;
   }
-  return withOwn(copy as object, key, withValue(Reflect.get(copy as object, key), rest, change));
+  return withOwnProperty(copy as object, key, withValue(Reflect.get(copy as object, key), rest, change));
 }
 
-/** With the property of its own, whatever it is called. */
-function withOwn(object: object, name: string, value: unknown): object {
+/** Defines an own property, even if its name is __proto__. */
+function withOwnProperty(object: object, name: string, value: unknown): object {
   return Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
 }

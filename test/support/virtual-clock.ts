@@ -1,24 +1,24 @@
-/** A clock that stands still until a test moves it. */
+/** A clock that only advances when a test advances it. */
 
 import type { Clock } from '../../lib/core/ports.ts';
 
 export interface VirtualClock extends Clock {
-  /** Moves on, wakes whoever slept until then, and lets them act. */
-  pass(ms: number): Promise<void>;
-  /** How many sleep. */
+  /** Advances the time, ends the sleeps that are due, and lets their continuations run. */
+  advance(ms: number): Promise<void>;
+  /** The number of pending sleeps. */
   sleepers(): number;
 }
 
-/** The longest that a timer of Node's can run. */
+/** The longest delay that a Node.js timer supports. */
 const maxTimerMs = 2 ** 31 - 1;
 
-export function aVirtualClock(): VirtualClock {
+export function createVirtualClock(): VirtualClock {
   let now = 0;
   const sleepers = new Set<{ readonly due: number; wake(): void }>();
   return {
     now: () => now,
     sleep(ms, signal) {
-      if (ms > maxTimerMs) throw new RangeError(`no timer runs for ${ms} ms`);
+      if (ms > maxTimerMs) throw new RangeError(`a timer cannot run for ${ms} ms`);
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       const sleeper = { due: now + ms, wake: resolve };
       sleepers.add(sleeper);
@@ -28,7 +28,7 @@ export function aVirtualClock(): VirtualClock {
       });
       return promise;
     },
-    async pass(ms) {
+    async advance(ms) {
       now += ms;
       for (const sleeper of sleepers) {
         if (sleeper.due > now) continue;

@@ -18,12 +18,12 @@ import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { PageLog, PageStore } from '../../../lib/core/ports.ts';
 import { type LocalAws, startLocalAws } from '../../support/aws/local-aws.ts';
 import {
-  comeHalfWay,
-  expectAnHonestEndAfter,
+  createInterruptedExport,
+  expectConsistentEndAfter,
   exportName,
-  type HalfWay,
+  type InterruptedExport,
 } from '../../support/export/interrupted-export.ts';
-import { handEdit, type KeptThing } from '../../support/export/storage-edits.ts';
+import { anyStorageEdit, type StoredItem } from '../../support/export/storage-edits.ts';
 import { cases, fc, test } from '../../support/property.ts';
 import { dummyAccount } from '../endpoint.ts';
 
@@ -45,7 +45,7 @@ beforeAll(async () => {
   const client = new S3Client({ endpoint: s3, ...dummyAccount, forcePathStyle: true });
   store = createS3PageStore({ client, bucket: 'bucket', prefix: 'all/', runtime });
   log = createDynamoPageLog({ client: table, table: aws.table, runtime });
-  await comeHalfWay({ store, log });
+  await createInterruptedExport({ store, log });
   folder = `${exportName}/date=2026-11-20/run=${(await log.exportState(exportName))?.active?.run}`;
   objects = new Map(aws.objects);
   items = await allItems();
@@ -66,7 +66,7 @@ async function restore(): Promise<void> {
   for (const item of items) await put(item);
 }
 
-function itemAt(sk: string): KeptThing {
+function itemAt(sk: string): StoredItem {
   const key = { pk: { S: exportName }, sk: { S: sk } };
   return {
     name: sk,
@@ -95,7 +95,7 @@ function itemAt(sk: string): KeptThing {
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('base64');
 
 /** The bytes of an object. An edit keeps its metadata, and S3 computes the checksum of the new bytes. */
-function bytesAt(key: string, kind: string, form: KeptThing['form']): KeptThing {
+function bytesAt(key: string, kind: string, form: StoredItem['form']): StoredItem {
   return {
     name: key.split('/').at(-1) ?? '',
     kind,
@@ -112,7 +112,7 @@ function bytesAt(key: string, kind: string, form: KeptThing['form']): KeptThing 
 }
 
 /** The metadata of an object, as headers. An object without metadata still exists. */
-function metadataAt(key: string): KeptThing {
+function metadataAt(key: string): StoredItem {
   return {
     name: `metadata of ${key.split('/').at(-1)}`,
     kind: 'metadata',
@@ -137,14 +137,14 @@ function metadataAt(key: string): KeptThing {
   };
 }
 
-function halfWay(): HalfWay {
+function halfWay(): InterruptedExport {
   const run = folder.split('run=')[1] as Parameters<typeof entriesPrefix>[0]['run'];
   const page = (number: number) => `${folder}/page-00000${number}.xml`;
   return {
     store,
     log,
-    blindToSameSize: false,
-    things: [
+    missesSameSizeEdits: false,
+    items: [
       itemAt('state'),
       ...[1, 2].map((number) => itemAt(`${entriesPrefix({ run })}00000000000${number}`)),
       ...[1, 2, 3].map((number) => metadataAt(page(number))),
@@ -152,7 +152,7 @@ function halfWay(): HalfWay {
       bytesAt(`${folder}/manifest.json`, 'manifest', 'bytes'),
       bytesAt(`${exportName}/latest.json`, 'latest', 'text'),
     ],
-    deleteHead: async () => {
+    deleteState: async () => {
       await remove({ pk: { S: exportName }, sk: { S: 'state' } });
     },
     objects: async () =>
@@ -161,11 +161,11 @@ function halfWay(): HalfWay {
 }
 
 describe('after any edit of the bucket or the table', () => {
-  test.prop([fc.array(handEdit, { minLength: 1, maxLength: 3 })], { numRuns: cases(20) })(
+  test.prop([fc.array(anyStorageEdit, { minLength: 1, maxLength: 3 })], { numRuns: cases(20) })(
     'the run is published correctly, or fails with an error that says why',
     async (edits) => {
       await restore();
-      await expectAnHonestEndAfter(edits, halfWay());
+      await expectConsistentEndAfter(edits, halfWay());
     },
     300_000,
   );

@@ -19,7 +19,7 @@ import type { PageLog } from '../../../lib/core/ports.ts';
 import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
-import { startDynamoDb } from '../../support/aws/local-dynamodb.ts';
+import { startDynamoDb } from '../../support/aws/local-aws.ts';
 import {
   aFullRun,
   anExportName,

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { startInvocationDeadline } from '../../../lib/aws/lambda/invocation-deadline.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import { aVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts';
+import { createVirtualClock, type VirtualClock } from '../../support/virtual-clock.ts';
 
 const minute = 60_000;
 /** Storing 200 MiB is assumed to take 10 s, plus half a minute. */
@@ -10,14 +10,14 @@ const limits = { totalTimeout: 4 * minute, maxPageBytes: 200 * 1024 * 1024 };
 describe('the deadline of an invocation', () => {
   let clock: VirtualClock;
   beforeEach(() => {
-    clock = aVirtualClock();
+    clock = createVirtualClock();
   });
 
   it('leaves enough time to store the largest page', async () => {
     using deadline = startInvocationDeadline(15 * minute, limits, 'page 7 of run R', clock);
-    await clock.pass(15 * minute - 40_001);
+    await clock.advance(15 * minute - 40_001);
     expect(deadline.signal.aborted).toBe(false);
-    await clock.pass(1);
+    await clock.advance(1);
     expect(deadline.signal.reason).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringMatching(/page 7 of run R.*860000 ms.*retried/) as unknown as string,
@@ -26,9 +26,9 @@ describe('the deadline of an invocation', () => {
 
   it('leaves half of a short invocation to store the page', async () => {
     using deadline = startInvocationDeadline(2_000, limits, 'page 1 of run R', clock);
-    await clock.pass(999);
+    await clock.advance(999);
     expect(deadline.signal.aborted).toBe(false);
-    await clock.pass(1);
+    await clock.advance(1);
     expect(deadline.signal.aborted).toBe(true);
   });
 
@@ -43,9 +43,9 @@ describe('the deadline of an invocation', () => {
     using long = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', clock);
     using short = startInvocationDeadline(3 * minute, limits, 'page 1 of run R', clock);
     expect([long.hasTime(), short.hasTime()]).toEqual([true, false]);
-    await clock.pass(11 * minute - 80_000);
+    await clock.advance(11 * minute - 80_000);
     expect(long.hasTime()).toBe(true);
-    await clock.pass(1);
+    await clock.advance(1);
     expect(long.hasTime()).toBe(false);
   });
 

@@ -18,7 +18,7 @@ import {
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { anExportRequest, someLimits } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
-import { anyValue, mutated } from '../../support/mutations.ts';
+import { anyValue, mutationsOf } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
 
 /** What `act` makes of it; only a ConfigurationError that can be shown is a refusal. */
@@ -88,7 +88,7 @@ function expectSettled<Schema extends z.ZodMiniType>(schema: Schema, value: unkn
 }
 
 describe('settings from anywhere', () => {
-  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(someService) }, anyValue)], { numRuns: cases(200) })(
+  test.prop([fc.oneof({ weight: 5, arbitrary: mutationsOf(someService) }, anyValue)], { numRuns: cases(200) })(
     'of the service are taken or refused',
     (value) => {
       const settings = expectSettled(serviceSettingsSchema, value);
@@ -103,7 +103,7 @@ describe('settings from anywhere', () => {
     },
   );
 
-  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(anExport) }, anyValue)], { numRuns: cases(200) })(
+  test.prop([fc.oneof({ weight: 5, arbitrary: mutationsOf(anExport) }, anyValue)], { numRuns: cases(200) })(
     'of an export are taken or refused',
     (value) => {
       const settings = expectSettled(exportSettingsSchema, value);
@@ -118,7 +118,7 @@ describe('settings from anywhere', () => {
 
   const text = (valid: object) =>
     fc.oneof(
-      mutated(valid).map(asJson),
+      mutationsOf(valid).map(asJson),
       fc.constantFrom(
         '',
         '{',
@@ -161,7 +161,7 @@ describe('a start input from anywhere', () => {
     scheduledTime: '2026-11-20T02:00:00Z',
     continues: 'arn:aws:states:us-east-1:123456789012:execution:reports:first',
   };
-  test.prop([fc.oneof({ weight: 5, arbitrary: mutated(valid) }, anyValue), fc.boolean()], { numRuns: cases(200) })(
+  test.prop([fc.oneof({ weight: 5, arbitrary: mutationsOf(valid) }, anyValue), fc.boolean()], { numRuns: cases(200) })(
     'begins a run, skips, or is refused and leaves nothing behind',
     async (input, isUnderWay) => {
       const bench = anExportBench();

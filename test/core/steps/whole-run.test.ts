@@ -356,7 +356,7 @@ describe('a run that is started again', () => {
     const refused = failed(await bench.start(input));
     expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
     expect(refused.message).toContain(says);
-    await expect(bench.state()).rejects.toThrow('no export state was written');
+    await expect(bench.state()).rejects.toThrow('the export has no state');
   });
 });
 

@@ -141,7 +141,7 @@ describe('a directory page store whose process is killed', { timeout: 120_000 },
       const folder = aRunFolder();
       const writers = ['one', 'two'];
       const children = writers.map((writer) => startScript(pageWriter, root, folder, writer));
-      await Promise.race(children.map(({ said }) => said(/^1 /)));
+      await Promise.race(children.map(({ waitForLine }) => waitForLine(/^1 /)));
       const afterMs = Math.random() * 40;
       await sleep(afterMs);
       await Promise.all(children.map(({ kill }) => kill()));

@@ -1,7 +1,7 @@
 /** Runs the real definition with scripted steps, in the simulated Step Functions and in the interpreter of local runs. */
 
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
-import { type ExecutionTold, execute, executionArn } from '../../support/export/function-machine.ts';
+import { type ExecutionResult, execute, executionArn } from '../../support/export/function-machine.ts';
 import { createTimeline } from '../world/virtual-time.ts';
 import { createStepFunctions, type SimulatedExecution, TaskFailure } from './step-functions.ts';
 
@@ -52,7 +52,7 @@ export async function simulate(
   return { states, execution };
 }
 
-export function interpret(script: Script): Promise<ExecutionTold> {
+export function interpret(script: Script): Promise<ExecutionResult> {
   const runStep = scriptedSteps(script);
   const functions = byStep((step) => async () => runStep(step));
   return execute(functions, { name: 'one' });

@@ -1,4 +1,4 @@
-/** The functions as they are deployed: each one file, made by esbuild with the options that CDK is given. */
+/** Bundles the functions as a deployment does: one file each, with the esbuild options of the CDK construct. */
 
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,23 +13,23 @@ export type FunctionName = (typeof functionNames)[number];
 export interface BundledFunction {
   readonly file: string;
   readonly bytes: number;
-  /** The packages that went in, and the built-ins that our own modules import. */
-  readonly holds: ReadonlySet<string>;
-  /** Our own modules that went in, by their paths in the project. */
+  /** The bundled packages, and the built-in modules that the project's own modules import. */
+  readonly packages: ReadonlySet<string>;
+  /** The bundled modules of the project, by path. */
   readonly modules: ReadonlySet<string>;
-  /** Files of packages that went in, from `node_modules/` on. */
+  /** The bundled files of packages, by path from `node_modules/`. */
   readonly packageFiles: ReadonlySet<string>;
-  /** What it imports when it runs, or would if it ever came to that. */
+  /** The modules that the bundle imports at run time. */
   readonly imports: ReadonlySet<string>;
 }
 
-/** Bundles `name` of a folder of the project into a folder of its own in `directory`, where no package is to be found. */
+/** Bundles the function `name` of the folder `from` into its own folder in `directory`, from which no package resolves. */
 export async function bundleFunction(
   name: FunctionName,
   directory: string,
   from = 'functions',
 ): Promise<BundledFunction> {
-  // Lambda's folder has no package.json that would say what a .js is; a temporary one may lie below one that has.
+  // .cjs, because a package.json in a parent folder could declare .js files to be ES modules.
   const file = join(directory, name, 'index.cjs');
   const { metafile } = await build({
     ...bundling,
@@ -44,19 +44,19 @@ export async function bundleFunction(
   });
   const inputs = Object.entries(metafile.inputs).map(([path, { imports }]) => ({
     owner: packageOf(path),
-    imports: imports.filter(({ external }) => external === true).map((each) => each.path),
+    imports: imports.filter(({ external }) => external === true).map(({ path }) => path),
   }));
   return {
     file,
     bytes: (await stat(file)).size,
-    holds: new Set(inputs.flatMap(({ owner, imports }) => (owner === undefined ? imports : [owner]))),
+    packages: new Set(inputs.flatMap(({ owner, imports }) => (owner === undefined ? imports : [owner]))),
     modules: new Set(Object.keys(metafile.inputs).filter((path) => packageOf(path) === undefined)),
     packageFiles: new Set(Object.keys(metafile.inputs).filter((path) => packageOf(path) !== undefined)),
     imports: new Set(Object.values(metafile.outputs).flatMap(({ imports }) => imports.map(({ path }) => path))),
   };
 }
 
-/** `node_modules/a/node_modules/@b/c/index.js` is of `@b/c`. */
+/** The package of `node_modules/a/node_modules/@b/c/index.js` is `@b/c`. */
 function packageOf(path: string): string | undefined {
   const inside = path.split('node_modules/').at(-1) ?? '';
   if (inside === path) return undefined;

@@ -1,7 +1,4 @@
-/**
- * A deployment as the CDK app would make it, without bundling the functions: its settings, plausible by default, and the
- * template that comes of them.
- */
+/** Synthesizes a stack as the CDK app does, without bundling the functions. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +20,7 @@ export const someSettings = (overrides: object = {}) => ({
   ...overrides,
 });
 
-/** The feature flags are those of cdk.json, so that what is tested is what is deployed. */
+/** The feature flags of cdk.json, which a deployment uses. */
 const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../cdk.json'), 'utf8'));
 
 export function anApp(): App {
@@ -36,7 +33,7 @@ export interface Deployment {
   readonly template: Template;
 }
 
-/** @throws what a person would see, where the settings are wrong. */
+/** The stack with the default settings and `overrides`. @throws ConfigurationError if the settings are invalid */
 export function deploy(overrides: object = {}): Deployment {
   const app = anApp();
   const stack = new ReportExporterStack(app, deploymentSettings(someSettings(overrides)));
@@ -45,24 +42,26 @@ export function deploy(overrides: object = {}): Deployment {
 
 export interface Resource {
   readonly Type: string;
-  // biome-ignore lint/suspicious/noExplicitAny: a template is what CloudFormation takes, and a test looks at some of it
+  // biome-ignore lint/suspicious/noExplicitAny: a template has any properties that CloudFormation accepts
   readonly Properties: any;
   readonly DependsOn?: string | readonly string[];
   readonly DeletionPolicy?: string;
 }
 
-/** By logical id. */
+/** The resources by logical ID, of one type or of all. */
 export function resourcesOf(template: Template, type?: string): Record<string, Resource> {
   const all = (template.toJSON() as { Resources: Record<string, Resource> }).Resources;
   return Object.fromEntries(Object.entries(all).filter(([, { Type }]) => type === undefined || Type === type));
 }
 
-/** The one resource of `type` whose logical id begins so. */
-export function resource(template: Template, type: string, idBegins = ''): { id: string } & Resource {
-  const found = Object.entries(resourcesOf(template, type)).filter(([id]) => id.startsWith(idBegins));
+/** The only resource of `type` whose logical ID begins with `idPrefix`. */
+export function resource(template: Template, type: string, idPrefix = ''): { id: string } & Resource {
+  const found = Object.entries(resourcesOf(template, type)).filter(([id]) => id.startsWith(idPrefix));
   const [only] = found;
   if (only === undefined || found.length > 1) {
-    throw new Error(`${found.length} resources of type ${type} begin with ${JSON.stringify(idBegins)}`);
+    throw new Error(
+      `${found.length} resources of type ${type} have an ID that begins with ${JSON.stringify(idPrefix)}`,
+    );
   }
   return { id: only[0], ...only[1] };
 }

@@ -1,6 +1,6 @@
 declare module 'dynalite' {
   import type { Server } from 'node:http';
-  /** A DynamoDB in memory, behind HTTP. */
+  /** DynamoDB in memory, over HTTP. */
   export default function dynalite(options?: {
     readonly createTableMs?: number;
     readonly deleteTableMs?: number;

@@ -1,7 +1,7 @@
 /**
- * As much of AWS as the functions need, behind real HTTP: DynamoDB (dynalite), and in one small server of our own S3 for
- * objects sent whole, Secrets Manager and Step Functions for one question each. Enough to run a deployment's code, not to
- * judge the adapters by: that is what the suites in `test/contracts` and the independent servers are for.
+ * The parts of AWS that the functions use, over HTTP: DynamoDB (dynalite), and a small server for S3 (without multipart
+ * uploads), GetSecretValue and DescribeExecution. It runs the code of a deployment; the adapters themselves are tested by
+ * the suites in `test/contracts` and against independent emulators.
  */
 
 import { createHash } from 'node:crypto';
@@ -11,7 +11,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { startDynamoDb } from './local-dynamodb.ts';
+import dynalite from 'dynalite';
 
 interface StoredObject {
   readonly body: Buffer;
@@ -19,7 +19,7 @@ interface StoredObject {
 }
 
 export interface LocalAws extends AsyncDisposable {
-  /** What leads the SDK here, as a function finds it in its environment. */
+  /** The environment variables that direct the SDK to these servers. */
   readonly env: Readonly<Record<string, string>>;
   readonly table: string;
   /** By `bucket/key`. */
@@ -28,16 +28,16 @@ export interface LocalAws extends AsyncDisposable {
   readonly secrets: Map<string, string>;
   /** Status by ARN. */
   readonly executions: Map<string, string>;
-  /** Those that came with requests to S3, Secrets Manager and Step Functions. */
+  /** The session tokens of all requests to S3, Secrets Manager and Step Functions. */
   readonly sessionTokens: unknown[];
 }
 
 export interface LocalAwsOptions {
-  /** How long S3 takes to store an object, on top of what it takes by itself. */
-  readonly storingMs?: number;
+  /** An additional delay for each PutObject. */
+  readonly putObjectDelayMs?: number;
 }
 
-export async function startLocalAws({ storingMs = 0 }: LocalAwsOptions = {}): Promise<LocalAws> {
+export async function startLocalAws({ putObjectDelayMs = 0 }: LocalAwsOptions = {}): Promise<LocalAws> {
   const dynamoDb = await startDynamoDb();
   const objects: LocalAws['objects'] = new Map();
   const secrets: LocalAws['secrets'] = new Map();
@@ -45,15 +45,15 @@ export async function startLocalAws({ storingMs = 0 }: LocalAwsOptions = {}): Pr
   const sessionTokens: unknown[] = [];
   const server = createServer((request, response) => {
     sessionTokens.push(request.headers['x-amz-security-token']);
-    void answer(request, response, { objects, secrets, executions }, storingMs);
+    void respond(request, response, { objects, secrets, executions }, putObjectDelayMs);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const env = {
     AWS_REGION: 'us-east-1',
-    AWS_ACCESS_KEY_ID: 'anyone',
-    AWS_SECRET_ACCESS_KEY: 'anything',
+    AWS_ACCESS_KEY_ID: 'access-key',
+    AWS_SECRET_ACCESS_KEY: 'secret-key',
     AWS_ENDPOINT_URL: `http://127.0.0.1:${port}`,
     AWS_ENDPOINT_URL_DYNAMODB: dynamoDb.endpoint,
   };
@@ -74,7 +74,7 @@ export async function startLocalAws({ storingMs = 0 }: LocalAwsOptions = {}): Pr
 }
 
 async function createTable(endpoint: string): Promise<string> {
-  const credentials = { accessKeyId: 'anyone', secretAccessKey: 'anything' };
+  const credentials = { accessKeyId: 'access-key', secretAccessKey: 'secret-key' };
   const client = new DynamoDBClient({ endpoint, region: 'us-east-1', credentials });
   await client.send(
     new CreateTableCommand({
@@ -91,32 +91,32 @@ async function createTable(endpoint: string): Promise<string> {
   return 'page-log';
 }
 
-type Kept = Pick<LocalAws, 'objects' | 'secrets' | 'executions'>;
+type AwsState = Pick<LocalAws, 'objects' | 'secrets' | 'executions'>;
 
-async function answer(
+async function respond(
   request: IncomingMessage,
   response: ServerResponse,
-  kept: Kept,
-  storingMs: number,
+  state: AwsState,
+  putObjectDelayMs: number,
 ): Promise<void> {
   const body = await buffer(request);
   const target = String(request.headers['x-amz-target'] ?? '');
   if (target === '') {
-    if (request.method === 'PUT' && storingMs > 0) await sleep(storingMs);
-    answerAsS3(request, response, body, kept.objects);
+    if (request.method === 'PUT' && putObjectDelayMs > 0) await sleep(putObjectDelayMs);
+    respondAsS3(request, response, body, state.objects);
     return;
   }
-  const asked = JSON.parse(body.toString()) as { SecretId?: string; executionArn?: string };
-  const known = target.endsWith('.GetSecretValue')
-    ? { SecretString: kept.secrets.get(asked.SecretId ?? '') }
-    : { status: kept.executions.get(asked.executionArn ?? ''), executionArn: asked.executionArn };
+  const input = JSON.parse(body.toString()) as { SecretId?: string; executionArn?: string };
+  const output = target.endsWith('.GetSecretValue')
+    ? { SecretString: state.secrets.get(input.SecretId ?? '') }
+    : { status: state.executions.get(input.executionArn ?? ''), executionArn: input.executionArn };
   const missing = target.endsWith('.GetSecretValue') ? 'ResourceNotFoundException' : 'ExecutionDoesNotExist';
-  const found = Object.values(known).every((value) => value !== undefined);
+  const found = Object.values(output).every((value) => value !== undefined);
   response.writeHead(found ? 200 : 400, { 'content-type': 'application/x-amz-json-1.1' });
-  response.end(JSON.stringify(found ? known : { __type: missing, message: missing }));
+  response.end(JSON.stringify(found ? output : { __type: missing, message: missing }));
 }
 
-function answerAsS3(
+function respondAsS3(
   { method, url = '', headers }: IncomingMessage,
   response: ServerResponse,
   body: Buffer,
@@ -130,8 +130,8 @@ function answerAsS3(
     return;
   }
   const existing = objects.get(path);
-  const refuse = (status: number, code: string) => {
-    // Chunked, as S3 says to a HEAD as well: with no length at all the connection would have to end.
+  const reject = (status: number, code: string) => {
+    // S3 sends this header for HEAD as well. Without any length, the connection would have to end.
     response.writeHead(status, { 'content-type': 'application/xml', 'transfer-encoding': 'chunked' });
     response.end(method === 'HEAD' ? undefined : `<Error><Code>${code}</Code><Message>${code}</Message></Error>`);
   };
@@ -141,26 +141,26 @@ function answerAsS3(
         ? existing === undefined
         : headers['if-match'] === undefined || (existing !== undefined && etag(existing) === headers['if-match']);
     if (!mayWrite) {
-      refuse(412, 'PreconditionFailed');
+      reject(412, 'PreconditionFailed');
       return;
     }
-    const said = Object.entries(headers).filter(([name]) =>
+    const stored = Object.entries(headers).filter(([name]) =>
       /^(x-amz-meta-.*|content-type|x-amz-checksum-sha256)$/.test(name),
     );
-    const object = { body, headers: Object.fromEntries(said) as Record<string, string> };
+    const object = { body, headers: Object.fromEntries(stored) as Record<string, string> };
     objects.set(path, object);
     response.writeHead(200, { etag: etag(object) });
     response.end();
     return;
   }
   if (existing === undefined) {
-    refuse(404, 'NoSuchKey');
+    reject(404, 'NoSuchKey');
     return;
   }
-  const { 'x-amz-checksum-sha256': checksum, ...said } = existing.headers;
+  const { 'x-amz-checksum-sha256': checksum, ...metadata } = existing.headers;
   response.writeHead(200, {
-    ...said,
-    // Of what was sent with one, and for who asks.
+    ...metadata,
+    // Only if the object was stored with a checksum, and the request asks for it.
     ...(checksum !== undefined && headers['x-amz-checksum-mode'] === 'ENABLED'
       ? { 'x-amz-checksum-sha256': checksum, 'x-amz-checksum-type': 'FULL_OBJECT' }
       : {}),
@@ -172,18 +172,38 @@ function answerAsS3(
 
 const etag = ({ body }: StoredObject) => `"${createHash('md5').update(body).digest('hex')}"`;
 
-/** Up to a thousand objects, in the order of their keys; the token is the last key. */
-function listingOf(objects: LocalAws['objects'], bucket: string, asked: URLSearchParams): string {
-  const begin = `${bucket}/${asked.get('prefix') ?? ''}`;
-  const after = asked.get('continuation-token') ?? '';
-  const paths = [...objects.keys()].filter((path) => path.startsWith(begin) && path.slice(bucket.length + 1) > after);
+/** Up to 1,000 objects in key order. The continuation token is the last key. */
+function listingOf(objects: LocalAws['objects'], bucket: string, parameters: URLSearchParams): string {
+  const prefix = `${bucket}/${parameters.get('prefix') ?? ''}`;
+  const after = parameters.get('continuation-token') ?? '';
+  const paths = [...objects.keys()].filter((path) => path.startsWith(prefix) && path.slice(bucket.length + 1) > after);
   const listed = paths.sort().slice(0, 1_000);
   const contents = listed.map((path) => {
     const object = objects.get(path) as StoredObject;
     const key = path.slice(bucket.length + 1);
     return `<Contents><Key>${key}</Key><Size>${object.body.length}</Size><ETag>${etag(object)}</ETag></Contents>`;
   });
-  const more = listed.length < paths.length;
-  const next = more ? `<NextContinuationToken>${listed.at(-1)?.slice(bucket.length + 1)}</NextContinuationToken>` : '';
-  return `<ListBucketResult><IsTruncated>${more}</IsTruncated>${next}${contents.join('')}</ListBucketResult>`;
+  const isTruncated = listed.length < paths.length;
+  const nextToken = isTruncated
+    ? `<NextContinuationToken>${listed.at(-1)?.slice(bucket.length + 1)}</NextContinuationToken>`
+    : '';
+  return `<ListBucketResult><IsTruncated>${isTruncated}</IsTruncated>${nextToken}${contents.join('')}</ListBucketResult>`;
+}
+
+/** DynamoDB in memory. */
+export interface LocalDynamoDb extends AsyncDisposable {
+  readonly endpoint: string;
+  readonly close: () => Promise<void>;
+}
+
+export async function startDynamoDb(): Promise<LocalDynamoDb> {
+  const server = dynalite({ createTableMs: 0, deleteTableMs: 0 });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const close = async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  const { port } = server.address() as AddressInfo;
+  return { endpoint: `http://127.0.0.1:${port}`, close, [Symbol.asyncDispose]: close };
 }

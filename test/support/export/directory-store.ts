@@ -1,4 +1,4 @@
-/** A directory page store that lets go of its files when a test is done. */
+/** A directory page store that closes its files when it goes out of scope. */
 
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
 

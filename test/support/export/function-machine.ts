@@ -1,4 +1,4 @@
-/** Runs the deployed state machine over functions, as Step Functions does: payload in, `{ Payload }` or an error out. */
+/** Runs the deployed state machine with the given functions, passing payloads and results as Step Functions does. */
 
 import {
   ExecutionError,
@@ -9,19 +9,19 @@ import {
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
 
-export interface ExecutionTold {
+export interface ExecutionResult {
   readonly status: 'succeeded' | 'failed';
-  /** The states entered, in order. */
+  /** The entered states, in order. */
   readonly states: readonly string[];
   readonly output?: unknown;
-  /** Where it failed: as it stands in the execution's history. */
+  /** The error of a failed execution, as in its history. */
   readonly error?: string | undefined;
   readonly cause?: unknown;
-  /** Details of the events put on the bus. */
+  /** The details of the events that were sent. */
   readonly events: readonly unknown[];
-  /** All that the interpreter tells of the execution: states' inputs and outputs, retries, errors. */
+  /** The interpreter's log: inputs and outputs of states, retries, errors. */
   readonly history: readonly unknown[];
-  /** The execution this one continues in. */
+  /** The execution in which this one continues. */
   readonly next?: { readonly name: string; readonly input: unknown };
 }
 
@@ -30,11 +30,11 @@ export type Functions = Readonly<Record<StepName, StepHandler<unknown>>>;
 /** The ARN of the execution with this name. */
 export const executionArn = (name: string): string => `arn:aws:states:us-east-1:123456789012:execution:reports:${name}`;
 
-/** One execution, with no pause between attempts nor in Wait states. */
+/** Runs one execution, without delays before retries and in Wait states. */
 export async function execute(
   functions: Functions,
   { name, input = {}, remainingMs = 60_000 }: { name: string; input?: unknown; remainingMs?: number },
-): Promise<ExecutionTold> {
+): Promise<ExecutionResult> {
   const machine = stateMachine({
     exportName: 'reports',
     functions: { BeginRun: 'BeginRun', ExportPage: 'ExportPage', FinishRun: 'FinishRun', FailRun: 'FailRun' },
@@ -44,21 +44,21 @@ export async function execute(
     executionTimeoutSeconds: 3_600,
   });
   const events: unknown[] = [];
-  let next: ExecutionTold['next'];
+  let next: ExecutionResult['next'];
   const context = { awsRequestId: `request-of-${name}`, getRemainingTimeInMillis: () => remainingMs };
   const invoke = (step: StepName) => async (parameters: unknown) => {
     const { Payload } = JSON.parse(JSON.stringify(parameters)) as { Payload: Parameters<StepHandler<unknown>>[0] };
     return { Payload: JSON.parse(JSON.stringify(await functions[step](Payload, context))) as unknown };
   };
-  const announce = async (parameters: unknown) => {
+  const putEvents = async (parameters: unknown) => {
     const { Entries } = parameters as { Entries: readonly { readonly Detail: unknown }[] };
     events.push(...Entries.map(({ Detail }) => Detail));
     return {};
   };
   const handlers = {
     ...Object.fromEntries(stepNames.map((step) => [step, invoke(step)])),
-    AnnounceCompleted: announce,
-    AnnounceFailed: announce,
+    AnnounceCompleted: putEvents,
+    AnnounceFailed: putEvents,
     ContinueInNewExecution: async (parameters: unknown) => {
       const { Name, Input } = parameters as { Name: string; Input: unknown };
       next = { name: Name, input: Input };
@@ -79,21 +79,21 @@ export async function execute(
   });
   const states: string[] = [];
   const history: unknown[] = [];
-  const failure: Pick<ExecutionTold, 'error' | 'cause'>[] = [];
-  const following = (async () => {
+  const failures: Pick<ExecutionResult, 'error' | 'cause'>[] = [];
+  const readLog = (async () => {
     for await (const event of execution.eventLogs) {
       history.push(event);
       if (event.type === 'StateEntered') states.push(event.state.name);
-      if (event.type === 'ExecutionFailed') failure.push({ error: event.Error, cause: event.Cause });
+      if (event.type === 'ExecutionFailed') failures.push({ error: event.Error, cause: event.Cause });
     }
   })();
-  const ended = await execution.result.then(
+  const outcome = await execution.result.then(
     (output: unknown) => ({ status: 'succeeded' as const, output }),
     (error: unknown) => {
       if (error instanceof ExecutionError) return { status: 'failed' as const };
       throw error;
     },
   );
-  await following;
-  return { ...ended, ...failure[0], states, events, history, ...(next && { next }) };
+  await readLog;
+  return { ...outcome, ...failures[0], states, events, history, ...(next && { next }) };
 }

@@ -1,6 +1,6 @@
 /**
- * A page store and a page log in memory, held to the shared contract suites, for tests that make thousands of runs.
- * `crash` lets a test cut an adapter off before or after any of its effects.
+ * A page store and a page log in memory, for tests of thousands of runs. They pass the suites in `test/contracts`.
+ * `crash` may throw before or after any of their effects.
  */
 
 import { createHash } from 'node:crypto';
@@ -10,31 +10,31 @@ import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model
 import type { PageLog, PageStore, RunHistory, StoreReader } from '../../../lib/core/ports.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
 
-/** Called around every effect; what it throws is a crash at that point. */
+/** Called before and after every effect. An error that it throws simulates a crash at that point. */
 export type CrashPoint = (moment: string) => void;
 
 export interface MemoryStore extends PageStore, StoreReader {
-  /** What a reader sees, by key: a character for each byte. A test may change it, as somebody might in any store. */
+  /** The objects by key, one character per byte. A test may change them. */
   readonly objects: Map<string, string>;
 }
 
-/** As S3 has it: another for other bytes. */
+/** Like S3's ETag, it depends on the bytes. */
 const revisionOf = (text: string): string => createHash('md5').update(text, 'latin1').digest('hex');
 
 export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
   const objects = new Map<string, string>();
-  const facts = new Map<string, StoredPage>();
+  const pages = new Map<string, StoredPage>();
   return {
     objects,
     async find(key) {
-      return facts.get(key);
+      return pages.get(key);
     },
     async put({ key, run, page, cursor }, fetched) {
       const chunks: Uint8Array[] = [];
       for await (const chunk of fetched.body) chunks.push(chunk);
       const body = Buffer.concat(chunks);
       await fetched.predecessorStored;
-      const existing = facts.get(key);
+      const existing = pages.get(key);
       if (existing !== undefined) return { stored: false, page: existing };
       const sha256 = createHash('sha256').update(body).digest('hex');
       const stored: StoredPage = {
@@ -50,7 +50,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
         serviceTime: fetched.serviceTime,
       };
       crash('before the page is stored');
-      facts.set(key, stored);
+      pages.set(key, stored);
       objects.set(key, body.toString('latin1'));
       crash('after the page is stored');
       return { stored: true, page: stored };
@@ -61,18 +61,18 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
       crash('before the manifest is written');
       const existing = objects.get(key);
       if (existing !== undefined && existing !== text)
-        throw new ExportError('PageConflictError', `${key} holds other bytes`);
+        throw new ExportError('PageConflictError', `${key} has other content`);
       objects.set(key, text);
       crash('after the manifest is written');
     },
     async putLatest(key, latest, hasBegun) {
-      const claimed = () => sequenceOfPointer(objects.get(key) ?? '');
+      const currentSequence = () => sequenceOfPointer(objects.get(key) ?? '');
       crash('before latest is written');
-      for (let denied = -1; ; ) {
-        const existing = claimed();
-        if (existing <= latest.sequence || existing === denied) break;
+      for (let unbegun = -1; ; ) {
+        const existing = currentSequence();
+        if (existing <= latest.sequence || existing === unbegun) break;
         if (await hasBegun(existing)) return;
-        denied = existing;
+        unbegun = existing;
       }
       objects.set(key, JSON.stringify(latest));
       crash('after latest is written');
@@ -100,11 +100,11 @@ export function createMemoryLog(crash: CrashPoint = () => {}): PageLog & RunHist
     async exportState(exportName) {
       return structuredClone(exportStates.get(exportName));
     },
-    async replaceState(head) {
-      crash('before the head is replaced');
-      if ((exportStates.get(head.export)?.version ?? 0) !== head.version - 1) return false;
-      exportStates.set(head.export, structuredClone(head));
-      crash('after the head is replaced');
+    async replaceState(state) {
+      crash('before the state is replaced');
+      if ((exportStates.get(state.export)?.version ?? 0) !== state.version - 1) return false;
+      exportStates.set(state.export, structuredClone(state));
+      crash('after the state is replaced');
       return true;
     },
     async append(entry) {

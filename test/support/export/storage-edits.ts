@@ -1,33 +1,30 @@
-/**
- * What somebody may do by hand to what an export keeps, as arbitrary edits: of a field, of bytes, of a whole thing, or by
- * putting one in another's place.
- */
+/** Arbitrary edits of the storage of an export: of a field, of bytes, of a whole item, or by swapping two items. */
 
 import { fieldsOf, withField, withoutField } from '../fields.ts';
 import { fc } from '../property.ts';
 
-/** Something that lies where a hand can reach it. */
-export interface KeptThing {
-  /** `entry of page 1`, for whoever reads a counter-example. */
+/** A record or object in the storage. */
+export interface StoredItem {
+  /** For counterexamples: `entry of page 1`. */
   readonly name: string;
-  /** Things of one kind can stand in each other's place. */
+  /** Items of the same kind can be swapped. */
   readonly kind: string;
-  /** `fields` is JSON that must stay JSON, as a table's item; `text` is JSON that need not; `bytes` is anything. */
+  /** `fields` is JSON that must remain JSON, such as a table item; `text` is JSON that need not; `bytes` is anyitem. */
   readonly form: 'fields' | 'text' | 'bytes';
-  /** Undefined where nothing is there. */
+  /** Resolves to undefined if the item does not exist. */
   read(): Promise<Buffer | undefined>;
-  /** Undefined removes it. */
+  /** undefined removes the item. */
   write(bytes: Buffer | undefined): Promise<void>;
 }
 
 type FieldEdit =
-  | { readonly act: 'delete' | 'nudge'; readonly at: number }
+  | { readonly act: 'delete' | 'modify'; readonly at: number }
   | { readonly act: 'set'; readonly at: number; readonly to: unknown };
 type BytesEdit =
-  | { readonly act: 'cut' | 'flip'; readonly at: number }
-  | { readonly act: 'fill' | 'grow'; readonly by: Uint8Array };
+  | { readonly act: 'truncate' | 'flip'; readonly at: number }
+  | { readonly act: 'overwrite' | 'append'; readonly by: Uint8Array };
 type WholeEdit = { readonly act: 'remove' } | { readonly act: 'swap' | 'copy'; readonly with: number };
-export type HandEdit = { readonly thing: number } & (FieldEdit | BytesEdit | WholeEdit);
+export type StorageEdit = { readonly item: number } & (FieldEdit | BytesEdit | WholeEdit);
 
 const anyField = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
@@ -35,56 +32,59 @@ const anyField = fc.oneof(
 );
 const at = fc.nat();
 
-export const handEdit: fc.Arbitrary<HandEdit> = fc
+export const anyStorageEdit: fc.Arbitrary<StorageEdit> = fc
   .tuple(
     fc.nat(),
     fc.oneof(
       fc.record({ act: fc.constant('delete' as const), at }),
-      fc.record({ act: fc.constant('nudge' as const), at }),
+      fc.record({ act: fc.constant('modify' as const), at }),
       fc.record({ act: fc.constant('set' as const), at, to: anyField }),
-      fc.record({ act: fc.constant('cut' as const), at }),
+      fc.record({ act: fc.constant('truncate' as const), at }),
       fc.record({ act: fc.constant('flip' as const), at }),
-      fc.record({ act: fc.constantFrom('fill' as const, 'grow' as const), by: fc.uint8Array({ maxLength: 200 }) }),
+      fc.record({
+        act: fc.constantFrom('overwrite' as const, 'append' as const),
+        by: fc.uint8Array({ maxLength: 200 }),
+      }),
       fc.record({ act: fc.constant('remove' as const) }),
       fc.record({ act: fc.constantFrom('swap' as const, 'copy' as const), with: fc.nat() }),
     ),
   )
-  .map(([thing, edit]) => ({ thing, ...edit }));
+  .map(([item, edit]) => ({ item, ...edit }));
 
-/** Makes the edit, and says in words what was done; nothing, where it cannot be done to such a thing. */
-export async function makeEdit(things: readonly KeptThing[], edit: HandEdit): Promise<string> {
-  const thing = pick(things, edit.thing);
-  const before = await thing.read();
+/** Applies the edit and returns a description of it. An edit that does not apply to the item changes noitem. */
+export async function applyEdit(items: readonly StoredItem[], edit: StorageEdit): Promise<string> {
+  const item = pick(items, edit.item);
+  const before = await item.read();
   switch (edit.act) {
     case 'remove':
-      await thing.write(undefined);
-      return `${thing.name}: removed`;
+      await item.write(undefined);
+      return `${item.name}: removed`;
     case 'swap':
     case 'copy': {
       const other = pick(
-        things.filter(({ kind }) => kind === thing.kind),
+        items.filter(({ kind }) => kind === item.kind),
         edit.with,
       );
       const theirs = await other.read();
-      await thing.write(theirs);
+      await item.write(theirs);
       if (edit.act === 'swap') await other.write(before);
-      return `${thing.name}: ${edit.act} with ${other.name}`;
+      return `${item.name}: ${edit.act} with ${other.name}`;
     }
     case 'delete':
-    case 'nudge':
+    case 'modify':
     case 'set': {
-      const changed = thing.form === 'bytes' || before === undefined ? undefined : editedFields(before, edit);
-      if (changed === undefined) return `${thing.name}: no fields`;
-      await thing.write(changed.bytes);
-      return `${thing.name}: ${edit.act} ${changed.what}`;
+      const changed = item.form === 'bytes' || before === undefined ? undefined : editedFields(before, edit);
+      if (changed === undefined) return `${item.name}: no fields`;
+      await item.write(changed.bytes);
+      return `${item.name}: ${edit.act} ${changed.what}`;
     }
-    case 'cut':
+    case 'truncate':
     case 'flip':
-    case 'fill':
-    case 'grow':
-      if (thing.form === 'fields') return `${thing.name}: no bytes`;
-      await thing.write(editedBytes(before ?? Buffer.alloc(0), edit));
-      return `${thing.name}: ${edit.act}`;
+    case 'overwrite':
+    case 'append':
+      if (item.form === 'fields') return `${item.name}: no bytes`;
+      await item.write(editedBytes(before ?? Buffer.alloc(0), edit));
+      return `${item.name}: ${edit.act}`;
   }
 }
 
@@ -101,12 +101,12 @@ function editedFields(before: Buffer, edit: FieldEdit): { bytes: Buffer; what: s
   const changed =
     edit.act === 'delete'
       ? withoutField(value, path)
-      : withField(value, path, edit.act === 'set' ? edit.to : nudged(field));
+      : withField(value, path, edit.act === 'set' ? edit.to : modified(field));
   return { bytes: Buffer.from(JSON.stringify(changed)), what: path.join('.') };
 }
 
-/** Another value of the same type, as plausible. */
-function nudged(field: unknown): unknown {
+/** Another plausible value of the same type. */
+function modified(field: unknown): unknown {
   if (typeof field === 'number') return 2 * field + 1;
   if (typeof field === 'boolean') return !field;
   if (typeof field === 'string') return field.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
@@ -115,23 +115,23 @@ function nudged(field: unknown): unknown {
 
 function editedBytes(before: Buffer, edit: BytesEdit): Buffer {
   switch (edit.act) {
-    case 'cut':
+    case 'truncate':
       return before.subarray(0, edit.at % (before.length + 1));
     case 'flip': {
       const flipped = Buffer.from(before);
-      const place = edit.at % (before.length || 1);
-      if (before.length > 0) flipped[place] = (flipped[place] ?? 0) ^ 1;
+      const offset = edit.at % (before.length || 1);
+      if (before.length > 0) flipped[offset] = (flipped[offset] ?? 0) ^ 1;
       return flipped;
     }
-    case 'fill':
+    case 'overwrite':
       return Buffer.from(edit.by);
-    case 'grow':
+    case 'append':
       return Buffer.concat([before, edit.by]);
   }
 }
 
 function pick<Item>(items: readonly Item[], at: number): Item {
-  const item = items[at % items.length];
-  if (item === undefined) throw new Error('there is nothing to pick from');
-  return item;
+  const picked = items[at % items.length];
+  if (picked === undefined) throw new Error('there are no items');
+  return picked;
 }

@@ -1,4 +1,4 @@
-/** A TypeScript file of the tests, run as a process of its own: to be killed, or to come between. */
+/** Runs a TypeScript file of the tests as a process of its own, so that a test can kill it. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -6,17 +6,17 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 export interface ChildScript extends AsyncDisposable {
-  /** What it has said so far, line by line; whole lines only. */
+  /** The complete lines of its stdout so far. */
   readonly lines: readonly string[];
-  /** Resolves once it has said such a line. @throws if it ends without */
-  readonly said: (wanted: RegExp) => Promise<void>;
-  /** Ends it as a power cut would: it gets no chance to tidy up. Resolves once it is gone. */
+  /** Resolves once stdout has a line that matches. @throws if the process ends without one */
+  readonly waitForLine: (pattern: RegExp) => Promise<void>;
+  /** Kills the process with SIGKILL, so that it cannot clean up, and resolves once it has ended. */
   readonly kill: () => Promise<void>;
-  /** Resolves once it is gone and all it said has been read: its exit code, or the signal that ended it. */
+  /** Resolves once the process has ended and its output was read: to its exit code or signal. */
   readonly ended: Promise<number | NodeJS.Signals>;
 }
 
-/** Starts `script` with this Node. What it writes to stderr comes through; a test that is done disposes of it. */
+/** Starts `script` with this Node.js. Its stderr is passed through. Dispose of it at the end of the test. */
 export function startScript(script: URL, ...parameters: readonly string[]): ChildScript {
   const child = spawn(process.execPath, [fileURLToPath(script), ...parameters], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -33,14 +33,14 @@ export function startScript(script: URL, ...parameters: readonly string[]): Chil
     child.kill('SIGKILL');
     await ended;
   };
-  const said = async (wanted: RegExp) => {
-    const heard = new Promise<void>((resolve) => {
-      reader.on('line', (line) => wanted.test(line) && resolve());
+  const waitForLine = async (pattern: RegExp) => {
+    const matched = new Promise<void>((resolve) => {
+      reader.on('line', (line) => pattern.test(line) && resolve());
     });
-    if (!lines.some((line) => wanted.test(line))) await Promise.race([heard, ended]);
-    if (!lines.some((line) => wanted.test(line))) {
-      throw new Error(`The script ended without saying ${wanted}; it said: ${lines.join(' | ')}`);
+    if (!lines.some((line) => pattern.test(line))) await Promise.race([matched, ended]);
+    if (!lines.some((line) => pattern.test(line))) {
+      throw new Error(`The script ended without a line that matches ${pattern}. Its output: ${lines.join(' | ')}`);
     }
   };
-  return { lines, said, kill, ended, [Symbol.asyncDispose]: kill };
+  return { lines, waitForLine, kill, ended, [Symbol.asyncDispose]: kill };
 }

@@ -1,4 +1,4 @@
-/** Runs the command line as a user does: a process of its own, seen through its output and exit status. */
+/** Runs commands as a user does, and returns their output and exit status. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -12,23 +12,23 @@ import type { Manifest } from '../export/export-bench.ts';
 
 const program = join(import.meta.dirname, '../../../bin/report-exporter.ts');
 
-export interface Ended {
+export interface CommandResult {
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-export interface Running {
+export interface RunningCommand {
   readonly process: ChildProcess;
-  readonly ended: Promise<Ended>;
-  /** What has been written to stdout so far. */
+  readonly ended: Promise<CommandResult>;
+  /** The output so far. */
   stdout(): string;
   stderr(): string;
 }
 
-/** Only what is given is in its environment, and what a process needs to live. */
-export function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): Running {
+/** Starts a process. Its environment has only PATH and the variables of `env`. */
+export function start(args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCommand {
   const child = spawn(process.execPath, [program, ...args], {
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -44,22 +44,22 @@ export function start(args: readonly string[], env: Readonly<Record<string, stri
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
   });
-  const ended = new Promise<Ended>((resolve, reject) => {
+  const ended = new Promise<CommandResult>((resolve, reject) => {
     child.on('error', reject);
     child.on('close', (status, signal) => resolve({ status, signal, stdout, stderr }));
   });
   return { process: child, ended, stdout: () => stdout, stderr: () => stderr };
 }
 
-export const run = (args: readonly string[], env?: Readonly<Record<string, string>>): Promise<Ended> =>
+export const run = (args: readonly string[], env?: Readonly<Record<string, string>>): Promise<CommandResult> =>
   start(args, env).ended;
 
-/**
- * The same without a process of its own, for what is not about processes: many times as fast. Nothing is a terminal, and
- * nobody interrupts.
- */
-export async function runHere(words: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
-  const [stdout, stderr] = [listening(), listening()];
+/** Runs the command in this process, which is much faster. There is no terminal and no interruption. */
+export async function runInProcess(
+  words: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<CommandResult> {
+  const [stdout, stderr] = [captureOutput(), captureOutput()];
   const status = await runProgram(words, {
     env,
     stdin: Readable.from([]),
@@ -67,23 +67,23 @@ export async function runHere(words: readonly string[], env: Readonly<Record<str
     stderr,
     signal: new AbortController().signal,
   });
-  return { status, signal: null, stdout: stdout.heard(), stderr: stderr.heard() };
+  return { status, signal: null, stdout: stdout.text(), stderr: stderr.text() };
 }
 
-function listening() {
+function captureOutput() {
   const chunks: Buffer[] = [];
   return {
     write: (chunk: string | Uint8Array) => chunks.push(Buffer.from(chunk as string)) > 0,
-    heard: () => Buffer.concat(chunks).toString(),
+    text: () => Buffer.concat(chunks).toString(),
   };
 }
 
 /** The object on the last line of stdout. */
-export function jsonOf({ stdout }: Ended): JsonReport {
+export function jsonOf({ stdout }: CommandResult): JsonReport {
   return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '');
 }
 
-/** A directory of the test's own. */
+/** A new directory, which is removed at the end of the test. */
 export async function aDirectory(): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'report-exporter-'));
   onTestFinished(() => rm(directory, { recursive: true, force: true }));

@@ -1,34 +1,34 @@
-/** Counts the connections that a server is sent, by standing in front of it. */
+/** A TCP proxy that counts the connections to a server. */
 
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-export interface CountedConnections extends AsyncDisposable {
-  /** Leads to the server, by way of the counter. */
+export interface ConnectionCounter extends AsyncDisposable {
+  /** The proxy's URL. */
   readonly url: string;
-  /** How many connections were made so far. */
+  /** The number of connections so far. */
   readonly made: number;
-  /** How many are open. */
+  /** The number of open connections. */
   readonly open: number;
-  /** Ends the connections that are open, as a server does with those that have been idle for long. */
+  /** Ends the open connections, as a server does with idle ones. */
   endAll(): Promise<void>;
 }
 
-/** In front of the server at `url`; with `host` for a name instead of an address. */
-export async function countedConnections(url: string, host = '127.0.0.1'): Promise<CountedConnections> {
+/** Starts a proxy for the server at `url`. Its own URL has `host`, which may be a name. */
+export async function countConnections(url: string, host = '127.0.0.1'): Promise<ConnectionCounter> {
   const target = Number(new URL(url).port);
   const sockets = new Set<Socket>();
   let made = 0;
   const server = createServer((socket) => {
     made += 1;
     sockets.add(socket);
-    const onward = connect(target, '127.0.0.1');
-    socket.pipe(onward).pipe(socket);
-    socket.on('error', () => onward.destroy());
-    onward.on('error', () => socket.destroy());
+    const upstream = connect(target, '127.0.0.1');
+    socket.pipe(upstream).pipe(socket);
+    socket.on('error', () => upstream.destroy());
+    upstream.on('error', () => socket.destroy());
     socket.on('close', () => {
       sockets.delete(socket);
-      onward.destroy();
+      upstream.destroy();
     });
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');

@@ -1,21 +1,21 @@
-/** Bodies that are no page, or nearly one, and framings that tell where a body ends, or lie about it. */
+/** Arbitrary bodies that are or resemble a page, and framings that mark the end of a body correctly or incorrectly. */
 
 import { gzipSync } from 'node:zlib';
 import { fc } from '../property.ts';
 import { chunk } from './raw-server.ts';
 
-/** Mostly what is good: else nothing but refusals would be met. `bad` comes up as often in a hundred as `chance` says. */
-export function mostly<Value>(good: fc.Arbitrary<Value>, bad: fc.Arbitrary<Value>, chance: number) {
-  return fc.oneof({ weight: 100 - chance, arbitrary: good }, { weight: chance, arbitrary: bad });
+/** `bad` in `badPercent` percent of the cases. Otherwise almost every response would be rejected at its first line. */
+export function mostly<Value>(good: fc.Arbitrary<Value>, bad: fc.Arbitrary<Value>, badPercent: number) {
+  return fc.oneof({ weight: 100 - badPercent, arbitrary: good }, { weight: badPercent, arbitrary: bad });
 }
 
-/** Anywhere in something, as a part of its length: 0 is its beginning, nearly 1 its end. */
-export const somewhere = fc.nat(9_999).map((parts) => parts / 10_000);
-export const placeIn = (bytes: Uint8Array, part: number): number => Math.floor(part * (bytes.length + 1));
+/** A position as a fraction of the length, from 0 to almost 1. */
+export const anyFraction = fc.nat(9_999).map((parts) => parts / 10_000);
+export const offsetAt = (bytes: Uint8Array, fraction: number): number => Math.floor(fraction * (bytes.length + 1));
 
 const byte = fc.nat(255).map((code) => String.fromCharCode(code));
 const delimiters = '\0\t\n\r "%,:;<=\\\x1b\x7f\x80\xe9'.split('');
-/** Characters that parsers trip over, one for each byte on the wire. */
+/** Characters that are special to parsers, one per byte. */
 export const junk = fc.string({ unit: fc.oneof(fc.constantFrom(...delimiters), byte), maxLength: 30 });
 
 const reports = fc.array(
@@ -34,35 +34,35 @@ const goodXml = fc
   .tuple(prologs, reports)
   .map(([prolog, inside]): Buffer => Buffer.from(`${prolog}<reports>${inside.join('')}</reports>\n`));
 
-type Slip = (xml: Buffer) => Buffer;
+type Mutation = (xml: Buffer) => Buffer;
 
-const flipped = fc.tuple(somewhere, fc.nat(255)).map(
-  ([part, code]): Slip =>
+const flipped = fc.tuple(anyFraction, fc.nat(255)).map(
+  ([part, code]): Mutation =>
     (xml) => {
       const changed = Buffer.from(xml);
-      if (xml.length > 0) changed[Math.min(placeIn(xml, part), xml.length - 1)] = code;
+      if (xml.length > 0) changed[Math.min(offsetAt(xml, part), xml.length - 1)] = code;
       return changed;
     },
 );
-const strangers = ['<a>', '</a>', '&x;', ']]>', '<!DOCTYPE r [<!ENTITY x "y">]>', '\xef\xbb\xbf'];
-const inserted = fc.tuple(somewhere, fc.oneof(junk, fc.constantFrom(...strangers))).map(
-  ([part, text]): Slip =>
+const insertions = ['<a>', '</a>', '&x;', ']]>', '<!DOCTYPE r [<!ENTITY x "y">]>', '\xef\xbb\xbf'];
+const inserted = fc.tuple(anyFraction, fc.oneof(junk, fc.constantFrom(...insertions))).map(
+  ([part, text]): Mutation =>
     (xml) => {
-      const cut = placeIn(xml, part);
+      const cut = offsetAt(xml, part);
       return Buffer.concat([xml.subarray(0, cut), Buffer.from(text, 'latin1'), xml.subarray(cut)]);
     },
 );
-const truncated = somewhere.map(
-  (part): Slip =>
+const truncated = anyFraction.map(
+  (part): Mutation =>
     (xml) =>
-      xml.subarray(0, placeIn(xml, part)),
+      xml.subarray(0, offsetAt(xml, part)),
 );
 
-const slippedXml = fc
+const mutatedXml = fc
   .tuple(goodXml, fc.array(fc.oneof(flipped, inserted, truncated), { minLength: 1, maxLength: 3 }))
-  .map(([xml, slips]) => slips.reduce((left, slip) => slip(left), xml));
+  .map(([xml, mutations]) => mutations.reduce((left, mutation) => mutation(left), xml));
 
-/** Deeper than a page may be nested. */
+/** Deeper than the maximum nesting of a page. */
 export const tooDeep = '<a>'.repeat(1_001);
 
 const oddities = (key: string) => [
@@ -88,7 +88,7 @@ export function bodies(key: string): fc.Arbitrary<Buffer> {
     ),
   );
   const bad = fc.oneof(
-    { weight: 4, arbitrary: slippedXml },
+    { weight: 4, arbitrary: mutatedXml },
     { weight: 2, arbitrary: fc.constantFrom(`You sent ${key}`, `<r>${key}<r>`).map((text) => Buffer.from(text)) },
     { weight: 2, arbitrary: fc.constantFrom('<r>Grüße</r>', '<r>\xff</r>').map((text) => Buffer.from(text, 'latin1')) },
     fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
@@ -102,8 +102,8 @@ export type HeaderLine = readonly [name: string, value: string];
 type Framing = (body: Buffer) => { readonly lines: readonly HeaderLine[]; readonly bytes: Buffer };
 
 const byLength =
-  (error: number): Framing =>
-  (body) => ({ lines: [['content-length', String(Math.max(0, body.length + error))]], bytes: body });
+  (difference: number): Framing =>
+  (body) => ({ lines: [['content-length', String(Math.max(0, body.length + difference))]], bytes: body });
 
 const byClosing: Framing = (body) => ({ lines: [['connection', 'close']], bytes: body });
 
@@ -117,14 +117,14 @@ const inChunks =
     return { lines: [['transfer-encoding', 'chunked']], bytes: Buffer.from(text, 'latin1') };
   };
 
-/** Both at once: the lines of one beside the other. */
+/** The header lines of both, and the body of the second. */
 const both =
   (one: Framing, other: Framing): Framing =>
   (body) => ({ lines: [...one(body).lines, ...other(body).lines], bytes: other(body).bytes });
 
 const broken = ['zz\r\n', 'ffffffffffffffffff\r\n', '-1\r\n', '5\r\n<r/>', '0x4\r\n<r/>\r\n0\r\n\r\n'];
 
-/** How the end of a body is told: truly, or not. */
+/** How the end of a body is marked, correctly or incorrectly. */
 export const framings: fc.Arbitrary<Framing> = mostly(
   fc.constantFrom(byLength(0), inChunks({}), inChunks({ parts: 2 }), byClosing),
   fc.oneof(

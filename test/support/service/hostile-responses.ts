@@ -1,16 +1,16 @@
 /**
- * Answers of a service that has lost its mind, or never meant well: a good page with anything at all put in its place,
- * from the status line to the last chunk, and cut off anywhere.
+ * Arbitrary responses of a broken or hostile service: a valid page in which any part, from the status line to the last
+ * chunk, is replaced by anything, truncated anywhere.
  */
 
 import { fc } from '../property.ts';
-import { bodies, framings, type HeaderLine, junk, mostly, placeIn, somewhere } from './hostile-bodies.ts';
+import { anyFraction, bodies, framings, type HeaderLine, junk, mostly, offsetAt } from './hostile-bodies.ts';
 
-export interface HostileAnswer {
+export interface HostileResponse {
   readonly bytes: Buffer;
-  /** Where the bytes are cut into separate writes. */
+  /** The offsets at which the bytes are split into separate writes. */
   readonly cuts: readonly number[];
-  /** What becomes of the connection behind them. */
+  /** What happens to the connection after them. */
   readonly ending: 'stay open' | 'end' | 'reset';
 }
 
@@ -22,7 +22,7 @@ const statuses = [
 const statusLines = mostly(
   fc.constantFrom('HTTP/1.1 200 OK', 'HTTP/1.1 200 ', 'HTTP/1.1 200 Gr\xfc\xdf dich'),
   fc.oneof(
-    { weight: 5, arbitrary: fc.constantFrom(...statuses).map((status) => `HTTP/1.1 ${status} Whatever`) },
+    { weight: 5, arbitrary: fc.constantFrom(...statuses).map((status) => `HTTP/1.1 ${status} Reason`) },
     {
       weight: 3,
       arbitrary: fc.constantFrom(206, 204, 304, 400, 401, 429, 503).map((status) => `HTTP/1.1 ${status} x`),
@@ -42,8 +42,8 @@ const statusLines = mostly(
   25,
 );
 
-/** What comes ahead of the status line. */
-const ahead = mostly(
+/** Bytes before the status line. */
+const leadingBytes = mostly(
   fc.constant(''),
   fc.oneof(
     fc.constantFrom('HTTP/1.1 103 Early Hints\r\nx-service-cursor: not-this-one\r\n\r\n', 'HTTP/1.1 102 Wait\r\n\r\n'),
@@ -53,11 +53,11 @@ const ahead = mostly(
   6,
 );
 
-/** What comes behind a whole answer on the same connection. */
+/** Bytes after a complete response on the same connection. */
 const smuggled = 'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ncontent-length: 11\r\n\r\n<smuggled/>';
-const behind = mostly(fc.constant(''), fc.constantFrom('\r\n', 'x', smuggled), 5);
+const trailingBytes = mostly(fc.constant(''), fc.constantFrom('\r\n', 'x', smuggled), 5);
 
-/** What may stand in place of a value: `key` is the API key, which must not be repeated. */
+/** Header values. `key` is the API key, which errors must not contain. */
 const values = (key: string) =>
   fc.oneof(
     junk,
@@ -83,7 +83,7 @@ const dates = fc.constantFrom(
   'Sunday, 06-Nov-94 08:49:37 GMT',
 );
 
-const genuine: readonly HeaderLine[] = [
+const validHeaders: readonly HeaderLine[] = [
   ['date', 'Fri, 20 Nov 2026 02:00:07 GMT'],
   ['x-request-id', '4b1f0c9e'],
   ['content-type', 'application/xml;charset=UTF-8'],
@@ -91,7 +91,7 @@ const genuine: readonly HeaderLine[] = [
 
 type Change = (lines: readonly HeaderLine[]) => readonly HeaderLine[];
 
-/** Changes header lines: in place of genuine ones, beside them, or without them. */
+/** Replaces, adds, repeats or removes header lines. */
 function changes(key: string): fc.Arbitrary<Change> {
   const value = values(key);
   const named = (name: string, ...given: readonly string[]) => valued(name, fc.constantFrom(...given));
@@ -100,7 +100,7 @@ function changes(key: string): fc.Arbitrary<Change> {
       (one): Change =>
         (lines) => [...lines, [name, one]],
     );
-  const one = fc.constantFrom(...genuine.map(([name]) => name));
+  const one = fc.constantFrom(...validHeaders.map(([name]) => name));
   return fc.oneof(
     { weight: 4, arbitrary: valued('X-Service-Cursor', fc.oneof(cursors, value)) },
     {
@@ -145,38 +145,47 @@ function changes(key: string): fc.Arbitrary<Change> {
   );
 }
 
-/** In Latin-1: a character for each byte. */
-export function hostileAnswers(key: string): fc.Arbitrary<HostileAnswer> {
-  const answer = fc.record({
-    ahead,
+/** Text is Latin-1: one character per byte. */
+export function hostileResponses(key: string): fc.Arbitrary<HostileResponse> {
+  const parts = fc.record({
+    leadingBytes,
     statusLine: statusLines,
     changes: fc.oneof(fc.constant<Change[]>([]), fc.array(changes(key), { minLength: 1, maxLength: 3 })),
     body: bodies(key),
     frame: framings,
-    behind,
-    /** How much of it is sent. */
-    part: mostly(fc.constant(1), somewhere, 12),
-    cuts: fc.array(somewhere, { maxLength: 3 }),
+    trailingBytes,
+    /** The fraction of the response that is sent. */
+    sentFraction: mostly(fc.constant(1), anyFraction, 12),
+    cuts: fc.array(anyFraction, { maxLength: 3 }),
     ending: fc.oneof(
       { weight: 6, arbitrary: fc.constant('end' as const) },
       fc.constantFrom('stay open' as const, 'reset' as const),
     ),
   });
-  return answer.map(({ ending, ...parts }): HostileAnswer => {
+  return parts.map(({ ending, ...parts }): HostileResponse => {
     const framed = parts.frame(parts.body);
     const lines = parts.changes.reduce<readonly HeaderLine[]>(
       (left, change) => change(left),
-      [...genuine, ...framed.lines],
+      [...validHeaders, ...framed.lines],
     );
-    const head = [`${parts.ahead}${parts.statusLine}`, ...lines.map(([name, value]) => `${name}: ${value}`), '', ''];
-    const whole = Buffer.concat([Buffer.from(head.join('\r\n'), 'latin1'), framed.bytes, Buffer.from(parts.behind)]);
-    const bytes = whole.subarray(0, placeIn(whole, parts.part));
-    const cuts = parts.cuts.map((part) => placeIn(bytes, part)).toSorted((a, b) => a - b);
-    return Object.assign({ bytes, cuts, ending }, { [fc.toStringMethod]: () => shown({ bytes, cuts, ending }) });
+    const head = [
+      `${parts.leadingBytes}${parts.statusLine}`,
+      ...lines.map(([name, value]) => `${name}: ${value}`),
+      '',
+      '',
+    ];
+    const response = Buffer.concat([
+      Buffer.from(head.join('\r\n'), 'latin1'),
+      framed.bytes,
+      Buffer.from(parts.trailingBytes),
+    ]);
+    const bytes = response.subarray(0, offsetAt(response, parts.sentFraction));
+    const cuts = parts.cuts.map((part) => offsetAt(bytes, part)).toSorted((a, b) => a - b);
+    return Object.assign({ bytes, cuts, ending }, { [fc.toStringMethod]: () => describe({ bytes, cuts, ending }) });
   });
 }
 
-/** For the person who reads a counterexample: a character for each byte, and long repetitions shortened. */
-function shown({ bytes, ...answer }: HostileAnswer): string {
-  return JSON.stringify({ ...answer, sent: bytes.toString('latin1').replace(/(.{1,40}?)\1{20,}/gs, '$1 … $1') });
+/** For counterexamples: one character per byte, with long repetitions shortened. */
+function describe({ bytes, ...response }: HostileResponse): string {
+  return JSON.stringify({ ...response, sent: bytes.toString('latin1').replace(/(.{1,40}?)\1{20,}/gs, '$1 … $1') });
 }

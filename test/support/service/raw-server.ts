@@ -1,6 +1,6 @@
 /**
- * An HTTP server written by hand: every byte of its answers, and the moment it breaks off, is the test's to choose.
- * `node:http` would refuse to send most of what a client must survive.
+ * An HTTP server that sends exactly the bytes that a test specifies and closes connections when the test says so.
+ * `node:http` would not send most of the responses that a client must survive.
  */
 
 import { once } from 'node:events';
@@ -9,25 +9,25 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 interface RawRequest {
   readonly method: string;
   readonly target: string;
-  /** Names as they were sent. */
+  /** With the names as they were sent. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** Which connection it came by, counted from 1. */
+  /** The number of its connection, from 1. */
   readonly connection: number;
 }
 
-/** The bytes to answer with, or an act for whoever needs more than bytes. */
-export type RawAnswer = string | Buffer | ((socket: Socket, request: RawRequest) => void | Promise<void>);
+/** The bytes of a response, or a function that controls the socket. */
+export type RawReply = string | Buffer | ((socket: Socket, request: RawRequest) => void | Promise<void>);
 
 export interface RawServer extends AsyncDisposable {
   readonly url: string;
   readonly requests: readonly RawRequest[];
-  /** How many connections are open now. */
+  /** The number of open connections. */
   readonly open: number;
 }
 
-/** Answers the n-th request with the n-th answer, and all further ones with the last. Does not close connections. */
-export async function startRawServer(...answers: readonly [RawAnswer, ...RawAnswer[]]): Promise<RawServer> {
+/** Sends the nth reply to the nth request, and the last one to all later requests. Does not close connections. */
+export async function startRawServer(...replies: readonly [RawReply, ...RawReply[]]): Promise<RawServer> {
   const requests: RawRequest[] = [];
   const open = new Set<Socket>();
   let connections = 0;
@@ -43,9 +43,9 @@ export async function startRawServer(...answers: readonly [RawAnswer, ...RawAnsw
       if (request === undefined) return;
       received = Buffer.alloc(0);
       requests.push(request);
-      const answer = answers[Math.min(requests.length, answers.length) - 1] as RawAnswer;
-      if (typeof answer === 'function') void answer(socket, request);
-      else socket.write(answer);
+      const reply = replies[Math.min(requests.length, replies.length) - 1] as RawReply;
+      if (typeof reply === 'function') void reply(socket, request);
+      else socket.write(reply);
     });
   });
   server.listen(0, '127.0.0.1');
@@ -64,7 +64,7 @@ export async function startRawServer(...answers: readonly [RawAnswer, ...RawAnsw
   };
 }
 
-/** One request a connection at a time, with a content-length: all that the client under test sends. */
+/** Parses one request with a content-length: the client under test sends no others, and does not pipeline. */
 function parse(received: Buffer, connection: number): RawRequest | undefined {
   const text = received.toString('latin1');
   const end = text.indexOf('\r\n\r\n');
@@ -77,27 +77,27 @@ function parse(received: Buffer, connection: number): RawRequest | undefined {
   return body.length < length ? undefined : { method, target, headers, body: body.toString(), connection };
 }
 
-interface AnswerParts {
+interface ResponseParts {
   readonly status?: number | string;
-  /** In order, and as they are: a list can hold one header twice. */
+  /** In this order and spelling. A list may repeat a header. */
   readonly headers?: Readonly<Record<string, string>> | readonly (readonly [string, string])[];
   readonly body?: string | Buffer;
-  /** How the end of the body is told; `close` leaves closing to the test. */
+  /** How the end of the body is marked. With `close`, the test must close the connection. */
   readonly framing?: 'length' | 'chunked' | 'close';
 }
 
 /** The bytes of a response: by default a page of two reports in XML (docs/service-contract.md, section 2.3). */
-export function rawAnswer({
+export function rawResponse({
   status = 200,
   headers = {},
   body = twoReports,
   framing = 'length',
-}: AnswerParts = {}): Buffer {
+}: ResponseParts = {}): Buffer {
   const bytes = Buffer.from(body);
   const given: readonly (readonly [string, string])[] = Array.isArray(headers) ? headers : Object.entries(headers);
-  const isGiven = (name: string) => given.some(([one]) => one.toLowerCase() === name);
+  const isGiven = (name: string) => given.some(([header]) => header.toLowerCase() === name);
   const lines = [
-    `HTTP/1.1 ${status} Whatever`,
+    `HTTP/1.1 ${status} Reason`,
     ...(isGiven('content-type') ? [] : ['content-type: application/xml;charset=UTF-8']),
     ...given.map(([name, value]) => `${name}: ${value}`),
     ...{

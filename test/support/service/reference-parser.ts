@@ -1,38 +1,38 @@
 /**
- * A second reading of an HTTP/1.1 answer, by the letter of RFC 9112 and with the whole of it at hand: what the client's
- * parser, which sees it piece by piece, is held to.
+ * A second implementation of HTTP/1.1 response parsing, strictly by RFC 9112 and on the complete response. The client's
+ * streaming parser is compared with it.
  */
 
-export interface Reading {
-  /** Whether every byte up to the end of the answer is as the RFC has it, and nothing lies behind. */
+export interface ParsedResponse {
+  /** Whether every byte conforms to the RFC, and no bytes follow the response. */
   readonly strict: boolean;
-  /** undefined where there is no final answer to be seen. */
+  /** undefined if there is no final response. */
   readonly status: number | undefined;
-  /** By lower-case name, in order; values without the blanks around them. */
+  /** By lower-case name, in order. Values are trimmed. */
   readonly headers: ReadonlyMap<string, readonly string[]>;
-  /** undefined where the answer is not all there. */
+  /** undefined if the response is incomplete. */
   readonly body: Buffer | undefined;
 }
 
-const nothing: Reading = { strict: false, status: undefined, headers: new Map(), body: undefined };
+const noResponse: ParsedResponse = { strict: false, status: undefined, headers: new Map(), body: undefined };
 
-/** Reads what was sent on a connection; `closed`: that it was ended in good order behind it. */
-export function readAnswer(sent: Buffer, closed: boolean): Reading {
-  const blanks = /^[\r\n]*/.exec(sent.toString('latin1'))?.[0].length ?? 0;
-  let rest = sent.subarray(blanks);
-  let strict = blanks === 0;
+/** Parses the bytes of a connection. `closed`: the connection was closed regularly after them. */
+export function parseResponse(sent: Buffer, closed: boolean): ParsedResponse {
+  const emptyLines = /^[\r\n]*/.exec(sent.toString('latin1'))?.[0].length ?? 0;
+  let rest = sent.subarray(emptyLines);
+  let strict = emptyLines === 0;
   for (;;) {
     const end = rest.indexOf('\r\n\r\n');
-    if (end === -1) return nothing;
+    if (end === -1) return noResponse;
     const [statusLine = '', ...lines] = rest.subarray(0, end).toString('latin1').split('\r\n');
     rest = rest.subarray(end + 4);
     const [, code] = /^HTTP\/(?:0\.9|1\.[01]|2\.0) ([1-9]\d\d)(?: .*)?$/s.exec(statusLine) ?? [];
-    if (code === undefined) return nothing;
+    if (code === undefined) return noResponse;
     const status = Number(code);
     strict &&= /^HTTP\/1\.1 \d{3} [\t\x20-\x7e\x80-\xff]*$/.test(statusLine);
     const headers = headersIn(lines);
-    if (headers === undefined) return { ...nothing, status };
-    // What comes ahead of the final answer; but a 101 is the last that is HTTP.
+    if (headers === undefined) return { ...noResponse, status };
+    // Informational responses precede the final one. After a 101, the protocol is no longer HTTP.
     if (status < 200 && status !== 101) {
       strict &&= status !== 100;
       continue;

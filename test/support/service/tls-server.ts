@@ -1,6 +1,6 @@
 /**
- * An HTTPS server on loopback, and Node made to trust it. Its key stands here for everybody to read: it proves nothing, and
- * is good from 2020 to 2120.
+ * An HTTPS server on the loopback interface that this process trusts. Its key is public and protects nothing. The
+ * certificate is valid from 2020 to 2120.
  */
 
 import { once } from 'node:events';
@@ -28,16 +28,16 @@ HQ4EFgQUlCplP7As+eojnrhM0mxCEZYT33kwCgYIKoZIzj0EAwIDRwAwRAIgXXFF
 
 interface TlsServer extends AsyncDisposable {
   readonly url: string;
-  /** Of each connection made, in order: whether it went on with the session of another. */
+  /** For each connection, in order: whether it resumed the TLS session of an earlier one. */
   readonly resumed: readonly boolean[];
 }
 
-/** Trusted by this process until it is disposed of. */
-export async function startTlsServer(answer: RequestListener, options: ServerOptions = {}): Promise<TlsServer> {
+/** The process trusts the server until it is disposed. */
+export async function startTlsServer(listener: RequestListener, options: ServerOptions = {}): Promise<TlsServer> {
   const trusted = getCACertificates('default');
   setDefaultCACertificates([...trusted, cert]);
   const resumed: boolean[] = [];
-  const server = createServer({ ...options, key, cert }, answer);
+  const server = createServer({ ...options, key, cert }, listener);
   server.on('secureConnection', (socket: TLSSocket) => resumed.push(socket.isSessionReused()));
   await once(server.listen(0, '127.0.0.1'), 'listening');
   return {
