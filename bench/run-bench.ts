@@ -1,7 +1,4 @@
-/**
- * `npm run bench`: runs the benchmarks named, or all of them, and tells the figures as tables and, with --json, as a file.
- * One after the other, and best on a machine that does nothing else: they are ratios, but spread is spread.
- */
+/** `npm run bench`: runs benchmarks one after the other and prints their tables. How to read them: bench/README.md */
 
 import { writeFileSync } from 'node:fs';
 import { arch, cpus, platform, release, totalmem } from 'node:os';
@@ -9,22 +6,25 @@ import { parseArgs } from 'node:util';
 import { awsLoop } from './aws-loop/aws-loop.ts';
 import { coldStart } from './cold-start/cold-start.ts';
 import { floor } from './floor/floor.ts';
-import type { Bench } from './harness/benchmark.ts';
-import { tableText } from './harness/tables.ts';
+import type { Benchmark } from './harness/benchmark.ts';
+import { formatTable } from './harness/tables.ts';
 import { memory } from './memory/memory.ts';
-import { peers } from './peers/peers.ts';
+import { peersSpeed } from './peers/peers.ts';
 import { peersKilled } from './peers/peers-killed.ts';
 import { xmlCheck } from './xml-check/xml-check.ts';
 
-const benches: readonly Bench[] = [floor, peers, peersKilled, awsLoop, coldStart, memory, xmlCheck];
+const benchmarks: readonly Benchmark[] = [floor, peersSpeed, peersKilled, awsLoop, coldStart, memory, xmlCheck];
 
-const usage = `npm run bench -- [names] [--repetitions N] [--quick] [--json FILE]
+const help = `Usage: npm run bench -- [benchmark ...] [options]
 
-${benches.map(({ name, title }) => `  ${name.padEnd(12)} ${title}`).join('\n')}
+Runs the benchmarks, all of them by default. Run them on an idle machine.
 
---repetitions N  rounds in which all contenders of a benchmark take their turn (5)
---quick          one small round, to see that all of it works; its figures mean nothing
---json FILE      every figure of every round as well, as JSON
+${benchmarks.map(({ name, title }) => `  ${name.padEnd(12)} ${title}`).join('\n')}
+
+  --repetitions N  rounds in which all contenders of a benchmark take turns (5)
+  --quick          one small round, to see that everything works; its figures mean nothing
+  --json FILE      also writes every figure of every round to FILE
+  --help           prints this help
 `;
 
 const { values, positionals } = parseArgs({
@@ -36,12 +36,19 @@ const { values, positionals } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 });
+if (values.help) {
+  process.stdout.write(help);
+  process.exit(0);
+}
 const repetitions = values.quick ? 1 : Number(values.repetitions);
-const unknown = positionals.filter((name) => !benches.some((bench) => bench.name === name));
-if (values.help || unknown.length > 0 || !(Number.isInteger(repetitions) && repetitions > 0)) {
-  const wrong = unknown.length > 0 ? `There is no benchmark ${unknown.join(', ')}.\n\n` : '';
-  (values.help ? process.stdout : process.stderr).write(`${wrong}${usage}`);
-  process.exit(values.help ? 0 : 2);
+const unknown = positionals.filter((name) => !benchmarks.some((benchmark) => benchmark.name === name));
+const problems = [
+  ...unknown.map((name) => `There is no benchmark ${name}.`),
+  ...(Number.isInteger(repetitions) && repetitions > 0 ? [] : ['--repetitions must be a positive integer.']),
+];
+if (problems.length > 0) {
+  process.stderr.write(`${problems.join('\n')}\n\n${help}`);
+  process.exit(2);
 }
 
 const machine = {
@@ -56,14 +63,14 @@ process.stdout.write(
 );
 
 const results: Record<string, unknown> = {};
-const tty = process.stderr.isTTY === true;
-const say = (line: string) => process.stderr.write(tty ? `\r\x1b[K${line}` : `${line}\n`);
-for (const { name, title, run } of benches) {
+const isTerminal = process.stderr.isTTY === true;
+const reportProgress = (line: string) => process.stderr.write(isTerminal ? `\r\x1b[K${line}` : `${line}\n`);
+for (const { name, title, run } of benchmarks) {
   if (positionals.length > 0 && !positionals.includes(name)) continue;
-  const { tables, measured, notes = [] } = await run({ repetitions, quick: values.quick, say });
-  if (tty) process.stderr.write('\r\x1b[K');
+  const { tables, measured, notes = [] } = await run({ repetitions, quick: values.quick, reportProgress });
+  if (isTerminal) process.stderr.write('\r\x1b[K');
   results[name] = { title, tables, notes, measured };
-  process.stdout.write(`## ${title}\n\n${tables.map(tableText).join('\n')}\n`);
+  process.stdout.write(`## ${title}\n\n${tables.map(formatTable).join('\n')}\n`);
   for (const note of notes) process.stdout.write(`- ${note}\n`);
   process.stdout.write('\n');
 }

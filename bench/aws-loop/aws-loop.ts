@@ -1,26 +1,25 @@
 /**
- * The loop on AWS: how long a page takes against the service's own time and the store's, for one and for several pages an
- * invocation, and what Step Functions costs for it. First as a model, in simulated time, with latencies that are
- * parameters; then by the functions as they are deployed, over real sockets, to see that the model does not lie and how
- * much of our own comes on top.
+ * The loop on AWS: the wall time of a page compared with the times of the service and the store, for one and for several pages per
+ * invocation, and what Step Functions costs. First as a model in simulated time, with latencies as parameters; then with the
+ * deployed functions over real sockets, to check the model and to measure our own overhead.
  */
 
-import type { Bench, BenchOptions, Table } from '../harness/benchmark.ts';
-import { digits } from '../harness/tables.ts';
-import { type Latencies, latenciesFrom, serviceMs, storeMs } from './latencies.ts';
-import { modelledWalk, type WalkFigures } from './modelled-run.ts';
+import type { Benchmark, BenchmarkOptions, Table } from '../harness/benchmark.ts';
+import { formatNumber } from '../harness/tables.ts';
+import { type Latencies, parseLatencies, serviceMs, storeMs } from './latencies.ts';
+import { type RunFigures, runModel } from './modelled-run.ts';
 import { functionsTable, measureFunctions } from './real-functions.ts';
 
 const pagesPerInvocation = [1, 5, 25, 100];
 
-/** Step Functions Standard in us-east-1, by the price list. */
+/** Step Functions Standard in us-east-1, list price. */
 const dollarsPerTransition = 0.025 / 1_000;
 
-export const awsLoop: Bench = {
+export const awsLoop: Benchmark = {
   name: 'aws-loop',
   title: 'The loop on AWS',
   async run(options) {
-    const latencies = latenciesFrom(process.env.BENCH_LOOP);
+    const latencies = parseLatencies(process.env.BENCH_LOOP);
     const modelled = await measureModel(latencies, options);
     const real = await measureFunctions(options);
     return {
@@ -36,44 +35,43 @@ interface Case {
   readonly latencies: Latencies;
 }
 
-/** What is equal or slower is so by the page: the service's two times together, and the store's two writes. */
-function casesOf(given: Latencies): readonly Case[] {
-  const { serviceFirstByteMs: firstByte, serviceBodyMs: body, dynamoWriteMs: write } = given;
-  const service = serviceMs(given);
-  const share = service > 0 ? storeMs(given) / service : 0;
+/** The total of the service (first byte and body) and that of the store (both writes) are equal, or one is larger. */
+function casesOf(latencies: Latencies): readonly Case[] {
+  const { serviceFirstByteMs: firstByte, serviceBodyMs: body, dynamoWriteMs: write } = latencies;
+  const service = serviceMs(latencies);
+  const factor = service > 0 ? storeMs(latencies) / service : 0;
   const slowStore = { s3PutMs: Math.max(0, service - write) };
+  const fastService = { serviceFirstByteMs: firstByte * factor, serviceBodyMs: body * factor };
   return [
-    { label: 'service slower', latencies: given },
-    { label: 'equal', latencies: { ...given, ...slowStore } },
-    {
-      label: 'store slower',
-      latencies: { ...given, ...slowStore, serviceFirstByteMs: firstByte * share, serviceBodyMs: body * share },
-    },
-    {
-      label: 'equal, and both fast',
-      latencies: { ...given, serviceFirstByteMs: firstByte * share, serviceBodyMs: body * share },
-    },
+    { label: 'service slower', latencies },
+    { label: 'equal', latencies: { ...latencies, ...slowStore } },
+    { label: 'store slower', latencies: { ...latencies, ...slowStore, ...fastService } },
+    { label: 'equal, both fast', latencies: { ...latencies, ...fastService } },
   ];
 }
 
 interface Modelled extends Case {
   readonly perInvocation: number;
   readonly pages: number;
-  /** By a service that works on one request of ours at a time, and by one that works on two. */
-  readonly inTurn: WalkFigures;
-  readonly atOnce: WalkFigures;
+  /** With a service that processes one request at a time. */
+  readonly oneAtATime: RunFigures;
+  /** With a service that processes two requests at once. */
+  readonly twoAtOnce: RunFigures;
 }
 
-async function measureModel(given: Latencies, { quick, say }: BenchOptions): Promise<readonly Modelled[]> {
+async function measureModel(
+  latencies: Latencies,
+  { quick, reportProgress }: BenchmarkOptions,
+): Promise<readonly Modelled[]> {
   const pages = quick ? 200 : 2_000;
   const modelled: Modelled[] = [];
-  for (const one of casesOf(given)) {
+  for (const one of casesOf(latencies)) {
     for (const perInvocation of pagesPerInvocation) {
-      say(`loop on AWS, ${one.label}, ${perInvocation} an invocation`);
-      const walk = { latencies: one.latencies, pages, pagesPerInvocation: perInvocation };
-      const inTurn = await modelledWalk({ ...walk, answersAtOnce: 1 });
-      const atOnce = await modelledWalk({ ...walk, answersAtOnce: 2 });
-      modelled.push({ ...one, perInvocation, pages, inTurn, atOnce });
+      reportProgress(`loop on AWS, ${one.label}, ${perInvocation} per invocation`);
+      const model = { latencies: one.latencies, pages, pagesPerInvocation: perInvocation };
+      const oneAtATime = await runModel({ ...model, concurrentResponses: 1 });
+      const twoAtOnce = await runModel({ ...model, concurrentResponses: 2 });
+      modelled.push({ ...one, perInvocation, pages, oneAtATime, twoAtOnce });
     }
   }
   return modelled;
@@ -82,42 +80,43 @@ async function measureModel(given: Latencies, { quick, say }: BenchOptions): Pro
 function modelTable(modelled: readonly Modelled[]): Table {
   const ratio = (value: number) => `${value.toFixed(3)}×`;
   return {
-    title: 'Modelled: wall time of a page, in simulated milliseconds',
+    title: 'Modelled: wall time per page, in simulated milliseconds',
     columns: [
       'case',
       'service',
       'store',
-      'pages an invocation',
-      'ms a page',
-      'of the slower',
-      'service takes two requests at once',
-      'Lambda ms a page',
-      'Step Functions, $ a million pages',
+      'pages per invocation',
+      'ms per page',
+      'relative to the slower',
+      'if the service processes two requests at once',
+      'Lambda ms per page',
+      'Step Functions, $ per million pages',
     ],
-    rows: modelled.map(({ label, latencies, perInvocation, pages, inTurn, atOnce }) => {
+    rows: modelled.map(({ label, latencies, perInvocation, pages, oneAtATime, twoAtOnce }) => {
       const slower = Math.max(serviceMs(latencies), storeMs(latencies));
       return [
         label,
-        digits(serviceMs(latencies)),
-        digits(storeMs(latencies)),
+        formatNumber(serviceMs(latencies)),
+        formatNumber(storeMs(latencies)),
         `${perInvocation}`,
-        digits(inTurn.wallMs / pages),
-        ratio(inTurn.wallMs / pages / slower),
-        ratio(atOnce.wallMs / pages / slower),
-        digits(inTurn.lambdaMs / pages),
-        ((inTurn.transitions / pages) * 1e6 * dollarsPerTransition).toFixed(2),
+        formatNumber(oneAtATime.wallMs / pages),
+        ratio(oneAtATime.wallMs / pages / slower),
+        ratio(twoAtOnce.wallMs / pages / slower),
+        formatNumber(oneAtATime.lambdaMs / pages),
+        ((oneAtATime.transitions / pages) * 1e6 * dollarsPerTransition).toFixed(2),
       ];
     }),
   };
 }
 
-function notesOn(given: Latencies): readonly string[] {
-  const { transitionMs, invokeMs, dynamoReadMs } = given;
-  const loop = 2 * transitionMs + invokeMs + 2 * dynamoReadMs;
+function notesOn(latencies: Latencies): readonly string[] {
+  const { transitionMs, invokeMs, dynamoReadMs } = latencies;
+  const iterationMs = 2 * transitionMs + invokeMs + 2 * dynamoReadMs;
   return [
-    `Modelled with ${JSON.stringify(given)}; BENCH_LOOP sets others.`,
-    `With K pages an invocation a page takes at most max(service, store) + (min(service, store) + ${loop} ms) / K: the last page's ` +
-      `storing has nothing beside it, and each turn of the loop takes ${loop} ms by itself. So 25 keep within 1.05 of the ` +
-      `slower where min + ${loop} ms is at most 1.25 max; where both are equal, from ${digits(loop / 0.25)} ms on.`,
+    `Modelled with ${JSON.stringify(latencies)}. BENCH_LOOP sets other latencies.`,
+    `With K pages per invocation a page takes at most max(service, store) + (min(service, store) + ${iterationMs} ms) / K: nothing ` +
+      `runs beside the storing of the last page, and an iteration of the loop takes ${iterationMs} ms itself. So 25 pages stay ` +
+      `within 1.05 of the slower one if min + ${iterationMs} ms is at most 1.25 max; if both are equal, from ` +
+      `${formatNumber(iterationMs / 0.25)} ms on.`,
   ];
 }

@@ -1,6 +1,6 @@
 /**
- * A run by the functions as they are deployed, with the state machine interpreted around them. Of two runs the second is
- * told of, as nearly all of a long run finds its functions warm; and of that the loop, from its first page to its last.
+ * Two runs of the deployed functions, with the state machine interpreted around them. The second is measured, from its first page
+ * to its last: in a long run nearly all invocations find a warm function.
  */
 
 import { beginRunHandler } from '../../functions/begin-run.ts';
@@ -8,39 +8,39 @@ import { exportPageHandler } from '../../functions/export-page.ts';
 import { failRunHandler } from '../../functions/fail-run.ts';
 import { finishRunHandler } from '../../functions/finish-run.ts';
 import { execute, type Functions } from '../../test/support/export/function-machine.ts';
-import { measuring } from '../harness/measured-process.ts';
+import { startMeasurement } from '../harness/measured-process.ts';
 
 const { env } = process;
-const moment = () => ({ wallMs: performance.now(), cpu: process.cpuUsage() });
-let loop: { readonly begun: ReturnType<typeof moment>; ended?: ReturnType<typeof moment> } | undefined;
+const readClocks = () => ({ wallMs: performance.now(), cpu: process.cpuUsage() });
+type Clocks = ReturnType<typeof readClocks>;
+let loop: { readonly start: Clocks; end?: Clocks } | undefined;
 
 const exportPage = exportPageHandler(env);
 const functions: Functions = {
   BeginRun: beginRunHandler(env),
   async ExportPage(event, context) {
-    loop ??= { begun: moment() };
+    loop ??= { start: readClocks() };
     const outcome = await exportPage(event, context);
-    loop.ended = moment();
+    loop.end = readClocks();
     return outcome;
   },
   FinishRun: finishRunHandler(env),
   FailRun: failRunHandler(env),
 };
 
-/** As long as a function may run. */
 const remainingMs = 900_000;
 
 async function run(name: string): Promise<number> {
-  let told = await execute(functions, { name, remainingMs });
-  while (told.next !== undefined) told = await execute(functions, { ...told.next, remainingMs });
-  if (told.status !== 'succeeded') throw new Error(`The run failed: ${told.error} ${String(told.cause)}`);
-  return (told.output as { pages: number }).pages;
+  let result = await execute(functions, { name, remainingMs });
+  while (result.next !== undefined) result = await execute(functions, { ...result.next, remainingMs });
+  if (result.status !== 'succeeded') throw new Error(`The run failed: ${result.error} ${String(result.cause)}`);
+  return (result.output as { pages: number }).pages;
 }
 
-await run('warming-up');
+await run('warm-up');
 loop = undefined;
-const { tell } = measuring();
+const { finish } = startMeasurement();
 const pages = await run('measured');
-const { begun, ended = begun } = loop ?? { begun: moment() };
-const cpu = (of: NodeJS.CpuUsage) => (of.user + of.system) / 1_000;
-tell({ pages, loopMs: ended.wallMs - begun.wallMs, loopCpuMs: cpu(ended.cpu) - cpu(begun.cpu) });
+const { start, end = start } = loop ?? { start: readClocks() };
+const cpuMs = ({ cpu }: Clocks) => (cpu.user + cpu.system) / 1_000;
+finish({ pages, loopMs: end.wallMs - start.wallMs, loopCpuMs: cpuMs(end) - cpuMs(start) });

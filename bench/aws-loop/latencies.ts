@@ -1,12 +1,12 @@
 /**
- * How long each part of AWS and of the service takes in the model, in milliseconds. They are parameters: whoever has
- * measured others sets them with BENCH_LOOP, as JSON, such as `BENCH_LOOP='{"s3PutMs":60}'`.
+ * The latencies of the model, in milliseconds. BENCH_LOOP replaces some of them, as JSON:
+ * `BENCH_LOOP='{"s3PutMs":60}' npm run bench -- aws-loop`.
  */
 
 export interface Latencies {
-  /** From a request to the first byte of its answer. */
+  /** From the request to the first byte of the response. */
   readonly serviceFirstByteMs: number;
-  /** From there to the last byte. */
+  /** From the first byte to the last. */
   readonly serviceBodyMs: number;
   readonly s3PutMs: number;
   readonly s3HeadMs: number;
@@ -14,20 +14,20 @@ export interface Latencies {
   readonly dynamoWriteMs: number;
   /** From one state to the next. */
   readonly transitionMs: number;
-  /** What a call of Step Functions takes beyond the work itself: of a warm function, or to start an execution. */
+  /** What Step Functions adds to the work itself: invoking a warm function, or starting an execution. */
   readonly invokeMs: number;
 }
 
 /**
- * - The service: an assumption; the contract says nothing of time.
- * - S3: "roughly 100-200 milliseconds" for small objects (Amazon S3 User Guide, "Performance design patterns"); the
- *   faster end, as whatever the loop adds weighs more against it. HEAD: an assumption, it carries no body.
+ * - Service: an assumption; the contract states no times.
+ * - S3: "roughly 100-200 milliseconds" for small objects (Amazon S3 User Guide, "Performance design patterns"). The lower end,
+ *   as the overhead of the loop then weighs more. HEAD: an assumption; it has no body.
  * - DynamoDB: GetItem and PutItem take "single-digit milliseconds" on average (AWS Knowledge Center, "How can I
  *   troubleshoot high latency on an Amazon DynamoDB table?").
- * - Step Functions: an assumption, AWS tells of none.
+ * - Step Functions: an assumption; AWS states none.
  * - Invocation: an assumption, for a warm function.
  */
-const standard: Latencies = {
+const defaults: Latencies = {
   serviceFirstByteMs: 400,
   serviceBodyMs: 100,
   s3PutMs: 100,
@@ -38,18 +38,21 @@ const standard: Latencies = {
   invokeMs: 20,
 };
 
-/** @throws Error where `json` names something else, or no duration */
-export function latenciesFrom(json = '{}'): Latencies {
+/** @throws Error if `json` has an unknown name, or a value that is not a duration */
+export function parseLatencies(json = '{}'): Latencies {
   const given = JSON.parse(json) as Readonly<Record<string, unknown>>;
   for (const [name, value] of Object.entries(given)) {
-    if (!(name in standard))
-      throw new Error(`BENCH_LOOP: there is no ${name}, but ${Object.keys(standard).join(', ')}`);
-    if (typeof value !== 'number' || !(value >= 0)) throw new Error(`BENCH_LOOP: ${name} must be milliseconds`);
+    if (!(name in defaults)) {
+      throw new Error(`BENCH_LOOP: unknown latency ${name}; known are ${Object.keys(defaults).join(', ')}`);
+    }
+    if (typeof value !== 'number' || !(value >= 0)) {
+      throw new Error(`BENCH_LOOP: ${name} must be a number of milliseconds`);
+    }
   }
-  return { ...standard, ...given };
+  return { ...defaults, ...given };
 }
 
-export const serviceMs = (given: Latencies): number => given.serviceFirstByteMs + given.serviceBodyMs;
+export const serviceMs = (latencies: Latencies): number => latencies.serviceFirstByteMs + latencies.serviceBodyMs;
 
-/** A page's two writes, one behind the other. */
-export const storeMs = (given: Latencies): number => given.s3PutMs + given.dynamoWriteMs;
+/** The two writes of a page, one after the other. */
+export const storeMs = (latencies: Latencies): number => latencies.s3PutMs + latencies.dynamoWriteMs;

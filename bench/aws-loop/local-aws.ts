@@ -1,30 +1,34 @@
-/** A deployment to the local AWS of `local-aws-process.ts`: what the functions find in their environment. */
+/** A local AWS in its own process, and the environment of functions that use it. */
 
-import { startServer } from '../harness/server-process.ts';
+import { startServerProcess } from '../harness/server-process.ts';
 
-export interface ServedAws extends AsyncDisposable {
-  /** What leads the SDK there. */
+/** What the process reports when it is ready. */
+export interface LocalAwsEndpoints {
+  /** Environment variables that direct the SDK to it. */
   readonly env: Readonly<Record<string, string>>;
   readonly table: string;
 }
 
-export async function startAws({ storingMs = 0 } = {}): Promise<ServedAws> {
-  return await startServer<Omit<ServedAws, keyof AsyncDisposable>>(new URL('local-aws-process.ts', import.meta.url), [
-    `${storingMs}`,
+/** `putObjectDelayMs`: how long S3 takes to store an object. */
+export async function startLocalAwsProcess({
+  putObjectDelayMs = 0,
+} = {}): Promise<LocalAwsEndpoints & AsyncDisposable> {
+  return await startServerProcess<LocalAwsEndpoints>(new URL('local-aws-process.ts', import.meta.url), [
+    `${putObjectDelayMs}`,
   ]);
 }
 
 export function functionEnvironment(
-  aws: Pick<ServedAws, 'env' | 'table'>,
+  { env, table }: LocalAwsEndpoints,
   service: Readonly<Record<string, unknown>>,
   settings: Readonly<Record<string, unknown>> = {},
 ): Readonly<Record<string, string>> {
   return {
-    ...aws.env,
+    ...env,
     EXPORT_SETTINGS: JSON.stringify({ name: 'reports', ...settings }),
     SERVICE_SETTINGS: JSON.stringify(service),
     DEPLOYMENT_NAME: 'Bench',
-    TABLE_NAME: aws.table,
+    TABLE_NAME: table,
     BUCKET_NAME: 'bucket',
     KEY_PREFIX: '',
     API_KEY_SECRET_ID: 'reports/api-key',

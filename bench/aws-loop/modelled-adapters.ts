@@ -1,4 +1,4 @@
-/** A service, a store and a log in memory that take their time, and nothing else. */
+/** A service, a page store and a page log in memory that take simulated time and nothing else. */
 
 import type { PageLog, PageStore, ReportService } from '../../lib/core/ports.ts';
 import { bodyOf, cursorTo, pageOf, reportsOn } from '../../test/large/numbered-pages.ts';
@@ -6,23 +6,23 @@ import type { VirtualTime } from '../../test/simulation/world/virtual-time.ts';
 import { aFetchedPage } from '../../test/support/builders.ts';
 import { createMemoryLog, createMemoryStore } from '../../test/support/export/memory-adapters.ts';
 import type { Latencies } from './latencies.ts';
-import type { Walk } from './modelled-run.ts';
+import type { RunModel } from './modelled-run.ts';
 
-/** Answers each request in its time; the answer goes on whether or not it is read. */
-export function modelledService({ latencies, pages, answersAtOnce }: Walk, time: VirtualTime): ReportService {
+/** A response continues whether or not it is read. */
+export function modelledService({ latencies, pages, concurrentResponses }: RunModel, time: VirtualTime): ReportService {
   const { serviceFirstByteMs, serviceBodyMs } = latencies;
-  /** When each of those that answer is free again. */
-  const freeAt: number[] = Array.from({ length: answersAtOnce }, () => 0);
+  /** For each concurrent response, when the next can start. */
+  const freeAt: number[] = Array.from({ length: concurrentResponses }, () => 0);
   return {
     async fetchPage({ cursor }) {
-      const soonest = freeAt.indexOf(Math.min(...freeAt));
-      const begins = Math.max(time.now(), freeAt[soonest] ?? 0);
-      const ends = begins + serviceFirstByteMs + serviceBodyMs;
-      freeAt[soonest] = ends;
-      await time.sleep(begins + serviceFirstByteMs - time.now());
+      const slot = freeAt.indexOf(Math.min(...freeAt));
+      const startsAt = Math.max(time.now(), freeAt[slot] ?? 0);
+      const endsAt = startsAt + serviceFirstByteMs + serviceBodyMs;
+      freeAt[slot] = endsAt;
+      await time.sleep(startsAt + serviceFirstByteMs - time.now());
       const page = pageOf(cursor);
       async function* body() {
-        await time.sleep(ends - time.now());
+        await time.sleep(endsAt - time.now());
         yield bodyOf(page);
       }
       return aFetchedPage({
@@ -34,7 +34,7 @@ export function modelledService({ latencies, pages, answersAtOnce }: Walk, time:
   };
 }
 
-/** As S3 is used: nothing is sent before the body has ended, and then all of it at once. */
+/** As the S3 adapter does it: the upload starts when the body has ended. */
 export function modelledStore({ s3PutMs, s3HeadMs }: Latencies, time: VirtualTime): PageStore {
   const store = createMemoryStore();
   return {
@@ -44,26 +44,26 @@ export function modelledStore({ s3PutMs, s3HeadMs }: Latencies, time: VirtualTim
       return await store.find(key);
     },
     async put(identity, page) {
-      async function* sent() {
+      async function* uploaded() {
         yield* page.body;
         await page.predecessorStored;
         await time.sleep(s3PutMs);
       }
-      return await store.put(identity, { ...page, body: sent() });
+      return await store.put(identity, { ...page, body: uploaded() });
     },
   };
 }
 
 export function modelledLog({ dynamoReadMs, dynamoWriteMs }: Latencies, time: VirtualTime): PageLog {
   const log = createMemoryLog();
-  const after = async <Outcome>(ms: number, act: () => Promise<Outcome>) => {
+  const after = async <Result>(ms: number, act: () => Promise<Result>) => {
     await time.sleep(ms);
     return await act();
   };
   return {
     exportState: (exportName) => after(dynamoReadMs, () => log.exportState(exportName)),
     last: (run) => after(dynamoReadMs, () => log.last(run)),
-    replaceState: (head) => after(dynamoWriteMs, () => log.replaceState(head)),
+    replaceState: (state) => after(dynamoWriteMs, () => log.replaceState(state)),
     append: (entry) => after(dynamoWriteMs, () => log.append(entry)),
     entries: (run) => log.entries(run),
   };

@@ -1,8 +1,7 @@
 /**
- * A run on AWS as a model: the real definition of the state machine, the real steps and the real budget of an invocation's
- * time, over a service, a store and a log that take their time and nothing else. Time is simulated, so what comes out is
- * what the order of things costs, to the millisecond and the same on any machine; what our own code costs is measured
- * apart, in real time.
+ * A run on AWS as a model: the real state machine, steps and invocation deadline, over a service, a store and a log that only take
+ * time. Time is simulated, so the result is what the order of operations costs, to the millisecond and the same on any machine.
+ * What our own code costs is measured separately, in real time.
  */
 
 import { startInvocationDeadline } from '../../lib/aws/lambda/invocation-deadline.ts';
@@ -25,22 +24,22 @@ import { createTimeline, type Timeline } from '../../test/simulation/world/virtu
 import type { Latencies } from './latencies.ts';
 import { modelledLog, modelledService, modelledStore } from './modelled-adapters.ts';
 
-export interface Walk {
+export interface RunModel {
   readonly latencies: Latencies;
   readonly pages: number;
   readonly pagesPerInvocation: number;
-  /** How many requests of ours the service works on at a time; others wait until an answer has ended. */
-  readonly answersAtOnce: number;
+  /** How many requests the service processes at once; others wait until a response has ended. */
+  readonly concurrentResponses: number;
 }
 
-/** Of the loop alone: from where the first page begins to where the last is logged and the machine knows. */
-export interface WalkFigures {
+/** Figures of the loop, from the start of the first page to the end of the last iteration. */
+export interface RunFigures {
   readonly [figure: string]: number;
   readonly wallMs: number;
-  /** Of the state machine; each is paid for. */
+  /** State transitions, which AWS bills. */
   readonly transitions: number;
   readonly invocations: number;
-  /** Of export-page, as it is paid for. */
+  /** The billed duration of export-page. */
   readonly lambdaMs: number;
 }
 
@@ -49,41 +48,38 @@ interface Payload {
   readonly execution: string;
 }
 
-export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
-  const { latencies, pages, pagesPerInvocation } = walk;
+/** @throws Error if the run does not complete without a failed task */
+export async function runModel(model: RunModel): Promise<RunFigures> {
+  const { latencies, pages, pagesPerInvocation } = model;
   const { transitionMs, invokeMs } = latencies;
   const time = createTimeline(Date.UTC(2026, 10, 20, 2));
   const settings = exportSettingsSchema.parse({ name: 'reports', pagesPerInvocation });
   const serviceSettings = serviceSettingsSchema.parse({ baseUrl: 'https://reports.example.com' });
   const limits = functionLimits({ service: serviceSettings, settings });
-  const runtime = { now: () => time.now(), sleep: sleepOn(time), randomHex: countingHex() };
+  const runtime = { now: () => time.now(), sleep: createSleep(time), randomHex: createHexCounter() };
   const deps: StepDependencies = {
     definition: exportDefinition(settings, serviceSettings.baseUrl),
-    service: modelledService(walk, time),
+    service: modelledService(model, time),
     store: modelledStore(latencies, time),
     log: modelledLog(latencies, time),
-    executions: { isRunning: async (execution) => machine.find(execution)?.status === 'RUNNING' },
+    executions: { isRunning: async (execution) => stepFunctions.find(execution)?.status === 'RUNNING' },
     runtime,
     emit: () => {},
   };
   const figures = { wallMs: 0, transitions: 0, invocations: 0, lambdaMs: 0 };
 
-  async function exportPages({ input, execution }: Payload) {
+  async function invokeExportPage({ input, execution }: Payload) {
     const startedAt = time.now();
-    using budget = startInvocationDeadline(
-      limits.timeoutSeconds.ExportPage * 1_000,
-      serviceSettings,
-      'a page',
-      runtime,
-    );
-    const outcome = await exportPage(deps, { loop: input as LoopState, execution, ...budget });
+    const remainingMs = limits.timeoutSeconds.ExportPage * 1_000;
+    using deadline = startInvocationDeadline(remainingMs, serviceSettings, 'a page', runtime);
+    const outcome = await exportPage(deps, { loop: input as LoopState, execution, ...deadline });
     figures.invocations += 1;
     figures.lambdaMs += time.now() - startedAt;
     return outcome;
   }
   const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> = {
     BeginRun: (payload) => beginRun(deps, payload),
-    ExportPage: exportPages,
+    ExportPage: invokeExportPage,
     FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as LoopState).run), execution }),
     FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
   };
@@ -92,7 +88,7 @@ export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
     if (resource.endsWith(':putEvents')) return {};
     if (resource.endsWith(':startExecution')) {
       const { Name, Input } = parameters as { Name: string; Input: unknown };
-      return { ExecutionArn: machine.start(Name, Input).arn };
+      return { ExecutionArn: stepFunctions.start(Name, Input).arn };
     }
     const { FunctionName, Payload: payload } = parameters as { FunctionName: StepName; Payload: Payload };
     const outcome = await steps[FunctionName](payload).catch(({ name, message }: Error) => {
@@ -101,8 +97,8 @@ export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
     return { Payload: outcome };
   }
 
-  let loopBegan: number | undefined;
-  const machine = createStepFunctions({
+  let loopStartedAt: number | undefined;
+  const stepFunctions = createStepFunctions({
     definition: stateMachine({
       exportName: 'reports',
       functions: byStep((step) => step),
@@ -119,22 +115,24 @@ export async function modelledWalk(walk: Walk): Promise<WalkFigures> {
     onEvent(event) {
       if (event.type === 'task-failed') throw new Error(`${event.state} failed: ${event.error}: ${event.cause}`);
       if (event.type !== 'entered') return;
-      if (event.state === 'ExportPage') loopBegan ??= time.now();
-      if (event.state === 'FinishRun') figures.wallMs = time.now() - (loopBegan ?? 0);
-      if (loopBegan !== undefined && figures.wallMs === 0) figures.transitions += 1;
+      if (event.state === 'ExportPage') loopStartedAt ??= time.now();
+      if (event.state === 'FinishRun') figures.wallMs = time.now() - (loopStartedAt ?? 0);
+      if (loopStartedAt !== undefined && figures.wallMs === 0) figures.transitions += 1;
     },
   });
-  machine.start('first', {});
-  const ended = () => machine.executions.every(({ status }) => status !== 'RUNNING');
-  await time.run({ until: Number.POSITIVE_INFINITY, stop: ended });
-  const { status, output } = machine.executions.at(-1) ?? {};
+  stepFunctions.start('first', {});
+  await time.run({
+    until: Number.POSITIVE_INFINITY,
+    stop: () => stepFunctions.executions.every(({ status }) => status !== 'RUNNING'),
+  });
+  const { status, output } = stepFunctions.executions.at(-1) ?? {};
   if (status !== 'SUCCEEDED' || (output as { pages?: number }).pages !== pages) {
-    throw new Error(`the modelled run ended as ${status} with ${JSON.stringify(output)}`);
+    throw new Error(`The modelled run ended as ${status} with ${JSON.stringify(output)}`);
   }
   return figures;
 }
 
-function sleepOn(time: Timeline) {
+function createSleep(time: Timeline) {
   return (ms: number, signal?: AbortSignal) =>
     new Promise<void>((resolve, reject) => {
       const cancel = time.after(ms, resolve);
@@ -145,7 +143,7 @@ function sleepOn(time: Timeline) {
     });
 }
 
-function countingHex() {
+function createHexCounter() {
   let count = 0;
   return (length: number) => {
     count += 1;

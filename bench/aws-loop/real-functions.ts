@@ -1,24 +1,26 @@
 /**
- * The functions as they are deployed, over local sockets and against the model: what is on top of it is our own code, and
- * what stands in for AWS.
+ * The deployed functions over local sockets, compared with the model. The difference is our own code, the SDK and the local
+ * substitutes for AWS.
  */
 
-import type { BenchOptions, Table } from '../harness/benchmark.ts';
-import { measuredScript, type ProcessFigures } from '../harness/measured-process.ts';
+import type { BenchmarkOptions, Table } from '../harness/benchmark.ts';
+import { measureScript, type ProcessFigures } from '../harness/measured-process.ts';
 import { startPageService } from '../harness/page-service.ts';
-import { type Contender, figureOf, sideBySide } from '../harness/rounds.ts';
-import { digits, withSpread } from '../harness/tables.ts';
+import { type Contender, figureOf, measureRounds } from '../harness/rounds.ts';
+import { formatNumber, formatSpread } from '../harness/tables.ts';
 import type { Latencies } from './latencies.ts';
-import { functionEnvironment, startAws } from './local-aws.ts';
-import { modelledWalk } from './modelled-run.ts';
+import { functionEnvironment, startLocalAwsProcess } from './local-aws.ts';
+import { runModel } from './modelled-run.ts';
 
-/** Where everything takes some time, and where nothing does but our own code and what stands in for AWS. */
-const settings = [
-  { label: 'both take 50 ms', latencyMs: 40, bodyMs: 10, storingMs: 50, pages: 50 },
-  { label: 'both take none', latencyMs: 0, bodyMs: 0, storingMs: 0, pages: 200 },
+/** With latencies, and without: then only our own code and the substitutes take time. */
+const cases = [
+  { label: '50 ms each', latencyMs: 40, bodyMs: 10, putObjectDelayMs: 50, pages: 50 },
+  { label: 'no latency', latencyMs: 0, bodyMs: 0, putObjectDelayMs: 0, pages: 200 },
 ] as const;
 
-const idle: Latencies = {
+const pagesPerInvocation = [1, 25];
+
+const noLatency: Latencies = {
   serviceFirstByteMs: 0,
   serviceBodyMs: 0,
   s3PutMs: 0,
@@ -29,62 +31,67 @@ const idle: Latencies = {
   invokeMs: 0,
 };
 
-interface Real {
+interface MeasuredFunctions {
   readonly label: string;
   readonly perInvocation: number;
-  /** What the model makes of it, with nothing that takes time but service and store. */
+  /** A page in the model, with the latencies of the service and the store only. */
   readonly modelledMs: number;
   readonly rounds: readonly ProcessFigures[];
 }
 
-export async function measureFunctions(options: BenchOptions): Promise<readonly Real[]> {
-  const real: Real[] = [];
-  for (const { label, latencyMs, bodyMs, storingMs, pages: whole } of settings) {
-    const pages = options.quick ? 5 : whole;
+export async function measureFunctions(options: BenchmarkOptions): Promise<readonly MeasuredFunctions[]> {
+  const measured: MeasuredFunctions[] = [];
+  for (const { label, latencyMs, bodyMs, putObjectDelayMs, pages: fullPages } of cases) {
+    const pages = options.quick ? 5 : fullPages;
     await using service = await startPageService({ pageBytes: 100_000, pages, latencyMs, bodyMs });
-    const contenders = [1, 25].map(
+    const contenders = pagesPerInvocation.map(
       (perInvocation): Contender<ProcessFigures> => ({
         name: `${perInvocation}`,
-        async once() {
-          await using aws = await startAws({ storingMs });
+        async measure() {
+          await using aws = await startLocalAwsProcess({ putObjectDelayMs });
           const exportSettings = { pagesPerInvocation: perInvocation };
           const env = functionEnvironment(aws, { baseUrl: service.baseUrl }, exportSettings);
-          return await measuredScript(new URL('function-run.ts', import.meta.url), [], [], env);
+          return await measureScript(new URL('function-run.ts', import.meta.url), [], [], env);
         },
       }),
     );
-    const rounds = await sideBySide(contenders, options, `functions, ${label}`);
-    for (const perInvocation of [1, 25]) {
-      const latencies = { ...idle, serviceFirstByteMs: latencyMs, serviceBodyMs: bodyMs, s3PutMs: storingMs };
-      const walk = { latencies, pages, pagesPerInvocation: perInvocation, answersAtOnce: 2 };
-      const modelledMs = (await modelledWalk(walk)).wallMs / pages;
-      real.push({ label, perInvocation, modelledMs, rounds: rounds.get(`${perInvocation}`) ?? [] });
+    const rounds = await measureRounds(contenders, options, `functions, ${label}`);
+    for (const perInvocation of pagesPerInvocation) {
+      const latencies = {
+        ...noLatency,
+        serviceFirstByteMs: latencyMs,
+        serviceBodyMs: bodyMs,
+        s3PutMs: putObjectDelayMs,
+      };
+      const model = { latencies, pages, pagesPerInvocation: perInvocation, concurrentResponses: 2 };
+      const modelledMs = (await runModel(model)).wallMs / pages;
+      measured.push({ label, perInvocation, modelledMs, rounds: rounds.get(`${perInvocation}`) ?? [] });
     }
   }
-  return real;
+  return measured;
 }
 
-export function functionsTable(real: readonly Real[]): Table {
+export function functionsTable(measured: readonly MeasuredFunctions[]): Table {
   return {
-    title: 'Real: the deployed functions over local sockets, pages of 100 KB',
+    title: 'Measured: the deployed functions over local sockets, pages of 100 KB',
     columns: [
       'service and store',
-      'pages an invocation',
-      'modelled, ms a page',
-      'real, ms a page',
-      'on top',
-      'CPU of the functions, ms a page',
+      'pages per invocation',
+      'modelled, ms per page',
+      'measured, ms per page',
+      'difference',
+      'CPU of the functions, ms per page',
     ],
-    rows: real.map(({ label, perInvocation, modelledMs, rounds }) => {
-      const named = new Map([['functions', rounds]]);
-      const real = figureOf(named, 'functions', ({ loopMs = 0, pages = 1 }) => loopMs / pages);
+    rows: measured.map(({ label, perInvocation, modelledMs, rounds }) => {
+      const byName = new Map([['functions', rounds]]);
+      const measuredMs = figureOf(byName, 'functions', ({ loopMs = 0, pages = 1 }) => loopMs / pages);
       return [
         label,
         `${perInvocation}`,
-        digits(modelledMs),
-        withSpread(real),
-        digits(real.median - modelledMs),
-        withSpread(figureOf(named, 'functions', ({ loopCpuMs = 0, pages = 1 }) => loopCpuMs / pages)),
+        formatNumber(modelledMs),
+        formatSpread(measuredMs),
+        formatNumber(measuredMs.median - modelledMs),
+        formatSpread(figureOf(byName, 'functions', ({ loopCpuMs = 0, pages = 1 }) => loopCpuMs / pages)),
       ];
     }),
   };

@@ -1,52 +1,52 @@
 /**
- * Cold start: how large each function is as it is deployed, and how long it takes to import in a fresh process; and the
- * same of the leanest variant that could do its work, made by the same bundler: only the SDK's clients, and undici's pool
- * and the XML parser where the function needs them. No settings checked, no logs, no metrics, no guarantee.
+ * Cold start: the size of each deployed function and the time to import it in a new process, compared with a minimal function
+ * that can do the same work. The minimal functions are built by the same bundler and have only the SDK clients, and undici's pool
+ * and the XML parser where needed: no settings, no logs, no metrics, no guarantees.
  */
 
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundleFunction, type FunctionName, functionNames } from '../../test/support/aws/bundled-functions.ts';
-import type { Bench, BenchOptions, Table } from '../harness/benchmark.ts';
-import { measuredProcess, type ProcessFigures } from '../harness/measured-process.ts';
-import { type Contender, figureOf, type Rounds, ratioOf, sideBySide } from '../harness/rounds.ts';
-import { asRatio, digits, withSpread } from '../harness/tables.ts';
-import { temporaryFolder } from '../harness/temporary-folder.ts';
+import type { Benchmark, BenchmarkOptions, Table } from '../harness/benchmark.ts';
+import { measureProcess, type ProcessFigures } from '../harness/measured-process.ts';
+import { type Contender, figureOf, measureRounds, type Rounds, ratioOf } from '../harness/rounds.ts';
+import { formatNumber, formatRatio, formatSpread } from '../harness/tables.ts';
+import { createTemporaryFolder } from '../harness/temporary-folder.ts';
 
-/** Sizes stand for all rounds; the figures of each round by `built` and `leanest`. */
 interface ColdStart {
   readonly bytes: number;
-  readonly leanestBytes: number;
+  readonly minimalBytes: number;
+  /** The contenders are `deployed` and `minimal`. */
   readonly rounds: Rounds<ProcessFigures>;
 }
 
-export const coldStart: Bench = {
+export const coldStart: Benchmark = {
   name: 'cold-start',
   title: 'Size and import time of each function',
   async run(options) {
-    const measured = await measureColdStart(options);
+    const measured = await measureFunctions(options);
     const table: Table = {
-      title: 'Each function against the leanest variant that works',
+      title: 'Each function and the minimal function that does its work',
       columns: [
         'function',
         'KiB',
-        'leanest, KiB',
+        'minimal, KiB',
         'import, ms',
-        'leanest, ms',
-        'of the leanest',
+        'minimal, ms',
+        'relative to minimal',
         'CPU ms',
-        'of the leanest',
+        'relative to minimal',
       ],
-      rows: Object.entries(measured).map(([name, { bytes, leanestBytes, rounds }]) => [
+      rows: Object.entries(measured).map(([name, { bytes, minimalBytes, rounds }]) => [
         name,
-        digits(bytes / 1_024),
-        digits(leanestBytes / 1_024),
-        withSpread(figureOf(rounds, 'built', ({ wallMs }) => wallMs)),
-        withSpread(figureOf(rounds, 'leanest', ({ wallMs }) => wallMs)),
-        asRatio(ratioOf(rounds, 'built', 'leanest', ({ wallMs }) => wallMs)),
-        digits(figureOf(rounds, 'built', ({ cpuMs }) => cpuMs).median),
-        asRatio(ratioOf(rounds, 'built', 'leanest', ({ cpuMs }) => cpuMs)),
+        formatNumber(bytes / 1_024),
+        formatNumber(minimalBytes / 1_024),
+        formatSpread(figureOf(rounds, 'deployed', ({ wallMs }) => wallMs)),
+        formatSpread(figureOf(rounds, 'minimal', ({ wallMs }) => wallMs)),
+        formatRatio(ratioOf(rounds, 'deployed', 'minimal', ({ wallMs }) => wallMs)),
+        formatNumber(figureOf(rounds, 'deployed', ({ cpuMs }) => cpuMs).median),
+        formatRatio(ratioOf(rounds, 'deployed', 'minimal', ({ cpuMs }) => cpuMs)),
       ]),
     };
     return {
@@ -57,28 +57,28 @@ export const coldStart: Bench = {
           { ...sizes, ...Object.fromEntries(rounds) },
         ]),
       ),
-      notes: ['An import is short, so it is repeated four times as often as anything else.'],
+      notes: ['An import is short, so it is repeated four times as often as other measurements.'],
     };
   },
 };
 
-async function measureColdStart(options: BenchOptions): Promise<Record<FunctionName, ColdStart>> {
-  const directory = await temporaryFolder(join(tmpdir(), 'report-exporter-bench-'));
+async function measureFunctions(options: BenchmarkOptions): Promise<Record<FunctionName, ColdStart>> {
+  const directory = await createTemporaryFolder(join(tmpdir(), 'report-exporter-bench-'));
   try {
     const measured: Partial<Record<FunctionName, ColdStart>> = {};
     for (const name of functionNames) {
-      const built = await bundleFunction(name, join(directory, 'built'));
-      const leanest = await bundleFunction(name, join(directory, 'leanest'), 'bench/cold-start/minimal');
-      const contender = (contender: string, file: string): Contender<ProcessFigures> => ({
-        name: contender,
-        once: () => measuredProcess(process.execPath, ['-e', importing, file], { AWS_REGION: 'us-east-1' }),
+      const deployed = await bundleFunction(name, join(directory, 'deployed'));
+      const minimal = await bundleFunction(name, join(directory, 'minimal'), 'bench/cold-start/minimal');
+      const createContender = (contenderName: string, file: string): Contender<ProcessFigures> => ({
+        name: contenderName,
+        measure: () => measureProcess(process.execPath, ['-e', importScript, file], { AWS_REGION: 'us-east-1' }),
       });
-      const rounds = await sideBySide(
-        [contender('built', built.file), contender('leanest', leanest.file)],
+      const rounds = await measureRounds(
+        [createContender('deployed', deployed.file), createContender('minimal', minimal.file)],
         { ...options, repetitions: options.quick ? 1 : 4 * options.repetitions },
         `cold start, ${name}`,
       );
-      measured[name] = { bytes: built.bytes, leanestBytes: leanest.bytes, rounds };
+      measured[name] = { bytes: deployed.bytes, minimalBytes: minimal.bytes, rounds };
     }
     return measured as Record<FunctionName, ColdStart>;
   } finally {
@@ -86,8 +86,8 @@ async function measureColdStart(options: BenchOptions): Promise<Record<FunctionN
   }
 }
 
-/** Not a file of TypeScript: whatever strips its types would be loaded by then. Lambda requires a function likewise. */
-const importing = `
+/** Not a TypeScript file, as Node would first load what strips its types. Lambda requires a function in the same way. */
+const importScript = `
 const cpu = process.cpuUsage();
 const startedAt = performance.now();
 require(process.argv[1]);

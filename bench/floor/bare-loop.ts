@@ -1,14 +1,14 @@
-/** A bare undici loop: page after page onto the disk, with no check, no record of how far it came, and no guarantee. */
+/** A bare undici loop: writes page after page to disk, without checks, without a page log and without guarantees. */
 
 import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { Pool } from 'undici';
-import { measuring } from '../harness/measured-process.ts';
+import { startMeasurement } from '../harness/measured-process.ts';
 
 const [baseUrl = '', out = '', sync] = process.argv.slice(2);
 const pool = new Pool(baseUrl);
-const { tell } = measuring();
+const { finish } = startMeasurement();
 let cursor: string | undefined;
 let pages = 0;
 do {
@@ -19,11 +19,11 @@ do {
     body: '{"filter":{"date":{"gte":"2026-11-20T00:00:00Z"}},"format":"XML","container":"NONE"}',
   });
   pages += 1;
-  // `flush` syncs each file before it is closed: not what the export promises, but what any durable one must pay.
+  // `flush` syncs each file before it is closed: the least that a durable export must do.
   const flush = sync === 'sync';
   await pipeline(body, createWriteStream(join(out, `page-${String(pages).padStart(6, '0')}.xml`), { flush }));
   const next = headers['x-service-cursor'];
   cursor = typeof next === 'string' ? next : undefined;
 } while (cursor !== undefined);
-tell({ pages });
+finish({ pages });
 await pool.close();

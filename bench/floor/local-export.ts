@@ -1,21 +1,20 @@
-/** The local export as `npm start` makes it, from its first page to its manifest, but for the terminal. */
+/** The local export as `npm start` runs it, from the first page to the manifest, without terminal output. */
 
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { startLocalExport } from '../../lib/local/deployment.ts';
-import { measuring } from '../harness/measured-process.ts';
+import { startMeasurement } from '../harness/measured-process.ts';
 
-const [baseUrl = '', out = '', more = '{}'] = process.argv.slice(2);
-/** Settings beyond those that a first export needs. */
-const { service = {}, ...exported } = JSON.parse(more) as { readonly service?: object };
+const [baseUrl = '', out = '', moreSettings = '{}'] = process.argv.slice(2);
+const { service = {}, ...exportSettings } = JSON.parse(moreSettings) as { readonly service?: object };
 const settings = {
   service: { ...service, baseUrl },
-  export: { name: 'reports', ...exported },
+  export: { name: 'reports', ...exportSettings },
   apiKeyEnv: 'BENCH_API_KEY',
 };
 const env = { BENCH_API_KEY: 'bench' };
 const silent = { follow: true, emit: () => {}, onRetry: () => {}, say: () => {}, signal: new AbortController().signal };
 
-const { tell } = measuring();
+const { finish } = startMeasurement();
 const end = await startLocalExport({ out, env, runtime: systemRuntime }, settings, {}, silent);
 if (end.status !== 'completed') throw new Error(`The export ended as ${JSON.stringify(end)}`);
-tell({ pages: end.result.pages });
+finish({ pages: end.result.pages });

@@ -1,15 +1,14 @@
-/** What a benchmark is, and what it comes to: figures as they were measured, and tables made of them. */
+/** What a benchmark is and what it returns: the measured figures, and tables made of them. */
 
-/** What one repetition of one contender came to. */
+/** The figures of one repetition of one contender. */
 export type Figures = Readonly<Record<string, number>>;
 
-export interface BenchOptions {
-  /** How often each contender runs; the first round, which warms caches up, is not counted. */
+export interface BenchmarkOptions {
+  /** How often each contender runs. The first round, which warms up caches, is not counted. */
   readonly repetitions: number;
-  /** Less of everything, to see that it works; its figures mean nothing. */
+  /** Less of everything: shows that the benchmark works, and nothing else. */
   readonly quick: boolean;
-  /** Tells a person who waits how far it is. */
-  readonly say: (line: string) => void;
+  readonly reportProgress: (line: string) => void;
 }
 
 export interface Table {
@@ -18,17 +17,17 @@ export interface Table {
   readonly rows: readonly (readonly string[])[];
 }
 
-interface BenchResult {
+interface BenchmarkResult {
   readonly tables: readonly Table[];
-  /** Every figure of every repetition, for whoever wants to reckon anew. */
+  /** Every figure of every repetition. */
   readonly measured: unknown;
-  /** What must be known to read the tables. */
+  /** What a reader of the tables must know. */
   readonly notes?: readonly string[];
 }
 
-export interface Bench {
-  /** As it is called on the command line. */
+export interface Benchmark {
+  /** Its name on the command line. */
   readonly name: string;
   readonly title: string;
-  readonly run: (options: BenchOptions) => Promise<BenchResult>;
+  readonly run: (options: BenchmarkOptions) => Promise<BenchmarkResult>;
 }

@@ -1,6 +1,6 @@
 /**
- * A contender as a process of its own, so that it has a heap and a peak of memory of its own. It writes one line of JSON
- * to stdout when it is done; start-up is not in its times.
+ * A contender in its own process, so that it has its own heap and its own peak memory. At its end it writes one line of JSON to
+ * stdout; its start-up is not measured.
  */
 
 import { spawn } from 'node:child_process';
@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { maxResidentBytes } from '../../test/large/resident-memory.ts';
 
-/** What such a process tells of itself. */
+/** What a measured process reports about itself. */
 export interface ProcessFigures {
   readonly [figure: string]: number;
   readonly wallMs: number;
@@ -17,38 +17,38 @@ export interface ProcessFigures {
   readonly peakRssBytes: number;
 }
 
-/** Runs a script of this folder with Node and these words. @throws Error with what it wrote to stderr where it fails */
-export async function measuredScript(
+/** Runs a TypeScript file with Node. @throws Error with its stderr if it fails */
+export async function measureScript(
   script: URL,
-  words: readonly string[],
+  args: readonly string[],
   nodeOptions: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
 ): Promise<ProcessFigures> {
-  const all = [...nodeOptions, fileURLToPath(script), ...words];
-  return await measuredProcess(process.execPath, all, { ...process.env, ...env });
+  const nodeArgs = [...nodeOptions, fileURLToPath(script), ...args];
+  return await measureProcess(process.execPath, nodeArgs, { ...process.env, ...env });
 }
 
-/** Runs `command` and reads the last line of its output. */
-export async function measuredProcess(
+/** Runs a command and returns the last line of its stdout. @throws Error with its stderr if it fails */
+export async function measureProcess(
   command: string,
-  words: readonly string[],
+  args: readonly string[],
   env: NodeJS.ProcessEnv = process.env,
 ): Promise<ProcessFigures> {
-  const child = spawn(command, words, { stdio: ['ignore', 'pipe', 'pipe'], env });
-  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-  const last = out.trim().split('\n').at(-1) ?? '';
-  if (code !== 0) throw new Error(`${command} ${words.join(' ')} ended with ${String(code)}: ${err.slice(-2_000)}`);
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env });
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  const last = stdout.trim().split('\n').at(-1) ?? '';
+  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${String(code)}: ${stderr.slice(-2_000)}`);
   return JSON.parse(last) as ProcessFigures;
 }
 
-/** For the process that is measured: starts its clocks, and tells at its end. */
-export function measuring(): { readonly tell: (more?: Readonly<Record<string, number>>) => void } {
+/** Called by the measured process: starts its clocks; `finish` writes the figures to stdout. */
+export function startMeasurement(): { readonly finish: (more?: Readonly<Record<string, number>>) => void } {
   const startedAt = performance.now();
-  const cpu = process.cpuUsage();
+  const startCpu = process.cpuUsage();
   return {
-    tell(more = {}) {
+    finish(more = {}) {
       const wallMs = performance.now() - startedAt;
-      const { user, system } = process.cpuUsage(cpu);
+      const { user, system } = process.cpuUsage(startCpu);
       const peakRssBytes = maxResidentBytes();
       process.stdout.write(`${JSON.stringify({ ...more, wallMs, cpuMs: (user + system) / 1_000, peakRssBytes })}\n`);
     },

@@ -1,29 +1,29 @@
 /**
- * Where contenders write to: a new folder each, on the disk of the working directory, and none is removed before the
- * benchmark is over. ext4 does not use a removed file's number again for some seconds and, where thousands were removed,
- * looks through them all for every new file; and what one contender leaves unwritten would be waited for by the next.
+ * The folders that contenders write to, one each, on the disk of the working directory. They are removed only when the
+ * benchmark is over: ext4 does not reuse the inodes of removed files for some seconds and, after thousands of removals, searches
+ * all of them for every new file. The disk is synced before each, so that no contender waits for what another one wrote.
  */
 
 import { execFile } from 'node:child_process';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { temporaryFolder } from './temporary-folder.ts';
+import { createTemporaryFolder } from './temporary-folder.ts';
 
-export interface KeptOutputs extends AsyncDisposable {
-  /** A new folder, on a disk that has nothing to do. */
+export interface OutputFolders extends AsyncDisposable {
+  /** A new folder on an idle disk. */
   next(): Promise<string>;
 }
 
-export async function keptOutputs(): Promise<KeptOutputs> {
-  const root = await temporaryFolder(join(process.cwd(), '.bench-'));
-  let folders = 0;
+export async function createOutputFolders(): Promise<OutputFolders> {
+  const root = await createTemporaryFolder(join(process.cwd(), '.bench-'));
+  let count = 0;
   return {
     async next() {
-      // Not on Windows; there the disk may have something to do.
+      // There is no sync command on Windows; there the disk may still be busy.
       await promisify(execFile)('sync').catch(() => undefined);
-      folders += 1;
-      const folder = join(root, String(folders));
+      count += 1;
+      const folder = join(root, String(count));
       await mkdir(folder);
       return folder;
     },

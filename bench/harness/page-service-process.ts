@@ -1,11 +1,11 @@
-/** The page service's own process: page-service.ts starts it and says what it serves. */
+/** The process of page-service.ts. */
 
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pageDocument } from './page-document.ts';
-import type { ServingOptions } from './page-service.ts';
+import { createPageDocument } from './page-document.ts';
+import type { PageServiceProcessOptions, RequestMessage } from './page-service.ts';
 
 const {
   pageBytes,
@@ -13,43 +13,44 @@ const {
   latencyMs = 0,
   bodyMs = 0,
   numbered = false,
-  telling,
-} = JSON.parse(process.argv[2] ?? '{}') as ServingOptions;
-const document = pageDocument(pageBytes, numbered);
-/** All its reports are of the minute before it started: whoever asks for later ones gets a page without any. */
-const datedUpTo = Date.now() - 60_000;
-const nothing: readonly [Buffer, Buffer] = [Buffer.from('<?xml version="1.0"?>\n'), Buffer.from('<reports/>\n')];
+  reportRequests,
+} = JSON.parse(process.argv[2] ?? '{}') as PageServiceProcessOptions;
+const document = createPageDocument(pageBytes, numbered);
+/** No report is dated later. */
+const newestReportAt = Date.now() - 60_000;
+const emptyPage: readonly [Buffer, Buffer] = [Buffer.from('<?xml version="1.0"?>\n'), Buffer.from('<reports/>\n')];
 
 const server = createServer((request, response) => {
   const cursor = new URL(request.url ?? '', 'http://localhost').searchParams.get('cursor');
-  const number = cursor === null ? 1 : Number.parseInt(cursor, 10) + 1;
+  const page = cursor === null ? 1 : Number.parseInt(cursor, 10) + 1;
+  const nextCursor = page < pages ? cursorAfter(page) : undefined;
   if (!numbered) {
     request.resume();
-    request.on('end', () => void answer(response, document.page(), number < pages && number));
+    request.on('end', () => void respond(response, document.page(), nextCursor));
     return;
   }
-  // Who asks may be killed in the middle of asking.
+  // The client may be killed while it sends the request.
   void text(request).then(
     (body) => {
       const { filter } = JSON.parse(body) as { filter: { date: { gte: string } } };
-      const later = Date.parse(filter.date.gte) > datedUpTo;
-      if (telling && !later) process.send?.({ asked: number });
-      return answer(response, later ? nothing : document.page(number), !later && number < pages && number);
+      if (Date.parse(filter.date.gte) > newestReportAt) return respond(response, emptyPage, undefined);
+      if (reportRequests) process.send?.({ requestedPage: page } satisfies RequestMessage);
+      return respond(response, document.page(page), nextCursor);
     },
     () => {},
   );
 });
 
-async function answer(
+async function respond(
   response: ServerResponse,
   [head, rest]: readonly [Buffer, Buffer],
-  cursorBehind: number | false,
+  nextCursor: string | undefined,
 ): Promise<void> {
   if (latencyMs > 0) await sleep(latencyMs);
   response.writeHead(200, {
     'content-type': 'application/xml;charset=UTF-8',
     'content-length': head.length + rest.length,
-    ...(cursorBehind !== false && { 'x-service-cursor': cursorOf(cursorBehind) }),
+    ...(nextCursor !== undefined && { 'x-service-cursor': nextCursor }),
   });
   response.write(head);
   if (bodyMs === 0) {
@@ -62,12 +63,12 @@ async function answer(
   response.end(rest.subarray(middle));
 }
 
-/** The form of section 2.2; here the digits are the page it follows. */
-function cursorOf(number: number): string {
-  return `${String(number).padStart(13, '0')},550e8400-e29b-41d4-a716-446655440000`;
+/** In the contract's form; the 13 digits are the number of the page before. */
+function cursorAfter(page: number): string {
+  return `${String(page).padStart(13, '0')},550e8400-e29b-41d4-a716-446655440000`;
 }
 
-// Whoever started it may be killed.
+// The parent may be killed.
 process.on('disconnect', () => process.exit());
 
 server.listen(0, '127.0.0.1', () => {

@@ -1,30 +1,30 @@
 /**
- * Contenders measured side by side: they take turns within each round, so that whatever else the machine is doing meets
- * them all, and each is held against the baseline of its own round.
+ * Measures contenders side by side: they take turns within each round, so that other load on the machine affects all of them,
+ * and each is compared with the baseline of its own round.
  */
 
-import type { BenchOptions, Figures } from './benchmark.ts';
+import type { BenchmarkOptions, Figures } from './benchmark.ts';
 
 export interface Contender<Measured extends Figures> {
   readonly name: string;
-  readonly once: () => Promise<Measured>;
+  readonly measure: () => Promise<Measured>;
 }
 
-/** The figures of each contender, one for each round. */
+/** The figures of each contender, one per round. */
 export type Rounds<Measured extends Figures> = ReadonlyMap<string, readonly Measured[]>;
 
-/** Runs every contender once a round, each round beginning with another one. */
-export async function sideBySide<Measured extends Figures>(
+/** Runs every contender once per round. Each round begins with another contender. */
+export async function measureRounds<Measured extends Figures>(
   contenders: readonly Contender<Measured>[],
-  { repetitions, say }: BenchOptions,
-  what: string,
+  { repetitions, reportProgress }: BenchmarkOptions,
+  label: string,
 ): Promise<Rounds<Measured>> {
   const rounds = new Map<string, Measured[]>(contenders.map(({ name }) => [name, []]));
   for (let round = 0; round <= repetitions; round += 1) {
-    say(`${what}: ${round === 0 ? 'warming up' : `round ${round} of ${repetitions}`}`);
+    reportProgress(`${label}: ${round === 0 ? 'warming up' : `round ${round} of ${repetitions}`}`);
     const shift = round % contenders.length;
-    for (const { name, once } of [...contenders.slice(shift), ...contenders.slice(0, shift)]) {
-      const figures = await once();
+    for (const { name, measure } of [...contenders.slice(shift), ...contenders.slice(0, shift)]) {
+      const figures = await measure();
       if (round > 0) rounds.get(name)?.push(figures);
     }
   }
@@ -33,18 +33,11 @@ export async function sideBySide<Measured extends Figures>(
 
 export interface Spread {
   readonly median: number;
-  readonly least: number;
-  readonly most: number;
+  readonly min: number;
+  readonly max: number;
 }
 
-function spreadOf(values: readonly number[]): Spread {
-  const sorted = values.toSorted((a, b) => a - b);
-  const at = (index: number) => sorted[index] ?? Number.NaN;
-  const middle = (sorted.length - 1) / 2;
-  return { median: (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2, least: at(0), most: at(sorted.length - 1) };
-}
-
-/** A figure of a contender over all rounds. */
+/** One figure of a contender over all rounds. */
 export function figureOf<Measured extends Figures>(
   rounds: Rounds<Measured>,
   name: string,
@@ -53,7 +46,7 @@ export function figureOf<Measured extends Figures>(
   return spreadOf((rounds.get(name) ?? []).map(figure));
 }
 
-/** How many times the baseline's figure a contender's is, taken round by round. */
+/** One figure of a contender divided by that of the baseline, round by round. */
 export function ratioOf<Measured extends Figures>(
   rounds: Rounds<Measured>,
   name: string,
@@ -62,4 +55,11 @@ export function ratioOf<Measured extends Figures>(
 ): Spread {
   const base = rounds.get(baseline) ?? [];
   return spreadOf((rounds.get(name) ?? []).map((figures, round) => figure(figures) / figure(base[round] ?? figures)));
+}
+
+function spreadOf(values: readonly number[]): Spread {
+  const sorted = values.toSorted((a, b) => a - b);
+  const at = (index: number) => sorted[index] ?? Number.NaN;
+  const middle = (sorted.length - 1) / 2;
+  return { median: (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2, min: at(0), max: at(sorted.length - 1) };
 }

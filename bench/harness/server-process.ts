@@ -1,32 +1,32 @@
-/** A server of the benchmarks' own in a process of its own, which must not share a thread with whoever is measured. */
+/** A server in its own process: it must not share a thread with the contender that is measured. */
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Starts `script`; resolves to what it tells by its first message, and ends it when that is disposed of. `onMessage` hears
- * what it tells later.
+ * Starts `script`. Returns its first message, which says that it is ready; disposing of it ends the process. `onMessage` gets
+ * all later messages.
  */
-export async function startServer<Told extends object>(
+export async function startServerProcess<Ready extends object>(
   script: URL,
-  words: readonly string[],
+  args: readonly string[],
   onMessage?: (message: unknown) => void,
-): Promise<Told & AsyncDisposable> {
-  const child = fork(fileURLToPath(script), words);
-  const ended = once(child, 'exit');
-  const told = await Promise.race([
-    once(child, 'message').then(([message]) => message as Told),
-    ended.then(([code]) => {
-      throw new Error(`${fileURLToPath(script)} ended with ${String(code)} before it served anything`);
+): Promise<Ready & AsyncDisposable> {
+  const child = fork(fileURLToPath(script), args);
+  const exited = once(child, 'exit');
+  const ready = await Promise.race([
+    once(child, 'message').then(([message]) => message as Ready),
+    exited.then(([code]) => {
+      throw new Error(`${fileURLToPath(script)} ended with ${String(code)} before it was ready`);
     }),
   ]);
   if (onMessage !== undefined) child.on('message', onMessage);
   return {
-    ...told,
+    ...ready,
     async [Symbol.asyncDispose]() {
       child.kill();
-      await ended;
+      await exited;
     },
   };
 }

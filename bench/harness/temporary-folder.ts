@@ -1,18 +1,20 @@
 /**
- * Folders that a benchmark writes to for as long as it takes. Who makes one removes it; where the benchmark is interrupted,
- * all of them are removed here, as they hold up to 10 GB under hidden names.
+ * Temporary folders of a benchmark. The caller removes its folder. If the benchmark is interrupted, all folders are removed
+ * here, as they hold up to 10 GB under hidden names.
  */
 
 import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 
-const made: string[] = [];
+const folders: string[] = [];
 
 /** A new folder whose path begins with `prefix`. */
-export async function temporaryFolder(prefix: string): Promise<string> {
-  if (made.length === 0) for (const [signal, code] of interruptions) process.once(signal, () => giveUp(code));
+export async function createTemporaryFolder(prefix: string): Promise<string> {
+  if (folders.length === 0) {
+    for (const [signal, exitCode] of interruptions) process.once(signal, () => removeAllAndExit(exitCode));
+  }
   const folder = await mkdtemp(prefix);
-  made.push(folder);
+  folders.push(folder);
   return folder;
 }
 
@@ -22,14 +24,14 @@ const interruptions = [
   ['SIGHUP', 129],
 ] as const;
 
-function giveUp(code: number): void {
-  for (const folder of made) {
+function removeAllAndExit(exitCode: number): void {
+  for (const folder of folders) {
     try {
-      // A contender may write for a moment longer.
+      // A contender may still be writing for a moment.
       rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
     } catch (error) {
-      process.stderr.write(`${folder} is left: ${String(error)}\n`);
+      process.stderr.write(`Could not remove ${folder}: ${String(error)}\n`);
     }
   }
-  process.exit(code);
+  process.exit(exitCode);
 }

@@ -1,5 +1,5 @@
-/** A process that does nothing, for its memory to be known. */
+/** A process that does nothing, to measure its memory. */
 
-import { measuring } from '../harness/measured-process.ts';
+import { startMeasurement } from '../harness/measured-process.ts';
 
-measuring().tell();
+startMeasurement().finish();

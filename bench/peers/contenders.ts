@@ -1,88 +1,105 @@
-/** Who takes part: how each is started and started again, what it checks, and how a reader finds what it left. */
+/** The contenders: how each is started and restarted, what it checks, and how a reader finds its output. */
 
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { airbyteMessages, dltLoads, type Look, manifests, pageFiles, singerRecords } from './stored-pages.ts';
-import type { Environment, Missing } from './virtual-environments.ts';
+import {
+  type OutputReader,
+  readAirbyteMessages,
+  readDltLoads,
+  readManifests,
+  readPageFiles,
+  readSingerRecords,
+} from './stored-pages.ts';
+import type { Environment, MissingEnvironment } from './virtual-environments.ts';
 
 export interface Peer {
   readonly name: string;
-  /** How it checks that a page is whole and well-formed. */
+  /** How it checks that a page is complete and well-formed. */
   readonly checks: string;
   /** What tells a reader that the export is complete. */
-  readonly mark: string;
-  readonly look: Look;
+  readonly completionMark: string;
+  readonly readOutput: OutputReader;
   readonly command: (baseUrl: string, out: string) => readonly [string, ...string[]];
 }
 
-export const ours = 'report-exporter';
+export const reportExporter = 'report-exporter';
 
-/** Those that can run here, and for the others why not. */
-export function peers(environments: ReadonlyMap<string, Environment | Missing>): {
-  readonly present: readonly Peer[];
-  readonly absent: readonly string[];
+/** The contenders that can run here, and why the others cannot. */
+export function findPeers(environments: ReadonlyMap<string, Environment | MissingEnvironment>): {
+  readonly peers: readonly Peer[];
+  readonly missing: readonly string[];
 } {
-  const absent: string[] = [];
-  const inPython = (
-    deps: readonly string[],
+  const missing: string[] = [];
+  const pythonPeer = (
+    packages: readonly string[],
     peer: Omit<Peer, 'command'>,
     command: (pythons: readonly string[], baseUrl: string, out: string) => readonly [string, ...string[]],
   ): readonly Peer[] => {
     const pythons: string[] = [];
-    for (const need of deps) {
-      const found = environments.get(need) ?? { missing: `${need} stands in no requirements` };
-      if ('missing' in found) {
-        absent.push(`${peer.name} is left out: ${found.missing}.`);
+    for (const name of packages) {
+      const environment = environments.get(name) ?? { reason: `${name} is not in requirements.txt` };
+      if ('reason' in environment) {
+        missing.push(`${peer.name} is left out: ${environment.reason}.`);
         return [];
       }
-      pythons.push(found.python);
+      pythons.push(environment.python);
     }
     return [{ ...peer, command: (baseUrl, out) => command(pythons, baseUrl, out) }];
   };
-  const airbyte =
+  const airbyteCommand =
     (script: string) =>
     ([python = '']: readonly string[], baseUrl: string, out: string) =>
-      [python, here('python/airbyte_resume.py'), here(script), baseUrl, out] as const;
+      [python, pathOf('python/airbyte_resume.py'), pathOf(script), baseUrl, out] as const;
 
-  const present: readonly Peer[] = [
+  const peers: readonly Peer[] = [
     {
-      name: ours,
+      name: reportExporter,
       checks: 'XML',
-      mark: 'the manifest',
-      look: manifests,
-      command: (baseUrl, out) => [process.execPath, here('../floor/local-export.ts'), baseUrl, out],
+      completionMark: 'the manifest',
+      readOutput: readManifests,
+      command: (baseUrl, out) => [process.execPath, pathOf('../floor/local-export.ts'), baseUrl, out],
     },
     {
       name: 'got paginate',
       checks: 'no',
-      mark: 'nothing',
-      look: pageFiles,
-      command: (baseUrl, out) => [process.execPath, here('got-pages.ts'), baseUrl, out],
+      completionMark: 'none',
+      readOutput: readPageFiles,
+      command: (baseUrl, out) => [process.execPath, pathOf('got-pages.ts'), baseUrl, out],
     },
-    ...inPython(
+    ...pythonPeer(
       ['dlt'],
-      { name: 'dlt', checks: 'no', mark: '`_dlt_loads`', look: dltLoads },
-      ([python = ''], baseUrl, out) => [python, here('python/dlt_pages.py'), baseUrl, out],
+      { name: 'dlt', checks: 'no', completionMark: '`_dlt_loads`', readOutput: readDltLoads },
+      ([python = ''], baseUrl, out) => [python, pathOf('python/dlt_pages.py'), baseUrl, out],
     ),
-    ...inPython(
+    ...pythonPeer(
       ['singer-sdk', 'target-jsonl'],
-      { name: 'singer-sdk, target-jsonl', checks: 'no', mark: 'nothing', look: singerRecords },
-      ([tap = '', target = ''], baseUrl, out) => ['bash', here('python/singer.sh'), tap, target, baseUrl, out],
+      { name: 'singer-sdk, target-jsonl', checks: 'no', completionMark: 'none', readOutput: readSingerRecords },
+      ([tap = '', target = ''], baseUrl, out) => ['bash', pathOf('python/singer.sh'), tap, target, baseUrl, out],
     ),
-    ...inPython(
+    ...pythonPeer(
       ['airbyte-cdk'],
-      { name: 'airbyte-cdk, HttpStream', checks: 'no', mark: 'status COMPLETE', look: airbyteMessages },
-      airbyte('python/airbyte_source.py'),
+      {
+        name: 'airbyte-cdk, HttpStream',
+        checks: 'no',
+        completionMark: 'status COMPLETE',
+        readOutput: readAirbyteMessages,
+      },
+      airbyteCommand('python/airbyte_source.py'),
     ),
-    ...inPython(
+    ...pythonPeer(
       ['airbyte-cdk'],
-      { name: 'airbyte-cdk, XmlDecoder', checks: 'XML (expat)', mark: 'status COMPLETE', look: airbyteMessages },
-      airbyte('python/airbyte_manifest.py'),
+      {
+        name: 'airbyte-cdk, XmlDecoder',
+        checks: 'XML (expat)',
+        completionMark: 'status COMPLETE',
+        readOutput: readAirbyteMessages,
+      },
+      airbyteCommand('python/airbyte_manifest.py'),
     ),
   ];
-  return { present, absent };
+  return { peers, missing };
 }
 
-function here(file: string): string {
+function pathOf(file: string): string {
   return join(fileURLToPath(new URL('.', import.meta.url)), file);
 }

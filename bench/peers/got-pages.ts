@@ -1,16 +1,16 @@
 /**
- * got: its paginate over the pages, each written with node:fs. Follows documentation/4-pagination.md of
- * https://github.com/sindresorhus/got; `stackAllItems` is off by default, so that memory does not grow with the walk. It
- * is major 14: with 15.1.0 and 16.1.0 paginate failed here on pages of 1 MB ("Content-Length mismatch"), as a rule.
+ * got: its `paginate` over the pages, each written with node:fs. Follows documentation/4-pagination.md of
+ * https://github.com/sindresorhus/got. `stackAllItems` is off by default, so memory does not grow with the number of pages.
+ * Major 14, because `paginate` of 15.1.0 and 16.1.0 usually failed here on pages of 1 MB ("Content-Length mismatch").
  */
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import got, { type Response } from 'got';
-import { measuring } from '../harness/measured-process.ts';
+import { startMeasurement } from '../harness/measured-process.ts';
 
 const [baseUrl = '', out = ''] = process.argv.slice(2);
-const { tell } = measuring();
+const { finish } = startMeasurement();
 const pages = got.paginate<Buffer, Buffer>(`${baseUrl}/v1/report/export`, {
   method: 'POST',
   headers: { 'x-service-api-key': 'bench' },
@@ -24,9 +24,9 @@ const pages = got.paginate<Buffer, Buffer>(`${baseUrl}/v1/report/export`, {
     },
   },
 });
-let written = 0;
+let pageCount = 0;
 for await (const page of pages) {
-  written += 1;
-  await writeFile(join(out, `page-${String(written).padStart(6, '0')}.xml`), page);
+  pageCount += 1;
+  await writeFile(join(out, `page-${String(pageCount).padStart(6, '0')}.xml`), page);
 }
-tell({ pages: written });
+finish({ pages: pageCount });

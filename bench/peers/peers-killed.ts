@@ -1,55 +1,58 @@
-/** What the local export and its peers lose or double when they are killed at random moments and started again. */
+/** What the local export and its peers lose or duplicate when they are killed at random moments and restarted. */
 
-import type { Bench, Table } from '../harness/benchmark.ts';
-import { type Peer, peers } from './contenders.ts';
-import { type Damage, type KillPlan, killedWalks } from './killed-runs.ts';
-import { virtualEnvironments } from './virtual-environments.ts';
+import type { Benchmark, Table } from '../harness/benchmark.ts';
+import { findPeers, type Peer } from './contenders.ts';
+import { type Damage, type KillPlan, measureDamage } from './killed-runs.ts';
+import { prepareEnvironments } from './virtual-environments.ts';
 
-const plan: KillPlan = { walks: 10, kills: 3, pages: 60, pageBytes: 100_000, seed: 'peers' };
-const quickPlan: KillPlan = { ...plan, walks: 1, kills: 1, pages: 10 };
+const fullPlan: KillPlan = { runs: 10, maxKills: 3, pages: 60, pageBytes: 100_000, seed: 'peers' };
+const quickPlan: KillPlan = { ...fullPlan, runs: 1, maxKills: 1, pages: 10 };
 
-export const peersKilled: Bench = {
+export const peersKilled: Benchmark = {
   name: 'peers-killed',
-  title: 'What is lost or doubled when the walk is killed',
-  async run({ quick, say }) {
-    const { present, absent } = peers(await virtualEnvironments(!quick, say));
-    const killed = new Map<string, Damage>();
-    for (const peer of present) killed.set(peer.name, await killedWalks(peer, quick ? quickPlan : plan, say));
+  title: 'What is lost or duplicated when a run is killed',
+  async run({ quick, reportProgress }) {
+    const { peers, missing } = findPeers(await prepareEnvironments(!quick, reportProgress));
+    const plan = quick ? quickPlan : fullPlan;
+    const damages = new Map<string, Damage>();
+    for (const peer of peers) damages.set(peer.name, await measureDamage(peer, plan, reportProgress));
     return {
-      tables: [damageTable(present, killed, quick ? quickPlan : plan)],
-      measured: Object.fromEntries(killed),
+      tables: [damageTable(peers, damages, plan)],
+      measured: Object.fromEntries(damages),
       notes: [
-        ...absent,
-        'Lost, doubled and torn are counted at the end, for who reads as the contender documents it: by its mark of completeness, where it has one.',
-        'Half an export, torn pages: the number of kills behind which a listing of the output showed some pages but not all, or what is no whole page.',
-        'SIGKILL ends processes; what they wrote stays in the page cache. It is no power cut.',
+        ...missing,
+        'Lost, duplicated and torn pages are counted at the end, as the contender documents reading: by its mark of completion, if it has one.',
+        'Partial export, torn pages: the number of kills after which a listing of the output showed some pages but not all, or a torn page.',
+        'SIGKILL ends processes; what they wrote stays in the page cache. It does not simulate a power loss.',
       ],
     };
   },
 };
 
-function damageTable(present: readonly Peer[], killed: ReadonlyMap<string, Damage>, { walks, pages }: KillPlan): Table {
+function damageTable(peers: readonly Peer[], damages: ReadonlyMap<string, Damage>, { runs, pages }: KillPlan): Table {
   return {
-    title: `Killed at random moments and started again: ${walks} walks of ${pages} pages`,
+    title: `Killed at random moments and restarted: ${runs} runs of ${pages} pages`,
     columns: [
       'contender',
       'kills',
-      'asked for again',
+      'repeated requests',
       'lost',
-      'doubled',
+      'duplicated',
       'torn',
       'failed starts',
-      'after a kill: half an export',
+      'after a kill: partial export',
       'torn pages',
-      'mark of completeness',
-      'half an export that bears it',
+      'mark of completion',
+      'partial export with the mark',
     ],
-    rows: present.flatMap(({ name, mark }) => {
-      const damage = killed.get(name);
+    rows: peers.flatMap(({ name, completionMark }) => {
+      const damage = damages.get(name);
       if (damage === undefined) return [];
-      const { kills, asked, lost, doubled, torn, failedStarts, unfinishedListed, tornListed } = damage;
-      const counts = [kills, asked - walks * pages, lost, doubled, torn, failedStarts, unfinishedListed, tornListed];
-      return [[name, ...counts.map(String), mark, mark === 'nothing' ? '-' : String(damage.unfinishedPublished)]];
+      const { kills, requests, lost, duplicated, torn, failedStarts, partialListed, tornListed } = damage;
+      const repeated = requests - runs * pages;
+      const counts = [kills, repeated, lost, duplicated, torn, failedStarts, partialListed, tornListed];
+      const partialPublished = completionMark === 'none' ? '-' : String(damage.partialPublished);
+      return [[name, ...counts.map(String), completionMark, partialPublished]];
     }),
   };
 }

@@ -1,14 +1,14 @@
-/** The peers: the same work, raw pages onto the local disk, by what a user might pick instead, each in its own idiom. */
+/** The peers: the same work, raw pages to the local disk, with other tools, each used as its documentation shows. */
 
-import type { Bench, BenchOptions, Table } from '../harness/benchmark.ts';
-import { type KeptOutputs, keptOutputs } from '../harness/output-folders.ts';
-import { pageDocument } from '../harness/page-document.ts';
+import type { Benchmark, BenchmarkOptions, Table } from '../harness/benchmark.ts';
+import { createOutputFolders, type OutputFolders } from '../harness/output-folders.ts';
+import { createPageDocument } from '../harness/page-document.ts';
 import { startPageService } from '../harness/page-service.ts';
-import { type Contender, figureOf, type Rounds, ratioOf, sideBySide } from '../harness/rounds.ts';
-import { asRatio, digits } from '../harness/tables.ts';
-import { ours, type Peer, peers as takingPart } from './contenders.ts';
-import { measuredPeer, type PeerFigures } from './peer-process.ts';
-import { virtualEnvironments } from './virtual-environments.ts';
+import { type Contender, figureOf, measureRounds, type Rounds, ratioOf } from '../harness/rounds.ts';
+import { formatNumber, formatRatio, formatSpread } from '../harness/tables.ts';
+import { findPeers, type Peer, reportExporter } from './contenders.ts';
+import { measurePeer, type PeerFigures } from './peer-process.ts';
+import { prepareEnvironments } from './virtual-environments.ts';
 
 interface Case {
   readonly label: string;
@@ -16,34 +16,34 @@ interface Case {
   readonly pages: number;
 }
 
-const cases: readonly Case[] = [
+const fullCases: readonly Case[] = [
   { label: '10 KB', pageBytes: 10_000, pages: 500 },
   { label: '100 KB', pageBytes: 100_000, pages: 200 },
   { label: '1 MB', pageBytes: 1_000_000, pages: 40 },
 ];
 const quickCases: readonly Case[] = [{ label: '100 KB', pageBytes: 100_000, pages: 5 }];
 
-export const peers: Bench = {
+export const peersSpeed: Benchmark = {
   name: 'peers',
-  title: 'The local export against what one might pick instead',
+  title: 'The local export against other tools',
   async run(options) {
-    const { present, absent } = takingPart(await virtualEnvironments(!options.quick, options.say));
-    await using outputs = await keptOutputs();
+    const { peers, missing } = findPeers(await prepareEnvironments(!options.quick, options.reportProgress));
+    await using outputs = await createOutputFolders();
     const measured: Record<string, unknown> = {};
     const rows: string[][] = [];
-    for (const one of options.quick ? quickCases : cases) {
-      const rounds = await measureCase(one, present, outputs, options);
+    for (const one of options.quick ? quickCases : fullCases) {
+      const rounds = await measureCase(one, peers, outputs, options);
       measured[one.label] = Object.fromEntries(rounds);
-      rows.push(...rowsOf(one, present, rounds));
+      rows.push(...toRows(one, peers, rounds));
     }
     return {
-      tables: [timeTable(rows)],
+      tables: [toTable(rows)],
       measured,
       notes: [
-        ...absent,
-        'Pages a second and CPU time are of the walk alone, from its first call to its end; "in all" is from the start of its processes to their end.',
+        ...missing,
+        'Pages per second and CPU time cover the export alone, from the first call to its end; "total" covers the processes from start to end.',
         'More than 1× means that report-exporter took less, in the same round.',
-        'singer-sdk is two processes: their CPU time and their peaks are added up.',
+        'singer-sdk is two processes: their CPU times and their peaks are added.',
       ],
     };
   },
@@ -51,59 +51,61 @@ export const peers: Bench = {
 
 async function measureCase(
   { label, pageBytes, pages }: Case,
-  present: readonly Peer[],
-  outputs: KeptOutputs,
-  options: BenchOptions,
+  peers: readonly Peer[],
+  outputs: OutputFolders,
+  options: BenchmarkOptions,
 ) {
-  const document = pageDocument(pageBytes, true);
+  const document = createPageDocument(pageBytes, true);
   await using service = await startPageService({ pageBytes, pages, numbered: true });
-  const contender = (peer: Peer): Contender<PeerFigures> => ({
+  const createContender = (peer: Peer): Contender<PeerFigures> => ({
     name: peer.name,
-    async once() {
+    async measure() {
       const out = await outputs.next();
-      const figures = await measuredPeer(peer, service.baseUrl, out);
-      const { listed, published = listed } = await peer.look(out, document);
-      // A contender that is fast because it left something out is no contender.
-      if (published.length !== pages || new Set(published).size !== pages || published.includes('torn')) {
-        throw new Error(`${peer.name} left ${new Set(published).size} pages of ${pages}, ${published.length} in all`);
+      const figures = await measurePeer(peer, service.baseUrl, out);
+      const { listed, published = listed } = await peer.readOutput(out, document);
+      // The figures of a contender that leaves pages out mean nothing.
+      const distinct = new Set(published).size;
+      if (published.length !== pages || distinct !== pages || published.includes('torn')) {
+        throw new Error(`${peer.name} published ${distinct} of ${pages} pages, ${published.length} with duplicates`);
       }
       return { ...figures, pages };
     },
   });
-  return await sideBySide(present.map(contender), options, `peers, ${label}`);
+  return await measureRounds(peers.map(createContender), options, `peers, ${label}`);
 }
 
-function rowsOf({ label }: Case, present: readonly Peer[], rounds: Rounds<PeerFigures>): string[][] {
-  return present.map(({ name, checks }) => {
-    const figure = (of: (figures: PeerFigures) => number) => digits(figureOf(rounds, name, of).median);
-    const { median, least, most } = figureOf(rounds, name, ({ wallMs, pages = 1 }) => (pages * 1e3) / wallMs);
+function toRows({ label }: Case, peers: readonly Peer[], rounds: Rounds<PeerFigures>): string[][] {
+  return peers.map(({ name, checks }) => {
+    const median = (figure: (figures: PeerFigures) => number) => formatNumber(figureOf(rounds, name, figure).median);
+    const ratio = (figure: (figures: PeerFigures) => number) =>
+      name === reportExporter ? '' : formatRatio(ratioOf(rounds, name, reportExporter, figure));
     return [
       label,
       name,
       checks,
-      `${digits(median)} (${digits(least)} to ${digits(most)})`,
-      figure(({ cpuMs, pages = 1 }) => cpuMs / pages),
-      figure(({ peakRssBytes }) => peakRssBytes / 1e6),
-      figure(({ wholeMs }) => wholeMs / 1e3),
-      name === ours ? '' : asRatio(ratioOf(rounds, name, ours, ({ wallMs }) => wallMs)),
-      name === ours ? '' : asRatio(ratioOf(rounds, name, ours, ({ peakRssBytes }) => peakRssBytes)),
+      formatSpread(figureOf(rounds, name, ({ wallMs, pages = 1 }) => (pages * 1e3) / wallMs)),
+      median(({ cpuMs, pages = 1 }) => cpuMs / pages),
+      median(({ peakRssBytes }) => peakRssBytes / 1e6),
+      median(({ totalMs }) => totalMs / 1e3),
+      ratio(({ wallMs }) => wallMs),
+      ratio(({ peakRssBytes }) => peakRssBytes),
     ];
   });
 }
 
-function timeTable(rows: readonly (readonly string[])[]): Table {
+function toTable(rows: readonly (readonly string[])[]): Table {
   return {
-    title: 'Raw pages to local disk, at no latency',
+    title: 'Raw pages to the local disk, without latency',
     columns: [
       'page',
       'contender',
       'checks',
       'pages/s',
-      'CPU ms a page',
+      'CPU ms per page',
       'peak RSS, MB',
-      'in all, s',
-      'wall time, of report-exporter',
-      'RSS, of report-exporter',
+      'total, s',
+      'wall time relative to report-exporter',
+      'RSS relative to report-exporter',
     ],
     rows,
   };

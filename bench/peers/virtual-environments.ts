@@ -1,6 +1,6 @@
 /**
- * The peers from Python, each in a virtual environment of its own under node_modules/.cache, made on the first run. Where
- * that cannot be, for want of Python, venv or a package index, the benchmark says so and goes on without them.
+ * The Python packages, each in its own virtual environment under node_modules/.cache, created on the first run. If one cannot be
+ * created because Python, venv or a package index is missing, the benchmark says so and continues without it.
  */
 
 import { execFile } from 'node:child_process';
@@ -12,54 +12,54 @@ const run = promisify(execFile);
 const cache = join('node_modules', '.cache', 'bench-peers');
 
 export interface Environment {
-  /** Its interpreter, as an absolute path. */
+  /** The absolute path of its interpreter. */
   readonly python: string;
 }
 
-export interface Missing {
-  /** Why it is not there, in a few words. */
-  readonly missing: string;
+export interface MissingEnvironment {
+  readonly reason: string;
 }
 
-/** The environments of all packages named in requirements.txt, by package. With `install` those that lack are made. */
-export async function virtualEnvironments(
+/** The environments of all packages in requirements.txt, by package. `install`: creates those that are missing. */
+export async function prepareEnvironments(
   install: boolean,
-  say: (line: string) => void,
-): Promise<ReadonlyMap<string, Environment | Missing>> {
+  reportProgress: (line: string) => void,
+): Promise<ReadonlyMap<string, Environment | MissingEnvironment>> {
   const lines = (await readFile(new URL('python/requirements.txt', import.meta.url), 'utf8')).split('\n');
-  const found = new Map<string, Environment | Missing>();
+  const environments = new Map<string, Environment | MissingEnvironment>();
   for (const requirement of lines.filter((line) => line.includes('=='))) {
-    found.set(requirement.split('==')[0] ?? '', await environment(requirement, install, say));
+    const name = requirement.split('==')[0] ?? '';
+    environments.set(name, await prepareEnvironment(requirement, install, reportProgress));
   }
-  return found;
+  return environments;
 }
 
-async function environment(
+async function prepareEnvironment(
   requirement: string,
   install: boolean,
-  say: (line: string) => void,
-): Promise<Environment | Missing> {
+  reportProgress: (line: string) => void,
+): Promise<Environment | MissingEnvironment> {
   const folder = join(process.cwd(), cache, requirement);
   const python = join(folder, 'bin', 'python');
-  // Written last: an environment without it was left half made.
-  const mark = join(folder, 'installed');
+  // Written last: an environment without it is incomplete.
+  const completionMark = join(folder, 'installed');
   try {
-    await readFile(mark);
+    await readFile(completionMark);
     return { python };
   } catch {
-    if (!install) return { missing: `${requirement} is not installed; a run without --quick tries to` };
+    if (!install) return { reason: `${requirement} is not installed. Run without --quick to install it` };
   }
-  say(`peers: installing ${requirement}`);
+  reportProgress(`peers: installing ${requirement}`);
   try {
     await rm(folder, { recursive: true, force: true });
     await mkdir(folder, { recursive: true });
     await run('python3', ['-m', 'venv', folder]);
     await run(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', requirement]);
-    await writeFile(mark, requirement);
+    await writeFile(completionMark, requirement);
     return { python };
   } catch (error) {
     const { message, stderr } = error as Error & { readonly stderr?: string };
-    const why = (stderr?.trim() || message).split('\n').at(-1) ?? '';
-    return { missing: `${requirement} could not be installed: ${why}` };
+    const reason = (stderr?.trim() || message).split('\n').at(-1) ?? '';
+    return { reason: `${requirement} could not be installed: ${reason}` };
   }
 }

@@ -1,13 +1,13 @@
-/** Documents for the XML check, each nearly all of one thing: what is fast with tags may be slow with text. */
+/** Documents for the XML check, each mostly of one kind of markup: what is fast with tags may be slow with text. */
 
 import { generatedReportXml } from '../../lib/report-service/simulator/generated-reports.ts';
 
-/** Makes the nth report; they are repeated until the document has its size, so that no two neighbours are the same. */
+/** The nth report of a document. Reports are added until the document has its size. */
 const reports = {
   'generated reports': (nth) => generatedReportXml(1, nth, `R-${nth}`, 1_763_000_000_000 + nth * 10_000),
   'many small tags': (nth) => `<r i="${nth}">${'<a/><b>1</b><c d="2"/>'.repeat(100)}</r>\n`,
   'many attributes': (nth) => `<r i="${nth}">${`<v ${attributes(nth)}/>\n`.repeat(10)}</r>\n`,
-  'long text': (nth) => `<r i="${nth}">${'All that was agreed upon in writing holds. '.repeat(2_000)}</r>\n`,
+  'long text': (nth) => `<r i="${nth}">${'The parties agreed to all of this in writing. '.repeat(2_000)}</r>\n`,
   'non-ASCII text': (nth) => `<r i="${nth}">${'北京と東京、Αθήνα и Москва – Zürich 🧾 नेहा '.repeat(200)}</r>\n`,
   'references in text': (nth) => `<r i="${nth}">${'Paper &amp; ink &lt; 5 &#xD7; 40 &#8594; done '.repeat(100)}</r>\n`,
   CDATA: (nth) =>
@@ -19,7 +19,7 @@ const reports = {
 export type XmlKind = keyof typeof reports;
 export const xmlKinds = Object.keys(reports) as XmlKind[];
 
-/** One whole document of at least `bytes`, with its reports as children of the root. */
+/** A document of at least `bytes` bytes, with its reports as children of the root. */
 export function xmlDocument(kind: XmlKind, bytes: number): Buffer {
   const parts = [Buffer.from('<?xml version="1.0" encoding="UTF-8"?>\n<reports>\n')];
   for (let nth = 1, length = 0; length < bytes; nth += 1) {
@@ -33,6 +33,6 @@ export function xmlDocument(kind: XmlKind, bytes: number): Buffer {
 function attributes(nth: number): string {
   return Array.from(
     { length: 12 },
-    (_, at) => `field${at}="${nth * 31 + at} of ${at % 3 === 0 ? "'many'" : 'a few'}"`,
+    (_, index) => `field${index}="${nth * 31 + index} of ${index % 3 === 0 ? "'many'" : 'a few'}"`,
   ).join(' ');
 }

@@ -1,4 +1,4 @@
-/** The least that could decide what an execution is for: no checks, no guarantees. */
+/** The minimal function that decides what an execution does: no checks, no guarantees. */
 
 import { DynamoDBClient, GetItemCommand, PutItemCommand, QueryCommand } from '@aws-sdk/client-dynamodb';
 import { DescribeExecutionCommand, SFNClient } from '@aws-sdk/client-sfn';
@@ -9,8 +9,10 @@ export async function handler({ execution }: { readonly execution: string }) {
   const table = new DynamoDBClient();
   const executions = new SFNClient();
   const pk = { S: 'reports' };
-  const { Item: head } = await table.send(new GetItemCommand({ TableName, Key: { pk, sk: { S: 'state' } } }));
-  const active = await executions.send(new DescribeExecutionCommand({ executionArn: head?.execution?.S ?? execution }));
+  const { Item: state } = await table.send(new GetItemCommand({ TableName, Key: { pk, sk: { S: 'state' } } }));
+  const active = await executions.send(
+    new DescribeExecutionCommand({ executionArn: state?.execution?.S ?? execution }),
+  );
   const { Items: [last] = [] } = await table.send(
     new QueryCommand({ TableName, KeyConditionExpression: 'pk = :pk', ExpressionAttributeValues: { ':pk': pk } }),
   );

@@ -1,11 +1,11 @@
-/** The least that could fetch, check, store and log a page by undici: no guarantees, but a page of any size. */
+/** The minimal function that fetches, checks, stores and logs a page of any size with undici: no guarantees. */
 
 import { DynamoDBClient, PutItemCommand, QueryCommand } from '@aws-sdk/client-dynamodb';
 import { HeadObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { Upload } from '@aws-sdk/lib-storage';
 import { SaxesParser } from 'saxes';
-import ask from 'undici/lib/api/api-request.js';
+import request from 'undici/lib/api/api-request.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
 
 const TableName = process.env.TABLE_NAME;
@@ -21,7 +21,7 @@ export async function handler({ input }: { readonly input: { readonly run: strin
   );
   const { SecretString: key } = await secrets.send(new GetSecretValueCommand({ SecretId: 'reports/api-key' }));
   const service = new Pool(process.env.BASE_URL ?? '');
-  const { headers, body } = await ask.call(service, {
+  const { headers, body } = await request.call(service, {
     method: 'POST',
     path: `/v1/report/export?cursor=${encodeURIComponent(last?.cursor?.S ?? '')}`,
     headers: { 'content-type': 'application/json', 'x-service-api-key': key ?? '' },

@@ -1,4 +1,4 @@
-/** The least that could publish a run: no checks, no guarantees, but a manifest of any length. */
+/** The minimal function that publishes a run with a manifest of any length: no checks, no guarantees. */
 
 import { DynamoDBClient, PutItemCommand, QueryCommand } from '@aws-sdk/client-dynamodb';
 import { HeadObjectCommand, ListObjectsV2Command, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';

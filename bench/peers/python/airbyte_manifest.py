@@ -1,8 +1,8 @@
-"""airbyte-cdk, low code: a manifest with CursorPagination from a header and the XmlDecoder, which parses every page.
+"""airbyte-cdk, low-code: a manifest with CursorPagination from a header, and the XmlDecoder, which parses every page.
 
 Follows https://docs.airbyte.com/connector-development/config-based/understanding-the-yaml-file/pagination/ and the
-reference of its components (CursorPagination, XmlDecoder). A record is the page as it was parsed; the raw text is not kept,
-and a page that does not parse becomes an empty record with a warning in the log.
+reference of the components CursorPagination and XmlDecoder. A record is the parsed page; the raw text is not kept, and a
+page that cannot be parsed becomes an empty record with a warning in the log.
 """
 
 import sys

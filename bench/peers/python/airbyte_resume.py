@@ -1,7 +1,7 @@
-"""The platform's part in Airbyte: each attempt reads on from the last state that the ones before it told.
+"""What the Airbyte platform does: each attempt continues from the last state that earlier attempts emitted.
 
-Follows https://docs.airbyte.com/connector-development/cdk-python/resumable-full-refresh-stream: records before a state
-have been taken; those behind it may come again. Each attempt's messages go to a file of their own.
+Follows https://docs.airbyte.com/connector-development/cdk-python/resumable-full-refresh-stream: records before a
+state have been delivered; those after it may be repeated. Each attempt writes its messages to a new file.
 """
 
 import json
@@ -18,7 +18,7 @@ for name in attempts:
             try:
                 message = json.loads(line)
             except ValueError:
-                # Torn by a kill.
+                # Truncated by a kill.
                 continue
             if message["type"] == "STATE":
                 states = [message["state"]]
@@ -30,13 +30,13 @@ stream = {
     "is_resumable": True,
 }
 catalog = {"streams": [{"stream": stream, "sync_mode": "full_refresh", "destination_sync_mode": "append"}]}
-words = ["read"]
+arguments = ["read"]
 for option, value in (("config", {"base_url": base_url}), ("catalog", catalog), ("state", states)):
     path = os.path.join(out, f"{option}.json")
     with open(path, "w") as file:
         json.dump(value, file)
-    words += [f"--{option}", path]
+    arguments += [f"--{option}", path]
 
 messages = os.open(os.path.join(out, f"messages-{len(attempts) + 1:04}.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 os.dup2(messages, 1)
-os.execv(sys.executable, [sys.executable, script, *words])
+os.execv(sys.executable, [sys.executable, script, *arguments])

@@ -1,7 +1,7 @@
-"""airbyte-cdk in Python: an HttpStream with resumable full refresh, its messages going to stdout, a page a record.
+"""airbyte-cdk in Python: an HttpStream with resumable full refresh. It writes messages to stdout, one record per page.
 
 Follows https://docs.airbyte.com/connector-development/cdk-python/resumable-full-refresh-stream: after each page the
-state tells the next page's token. airbyte_resume.py takes the platform's part.
+state has the token of the next page. airbyte_resume.py does what the platform does.
 """
 
 import sys

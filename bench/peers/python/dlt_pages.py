@@ -1,8 +1,8 @@
 """dlt: a resource on RESTClient with its HeaderCursorPaginator, into a filesystem destination.
 
 Follows https://dlthub.com/docs/general-usage/http/rest-client (paginators), dlt's filesystem destination (a local folder)
-and "full loading" (replace): started again, it may take the whole walk once more. RESTClient expects JSON in
-extract_response; here a page of XML is one record instead.
+and "full loading" (replace): after a restart it may export everything again. RESTClient expects JSON in extract_response;
+here a page of XML is one record instead.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 
 os.environ["RUNTIME__DLTHUB_TELEMETRY"] = "false"
 os.environ["RUNTIME__LOG_LEVEL"] = "ERROR"
-# Files as everybody else leaves them. It spares dlt the time to gzip, too.
+# Uncompressed files, as the other contenders write them. This also saves dlt the time to compress.
 os.environ["DATA_WRITER__DISABLE_COMPRESSION"] = "true"
 os.environ["NORMALIZE__DATA_WRITER__DISABLE_COMPRESSION"] = "true"
 

@@ -1,6 +1,6 @@
-"""What the peers in Python share: the request of the contract, and the clocks.
+"""What the Python peers share: the request, and the measurement.
 
-The clocks start when imports are done and the walk begins; the figures are left in a file at the end.
+The measurement starts after the imports, when the export begins, and writes its figures to a file at the end.
 """
 
 import json
@@ -20,11 +20,11 @@ def measured(name, begins=True):
     yield
     end = resource.getrusage(resource.RUSAGE_SELF)
     figures = {
-        # The second half of a pipe waits for the first, where the walk begins.
+        # The target of a pipe only waits for the tap, where the export begins.
         "startedAt": started * 1e3 if begins else None,
         "endedAt": time.time() * 1e3,
         "cpuMs": (end.ru_utime - usage.ru_utime + end.ru_stime - usage.ru_stime) * 1e3,
-        # Linux counts it in KiB.
+        # In KiB on Linux.
         "peakRssBytes": end.ru_maxrss * 1024,
     }
     if folder := os.environ.get("BENCH_FIGURES"):

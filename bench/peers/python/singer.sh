@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tap and target as https://github.com/singer-io/getting-started/blob/master/docs/RUNNING_AND_DEVELOPING.md joins them.
+# Tap and target joined by a pipe: https://github.com/singer-io/getting-started/blob/master/docs/RUNNING_AND_DEVELOPING.md
 set -o pipefail
 tap_python=$1 target_python=$2 base_url=$3 out=$4
 here=$(dirname "$0")

@@ -1,7 +1,7 @@
-"""singer-sdk, the tap: a RESTStream with the SDK's SimpleHeaderPaginator; a page is a record that holds it.
+"""singer-sdk, the tap: a RESTStream with the SDK's SimpleHeaderPaginator; one record per page.
 
-Follows the SDK's reference of RESTStream and SimpleHeaderPaginator. A bookmark would need a field that only grows, which
-these pages do not have (the cursor is opaque): it is a full-table stream.
+Follows the SDK's reference of RESTStream and SimpleHeaderPaginator. It is a full-table stream: a bookmark needs a field
+that only increases, and these pages have none (the cursor is opaque).
 """
 
 import sys

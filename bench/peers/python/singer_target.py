@@ -1,4 +1,4 @@
-"""singer-sdk's other half: target-jsonl as its command runs it, a file for each start.
+"""The target of the Singer pipe: target-jsonl as its command runs it, one file per start.
 
 Follows https://hub.meltano.com/loaders/target-jsonl/.
 """
