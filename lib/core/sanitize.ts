@@ -1,5 +1,5 @@
 /**
- * Makes foreign text safe to show in errors, logs and terminals: it must not move the cursor, start a line of its own,
+ * Makes foreign text safe to show in errors, logs and terminals: it must not move the cursor, start a new line,
  * reverse the writing direction, or fill the screen.
  */
 

@@ -137,7 +137,7 @@ export function pageLogContract(
         expect(await log.exportState(exportName)).toEqual(first);
       });
 
-      it.each([1, 2])('of many who write version %i at once, exactly one does', async (version) => {
+      it.each([1, 2])('accepts one of several concurrent writers of version %i', async (version) => {
         const exportName = anExportName();
         if (version === 2) await log.replaceState(anExportState({ export: exportName }));
 
@@ -149,7 +149,7 @@ export function pageLogContract(
         expect(await log.exportState(exportName)).toMatchObject({ version, sequence: written.indexOf(true) });
       });
 
-      it('no update is lost where many read, change and try until they succeed', async () => {
+      it('loses no update if concurrent writers retry until they succeed', async () => {
         const exportName = anExportName();
         await log.replaceState(anExportState({ export: exportName }));
 
@@ -164,7 +164,7 @@ export function pageLogContract(
         expect(await log.exportState(exportName)).toMatchObject({ version: 1 + writers, sequence: writers });
       });
 
-      it('exports whose names are alike have states of their own', async () => {
+      it('separates exports with similar names', async () => {
         const exportName = anExportName();
         const names = [exportName, `${exportName}-daily`, exportName.slice(0, -1), exportName.toUpperCase()];
         for (const [sequence, name] of names.entries())

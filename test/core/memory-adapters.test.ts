@@ -1,4 +1,4 @@
-/** The adapters that the core's tests run on are held to the same promises as the real ones. */
+/** The in-memory adapters, on which many tests rely, implement the same contracts as the real ones. */
 
 import { pageLogContract } from '../contracts/page-log-contract.ts';
 import { pageStoreContract } from '../contracts/page-store-contract.ts';

@@ -87,7 +87,7 @@ const urls = [
   'javascript:alert(1)',
 ];
 
-const words = [
+const strings = [
   '',
   ' ',
   'XML',
@@ -113,7 +113,7 @@ const words = [
 
 export const anyValue: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(undefined, null, true, false, {}, [], ...numbers, ...numbers.map(String)),
-  fc.constantFrom<unknown>(...instants, ...durations, ...urls, ...words),
+  fc.constantFrom<unknown>(...instants, ...durations, ...urls, ...strings),
   fc.constantFrom<unknown>(10n, Symbol('s'), () => 1, new Date(0), new Date(Number.NaN), new Map(), /x/, cyclic),
   fc.constantFrom('{"__proto__":{"restart":true}}', '{"__proto__":null}', '[[{"__proto__":1}]]').map(fromJson),
   fc.constantFrom(5, 33, 1_000, 100_000).map((depth) => nested(depth)),
@@ -123,7 +123,7 @@ export const anyValue: fc.Arbitrary<unknown> = fc.oneof(
   fc.anything({ withBigInt: true, withDate: true, withMap: true, withSparseArray: true, withNullPrototype: true }),
 );
 
-const anyName = fc.oneof(fc.constantFrom(...words), fc.string());
+const anyName = fc.oneof(fc.constantFrom(...strings), fc.string());
 
 /** `valid` with up to four changes. */
 export function mutationsOf(valid: unknown): fc.Arbitrary<unknown> {

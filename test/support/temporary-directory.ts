@@ -1,4 +1,4 @@
-/** A directory for one test or suite, gone when it is over. */
+/** A new directory that is removed at the end of a test or suite. */
 
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -43,7 +43,7 @@ type PlanDependencies = Pick<StepDependencies, 'definition' | 'log' | 'execution
   readonly store: Pick<StoreReader, 'find'>;
 };
 
-/** Stands in for the execution that a start would have. No execution has this name. */
+/** A placeholder for the execution that a start would have. No execution has this name. */
 const plannedExecution = 'plan';
 
 /** Only reads. `input` is the start input to plan for. */

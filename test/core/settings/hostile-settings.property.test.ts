@@ -1,6 +1,6 @@
 /**
- * Whatever stands where a person's settings or an operator's start input should be: it is taken, and then means the same
- * every time, or refused with a place for every problem, in a message that a person can read and a log can hold.
+ * Arbitrary settings and start input: they are either accepted, with the same meaning every time, or rejected with the path
+ * of every problem, in a message that is printable and of limited length.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -21,14 +21,14 @@ import { anExportBench } from '../../support/export/export-bench.ts';
 import { anyValue, mutationsOf } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
 
-/** What `act` makes of it; only a ConfigurationError that can be shown is a refusal. */
-function takenOrRefused<Value>(act: () => Value): { taken: Value } | { refused: string } {
+/** Whether `parse` accepts or rejects its input. Only a presentable ConfigurationError counts as a rejection. */
+function parseOutcome<Value>(parse: () => Value): { accepted: Value } | { rejected: string } {
   try {
-    return { taken: act() };
+    return { accepted: parse() };
   } catch (error) {
     if (!(error instanceof ExportError)) throw error;
     expectPresentable(error);
-    return { refused: error.message };
+    return { rejected: error.message };
   }
 }
 
@@ -55,7 +55,7 @@ const anExport = {
   maxInlineWait: 'PT5S',
 };
 
-/** What cannot be written as JSON is no text at all. */
+/** A value that JSON cannot represent becomes an empty string. */
 function asJson(value: unknown): string {
   try {
     return JSON.stringify(value) ?? '';
@@ -64,7 +64,7 @@ function asJson(value: unknown): string {
   }
 }
 
-/** How each duration stands again as a person would write it. */
+/** The parsed settings with each duration converted back to ISO 8601. */
 const asWritten = (parsed: object): unknown =>
   JSON.parse(JSON.stringify(parsed), (key, value: unknown) =>
     /(Timeout|Wait|RetryAfter|overlap|lookbackWindow)$/.test(key) && typeof value === 'number'
@@ -72,29 +72,29 @@ const asWritten = (parsed: object): unknown =>
       : value,
   );
 
-function expectSettled<Schema extends z.ZodMiniType>(schema: Schema, value: unknown): z.infer<Schema> | undefined {
-  const outcome = takenOrRefused(() => parseSettings(schema, value, 'settings'));
-  if ('refused' in outcome) {
-    expect(outcome.refused).toMatch(/^settings.*: ./);
+function expectStable<Schema extends z.ZodMiniType>(schema: Schema, value: unknown): z.infer<Schema> | undefined {
+  const outcome = parseOutcome(() => parseSettings(schema, value, 'settings'));
+  if ('rejected' in outcome) {
+    expect(outcome.rejected).toMatch(/^settings.*: ./);
     return undefined;
   }
-  const { taken } = outcome;
-  expect(parseSettings(schema, value, 'settings')).toEqual(taken);
-  // As it travels to the functions, and as it comes back from there.
-  const travelled: unknown = JSON.parse(JSON.stringify(value));
-  if (isDeepStrictEqual(travelled, value)) expect(parseSettings(schema, travelled, 'settings')).toEqual(taken);
-  expect(parseSettings(schema, asWritten(taken as object), 'settings')).toEqual(taken);
-  return taken;
+  const { accepted } = outcome;
+  expect(parseSettings(schema, value, 'settings')).toEqual(accepted);
+  // As the functions read it from their environment.
+  const deserialized: unknown = JSON.parse(JSON.stringify(value));
+  if (isDeepStrictEqual(deserialized, value)) expect(parseSettings(schema, deserialized, 'settings')).toEqual(accepted);
+  expect(parseSettings(schema, asWritten(accepted as object), 'settings')).toEqual(accepted);
+  return accepted;
 }
 
-describe('settings from anywhere', () => {
+describe('arbitrary settings', () => {
   test.prop([fc.oneof({ weight: 5, arbitrary: mutationsOf(someService) }, anyValue)], { numRuns: cases(200) })(
-    'of the service are taken or refused',
+    'of a service are accepted or rejected',
     (value) => {
-      const settings = expectSettled(serviceSettingsSchema, value);
+      const settings = expectStable(serviceSettingsSchema, value);
       if (settings === undefined) return;
       expect(sourceOf(sourceOf(settings.baseUrl))).toBe(sourceOf(settings.baseUrl));
-      // undici takes nothing but whole milliseconds.
+      // undici accepts only whole milliseconds.
       const { connectTimeout, headersTimeout, bodyTimeout, totalTimeout, maxPageBytes } = settings;
       for (const number of [connectTimeout, headersTimeout, bodyTimeout, totalTimeout, maxPageBytes]) {
         expect(number).toSatisfy(Number.isSafeInteger);
@@ -104,13 +104,13 @@ describe('settings from anywhere', () => {
   );
 
   test.prop([fc.oneof({ weight: 5, arbitrary: mutationsOf(anExport) }, anyValue)], { numRuns: cases(200) })(
-    'of an export are taken or refused',
+    'of an export are accepted or rejected',
     (value) => {
-      const settings = expectSettled(exportSettingsSchema, value);
+      const settings = expectStable(exportSettingsSchema, value);
       if (settings === undefined) return;
       const definition = exportDefinition(settings, 'simulator');
       expect(JSON.parse(JSON.stringify(definition))).toEqual(JSON.parse(JSON.stringify(structuredClone(definition))));
-      // What is not told of it is not asked for: nothing was left out on the way.
+      // Nothing of the filter is lost.
       const { filter = {} } = value as { filter?: unknown };
       expect(JSON.stringify(settings.filter)).toBe(JSON.stringify(filter));
     },
@@ -142,19 +142,19 @@ describe('settings from anywhere', () => {
       ),
     ],
     { numRuns: cases(200) },
-  )('of a function’s environment are taken or refused', (env) => {
+  )('in the environment of a function are accepted or rejected', (env) => {
     const variables = ['EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'KEY_PREFIX', 'TABLE_NAME'] as const;
-    const outcome = takenOrRefused(() => readFunctionEnvironment(env, variables));
-    if ('refused' in outcome) {
+    const outcome = parseOutcome(() => readFunctionEnvironment(env, variables));
+    if ('rejected' in outcome) {
       const missing = variables.filter((variable) => env[variable] === undefined);
-      for (const variable of missing) expect(outcome.refused).toContain(`environment ${variable}: `);
+      for (const variable of missing) expect(outcome.rejected).toContain(`environment ${variable}: `);
     } else {
-      expect(readFunctionEnvironment(env, variables)).toEqual(outcome.taken);
+      expect(readFunctionEnvironment(env, variables)).toEqual(outcome.accepted);
     }
   });
 });
 
-describe('a start input from anywhere', () => {
+describe('an arbitrary start input', () => {
   const valid = {
     since: '2026-11-01T00:00:00Z',
     restart: true,
@@ -162,10 +162,10 @@ describe('a start input from anywhere', () => {
     continues: 'arn:aws:states:us-east-1:123456789012:execution:reports:first',
   };
   test.prop([fc.oneof({ weight: 5, arbitrary: mutationsOf(valid) }, anyValue), fc.boolean()], { numRuns: cases(200) })(
-    'begins a run, skips, or is refused and leaves nothing behind',
-    async (input, isUnderWay) => {
+    'begins a run, skips, or is rejected and changes nothing',
+    async (input, isRunning) => {
       const bench = anExportBench();
-      if (isUnderWay) {
+      if (isRunning) {
         await beginRun(bench.deps, { input: { scheduledTime: '2026-11-20T02:00:00Z' }, execution: 'first' });
         bench.running.add('first');
       }
@@ -176,25 +176,25 @@ describe('a start input from anywhere', () => {
         expect(outcome).toBeInstanceOf(ExportError);
         expectPresentable(outcome as ExportError);
         expect(outcome.message).toContain('start input');
-        // What FailRun keeps of it.
+        // FailRun stores at most this many characters.
         expect(outcome.message.length).toBeLessThanOrEqual(1_000);
         expect(after).toEqual(before);
         return;
       }
-      // All that is kept of it, and travels in the execution's history, is small.
+      // What is stored, and what the execution's history contains, is small.
       expect(JSON.stringify(outcome).length).toBeLessThan(1_024);
       expect(JSON.stringify(after ?? null).length).toBeLessThan(4_096);
       expect(JSON.stringify(bench.events).length).toBeLessThan(4_096);
     },
   );
 
-  it('that meets a filter of any size is refused in few words', async () => {
+  it('is rejected with a short message, however large the filter is', async () => {
     const filter = { type: 'x'.repeat(100_000) };
     const bench = anExportBench({ definition: { request: anExportRequest({ filter }) } });
     await bench.start();
     const other = bench.with({ definition: { request: anExportRequest({ filter: { ...filter, more: 1 } }) } });
-    const refused = beginRun(other.deps, { input: {}, execution: 'second' });
-    await expect(refused).rejects.toMatchObject({ message: expect.stringMatching(/^The watermark of .{100,1000}$/) });
+    const rejected = beginRun(other.deps, { input: {}, execution: 'second' });
+    await expect(rejected).rejects.toMatchObject({ message: expect.stringMatching(/^The watermark of .{100,1000}$/) });
 
     const definition = { request: anExportRequest({ filter, size: 2 }), limits: someLimits({ maxPages: 1 }) };
     const unfinished = anExportBench({ definition });
@@ -220,14 +220,14 @@ describe('a start input from anywhere', () => {
       restart: fc.constantFrom<unknown>('true', 1, null, {}),
       scheduledTime: fc.constantFrom<unknown>('', 7, null, 'x'.repeat(10_000), 'a\nb'),
       continues: fc.constantFrom<unknown>('', true, 'x'.repeat(10_000)),
-      surprise: fc.constant(1),
+      unknown: fc.constant(1),
     }),
-  ])('is refused with every problem named', async (input) => {
+  ])('is rejected with every problem named', async (input) => {
     const bench = anExportBench();
-    const refused = beginRun(bench.deps, { input, execution: 'e' });
-    await expect(refused).rejects.toMatchObject({
+    const rejected = beginRun(bench.deps, { input, execution: 'e' });
+    await expect(rejected).rejects.toMatchObject({
       message: expect.stringMatching(
-        /(?=.*start input since: )(?=.*start input restart: )(?=.*start input scheduledTime: )(?=.*start input continues: )(?=.*"surprise")/,
+        /(?=.*start input since: )(?=.*start input restart: )(?=.*start input scheduledTime: )(?=.*start input continues: )(?=.*"unknown")/,
       ),
     });
   });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { type FunctionVariable, stepVariables } from '../../../lib/core/settings/environment.ts';
 import {
   exportDefinition,
   exportSettingsSchema,
@@ -6,6 +7,7 @@ import {
   serviceSettingsSchema,
   sourceOf,
 } from '../../../lib/core/settings/settings.ts';
+import { stepNames } from '../../../lib/core/state-machine/definition.ts';
 import { durationSchema, instantOf, instantSchema } from '../../../lib/core/timestamps.ts';
 import { fc, test } from '../../support/property.ts';
 
@@ -13,7 +15,7 @@ const service = (settings: object) => parseSettings(serviceSettingsSchema, setti
 const anExport = (settings: object) => parseSettings(exportSettingsSchema, { name: 'reports', ...settings }, 'export');
 
 describe('settings', () => {
-  it('names every mistake at once, each with its place', () => {
+  it('report every problem at once, each with its path', () => {
     expect(() =>
       anExport({ name: 'a/b', size: 11, filter: { date: { gte: 'x' } }, since: { overlap: '1 day' }, surprise: 1 }),
     ).toThrow(
@@ -26,7 +28,7 @@ describe('settings', () => {
     );
   });
 
-  it('stand for what an unset one means', () => {
+  it('have defaults', () => {
     expect(exportDefinition(anExport({}), 'simulator')).toEqual({
       name: 'reports',
       request: { source: 'simulator', filter: {}, format: 'XML', container: 'NONE' },
@@ -49,7 +51,7 @@ describe('settings', () => {
     'http://127.0.0.1:8080',
     'http://localhost',
     'http://[::1]:1',
-  ])('take %s for a base URL', (baseUrl) => expect(service({ baseUrl }).baseUrl).toBe(baseUrl));
+  ])('accept %s as a base URL', (baseUrl) => expect(service({ baseUrl }).baseUrl).toBe(baseUrl));
 
   it.each([
     'reports.example.com',
@@ -61,22 +63,22 @@ describe('settings', () => {
     'https://reports.example.com/?key=1',
     'https://reports.example.com/#a',
     '',
-  ])('refuse %s as a base URL', (baseUrl) => expect(() => service({ baseUrl })).toThrow('baseUrl'));
+  ])('reject %s as a base URL', (baseUrl) => expect(() => service({ baseUrl })).toThrow('baseUrl'));
 
-  it.each(['ACME', 'acme-2', 'A-B-C'])('take %s for a vendor', (vendor) =>
+  it.each(['ACME', 'acme-2', 'A-B-C'])('accept %s as a vendor', (vendor) =>
     expect(service({ baseUrl: 'https://a.example', vendor }).vendor).toBe(vendor),
   );
-  it.each(['', 'A B', 'A_B\r\nX: y', '-A', 'A--B', 'Ä'])('refuse %j as a vendor', (vendor) =>
+  it.each(['', 'A B', 'A_B\r\nX: y', '-A', 'A--B', 'Ä'])('reject %j as a vendor', (vendor) =>
     expect(() => service({ baseUrl: 'https://a.example', vendor })).toThrow('vendor'),
   );
 
-  it('know a service by its address, however that is spelled', () => {
+  it('identify a service by its address, however it is spelled', () => {
     const spellings = ['https://A.example', 'https://a.example/', 'HTTPS://a.example:443//'];
     expect(new Set(spellings.map(sourceOf))).toEqual(new Set(['https://a.example']));
     expect(sourceOf('https://a.example/eu/')).toBe('https://a.example/eu');
   });
 
-  it('do not let a look-back and a watermark stand side by side', () => {
+  it('reject a lookback window together with settings of the watermark', () => {
     expect(() => anExport({ since: { lookbackWindow: 'P1D', overlap: 'PT1H' } })).toThrow('lookbackWindow');
     expect(() => anExport({ since: { lookbackWindow: 'PT0S' } })).toThrow('longer than zero');
     expect(exportDefinition(anExport({ since: { lookbackWindow: 'P1D' } }), 's').since).toEqual({
@@ -85,12 +87,12 @@ describe('settings', () => {
     });
   });
 
-  it('keep a filter as it comes back from every store, or an unfinished run would not know it again', () => {
+  it('normalize a filter to the form in which a store returns it, so that both compare equal', () => {
     const { filter } = anExport({ filter: { offset: -0 } });
     expect(Object.is(filter.offset, 0)).toBe(true);
   });
 
-  it('refuse a filter that would not reach the service as it was written', () => {
+  it('reject a filter that would not reach the service unchanged', () => {
     const nested = (depth: number): unknown => JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`);
     expect(anExport({ filter: { a: nested(31) } }).filter).toEqual({ a: nested(31) });
     for (const depth of [33, 100_000]) {
@@ -98,12 +100,12 @@ describe('settings', () => {
     }
     const proto = JSON.parse('{"a":[{"__proto__":{"b":1}}]}') as object;
     expect(() => anExport({ filter: proto })).toThrow('filter.a[0]: must not have a field named __proto__');
-    for (const stranger of [1n, undefined, Number.NaN, new Date(0), () => 1]) {
-      expect(() => anExport({ filter: { 'a b': [stranger] } })).toThrow('filter["a b"][0]: must be JSON');
+    for (const value of [1n, undefined, Number.NaN, new Date(0), () => 1]) {
+      expect(() => anExport({ filter: { 'a b': [value] } })).toThrow('filter["a b"][0]: must be JSON');
     }
   });
 
-  it('keep further date conditions of a filter', () => {
+  it('keep other date conditions of a filter', () => {
     const filter = { date: { lt: '2026-12-01T00:00:00Z' }, type: 'daily' };
     expect(anExport({ filter }).filter).toEqual(filter);
     expect(() => anExport({ filter: { date: '2026' } })).toThrow('filter.date');
@@ -115,7 +117,7 @@ describe('durations', () => {
   it.each([
     ['PT0S', 0],
     ['PT1.5S', 1_500],
-    // Times a thousand, it is 1000.9999999999999: no timer takes that.
+    // In floating point, 1.001 × 1000 is 1000.9999999999999, and a timer needs an integer.
     ['PT1.001S', 1_001],
     ['PT0.0004S', 0],
     ['PT15M', 900_000],
@@ -124,7 +126,7 @@ describe('durations', () => {
   ])('%s is %i ms', (text, ms) => expect(durationSchema.parse(text)).toBe(ms));
 
   it.each(['', 'P', 'PT', 'P1', '1D', 'P1M', 'P1Y', 'PT1H2', '-P1D', 'P1DT', 'pt1s', 'PT1S ', 'P1D2W'])(
-    '%j is none',
+    'rejects %j',
     (text) => expect(durationSchema.safeParse(text).success).toBe(false),
   );
 });
@@ -146,13 +148,27 @@ describe('instants', () => {
     '2026-11-20T25:00:00Z',
     'now',
     '',
-  ])('%j is none', (text) => expect(instantSchema.safeParse(text).success).toBe(false));
+  ])('rejects %j', (text) => expect(instantSchema.safeParse(text).success).toBe(false));
 
   test.prop([fc.date({ min: new Date(0), max: new Date('9999-12-31T23:59:59Z'), noInvalidDate: true })])(
-    'in canonical form read back as themselves',
+    'in canonical form are parsed without a change',
     (date) => {
       expect(instantSchema.parse(instantOf(date.getTime()))).toBe(instantOf(date.getTime()));
       expect(Date.parse(instantOf(date.getTime()))).toBe(date.getTime());
     },
   );
+});
+
+describe('the environment of the functions', () => {
+  it('has the API key only for ExportPage, and the bucket only for the steps that use it', () => {
+    const stepsWith = (variable: FunctionVariable) =>
+      stepNames.filter((step) => (stepVariables[step] as readonly FunctionVariable[]).includes(variable));
+    expect(stepsWith('API_KEY_SECRET_ID')).toEqual(['ExportPage']);
+    expect(stepsWith('API_KEY_SECRET_FIELD')).toEqual(['ExportPage']);
+    expect(stepsWith('BUCKET_NAME')).toEqual(['ExportPage', 'FinishRun']);
+    expect(stepsWith('KEY_PREFIX')).toEqual(['ExportPage', 'FinishRun']);
+    for (const variable of ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const) {
+      expect(stepsWith(variable)).toEqual(stepNames);
+    }
+  });
 });

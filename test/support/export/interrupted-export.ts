@@ -145,8 +145,8 @@ async function expectTrueManifest(
   expect(manifest).toMatchObject({ export: exportName, filter, format, container, size, source });
   let totals = { ...zeroTotals, reports: 0 };
   for (const { page, key, bytes, sha256, reports, cursor } of manifest.pages) {
-    const asked = { request, since: from, cursor: cursor === null ? null : asCursor(cursor), label: '' };
-    const fetched = await service.fetchPage(asked);
+    const pageRequest = { request, since: from, cursor: cursor === null ? null : asCursor(cursor), label: '' };
+    const fetched = await service.fetchPage(pageRequest);
     const body = Buffer.concat(await collect(fetched.body));
     expect({ page, bytes, sha256, reports }).toEqual({
       page: totals.pages + 1,

@@ -1,4 +1,4 @@
-/** Runs a TypeScript file of the tests as a process of its own, so that a test can kill it. */
+/** Runs a TypeScript file of the tests in a separate process, so that a test can kill it. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

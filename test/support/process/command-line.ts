@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
 import { runProgram } from '../../../bin/program.ts';
-import type { JsonReport } from '../../../lib/operator/run-summary.ts';
+import type { RunJson } from '../../../lib/operator/run-summary.ts';
 import type { Manifest } from '../export/export-bench.ts';
 
 const program = join(import.meta.dirname, '../../../bin/report-exporter.ts');
@@ -79,7 +79,7 @@ function captureOutput() {
 }
 
 /** The object on the last line of stdout. */
-export function jsonOf({ stdout }: CommandResult): JsonReport {
+export function jsonOf({ stdout }: CommandResult): RunJson {
   return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '');
 }
 

@@ -1,4 +1,4 @@
-/** The client under test, with a key that is hard to hide and with limits that a test need not name. */
+/** The client under test, with an API key that is hard to redact and with default limits. */
 
 import { inspect } from 'node:util';
 import { expect } from 'vitest';
@@ -16,7 +16,7 @@ type ClientParts = Partial<Omit<Options, 'limits'>> & {
   readonly now?: () => number;
 };
 
-/** Every character in it is written differently in JSON, in URLs, in HTML or in inspect's quotes. */
+/** Its characters are escaped differently in JSON, in URLs, in HTML and by `inspect`. */
 export const trickyApiKey = 'S3cr3t/key+with="odd"&<chars>  \\%42';
 
 export function clientFor(
@@ -62,13 +62,13 @@ export async function readPage(page: FetchedPage | Promise<FetchedPage>): Promis
   return Buffer.concat(chunks).toString();
 }
 
-/** For `expect.poll`: what a busy machine may need, and looks often enough that a quick one does not wait. */
+/** For `expect.poll`: long enough for a busy machine, with a short interval. */
 export const backoff = { timeout: 10_000, interval: 5 };
 
-/** The ExportError that `act` fails with; it holds the key nowhere, in no writing we know of. */
+/** The ExportError with which `act` rejects. Expects it not to contain the API key in any known encoding. */
 export async function failureOf(act: Promise<unknown>): Promise<ExportError> {
   const error: unknown = await act.then(
-    () => expect.fail('it did not fail'),
+    () => expect.fail('it did not reject'),
     (reason: unknown) => reason,
   );
   expectNoKey(error);
@@ -84,9 +84,9 @@ export function expectNoKey(error: unknown, key = trickyApiKey): void {
     ...stringsIn(error),
   ].map((text) => text.toLowerCase());
   const base64 = Buffer.from(key).toString('base64').replace(/.=*$/, '');
-  const writings = [key, JSON.stringify(key).slice(1, -1), encodeURIComponent(key), inspect(key).slice(1, -1), base64];
-  for (const writing of writings) {
-    expect(shown.filter((text) => text.includes(writing.toLowerCase()))).toEqual([]);
+  const encodings = [key, JSON.stringify(key).slice(1, -1), encodeURIComponent(key), inspect(key).slice(1, -1), base64];
+  for (const encoding of encodings) {
+    expect(shown.filter((text) => text.includes(encoding.toLowerCase()))).toEqual([]);
   }
 }
 
