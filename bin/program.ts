@@ -10,8 +10,8 @@ import { defaultApiKeyEnv, type LocalOptions } from '../lib/operator/run-options
 import { optionWithValue, usageErrors } from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';
 
-/** Runs the command that `words` name, and resolves to its exit status. Without a command, it is `local`. */
-export async function runProgram(words: readonly string[], context: InteractiveContext): Promise<number> {
+/** Runs the command that `args` name, and resolves to its exit status. Without a command, it is `local`. */
+export async function runProgram(args: readonly string[], context: InteractiveContext): Promise<number> {
   const { stdout, stderr, env } = context;
   const version = readVersion();
   let exitStatus: number = exitStatuses.ok;
@@ -37,7 +37,7 @@ export async function runProgram(words: readonly string[], context: InteractiveC
   addServiceCommand(program, context, setExitStatus);
 
   try {
-    await program.parseAsync(resolveCommand(program, words), { from: 'user' });
+    await program.parseAsync(resolveCommand(program, args), { from: 'user' });
     return exitStatus;
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
@@ -62,14 +62,14 @@ function parserMessage(text: string): string {
  * Makes `local` the default command. The parser could do so itself, but would then take a misspelled command as an argument of
  * `local`, where it now suggests the nearest command.
  */
-function resolveCommand(program: Command, words: readonly string[]): readonly string[] {
-  const [first, second] = words;
+function resolveCommand(program: Command, args: readonly string[]): readonly string[] {
+  const [first, second] = args;
   if (first === undefined) return ['local'];
-  if (first.startsWith('-')) return ['-h', '--help', '--version'].includes(first) ? words : ['local', ...words];
+  if (first.startsWith('-')) return ['-h', '--help', '--version'].includes(first) ? args : ['local', ...args];
   // The parser prints the help of the program for `help` with an unknown command.
   const isUnknownTopic =
     first === 'help' && second !== undefined && !program.commands.some((each) => each.name() === second);
-  return isUnknownTopic ? [second] : words;
+  return isUnknownTopic ? [second] : args;
 }
 
 function addLocalCommand(program: Command, context: InteractiveContext, setExitStatus: (status: number) => void): void {

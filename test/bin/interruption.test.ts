@@ -1,4 +1,4 @@
-/** Cut off anywhere, a run is resumed and published whole: seen from outside, over real processes, files and sockets. */
+/** A run that is interrupted at any point is resumed and published whole: with real processes, files and sockets. */
 
 import { createHash } from 'node:crypto';
 import { existsSync, globSync } from 'node:fs';
@@ -36,7 +36,7 @@ const local = (service: Simulator, out: string, ...more: string[]) => [
   ...more,
 ];
 
-/** The manifests a reader finds, oldest first. */
+/** The manifests that a consumer finds, oldest first. */
 function manifestsIn(out: string): Promise<Manifest[]> {
   const paths = globSync('reports/*/*/manifest.json', { cwd: out });
   return Promise.all(paths.toSorted().map((path) => readManifest(join(out, path)))).then((manifests) =>
@@ -55,10 +55,10 @@ async function reportsOf(manifest: Manifest, out: string): Promise<string[]> {
   return [...bodies.join('').matchAll(/<report id="([^"]+)"/g)].map(([, id]) => id ?? '');
 }
 
-describe('a run that is cut off', () => {
+describe('a run that is interrupted', () => {
   it.each([1, 2])('by kill -9 at random moments (round %i) is published whole in the end', async () => {
     const out = await aDirectory();
-    // Slow enough for a kill to land in the middle, now and then in the middle of a body.
+    // Slow enough for a kill to happen during a run, sometimes during a response body.
     const service = await simulator({
       faults: ({ request }) => (request % 3 === 0 ? { trickle: { bytes: 200, everyMs: 3 } } : { delayMs: 5 }),
     });
@@ -77,20 +77,20 @@ describe('a run that is cut off', () => {
       })();
       ended = await exporter.ended;
       await killing;
-      // Killed between publishing and leaving, it may have published: then whole.
+      // The process may have published before it was killed: then the run is complete.
       for (const manifest of await manifestsIn(out)) seenByReaders.push(await reportsOf(manifest, out));
       if (ended.signal !== 'SIGKILL') break;
       kills += 1;
     }
     expect(ended.status).toBe(0);
-    // A kill after publishing makes the last start a run of its own, which finds nothing new.
+    // After a kill that came after publishing, the last start is a new run, which finds nothing new.
     expect(seenByReaders.filter((ids) => ids.length > 0)).toEqual(
       seenByReaders.filter((ids) => ids.length > 0).map(() => all),
     );
     const manifests = await manifestsIn(out);
     const [published] = manifests;
     expect(published?.totals).toMatchObject({ pages: count / 3, reports: count });
-    // A kill costs at most the four pages that were on their way.
+    // A kill costs at most the four pages in flight.
     expect(service.exchanges.length).toBeLessThanOrEqual(count / 3 + 4 * kills + manifests.length - 1);
     expect(jsonOf(ended).watermark).toBe(manifests.at(-1)?.serviceStartedAt);
     expect(ended.stdout + ended.stderr).not.toContain(apiKey);
@@ -104,26 +104,24 @@ describe('a run that is cut off', () => {
     exporter.process.kill('SIGINT');
     const interrupted = await exporter.ended;
     expect(interrupted.status).toBe(130);
-    expect(jsonOf(interrupted)).toMatchObject({
-      status: 'failed',
-      error: { name: 'Interrupted' },
-      since: '1970-01-01T00:00:00Z',
-    });
+    expect(jsonOf(interrupted)).toMatchObject({ status: 'interrupted', since: '1970-01-01T00:00:00Z' });
+    expect(jsonOf(interrupted)).not.toHaveProperty('error');
     expect(jsonOf(interrupted)).toMatchObject({ pages: expect.any(Number), reports: 3 * jsonOf(interrupted).pages });
-    expect(interrupted.stderr).toContain('goes on where it stopped');
+    expect(interrupted.stderr).toContain(`Interrupted after page ${jsonOf(interrupted).pages}. Run again to resume.\n`);
+    expect(interrupted.stderr).not.toMatch(/fail/i);
     expect(existsSync(join(out, 'reports/latest.json'))).toBe(false);
 
     const before = service.exchanges.length;
     const resumed = jsonOf(await run(local(service, out), env));
     expect(resumed).toMatchObject({ status: 'completed', run: jsonOf(interrupted).run, reports: count });
     const cursors = service.exchanges.map(({ cursor }) => cursor);
-    // The one request under way when the signal came may have been made in vain; no other is repeated.
+    // Only the request in flight when the signal arrived may be repeated.
     expect(cursors.length - new Set(cursors).size).toBeLessThanOrEqual(1);
     expect(service.exchanges.length - before).toBeLessThan(count / 3);
     expect(await reportsOf(await readManifest(resumed.manifest ?? ''), out)).toEqual(reports.map(({ id }) => id));
   });
 
-  it('while the service keeps it waiting ends at once on Ctrl-C', async () => {
+  it('while it waits for the service ends at once on Ctrl-C', async () => {
     const service = await simulator({
       faults: ({ request }) => (request > 2 ? { status: 429, headers: { 'retry-after': '3000' } } : {}),
     });
@@ -136,7 +134,7 @@ describe('a run that is cut off', () => {
 });
 
 describe('two processes on one directory', () => {
-  it('the second ends as skipped, and the first is not disturbed', async () => {
+  it('the second is skipped, and the first is not disturbed', async () => {
     const out = await aDirectory();
     const service = await simulator({ faults: () => ({ delayMs: 60 }) });
     const first = start(local(service, out), env);
@@ -151,7 +149,7 @@ describe('two processes on one directory', () => {
 });
 
 describe('a run that fails', () => {
-  it('exits with 1, says why, publishes nothing, and is resumed by the next', async () => {
+  it('exits with 1, says why, publishes nothing, and is resumed by the next start', async () => {
     const out = await aDirectory();
     const refusing = await simulator({ faults: ({ request }) => (request > 3 ? { status: 403 } : {}) });
     const failed = await run(local(refusing, out), env);
@@ -167,7 +165,7 @@ describe('a run that fails', () => {
     expect(again.exchanges).toHaveLength(count / 3 - 3);
   });
 
-  it('never shows the key, whatever the service answers with it', async () => {
+  it('never shows the key, wherever the service repeats it', async () => {
     const echo = await simulator({
       faults: () => ({ status: 400, body: () => `you sent ${apiKey}, and ${encodeURIComponent(apiKey)}` }),
     });

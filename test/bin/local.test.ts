@@ -1,8 +1,14 @@
+/** `report-exporter local`, `service` and the program itself, as processes. */
+
 import { createHash } from 'node:crypto';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
-import { aDirectory, jsonOf, readManifest, run, start } from '../support/process/command-line.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { always, errorResponse } from '../../lib/report-service/simulator/faults.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
+import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import { aDirectory, jsonOf, readManifest, run, runInProcess, start } from '../support/process/command-line.ts';
+import { someReports } from '../support/service/simulator-client.ts';
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
@@ -11,14 +17,14 @@ describe('report-exporter local', () => {
     expect(process.version).toMatch(/^v24\./);
   });
 
-  it('exports from the simulator to published XML, and says so in words a person understands', async () => {
+  it('exports from the simulator to published XML, and summarizes the run', async () => {
     const out = await aDirectory();
     const ended = await run(['local', '--out', out]);
     expect(ended).toMatchObject({ status: 0 });
     expect(ended.stdout).toMatch(/^Completed: 3 pages, 25\d reports, [\d.]+ kB in [\d.]+ s\n/);
     expect(ended.stdout).toContain(join(out, 'reports/date='));
     expect(ended.stderr).toMatch(/^No --base-url: using a simulated service at http:\/\/127\.0\.0\.1:\d+\n/);
-    expect(ended.stderr).toMatch(/^Run \d{8}T\d{6}Z-[0-9a-f]{6}: every reports report since 1970-01-01T00:00:00Z$/m);
+    expect(ended.stderr).toMatch(/^Run \d{8}T\d{6}Z-[0-9a-f]{6}: exporting "reports" since 1970-01-01T00:00:00Z$/m);
     expect(ended.stderr).not.toContain('\x1b');
 
     const latest = JSON.parse(await readFile(join(out, 'reports/latest.json'), 'utf8'));
@@ -29,7 +35,7 @@ describe('report-exporter local', () => {
       expect({ bytes: body.length, sha256: sha256(body) }).toEqual({ bytes, sha256: expected });
     }
     const folder = join(out, latest.manifest, '..');
-    // One hidden file beside what readers see, and none that SQLite only has while it is at work.
+    // One hidden file next to what consumers read, and no temporary file of SQLite.
     expect((await readdir(folder)).sort()).toEqual([
       '.page-metadata.sqlite',
       'manifest.json',
@@ -39,7 +45,7 @@ describe('report-exporter local', () => {
     ]);
   });
 
-  it('makes an incremental run from the watermark when it is run again', async () => {
+  it('exports incrementally from the watermark when it is run again', async () => {
     const out = await aDirectory();
     const first = jsonOf(await run(['local', '--out', out, '--json']));
     const second = jsonOf(await run(['local', '--out', out, '--json']));
@@ -50,7 +56,7 @@ describe('report-exporter local', () => {
     expect(join(out, latest.manifest)).toBe(second.manifest);
   });
 
-  it('prints nothing but one JSON object on stdout with --json', async () => {
+  it('prints only one JSON object on stdout with --json', async () => {
     const ended = await run(['local', '--out', await aDirectory(), '--json', '--size', '10']);
     expect(ended.stdout.split('\n')).toHaveLength(2);
     expect(Object.keys(jsonOf(ended))).toEqual(
@@ -67,12 +73,12 @@ describe('report-exporter local', () => {
       ]),
     );
     expect(jsonOf(ended)).toMatchObject({ pages: expect.any(Number), reports: expect.any(Number) });
-    // 250 to begin with; now and then one more arrives while the run is under way.
+    // 250 at the start; another may arrive during the run.
     expect(jsonOf(ended).reports).toBeGreaterThanOrEqual(250);
     expect(jsonOf(ended).pages).toBe(Math.ceil((jsonOf(ended).reports ?? 0) / 10));
   });
 
-  it('names every mistake in its options at once, by the option, and exits with 2', async () => {
+  it('reports all problems of its options at once, each by its option, and exits with 2', async () => {
     const wrong = {
       '--base-url': 'http://reports.example.com',
       '--vendor': 'A B',
@@ -92,23 +98,26 @@ describe('report-exporter local', () => {
     ]);
     expect(ended.status).toBe(2);
     const named = [...Object.keys(wrong), '--sise: no such option', '3: unexpected argument', '--api-key-env'];
-    for (const problem of named) expect(ended.stdout).toContain(`  ${problem}`);
+    expect(ended.stderr).toMatch(/^Error: 12 problems:\n/);
+    for (const problem of named) expect(ended.stderr).toContain(`  ${problem}`);
+    expect(ended.stderr).toMatch(/\nFor help: npx report-exporter local --help\n$/);
+    expect(ended.stdout).toBe('');
   });
 
-  it('says with --json too that its options are wrong', async () => {
+  it('reports wrong options as JSON too with --json', async () => {
     const ended = await run(['local', '--json', '--size', '0', '--filter', '{']);
     expect(ended.status).toBe(2);
     expect(jsonOf(ended)).toMatchObject({ status: 'failed', error: { name: 'ConfigurationError' } });
     expect(jsonOf(ended).error?.message).toMatch(/--filter: must be JSON[\s\S]*--size: must be 1 to 10/);
   });
 
-  it('names an option that lacks its value together with every other mistake', async () => {
+  it('reports an option without its value together with all other problems', async () => {
     const ended = await run(['local', '--json', '--overlap=1h', '--size']);
     expect(ended.status).toBe(2);
     expect(jsonOf(ended).error?.message).toMatch(/--size: needs a value\n--overlap: must be/);
   });
 
-  it('goes on when nobody reads what it says', async () => {
+  it('continues when nobody reads its output', async () => {
     const out = await aDirectory();
     const running = start(['local', '--out', out, '--size', '10']);
     running.process.stdout?.destroy();
@@ -117,15 +126,39 @@ describe('report-exporter local', () => {
     expect(JSON.parse(await readFile(join(out, 'reports/latest.json'), 'utf8'))).toHaveProperty('manifest');
   });
 
-  it('says what failed and what for while it tries again', async () => {
+  it('says what failed, and when it retries', async () => {
     const running = start(['local', '--out', await aDirectory(), '--base-url', 'http://127.0.0.1:1'], {
-      REPORT_EXPORT_API_KEY: 'a-key-for-nobody',
+      REPORT_EXPORT_API_KEY: 'a-key-without-a-service',
     });
     await expect.poll(() => running.stderr()).toContain('attempt 1 of 20');
     running.process.kill('SIGINT');
-    expect((await running.ended).stderr).toMatch(
-      /! ExportPage failed \(ServiceUnavailableError: Report service did not respond \(ECONNREFUSED\) for page 1 of run /,
+    const { status, stdout, stderr } = await running.ended;
+    expect(stderr).toMatch(
+      /^Retrying in [\d.]+ s \(attempt 1 of 20\): ServiceUnavailableError: .*ECONNREFUSED.* for page 1 of run /m,
     );
+    expect(stderr).toMatch(/\nInterrupted before page 1 was stored\. Run again to resume\.\n$/);
+    expect(stderr).not.toMatch(/fail/i);
+    expect({ status, stdout }).toEqual({ status: 130, stdout: '' });
+  });
+
+  it('names the URL that does not exist', async () => {
+    const apiKey = 'key-of-the-404-test';
+    const faults = always(errorResponse(404));
+    const simulator = await startSimulator({
+      vendor: 'SERVICE',
+      apiKey,
+      reports: inMemoryReports(someReports(3)),
+      faults,
+    });
+    onTestFinished(() => simulator.close());
+    const url = `${simulator.baseUrl}/wrong/path`;
+    const ended = await runInProcess(['local', '--out', await aDirectory(), '--base-url', url], {
+      REPORT_EXPORT_API_KEY: apiKey,
+    });
+    expect(ended.status).toBe(1);
+    expect(ended.stderr).toContain('404');
+    expect(ended.stderr).toContain(`${url}/v1/report/export`);
+    expect(ended.stderr).not.toContain(apiKey);
   });
 
   it('exits with 0 for help', async () => {
@@ -135,17 +168,17 @@ describe('report-exporter local', () => {
     expect(help.stdout).toContain('Exit status');
   });
 
-  it('refuses the watermark of the simulator for another service', async () => {
+  it('rejects the watermark of the simulator for another service', async () => {
     const out = await aDirectory();
     await run(['local', '--out', out]);
     const ended = await run(['local', '--out', out, '--base-url', 'http://127.0.0.1:9'], {
       REPORT_EXPORT_API_KEY: 'k',
     });
     expect(ended.status).toBe(2);
-    expect(ended.stdout).toContain('was measured at simulator');
+    expect(ended.stderr).toMatch(/^Error: .*simulator/m);
   });
 
-  it('fails with 1, clearly, where the state cannot be read', async () => {
+  it('reports a state file that cannot be read', async () => {
     const out = await aDirectory();
     await writeFile(
       join(out, 'state.sqlite'),
@@ -153,31 +186,31 @@ describe('report-exporter local', () => {
     );
     const ended = await run(['local', '--out', out]);
     expect(ended.status).toBe(2);
-    expect(ended.stdout).toContain(join(out, 'state.sqlite'));
-    expect(ended.stdout).not.toContain('    at ');
+    expect(ended.stderr).toContain(join(out, 'state.sqlite'));
+    expect(ended.stderr).not.toContain('    at ');
   });
 
-  it('fails, clearly, where the directory cannot be made', async () => {
+  it('reports a directory that cannot be created', async () => {
     const out = await aDirectory();
     await writeFile(join(out, 'file'), '');
     const ended = await run(['local', '--out', join(out, 'file/below')]);
     expect(ended.status).not.toBe(0);
-    expect(ended.stdout).toContain(join(out, 'file'));
-    expect(ended.stdout).not.toContain('    at ');
+    expect(ended.stderr).toContain(join(out, 'file'));
+    expect(ended.stderr).not.toContain('    at ');
   });
 
-  it.skipIf(process.platform !== 'linux')('ends where a file system lets nothing be made in it', async () => {
+  it.skipIf(process.platform !== 'linux')('reports a file system in which nothing can be created', async () => {
     const ended = await run(['local', '--out', '/proc/report-exporter']);
     expect(ended.status).toBe(2);
-    expect(ended.stdout).toContain('/proc/report-exporter');
+    expect(ended.stderr).toContain('/proc/report-exporter');
   });
 
-  it('keeps exports of other names apart in one directory', async () => {
+  it('keeps exports with different names apart in one directory', async () => {
     const out = await aDirectory();
     const [one, two] = await Promise.all(
       ['one', 'two'].map((name) => run(['local', '--out', out, '--export', name, '--json'])),
     );
-    if (one === undefined || two === undefined) throw new Error('two runs were started');
+    if (one === undefined || two === undefined) throw new Error('Two runs were started');
     expect([jsonOf(one), jsonOf(two)]).toMatchObject([
       { status: 'completed', export: 'one', pages: 3 },
       { status: 'completed', export: 'two', pages: 3 },
@@ -196,7 +229,7 @@ describe('report-exporter service', () => {
     });
     const { status: outcome, pages, reports } = jsonOf(ended);
     expect(outcome).toBe('completed');
-    // 12 to begin with; another one comes every 10 s, whenever that is.
+    // 12 at the start; another arrives every 10 s.
     expect(reports).toBeGreaterThanOrEqual(12);
     expect(reports).toBeLessThan(30);
     expect(pages).toBe(Math.ceil((reports ?? 0) / 5));
@@ -206,10 +239,46 @@ describe('report-exporter service', () => {
     expect(stdout + stderr + ended.stdout + ended.stderr).not.toContain(key);
   });
 
-  it('names every mistake in its options at once', async () => {
+  it('reports all problems of its options at once', async () => {
     const ended = await run(['service', '--port', '99999', '--vendor', 'A B', '--reports', '3', '--from', '.']);
     expect(ended.status).toBe(2);
     for (const option of ['--port', '--vendor', '--reports', '--api-key-env'])
       expect(ended.stderr).toContain(`  ${option}`);
+  });
+});
+
+describe('report-exporter', () => {
+  it('prints the version of package.json', async () => {
+    const { version } = JSON.parse(await readFile(join(import.meta.dirname, '../../package.json'), 'utf8'));
+    expect(await run(['--version'])).toMatchObject({ status: 0, stdout: `${version}\n`, stderr: '' });
+  });
+
+  it.each([
+    ['statsu', 'status'],
+    ['veryfy', 'verify'],
+    ['servce', 'service'],
+  ])('suggests the nearest command for %s', async (unknown, nearest) => {
+    for (const args of [[unknown], ['help', unknown]]) {
+      expect(await runInProcess(args)).toMatchObject({
+        status: 2,
+        stdout: '',
+        stderr: `Error: unknown command '${unknown}'. Did you mean ${nearest}?\nFor help: npx report-exporter --help\n`,
+      });
+    }
+  });
+
+  it('suggests nothing for a command that is like no other', async () => {
+    const { status, stderr } = await runInProcess(['xyz']);
+    expect(status).toBe(2);
+    expect(stderr).toMatch(/^Error: unknown command 'xyz'\n/);
+  });
+
+  it('lists each command in one line of its help', async () => {
+    const { status, stdout } = await runInProcess(['--help']);
+    expect(status).toBe(0);
+    const [, commands = ''] = stdout.split('\nCommands:\n');
+    const lines = commands.trimEnd().split('\n');
+    expect(lines).toHaveLength(11);
+    for (const line of lines) expect(line).toMatch(/^ {2}[a-z]+ {2,}\S/);
   });
 });

@@ -1,7 +1,12 @@
 /** What the caller of a start learns while the run is in progress and at its end. */
 
 import { describe, expect, it } from 'vitest';
+import { systemRuntime } from '../../lib/core/clock.ts';
+import { ExportError } from '../../lib/core/errors.ts';
+import { runLocally } from '../../lib/local/run.ts';
 import { followRun } from '../../lib/operator/follow-run.ts';
+import { anExportDefinition } from '../support/builders.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 /** The start of a deployed export that is not watched to the end of its run. */
 async function startUnwatched(follow: boolean) {
@@ -24,5 +29,49 @@ describe('a run that is not watched to its end', () => {
 
   it('exits with 0 if it was only to be started', async () => {
     expect(await startUnwatched(false)).toEqual({ status: 0, written: expect.stringContaining('execution  one') });
+  });
+});
+
+describe('a run whose service does not recover', () => {
+  it('announces every retry, and says at the end that it gave up', async () => {
+    await using directory = await temporaryDirectory();
+    const service = {
+      fetchPage: async (): Promise<never> => {
+        throw new ExportError('ServiceUnavailableError', 'Report service responded with 503');
+      },
+    };
+    let stdout = '';
+    let stderr = '';
+    const context = {
+      env: {},
+      stdout: { write: (text: string) => (stdout += text) },
+      stderr: { write: (text: string) => (stderr += text) },
+      signal: new AbortController().signal,
+    };
+    const definition = anExportDefinition({ name: 'nightly' });
+    const options = { exportName: 'nightly', follow: true, json: false, next: { help: '', watch: '' } };
+    const status = await followRun(options, context, ({ emit, onRetry }) =>
+      runLocally({
+        definition,
+        service,
+        out: directory.path,
+        startInput: {},
+        runtime: systemRuntime,
+        openObserver: () => ({ emit, onRetry, close() {} }),
+        pauseSeconds: 0,
+      }),
+    );
+    expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
+    const retries = stderr.split('\n').filter((line) => line.startsWith('Retrying'));
+    expect(retries).toEqual(
+      Array.from(
+        { length: 20 },
+        (_, index) =>
+          `Retrying in 0.0 s (attempt ${index + 1} of 20): ServiceUnavailableError: Report service responded with 503`,
+      ),
+    );
+    expect(stderr).toMatch(
+      /\nError: Run .* failed after 0 pages, 0 reports, 0 bytes:\n {2}ServiceUnavailableError: Report service responded with 503\nGave up after 20 retries\. Run again to resume\.\n$/,
+    );
   });
 });

@@ -1,4 +1,4 @@
-/** Whatever the words of the command line are: they are taken, or refused with every problem named by its option. */
+/** Options of any content are accepted, or rejected with all problems, each by its option. */
 
 import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
@@ -8,7 +8,7 @@ import { type LocalOptions, readApiKey, readLocalSettings } from '../../lib/oper
 import { anyValue } from '../support/mutations.ts';
 import { cases, fc, test } from '../support/property.ts';
 
-const words: LocalOptions = {
+const validOptions: LocalOptions = {
   baseUrl: 'https://reports.example.com',
   vendor: 'ACME',
   apiKeyEnv: 'THE_KEY',
@@ -25,10 +25,10 @@ const words: LocalOptions = {
 };
 const env = { THE_KEY: 'the-key-of-this-test', ODD_KEY: 'odd key', EMPTY_KEY: '' };
 
-function problemsIn(options: LocalOptions, given: readonly string[] = []): string[] {
+function problemsIn(options: LocalOptions, usageErrors: readonly string[] = []): string[] {
   try {
-    const settings = readLocalSettings(options, given, env);
-    expect(readLocalSettings(options, given, env)).toEqual(settings);
+    const settings = readLocalSettings(options, usageErrors, env);
+    expect(readLocalSettings(options, usageErrors, env)).toEqual(settings);
     expect(exportDefinition(localExportSchema.parse(settings.settings).export, 'simulator').name).toBe(options.export);
     return [];
   } catch (error) {
@@ -37,7 +37,7 @@ function problemsIn(options: LocalOptions, given: readonly string[] = []): strin
   }
 }
 
-/** As the argument parser leaves them: text, or absent. */
+/** Text, as the argument parser returns it. */
 const text = fc.oneof(
   anyValue.filter((value) => typeof value === 'string'),
   anyValue.map((value) => {
@@ -64,40 +64,42 @@ const text = fc.oneof(
   ),
 );
 
-describe('words of the command line', () => {
-  const one = fc.tuple(fc.constantFrom(...(Object.keys(words) as (keyof LocalOptions)[])), text);
-  test.prop([fc.array(one, { maxLength: 4 }), fc.array(text, { maxLength: 2 })], { numRuns: cases(200) })(
-    'are taken or refused',
-    (changes, given) => {
-      const lines = problemsIn({ ...words, ...Object.fromEntries(changes) }, given);
-      const told = lines.slice(given.length);
+describe('the options of the command line', () => {
+  const change = fc.tuple(fc.constantFrom(...(Object.keys(validOptions) as (keyof LocalOptions)[])), text);
+  test.prop([fc.array(change, { maxLength: 4 }), fc.array(text, { maxLength: 2 })], { numRuns: cases(200) })(
+    'are accepted or rejected',
+    (changes, usageErrors) => {
+      const lines = problemsIn({ ...validOptions, ...Object.fromEntries(changes) }, usageErrors);
+      const ownLines = lines.slice(usageErrors.length);
       expect(lines.join()).not.toContain(env.THE_KEY);
       for (const line of lines) expect(line).toMatch(/^[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*$/u);
-      for (const line of told) expect(line).toMatch(/^--[a-z-]+: ./);
+      for (const line of ownLines) expect(line).toMatch(/^--[a-z-]+: ./);
     },
   );
 
-  it('that are a filter nested without end are refused', () => {
+  it('with a filter that is nested too deeply are rejected', () => {
     const filter = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
-    expect(problemsIn({ ...words, filter })).toEqual([
+    expect(problemsIn({ ...validOptions, filter })).toEqual([
       expect.stringMatching(/^--filter: a.*is nested deeper than 32$/),
     ]);
   });
 
-  it('that are the key itself, where its variable should be named, are not repeated', () => {
+  it('with the key in place of the name of its variable do not show it', () => {
     const apiKeyEnv = 'sk-live/51H8x+Tq==';
-    const lines = problemsIn({ ...words, apiKeyEnv });
+    const lines = problemsIn({ ...validOptions, apiKeyEnv });
     expect(lines).toEqual([expect.stringMatching(/^--api-key-env: must be the name of an environment variable/)]);
     expect(lines.join()).not.toContain(apiKeyEnv);
   });
 
-  it('that are a key which could be the name of a variable are not repeated either', () => {
+  it('with a key that could be the name of a variable do not show it either', () => {
     const apiKeyEnv = 'sk_live_4242';
-    expect(problemsIn({ ...words, apiKeyEnv })).toEqual([expect.stringMatching(/^--api-key-env: .* is not set; set/)]);
+    expect(problemsIn({ ...validOptions, apiKeyEnv })).toEqual([
+      expect.stringMatching(/^--api-key-env: .* is not set; set/),
+    ]);
     const problems: string[] = [];
     readApiKey(apiKeyEnv, {}, problems);
     readApiKey(apiKeyEnv, { [apiKeyEnv]: 'a key with blanks' }, problems);
     expect(problems).toHaveLength(2);
-    expect([...problems, ...problemsIn({ ...words, apiKeyEnv })].join()).not.toContain(apiKeyEnv);
+    expect([...problems, ...problemsIn({ ...validOptions, apiKeyEnv })].join()).not.toContain(apiKeyEnv);
   });
 });

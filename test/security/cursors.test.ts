@@ -1,7 +1,7 @@
 /**
  * A cursor is opaque (docs/service-contract.md, section 2.2): whatever it contains, it returns to the service unchanged, in the
- * query or the body, through either store and either page log, and even if a process dies between the two writes, so that the
- * next one knows it from the store alone. A cursor that no header may contain is rejected.
+ * query or the body, with either store and either page log, also if a process dies between the two writes of a page and the
+ * next one knows the cursor only from the store. A cursor that no header may contain is rejected.
  */
 
 import { createHash } from 'node:crypto';
@@ -22,11 +22,11 @@ import { startLocalAws } from '../support/aws/local-aws.ts';
 import { anExportDefinition, anExportRequest, collect } from '../support/builders.ts';
 import { directoryStore } from '../support/export/directory-store.ts';
 import type { Manifest } from '../support/export/export-bench.ts';
-import { rawAnswer, startRawServer } from '../support/service/raw-server.ts';
+import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
 import { clientFor, failureOf, pageRequest } from '../support/service/service-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-/** As many as there are ways to be mistaken for something else on the way. */
+/** Each could be mistaken for something else by one of the encodings on its way. */
 const cursors = [
   '1588888888888,550e8400-e29b-41d4-a716-446655440000',
   'no-comma',
@@ -58,14 +58,16 @@ const cursors = [
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
-interface World extends AsyncDisposable {
+interface Storage extends AsyncDisposable {
   readonly store: PageStore;
   readonly log: PageLog;
-  /** What a reader finds at `key`. */
+  /** The content of the object at `key`, as a consumer reads it. */
   readonly read: (key: string) => Promise<string>;
 }
 
-async function onAws(): Promise<World & { readonly objects: Awaited<ReturnType<typeof startLocalAws>>['objects'] }> {
+async function awsStorage(): Promise<
+  Storage & { readonly objects: Awaited<ReturnType<typeof startLocalAws>>['objects'] }
+> {
   const aws = await startLocalAws();
   for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
   const { objects, table } = aws;
@@ -84,7 +86,7 @@ async function onAws(): Promise<World & { readonly objects: Awaited<ReturnType<t
   };
 }
 
-async function onThisMachine(): Promise<World> {
+async function directoryStorage(): Promise<Storage> {
   const directory = await temporaryDirectory();
   const store = directoryStore(directory.path);
   const log = createSqlitePageLog(join(directory.path, 'state.sqlite'));
@@ -100,127 +102,124 @@ async function onThisMachine(): Promise<World> {
   };
 }
 
-/** The log of an execution that dies, once for each page, when the page lies in the store and is about to be logged. */
-function dyingBeforeEachPageIsLogged(log: PageLog): PageLog {
-  const died = new Set<number>();
+/** A page log whose execution fails once for each page, after the page was stored and before it is logged. */
+function failingBeforeEachEntry(log: PageLog): PageLog {
+  const failed = new Set<number>();
   return {
     ...log,
     async append(entry) {
-      if (died.has(entry.page)) return log.append(entry);
-      died.add(entry.page);
+      if (failed.has(entry.page)) return log.append(entry);
+      failed.add(entry.page);
       throw new ExportError('ConfigurationError', 'killed');
     },
   };
 }
 
-/** Hands out one cursor after the other, to whoever brings back the one before; `brought` is what came, as it came. */
-function serviceHandingOut() {
-  const brought: (string | null)[] = [];
-  const answer = (target: string, body: string) => {
+/** Returns one cursor after another, each in response to the one before. `received` lists the cursors of the requests. */
+function cursorService() {
+  const received: (string | null)[] = [];
+  const respond = (target: string, body: string) => {
     const inBody = (JSON.parse(body) as { cursor?: string }).cursor;
     const [, inQuery] = /\?cursor=(.*)$/.exec(target) ?? [];
     const cursor = inQuery === undefined ? (inBody ?? null) : decodeURIComponent(inQuery);
-    brought.push(cursor);
+    received.push(cursor);
     const page = cursor === null ? 0 : cursors.indexOf(cursor) + 1;
     const next = cursors[page];
-    return rawAnswer({
+    return rawResponse({
       ...(cursor !== null && page === 0 ? { status: 404 } : {}),
       body: `<reports><report page="${page + 1}"/></reports>`,
       headers: next === undefined ? {} : { 'x-service-cursor': next },
     });
   };
-  return { brought, answer };
+  return { received, respond };
 }
 
-async function walk(world: World, cursorIn: 'query' | 'body') {
-  const service = serviceHandingOut();
+async function exportAll(storage: Storage, cursorIn: 'query' | 'body') {
+  const service = cursorService();
   await using server = await startRawServer((socket, { target, body }) => {
-    socket.write(service.answer(target, body));
+    socket.write(service.respond(target, body));
   });
   await using client = clientFor(server, { cursorIn });
   const definition = anExportDefinition({ request: anExportRequest({ source: 'test' }) });
   const deps: StepDependencies = {
     definition,
     service: client,
-    store: world.store,
-    log: dyingBeforeEachPageIsLogged(world.log),
+    store: storage.store,
+    log: failingBeforeEachEntry(storage.log),
     executions: { isRunning: async () => false },
     runtime: systemRuntime,
     emit: () => {},
   };
-  const execute = (nth: number) => interpretExecution(deps, { name: `walk-${nth}`, input: {} }, { pauseSeconds: 0 });
+  const execute = (number: number) =>
+    interpretExecution(deps, { name: `execution-${number}`, input: {} }, { pauseSeconds: 0 });
   let end = await execute(0);
-  for (let nth = 1; nth <= cursors.length + 1 && end.status !== 'completed'; nth += 1) end = await execute(nth);
+  for (let number = 1; number <= cursors.length + 1 && end.status !== 'completed'; number += 1) {
+    end = await execute(number);
+  }
   if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-  const entries = await collect(world.log.entries({ export: definition.name, run: end.result.run }));
-  const manifest = JSON.parse(await world.read(end.result.manifest)) as Manifest;
-  return { entries, manifest, brought: service.brought };
+  const entries = await collect(storage.log.entries({ export: definition.name, run: end.result.run }));
+  const manifest = JSON.parse(await storage.read(end.result.manifest)) as Manifest;
+  return { entries, manifest, received: service.received };
 }
 
-function expectEachCursorKept({ entries, manifest, brought }: Awaited<ReturnType<typeof walk>>): void {
+function expectAllCursorsUnchanged({ entries, manifest, received }: Awaited<ReturnType<typeof exportAll>>): void {
   expect(entries.map(({ nextCursor }) => nextCursor)).toEqual([...cursors, null]);
   expect(entries.map(({ cursor }) => cursor)).toEqual([null, ...cursors]);
   expect(manifest.pages.map(({ cursor }) => cursor)).toEqual([null, ...cursors]);
-  // Some pages were asked for twice, as the store held only a hash of what they name; none with another cursor.
-  expect([...new Set(brought)]).toEqual([null, ...cursors]);
+  // Some pages were requested twice, because the store has only the hash of their cursor; none with another cursor.
+  expect([...new Set(received)]).toEqual([null, ...cursors]);
 }
 
 afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-describe('a cursor, whatever it is made of', () => {
-  it.each(['query', 'body'] as const)(
-    'comes back as it was handed out, by way of S3, DynamoDB and the %s',
-    async (route) => {
-      await using world = await onAws();
-      const walked = await walk(world, route);
-      expectEachCursorKept(walked);
+describe('a cursor, whatever it contains', () => {
+  it.each(['query', 'body'] as const)('returns unchanged by way of S3, DynamoDB and the %s', async (route) => {
+    await using storage = await awsStorage();
+    const exported = await exportAll(storage, route);
+    expectAllCursorsUnchanged(exported);
 
-      const whole = ({ nextCursor }: PageEntry) =>
-        nextCursor !== null && nextCursor.length <= 800 && !/ {2}|=\?/.test(nextCursor);
-      for (const entry of walked.entries) {
-        const headers = world.objects.get(`bucket/all/${entry.key}`)?.headers ?? {};
-        expect(headers['x-amz-meta-next-cursor']).toBe(whole(entry) ? entry.nextCursor : undefined);
-        expect(headers['x-amz-meta-next-cursor-sha256']).toBe(
-          whole(entry) || entry.nextCursor === null ? undefined : sha256(entry.nextCursor),
-        );
-      }
-      const hashed = walked.entries.filter((entry) => entry.nextCursor !== null && !whole(entry));
-      expect(walked.brought).toHaveLength(cursors.length + 1 + hashed.length);
-      expect(hashed.length).toBeGreaterThan(4);
-    },
-  );
+    const isStoredWhole = ({ nextCursor }: PageEntry) =>
+      nextCursor !== null && nextCursor.length <= 800 && !/ {2}|=\?/.test(nextCursor);
+    for (const entry of exported.entries) {
+      const headers = storage.objects.get(`bucket/all/${entry.key}`)?.headers ?? {};
+      expect(headers['x-amz-meta-next-cursor']).toBe(isStoredWhole(entry) ? entry.nextCursor : undefined);
+      expect(headers['x-amz-meta-next-cursor-sha256']).toBe(
+        isStoredWhole(entry) || entry.nextCursor === null ? undefined : sha256(entry.nextCursor),
+      );
+    }
+    const hashed = exported.entries.filter((entry) => entry.nextCursor !== null && !isStoredWhole(entry));
+    expect(exported.received).toHaveLength(cursors.length + 1 + hashed.length);
+    expect(hashed.length).toBeGreaterThan(4);
+  });
 
-  it.each(['query', 'body'] as const)(
-    'comes back as it was handed out, by way of files, SQLite and the %s',
-    async (route) => {
-      await using world = await onThisMachine();
-      const walked = await walk(world, route);
-      expectEachCursorKept(walked);
-      expect(walked.brought).toEqual([null, ...cursors]);
-    },
-  );
+  it.each(['query', 'body'] as const)('returns unchanged by way of files, SQLite and the %s', async (route) => {
+    await using storage = await directoryStorage();
+    const exported = await exportAll(storage, route);
+    expectAllCursorsUnchanged(exported);
+    expect(exported.received).toEqual([null, ...cursors]);
+  });
 });
 
-describe('a cursor that no header should hold', () => {
+describe('a cursor that no header may contain', () => {
   it.each([
     ['a line feed', 'a\nb'],
     ['a carriage return', 'a\rb'],
-    ['a line of its own', 'a\r\nb'],
-    ['a second cursor behind a line break', 'a\r\nx-service-cursor: b'],
+    ['a line break', 'a\r\nb'],
+    ['a second cursor after a line break', 'a\r\nx-service-cursor: b'],
     ['a folded line', 'a\r\n b'],
-    ['a nought', 'a\0b'],
+    ['a null character', 'a\0b'],
     ['an escape', 'a\x1b[2Jb'],
     ['a delete', 'a\x7fb'],
     ['a tab', 'a\tb'],
     ['Latin-1', 'caf\xe9'],
     ['UTF-8', Buffer.from('café').toString('latin1')],
-    ['nothing', ''],
-    ['nothing but blanks', ' \t '],
-    ['more than all headers may', 'c'.repeat(17_000)],
-  ])('is refused: %s', async (_, cursor) => {
-    await using server = await startRawServer(rawAnswer({ headers: { 'x-service-cursor': cursor } }));
+    ['an empty string', ''],
+    ['only whitespace', ' \t '],
+    ['more than all headers may contain', 'c'.repeat(17_000)],
+  ])('is rejected: %s', async (_, cursor) => {
+    await using server = await startRawServer(rawResponse({ headers: { 'x-service-cursor': cursor } }));
     await using client = clientFor(server);
     expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ContractError' });
   });

@@ -1,10 +1,10 @@
 /**
- * Neither the API key nor anything else of the secret is said anywhere, whatever goes wrong and however a service echoes the
- * key: in no line, metric, error, event, payload, item, object or file, in no writing we know of.
+ * Neither the API key nor any other field of the secret becomes visible, whatever fails and however the service repeats the
+ * key: in no log line, metric, error, event, payload, item, object or file, in none of the encodings below.
  *
- * One thing is left out: the bodies of pages. They are the service's own words, promised byte for byte; a service that
- * writes the key into its reports has told every reader itself. What it writes into a cursor or a content type would be
- * spread by us, into manifests, metadata and logs; such an answer breaks the contract.
+ * The bodies of pages are the exception: they are stored byte for byte, so a service that writes the key into its reports
+ * has published it itself. A key in a cursor or a content type would spread into manifests, metadata and logs; such a
+ * response breaks the contract.
  */
 
 import { readdir, readFile } from 'node:fs/promises';
@@ -25,9 +25,9 @@ import { reportCommand } from '../../lib/operator/commands/report.ts';
 import { startCommand } from '../../lib/operator/commands/start.ts';
 import { statusCommand } from '../../lib/operator/commands/status.ts';
 import { verifyCommand } from '../../lib/operator/commands/verify.ts';
-import { createProgress } from '../../lib/operator/output/progress.ts';
+import { createProgressDisplay } from '../../lib/operator/output/progress.ts';
 import type { LocalOptions } from '../../lib/operator/run-options.ts';
-import { reportOf, seenNothing, summaryOf } from '../../lib/operator/run-summary.ts';
+import { formatSummary, summarizeRun, unobservedRun } from '../../lib/operator/run-summary.ts';
 import { fixedApiKey } from '../../lib/report-service/client/api-key.ts';
 import {
   combineFaults,
@@ -41,16 +41,16 @@ import { inMemoryReports } from '../../lib/report-service/simulator/report-sourc
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { anExportDefinition, anExportRequest } from '../support/builders.ts';
-import { type ExecutionTold, execute, type Functions } from '../support/export/function-machine.ts';
+import { type ExecutionResult, execute, type Functions } from '../support/export/function-machine.ts';
 import { searchForSecrets } from '../support/secret-search.ts';
 import { clientFor } from '../support/service/service-client.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
-/** Each character of them is written differently somewhere. */
+/** Each of their characters is escaped in at least one encoding. */
 const keys = { former: 'F0rmer/key+for="tests"&<x>\\%41', current: 'Curr3nt/key+for="tests"&<y>\\%42' };
 
-/** A secret of several fields, of which only one is the key. */
+/** A secret with several fields, one of which is the key. */
 const secretWith = (apiKey: string) =>
   JSON.stringify({ user: 'reports-reader-8c1d', apiKey, password: 'hunter2-but-longer', note: 'rotated by Ann Onym' });
 
@@ -64,10 +64,10 @@ const secrets = {
   'the note in the secret': 'rotated by Ann Onym',
 };
 
-/** How a service may write a key that it echoes. */
-const writings: Readonly<Record<string, (key: string) => string>> = {
+/** How a service may encode a key that it repeats. */
+const encodings: Readonly<Record<string, (key: string) => string>> = {
   plain: (key) => key,
-  'in capitals': (key) => key.toUpperCase(),
+  'in upper case': (key) => key.toUpperCase(),
   'as in a URL': (key) => encodeURIComponent(key),
   'as in a form': (key) => new URLSearchParams({ key }).toString(),
   'as in JSON, twice': (key) => JSON.stringify(JSON.stringify({ key })),
@@ -76,8 +76,8 @@ const writings: Readonly<Record<string, (key: string) => string>> = {
   'in hexadecimal': (key) => Buffer.from(key).toString('hex').toUpperCase(),
 };
 
-/** Answers that echo, wherever there is room for it. Header values are what HTTP lets through. */
-function echoes(text: string): Readonly<Record<string, Fault>> {
+/** Responses that contain `text`, each in another place. */
+function echoingFaults(text: string): Readonly<Record<string, Fault>> {
   const headers = {
     'x-request-id': text,
     'x-echo': text,
@@ -85,16 +85,16 @@ function echoes(text: string): Readonly<Record<string, Fault>> {
     date: text,
     'retry-after': text,
   };
-  const refusal = (status: number) => combineFaults(errorResponse(status, `You sent ${text}`), { headers });
+  const rejection = (status: number) => combineFaults(errorResponse(status, `You sent ${text}`), { headers });
   return {
-    'a body of 400': refusal(400),
-    'a body of 401': refusal(401),
-    'a body of 403 that breaks off': combineFaults(refusal(403), { disconnect: { at: 40, by: 'close' } }),
-    'a body of 410': refusal(410),
-    'a body of 429': combineFaults(refusal(429), { headers: { 'retry-after': '1' } }),
-    'a body of 500': refusal(500),
-    'a page that breaks off': combineFaults({ headers }, truncated(20)),
-    'the place it points to': combineFaults(errorResponse(302), {
+    'a body of 400': rejection(400),
+    'a body of 401': rejection(401),
+    'a body of 403 that is truncated': combineFaults(rejection(403), { disconnect: { at: 40, by: 'close' } }),
+    'a body of 410': rejection(410),
+    'a body of 429': combineFaults(rejection(429), { headers: { 'retry-after': '1' } }),
+    'a body of 500': rejection(500),
+    'a page that is truncated': combineFaults({ headers }, truncated(20)),
+    'a redirect': combineFaults(errorResponse(302), {
       headers: { location: `https://${text.replaceAll(/[^\w.~-]/g, '')}.example/${text}?k=${text}` },
     }),
     'a content type': { headers: { ...headers, 'content-type': `text/${text}` } },
@@ -103,20 +103,20 @@ function echoes(text: string): Readonly<Record<string, Fault>> {
     'a cursor': { cursor: () => [text] },
     'a cursor, twice': { cursor: () => [text, text] },
     'broken XML': { body: () => `<reports><${text.replaceAll(/[^\w]/g, '')}></reports>` },
-    'no XML at all': { body: () => text },
-    'what is not HTTP': { headers: { 'content-length': text } },
+    'text instead of XML': { body: () => text },
+    'a malformed header': { headers: { 'content-length': text } },
   };
 }
 
-let said: string[] = [];
+let printed: string[] = [];
 beforeEach(() => {
-  said = [];
-  const listen = (chunk: unknown) => {
-    said.push(String(chunk));
+  printed = [];
+  const capture = (chunk: unknown) => {
+    printed.push(String(chunk));
     return true;
   };
-  vi.spyOn(process.stdout, 'write').mockImplementation(listen);
-  vi.spyOn(process.stderr, 'write').mockImplementation(listen);
+  vi.spyOn(process.stdout, 'write').mockImplementation(capture);
+  vi.spyOn(process.stderr, 'write').mockImplementation(capture);
 });
 afterEach(() => {
   vi.restoreAllMocks();
@@ -126,11 +126,11 @@ afterEach(() => {
 interface Deployment extends AsyncDisposable {
   readonly aws: LocalAws;
   readonly functions: Functions;
-  /** The same functions in containers of their own. */
+  /** The same functions in new execution environments. */
   readonly restarted: () => Functions;
-  /** What the functions threw, whole. */
+  /** The errors that the functions threw. */
   readonly thrown: readonly unknown[];
-  /** The faults of the requests to come, in order. */
+  /** The faults of the next requests, in order. */
   readonly faults: (Fault | undefined)[];
 }
 
@@ -151,7 +151,7 @@ async function deploy(): Promise<Deployment> {
     API_KEY_SECRET_ID: 'reports/api-key',
     API_KEY_SECRET_FIELD: 'apiKey',
   };
-  const overheard =
+  const recordErrors =
     (handler: StepHandler<unknown>): StepHandler<unknown> =>
     (event, context) =>
       handler(event, context).catch((error: unknown) => {
@@ -159,10 +159,10 @@ async function deploy(): Promise<Deployment> {
         throw error;
       });
   const restarted = (): Functions => ({
-    BeginRun: overheard(beginRunHandler(env)),
-    ExportPage: overheard(exportPageHandler(env)),
-    FinishRun: overheard(finishRunHandler(env)),
-    FailRun: overheard(failRunHandler(env)),
+    BeginRun: recordErrors(beginRunHandler(env)),
+    ExportPage: recordErrors(exportPageHandler(env)),
+    FinishRun: recordErrors(finishRunHandler(env)),
+    FailRun: recordErrors(failRunHandler(env)),
   });
   return {
     aws,
@@ -177,20 +177,23 @@ async function deploy(): Promise<Deployment> {
   };
 }
 
-/** All there is to be heard and seen of a deployment, by where. */
-async function everythingSaid({ aws, thrown }: Deployment, told: readonly unknown[]): Promise<Record<string, unknown>> {
+/** Everything that becomes visible outside the functions, by place. */
+async function everythingVisible(
+  { aws, thrown }: Deployment,
+  executions: readonly unknown[],
+): Promise<Record<string, unknown>> {
   const client = new DynamoDBClient({});
   const { Items } = await client.send(new ScanCommand({ TableName: aws.table }));
   client.destroy();
   const objects = [...aws.objects].map(([key, { body, headers }]) => [
     key,
     headers,
-    key.endsWith('.xml') ? 'a page: the service’s own words' : body.toString(),
+    key.endsWith('.xml') ? 'a page' : body.toString(),
   ]);
-  return { 'lines and metrics': said.join(''), executions: told, errors: thrown, items: Items, objects };
+  return { 'lines and metrics': printed.join(''), executions, errors: thrown, items: Items, objects };
 }
 
-describe('the search itself', () => {
+describe('the search for secrets', () => {
   const planted = (text: string): Record<string, unknown> => ({
     text,
     bytes: Buffer.from(`\0\x01${text}\xff`),
@@ -202,8 +205,8 @@ describe('the search itself', () => {
     json: JSON.stringify({ log: JSON.stringify({ message: text }) }),
   });
 
-  it.each(Object.entries(writings))('finds a key that is written %s, wherever it is planted', (_, write) => {
-    const found = searchForSecrets(planted(`before ${write(keys.current)} behind`), secrets);
+  it.each(Object.entries(encodings))('finds a key encoded %s, in every place', (_, encode) => {
+    const found = searchForSecrets(planted(`before ${encode(keys.current)} after`), secrets);
     expect(new Set(found.map(({ where }) => where))).toEqual(new Set(Object.keys(planted(''))));
     expect(new Set(found.map(({ secret }) => secret))).toEqual(new Set(['the current key']));
   });
@@ -215,72 +218,78 @@ describe('the search itself', () => {
     );
   });
 
-  it('finds a key with invisible characters between, and none where there is none', () => {
-    const parted = Array.from(keys.current).join('\u200b');
-    expect(searchForSecrets({ parted }, secrets)).not.toEqual([]);
+  it('finds a key with invisible characters inside, and nothing in harmless text', () => {
+    const separated = Array.from(keys.current).join('\u200b');
+    expect(searchForSecrets({ separated }, secrets)).not.toEqual([]);
     expect(searchForSecrets(planted('Curr3nt weather, for tests'), secrets)).toEqual([]);
   });
 });
 
-/** Each kind of answer with each kind of writing in turn, from the `first` on: over all turns, each has met each. */
-function echoesInTurn(first: number): (readonly [place: string, fault: Fault])[] {
-  const ways = Object.values(writings);
-  const places = Object.keys(echoes(''));
-  return places.map((place, loop) => {
-    const write = ways[(first + loop) % ways.length] ?? String;
-    return [place, echoes(write(keys.current))[place] ?? {}];
+/** All responses of {@link echoingFaults}, each in another encoding, beginning with the encoding number `first`. */
+function echoingFaultsInTurn(first: number): (readonly [place: string, fault: Fault])[] {
+  const encoders = Object.values(encodings);
+  const places = Object.keys(echoingFaults(''));
+  return places.map((place, index) => {
+    const encode = encoders[(first + index) % encoders.length] ?? String;
+    return [place, echoingFaults(encode(keys.current))[place] ?? {}];
   });
 }
 
 describe('a run on AWS', () => {
-  it('says nothing of the secret when every kind of answer echoes the key', async () => {
+  it('reveals nothing of the secret when the service repeats the key in each place', async () => {
     await using deployment = await deploy();
     const { functions, faults } = deployment;
-    const told: ExecutionTold[] = [];
-    for (const [place, fault] of echoesInTurn(0)) {
-      // As often as what may be a glitch is tried again; what was left over is taken away.
+    const executions: ExecutionResult[] = [];
+    for (const [place, fault] of echoingFaultsInTurn(0)) {
+      // An invalid response is requested three times. Faults left over from the previous execution are removed.
       faults.splice(0, faults.length, fault, fault, fault);
-      told.push(await execute(functions, { name: place.replaceAll(' ', '-'), input: { restart: true } }));
+      executions.push(await execute(functions, { name: place.replaceAll(' ', '-'), input: { restart: true } }));
     }
     faults.length = 0;
-    told.push(await execute(functions, { name: 'last', input: { restart: true } }));
+    executions.push(await execute(functions, { name: 'last', input: { restart: true } }));
 
-    expect(told.at(-1)?.status).toBe('succeeded');
-    const names = new Set(told.map(({ error }) => error));
+    expect(executions.at(-1)?.status).toBe('succeeded');
+    const names = new Set(executions.map(({ error }) => error));
     for (const name of ['ConfigurationError', 'RequestRejectedError', 'ContractError']) expect(names).toContain(name);
-    expect(searchForSecrets(await everythingSaid(deployment, told), secrets)).toEqual([]);
+    expect(searchForSecrets(await everythingVisible(deployment, executions), secrets)).toEqual([]);
   });
 
-  it('says nothing of it through a rotation, outages, throttling, resets and broken pages, up to the manifest', async () => {
+  it('reveals nothing of it during a rotation, outages, throttling, resets and invalid pages, up to the manifest', async () => {
     await using deployment = await deploy();
     const { functions, aws, faults } = deployment;
     aws.secrets.set('reports/api-key', secretWith(keys.former));
-    // The former key is refused, looked up anew, and is the same.
+    // The former key is rejected, read again, and is still the same.
     const first = await execute(functions, { name: 'first' });
     expect(first).toMatchObject({ status: 'failed', error: 'ConfigurationError' });
 
     aws.secrets.set('reports/api-key', secretWith(keys.current));
-    const echo = echoes(keys.former);
+    const faultsWith = echoingFaults(keys.former);
     faults.push(
       undefined,
-      echo['a body of 500'],
+      faultsWith['a body of 500'],
       connectionReset('start'),
       connectionReset(10),
-      echo['a body of 429'],
+      faultsWith['a body of 429'],
       throttled('3600'),
     );
-    faults.push(undefined, echo['a page that breaks off'], echo['broken XML'], echo['a content type'], undefined);
-    faults.push(echo['a cursor']);
+    faults.push(
+      undefined,
+      faultsWith['a page that is truncated'],
+      faultsWith['broken XML'],
+      faultsWith['a content type'],
+      undefined,
+    );
+    faults.push(faultsWith['a cursor']);
     const second = await execute(functions, { name: 'second' });
     expect(second).toMatchObject({ status: 'succeeded', output: { reports: 9 } });
     expect(faults).toEqual([]);
 
-    // A container that knows no key yet finds a secret that cannot be read.
+    // A new execution environment reads a secret that is not valid JSON.
     aws.secrets.set('reports/api-key', `"${secretWith(keys.current)}`);
     const third = await execute(deployment.restarted(), { name: 'third' });
     expect(third).toMatchObject({ status: 'failed', error: 'ConfigurationError' });
 
-    const everything = await everythingSaid(deployment, [first, second, third]);
+    const everything = await everythingVisible(deployment, [first, second, third]);
     expect(JSON.stringify(everything.objects)).toContain('manifest.json');
     expect(everything.errors).not.toEqual([]);
     expect(searchForSecrets(everything, secrets)).toEqual([]);
@@ -288,10 +297,9 @@ describe('a run on AWS', () => {
 });
 
 describe('a run on this machine', () => {
-  /** A terminal that remembers. */
-  function listening() {
-    const heard: string[] = [];
-    return { heard, isTTY: true, write: (text: string) => heard.push(text) };
+  function aTerminal() {
+    const output: string[] = [];
+    return { output, isTTY: true, write: (text: string) => output.push(text) };
   }
 
   async function filesIn(directory: string): Promise<Record<string, unknown>> {
@@ -304,15 +312,15 @@ describe('a run on this machine', () => {
     return Object.fromEntries(await Promise.all(read));
   }
 
-  it('says nothing of the key when every kind of answer echoes it', async () => {
+  it('reveals nothing of the key when the service repeats it in each place', async () => {
     await using out = await temporaryDirectory();
     await using service = await startEchoingService();
     await using client = clientFor({ url: service.baseUrl }, { apiKey: fixedApiKey(keys.current) });
-    const [stdout, stderr] = [listening(), listening()];
+    const [stdout, stderr] = [aTerminal(), aTerminal()];
     const outcomes: unknown[] = [];
-    for (const [, fault] of [...echoesInTurn(3), ['none', undefined] as const]) {
+    for (const [, fault] of [...echoingFaultsInTurn(3), ['none', undefined] as const]) {
       service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault, fault, fault]));
-      const progress = createProgress(stderr, Date.now);
+      const progress = createProgressDisplay(stderr, (_, text) => text, Date.now);
       const outcome = await runLocally({
         definition: anExportDefinition({
           name: 'reports',
@@ -325,24 +333,24 @@ describe('a run on this machine', () => {
         openObserver: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, close() {} }),
         pauseSeconds: 0,
       });
-      const report = reportOf(outcome, seenNothing('reports'), { help: 'help', watch: 'status' });
-      stdout.write(summaryOf(report, 0) + JSON.stringify(report.json));
+      const summary = summarizeRun(outcome, unobservedRun('reports'), { help: 'help', watch: 'status' });
+      stdout.write(formatSummary(summary, 0, (_, text) => text) + JSON.stringify(summary.json));
       outcomes.push(outcome);
     }
     expect(outcomes.at(-1)).toMatchObject({ status: 'completed' });
     const files = await filesIn(out.path);
     expect(Object.keys(files)).toEqual(expect.arrayContaining(['state.sqlite', 'reports/latest.json']));
-    expect(stderr.heard.join('')).toContain('ContractError');
-    expect(searchForSecrets({ outcomes, stdout: stdout.heard, stderr: stderr.heard, said, ...files }, secrets)).toEqual(
-      [],
-    );
+    expect(stderr.output.join('')).toContain('ContractError');
+    expect(
+      searchForSecrets({ outcomes, stdout: stdout.output, stderr: stderr.output, printed, ...files }, secrets),
+    ).toEqual([]);
   });
 
-  it('by the command line says nothing of the key either, whatever the words are', async () => {
+  it('from the command line reveals nothing of the key either, whatever the options are', async () => {
     await using out = await temporaryDirectory();
     await using service = await startEchoingService();
-    const heard: Record<string, unknown> = {};
-    const words = {
+    const outputs: Record<string, unknown> = {};
+    const defaultOptions = {
       vendor: 'SERVICE',
       export: 'reports',
       overlap: 'PT0S',
@@ -352,10 +360,10 @@ describe('a run on this machine', () => {
     };
     const run = async (name: string, fault: Fault | undefined, options: Partial<LocalOptions>, key = keys.current) => {
       service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault]));
-      const [stdout, stderr] = [listening(), listening()];
+      const [stdout, stderr] = [aTerminal(), aTerminal()];
       const status = await localCommand(
         {
-          ...words,
+          ...defaultOptions,
           baseUrl: service.baseUrl,
           apiKeyEnv: 'THE_KEY',
           out: out.path,
@@ -366,53 +374,53 @@ describe('a run on this machine', () => {
         [],
         { env: { THE_KEY: key }, stdout, stderr, signal: new AbortController().signal },
       );
-      heard[name] = { stdout: stdout.heard, stderr: stderr.heard };
+      outputs[name] = { stdout: stdout.output, stderr: stderr.output };
       return status;
     };
-    const echo = echoes(keys.current);
-    expect(await run('refused', echo['a body of 400'], {})).toBe(1);
+    const faultsWith = echoingFaults(keys.current);
+    expect(await run('rejected', faultsWith['a body of 400'], {})).toBe(1);
     expect(await run('unknown key', undefined, {}, keys.former)).toBe(1);
-    expect(await run('redirected', echo['the place it points to'], { json: false })).toBe(1);
-    expect(await run('key for a name', undefined, { apiKeyEnv: keys.current })).toBe(2);
-    expect(await run('key with a blank', undefined, {}, `${keys.current} `)).toBe(2);
+    expect(await run('redirected', faultsWith['a redirect'], { json: false })).toBe(1);
+    expect(await run('key as the name', undefined, { apiKeyEnv: keys.current })).toBe(2);
+    expect(await run('key with a space', undefined, {}, `${keys.current} `)).toBe(2);
     expect(await run('completed', undefined, {})).toBe(0);
-    expect(await run('refused again', echo['a body of 400'], {})).toBe(1);
+    expect(await run('rejected again', faultsWith['a body of 400'], {})).toBe(1);
 
-    // What is remembered of all this is told by the operator's commands, and the doctor asks the service once more.
+    // The other commands show what is stored of these runs, and the doctor sends requests of its own.
     const operator = async (name: string, command: OperatorCommand, fault?: Fault) => {
       service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault, fault]));
-      const [stdout, stderr] = [listening(), listening()];
-      const world = { env: { THE_KEY: keys.current }, stdout, stderr, signal: new AbortController().signal };
+      const [stdout, stderr] = [aTerminal(), aTerminal()];
+      const context = { env: { THE_KEY: keys.current }, stdout, stderr, signal: new AbortController().signal };
       const to = join(out.path, `${name}.html`);
       const options = { out: out.path, json: true, runs: '10', version: '0', to };
-      heard[name] = {
-        status: await command('reports', options, [], world),
-        stdout: stdout.heard,
-        stderr: stderr.heard,
+      outputs[name] = {
+        status: await command('reports', options, [], context),
+        stdout: stdout.output,
+        stderr: stderr.output,
       };
     };
     await operator('status', statusCommand);
     await operator('plan', planCommand);
     await operator('verify', verifyCommand);
     await operator('report', reportCommand);
-    for (const [name, fault] of Object.entries(echo)) await operator(`doctor, ${name}`, doctorCommand, fault);
-    await operator('start', startCommand, echo['a body of 400']);
-    expect(heard).toMatchObject({ status: { status: 0 }, verify: { status: 0 }, report: { status: 0 } });
-    expect(JSON.stringify(heard['doctor, a body of 401'])).toContain('problem');
-    expect(searchForSecrets({ ...heard, said, ...(await filesIn(out.path)) }, secrets)).toEqual([]);
+    for (const [name, fault] of Object.entries(faultsWith)) await operator(`doctor, ${name}`, doctorCommand, fault);
+    await operator('start', startCommand, faultsWith['a body of 400']);
+    expect(outputs).toMatchObject({ status: { status: 0 }, verify: { status: 0 }, report: { status: 0 } });
+    expect(JSON.stringify(outputs['doctor, a body of 401'])).toContain('problem');
+    expect(searchForSecrets({ ...outputs, printed, ...(await filesIn(out.path)) }, secrets)).toEqual([]);
   });
 });
 
 type OperatorCommand = (
   exportName: string,
   options: Parameters<typeof statusCommand>[1] & Parameters<typeof doctorCommand>[1] & { readonly to: string },
-  problems: readonly string[],
-  world: Parameters<typeof statusCommand>[3],
+  usageErrors: readonly string[],
+  context: Parameters<typeof statusCommand>[3],
 ) => Promise<number>;
 
 interface EchoingService extends AsyncDisposable {
   readonly baseUrl: string;
-  /** The faults of the requests to come, in order. */
+  /** The faults of the next requests, in order. */
   readonly faults: (Fault | undefined)[];
 }
 

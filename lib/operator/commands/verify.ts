@@ -2,7 +2,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import type { RunResult } from '../../core/model.ts';
+import { type RunResult, zeroTotals } from '../../core/model.ts';
 import type { DeployedExport } from '../../core/operations/deployment.ts';
 import type { Finding } from '../../core/operations/expected-pages.ts';
 import {
@@ -86,8 +86,8 @@ async function verify(
   const location = store.locate(wanted.manifest);
   if (runId === undefined || runId === lastCompleted?.result.run) {
     // The newest run was published, so its missing manifest is damage, not a wrong argument.
-    observer.onFinding({ page: null, message: `${location} does not exist: the manifest of the newest run` });
-    return { run: wanted.run, published: true, verified: { pages: 0, reports: 0, bytes: 0, notes: [] } };
+    observer.onFinding({ page: null, message: `${location} is missing: the manifest of the newest run` });
+    return { run: wanted.run, published: true, verified: { ...zeroTotals, notes: [] } };
   }
   const unfinished =
     active === undefined ? '' : `. The unfinished run is ${active.run}, at ${store.locate(manifestKey(active))}`;

@@ -46,7 +46,7 @@ describe("the operator's commands", () => {
     });
     expect(await runOnStack('verify', 'commanded')).toMatchObject({
       status: 0,
-      stdout: expect.stringContaining(`OK: run ${report.run}`),
+      stdout: expect.stringContaining(`Verified: run ${report.run}`),
     });
     const pages = lines(await runOnStack('pages', 'commanded'));
     expect(pages).toHaveLength(3);
@@ -73,7 +73,7 @@ describe("the operator's commands", () => {
     const wrong = await runOnStack('verify', 'commanded', '--json');
     expect(wrong.status).toBe(1);
     expect(parseJson(wrong)).toMatchObject({
-      status: 'wrong',
+      status: 'failed',
       findings: [{ page: 2, message: `${second} is missing` }],
     });
   });
