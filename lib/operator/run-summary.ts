@@ -1,6 +1,7 @@
 /** Says how a run ended: to a person in a few lines, to a program as one JSON object, to a shell as an exit status. */
 
 import { isExportError } from '../core/errors.ts';
+import { zeroTotals } from '../core/model.ts';
 import type { Retry, RunEnd } from '../core/operations/deployment.ts';
 import type { ExportEvent } from '../core/ports.ts';
 import { findRetrier } from '../core/state-machine/retry-policy.ts';
@@ -48,7 +49,7 @@ export function observe(observed: ObservedRun, event: ExportEvent): ObservedRun 
       return { ...observed, run, since, pages, reports, bytes };
     }
     case 'run-restarted':
-      return { ...observed, run: event.run, pages: 0, reports: 0, bytes: 0 };
+      return { ...observed, run: event.run, ...zeroTotals };
     case 'page-exported':
     case 'page-adopted':
       return { ...observed, pages: event.page, reports: event.totalReports, bytes: event.totalBytes };
