@@ -4,6 +4,7 @@ import { runHistory } from './histories/history.ts';
 import { regressionSeeds } from './histories/regression-seeds.ts';
 import { shrink } from './histories/shrink.ts';
 import { invariants } from './invariants/invariant-names.ts';
+import { mutants } from './mutants/mutants.ts';
 import { runSimulate } from './run-simulate.ts';
 import { formatEventLog } from './world/event-log.ts';
 import { faultKinds } from './world/faults.ts';
@@ -106,6 +107,11 @@ describe('docs/simulation.md', () => {
   });
 
   it.each(invariants)('lists the invariant "%s"', (invariant) => {
-    expect(page).toContain(`- ${invariant}`);
+    expect(page).toContain(`\n- ${invariant}\n`);
+  });
+
+  it('states the number of mutants', () => {
+    expect(page).toContain(`# ${mutants.length} ways to break the protocol`);
+    expect(page).toContain(`breaks the protocol in\n${mutants.length} ways`);
   });
 });
