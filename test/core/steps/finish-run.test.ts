@@ -219,16 +219,16 @@ describe('a page log that is inconsistent', () => {
     ['a page is missing', [last], /page 2 follows page 0/],
     ['a page comes twice', [first, first], /page 1 follows page 1/],
     ['there is none', [], /ends with page 0/],
-    ['it goes on', [first, { ...last, nextCursor: aCursor() }], /ends with page 2/],
+    ['the last page has a next cursor', [first, { ...last, nextCursor: aCursor() }], /ends with page 2/],
     [
       'a cursor is not that of the page before',
       [first, { ...last, cursor: aCursor() }],
       /page 2 was not requested with/,
     ],
-    ['page 1 was asked for with one', [{ ...first, cursor: aCursor() }, last], /page 1 was not requested with/],
+    ['page 1 was requested with a cursor', [{ ...first, cursor: aCursor() }, last], /page 1 was not requested with/],
     ['a page is another run’s', [first, { ...last, run: aRunId() }], /page 2 belongs to run/],
     ['a page is another export’s', [first, { ...last, export: 'other' }], /page 2 belongs to run .* of export other/],
-    ['a page is said to lie elsewhere', [first, { ...last, key: first.key }], /page 2 has the key .*page-000001/],
+    ['a page has another key', [first, { ...last, key: first.key }], /page 2 has the key .*page-000001/],
     [
       'its pages go in circles',
       [{ ...first, repeats: true }, last],
@@ -271,10 +271,10 @@ describe('latest.json', () => {
     const end = await bench.start();
 
     if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    const head = await bench.state();
+    const state = await bench.state();
     expect(JSON.parse(bench.store.objects.get(key) ?? '')).toMatchObject({
       manifest: end.result.manifest,
-      sequence: head.sequence,
+      sequence: state.sequence,
     });
   });
 

@@ -46,21 +46,21 @@ describe('FinishRun', () => {
       ...bench.store,
       async putManifest(...written: Parameters<typeof bench.store.putManifest>) {
         await bench.store.putManifest(...written);
-        const head = await bench.state();
+        const state = await bench.state();
         // The same execution now owns another run.
         newer = asRunId(`${old}0`);
-        const active = head.active && { ...head.active, run: newer, completedAt: undefined };
-        await bench.log.replaceState({ ...head, version: head.version + 1, active });
+        const active = state.active && { ...state.active, run: newer, completedAt: undefined };
+        await bench.log.replaceState({ ...state, version: state.version + 1, active });
       },
     };
     await expect(finishRun({ ...bench.deps, store }, { run: old, execution: 'one' })).rejects.toMatchObject({
       name: 'RunSupersededError',
       message: expect.stringContaining(`has replaced run ${old}`) as unknown as string,
     });
-    const head = await bench.state();
-    expect(head.active?.run).toBe(newer);
-    expect(head.lastCompleted).toBeUndefined();
-    expect(head.watermark).toBeUndefined();
+    const state = await bench.state();
+    expect(state.active?.run).toBe(newer);
+    expect(state.lastCompleted).toBeUndefined();
+    expect(state.watermark).toBeUndefined();
   });
 });
 

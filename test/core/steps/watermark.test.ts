@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { watermarkAfter } from '../../../lib/core/steps/watermark.ts';
-import { anExportState, anExportDefinition, aPageEntry, aRun, at } from '../../support/builders.ts';
+import { anExportDefinition, anExportState, aPageEntry, aRun, at } from '../../support/builders.ts';
 
 describe('the watermark', () => {
   it.each([
@@ -28,8 +28,8 @@ describe('the watermark', () => {
     const definition = anExportDefinition({ since: { from: 'watermark', overlapMs: 600_000 } });
     const run = aRun({ since: at(since) });
     const { source, filter } = run.request;
-    const head = anExportState({ watermark: { instant: at('2026-11-20T01:00:00Z'), source, filter } });
+    const state = anExportState({ watermark: { instant: at('2026-11-20T01:00:00Z'), source, filter } });
     const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:00Z'), loggedAt: at('2026-11-20T02:00:01Z') });
-    expect(watermarkAfter(head, definition, run, first)?.instant).toBe(expected);
+    expect(watermarkAfter(state, definition, run, first)?.instant).toBe(expected);
   });
 });

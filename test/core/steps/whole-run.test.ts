@@ -467,11 +467,11 @@ describe('a cursor that the service rejects or repeats', () => {
   it('restarts the run once, even if two concurrent invocations meet the same rejection', async () => {
     const bench = anExportBench({ limits: { iterationsPerExecution: 1 } });
     await bench.execute({ name: 'one', input: {} });
-    const head = await bench.state();
-    const execution = head.active?.execution ?? '';
+    const state = await bench.state();
+    const execution = state.active?.execution ?? '';
     const loop = {
-      export: head.export,
-      run: head.active?.run ?? '',
+      export: state.export,
+      run: state.active?.run ?? '',
       executionNumber: 1,
       page: 2,
       iterations: 0,
@@ -542,14 +542,14 @@ describe('a cursor that the service rejects or repeats', () => {
   it('does not resume a run with repeating pages whose execution ended before FailRun', async () => {
     const bench = anExportBench({ script: () => aFetchedPage({ nextCursor: cursorAt(1) }) });
     await bench.start();
-    const head = await bench.state();
+    const state = await bench.state();
     const repeating = startedRun(bench);
     // As if FailRun had never been invoked: the run is still active.
     await bench.log.replaceState({
-      ...head,
-      version: head.version + 1,
+      ...state,
+      version: state.version + 1,
       active: {
-        export: head.export,
+        export: state.export,
         run: repeating,
         sequence: 1,
         since: at('1970-01-01T00:00:00Z'),
