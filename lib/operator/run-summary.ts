@@ -93,35 +93,29 @@ export function summarizeRun(
       return { exitStatus: exitStatuses.ok, json, next: '' };
     }
     case 'skipped': {
-      const json = { ...unfinished, status: 'skipped', reason: outcome.reason } as const;
+      const json = { status: 'skipped', ...unfinished, reason: outcome.reason } as const;
       return { exitStatus: exitStatuses.ok, json, next: '' };
     }
     case 'started': {
       const run = outcome.run ?? observed.run;
-      const json = { ...unfinished, status: 'started', run, execution: outcome.execution } as const;
+      const json = { status: 'started', ...unfinished, run, execution: outcome.execution } as const;
       return { exitStatus: exitStatuses.ok, json, next: `Watch it with: ${watch}` };
     }
     case 'interrupted':
-      return { exitStatus: exitStatuses.interrupted, json: { ...unfinished, status: 'interrupted' }, next: '' };
+      return { exitStatus: exitStatuses.interrupted, json: { status: 'interrupted', ...unfinished }, next: '' };
     case 'failed': {
       const { run, since, pages, reports, bytes, error: name, message, resumable } = outcome.failed;
       // A failure that could not be recorded says nothing about its run; the events do.
       const known = run === null ? {} : { run, since, pages, reports, bytes };
-      const json = { ...unfinished, ...known, status: 'failed', error: { name, message } } as const;
+      const json = { status: 'failed', ...unfinished, ...known, error: { name, message } } as const;
       // Refused before a run was begun or resumed: the request contradicts the export state.
       if (json.run === null && name === 'ConfigurationError') return usageError(json, help);
-      const isUnowned = run === null && observed.run !== null;
-      const next = resumable
-        ? resumeHint(json)
-        : // The run belonged to another execution when this one failed: it may be published by now, or abandoned.
-          isUnowned
-          ? `To see the state of the run: ${watch}`
-          : 'Nothing was published, and the run is abandoned. The next start begins a new run.';
+      const next = resumable ? resumeHint(json) : afterFinalFailure(run === null && observed.run !== null, watch);
       return { exitStatus: exitStatuses.failed, json, next: `${gaveUp(name, lastRetry)}${next}` };
     }
     case 'error': {
       const { name, message } = outcome.error instanceof Error ? outcome.error : new Error(String(outcome.error));
-      const json = { ...unfinished, status: 'failed', error: { name, message } } as const;
+      const json = { status: 'failed', ...unfinished, error: { name, message } } as const;
       if (json.run !== null) return { exitStatus: exitStatuses.failed, json, next: resumeHint(json) };
       if (isExportError(outcome.error, 'ConfigurationError')) return usageError(json, help);
       return { exitStatus: exitStatuses.failed, json, next: '' };
@@ -144,6 +138,12 @@ function gaveUp(error: string, lastRetry: Retry | undefined): string {
   const retries = wasLast ? lastRetry.maxAttempts : isRetried ? retrier.MaxAttempts : 0;
   return retries === 0 ? '' : `Gave up after ${retries} retries. `;
 }
+
+/** If the failed execution no longer owned the run, another one may have published it by now. */
+const afterFinalFailure = (isOwnedByAnother: boolean, watch: string): string =>
+  isOwnedByAnother
+    ? `To see the state of the run: ${watch}`
+    : 'Nothing was published, and the run is abandoned. The next start begins a new run.';
 
 const resumeHint = ({ pages }: RunJson): string =>
   pages === 0 ? 'Run again to resume.' : `Run again to resume after page ${pages}.`;

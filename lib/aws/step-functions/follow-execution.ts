@@ -133,7 +133,7 @@ function createIncidentReporter(
 ): IncidentReporter {
   let lastReported = { execution: '', eventId: 0 };
 
-  const reportOne = ({ run, state, attempt, incident }: IncidentEvent) => {
+  const reportOne = ({ run, state, attempt, incident }: IncidentEvent, isRetryPending: boolean) => {
     if (incident.kind === 'wait') {
       const { page, seconds } = incident;
       emit({
@@ -149,18 +149,20 @@ function createIncidentReporter(
       const { error, message } = incident;
       const retrier = stepNames.some((step) => step === state) ? findRetrier(error) : undefined;
       if (retrier === undefined || attempt > retrier.MaxAttempts) return;
-      const maxDelaySeconds = maxRetryDelaySeconds(retrier, attempt);
-      onRetry({ state, error, message, attempt, maxAttempts: retrier.MaxAttempts, maxDelaySeconds });
+      const retry = { state, error, message, attempt, maxAttempts: retrier.MaxAttempts };
+      // The delay of a retry that has begun is over.
+      onRetry(isRetryPending ? { ...retry, maxDelaySeconds: maxRetryDelaySeconds(retrier, attempt) } : retry);
     }
   };
 
   return {
     async report(execution, run) {
       if (lastReported.execution !== execution) lastReported = { execution, eventId: 0 };
-      const { incidentEvents } = await recentIncidentEvents(client, execution, run);
+      const { incidentEvents, isRetryPending } = await recentIncidentEvents(client, execution, run);
+      const last = incidentEvents.at(-1);
       for (const incidentEvent of incidentEvents.filter(({ eventId }) => eventId > lastReported.eventId)) {
         lastReported = { execution, eventId: incidentEvent.eventId };
-        reportOne(incidentEvent);
+        reportOne(incidentEvent, isRetryPending && incidentEvent === last);
       }
     },
   };

@@ -59,12 +59,20 @@ export async function lastIncidentOf(deps: IncidentDependencies, run: RunSpan): 
 /** The events of 28 iterations, or of 60 failed attempts. */
 const recentEvents = 200;
 
-/** `run` is the run of the events before the first one that names a run. `isOfRun` tells whether any event names it. */
+export interface RecentIncidentEvents {
+  readonly incidentEvents: readonly IncidentEvent[];
+  /** Whether the last of them is a failed attempt whose retry has not begun. */
+  readonly isRetryPending: boolean;
+  /** Whether any event names the run. */
+  readonly isOfRun: boolean;
+}
+
+/** `run` is the run of the events before the first one that names a run. */
 export async function recentIncidentEvents(
   client: SFNClient,
   executionArn: string,
   run?: string,
-): Promise<{ readonly incidentEvents: readonly IncidentEvent[]; readonly isOfRun: boolean }> {
+): Promise<RecentIncidentEvents> {
   const { events = [], nextToken } = await client.send(
     new GetExecutionHistoryCommand({ executionArn, reverseOrder: true, maxResults: recentEvents }),
   );
@@ -72,8 +80,13 @@ export async function recentIncidentEvents(
   const knownRun = runInName(executionArn.slice(executionArn.lastIndexOf(':') + 1));
   const reader = createHistoryReader(knownRun ?? (nextToken === undefined ? undefined : run));
   const inOrder = events.toReversed();
-  const incidentEvents = [...inOrder.flatMap((event) => reader.read(event)), ...reader.pending()];
-  return { incidentEvents, isOfRun: run !== undefined && inOrder.some((event) => hasRunInInput(event, run)) };
+  const completed = inOrder.flatMap((event) => reader.read(event));
+  const pending = reader.pending();
+  return {
+    incidentEvents: [...completed, ...pending],
+    isRetryPending: pending.length > 0,
+    isOfRun: run !== undefined && inOrder.some((event) => hasRunInInput(event, run)),
+  };
 }
 
 const hasRunInInput = ({ stateEnteredEventDetails: entered }: HistoryEvent, run: string): boolean =>

@@ -174,7 +174,10 @@ describe('a deployed stack', () => {
 
     const skipped = await follow(deployed).end;
 
-    expect(skipped).toMatchObject({ status: 'skipped', reason: expect.stringContaining(`run ${id} is still being`) });
+    expect(skipped).toMatchObject({
+      status: 'skipped',
+      reason: expect.stringContaining(`is still exporting run ${id}`),
+    });
     expect(await deployed.executions.isRunning(started.execution)).toBe(true);
 
     // To stop following does not stop the run.
@@ -205,14 +208,13 @@ describe('a deployed stack', () => {
       const failed = { pages: 3, reports: 6, error: 'ConfigurationError', message, resumable: true };
       expect(await run.end).toMatchObject({ status: 'failed', failed });
       expect(run.events.at(-1)).toMatchObject({ event: 'run-failed', ...failed });
-      expect(run.retries).toEqual(
+      expect(run.retries).toMatchObject(
         [1, 2].map((attempt) => ({
           state: 'ExportPage',
           error: 'ServiceUnavailableError',
           message: expect.stringContaining('responded with 503 for page 2'),
           attempt,
           maxAttempts: 20,
-          maxDelaySeconds: 2 ** attempt,
         })),
       );
       expect(run.events).toContainEqual(

@@ -370,6 +370,8 @@ describe('following a run', () => {
       ['States.Timeout', 3, 20],
       ['ContractError', 1, 2],
     ]);
+    // They have begun, so their delays are over.
+    for (const retry of run.retries) expect(retry).not.toHaveProperty('maxDelaySeconds');
   });
 
   it('does not read the history while there is progress', async () => {
