@@ -48,12 +48,12 @@ describe('the check of the Node.js version', () => {
 
   it('comes before every command', () => {
     expect(Object.values(bin)).toEqual(['bin/report-exporter.mjs']);
-    // `postinstall` runs on any version, and `cdk` starts the app of cdk.json.
-    const { postinstall, cdk, ...commands } = scripts;
+    // `prepare` runs on any version, and `cdk` starts the app of cdk.json.
+    const { prepare, cdk, ...commands } = scripts;
     const { app } = JSON.parse(readFileSync(join(root, 'cdk.json'), 'utf8')) as { readonly app: string };
     const unchecked = Object.entries({ ...commands, app }).filter(
       ([, command]) => !/^node bin\/(require-node\.mjs && |report-exporter\.mjs )/.test(command),
     );
-    expect({ unchecked, postinstall, cdk }).toEqual({ unchecked: [], postinstall: expect.any(String), cdk: 'cdk' });
+    expect({ unchecked, prepare, cdk }).toEqual({ unchecked: [], prepare: expect.any(String), cdk: 'cdk' });
   });
 });
