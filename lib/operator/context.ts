@@ -48,7 +48,7 @@ export async function runOnDeployment(
     return await (handlesInterruption ? running : Promise.race([running, interruption(context.signal)]));
   } catch (error) {
     if (error instanceof BrokenPipe) return exitStatuses.ok;
-    if (error instanceof Interrupted) return exitStatuses.interrupted;
+    if (error instanceof Interrupted) return reportInterruption(context);
     return reportError(error, options, context);
   }
 }
@@ -76,6 +76,12 @@ function interruption(signal: AbortSignal): Promise<never> {
   signal.addEventListener('abort', () => reject(new Interrupted()), { once: true });
   if (signal.aborted) reject(new Interrupted());
   return promise;
+}
+
+/** Ends a line of progress that the terminal still shows. */
+function reportInterruption({ stderr }: CommandContext): number {
+  stderr.write(`${stderr.isTTY === true ? '\r\x1b[K' : ''}Interrupted\n`);
+  return exitStatuses.interrupted;
 }
 
 function reportError(error: unknown, { json }: TargetOptions, { stdout, stderr, env }: CommandContext): number {

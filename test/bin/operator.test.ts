@@ -409,7 +409,7 @@ describe('a command that only reads', () => {
     const doctor = start(['doctor', '--out', out], env);
     await reached.promise;
     doctor.process.kill('SIGINT');
-    expect((await doctor.ended).status).toBe(130);
+    expect(await doctor.ended).toMatchObject({ status: 130, stderr: 'Interrupted\n' });
   });
 
   it('reports only the state as the problem if it is damaged', async () => {
