@@ -48,17 +48,17 @@ Object.assign(process.env, {
   ...(target.startsWith('http') ? { AWS_ENDPOINT_URL_S3: target } : {}),
 });
 
-const hour = 3_600_000;
+const hourMs = 3_600_000;
 const client = createReportServiceClient({
   baseUrl: serviceUrl,
   vendor: 'SERVICE',
   cursorIn: 'query',
-  apiKey: fixedApiKey('key'),
+  apiKey: fixedApiKey('large-page-key'),
   limits: {
     connectTimeoutMs: 30_000,
     headersTimeoutMs: 60_000,
     bodyTimeoutMs: 60_000,
-    totalTimeoutMs: hour,
+    totalTimeoutMs: hourMs,
     maxPageBytes: largePageBytes,
   },
   clock: systemRuntime,
@@ -75,14 +75,14 @@ const deps: StepDependencies = {
 };
 const execution = 'execution';
 
-const begun = await beginRun(deps, { input: {}, execution });
-const afterTiny = await exportPage(deps, { loop: begun as unknown as LoopState, execution });
+const started = await beginRun(deps, { input: {}, execution });
+const afterTinyPage = await exportPage(deps, { loop: started as unknown as LoopState, execution });
 await sleep(1_000);
 
 const idleBytes = residentBytes();
 const memory = watchMemory();
 const startedAt = performance.now();
-const outcome = await exportPage(deps, { loop: afterTiny, execution }).then(
+const outcome = await exportPage(deps, { loop: afterTinyPage, execution }).then(
   ({ next }) => ({ next }),
   ({ name, message }: Error) => ({ error: { name, message } }),
 );
@@ -95,7 +95,7 @@ const result: LargePageResult = {
   maxRssBytes: process.resourceUsage().maxRSS * 1_024,
   seconds: (performance.now() - startedAt) / 1_000,
   ...outcome,
-  logged: await log.last({ export: afterTiny.export, run: afterTiny.run as PageEntry['run'] }),
+  logged: await log.last({ export: afterTinyPage.export, run: afterTinyPage.run as PageEntry['run'] }),
   spooled: [...readdirSync(spool), ...openIn(spool)],
 };
 process.stdout.write(`${JSON.stringify(result)}\n`);
