@@ -197,7 +197,7 @@ describe('a deployed stack', () => {
     {
       const faults = combineScripts(
         onPage(2, errorResponse(503), { times: 2 }),
-        onPage(3, throttled('4')),
+        onPage(3, throttled('10')),
         onPage(4, errorResponse(403)),
       );
       await using _ = await openService(9, { faults });
@@ -218,7 +218,7 @@ describe('a deployed stack', () => {
         })),
       );
       expect(run.events).toContainEqual(
-        expect.objectContaining({ event: 'service-asked-to-wait', page: 3, seconds: 4, inside: false }),
+        expect.objectContaining({ event: 'service-asked-to-wait', page: 3, seconds: 10, inside: false }),
       );
     }
     const span = await newestRun(deployed);
@@ -233,7 +233,7 @@ describe('a deployed stack', () => {
         error: 'ServiceUnavailableError',
         message: messageAbout(2, 503),
       })),
-      { kind: 'wait', at, page: 3, seconds: 4 },
+      { kind: 'wait', at, page: 3, seconds: 10 },
       { kind: 'failed-run', at, page: 4, error: 'ConfigurationError', message: messageAbout(4, 403) },
     ];
     expect(await collect(deployed.incidents(span))).toEqual(incidents);

@@ -62,7 +62,7 @@ describe('a deployed export', () => {
     ] as const) {
       const failed = await runExecution(machine, input);
       expect(failed).toMatchObject({ status: 'FAILED', error: 'ConfigurationError' });
-      expect(failed.cause).toContain('The start input cannot be used. Give {}');
+      expect(failed.cause).toContain('Invalid start input. Pass {}');
       expect(failed.cause).toContain(problem);
       expect(failed.states).toEqual(['BeginRun', 'FailRun', 'AnnounceFailed', 'Failed']);
       expect(await eventQueue.find('about the failure', ({ detail }) => isOf(detail, failed.arn))).toMatchObject({
@@ -92,7 +92,7 @@ describe('a deployed export', () => {
     const otherSince = { since: '2026-11-20T00:00:02Z' };
     const rejected = await runExecution(machine, otherSince);
     expect(rejected.error).toBe('ConfigurationError');
-    expect(rejected.cause).toContain('since 1970-01-01T00:00:00Z, now 2026-11-20T00:00:02Z');
+    expect(rejected.cause).toContain('since was 1970-01-01T00:00:00Z and is now 2026-11-20T00:00:02Z');
     expect(service.exchanges).toEqual([]);
 
     expect((await runExecution(machine, { ...otherSince, restart: true })).states.at(-1)).toBe('Completed');

@@ -33,7 +33,16 @@ export async function openService(count: number, options: ServiceOptions = {}): 
   const { reports, paused, release } = withPause(allReports, pauseBefore);
   const simulator = await startSimulator({ vendor, apiKey, port: inject('servicePort'), reports, faults });
   const addReports = (...numbers: number[]) => allReports.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
-  return Object.assign(simulator, { addReports, paused, release });
+  return Object.assign(simulator, {
+    addReports,
+    paused,
+    release,
+    // A response that is still paused would keep the simulator from closing.
+    async [Symbol.asyncDispose]() {
+      release();
+      await simulator.close();
+    },
+  });
 }
 
 function withPause(source: ReportSource, id: string | undefined) {
