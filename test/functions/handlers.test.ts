@@ -19,8 +19,8 @@ import {
 } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
+import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 
 const apiKey = 'the-secret-api-key-7f3a';

@@ -13,9 +13,9 @@ import type { ExportPageOutcome } from '../../lib/core/steps/export-page.ts';
 import { errorResponse, type FaultScript, onRequest } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { type ConnectionCounter, countConnections } from '../support/service/connection-counter.ts';
-import { executionArn } from '../support/export/function-machine.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
+import { executionArn } from '../support/export/function-machine.ts';
+import { type ConnectionCounter, countConnections } from '../support/service/connection-counter.ts';
 import { simulatorApiKey, someReports } from '../support/service/simulator-client.ts';
 
 beforeEach(() => {
