@@ -47,8 +47,8 @@ describe('report-exporter local', () => {
 
   it('exports incrementally from the watermark when it is run again', async () => {
     const out = await aDirectory();
-    const first = jsonOf(await run(['local', '--out', out, '--json']));
-    const second = jsonOf(await run(['local', '--out', out, '--json']));
+    const first = jsonOf(await runInProcess(['local', '--out', out, '--json']));
+    const second = jsonOf(await runInProcess(['local', '--out', out, '--json']));
     expect(second).toMatchObject({ status: 'completed', export: 'reports', since: first.watermark, pages: 1 });
     expect(second.run).not.toBe(first.run);
     expect(second.reports).toBeLessThan(10);
@@ -57,7 +57,7 @@ describe('report-exporter local', () => {
   });
 
   it('prints only one JSON object on stdout with --json', async () => {
-    const ended = await run(['local', '--out', await aDirectory(), '--json', '--size', '10']);
+    const ended = await runInProcess(['local', '--out', await aDirectory(), '--json', '--size', '10']);
     expect(ended.stdout.split('\n')).toHaveLength(2);
     expect(Object.keys(jsonOf(ended))).toEqual(
       expect.arrayContaining([
@@ -90,7 +90,7 @@ describe('report-exporter local', () => {
       '--max-pages': '0',
       '--export': 'a/b',
     };
-    const ended = await run([
+    const ended = await runInProcess([
       'local',
       '--sise',
       '3',
@@ -105,14 +105,14 @@ describe('report-exporter local', () => {
   });
 
   it('reports wrong options as JSON too with --json', async () => {
-    const ended = await run(['local', '--json', '--size', '0', '--filter', '{']);
+    const ended = await runInProcess(['local', '--json', '--size', '0', '--filter', '{']);
     expect(ended.status).toBe(2);
     expect(jsonOf(ended)).toMatchObject({ status: 'failed', error: { name: 'ConfigurationError' } });
     expect(jsonOf(ended).error?.message).toMatch(/--filter: must be JSON[\s\S]*--size: must be 1 to 10/);
   });
 
   it('reports an option without its value together with all other problems', async () => {
-    const ended = await run(['local', '--json', '--overlap=1h', '--size']);
+    const ended = await runInProcess(['local', '--json', '--overlap=1h', '--size']);
     expect(ended.status).toBe(2);
     expect(jsonOf(ended).error?.message).toMatch(/--size: needs a value\n--overlap: must be/);
   });
@@ -162,7 +162,7 @@ describe('report-exporter local', () => {
   });
 
   it('exits with 0 for help', async () => {
-    const help = await run(['local', '--help']);
+    const help = await runInProcess(['local', '--help']);
     expect(help.status).toBe(0);
     expect(help.stdout).toContain('--cursor-in <route>');
     expect(help.stdout).toContain('Exit status');
@@ -170,8 +170,8 @@ describe('report-exporter local', () => {
 
   it('rejects the watermark of the simulator for another service', async () => {
     const out = await aDirectory();
-    await run(['local', '--out', out]);
-    const ended = await run(['local', '--out', out, '--base-url', 'http://127.0.0.1:9'], {
+    await runInProcess(['local', '--out', out]);
+    const ended = await runInProcess(['local', '--out', out, '--base-url', 'http://127.0.0.1:9'], {
       REPORT_EXPORT_API_KEY: 'k',
     });
     expect(ended.status).toBe(2);
@@ -184,7 +184,7 @@ describe('report-exporter local', () => {
       join(out, 'state.sqlite'),
       'this is no database, but it is long enough to be looked at as one'.repeat(20),
     );
-    const ended = await run(['local', '--out', out]);
+    const ended = await runInProcess(['local', '--out', out]);
     expect(ended.status).toBe(2);
     expect(ended.stderr).toContain(join(out, 'state.sqlite'));
     expect(ended.stderr).not.toContain('    at ');
@@ -193,14 +193,14 @@ describe('report-exporter local', () => {
   it('reports a directory that cannot be created', async () => {
     const out = await aDirectory();
     await writeFile(join(out, 'file'), '');
-    const ended = await run(['local', '--out', join(out, 'file/below')]);
+    const ended = await runInProcess(['local', '--out', join(out, 'file/below')]);
     expect(ended.status).not.toBe(0);
     expect(ended.stderr).toContain(join(out, 'file'));
     expect(ended.stderr).not.toContain('    at ');
   });
 
   it.skipIf(process.platform !== 'linux')('reports a file system in which nothing can be created', async () => {
-    const ended = await run(['local', '--out', '/proc/report-exporter']);
+    const ended = await runInProcess(['local', '--out', '/proc/report-exporter']);
     expect(ended.status).toBe(2);
     expect(ended.stderr).toContain('/proc/report-exporter');
   });
@@ -208,7 +208,7 @@ describe('report-exporter local', () => {
   it('keeps exports with different names apart in one directory', async () => {
     const out = await aDirectory();
     const [one, two] = await Promise.all(
-      ['one', 'two'].map((name) => run(['local', '--out', out, '--export', name, '--json'])),
+      ['one', 'two'].map((name) => runInProcess(['local', '--out', out, '--export', name, '--json'])),
     );
     if (one === undefined || two === undefined) throw new Error('Two runs were started');
     expect([jsonOf(one), jsonOf(two)]).toMatchObject([
@@ -224,9 +224,12 @@ describe('report-exporter service', () => {
     const service = start(['service', '--reports', '12'], { REPORT_EXPORT_API_KEY: key });
     await expect.poll(() => service.stdout()).toMatch(/listening on http:\/\/127\.0\.0\.1:\d+\n/);
     const [baseUrl] = /http:\S+/.exec(service.stdout()) ?? [''];
-    const ended = await run(['local', '--base-url', baseUrl, '--size', '5', '--json', '--out', await aDirectory()], {
-      REPORT_EXPORT_API_KEY: key,
-    });
+    const ended = await runInProcess(
+      ['local', '--base-url', baseUrl, '--size', '5', '--json', '--out', await aDirectory()],
+      {
+        REPORT_EXPORT_API_KEY: key,
+      },
+    );
     const { status: outcome, pages, reports } = jsonOf(ended);
     expect(outcome).toBe('completed');
     // 12 at the start; another arrives every 10 s.
@@ -240,7 +243,17 @@ describe('report-exporter service', () => {
   });
 
   it('reports all problems of its options at once', async () => {
-    const ended = await run(['service', '--port', '99999', '--vendor', 'A B', '--reports', '3', '--from', '.']);
+    const ended = await runInProcess([
+      'service',
+      '--port',
+      '99999',
+      '--vendor',
+      'A B',
+      '--reports',
+      '3',
+      '--from',
+      '.',
+    ]);
     expect(ended.status).toBe(2);
     for (const option of ['--port', '--vendor', '--reports', '--api-key-env'])
       expect(ended.stderr).toContain(`  ${option}`);
@@ -250,7 +263,7 @@ describe('report-exporter service', () => {
 describe('report-exporter', () => {
   it('prints the version of package.json', async () => {
     const { version } = JSON.parse(await readFile(join(import.meta.dirname, '../../package.json'), 'utf8'));
-    expect(await run(['--version'])).toMatchObject({ status: 0, stdout: `${version}\n`, stderr: '' });
+    expect(await runInProcess(['--version'])).toMatchObject({ status: 0, stdout: `${version}\n`, stderr: '' });
   });
 
   it.each([

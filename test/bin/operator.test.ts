@@ -15,7 +15,6 @@ import {
   type CommandResult,
   jsonOf,
   readManifest,
-  run,
   runInProcess,
   start,
 } from '../support/process/command-line.ts';
@@ -36,7 +35,7 @@ async function aService(count: number, { broken = false, port = 0 } = {}) {
   });
 }
 const runLocalExport = (out: string, url: string) =>
-  run(
+  runInProcess(
     ['local', '--out', out, '--base-url', url, '--vendor', 'ACME', '--size', '2', '--export', 'daily', '--json'],
     env,
   );
@@ -66,7 +65,7 @@ const parseJson = ({ stdout }: CommandResult) => JSON.parse(stdout.trimEnd()) as
 describe('status', () => {
   it('is tab-separated values without colours if stdout is not a terminal', async () => {
     const { out, result, run: id } = await aCompletedRun();
-    const ended = await run(['status', '--out', out], env);
+    const ended = await runOn(out, 'status');
     const [heading = '', ...rows] = lines(ended);
     const [ofExport, ofRun, ...more] = rows.map((row) =>
       Object.fromEntries(heading.split('\t').map((name, column) => [name, row.split('\t')[column]])),
@@ -98,22 +97,6 @@ describe('status', () => {
         ],
       },
     ]);
-  });
-
-  it('refreshes with --watch until it is interrupted', async () => {
-    const { out } = await aCompletedRun();
-    const watching = start(['status', '--watch', '--json', '--out', out], env);
-    await expect.poll(() => watching.stdout().split('\n').length).toBeGreaterThan(2);
-    watching.process.kill('SIGINT');
-    expect((await watching.ended).status).toBe(0);
-  });
-
-  it('ends --watch when the reader closes the pipe', async () => {
-    const { out } = await aCompletedRun();
-    const watching = start(['status', '--watch', '--json', '--out', out], env);
-    await expect.poll(() => watching.stdout()).not.toBe('');
-    watching.process.stdout?.destroy();
-    expect((await watching.ended).status).toBe(0);
   });
 
   it('shows a damaged export next to the others, and exits with 1', async () => {

@@ -177,3 +177,25 @@ describe('a run that fails', () => {
     expect((await readFile(join(out, 'state.sqlite'))).includes(apiKey)).toBe(false);
   });
 });
+
+describe('status --watch', () => {
+  async function watch() {
+    const out = await aDirectory();
+    expect(await run(local(await simulator(), out), env)).toMatchObject({ status: 0 });
+    return start(['status', '--watch', '--json', '--out', out], env);
+  }
+
+  it('refreshes until it is interrupted', async () => {
+    const watching = await watch();
+    await expect.poll(() => watching.stdout().split('\n').length).toBeGreaterThan(2);
+    watching.process.kill('SIGINT');
+    expect((await watching.ended).status).toBe(0);
+  });
+
+  it('ends when the reader closes the pipe', async () => {
+    const watching = await watch();
+    await expect.poll(() => watching.stdout()).not.toBe('');
+    watching.process.stdout?.destroy();
+    expect((await watching.ended).status).toBe(0);
+  });
+});
