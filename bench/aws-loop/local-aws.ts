@@ -10,9 +10,9 @@ export interface LocalAwsEndpoints {
 }
 
 /** `putObjectDelayMs`: how long S3 takes to store an object. */
-export async function startLocalAwsProcess({
-  putObjectDelayMs = 0,
-} = {}): Promise<LocalAwsEndpoints & AsyncDisposable> {
+export async function startLocalAwsProcess({ putObjectDelayMs = 0 } = {}): Promise<
+  LocalAwsEndpoints & AsyncDisposable
+> {
   return await startServerProcess<LocalAwsEndpoints>(new URL('local-aws-process.ts', import.meta.url), [
     `${putObjectDelayMs}`,
   ]);

@@ -44,17 +44,15 @@ export async function measureFunctions(options: BenchmarkOptions): Promise<reado
   for (const { label, latencyMs, bodyMs, putObjectDelayMs, pages: fullPages } of cases) {
     const pages = options.quick ? 5 : fullPages;
     await using service = await startPageService({ pageBytes: 100_000, pages, latencyMs, bodyMs });
-    const contenders = pagesPerInvocation.map(
-      (perInvocation): Contender<ProcessFigures> => ({
-        name: `${perInvocation}`,
-        async measure() {
-          await using aws = await startLocalAwsProcess({ putObjectDelayMs });
-          const exportSettings = { pagesPerInvocation: perInvocation };
-          const env = functionEnvironment(aws, { baseUrl: service.baseUrl }, exportSettings);
-          return await measureScript(new URL('function-run.ts', import.meta.url), [], [], env);
-        },
-      }),
-    );
+    const contenders = pagesPerInvocation.map((perInvocation): Contender<ProcessFigures> => ({
+      name: `${perInvocation}`,
+      async measure() {
+        await using aws = await startLocalAwsProcess({ putObjectDelayMs });
+        const exportSettings = { pagesPerInvocation: perInvocation };
+        const env = functionEnvironment(aws, { baseUrl: service.baseUrl }, exportSettings);
+        return await measureScript(new URL('function-run.ts', import.meta.url), [], [], env);
+      },
+    }));
     const rounds = await measureRounds(contenders, options, `functions, ${label}`);
     for (const perInvocation of pagesPerInvocation) {
       const latencies = {

@@ -14,7 +14,7 @@ const { finish } = startMeasurement();
 const exportPage = exportPageHandler(env);
 let loop: unknown = await beginRunHandler(env)({ input: {}, execution }, context);
 let pages = 0;
-for (let next = ''; next !== 'finish'; ) {
+for (let next = ''; next !== 'finish';) {
   const outcome: ExportPageOutcome = await exportPage({ input: loop, execution }, context);
   if (outcome.next === 'wait') throw new Error('The service requested a wait');
   ({ next } = outcome);

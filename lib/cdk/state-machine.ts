@@ -65,7 +65,7 @@ export function stateMachineTemplate({ exportName, limits }: Pick<ExportStateMac
     exportName,
     functions: byStep((step) => `\${${step}Arn}`),
     eventBus: eventBusName,
-    // biome-ignore lint/suspicious/noTemplateCurlyInString: CloudFormation's placeholder
+    // oxlint-disable-next-line no-template-curly-in-string -- CloudFormation's placeholder
     partition: '${Partition}',
     stepTimeoutSeconds: byStep((step) => limits.timeoutSeconds[step] + stateGraceSeconds),
     executionTimeoutSeconds: limits.executionTimeoutSeconds,

@@ -73,7 +73,7 @@ export function linkIfAbsent(file: string, name: string): boolean {
 export function createDirectoryDurably(root: string, directory: string): void {
   const created = createDirectory(directory);
   const top = dirname(created !== undefined && created.length < root.length ? created : root);
-  for (let path = directory; path !== top && path !== dirname(path); ) {
+  for (let path = directory; path !== top && path !== dirname(path);) {
     path = dirname(path);
     fsyncDirectorySync(path);
   }

@@ -159,15 +159,13 @@ describe('the run report', () => {
       `" onmouseover="window.exploited = 'attribute'`,
       `'-window.exploited-'\u2028\u202e</style><svg onload=window.exploited=1>`,
     ];
-    const incidents = attacks.map(
-      (message, index): Incident => ({
-        kind: 'failed-attempt',
-        at: at('2026-11-20T02:00:01Z'),
-        page: index,
-        error: message,
-        message,
-      }),
-    );
+    const incidents = attacks.map((message, index): Incident => ({
+      kind: 'failed-attempt',
+      at: at('2026-11-20T02:00:01Z'),
+      page: index,
+      error: message,
+      message,
+    }));
     const [script = '', image = '', attribute = ''] = attacks;
     const run = someRunFacts({ export: script, folder: image, filter: { [attribute]: script }, format: image });
     const origin = { deployment: attribute, deploymentOption: script };

@@ -353,7 +353,7 @@ it('has no circular dependency between resources, which only a deployment would 
     dependencies.set(id, new Set([...references, ...[DependsOn].flat()]));
   }
   const creatable = new Set<string>();
-  for (let before = -1; before < creatable.size; ) {
+  for (let before = -1; before < creatable.size;) {
     before = creatable.size;
     for (const [id, others] of dependencies)
       if ([...others].every((other) => creatable.has(other) || !dependencies.has(other))) creatable.add(id);

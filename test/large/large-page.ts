@@ -72,7 +72,7 @@ export function digestLargePage(partSizes: readonly number[]): LargePageDigest {
   let missing = partSizes[0] ?? 0;
   for (const block of largePage()) {
     whole.update(block);
-    for (let position = 0; position < block.length && parts.length < partSizes.length; ) {
+    for (let position = 0; position < block.length && parts.length < partSizes.length;) {
       const bytes = block.subarray(position, position + missing);
       part.update(bytes);
       position += bytes.length;

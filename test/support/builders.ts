@@ -230,7 +230,7 @@ export const randomBody = (length: number): Uint8Array => new Uint8Array(randomB
 
 /** `bytes` in chunks of random size, up to `maxBytes` each. */
 export function* inRandomChunks(bytes: Uint8Array, maxBytes = 65_536): Generator<Uint8Array> {
-  for (let start = 0; start < bytes.length; ) {
+  for (let start = 0; start < bytes.length;) {
     const end = start + 1 + Math.floor(Math.random() * maxBytes);
     yield bytes.subarray(start, end);
     start = end;

@@ -49,7 +49,7 @@ const htmlNames: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>'
 /** `text` with all escapes undone repeatedly, without backslashes, whitespace and invisible characters, in lower case. */
 function normalize(text: string): string {
   let result = text.replace(/[\s\p{C}]/gu, '');
-  for (let before = ''; before !== result; ) {
+  for (let before = ''; before !== result;) {
     before = result;
     result = result
       .replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))

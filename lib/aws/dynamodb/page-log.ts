@@ -158,7 +158,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
     },
 
     async *runs(exportName) {
-      for (let before = afterLastEntry; ; ) {
+      for (let before = afterLastEntry; ;) {
         const item = await lastEntryBefore(exportName, before);
         if (item === undefined) return;
         const run = runInSortKey(item.sk?.S);

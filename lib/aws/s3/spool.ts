@@ -65,7 +65,7 @@ async function spoolToFile<Outcome>(
       const data = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
       hash.update(data);
       bytes += data.byteLength;
-      for (let offset = 0; offset < data.byteLength; ) {
+      for (let offset = 0; offset < data.byteLength;) {
         const part = data.subarray(offset, offset + blockBytes - bytesInBlock);
         block.set(part, bytesInBlock);
         offset += part.byteLength;
@@ -91,7 +91,7 @@ async function openUnlinked(directory: string): Promise<FileHandle> {
 
 /** Reads at explicit positions, so that two concurrent readers do not interfere. */
 async function* readBlocks(file: FileHandle | undefined, bytes: number): AsyncGenerator<Buffer> {
-  for (let position = 0; position < bytes; ) {
+  for (let position = 0; position < bytes;) {
     const buffer = Buffer.allocUnsafeSlow(Math.min(readBytes, bytes - position));
     const { bytesRead } = (await file?.read({ buffer, position })) ?? { bytesRead: 0 };
     if (bytesRead === 0) throw new Error(`A spooled body of ${bytes} bytes ends after ${position} bytes`);

@@ -41,7 +41,7 @@ export async function openManifest(address: string, chunks: AsyncIterable<Uint8A
 
 async function* pagesOf(address: string, lines: AsyncIterator<string>): AsyncGenerator<ManifestPage> {
   try {
-    for (let pageExpected = true; ; ) {
+    for (let pageExpected = true; ;) {
       const { value: line, done } = await lines.next();
       if (done === true) throw invalid(address, 'it is truncated within its pages');
       if (line === '  ]') {

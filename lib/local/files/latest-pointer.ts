@@ -29,7 +29,7 @@ export async function replaceLatestFile(
   latest: LatestPointer,
   hasBegun: (sequence: number) => Promise<boolean>,
 ): Promise<void> {
-  for (let invalidSequence: number | undefined; ; ) {
+  for (let invalidSequence: number | undefined; ;) {
     const newerSequence = replaceUnlessNewer(files, latest, invalidSequence);
     // Checked after the read: a run has begun before it publishes its pointer.
     if (newerSequence === undefined || (await hasBegun(newerSequence))) return;

@@ -119,7 +119,7 @@ function openNew(path: string): number {
 
 /** Repeats the write until all of `block` is written: one call may write less. */
 async function writeAll(descriptor: number, path: string, block: readonly Uint8Array[]): Promise<void> {
-  for (let remaining = block.filter(({ byteLength }) => byteLength > 0); remaining.length > 0; ) {
+  for (let remaining = block.filter(({ byteLength }) => byteLength > 0); remaining.length > 0;) {
     let written = await writeOnce(descriptor, remaining).catch((cause: unknown) => {
       throw fileSystemError('write', path, cause);
     });

@@ -158,7 +158,7 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
     },
 
     async *entries(run) {
-      for (let page = 0; ; ) {
+      for (let page = 0; ;) {
         const batch = read(sql.entriesAfter, run.export, run.run, page);
         for (const row of batch) yield parseEntry(run, row);
         const last = batch.at(-1);
@@ -168,7 +168,7 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
     },
 
     async *runs(exportName) {
-      for (let before: string | null = null; ; ) {
+      for (let before: string | null = null; ;) {
         const [row] = read(sql.lastEntryOfRunBefore, exportName, before) as (Row & { readonly run: string })[];
         if (row === undefined) return;
         const run = asRunId(row.run);

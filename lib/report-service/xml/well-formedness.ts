@@ -30,7 +30,7 @@ export function createXmlCheck(): XmlCheck {
 
   /** Reads up to the root's start tag. Returns the bytes after it, or undefined. A piece ends wherever the tag may end. */
   const readProlog = (chunk: Uint8Array): Uint8Array | undefined => {
-    for (let start = 0; start < chunk.length && parser.problem() === undefined; ) {
+    for (let start = 0; start < chunk.length && parser.problem() === undefined;) {
       const tagEnd = chunk.indexOf(greaterThan, start);
       const end = Math.min(tagEnd < 0 ? chunk.length : tagEnd + 1, start + pieceBytes);
       parser.read(chunk.subarray(start, end));

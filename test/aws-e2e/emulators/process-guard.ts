@@ -33,7 +33,7 @@ const gracePeriodMs = 3_000;
 
 async function cleanUp(): Promise<never> {
   signalGroup('SIGTERM');
-  for (const deadline = Date.now() + gracePeriodMs; signalGroup(0) && Date.now() < deadline; ) await sleep(20);
+  for (const deadline = Date.now() + gracePeriodMs; signalGroup(0) && Date.now() < deadline;) await sleep(20);
   signalGroup('SIGKILL');
   if (directory !== '') rmSync(directory, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   process.exit(status);

@@ -121,7 +121,7 @@ export async function freePort(): Promise<number> {
 }
 
 async function waitForResponse(url: string, guard: ChildProcess): Promise<void> {
-  for (const deadline = Date.now() + startTimeoutMs; ; ) {
+  for (const deadline = Date.now() + startTimeoutMs; ;) {
     if (guard.exitCode !== null || guard.signalCode !== null) throw new Error('The program has ended');
     try {
       await (await fetch(url, { signal: AbortSignal.timeout(5_000) })).arrayBuffer();

@@ -36,16 +36,14 @@ function aMockedClient(
 ) {
   const client = new SFNClient({ region: 'us-east-1' });
   const stepFunctions = mockClient(client);
-  const items = executions.map(
-    ({ name, events, startDate, stopDate }): ExecutionListItem => ({
-      executionArn: arnOf(name),
-      stateMachineArn: machine,
-      name,
-      status: 'RUNNING',
-      startDate: startDate ?? events[0]?.timestamp,
-      ...(stopDate === undefined ? {} : { stopDate }),
-    }),
-  );
+  const items = executions.map(({ name, events, startDate, stopDate }): ExecutionListItem => ({
+    executionArn: arnOf(name),
+    stateMachineArn: machine,
+    name,
+    status: 'RUNNING',
+    startDate: startDate ?? events[0]?.timestamp,
+    ...(stopDate === undefined ? {} : { stopDate }),
+  }));
   stepFunctions.on(ListExecutionsCommand).callsFake(({ maxResults = 100, nextToken = '0' }) => {
     const end = Number(nextToken) + Math.min(maxResults, pageSize);
     return {
@@ -261,14 +259,11 @@ describe('the incidents of a run', () => {
   });
 
   it('come from the newest two hundred executions at most', async () => {
-    const many = Array.from(
-      { length: 250 },
-      (_, index): Execution => ({
-        name: `${run}-${250 - index}`,
-        events: aHistory(new Date(Date.parse('2026-11-20T02:00:00Z') + (250 - index) * 60_000).toISOString()).started()
-          .events,
-      }),
-    );
+    const many = Array.from({ length: 250 }, (_, index): Execution => ({
+      name: `${run}-${250 - index}`,
+      events: aHistory(new Date(Date.parse('2026-11-20T02:00:00Z') + (250 - index) * 60_000).toISOString()).started()
+        .events,
+    }));
     const { deps, stepFunctions } = aMockedClient(many);
     await collect(incidentsOf(deps, span));
     const historiesRead = stepFunctions

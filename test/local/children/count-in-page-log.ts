@@ -5,7 +5,7 @@ import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 
 const [, , file = '', exportName = '', times = ''] = process.argv;
 const log = createSqlitePageLog(file);
-for (let added = 0; added < Number(times); ) {
+for (let added = 0; added < Number(times);) {
   const state = (await log.exportState(exportName)) ?? emptyState(exportName);
   if (await log.replaceState({ ...state, version: state.version + 1, sequence: state.sequence + 1 })) added++;
 }

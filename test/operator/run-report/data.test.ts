@@ -100,16 +100,13 @@ describe('the data of a run report', () => {
   });
 
   it('keeps the oldest and the newest of many incidents, and counts all of them', async () => {
-    const incidents = Array.from(
-      { length: 10_000 },
-      (_, index): Incident => ({
-        kind: 'failed-attempt',
-        at: instantOf(epochMsOf(run.startedAt) + index * 1_000),
-        page: index,
-        error: index % 2 === 0 ? 'ServiceUnavailableError' : `Error${index}`,
-        message: 'm'.repeat(5_000),
-      }),
-    );
+    const incidents = Array.from({ length: 10_000 }, (_, index): Incident => ({
+      kind: 'failed-attempt',
+      at: instantOf(epochMsOf(run.startedAt) + index * 1_000),
+      page: index,
+      error: index % 2 === 0 ? 'ServiceUnavailableError' : `Error${index}`,
+      message: 'm'.repeat(5_000),
+    }));
     const summary = (await collectExample({ run, entries: [], incidents })).incidents;
     const { oldest, omitted, newest, groups, marks } = summary;
     expect([oldest.length, omitted, newest.length]).toEqual([100, 9_800, 100]);

@@ -42,7 +42,7 @@ export function deploy(overrides: object = {}): Deployment {
 
 export interface Resource {
   readonly Type: string;
-  // biome-ignore lint/suspicious/noExplicitAny: a template has any properties that CloudFormation accepts
+  // oxlint-disable-next-line typescript/no-explicit-any -- a template has any properties that CloudFormation accepts
   readonly Properties: any;
   readonly DependsOn?: string | readonly string[];
   readonly DeletionPolicy?: string;

@@ -68,7 +68,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
     async putLatest(key, latest, hasBegun) {
       const currentSequence = () => sequenceOfPointer(objects.get(key) ?? '');
       crash('before latest is written');
-      for (let unbegun = -1; ; ) {
+      for (let unbegun = -1; ;) {
         const existing = currentSequence();
         if (existing <= latest.sequence || existing === unbegun) break;
         if (await hasBegun(existing)) return;

@@ -36,22 +36,18 @@ const goodXml = fc
 
 type Mutation = (xml: Buffer) => Buffer;
 
-const flipped = fc.tuple(anyFraction, fc.nat(255)).map(
-  ([part, code]): Mutation =>
-    (xml) => {
-      const changed = Buffer.from(xml);
-      if (xml.length > 0) changed[Math.min(offsetAt(xml, part), xml.length - 1)] = code;
-      return changed;
-    },
-);
+const flipped = fc.tuple(anyFraction, fc.nat(255)).map(([part, code]): Mutation => (xml) => {
+  const changed = Buffer.from(xml);
+  if (xml.length > 0) changed[Math.min(offsetAt(xml, part), xml.length - 1)] = code;
+  return changed;
+});
 const insertions = ['<a>', '</a>', '&x;', ']]>', '<!DOCTYPE r [<!ENTITY x "y">]>', '\xef\xbb\xbf'];
-const inserted = fc.tuple(anyFraction, fc.oneof(junk, fc.constantFrom(...insertions))).map(
-  ([part, text]): Mutation =>
-    (xml) => {
-      const cut = offsetAt(xml, part);
-      return Buffer.concat([xml.subarray(0, cut), Buffer.from(text, 'latin1'), xml.subarray(cut)]);
-    },
-);
+const inserted = fc
+  .tuple(anyFraction, fc.oneof(junk, fc.constantFrom(...insertions)))
+  .map(([part, text]): Mutation => (xml) => {
+    const cut = offsetAt(xml, part);
+    return Buffer.concat([xml.subarray(0, cut), Buffer.from(text, 'latin1'), xml.subarray(cut)]);
+  });
 const truncated = anyFraction.map(
   (part): Mutation =>
     (xml) =>
@@ -134,10 +130,10 @@ export const framings: fc.Arbitrary<Framing> = mostly(
     fc
       .constantFrom('x-service-cursor: too-late\r\n', 'no colon\r\n', `t: ${'x'.repeat(20_000)}\r\n`, '\0')
       .map((trailer) => inChunks({ trailer })),
-    fc.constantFrom(...broken).map(
-      (chunks): Framing =>
-        () => ({ lines: [['transfer-encoding', 'chunked']], bytes: Buffer.from(chunks) }),
-    ),
+    fc.constantFrom(...broken).map((chunks): Framing => () => ({
+      lines: [['transfer-encoding', 'chunked']],
+      bytes: Buffer.from(chunks),
+    })),
   ),
   15,
 );

@@ -96,10 +96,7 @@ function changes(key: string): fc.Arbitrary<Change> {
   const value = values(key);
   const named = (name: string, ...given: readonly string[]) => valued(name, fc.constantFrom(...given));
   const valued = (name: string, given: fc.Arbitrary<string>) =>
-    given.map(
-      (one): Change =>
-        (lines) => [...lines, [name, one]],
-    );
+    given.map((one): Change => (lines) => [...lines, [name, one]]);
   const one = fc.constantFrom(...validHeaders.map(([name]) => name));
   return fc.oneof(
     { weight: 4, arbitrary: valued('X-Service-Cursor', fc.oneof(cursors, value)) },
@@ -119,10 +116,7 @@ function changes(key: string): fc.Arbitrary<Change> {
         (lines) =>
           lines.filter(([name]) => name !== gone),
     ),
-    one.map(
-      (twice): Change =>
-        (lines) => [...lines, ...lines.filter(([name]) => name === twice)],
-    ),
+    one.map((twice): Change => (lines) => [...lines, ...lines.filter(([name]) => name === twice)]),
     fc.tuple(one, fc.oneof(value, dates, fc.constantFrom('text/html', 'text/plain', 'application/xml'))).map(
       ([changed, other]): Change =>
         (lines) =>
@@ -134,14 +128,11 @@ function changes(key: string): fc.Arbitrary<Change> {
     named('Connection', 'close', 'keep-alive', 'upgrade', 'x-service-cursor'),
     named('Upgrade', 'h2c', 'websocket'),
     named('Trailer', 'x-service-cursor'),
-    fc.tuple(junk, value).map(
-      (line): Change =>
-        (lines) => [...lines, line],
-    ),
-    fc.constantFrom(100, 2_000).map(
-      (count): Change =>
-        (lines) => [...lines, ...Array<HeaderLine>(count).fill(['a', ''])],
-    ),
+    fc.tuple(junk, value).map((line): Change => (lines) => [...lines, line]),
+    fc.constantFrom(100, 2_000).map((count): Change => (lines) => [
+      ...lines,
+      ...Array<HeaderLine>(count).fill(['a', '']),
+    ]),
   );
 }
 
