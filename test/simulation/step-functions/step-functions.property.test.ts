@@ -1,5 +1,5 @@
-import { fc, test } from '@fast-check/vitest';
 import { describe, expect } from 'vitest';
+import { cases, fc, test } from '../../support/property.ts';
 import { failed, interpret, loop, type Script, simulate } from './scripted-execution.ts';
 
 const errors = fc.constantFrom(
@@ -25,7 +25,7 @@ const scripts: fc.Arbitrary<Script> = fc.record({
 });
 
 describe('the simulated Step Functions', () => {
-  test.prop([scripts], { numRuns: 150 })(
+  test.prop([scripts], { numRuns: cases(150) })(
     'enters the same states and ends in the same way as the interpreter of local runs, whatever the steps return',
     async (script) => {
       const interpreted = await interpret(script);
