@@ -6,7 +6,14 @@ import type { VirtualTime } from '../../test/simulation/world/virtual-time.ts';
 import { aFetchedPage } from '../../test/support/builders.ts';
 import { createMemoryLog, createMemoryStore } from '../../test/support/export/memory-adapters.ts';
 import type { Latencies } from './latencies.ts';
-import type { RunModel } from './modelled-run.ts';
+
+export interface RunModel {
+  readonly latencies: Latencies;
+  readonly pages: number;
+  readonly pagesPerInvocation: number;
+  /** How many requests the service processes at once; others wait until a response has ended. */
+  readonly concurrentResponses: number;
+}
 
 /** A response continues whether or not it is read. */
 export function modelledService({ latencies, pages, concurrentResponses }: RunModel, time: VirtualTime): ReportService {

@@ -21,16 +21,7 @@ import {
   TaskFailure,
 } from '../../test/simulation/step-functions/step-functions.ts';
 import { createTimeline, type Timeline } from '../../test/simulation/world/virtual-time.ts';
-import type { Latencies } from './latencies.ts';
-import { modelledLog, modelledService, modelledStore } from './modelled-adapters.ts';
-
-export interface RunModel {
-  readonly latencies: Latencies;
-  readonly pages: number;
-  readonly pagesPerInvocation: number;
-  /** How many requests the service processes at once; others wait until a response has ended. */
-  readonly concurrentResponses: number;
-}
+import { modelledLog, modelledService, modelledStore, type RunModel } from './modelled-adapters.ts';
 
 /** Figures of the loop, from the start of the first page to the end of the last iteration. */
 export interface RunFigures {
