@@ -26,7 +26,6 @@ const palette = [...standard, ...bright];
 
 /** A control sequence (CSI), a title or link (OSC), another escape sequence, or one character. */
 /* oxlint-disable no-control-regex */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: terminal output contains control characters.
 const tokens = /\x1b\[[?\d;]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.|[\s\S]/gu;
 
 export function createTerminalScreen(columns: number): TerminalScreen {
@@ -132,7 +131,7 @@ function indexedColor(index: number): string {
 
 function renderLine(line: readonly Cell[]): string {
   let html = '';
-  for (let start = 0; start < line.length; ) {
+  for (let start = 0; start < line.length;) {
     const css = toCss(line[start]?.style ?? {});
     let end = start;
     while (end < line.length && toCss(line[end]?.style ?? {}) === css) end += 1;

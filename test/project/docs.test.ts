@@ -42,6 +42,27 @@ describe('the runbook', () => {
   });
 });
 
+describe('the messages in the runbook', () => {
+  const quoted = [...textOf(runbook.page).matchAll(/^\| `(.+?)` \|/gm)]
+    .map(([, message = '']) => message)
+    .filter((message) => !message.startsWith('npx '));
+
+  /** The source with every message on one line: string literals joined, and values replaced by `…`. */
+  const sources = globSync('lib/**/*.ts', { cwd: root })
+    .map((file) => readFileSync(join(root, file), 'utf8'))
+    .map((text) => text.replaceAll(/['`] \+\s*['`]/g, '').replaceAll(/\$\{[^{}]*\}/g, '…'))
+    .join('\n');
+
+  it('are found', () => {
+    expect(quoted.length).toBeGreaterThan(10);
+  });
+
+  it.each(quoted)('exist in the code: %s', (message) => {
+    const parts = message.split('…').map((part) => RegExp.escape(part));
+    expect(sources).toMatch(new RegExp(parts.join('.{1,80}')));
+  });
+});
+
 describe('the pages', () => {
   it('explain every setting', () => {
     const settings = [...Object.keys(serviceSettingsSchema.shape), ...Object.keys(exportSettingsSchema.shape)];
