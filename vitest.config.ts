@@ -32,7 +32,7 @@ export default defineConfig({
           exclude: [slowTests, ...ownProjects],
           // Files share the modules of their worker: importing them for each file again takes longer than most tests.
           isolate: false,
-          env: { FUZZ_FACTOR: '0.1' },
+          env: { FUZZ_FACTOR: process.env.FUZZ_FACTOR ?? '0.1' },
         },
       },
       { extends: true, test: { name: 'slow', include: [slowTests, ...propertyTests] } },

@@ -19,7 +19,7 @@ export function addOperatorCommands(
   addTargetOptions(program.command('status'))
     .description('show exports and their newest runs')
     .option('--watch', 'refresh every few seconds')
-    .addOption(optionWithValue('--runs <n>', 'show the newest runs of each export', '5'))
+    .addOption(optionWithValue('--runs <n>', 'number of recent runs to show per export', '5'))
     .addHelpText(
       'after',
       `
@@ -44,7 +44,7 @@ Exit status: 0; 1 if the state of an export cannot be read; 2 wrong usage, or no
     .description('start a run, or resume an unfinished one')
     .addOption(optionWithValue('--since <instant>', 'start here, not at the watermark (ISO 8601 UTC)'))
     .option('--restart', 'abandon an unfinished run and start over')
-    .option('--follow', 'wait for the end of the run; always so for a directory')
+    .option('--follow', 'wait for the end of the run; always on for a directory')
     .addHelpText(
       'after',
       `
@@ -155,7 +155,7 @@ Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or no unfinished run.`
     .addHelpText(
       'after',
       `
-Checks settings, credentials, state, store, schedule, API key, service, clocks and versions. The check of the service
+Checks settings, state, runs, store, schedule, API key, service, clocks and versions. The check of the service
 requests one page of size 1 and does not store it.
 
 Examples:
@@ -195,9 +195,9 @@ Exit status: 0 written; 2 wrong usage, or no such run.`,
 
 function addTargetOptions(command: Command): Command {
   return command
-    .argument('[export]', 'its name; optional if there is only one')
+    .argument('[export]', 'name of the export; optional if there is only one')
     .addOption(optionWithValue('--out <directory>', 'a directory on this machine (default: "./exports")'))
-    .addOption(optionWithValue('--stack <name>', 'a deployed stack, found with the usual AWS settings'))
+    .addOption(optionWithValue('--stack <name>', 'a deployed stack; uses AWS_PROFILE and AWS_REGION'))
     .option('--json', 'print JSON on stdout, everything else on stderr')
     .allowUnknownOption()
     .allowExcessArguments();

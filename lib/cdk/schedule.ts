@@ -51,7 +51,7 @@ export function createSchedule(
     target: new StepFunctionsStartExecution(target.stateMachine, {
       input: ScheduleTargetInput.fromObject({ scheduledTime: ContextAttribute.scheduledTime }),
       // A start fails only if Step Functions is unavailable. Retry for an hour, then raise an alarm. The maximum number of
-      // attempts is Scheduler's highest, so that the age decides.
+      // attempts is Scheduler's highest, so that the maximum event age is the effective limit.
       maxEventAge: Duration.hours(1),
       retryAttempts: 185,
       deadLetterQueue,

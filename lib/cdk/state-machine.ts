@@ -45,7 +45,7 @@ export function createStateMachine(scope: Construct, props: ExportStateMachinePr
   acknowledge(
     machine,
     'AwsSolutions-SF1',
-    'Step Functions keeps the full history of each execution for 90 days, and the functions log each page; ' +
+    'Step Functions keeps the full history of each execution for 90 days, and the functions write a log line for each page; ' +
       'logging every event would add seven lines per page with the same information',
   );
   acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');

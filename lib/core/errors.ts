@@ -1,5 +1,5 @@
 /**
- * The ways an export can fail, each named after what recovers from it.
+ * The ways an export can fail. The name of an error decides how the state machine reacts.
  *
  * The state machine matches the literal `name`, so a name is part of the deployed contract: a test compares the retry and
  * catch tables in `state-machine/` with this list. The service's contract specifies no errors (docs/service-contract.md,

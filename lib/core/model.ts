@@ -205,7 +205,7 @@ export interface PageMetadata {
 
 /** A page as the page store holds it. */
 export interface StoredPage extends PageMetadata {
-  /** Identifies this very object: an object with other bytes has another revision. null if the store has no revisions. */
+  /** Identifies this version of the object, like an ETag: an object with other bytes has another revision. null if the store has no revisions. */
   readonly revision: string | null;
 }
 

@@ -1,5 +1,5 @@
 /**
- * File operations for which Node has no call of its own: link a file unless the name is taken, and make a name survive a power
+ * File operations that Node.js lacks: link a file unless the name is taken, and make a name survive a power
  * loss. File-system errors become ConfigurationErrors: a retry would meet the same disk, so a person must act.
  */
 
@@ -81,7 +81,7 @@ export function createDirectoryDurably(root: string, directory: string): void {
 
 /**
  * Creates `directory` and its parents; returns the topmost one created. Creates them one by one, because Node's recursive mkdir
- * never returns where an existing directory, such as /proc, takes no new entries.
+ * hangs if a parent, such as /proc, accepts no new entries.
  *
  * @throws ConfigurationError if the file system fails
  */

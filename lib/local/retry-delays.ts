@@ -1,5 +1,5 @@
 /**
- * Chooses the delay before each retry, so that the retry can be announced before its delay.
+ * Chooses the delay before each retry, so that the delay can be shown before it starts.
  *
  * The interpreter would choose the delay itself and report the retry only afterwards. Here the delay is chosen by the same rule,
  * full jitter up to the retrier's maximum, announced, and passed to the interpreter as an override.

@@ -103,7 +103,7 @@ export async function openExport(deployment: Deployment, name: string | undefine
     'ConfigurationError',
     names.length === 0
       ? `No exports in ${deployment.name}`
-      : `Name one of the exports in ${deployment.name}: ${names.join(', ')}`,
+      : `Specify an export of ${deployment.name}: ${names.join(', ')}`,
   );
 }
 

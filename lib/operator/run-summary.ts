@@ -158,7 +158,7 @@ export function formatSummary({ json, exitStatus, next }: RunSummary, elapsedMs:
         `  run        ${json.run}`,
         `  since      ${json.since}`,
         json.watermark === null
-          ? '  watermark  none: the run began later than the initial watermark, which stays'
+          ? '  watermark  none: the run started after since.initial, so no watermark is set'
           : `  watermark  ${json.watermark}  (the next run starts here)`,
         `  manifest   ${json.manifest}`,
       ];

@@ -56,7 +56,7 @@ async function reportsOf(manifest: Manifest, out: string): Promise<string[]> {
 }
 
 describe('a run that is interrupted', () => {
-  it.each([1, 2])('by kill -9 at random moments (round %i) is published whole in the end', async () => {
+  it.each([1, 2])('by kill -9 at random moments (round %i) is eventually published completely', async () => {
     const out = await aDirectory();
     // Slow enough for a kill to happen during a run, sometimes during a response body.
     const service = await simulator({

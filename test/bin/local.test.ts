@@ -164,7 +164,7 @@ describe('report-exporter local', () => {
   it('exits with 0 for help', async () => {
     const help = await runInProcess(['local', '--help']);
     expect(help.status).toBe(0);
-    expect(help.stdout).toContain('--cursor-in <route>');
+    expect(help.stdout).toContain('--cursor-in <location>');
     expect(help.stdout).toContain('Exit status');
   });
 

@@ -63,7 +63,7 @@ const lines = ({ stdout }: CommandResult) => stdout.replace(/\n$/, '').split('\n
 const parseJson = ({ stdout }: CommandResult) => JSON.parse(stdout.trimEnd()) as Readonly<Record<string, unknown>>;
 
 describe('status', () => {
-  it('is tab-separated values without colours if stdout is not a terminal', async () => {
+  it('is tab-separated values without colors if stdout is not a terminal', async () => {
     const { out, result, run: id } = await aCompletedRun();
     const ended = await runOn(out, 'status');
     const [heading = '', ...rows] = lines(ended);
@@ -335,7 +335,7 @@ describe('plan, abandon and doctor', () => {
     expect(status).toBe('ok');
     expect(findings.map(({ check }) => check)).toEqual([
       'versions',
-      'place',
+      'target',
       'settings',
       'state',
       'store',

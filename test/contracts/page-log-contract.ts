@@ -201,7 +201,7 @@ export function pageLogContract(
         expect(entry.totals.reports).toBeNull();
       });
 
-      it('keeps the mark of a run whose cursors repeat', async () => {
+      it('keeps the repeats flag of a run whose cursors repeat', async () => {
         const entry = aPageEntry({ repeats: true });
         await log.append(entry);
         expect(await log.last(entry)).toEqual(entry);

@@ -23,7 +23,7 @@ async function startUnwatched(follow: boolean) {
 }
 
 describe('a run that is not watched to its end', () => {
-  it('exits as interrupted if it was to be followed, so that a script does not continue as if it had completed', async () => {
+  it('exits as interrupted if --follow was set, so that a script does not continue as if it had completed', async () => {
     expect(await startUnwatched(true)).toEqual({ status: 130, written: expect.stringContaining('Watch it with') });
   });
 

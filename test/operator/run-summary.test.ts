@@ -74,7 +74,7 @@ describe('a run that failed', () => {
     );
   });
 
-  it('says so for an error that no retrier names, if its last retry was announced', () => {
+  it('says so for an error that is not in the retry policy, if its last retry was announced', () => {
     const failed = { ...unknownRun, error: 'TypeError', message: 'x is not a function' };
     const retry = { state: 'ExportPage', error: 'TypeError', message: 'x', attempt: 8, maxAttempts: 8 };
     const withRetries = summarizeRun({ status: 'failed', failed }, observed, next, retry);

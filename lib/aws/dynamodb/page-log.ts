@@ -90,7 +90,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
       }),
     );
 
-  /** Entries sort by run and page, so the entry before all of a run's is the last one of the run before it. */
+  /** Entries sort by run and page, so the entry that precedes a run's first entry is the last entry of the previous run. */
   const lastEntryBefore = async (exportName: string, sk: string): Promise<Item | undefined> => {
     const { Items: [item] = [] } = await client.send(
       new QueryCommand({

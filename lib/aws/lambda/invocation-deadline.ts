@@ -13,7 +13,7 @@ export interface InvocationDeadline extends Disposable {
   readonly signal: AbortSignal;
   /** Until when a Retry-After may be waited out: a whole request still fits in after it. Milliseconds since the epoch. */
   readonly retryAfterDeadline: number;
-  /** Whether a whole request still fits in, and the storing of two pages: the page waits for its predecessor to be stored. */
+  /** Whether there is time for one request and for storing two pages: the page waits for its predecessor to be stored. */
   readonly hasTime: () => boolean;
 }
 

@@ -124,7 +124,7 @@ const toHeaderValue = (contentType: string): string =>
 function conflict(address: string, reason: string, cause?: unknown): ExportError {
   return new ExportError(
     'PageConflictError',
-    `${address} already exists, but not as this exporter wrote it: ${reason}. Nothing was changed. ` +
+    `${address} already exists, but does not match what this exporter wrote: ${reason}. Nothing was changed. ` +
       'If it was edited by mistake, move it away and start again',
     cause === undefined ? {} : { cause },
   );

@@ -102,7 +102,7 @@ export interface StartOptions {
   readonly say: (text: string) => void;
   /** Receives failed attempts that will be retried. */
   readonly onRetry: (retry: Retry) => void;
-  /** Interrupts a local run. A deployed run continues, and is only no longer followed. */
+  /** Interrupts a local run. A deployed run continues, but is no longer followed. */
   readonly signal: AbortSignal;
 }
 
@@ -120,7 +120,7 @@ export interface Retry {
   readonly maxDelaySeconds?: number | undefined;
 }
 
-/** How a start ended, or the run itself if it was followed. */
+/** The result of a start; of the run, if it was followed. */
 export type RunEnd =
   | {
       readonly status: 'completed';

@@ -74,7 +74,7 @@ export async function* listRuns(deployed: DeployedExport, state: ExportState | u
   for await (const last of deployed.log.runs(deployed.name)) {
     if (last.run === active?.run) continue;
     const run = await pastRunStatus(deployed, last, nextStartedAt);
-    // The newest run may have been abandoned because it failed for good: then the operator wants to know why.
+    // The newest run may have been abandoned because it failed permanently: then the operator wants to know why.
     const mayHaveFailed = nextStartedAt === null && run.state === 'abandoned';
     yield mayHaveFailed
       ? { ...run, lastIncident: (await deployed.lastIncident({ ...run, completedAt: undefined })) ?? null }

@@ -96,7 +96,7 @@ async function verifyPages(
     }
   };
   await Promise.all(Array.from({ length: concurrency }, work));
-  await findUnexpectedPages(deps, run, totals.pages, isPublished);
+  await reportUnexpectedPages(deps, run, totals.pages, isPublished);
   return { ...totals, notes };
 }
 
@@ -165,7 +165,7 @@ const cursorHash = (cursor: NonNullable<StoredCursor>): string =>
   typeof cursor === 'string' ? hash('sha256', cursor) : cursor.sha256;
 
 /** Reports pages in the run's folder after the last page of its manifest or its log. */
-async function findUnexpectedPages(
+async function reportUnexpectedPages(
   deps: VerifyDependencies,
   run: RunKeyParts,
   pages: number,

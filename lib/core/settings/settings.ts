@@ -123,7 +123,7 @@ export const exportSettingsSchema = z.strictObject({
       .check(z.minimum(1, 'must be 1 to 10'), z.maximum(10, 'must be 1 to 10')),
   ),
   maxPages: z.optional(positiveInteger),
-  // An execution holds 25,000 events. An iteration takes 7, plus 3 for each of up to 30 failed attempts: 97 in all.
+  // The history of an execution is limited to 25,000 events. An iteration takes 7, plus 3 for each of up to 30 failed attempts: 97 in all.
   iterationsPerExecution: count(250).check(
     z.refine(
       (iterations) => iterations <= 250,

@@ -1,5 +1,5 @@
 /**
- * The state machine of an export, as typed data, used by the deployment, the tests and the local runner.
+ * The state machine of an export, as typed data, used by the deployment, the tests and the local interpreter.
  *
  * It uses JSONPath without variables, because the local interpreter silently ignores JSONata and Assign. The payload carries
  * only identity and small counters, so an execution's history never contains a cursor, an API key or page content.
@@ -47,7 +47,7 @@ export type StateName =
   | 'Failed';
 
 /** The values that a deployment provides. Each may be a placeholder such as `${BeginRunArn}`. */
-export interface StateMachineBinding {
+export interface DefinitionSubstitutions {
   readonly exportName: string;
   /** The ARN of each step's function. */
   readonly functions: Readonly<Record<StepName, string>>;
@@ -65,7 +65,7 @@ export const detailTypes = { completed: 'Report Export Completed', failed: 'Repo
 /** The version of the event detail's schema (`../storage/published-schemas.ts`). */
 const eventVersion = 1;
 
-export function stateMachine(binding: StateMachineBinding): StateMachine<StateName> {
+export function stateMachine(binding: DefinitionSubstitutions): StateMachine<StateName> {
   return {
     Comment: `Exports ${binding.exportName}: one or more pages per iteration, while the service returns a cursor`,
     StartAt: 'BeginRun',
@@ -88,7 +88,8 @@ export function stateMachine(binding: StateMachineBinding): StateMachine<StateNa
       },
       ContinueInNewExecution: {
         Type: 'Task',
-        Comment: 'An execution holds 25,000 events, so a long run continues in another one. Retries start the same one',
+        Comment:
+          'The history of an execution is limited to 25,000 events, so a long run continues in another one. Retries start the same one',
         Resource: integration(binding, 'states:startExecution'),
         Parameters: {
           'StateMachineArn.$': '$$.StateMachine.Id',
@@ -150,7 +151,7 @@ const skipSuperseded: Catcher = {
   Next: 'Skipped',
 };
 
-function step(binding: StateMachineBinding, name: StepName, comment: string, next: StateName): TaskState {
+function step(binding: DefinitionSubstitutions, name: StepName, comment: string, next: StateName): TaskState {
   return {
     Type: 'Task',
     Comment: comment,
@@ -167,7 +168,7 @@ function step(binding: StateMachineBinding, name: StepName, comment: string, nex
   };
 }
 
-function integration({ partition }: StateMachineBinding, name: string): string {
+function integration({ partition }: DefinitionSubstitutions, name: string): string {
   return `arn:${partition}:states:::${name}`;
 }
 
@@ -183,7 +184,7 @@ function choice(next: Readonly<Record<string, StateName>>): State {
 }
 
 function sendEvent(
-  binding: StateMachineBinding,
+  binding: DefinitionSubstitutions,
   detailType: string,
   detail: Template,
   catchers: readonly Catcher[],

@@ -1,5 +1,5 @@
 /**
- * Which errors are retried, and with which backoff. Only the state machine retries.
+ * Which errors are retried, and with which backoff. Only the state machine retries requests to the report service.
  * Each name of `../errors.ts` occurs here exactly once, which a test verifies.
  */
 

@@ -75,7 +75,7 @@ export type Decision =
 
 /**
  * What `execution` would do in this state, and the state it would leave. Only reads.
- * @throws ConfigurationError where the start contradicts an unfinished run, or no watermark applies to it
+ * @throws ConfigurationError if the start contradicts an unfinished run, or no watermark applies to it
  */
 export async function decide(
   deps: Omit<BeginRunDependencies, 'emit'>,

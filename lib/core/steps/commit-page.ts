@@ -27,7 +27,7 @@ export interface DurablePage {
   readonly stored: StoredPage;
   /** null: this was the last page. */
   readonly nextCursor: Cursor | null;
-  /** Of the request that fetched the page; null where the page was adopted. */
+  /** Of the request that fetched the page; null if the page was adopted. */
   readonly timing: PageTiming | null;
 }
 
@@ -35,23 +35,23 @@ export interface DurablePage {
 export type UnloggedEntry = Omit<PageEntry, 'loggedAt'>;
 
 /**
- * The page as an earlier attempt stored it. Undefined where there is none, and where the store kept only the hash of its
+ * The page as an earlier attempt stored it. Undefined if there is none, or if the store kept only the hash of its
  * next cursor: then the page has to be requested again, to learn the cursor.
- * @throws PageConflictError where another page is stored under the key
+ * @throws PageConflictError if another page is stored under the key
  */
 export async function findDurablePage(store: PageStore, identity: PageIdentity): Promise<DurablePage | undefined> {
   const stored = await store.find(identity.key);
   if (stored === undefined) return undefined;
   assertSamePage(stored, identity);
   const { nextCursor } = stored;
-  return isWhole(nextCursor) ? { stored, nextCursor, timing: null } : undefined;
+  return isFullCursor(nextCursor) ? { stored, nextCursor, timing: null } : undefined;
 }
 
 /**
  * Stores a page whose response is arriving, or adopts the one that another attempt has stored meanwhile. The page becomes
  * visible only after `predecessorStored` has resolved; if that rejects, nothing is stored.
- * @throws PageConflictError where another page is stored under the key
- * @throws CursorRejectedError where the stored page continues with a cursor that is known only by its hash, and the
+ * @throws PageConflictError if another page is stored under the key
+ * @throws CursorRejectedError if the stored page continues with a cursor that is known only by its hash, and the
  *   service returned another one this time
  */
 export async function storePage(
@@ -63,8 +63,8 @@ export async function storePage(
   const { stored: isNew, page: stored } = await store.put(identity, { ...fetched, predecessorStored });
   if (isNew) return { stored, nextCursor: fetched.nextCursor, timing };
   assertSamePage(stored, identity);
-  if (isWhole(stored.nextCursor)) return { stored, nextCursor: stored.nextCursor, timing: null };
-  if (!isSameCursor(stored.nextCursor, fetched.nextCursor)) throw lostCursor(identity);
+  if (isFullCursor(stored.nextCursor)) return { stored, nextCursor: stored.nextCursor, timing: null };
+  if (!isSameCursor(stored.nextCursor, fetched.nextCursor)) throw lostCursorError(identity);
   return { stored, nextCursor: fetched.nextCursor, timing: null };
 }
 
@@ -101,7 +101,7 @@ export const hasNextPage = ({ nextCursor, repeats }: UnloggedEntry): boolean => 
 
 /**
  * Logs the page: from here on it counts as exported. Logging it again returns the entry that is already there.
- * @throws PageConflictError where the log holds an entry for another page content or another next cursor
+ * @throws PageConflictError if the log holds an entry for another page content or another next cursor
  */
 export async function logPage(
   { log, runtime, emit }: Pick<StepDependencies, 'log' | 'runtime' | 'emit'>,
@@ -124,7 +124,7 @@ export async function logPage(
   return entry;
 }
 
-const isWhole = (cursor: StoredCursor): cursor is Cursor | null => cursor === null || typeof cursor === 'string';
+const isFullCursor = (cursor: StoredCursor): cursor is Cursor | null => cursor === null || typeof cursor === 'string';
 
 function assertSamePage(found: StoredPage, identity: PageIdentity): void {
   if (found.run !== identity.run || found.page !== identity.page) {
@@ -134,18 +134,18 @@ function assertSamePage(found: StoredPage, identity: PageIdentity): void {
 }
 
 function isSameCursor(stored: StoredCursor, cursor: Cursor | null): boolean {
-  if (isWhole(stored)) return stored === cursor;
+  if (isFullCursor(stored)) return stored === cursor;
   return cursor !== null && stored.sha256 === createHash('sha256').update(cursor).digest('hex');
 }
 
 function conflict({ key, page, run }: Pick<PageIdentity, 'key' | 'page' | 'run'>, reason: string): ExportError {
   return new ExportError(
     'PageConflictError',
-    `The object at ${key} is not page ${page} of run ${run}: ${reason}. Nothing was changed. Find out what wrote it`,
+    `The object at ${key} is not page ${page} of run ${run}: ${reason}. Nothing was changed. Identify the program that wrote it`,
   );
 }
 
-function lostCursor({ page, run }: PageIdentity): ExportError {
+function lostCursorError({ page, run }: PageIdentity): ExportError {
   return new ExportError(
     'CursorRejectedError',
     `Page ${page} of run ${run} was stored by an interrupted attempt. Its next cursor was too long to store, and the service ` +

@@ -9,7 +9,7 @@ import type { Cursor, CycleState } from '../model.ts';
 
 /**
  * Advances the search by one page: `state` is that of the page before (null at the first), `next` the page's next cursor.
- * `repeats` is true where `next` has been seen before.
+ * `repeats` is true if `next` has been seen before.
  */
 export function detectCycle(state: CycleState | null, next: Cursor): { state: CycleState; repeats: boolean } {
   if (state === null) return { state: { tortoise: next, power: 1, steps: 0 }, repeats: false };

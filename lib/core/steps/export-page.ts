@@ -24,7 +24,7 @@ export type ExportPageOutcome =
  * Exports the next page of the run that `execution` owns, or as many as the settings and the invocation's time allow, and
  * returns how the run continues. Repeated for a page that is already logged, it changes nothing and returns the same.
  *
- * @throws RunSupersededError where the execution no longer owns the run
+ * @throws RunSupersededError if the execution no longer owns the run
  * @throws ExportError with any other name of `errors.ts`
  */
 export async function exportPage(
@@ -52,7 +52,7 @@ export async function exportPage(
     const isRepeated = isSameRun && last.page >= command.loop.page;
     if (isRepeated || outcome.next === 'finish') return outcome;
   }
-  // Only after a wait: an iteration that exports a page and uses up the budget returns `continue` itself.
+  // Reached only after a wait: after a page, `nextOutcome` returns `continue`.
   if (iterations >= definition.limits.iterationsPerExecution) return { next: 'continue', ...loop };
 
   // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
@@ -61,7 +61,7 @@ export async function exportPage(
   const { lastLogged, error } = await exportPages(deps, { run, execution, lastLogged: last, checkExisting }, command);
   if (error === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
   if (isExportError(error, 'ServiceThrottledError') && error.retryAfterSeconds !== undefined) {
-    // Pages exported before this wait separate it from the wait before.
+    // If a page was exported, the count of consecutive waits starts over.
     const waiting = lastLogged === last ? loop : { ...loop, page: (lastLogged?.page ?? 0) + 1, waits: 0 };
     return nextWait(deps, run, waiting, error, error.retryAfterSeconds);
   }

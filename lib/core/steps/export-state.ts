@@ -13,13 +13,13 @@ export interface StateChange<Result> {
   readonly result: Result;
 }
 
-/** Losing more races than this for one small item means that something else is wrong. */
+/** More conflicts than this for one small item indicate a defect, not contention. */
 const maxAttempts = 20;
 
 /**
  * Applies `decide` to the current state, and returns its result once the change is stored. `decide` may be called several
  * times. An export without a state yet has {@link emptyState}.
- * @throws ServiceUnavailableError where the state changes concurrently at every attempt
+ * @throws ServiceUnavailableError if the state changes concurrently at every attempt
  */
 export async function updateState<Result>(
   log: PageLog,
@@ -38,8 +38,8 @@ export async function updateState<Result>(
 }
 
 /**
- * The active run, if `execution` owns it and, where `run` is given, it is that run.
- * @throws RunSupersededError where another execution has taken the run over, or another run has replaced it
+ * The active run, if `execution` owns it and it is `run`, if that is given.
+ * @throws RunSupersededError if another execution has taken the run over, or another run has replaced it
  */
 export function ownedRun(state: ExportState | undefined, execution: string, exportName: string, run?: RunId): Run {
   const active = state?.active;
@@ -58,7 +58,7 @@ function whyNotOwned(active: Run | undefined, execution: string, exportName: str
 }
 
 /**
- * The sequence of the next run. It follows the clock where that is ahead, so that an export whose state was deleted or
+ * The sequence of the next run. It follows the clock if that is ahead, so that an export whose state was deleted or
  * restored from a backup never reuses the sequence of a published manifest.
  */
 export const nextSequence = ({ sequence }: ExportState, now: number): number =>

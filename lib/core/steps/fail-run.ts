@@ -2,7 +2,7 @@
  * Records a failure and leaves the export ready for its next start.
  *
  * The run stays active, so that the next start resumes it after its last logged page. A run that can never complete,
- * because its cursor is rejected for good or its pages repeat, is abandoned, and the next start begins a new one.
+ * because its cursor is permanently rejected or its pages repeat, is abandoned, and the next start begins a new one.
  */
 
 import * as z from 'zod/mini';
@@ -21,7 +21,7 @@ const failureSchema = z.object({
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 const maxMessageLength = 1_000;
 
-/** Records why the run that `execution` owns has failed. Changes nothing where it owns none. Never removes a page. */
+/** Records why the run that `execution` owns has failed. Changes nothing if it owns none. Never removes a page. */
 export async function failRun(
   { definition, log, runtime, emit }: FailRunDependencies,
   command: { readonly failure: unknown; readonly execution: string },

@@ -26,8 +26,8 @@ interface FinishRunCommand {
 
 /**
  * Completes `run`, which `execution` must own. Repeated, it returns the same result.
- * @throws PageConflictError where the log is not an unbroken chain, or the store does not hold the pages it names
- * @throws RunSupersededError where the execution does not own the run
+ * @throws PageConflictError if the log is not an unbroken chain, or the store does not hold the pages it names
+ * @throws RunSupersededError if the execution does not own the run
  */
 export async function finishRun(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
   const result = (await findResult(deps, command)) ?? (await publishOnce(deps, command));

@@ -35,7 +35,7 @@ export async function* storedEntries(deps: InventoryDependencies, run: Run): Asy
   const stored: ChunkSums = new Map();
   for await (const [page, object] of storedPages(deps, run)) add(stored, page, object);
   const chunk = firstDifference(logged, stored);
-  if (chunk !== undefined) throw await findConflict(chunk, deps, run);
+  if (chunk !== undefined) throw await conflictIn(chunk, deps, run);
 }
 
 async function* storedPages(
@@ -60,7 +60,7 @@ function firstDifference(logged: ChunkSums, stored: ChunkSums): number | undefin
     .find((chunk) => logged.get(chunk) !== stored.get(chunk));
 }
 
-async function findConflict(chunk: number, deps: InventoryDependencies, run: Run): Promise<ExportError> {
+async function conflictIn(chunk: number, deps: InventoryDependencies, run: Run): Promise<ExportError> {
   const stored = new Map<number, ListedObject>();
   for await (const [page, object] of storedPages(deps, run)) if (chunkOf(page) === chunk) stored.set(page, object);
   for await (const entry of deps.log.entries(run)) {

@@ -4,8 +4,8 @@
  * A page passes four stages: requested → responded → stored → logged. The response headers carry the next cursor, so the
  * next page is requested while the body of this one is still being stored: a page takes as long as the slower of service
  * and store, not as long as both. A page becomes visible once its predecessor is durable, and is logged once its
- * predecessor is logged. Whatever is cut off leaves a gap-free log, followed by at most `maxInFlight` stored pages that
- * continue it; the next attempt adopts them (docs/architecture.md, "The page pipeline").
+ * predecessor is logged. An interruption leaves a page log without gaps, followed by at most `maxInFlight` stored pages
+ * that continue it; the next attempt adopts them (docs/architecture.md, "The page pipeline").
  */
 
 import { ExportError, isExportError } from '../errors.ts';
@@ -37,7 +37,7 @@ export interface PagePipeline {
 export interface PipelineResult {
   /** The last page logged, by this invocation or before it. */
   readonly lastLogged: PageEntry | undefined;
-  /** What stopped the pipeline before its end. Every page up to `lastLogged` is committed all the same. */
+  /** What stopped the pipeline before its end. All pages up to `lastLogged` are committed. */
   readonly error?: unknown;
 }
 
@@ -111,7 +111,7 @@ export async function exportPages(
     interruption?.removeEventListener('abort', interrupt);
   }
 
-  /** Requests the page after the newest in flight, where its cursor is known and there is room and time. */
+  /** Requests the page after the newest in flight, if its cursor is known and there is room and time. */
   function prefetch(): void {
     const newest = inFlight.at(-1);
     if (newest?.nextCursor == null || newest.cancellation.signal.aborted) return;
@@ -121,7 +121,7 @@ export async function exportPages(
     inFlight.push(startTask({ page, nextCursor: newest.nextCursor }, newest, options));
   }
 
-  /** A stored and logged page decides how the run continues, even where the response to this attempt said otherwise. */
+  /** A stored and logged page decides how the run continues, even if this attempt received another cursor. */
   async function cancelUnlessContinued(entry: PageEntry): Promise<void> {
     const [next] = inFlight;
     if (next === undefined || next.identity.cursor === entry.nextCursor) return;
@@ -202,7 +202,7 @@ export async function exportPages(
     }
 
     async function toLogged(): Promise<PageEntry> {
-      // In this order, so that a cancelled task has ended once `logged` has.
+      // Awaited first: once `logged` has settled, nothing of this page is in flight.
       const entry = await stored;
       await predecessor.logged;
       return await logPage(deps, entry);

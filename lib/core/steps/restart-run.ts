@@ -10,7 +10,7 @@ import { nextSequence, ownedRun, updateState } from './export-state.ts';
 /**
  * Replaces `run`, which cannot continue because of `error`, by a new run with the same `since` in the same execution. The
  * pages of the abandoned run stay in the store and are never published.
- * @throws `error` where the run has used up `maxCursorRestarts`
+ * @throws `error` if the run has used up `maxCursorRestarts`
  */
 export async function restartRun(
   { definition, log, runtime, emit }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,

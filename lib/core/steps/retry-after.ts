@@ -1,5 +1,5 @@
 /**
- * Honours the service's Retry-After. It is a minimum, so a wait is never shortened: a short one is waited out inside the
+ * Honors the service's Retry-After. It is a minimum, so a wait is never shortened: a short one is waited out inside the
  * invocation, where it costs no state transition; a long one is left to the Wait state, where it costs no Lambda time; one
  * beyond the settings fails the run.
  */
@@ -18,7 +18,7 @@ export interface TimedPage {
 /**
  * Requests the page. A Retry-After of at most `maxInlineWaitSeconds` that ends before `retryAfterDeadline` is waited out
  * here, and the request repeated.
- * @throws ServiceThrottledError with `retryAfterSeconds` where the wait is too long for this invocation
+ * @throws ServiceThrottledError with `retryAfterSeconds` if the wait is too long for this invocation
  */
 export async function fetchWithRetryAfter(
   { definition, service, runtime, emit }: Pick<StepDependencies, 'definition' | 'service' | 'runtime' | 'emit'>,
@@ -83,7 +83,7 @@ export function withSharedBackoff({
 
 /**
  * The outcome of an iteration that ends in a long Retry-After: the Wait state, then the same page.
- * @throws RequestRejectedError where the wait, or the number of consecutive waits, exceeds the settings
+ * @throws RequestRejectedError if the wait, or the number of consecutive waits, exceeds the settings
  */
 export function nextWait(
   { definition: { limits }, emit }: Pick<StepDependencies, 'definition' | 'emit'>,

@@ -14,11 +14,11 @@ export interface Since {
 }
 
 /** The contract requires a `gte`; no report is dated before this. */
-const beginningOfTime = instantOf(0);
+const epochStart = instantOf(0);
 
 /**
  * Where a new run starts: at the `since` of the start input, else where the export's settings say.
- * @throws ConfigurationError where the watermark belongs to another service or filter, and the input has no `since`
+ * @throws ConfigurationError if the watermark belongs to another service or filter, and the input has no `since`
  */
 export function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): Since {
   if (input.since !== undefined) return { since: input.since, reason: 'given by the start input' };
@@ -53,17 +53,17 @@ function sinceWatermark(
 ): Since {
   if (watermark === undefined) {
     return initial === undefined
-      ? { since: beginningOfTime, reason: 'no run has completed and since.initial is not set: every report' }
+      ? { since: epochStart, reason: 'no run has completed and since.initial is not set: every report' }
       : { since: initial, reason: 'no run has completed: since.initial' };
   }
-  if (!appliesTo(watermark, request)) throw foreignWatermark(name, watermark, request);
+  if (!appliesTo(watermark, request)) throw watermarkMismatch(name, watermark, request);
   const since = instantOf(Math.max(0, epochMsOf(watermark.instant) - overlapMs));
   return overlapMs === 0
     ? { since, reason: 'the watermark' }
     : { since, reason: `the watermark ${watermark.instant} minus the overlap of ${inSeconds(overlapMs)}` };
 }
 
-function foreignWatermark(exportName: string, watermark: Watermark, request: ExportRequest): ExportError {
+function watermarkMismatch(exportName: string, watermark: Watermark, request: ExportRequest): ExportError {
   const describe = ({ source, filter }: Pick<Watermark, 'source' | 'filter'>) =>
     `${source} with filter ${summarize(filter)}`;
   return new ExportError(
@@ -79,12 +79,12 @@ const inSeconds = (ms: number): string => `${(ms / 1_000).toLocaleString('en')} 
 /** Request values of any size, short enough for an error message. */
 export const summarize = (value: unknown): string => truncate(JSON.stringify(value ?? null), 150);
 
-/** A service's clock that is further ahead than this is not used: the watermark never moves back. */
+/** A service's clock further ahead than this is ignored: a watermark in the future would skip reports, and never moves back. */
 export const maxClockLeadMs = 86_400_000;
 
 /**
  * The watermark after `run` has completed: the service's clock at the run's first response, or our own clock at the start
- * of the run where the service sent no plausible time. It never moves back. It does not move where the run's `since` is
+ * of the run if the service sent no plausible time. It never moves back. It does not move if the run's `since` is
  * after the point at which the next run would have started: that would leave a gap, now or within the overlap.
  */
 export function watermarkAfter(

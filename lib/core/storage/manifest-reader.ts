@@ -93,7 +93,7 @@ function parse<Schema extends z.ZodType>(address: string, schema: Schema, text: 
 function invalid(address: string, reason: string, cause?: unknown): ExportError {
   return new ExportError(
     'PageConflictError',
-    `The manifest ${address} is not as this exporter wrote it: ${reason}. Restore it, and do not rely on its run until then`,
+    `The manifest ${address} does not match what this exporter wrote: ${reason}. Restore it, and do not rely on its run until then`,
     cause === undefined ? {} : { cause },
   );
 }

@@ -63,7 +63,7 @@ export async function readLatestPointer(store: StoreReader, exportName: string):
   } catch (cause) {
     throw new ExportError(
       'PageConflictError',
-      `${store.locate(key)} is not as this exporter wrote it. The next run that completes replaces it`,
+      `${store.locate(key)} does not match what this exporter wrote. The next run that completes replaces it`,
       { cause },
     );
   }

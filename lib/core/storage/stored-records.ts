@@ -49,7 +49,7 @@ export function parseExportState(exportName: string, store: RecordStore, read: (
   } catch (cause) {
     throw new ExportError(
       'PageConflictError',
-      `The state of export ${exportName} in ${store.name} is not as this exporter wrote it: ${messageOf(cause)}. ` +
+      `The state of export ${exportName} in ${store.name} does not match what this exporter wrote: ${messageOf(cause)}. ` +
         `Nothing was changed; ${store.repairHint(exportName)}`,
       { cause },
     );
@@ -104,7 +104,7 @@ export const maxPointerBytes = 65_536;
 function parse<Value>(schema: z.ZodMiniType<Value>, read: () => Checksummed): Value {
   const { value, checksum } = read();
   if (typeof checksum !== 'string') throw new Error('it has no checksum');
-  if (checksum !== checksumOf(value)) throw new Error('it was edited, because its checksum does not match');
+  if (checksum !== checksumOf(value)) throw new Error('its checksum does not match, so it was edited');
   const parsed = schema.safeParse(value);
   if (!parsed.success) throw new Error(describeProblems('', parsed.error));
   return value as Value;

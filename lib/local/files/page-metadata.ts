@@ -112,7 +112,7 @@ function execute<T>(file: string, operation: () => T): T {
 export function pageConflict(key: string, reason: string, cause?: unknown): ExportError {
   return new ExportError(
     'PageConflictError',
-    `${key} already exists, but not as this exporter wrote it: ${reason}. Nothing was changed. ` +
+    `${key} already exists, but does not match what this exporter wrote: ${reason}. Nothing was changed. ` +
       'If it was edited by mistake, move it away and start again',
     cause === undefined ? {} : { cause },
   );

@@ -95,7 +95,7 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
         await fsyncDirectory(dirname(path));
 
         const visible = addedMetadata && linkedPage ? { ...metadata, revision } : await readPage(path, key);
-        if (visible === undefined) throw pageConflict(key, 'the name exists, but it leads to no file');
+        if (visible === undefined) throw pageConflict(key, 'it is a dangling symbolic link');
         return { stored: addedMetadata && visible.sha256 === sha256, page: visible };
       });
     },

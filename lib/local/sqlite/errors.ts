@@ -6,7 +6,7 @@ const busy = 5;
 
 /** What to do, by SQLite's primary result code (sqlite.org/rescode.html). */
 const advice: { readonly [code: number]: string } = {
-  [busy]: 'Another process has kept it locked for too long. Look for one that hangs, then start again',
+  [busy]: 'Another process has kept it locked for too long. Stop the process that holds the lock, then start again',
   8: 'It is not writable. Make it and its directory writable',
   10: 'The disk failed to read or write. Check the disk, then start again',
   11: 'The file is damaged. Restore it from a backup, or move it away to begin with an empty one',
@@ -16,7 +16,7 @@ const advice: { readonly [code: number]: string } = {
 };
 
 const defaultAdvice =
-  'It is not as this exporter left it. Restore it from a backup, or move it away to begin with an empty one';
+  'It was changed by another program. Restore it from a backup, or move it away to begin with an empty one';
 
 /** A ConfigurationError such as `./exports/state.sqlite: database or disk is full. The disk is full. …` */
 export function sqliteError(file: string, cause: unknown): ExportError {

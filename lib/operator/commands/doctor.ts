@@ -53,16 +53,20 @@ async function* allChecks(
   const isSupported = Number.parseInt(nodeVersion, 10) >= 24;
   yield isSupported
     ? versions
-    : { ...versions, state: 'problem', remedy: 'use Node.js 24: run the command with npx, which brings it' };
+    : {
+        ...versions,
+        state: 'problem',
+        remedy: 'use Node.js 24: run the command with npx, which uses the Node.js that npm ci installed',
+      };
   // The deployment is open already, so it exists and its credentials work.
-  yield { ...ok, check: 'place', message: `${deployment.name} can be read` };
+  yield { ...ok, check: 'target', message: `${deployment.name} can be read` };
   const names = exportName === undefined ? await deployment.exportNames() : [exportName];
   if (names.length === 0) {
     yield {
       ...ok,
       check: 'exports',
       state: 'warning',
-      message: 'there is no export',
+      message: 'no exports found',
       remedy: 'make a first run: npm start',
     };
   }

@@ -49,7 +49,7 @@ export async function verifyCommand(
     const status = findingCount === 0 ? 'ok' : 'failed';
     const json = { status, export: deployed.name, run, published, ...verified, findings, findingCount };
     const output = options.json === true ? stderr : stdout;
-    output.write(formatVerdict(verification, findings, findingCount, textStyleFor(output, context.env)));
+    output.write(formatResult(verification, findings, findingCount, textStyleFor(output, context.env)));
     if (options.json === true) stdout.write(`${JSON.stringify(json)}\n`);
     return findingCount === 0 ? exitStatuses.ok : exitStatuses.failed;
   });
@@ -115,7 +115,7 @@ async function findNewestRun(
   return isNewer ? lastResult : pointer;
 }
 
-function formatVerdict(
+function formatResult(
   { run, published, verified }: Verification,
   findings: readonly Finding[],
   findingCount: number,

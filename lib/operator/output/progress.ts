@@ -1,5 +1,5 @@
 /**
- * Shows that long work moves: on a terminal one line that is rewritten in place, elsewhere a line per second at most.
+ * Shows the progress of long operations: on a terminal one line that is rewritten in place, elsewhere a line per second at most.
  * Everything goes to stderr, so that stdout holds only the result.
  */
 

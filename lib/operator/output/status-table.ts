@@ -111,7 +111,7 @@ function newestRunLines({ export: name, state, lastIncident, lastPageAt }: RunSt
 
 function describeIncident(incident: Incident): string {
   return incident.kind === 'wait'
-    ? `the service asked to wait ${incident.seconds} s`
+    ? `the service sent Retry-After: ${incident.seconds} s`
     : `${incident.error}: ${incident.message.replaceAll(/\s+/g, ' ')}`;
 }
 

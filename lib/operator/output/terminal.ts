@@ -1,4 +1,4 @@
-/** Writes for a person at a terminal: colours and tables. A stream that is no terminal gets plain text. */
+/** Writes for a person at a terminal: colors and tables. A stream that is no terminal gets plain text. */
 
 import { styleText } from 'node:util';
 
@@ -9,10 +9,10 @@ export interface Terminal {
 }
 
 type Style = Parameters<typeof styleText>[0];
-/** `text` in `style`, or unchanged where there are no colours. */
+/** `text` in `style`, or unchanged if there are no colors. */
 export type TextStyle = (style: Style, text: string) => string;
 
-/** Colours for a terminal, unless the environment says NO_COLOR (no-color.org). */
+/** Colors for a terminal, unless the environment says NO_COLOR (no-color.org). */
 export function textStyleFor({ isTTY }: Terminal, env: Readonly<Record<string, string | undefined>>): TextStyle {
   const isPlain = isTTY !== true || (env.NO_COLOR ?? '') !== '' || env.TERM === 'dumb';
   return isPlain ? (_, text) => text : (style, text) => styleText(style, text, { validateStream: false });

@@ -15,7 +15,7 @@ import { type Deadline, startDeadline } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import type { Subject } from './errors.ts';
 import type { Limits } from './limits.ts';
-import { type CursorRoute, headerNames, httpRequest } from './request.ts';
+import { type CursorLocation, headerNames, httpRequest } from './request.ts';
 import { createPageBody } from './response-body.ts';
 import {
   assertFraming,
@@ -33,7 +33,7 @@ export interface ReportServiceClientOptions {
   readonly baseUrl: string;
   /** The vendor's part of the header names. */
   readonly vendor: string;
-  readonly cursorIn: CursorRoute;
+  readonly cursorIn: CursorLocation;
   readonly apiKey: ApiKeySource;
   readonly limits: Limits;
   readonly clock: Clock;

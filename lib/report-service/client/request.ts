@@ -5,13 +5,13 @@ import type { PageRequest } from '../../core/ports.ts';
 import { filterSince } from '../../core/settings/filter.ts';
 
 /** Where the cursor is sent; never in both places (docs/service-contract.md, section 4.1, rules 1 and 2). */
-export type CursorRoute = 'query' | 'body';
+export type CursorLocation = 'query' | 'body';
 
 /** The request in undici's form, without origin and signal. */
 export function httpRequest(
   base: URL,
   request: PageRequest,
-  route: CursorRoute,
+  route: CursorLocation,
   apiKey: { name: string; key: string },
 ) {
   return {
@@ -28,7 +28,7 @@ export function httpRequest(
 }
 
 /** Path and query. The comma of a cursor is encoded as `%2C` (docs/service-contract.md, section 2.2). */
-export function requestPath(base: URL, { cursor }: PageRequest, route: CursorRoute): string {
+export function requestPath(base: URL, { cursor }: PageRequest, route: CursorLocation): string {
   const path = endpointPath(base);
   return cursor === null || route === 'body' ? path : `${path}?cursor=${encodeURIComponent(cursor)}`;
 }
@@ -41,7 +41,7 @@ export function endpointPath(base: URL): string {
  * The same filter, format, container and size for every page of a run (docs/service-contract.md, section 4.1, rule 6).
  * With the cursor in the query, the bodies of all pages are identical.
  */
-function requestBody({ request, since, cursor }: PageRequest, route: CursorRoute): string {
+function requestBody({ request, since, cursor }: PageRequest, route: CursorLocation): string {
   return JSON.stringify({
     filter: filterSince(request.filter, since),
     format: request.format,

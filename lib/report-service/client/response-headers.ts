@@ -49,7 +49,7 @@ export function assertNoLateCursor(
 export function readContentType(subject: Subject, headers: Headers, isXml: boolean): string {
   if (!isIdentity(headers['content-encoding'])) {
     const encoding = quote(subject, allValues(headers['content-encoding']));
-    throw contractError(subject, `content encoding ${encoding}, although only identity is accepted`);
+    throw contractError(subject, `content encoding ${encoding}; only identity is accepted`);
   }
   const type = allValues(headers['content-type']);
   if (isXml && !isUtf8Xml(headers['content-type'])) {

@@ -60,7 +60,7 @@ function explain(
   retryAfterSeconds: number | undefined,
 ): readonly [name: ErrorName, explanation: string] {
   if (isKeyRejected(status)) {
-    return ['ConfigurationError', 'the API key was rejected, also after it was read again. Check the API key'];
+    return ['ConfigurationError', 'the API key was rejected, even after a refresh. Check the API key'];
   }
   if (status === 429 || (status === 503 && retryAfterSeconds !== undefined)) {
     return [
@@ -80,7 +80,7 @@ function explain(
     const reason = 'redirects are not followed, because they would forward the API key';
     return ['RequestRejectedError', `${reason}. Check the base URL${target}`];
   }
-  return ['ContractError', status === 206 ? 'a partial response was not requested' : 'not a status of HTTP'];
+  return ['ContractError', status === 206 ? 'a partial response was not requested' : 'not a valid HTTP status'];
 }
 
 /** Only the origin: the rest of the URL may contain secrets. */

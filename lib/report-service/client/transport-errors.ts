@@ -48,7 +48,7 @@ const invalid = (problem: string): Explanation => ['ContractError', problem];
 function explain(code: string, limits: Limits, bytesRead: number | undefined): Explanation {
   switch (code) {
     case 'UND_ERR_CONNECT_TIMEOUT':
-      return unavailable(`accepted no connection within ${limits.connectTimeoutMs} ms`);
+      return unavailable(`did not accept a connection within ${limits.connectTimeoutMs} ms`);
     case 'UND_ERR_HEADERS_TIMEOUT':
       return unavailable(`sent no response within ${limits.headersTimeoutMs} ms`);
     case 'UND_ERR_BODY_TIMEOUT':

@@ -3,7 +3,7 @@
  * bytes that are not HTTP at all.
  *
  * A key of at least six characters is redacted wherever it occurs, in every encoding. A shorter one also occurs by chance
- * and is no secret worth the name: it is redacted only as a whole value, such as `"k7"` or `key=k7`, and only in text from
+ * and is too short to be a secret: it is redacted only as a whole value, such as `"k7"` or `key=k7`, and only in text from
  * outside, never in the exporter's own wording.
  */
 

@@ -166,7 +166,7 @@ describe('the DynamoDB page log', () => {
       expect(await log.exportState(state.export)).toEqual(next);
     });
 
-    it('an entry that finds itself is logged', async () => {
+    it('returns the entry that the first attempt wrote', async () => {
       const entry = aPageEntry();
       expect(await logWithLostResponse().append(entry)).toEqual(entry);
     });
@@ -226,7 +226,7 @@ describe('the requests of the DynamoDB page log', () => {
     expect(startKeys).toEqual([undefined, startKey, startKey]);
   });
 
-  it('an existing entry comes with the failed condition, without a second request', async () => {
+  it('an existing entry is read from ConditionalCheckFailedException, without a second request', async () => {
     const { table, log } = aMockedLog();
     const existing = aPageEntry({ page: 3 });
     table.on(PutItemCommand).rejects(conditionFailed(toEntryItem(existing, 1)));
@@ -310,7 +310,7 @@ describe('the requests of the DynamoDB page log', () => {
     });
   });
 
-  it('an entry that disappears after the failed condition is an error', async () => {
+  it('an entry that disappears after the condition check failed is an error', async () => {
     const { table, log } = aMockedLog();
     table.on(PutItemCommand).rejects(conditionFailed()).on(GetItemCommand).resolves({});
     await expect(log.append(aPageEntry({ page: 3 }))).rejects.toThrow(/^Page 3 of run .* disappeared .* retried$/);

@@ -25,7 +25,7 @@ function aFailingBench() {
 }
 
 describe('the status of an export', () => {
-  it('says why the newest run was abandoned if it failed for good', async () => {
+  it('says why the newest run was abandoned if it failed permanently', async () => {
     const bench = anExportBench({
       reports: someReports(5),
       size: 2,

@@ -119,7 +119,7 @@ describe('verifying a changed run', () => {
     [
       'the manifest was truncated',
       (bench) => edit(bench, keyOf(bench, 'manifest.json'), (text) => text.slice(0, -20)),
-      /manifest .*manifest\.json is not as this exporter wrote it: it/,
+      /manifest .*manifest\.json does not match what this exporter wrote: it/,
     ],
     [
       'the totals were edited',

@@ -234,7 +234,7 @@ describe('an invocation of several pages', () => {
   });
 
   it.each([600, 5])(
-    'honours a Retry-After of %d s of a prefetched page, even if the page before it fails',
+    'honors a Retry-After of %d s of a prefetched page, even if the page before it fails',
     async (seconds) => {
       const gate = Promise.withResolvers<void>();
       const bench = manyPages({

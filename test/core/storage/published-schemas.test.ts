@@ -133,7 +133,10 @@ describe('the events of the state machine', () => {
       {},
       {
         FailRun: () => {
-          throw new ExportError('PageConflictError', 'The state of export reports is not as this exporter wrote it');
+          throw new ExportError(
+            'PageConflictError',
+            'The state of export reports does not match what this exporter wrote',
+          );
         },
       },
     );

@@ -80,7 +80,9 @@ describe('an export state', () => {
       const checksum = checksumOf(state);
       for (const changed of [withoutField(state, path), withField(state, path, 9), withField(state, path, 'else')]) {
         expect(() => parseExportState(state.export, store, () => ({ value: changed, checksum }))).toThrow(
-          conflict(/in table page-log is not as this exporter wrote it: it was edited, .*; restore the state of .*$/),
+          conflict(
+            /in table page-log does not match what this exporter wrote: its checksum does not match, so it was edited.*; restore the state of .*$/,
+          ),
         );
       }
     },

@@ -189,7 +189,7 @@ describe('the directory page store', () => {
     });
   });
 
-  describe('a page that is not as this exporter wrote it', () => {
+  describe('a page that does not match what this exporter wrote', () => {
     async function storeWithPage(root: string) {
       const identity = aPageIdentity();
       const store = directoryStore(root);

@@ -80,7 +80,7 @@ describe('the status on a terminal', () => {
     });
     expect(linesOf(anExportStatus({ runs: [running] })).slice(3)).toEqual([
       '  last page 2 min ago',
-      '  last wait 90 s ago: the service asked to wait 600 s',
+      '  last wait 90 s ago: the service sent Retry-After: 600 s',
     ]);
   });
 
@@ -96,7 +96,7 @@ describe('the status on a terminal', () => {
     ]);
   });
 
-  it('has colours, unless NO_COLOR is set', () => {
+  it('has colors, unless NO_COLOR is set', () => {
     expect(statusLines([anExportStatus()], options).join()).toContain('\x1b[32m');
     const plain = { ...options, style: textStyleFor(terminal, { NO_COLOR: '1' }) };
     expect(statusLines([anExportStatus()], plain).join()).not.toContain('\x1b');

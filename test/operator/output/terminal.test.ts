@@ -1,4 +1,4 @@
-/** Colours, tables and error messages on a terminal and elsewhere. */
+/** Colors, tables and error messages on a terminal and elsewhere. */
 
 import { describe, expect, it } from 'vitest';
 import { errorLines, tableLines, textStyleFor, withProblemCount } from '../../../lib/operator/output/terminal.ts';
@@ -6,8 +6,8 @@ import { errorLines, tableLines, textStyleFor, withProblemCount } from '../../..
 const terminal = { isTTY: true, write: () => true };
 const plain = (_: unknown, text: string) => text;
 
-describe('colours', () => {
-  it('are for terminals only, and not where the environment declines them', () => {
+describe('colors', () => {
+  it('are for terminals only, and not with NO_COLOR or outside a terminal', () => {
     expect(textStyleFor(terminal, {})('red', 'x')).toBe('\x1b[31mx\x1b[39m');
     expect(textStyleFor(terminal, { NO_COLOR: '' })('red', 'x')).toBe('\x1b[31mx\x1b[39m');
     expect(textStyleFor(terminal, { NO_COLOR: '1' })('red', 'x')).toBe('x');

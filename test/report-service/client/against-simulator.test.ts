@@ -137,7 +137,7 @@ describe('a faulty service', () => {
     expect(await failureOf(client.fetchPage(requestFor()))).toMatchObject({ retryAfterSeconds: 90 });
   });
 
-  it('that drops a cursor fails with CursorRejectedError', async () => {
+  it('that no longer accepts a cursor fails with CursorRejectedError', async () => {
     await using simulator = await simulate({ faults: fault.onPage(2, fault.errorResponse(410)) });
     await using client = clientFor({ url: simulator.baseUrl });
     const { nextCursor, body } = await client.fetchPage(requestFor());

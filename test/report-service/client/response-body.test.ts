@@ -248,7 +248,7 @@ describe('a slow service', () => {
     await using first = clientFor(https, { limits: { connectTimeoutMs: 60 } });
     expect(await failureOf(first.fetchPage(pageRequest()))).toMatchObject({
       name: 'ServiceUnavailableError',
-      message: 'Report service accepted no connection within 60 ms for page 1 of run R',
+      message: 'Report service did not accept a connection within 60 ms for page 1 of run R',
     });
     await using second = clientFor(https, { limits: { totalTimeoutMs: 60 } });
     expect(await failureOf(second.fetchPage(pageRequest()))).toMatchObject({

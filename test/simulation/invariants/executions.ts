@@ -19,7 +19,7 @@ export function createExecutionChecks(world: World, iterationsPerExecution: numb
       const count = (iterations.get(name) ?? 0) + 1;
       iterations.set(name, count);
       if (count > iterationsPerExecution + maxCursorRestarts) {
-        world.violate('an execution hands over after its iterations', name);
+        world.violate('an execution continues in a new one after iterationsPerExecution', name);
       }
     }
     const isLoopState = state === 'ExportPage' || state === 'FinishRun' || state === 'NextAction';
@@ -48,7 +48,7 @@ export function createExecutionChecks(world: World, iterationsPerExecution: numb
           return `${event.state} fails: ${event.error}; ${retry}`;
         });
         if (event.error === 'PageConflictError') {
-          world.violate('no page conflicts, as there is no other writer', `${name}: ${event.cause}`);
+          world.violate('no PageConflictError occurs', `${name}: ${event.cause}`);
         }
         return;
       case 'stopped':

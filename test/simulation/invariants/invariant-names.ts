@@ -35,9 +35,9 @@ export const invariants = [
   'the watermark moves only when a run completes',
   'the watermark never passes a report that is not exported',
   // Executions: executions.ts
-  'an execution hands over after its iterations',
+  'an execution continues in a new one after iterationsPerExecution',
   'state payloads stay small',
-  'no page conflicts, as there is no other writer',
+  'no PageConflictError occurs',
   'an execution history stays within its limit',
   'every error has a specific name', // also world/lambda.ts
   // Requests to the report service: world/report-service.ts

@@ -298,7 +298,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/commit-page.ts',
-        find: 'throw lostCursor(identity);',
+        find: 'throw lostCursorError(identity);',
         replace: "throw conflict(identity, 'its cursor was lost');",
       },
     ],

@@ -11,7 +11,7 @@ export const schemaFile = (name: PublishedName): string =>
 const ajv = new Ajv2020({ allErrors: true, strict: true, allowUnionTypes: true });
 const validators = new Map<PublishedName, ValidateFunction>();
 
-/** What the schema finds wrong with `value`, as it is after a journey as JSON; nothing where it is as promised. */
+/** What the schema finds wrong with `value`, after a JSON round trip; nothing if it has none. */
 export function problemsIn(name: PublishedName, value: unknown): string[] {
   const validate = validators.get(name) ?? ajv.compile(JSON.parse(readFileSync(schemaFile(name), 'utf8')));
   validators.set(name, validate);

@@ -1,6 +1,6 @@
 /**
  * An interrupted export for tests that edit its storage: one published run, and another with two pages logged and a third
- * stored but not logged. However the export ends after an edit, every published manifest must be true.
+ * stored but not logged. However the export ends after an edit, every published manifest must be correct.
  */
 
 import { expect } from 'vitest';
@@ -77,7 +77,7 @@ const manifestsIn = (objects: ReadonlyMap<string, Buffer>) =>
   [...objects.keys()].filter((key) => key.endsWith('/manifest.json'));
 
 /**
- * Applies the edits, starts the export again and expects it to end, either with a true manifest or with a named error that
+ * Applies the edits, starts the export again and expects it to end, either with a correct manifest or with a named error that
  * says what to do, and that doing so works.
  */
 export async function expectConsistentEndAfter(
