@@ -41,7 +41,9 @@ describe('a completed run', () => {
 
   it('says if there is no watermark yet', () => {
     const outcome = { status: 'completed', result: aRunResult({ watermark: null }), manifest: 'm' } as const;
-    expect(textOf(summarizeRun(outcome, observed, next))).toContain('  watermark  none: the run started after since.initial');
+    expect(textOf(summarizeRun(outcome, observed, next))).toContain(
+      '  watermark  none: the run started after since.initial',
+    );
   });
 });
 

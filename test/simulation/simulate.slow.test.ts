@@ -1,5 +1,13 @@
 import { describe, expect, it } from 'vitest';
+import { runHistory } from './histories/history.ts';
+import { regressionSeeds } from './histories/regression-seeds.ts';
 import { runSimulate } from './run-simulate.ts';
+
+describe('a simulated history', () => {
+  it.each(regressionSeeds)('violates no invariant where once $defect (seed $seed)', async ({ seed, pages }) => {
+    expect((await runHistory({ seed, pages })).violation).toBeUndefined();
+  });
+});
 
 describe('npm run simulate', () => {
   it('prints the event log of a single seed, and that all invariants hold', async () => {
