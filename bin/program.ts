@@ -6,7 +6,7 @@ import type { InteractiveContext } from '../lib/operator/commands/abandon.ts';
 import type { ServiceOptions } from '../lib/operator/commands/service.ts';
 import { exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
-import { defaultApiKeyEnv, type LocalOptions } from '../lib/operator/run-options.ts';
+import { defaultApiKeyEnv, type LocalOptions, sanitizeArgument } from '../lib/operator/run-options.ts';
 import { optionWithValue, usageErrors } from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';
 
@@ -50,12 +50,13 @@ function readVersion(): string {
   return (JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string }).version;
 }
 
-/** `unknown command 'statsu'. Did you mean status?`, without the parser's prefix and line break. */
+/** `unknown command 'statsu'. Did you mean status?`, without the parser's prefix and line break, and printable. */
 function parserMessage(text: string): string {
-  return text
+  const message = text
     .replace(/^error: /, '')
     .trimEnd()
     .replace(/\n\((.*)\)$/, '. $1');
+  return sanitizeArgument(message);
 }
 
 /**

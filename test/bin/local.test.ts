@@ -280,6 +280,14 @@ describe('report-exporter', () => {
     }
   });
 
+  it('prints an unknown command without control characters, and not at any length', async () => {
+    const { status, stderr } = await runInProcess([`\x1b[31mfoo\x07${'x'.repeat(10_000)}`]);
+    expect(status).toBe(2);
+    expect(stderr).toMatch(/^Error: unknown command '/);
+    expect(stderr).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f]/);
+    expect(stderr.length).toBeLessThan(400);
+  });
+
   it('suggests nothing for a command that is like no other', async () => {
     const { status, stderr } = await runInProcess(['xyz']);
     expect(status).toBe(2);
