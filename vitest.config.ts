@@ -20,6 +20,7 @@ export default defineConfig({
     // Generous: no test depends on the speed of the machine.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    teardownTimeout: 30_000,
     expect: { poll: { timeout: 60_000 } },
     // Programs that a test starts reuse compiled modules. The command line has a cache of its own.
     env: { NODE_COMPILE_CACHE: fileURLToPath(new URL('node_modules/.cache/tests', import.meta.url)) },

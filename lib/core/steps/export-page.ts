@@ -58,8 +58,9 @@ export async function exportPage(
   // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
   // a request to the store for a rare case: such a page is found when it is stored again.
   const checkExisting = iterations === 0 || !isSameRun;
-  const { lastLogged, error } = await exportPages(deps, { run, execution, lastLogged: last, checkExisting }, command);
-  if (error === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
+  const { lastLogged, failure } = await exportPages(deps, { run, execution, lastLogged: last, checkExisting }, command);
+  if (failure === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
+  const error = failure?.error;
   if (isExportError(error, 'ServiceThrottledError') && error.retryAfterSeconds !== undefined) {
     // If a page was exported, the count of consecutive waits starts over.
     const waiting = lastLogged === last ? loop : { ...loop, page: (lastLogged?.page ?? 0) + 1, waits: 0 };

@@ -38,7 +38,7 @@ export interface PipelineResult {
   /** The last page logged, by this invocation or before it. */
   readonly lastLogged: PageEntry | undefined;
   /** What stopped the pipeline before its end. All pages up to `lastLogged` are committed. */
-  readonly error?: unknown;
+  readonly failure?: { readonly error: unknown };
 }
 
 /** A page on its way from the service into the page log. */
@@ -49,6 +49,8 @@ interface PageTask extends Predecessor {
   readonly cancellation: AbortController;
   readonly stored: Promise<UnloggedEntry>;
   readonly logged: Promise<PageEntry>;
+  /** Resolves once nothing of the task is in progress, whether or not it has failed. */
+  readonly settled: Promise<unknown>;
 }
 
 /** What a task waits for: the page before it, in flight or committed. Undefined before the first page of a run. */
@@ -105,7 +107,7 @@ export async function exportPages(
   } catch (error) {
     await drain();
     const backoff = isRetried(error, invocation) ? pendingBackoff(error) : undefined;
-    return { lastLogged, error: backoff ?? error };
+    return { lastLogged, failure: { error: backoff ?? error } };
   } finally {
     await drain();
     interruption?.removeEventListener('abort', interrupt);
@@ -134,7 +136,7 @@ export async function exportPages(
   async function drain(): Promise<void> {
     const tasks = inFlight.slice();
     cancelAll(tasks, new Error('The page is no longer needed'));
-    await Promise.allSettled(tasks.map(({ logged }) => logged));
+    await Promise.all(tasks.map(({ settled }) => settled));
     inFlight.length = 0;
   }
 
@@ -160,9 +162,12 @@ export async function exportPages(
     const task = { identity, cancellation, nextCursor: undefined as Cursor | null | undefined };
     const stored = toStored();
     const logged = toLogged();
-    // Awaited in order; until then a rejection must not count as unhandled.
-    for (const stage of [mayStore, stored, logged]) stage.catch(() => {});
-    return Object.assign(task, { stored, logged });
+    logged.catch(() => {
+      task.nextCursor = undefined;
+    });
+    // Also handles the rejections of stages that nothing else awaits.
+    const settled = Promise.allSettled([mayStore, stored, logged]);
+    return Object.assign(task, { stored, logged, settled });
 
     async function toStored(): Promise<UnloggedEntry> {
       const existing = checkExisting ? await findDurablePage(deps.store, identity) : undefined;
