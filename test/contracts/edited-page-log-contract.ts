@@ -88,7 +88,7 @@ export function editedPageLogContract(
     const stateFailure = (exportName: string) =>
       failureOf(log.exportState(exportName), `The state of export ${exportName}`, 'delete');
     const pageFailures = (entry: PageEntry) => {
-      const parts = [`page ${entry.page} of run ${entry.run} of export ${entry.export}`, 'start with restart'];
+      const parts = [`page ${entry.page} of run ${entry.run} of export ${entry.export}`, 'start with --restart'];
       const readings = [log.last(entry), collect(log.entries(entry)), log.append(entry)];
       return Promise.all(readings.map((reading) => failureOf(reading, ...parts)));
     };

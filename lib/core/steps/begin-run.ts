@@ -154,7 +154,12 @@ function takeOver(run: Run, execution: string, scheduledTime = run.scheduledTime
 function contradictionsOf(run: Run, request: ExportRequest, since: Instant | undefined): string[] {
   const contradictions = (['source', 'filter', 'format', 'container', 'size'] as const)
     .filter((field) => !isDeepStrictEqual(run.request[field], request[field]))
-    .map((field) => `${field} was ${summarize(run.request[field])} and is now ${summarize(request[field])}`);
+    .map((field) => {
+      const [before, now] = [run.request[field], request[field]].map((value) =>
+        value === undefined ? 'not set' : summarize(value),
+      );
+      return `${field === 'source' ? 'service' : field} was ${before} and is now ${now}`;
+    });
   if (since !== undefined && since !== run.since) contradictions.push(`since was ${run.since} and is now ${since}`);
   return contradictions;
 }
@@ -164,6 +169,6 @@ function contradictionError(run: Run, contradictions: readonly string[]): Export
     'ConfigurationError',
     `Run ${run.run} of export ${run.export} is unfinished and was started with another request: ` +
       `${contradictions.join('; ')}. A cursor is valid only with the request that returned it. Restore these values to ` +
-      'finish the run, or start with restart to abandon it (and with since, if the filter or the service has changed)',
+      'finish the run, or start with --restart to abandon it (and with --since, if the filter or the service has changed)',
   );
 }

@@ -76,7 +76,7 @@ function assertSameService({ run, request }: Run, definition: ExportDefinition):
   throw new ExportError(
     'ConfigurationError',
     `Run ${run} was started at ${request.source}, but the export now points to ${definition.request.source}, where the ` +
-      "run's cursors are not valid. Restore the address to finish the run, or start with restart to abandon it",
+      "run's cursors are not valid. Restore the address to finish the run, or start with --restart to abandon it",
   );
 }
 
@@ -88,7 +88,7 @@ function nextOutcome({ limits }: ExportDefinition, loop: LoopState, entry: PageE
     throw new ExportError(
       'ContractError',
       `Page ${entry.page} of run ${entry.run} returned a cursor that this run has already used, so its pages repeat. ` +
-        'The run is abandoned and never published. The next start begins a new run',
+        'It will never be published; the next start begins a new run',
     );
   }
   if (limits.maxPages !== undefined && entry.page >= limits.maxPages) {

@@ -91,6 +91,6 @@ function conflict({ run, export: exportName }: Run, page: number, reason: string
   return new ExportError(
     'PageConflictError',
     `Page ${page} of run ${run} of export ${exportName} is not in the store as it was logged: ${reason}. The run is not ` +
-      'published. Restore the page and start again, or start with restart to abandon the run and begin a new one',
+      'published. Restore the page and start again, or start with --restart to abandon the run and begin a new one',
   );
 }

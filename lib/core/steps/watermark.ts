@@ -69,8 +69,8 @@ function watermarkMismatch(exportName: string, watermark: Watermark, request: Ex
   return new ExportError(
     'ConfigurationError',
     `The watermark of export ${exportName} belongs to ${describe(watermark)} and does not apply to ${describe(request)}: ` +
-      'reports matched only by the new filter would be missed. Use another export name, or start with since to set the ' +
-      'lower bound (and with restart, if a run is unfinished)',
+      'reports matched only by the new filter would be missed. Use another export name, or start with --since to set the ' +
+      'lower bound (and with --restart, if a run is unfinished)',
   );
 }
 

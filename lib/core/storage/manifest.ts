@@ -100,6 +100,6 @@ function brokenChain(run: Run, reason: string): ExportError {
   return new ExportError(
     'PageConflictError',
     `The page log of run ${run.run} of export ${run.export} is inconsistent: ${reason}. The run is not published. ` +
-      'Restore its log and start again, or start with restart to abandon the run and begin a new one',
+      'Restore its log and start again, or start with --restart to abandon the run and begin a new one',
   );
 }

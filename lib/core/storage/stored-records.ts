@@ -76,7 +76,7 @@ export function parsePageEntry(
       'PageConflictError',
       `The entry of page ${requested.page} of run ${requested.run} of export ${requested.export} in ${store.name} is not ` +
         `as this exporter wrote it: ${messageOf(cause)}. Nothing was changed or published. Restore the entry, or start ` +
-        'with restart to abandon the run and begin a new one',
+        'with --restart to abandon the run and begin a new one',
       { cause },
     );
   }

@@ -156,7 +156,7 @@ describe('the plan of an unfinished run', () => {
     const other = bench.with({ definition: { request: anExportRequest({ size: 3 }) } });
     expect(await plan(other)).toMatchObject({
       act: 'refuse',
-      reason: expect.stringMatching(/size was 2 and is now 3.* restart/),
+      reason: expect.stringMatching(/size was 2 and is now 3.*--restart/),
     });
   });
 });

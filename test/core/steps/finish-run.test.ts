@@ -69,7 +69,7 @@ describe('a page that is no longer stored as it was logged', () => {
     const failed = failure(await bench.start());
     expect(failed).toMatchObject({ error: 'PageConflictError', resumable: true, pages: 3 });
     expect(failed.message).toMatch(expected);
-    expect(failed.message).toMatch(/Restore the page and start again, or start with restart/);
+    expect(failed.message).toMatch(/Restore the page and start again, or start with --restart/);
     expect(manifestsIn(bench)).toEqual([]);
     expect(bench.store.objects.has(`${bench.deps.definition.name}/latest.json`)).toBe(false);
   });

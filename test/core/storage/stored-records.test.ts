@@ -125,7 +125,7 @@ describe('a page-log entry', () => {
       const checksum = checksumOf(entry);
       for (const changed of [withoutField(entry, path), withField(entry, path, 9), withField(entry, path, null)]) {
         expect(() => parsePageEntry(entry, store, () => ({ value: changed, checksum }))).toThrow(
-          conflict(/^The entry of page 7 of run .* in table page-log is not as .*start with restart/),
+          conflict(/^The entry of page 7 of run .* in table page-log is not as .*start with --restart/),
         );
       }
     },

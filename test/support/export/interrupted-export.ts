@@ -102,7 +102,10 @@ async function expectConsistentEnd(interrupted: InterruptedExport, before: Reado
 
   // Following the message's advice must make the export work again.
   if (end.failed.message.startsWith('The state of export')) await interrupted.deleteState();
-  else expect(end.failed.message).toMatch(/start with restart|move it away and start again|find out who wrote it/);
+  else
+    expect(end.failed.message).toMatch(
+      /start with --restart|move it away and start again|Identify the program that wrote it/,
+    );
   const objects = await interrupted.objects();
   const again = await within(20_000, start(interrupted, { restart: true, since }));
   expect(again).toMatchObject({ status: 'completed' });
