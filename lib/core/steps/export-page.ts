@@ -88,7 +88,7 @@ function nextOutcome({ limits }: ExportDefinition, loop: LoopState, entry: PageE
     throw new ExportError(
       'ContractError',
       `Page ${entry.page} of run ${entry.run} returned a cursor that this run has already used, so its pages repeat. ` +
-        'It will never be published; the next start begins a new run',
+        'The run is never published; the next start begins a new one',
     );
   }
   if (limits.maxPages !== undefined && entry.page >= limits.maxPages) {
