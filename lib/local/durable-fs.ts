@@ -93,7 +93,10 @@ export function createDirectory(directory: string): string | undefined {
       mkdirSync(path);
     } catch (cause) {
       // Another process may have created it in the meantime.
-      if (errorCode(cause) !== 'EEXIST') throw fileSystemError('create', path, cause);
+      if (errorCode(cause) === 'EEXIST') continue;
+      if (errorCode(cause) !== 'ENOTDIR') throw fileSystemError('create', path, cause);
+      const message = `${dirname(path)} is a file, not a directory. Choose another --out`;
+      throw new ExportError('ConfigurationError', message, { cause });
     }
   }
   return missing[0];

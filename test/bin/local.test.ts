@@ -117,6 +117,14 @@ describe('report-exporter local', () => {
     expect(jsonOf(ended).error?.message).toMatch(/--size: needs a value\n--overlap: must be/);
   });
 
+  it('says that --out is a file, and exits with 2', async () => {
+    const file = join(await aDirectory(), 'out.txt');
+    await writeFile(file, '');
+    const ended = await runInProcess(['local', '--out', file]);
+    expect(ended).toMatchObject({ status: 2, stdout: '' });
+    expect(ended.stderr).toContain(`Error: ${file} is a file, not a directory. Choose another --out\n`);
+  });
+
   it('continues when nobody reads its output', async () => {
     const out = await aDirectory();
     const running = start(['local', '--out', out, '--size', '10']);

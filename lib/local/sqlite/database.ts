@@ -12,6 +12,8 @@ export interface SqliteFormat {
   /** Increased with every change of the schema. A file with a higher version was written by a newer exporter. */
   readonly version: number;
   readonly schema: string;
+  /** What it costs to move the file away, for an error message: `published pages stay, …` */
+  readonly whenMovedAway?: string;
 }
 
 /** Another process holds the lock while it writes one row. After this long, that process hangs. */
@@ -34,7 +36,7 @@ export function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync
     return database;
   } catch (error) {
     database?.close();
-    throw isExportError(error) ? error : sqliteError(file, error);
+    throw isExportError(error) ? error : sqliteError(file, error, format.whenMovedAway);
   }
 }
 

@@ -3,6 +3,7 @@
 import { ExportError } from '../../core/errors.ts';
 
 const busy = 5;
+const notADatabase = 26;
 
 /** What to do, by SQLite's primary result code (sqlite.org/rescode.html). */
 const advice: { readonly [code: number]: string } = {
@@ -12,18 +13,24 @@ const advice: { readonly [code: number]: string } = {
   11: 'The file is damaged. Restore it from a backup, or move it away to begin with an empty one',
   13: 'The disk is full. Free some space, then start again',
   14: 'It cannot be opened. Make sure that its directory exists and that both are readable and writable',
-  26: 'The file is not a SQLite database. Move it away, or choose another directory',
 };
 
 const defaultAdvice =
   'It was changed by another program. Restore it from a backup, or move it away to begin with an empty one';
 
-/** A ConfigurationError such as `./exports/state.sqlite: database or disk is full. The disk is full. …` */
-export function sqliteError(file: string, cause: unknown): ExportError {
+/**
+ * A ConfigurationError such as `./exports/state.sqlite: database or disk is full. The disk is full. …` `whenMovedAway` says
+ * what it costs to move the file away.
+ */
+export function sqliteError(file: string, cause: unknown, whenMovedAway?: string): ExportError {
+  const code = primaryCode(cause);
   const reason = cause instanceof Error ? cause.message : String(cause);
-  return new ExportError('ConfigurationError', `${file}: ${reason}. ${advice[primaryCode(cause)] ?? defaultAdvice}`, {
-    cause,
-  });
+  const cost = whenMovedAway === undefined ? '' : `. If you move it away, ${whenMovedAway}`;
+  const message =
+    code === notADatabase
+      ? `${file} is not a SQLite database. Move it away, or choose another directory${cost}`
+      : `${file}: ${reason}. ${advice[code] ?? defaultAdvice}`;
+  return new ExportError('ConfigurationError', message, { cause });
 }
 
 /** Whether another connection kept the file locked beyond the busy timeout. */

@@ -55,7 +55,8 @@ const schema = `
  */
 export function openPageLogFile(file: string): DatabaseSync {
   // "REXP"
-  return openSqliteFile(file, { applicationId: 0x52455850, version: 4, schema });
+  const whenMovedAway = 'published pages stay, and the next run starts at the beginning';
+  return openSqliteFile(file, { applicationId: 0x52455850, version: 4, schema, whenMovedAway });
 }
 
 /** Entries per query: memory stays constant, and between queries no open read delays the writers' checkpoints. */

@@ -525,7 +525,7 @@ describe('the directory page store', () => {
 
       await expect(failure).rejects.toEqual(misconfigured);
       await expect(failure).rejects.toMatchObject({
-        message: expect.stringContaining(root),
+        message: `${dirname(root)} is a file, not a directory. Choose another --out`,
         cause: expect.objectContaining({ code: 'ENOTDIR' }),
       });
       expect(closed).toBe(true);

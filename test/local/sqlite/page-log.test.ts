@@ -165,7 +165,11 @@ describe('a file that cannot be used as a page log', () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     await writeFile(file, 'a letter to the editor\n'.repeat(500));
-    expect(opening(file)).toThrow(rejected(/state\.sqlite: .*not a database.*Move it away/));
+    expect(opening(file)).toThrow(
+      rejected(
+        /state\.sqlite is not a SQLite database\. Move it away, or choose another directory\. If you move it away, published pages stay, and the next run starts at the beginning$/,
+      ),
+    );
   });
 
   it('that belongs to another program is rejected', async () => {
