@@ -131,7 +131,7 @@ function addServiceCommand(
       `
 Examples:
   $ export REPORT_EXPORT_API_KEY=only-for-testing
-  $ npx report-exporter service --port 8080 --from /usr/share/xml &
+  $ npx report-exporter service --port 8080 --from ./reports &
   $ npm start -- --base-url http://127.0.0.1:8080 --out /tmp/out
 
 Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,

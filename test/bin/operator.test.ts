@@ -289,6 +289,16 @@ describe('pages', () => {
     expect(reports.map(({ xml }) => /id="(r\d)"/.exec(xml)?.[1])).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
   });
 
+  it('names a page that was edited and is not XML', async () => {
+    const { out, pages } = await aCompletedRun();
+    const [, edited = ''] = pages;
+    await writeFile(edited, '<?xml version="one"?><reports/>');
+    const ended = await runOn(out, 'pages', '--reports');
+    expect(ended.status).toBe(1);
+    expect(ended.stderr).toContain(`Error: PageConflictError: ${edited} is not the XML that was published (`);
+    expect(ended.stderr).toContain(`). To check the whole run: npx report-exporter verify daily --out ${out}\n`);
+  });
+
   it('prints nothing of a run that is not published', async () => {
     const { out, run: id } = await anUnfinishedRun();
     for (const args of [[], ['--run', id]]) {
@@ -331,8 +341,12 @@ describe('plan, abandon and doctor', () => {
     await runInProcess(['local', '--out', out]);
     const ended = await runOn(out, 'doctor', '--json');
     expect(ended.status).toBe(0);
-    const { status, findings } = parseJson(ended) as { status: string; findings: { check: string }[] };
-    expect(status).toBe('ok');
+    const { status, target, findings } = parseJson(ended) as {
+      status: string;
+      target: string;
+      findings: { check: string }[];
+    };
+    expect({ status, target }).toEqual({ status: 'ok', target: `directory ${out}` });
     expect(findings.map(({ check }) => check)).toEqual([
       'versions',
       'target',
@@ -419,7 +433,17 @@ describe('report', () => {
     expect(html).toContain(id);
     expect(html).toContain('ConfigurationError');
     expect(html).not.toContain(key);
-    expect(await runOn(out, 'report', '--to', join(out, 'no/such/folder.html'))).toMatchObject({ status: 2 });
+  });
+
+  it.each([
+    ['no/such/report.html', 'does not exist. Create it, or choose another file'],
+    ['.', 'is a directory. Add the name of a file'],
+  ])('says why it cannot be written to %s, and exits with 2', async (to, reason) => {
+    const { out } = await anUnfinishedRun();
+    const ended = await runOn(out, 'report', '--to', join(out, to));
+    expect(ended.status).toBe(2);
+    expect(ended.stderr).toContain(`Error: --to: cannot write the report: `);
+    expect(ended.stderr).toContain(`${reason}\n`);
   });
 });
 

@@ -33,7 +33,7 @@ export async function doctorCommand(
     const warnings = count('warning');
     if (options.json === true) {
       const status = problems > 0 ? 'problem' : warnings > 0 ? 'warning' : 'ok';
-      stdout.write(`${JSON.stringify({ status, place: deployment.name, findings: results })}\n`);
+      stdout.write(`${JSON.stringify({ status, target: deployment.name, findings: results })}\n`);
     } else {
       stdout.write(`${plural(problems, 'problem')}, ${plural(warnings, 'warning')} (${deployment.name})\n`);
     }

@@ -47,7 +47,7 @@ export async function pagesCommand(
         for await (const chunk of await readPage(deployed, page.key, deployment.option)) await print(stdout, chunk);
       } else if (reports === true) {
         let report = 0;
-        for await (const xml of splitReports(await readPage(deployed, page.key, deployment.option))) {
+        for await (const xml of readReports(deployed, page.key, deployment.option)) {
           report += 1;
           await printRecord({ page: page.page, report, xml }, xml);
         }
@@ -67,8 +67,32 @@ async function readPage(
 ): Promise<AsyncIterable<Uint8Array>> {
   const chunks = await store.read(key);
   if (chunks !== undefined) return chunks;
-  throw new ExportError(
-    'PageConflictError',
-    `${store.locate(key)} does not exist. To check the whole run: npx report-exporter verify ${name} ${option}`,
-  );
+  throw pageConflict(`${store.locate(key)} does not exist`, name, option);
+}
+
+/** @throws PageConflictError if the page is missing or not well-formed; errors of the store as they are */
+async function* readReports(deployed: DeployedExport, key: string, option: string): AsyncGenerator<string> {
+  let readFailure: { readonly error: unknown } | undefined;
+  async function* chunksOf(page: AsyncIterable<Uint8Array>) {
+    try {
+      yield* page;
+    } catch (error) {
+      readFailure = { error };
+      throw error;
+    }
+  }
+  const page = await readPage(deployed, key, option);
+  try {
+    yield* splitReports(chunksOf(page));
+  } catch (cause) {
+    if (readFailure !== undefined) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const problem = `${deployed.store.locate(key)} is not the XML that was published (${reason})`;
+    throw pageConflict(problem, deployed.name, option, cause);
+  }
+}
+
+function pageConflict(problem: string, exportName: string, option: string, cause?: unknown): ExportError {
+  const message = `${problem}. To check the whole run: npx report-exporter verify ${exportName} ${option}`;
+  return new ExportError('PageConflictError', message, { cause });
 }

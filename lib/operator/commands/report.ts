@@ -1,7 +1,7 @@
 /** `report-exporter report`: writes the run report, one HTML file that shows how a run went. */
 
 import { writeFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import open from 'open';
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
@@ -116,7 +116,14 @@ async function writeReport(file: string, html: string): Promise<void> {
   try {
     await writeFile(file, html);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message = cause instanceof Error ? cause.message : String(cause);
+    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+    const reason =
+      code === 'ENOENT'
+        ? `the directory ${dirname(file)} does not exist. Create it, or choose another file`
+        : code === 'EISDIR'
+          ? `${file} is a directory. Add the name of a file`
+          : message;
     throw new ExportError('ConfigurationError', `--to: cannot write the report: ${reason}`, { cause });
   }
 }

@@ -63,7 +63,9 @@ export function createProgressDisplay(stream: Terminal, style: TextStyle, now: (
     onRetry({ error, message, attempt, maxAttempts, delaySeconds, maxDelaySeconds }) {
       const when =
         delaySeconds !== undefined
-          ? ` in ${delay(delaySeconds)}`
+          ? delaySeconds < 0.05
+            ? ' now'
+            : ` in ${delay(delaySeconds)}`
           : maxDelaySeconds !== undefined
             ? ` within ${delay(maxDelaySeconds)}`
             : '';

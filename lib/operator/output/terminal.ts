@@ -24,9 +24,9 @@ export function errorLines(style: TextStyle, message: string): string {
   return [`${style('red', 'Error:')} ${first}`, ...rest.map((line) => `  ${line}`)].map((line) => `${line}\n`).join('');
 }
 
-/** The message of an error about usage or settings, which has a line for each problem. */
+/** The message of an error about usage or settings, which has a line for each problem. Indented lines are its details. */
 export function withProblemCount(message: string): string {
-  const problems = message.split('\n').length;
+  const problems = message.split('\n').filter((line) => !line.startsWith(' ')).length;
   return problems === 1 ? message : `${problems} problems:\n${message}`;
 }
 

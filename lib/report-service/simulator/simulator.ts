@@ -91,7 +91,14 @@ async function listen(server: Server, port: number): Promise<number> {
   try {
     await once(server.listen(port, '127.0.0.1'), 'listening');
   } catch (cause) {
-    throw new ExportError('ConfigurationError', `The simulator cannot listen on 127.0.0.1:${port}`, { cause });
+    const message = cause instanceof Error ? cause.message : String(cause);
+    const isInUse = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
+    const reason = isInUse ? 'the port is in use' : message;
+    throw new ExportError(
+      'ConfigurationError',
+      `The simulator cannot listen on 127.0.0.1:${port}: ${reason}. Choose another --port`,
+      { cause },
+    );
   }
   return (server.address() as AddressInfo).port;
 }

@@ -100,6 +100,13 @@ describe('a retry', () => {
     expect(lineOf({ delaySeconds: 8.2 })).toEqual(['Retrying in 8 s (attempt 3 of 20): ServiceUnavailableError: 503']);
   });
 
+  it('says "now" instead of a delay of 0.0 s', () => {
+    expect(lineOf({ delaySeconds: 0.04 })).toEqual(['Retrying now (attempt 3 of 20): ServiceUnavailableError: 503']);
+    expect(lineOf({ delaySeconds: 0.05 })).toEqual([
+      'Retrying in 0.1 s (attempt 3 of 20): ServiceUnavailableError: 503',
+    ]);
+  });
+
   it('says the maximum of a delay that is random', () => {
     expect(lineOf({ maxDelaySeconds: 8 })).toEqual([
       'Retrying within 8 s (attempt 3 of 20): ServiceUnavailableError: 503',

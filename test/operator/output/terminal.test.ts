@@ -39,5 +39,7 @@ describe('an error', () => {
   it('counts the problems if there are several', () => {
     expect(withProblemCount('--size: must be 1 to 10')).toBe('--size: must be 1 to 10');
     expect(withProblemCount('--size: a\n--since: b')).toBe('2 problems:\n--size: a\n--since: b');
+    const withDetails = '2 of 3 files cannot be served:\n  a.xml: truncated\n  b.xml: truncated';
+    expect(withProblemCount(withDetails)).toBe(withDetails);
   });
 });

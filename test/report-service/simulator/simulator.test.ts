@@ -59,7 +59,7 @@ describe('starting and closing', () => {
     await using simulator = await startTestSimulator();
     await expect(startTestSimulator({ port: simulator.port })).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: `The simulator cannot listen on 127.0.0.1:${simulator.port}`,
+      message: `The simulator cannot listen on 127.0.0.1:${simulator.port}: the port is in use. Choose another --port`,
       cause: { code: 'EADDRINUSE' },
     });
   });
