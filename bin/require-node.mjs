@@ -13,7 +13,7 @@ const required = Number(/\d+/.exec(engines.node)[0]);
 if (Number(process.versions.node.split('.')[0]) < required) {
   process.stderr.write(
     `Error: report-exporter needs Node.js ${required} or later, but this is ${process.version}. ` +
-      'Run "npm ci --ignore-scripts=false", which installs a suitable Node.js here, ' +
+      'Run "npm ci --ignore-scripts=false --include=dev", which installs a suitable Node.js here, ' +
       `or install Node.js ${required} and try again.\n`,
   );
   process.exit(1);

@@ -38,7 +38,7 @@ describe('the check of the Node.js version', () => {
       stdout: '',
       stderr:
         `Error: report-exporter needs Node.js 999 or later, but this is ${process.version}. Run "npm ci ` +
-        '--ignore-scripts=false", which installs a suitable Node.js here, or install Node.js 999 and try again.\n',
+        '--ignore-scripts=false --include=dev", which installs a suitable Node.js here, or install Node.js 999 and try again.\n',
     });
   });
 
