@@ -8,6 +8,7 @@ import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
+import { presentable } from '../redaction/redact.ts';
 import { createXmlCheck } from '../xml/well-formedness.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { createPool } from './connection-pool.ts';
@@ -146,12 +147,12 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     const isXml = request.request.format === 'XML' && request.request.container === 'NONE';
     const contentType = readContentType(subject, headers, isXml);
     assertFraming(subject, headers, isXml, limits.maxPageBytes);
-    const nextCursor = readCursor(subject, headers[names.cursor]);
-    const xmlCheck = isXml ? createXmlCheck() : undefined;
+    const nextCursor = readCursor(subject, headers, names.cursor);
+    const xmlCheck = isXml ? createXmlCheck((name) => presentable(name, subject.keys, 150)) : undefined;
     const pageBody = createPageBody(body, {
       subject,
       maxPageBytes: limits.maxPageBytes,
-      assertTrailers: () => assertNoLateCursor(subject, trailers, names.cursor),
+      assertTrailers: () => assertNoLateCursor(subject, trailers, names.cursor, nextCursor),
       xmlCheck,
       translate: (error, bytesRead) => translate(error, subject, bytesRead),
     });

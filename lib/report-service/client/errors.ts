@@ -1,6 +1,7 @@
 /** Creates the errors of a request. Each names the page it is about; neither it nor its causes contain the API key. */
 
 import { type ErrorName, ExportError } from '../../core/errors.ts';
+import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { distinctiveKeys, presentable, redact } from '../redaction/redact.ts';
 
 /** What an error is about. */
@@ -14,14 +15,17 @@ export interface Subject {
 /** Readable for people, and well within the limits of Step Functions, whatever the service sends. */
 const maxMessageLength = 1_000;
 
-/** An ExportError. Foreign text in `message` must be `presentable` already; `cause` may be any foreign error. */
+/**
+ * An ExportError. Foreign text in `message` must be `presentable` already: the message as a whole is not redacted, because a
+ * key may also occur in the exporter's own words. `cause` may be any foreign error.
+ */
 export function failure(
   { keys }: Subject,
   name: ErrorName,
   message: string,
   { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {},
 ): ExportError {
-  return new ExportError(name, presentable(message, distinctiveKeys(keys), maxMessageLength), {
+  return new ExportError(name, truncate(toPrintable(message), maxMessageLength), {
     ...(cause === undefined ? {} : { cause: redactedCause(cause, keys) }),
     retryAfterSeconds,
   });
@@ -44,7 +48,7 @@ function redactedCause(cause: unknown, keys: ReadonlySet<string>, maxDepth = 4):
     inner === undefined || maxDepth === 0 ? undefined : { cause: redactedCause(inner, keys, maxDepth - 1) };
   const copy = new Error(shown(cause.message), options);
   copy.name = shown(cause.name);
-  // A stack repeats the message, so only its frames are kept.
+  // A stack repeats the message, so only its frames are kept. A short key would garble their paths and line numbers.
   const [, frames = ''] = /((?:\n {4}at .*)+)$/.exec(cause.stack ?? '') ?? [];
   copy.stack = `${copy.name}: ${copy.message}${redact(frames, distinctiveKeys(keys))}`;
   return 'code' in cause ? Object.assign(copy, { code: shown(String(cause.code)) }) : copy;

@@ -1,7 +1,6 @@
 /** Streams a page's body while it counts, limits and checks the bytes. Never holds a whole page in memory. */
 
 import type { Dispatcher } from 'undici';
-import { presentable } from '../redaction/redact.ts';
 import type { XmlCheck } from '../xml/well-formedness.ts';
 import { contractError, type Subject } from './errors.ts';
 import { pageTooLarge } from './response-headers.ts';
@@ -11,7 +10,7 @@ interface BodyOptions {
   readonly maxPageBytes: number;
   /** Called when the body has ended; throws if the trailers contain a header that belongs before the body. */
   readonly assertTrailers: () => void;
-  /** undefined: the body is not XML and is passed through unchecked. */
+  /** Its problems quote names without the API key. undefined: the body is not XML and is passed through unchecked. */
   readonly xmlCheck: XmlCheck | undefined;
   /** Turns an error of the connection, after that many bytes of the body, into the error to throw. */
   readonly translate: (error: unknown, bytesRead: number) => unknown;
@@ -74,5 +73,5 @@ async function* readChecked(
 
 function assertWellFormed(subject: Subject, problem: string | undefined): void {
   if (problem === undefined) return;
-  throw contractError(subject, `not a well-formed XML document (${presentable(problem, subject.keys, 200)})`);
+  throw contractError(subject, `not a well-formed XML document (${problem})`);
 }

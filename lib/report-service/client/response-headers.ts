@@ -15,10 +15,15 @@ export type Header = Headers[string];
 /**
  * The cursor of the next page, unchanged; null if the header is absent and this is the last page (docs/service-contract.md,
  * section 3).
- * @throws ContractError if it is empty, repeated or not printable ASCII, or contains the API key
+ * @throws ContractError if it is empty, repeated or not printable ASCII, or contains the API key, or if there is only the
+ *   cursor header of another vendor
  */
-export function readCursor(subject: Subject, header: Header): Cursor | null {
-  if (header === undefined) return null;
+export function readCursor(subject: Subject, headers: Headers, cursorName: string): Cursor | null {
+  const header = headers[cursorName];
+  if (header === undefined) {
+    assertNoOtherCursor(subject, 'header', Object.keys(headers), cursorName);
+    return null;
+  }
   const cursor = singleValue(header);
   if (cursor === undefined) throw contractError(subject, 'the cursor header occurs more than once');
   if (cursor === '') throw contractError(subject, 'the cursor header is empty');
@@ -29,16 +34,35 @@ export function readCursor(subject: Subject, header: Header): Cursor | null {
 }
 
 /**
- * A cursor in the trailers comes too late: without a cursor header, the page counts as the last one.
+ * A cursor in the trailers comes too late: without a cursor header, the page counts as the last one. The cursor of another
+ * vendor is ignored if the headers had a cursor.
  * @throws ContractError
  */
 export function assertNoLateCursor(
   subject: Subject,
   trailers: Readonly<Record<string, unknown>>,
   cursorName: string,
+  nextCursor: Cursor | null,
 ): void {
-  const isLate = Object.keys(trailers).some((name) => name.toLowerCase() === cursorName);
-  if (isLate) throw contractError(subject, 'the cursor header follows the body instead of preceding it');
+  const names = Object.keys(trailers).map((name) => name.toLowerCase());
+  if (names.includes(cursorName)) {
+    throw contractError(subject, 'the cursor header follows the body instead of preceding it');
+  }
+  if (nextCursor === null) assertNoOtherCursor(subject, 'trailer', names, cursorName);
+}
+
+/** With a wrong vendor, every page would count as the last one, and a truncated export would be published as complete. */
+function assertNoOtherCursor(
+  subject: Subject,
+  place: 'header' | 'trailer',
+  names: readonly string[],
+  cursorName: string,
+): void {
+  const other = names.find((name) => /^x-.+-cursor$/i.test(name));
+  if (other === undefined) return;
+  const found = `${place} ${presentable(other, subject.keys, 100)}`;
+  const expected = place === 'header' ? cursorName : `the header ${cursorName}`;
+  throw contractError(subject, `it has the ${found}, but ${expected} is expected. Check the vendor`);
 }
 
 /**

@@ -70,9 +70,10 @@ function explain(
   }
   if (status === 408 || (status >= 500 && status < 600)) return ['ServiceUnavailableError', ''];
   if (status >= 400 && status < 500) {
-    if (sentCursor) return ['CursorRejectedError', 'the service no longer accepts the cursor'];
+    const url = `${base.origin}${endpointPath(base)}`;
+    if (sentCursor) return ['CursorRejectedError', `POST ${url} no longer accepts the cursor`];
     return status === 404
-      ? ['RequestRejectedError', `POST ${base.origin}${endpointPath(base)} does not exist. Check the base URL`]
+      ? ['RequestRejectedError', `${url} does not exist. Check the base URL`]
       : ['RequestRejectedError', 'the request was rejected. Check filter, format, container and size'];
   }
   if (status >= 300 && status < 400) {

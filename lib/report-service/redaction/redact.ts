@@ -2,9 +2,9 @@
  * Keeps the API key out of errors, logs and stored values. A service may echo the key in an error page, in a header, or in
  * bytes that are not HTTP at all.
  *
- * A key of at least six characters is redacted wherever it occurs, in every encoding. A shorter one also occurs by chance
- * and is too short to be a secret: it is redacted only as a whole value, such as `"k7"` or `key=k7`, and only in text from
- * outside, never in the exporter's own wording.
+ * Text from outside is redacted where a message quotes it. The exporter's own wording is never redacted: any key may also
+ * occur there by chance. In text from outside, a key of at least six characters is redacted wherever it occurs, in every
+ * encoding. A shorter one is too short to be a secret: it is redacted only as a whole value, such as `"k7"` or `key=k7`.
  */
 
 import { toPrintable, truncate } from '../../core/sanitize.ts';
@@ -44,10 +44,7 @@ export function presentable(text: string, keys: Iterable<string>, maxLength: num
   return truncate(redact(toPrintable(redact(text, allKeys)), allKeys), maxLength);
 }
 
-/**
- * The keys to redact in the exporter's own messages, as a safeguard: any foreign text in them is {@link presentable}
- * already, and a short key would only garble the wording.
- */
+/** The keys to redact in text where a short key could only occur by chance, such as the frames of a stack. */
 export function distinctiveKeys(keys: Iterable<string>): readonly string[] {
   return [...keys].filter(isDistinctive);
 }

@@ -21,9 +21,10 @@ export interface XmlCheck {
 /**
  * The parser reads everything outside the root element. The content of the root is read by `fast-path.ts` as far as it
  * is plain, and from there to the end of the document by the parser. Only the parser reports problems.
+ * Problems quote names from the document as `quote` returns them.
  */
-export function createXmlCheck(): XmlCheck {
-  const parser = createParser();
+export function createXmlCheck(quote = (name: string) => name): XmlCheck {
+  const parser = createParser(quote);
   const fastPath = createFastPath();
   let reader: 'prolog' | 'fast path' | 'parser' = 'prolog';
   let bytes = 0;
@@ -86,7 +87,7 @@ const maxNameLength = 64 * 1024;
  */
 const pieceBytes = 8 * 1024;
 
-function createParser() {
+function createParser(quote: (name: string) => string) {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const parser = new SaxesParser({ position: false });
   let problem: string | undefined;
@@ -108,13 +109,13 @@ function createParser() {
   };
   parser.on('error', ({ message }) => {
     // The DTD may declare the entity. A parser need not read external DTDs to check well-formedness.
-    if (!(hasDoctype && message === 'undefined entity.')) reportProblem(message);
+    if (!(hasDoctype && message === 'undefined entity.')) reportProblem(quoteName(message, quote));
   });
   parser.on('xmldecl', ({ encoding, version }) => {
     isAscii = /^us-ascii$/i.test(encoding ?? '');
     isPlain &&= !isAscii && version === '1.0';
     if (encoding !== undefined && !isAscii && !/^utf-8$/i.test(encoding)) {
-      reportProblem(`declares the encoding ${encoding}`);
+      reportProblem(`declares the encoding ${quote(encoding)}`);
     }
   });
   parser.on('doctype', () => {
@@ -191,6 +192,12 @@ function createParser() {
     problem: () => problem,
     reports: () => reports,
   };
+}
+
+/** A message of saxes in which the name from the document is quoted. The name follows a colon: `unclosed tag: reports`. */
+function quoteName(message: string, quote: (name: string) => string): string {
+  const [, problem, name, end] = /^([a-z ]+: )(.*?)(\.?)$/s.exec(message) ?? [];
+  return problem === undefined || name === undefined ? message : `${problem}${quote(name)}${end}`;
 }
 
 /** What saxes buffers between two chunks: private fields, because it offers no other way to read or clear them. */

@@ -91,8 +91,22 @@ describe('a cursor header after the last chunk', () => {
   );
 
   it('is not confused with other trailers, which are ignored', async () => {
-    await using server = await startRawServer(endingWith('x-checksum: 1\r\nx-other-cursor: 2\r\n'));
+    await using server = await startRawServer(endingWith('x-checksum: 1\r\nx-cursor: 2\r\n'));
     await using client = clientFor(server);
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+  });
+
+  it('of another vendor fails with ContractError, unless our own cursor precedes the body', async () => {
+    const whole = endingWith(`X-Other-Cursor: ${aCursor}\r\n`).toString();
+    const withCursor = whole.replace('\r\n', `\r\nx-service-cursor: ${aCursor}\r\n`);
+    await using server = await startRawServer(whole, withCursor);
+    await using client = clientFor(server);
+    expect(await failureOf(readPage(client.fetchPage(pageRequest())))).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringContaining(
+        'it has the trailer x-other-cursor, but the header x-service-cursor is expected',
+      ),
+    });
     expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
   });
 });

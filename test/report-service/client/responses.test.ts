@@ -139,6 +139,42 @@ describe('the cursor header', () => {
   });
 });
 
+describe('the cursor header of another vendor', () => {
+  const expected = (name: string) =>
+    'Report service sent an invalid response for page 2 of run R: ' +
+    `it has the header ${name}, but x-acme-cursor is expected. Check the vendor`;
+
+  it.each(['x-service-cursor', 'X-Service-Cursor', 'x-acme-2-cursor', 'x-acme_eu-cursor'])(
+    'fails with ContractError instead of ending the run: %s',
+    async (name) => {
+      const error = await failureFor({ headers: { [name]: aCursor } }, pageRequest({ cursor: aCursor }), {
+        vendor: 'ACME',
+      });
+      expect(error).toMatchObject({ name: 'ContractError', message: expected(name.toLowerCase()) });
+    },
+  );
+
+  it('is ignored next to our own', async () => {
+    const headers = { 'x-other-cursor': 'theirs', 'x-service-cursor': aCursor };
+    expect((await fetchResponse({ headers })).page.nextCursor).toBe(aCursor);
+  });
+
+  it.each(['x-cursor', 'x-service-cursors', 'service-cursor', 'x-service-cursor-type'])(
+    'is not confused with %s',
+    async (name) => {
+      const { page } = await fetchResponse({ headers: { [name]: aCursor } }, pageRequest(), { vendor: 'ACME' });
+      expect(page.nextCursor).toBeNull();
+    },
+  );
+
+  it('is quoted without the API key', async () => {
+    const key = 'a-key-that-is-a-token';
+    const headers = { [`x-${key}-cursor`]: aCursor };
+    const error = await failureFor({ headers }, pageRequest(), { apiKey: fixedApiKey(key) });
+    expect(error.message).toContain('it has the header x-[redacted]-cursor, but x-service-cursor is expected');
+  });
+});
+
 describe('the content type of an XML page', () => {
   it.each([
     'application/xml',
@@ -242,7 +278,16 @@ describe('a status', () => {
     await using client = clientFor({ url: `${server.url}/reports/` });
     expect((await failureOf(client.fetchPage(pageRequest()))).message).toBe(
       'Report service responded with 404 for page 1 of run R: ' +
-        `POST ${server.url}/reports/v1/report/export does not exist. Check the base URL`,
+        `${server.url}/reports/v1/report/export does not exist. Check the base URL`,
+    );
+  });
+
+  it.each([404, 410, 422])('of %i for a cursor names the URL, without its query', async (status) => {
+    await using server = await startRawServer(rawResponse({ status, body: '' }));
+    await using client = clientFor({ url: `${server.url}/reports/` });
+    expect((await failureOf(client.fetchPage(pageRequest({ cursor: aCursor })))).message).toBe(
+      `Report service responded with ${status} for page 2 of run R: ` +
+        `POST ${server.url}/reports/v1/report/export no longer accepts the cursor`,
     );
   });
 

@@ -64,7 +64,9 @@ describe.each(sizes)('a key of %i characters', (size) => {
   it('is redacted in an error and its causes', () => {
     const subject = { label: 'page 1', keys: new Set(Object.values(keys)) };
     const message = Object.values(keys).join(' and ');
-    const error = failure(subject, 'ContractError', `seen: ${message}`, { cause: new Error(message) });
+    const error = failure(subject, 'ContractError', `seen: ${presentable(message, subject.keys, 100)}`, {
+      cause: new Error(message),
+    });
     expect(error).toMatchObject({
       message: 'seen: [redacted] and [redacted]',
       cause: { message: '[redacted] and [redacted]' },

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { failure } from '../../../lib/report-service/client/errors.ts';
-import { maxOccurrenceLength, redact } from '../../../lib/report-service/redaction/redact.ts';
+import { maxOccurrenceLength, presentable, redact } from '../../../lib/report-service/redaction/redact.ts';
 import { fc } from '../../support/property.ts';
 import { expectNoKey, trickyApiKey } from '../../support/service/service-client.ts';
 
@@ -92,7 +92,7 @@ describe('an error', () => {
     const error = failure(
       { label: 'page 1', keys: new Set([trickyApiKey]) },
       'ContractError',
-      `seen: ${trickyApiKey}`,
+      `seen: ${presentable(trickyApiKey, [trickyApiKey], 100)}`,
       {
         cause: inner,
       },

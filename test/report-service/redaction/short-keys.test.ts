@@ -47,17 +47,61 @@ describe('a key of one to five characters', () => {
     expect(error.cause).toMatchObject({ message: 'sent "[redacted]" in bytes' });
   });
 
-  it.each(['b', '1', 'R', 'run', 'of', '64', 'page'])("leaves the exporter's own words alone: %j", async (key) => {
-    const limits = { maxPageBytes: 64 };
-    const response = { body: `<r>${' '.repeat(100)}</r>` };
-    expect(await messageFor(key, response, limits)).toBe(await messageFor('a-much-longer-key', response, limits));
+  it('is redacted in the names that an XML problem quotes', async () => {
+    const message = (key: string, body: string) => messageFor(key, { body });
+    expect(await message('k7', '<r><k7>')).toContain('(byte 7: unclosed tag: [redacted])');
+    expect(await message('k7', '<r></r></k7>')).toContain('(byte 12: unmatched closing tag: [redacted])');
+    expect(await message('k7', '<r k7="1" k7="2"/>')).toContain('duplicate attribute: [redacted])');
+    expect(await message('k7', '<?xml version="1.0" encoding="k7"?><r/>')).toContain('the encoding [redacted])');
   });
 });
 
-it('redacts a key of six characters or more wherever it occurs', () => {
+describe("a key that occurs in the exporter's own words", () => {
+  const tooLarge = [{ body: `<r>${' '.repeat(100)}</r>` }, { maxPageBytes: 64 }] as const;
+  const wronglyClosed = [{ body: '<reports><report></records>' }] as const;
+  const empty = [{ body: '' }] as const;
+  const wrongType = [{ headers: { 'content-type': 'text/html' } }] as const;
+
+  it.each([
+    ...['b', '1', 'R', 'run', 'of', '64', 'page', 'more than', 'limit for a', 'maxPageBytes'].map(
+      (key) => [key, tooLarge] as const,
+    ),
+    ...['27', 'byte', 'tag', 'unexpected', 'close tag', 'well-formed', 'XML document', 'reports'].map(
+      (key) => [key, wronglyClosed] as const,
+    ),
+    ...['is', 'empty', 'the body', 'bodyis', 'Report service', 'invalid', 'response'].map(
+      (key) => [key, empty] as const,
+    ),
+    ...['reports', 'UTF-8', 'in UTF-8', 'instead', 'content type', 'application/xml'].map(
+      (key) => [key, wrongType] as const,
+    ),
+  ])('leaves them alone: %j', async (key, [response, limits = {}]) => {
+    const other = await messageFor('xW7-a-much-longer-key', response, limits);
+    expect(other).toMatch(/^Report service sent an invalid response for page 1 of run R: /);
+    expect(await messageFor(key, response, limits)).toBe(other);
+  });
+
+  it('leaves the status and the URL alone', async () => {
+    for (const key of ['reports', '404', 'responded', 'v1/report/export', 'base URL']) {
+      const message = await messageFor(key, { status: 404, body: '' });
+      expect(message).toMatch(
+        /^Report service responded with 404 for page 1 of run R: .*\/v1\/report\/export does not exist\. Check the base URL$/,
+      );
+    }
+  });
+});
+
+it('redacts a key of six characters or more wherever it occurs in a quotation', async () => {
   expect(redact('xxs3cr3txx', ['s3cr3t'])).toBe('xx[redacted]xx');
-  const subject = { label: 'page 1', keys: new Set(['s3cr3t']) };
-  expect(failure(subject, 'ContractError', 'seen: xs3cr3tx').message).toBe('seen: x[redacted]x');
+  expect(await messageFor('s3cr3t', { body: '<r><xs3cr3tx>' })).toContain('unclosed tag: x[redacted]x)');
+  const response = {
+    status: 400,
+    headers: { 'content-type': 'text/plain', 'x-request-id': 'xs3cr3tx' },
+    body: 'xS3CR3Tx',
+  };
+  const message = await messageFor('s3cr3t', response);
+  expect(message).toContain('(request ID x[redacted]x)');
+  expect(message).toContain('Response: x[redacted]x');
 });
 
 async function messageFor(key: string, response: Parameters<typeof rawResponse>[0], limits = {}): Promise<string> {
