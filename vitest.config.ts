@@ -15,8 +15,8 @@ const ownProjects = ['test/aws-e2e/**', 'test/browser/**', 'test/large/**'];
 
 export default defineConfig({
   test: {
-    // Two cores are what a small CI machine has. More workers only compete for them.
-    maxWorkers: 2,
+    // A small CI machine has two cores. Tests also wait for the disk and for timers, so three workers keep both busy.
+    maxWorkers: 3,
     // Generous: no test depends on the speed of the machine.
     testTimeout: 120_000,
     hookTimeout: 120_000,
@@ -33,6 +33,8 @@ export default defineConfig({
           exclude: [slowTests, ...ownProjects],
           // Files share the modules of their worker: importing them for each file again takes longer than most tests.
           isolate: false,
+          // Node.js loads the modules itself, as it does outside the tests. Vite would transform each of them first.
+          experimental: { viteModuleRunner: false },
           env: { FUZZ_FACTOR: process.env.FUZZ_FACTOR ?? '0.1' },
         },
       },

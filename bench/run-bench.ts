@@ -27,15 +27,7 @@ ${benchmarks.map(({ name, title }) => `  ${name.padEnd(12)} ${title}`).join('\n'
   --help           prints this help
 `;
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    repetitions: { type: 'string', default: '5' },
-    quick: { type: 'boolean', default: false },
-    json: { type: 'string' },
-    help: { type: 'boolean', default: false },
-  },
-});
+const { values, positionals } = parseCommandLine();
 if (values.help) {
   process.stdout.write(help);
   process.exit(0);
@@ -46,10 +38,7 @@ const problems = [
   ...unknown.map((name) => `There is no benchmark ${name}.`),
   ...(Number.isInteger(repetitions) && repetitions > 0 ? [] : ['--repetitions must be a positive integer.']),
 ];
-if (problems.length > 0) {
-  process.stderr.write(`${problems.join('\n')}\n\n${help}`);
-  process.exit(2);
-}
+if (problems.length > 0) failUsage(problems.join('\n'));
 
 const machine = {
   processor: cpus()[0]?.model ?? 'unknown',
@@ -79,4 +68,25 @@ if (values.json !== undefined) {
     values.json,
     `${JSON.stringify({ measuredAt: new Date().toISOString(), machine, results }, null, 1)}\n`,
   );
+}
+
+function parseCommandLine() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        repetitions: { type: 'string', default: '5' },
+        quick: { type: 'boolean', default: false },
+        json: { type: 'string' },
+        help: { type: 'boolean', default: false },
+      },
+    });
+  } catch (error) {
+    return failUsage((error as Error).message);
+  }
+}
+
+function failUsage(problem: string): never {
+  process.stderr.write(`Error: ${problem}\n\n${help}`);
+  process.exit(2);
 }

@@ -29,7 +29,7 @@ export interface RunJson {
   readonly error?: { readonly name: string; readonly message: string };
 }
 
-/** What the events of a run have shown so far. It stands in for what a failed run cannot say itself. */
+/** What the events of a run have shown so far. Used if the failure report lacks these values. */
 export type ObservedRun = Pick<RunJson, 'export' | 'run' | 'since' | 'pages' | 'reports' | 'bytes'>;
 
 export const unobservedRun = (exportName: string): ObservedRun => ({

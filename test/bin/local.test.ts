@@ -125,7 +125,7 @@ describe('report-exporter local', () => {
     expect(ended.stderr).toContain(`Error: ${file} is a file, not a directory. Choose another --out\n`);
   });
 
-  it('continues when nobody reads its output', async () => {
+  it('continues after the reader has closed the pipe', async () => {
     const out = await aDirectory();
     const running = start(['local', '--out', out, '--size', '10']);
     running.process.stdout?.destroy();

@@ -52,7 +52,7 @@ try {
   process.exitCode = await main();
 } catch (error) {
   if (!(error instanceof UsageError)) throw error;
-  process.stderr.write(`${error.message}\nRun npm run simulate -- --help for the options.\n`);
+  process.stderr.write(`Error: ${error.message}\nRun npm run simulate -- --help for the options.\n`);
   process.exitCode = 2;
 }
 

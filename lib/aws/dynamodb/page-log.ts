@@ -3,7 +3,7 @@
  * every write is conditional and every read strongly consistent.
  *
  * The SDK retries a write whose response was lost, and the retry finds what the first attempt wrote. An existing entry is
- * adopted, whoever wrote it; an existing state counts as written if it has the token of this write.
+ * adopted, regardless of which attempt wrote it; an existing state counts as written if it has the token of this write.
  */
 
 import {

@@ -19,7 +19,7 @@ export interface SpooledBody {
 
 /**
  * Buffers `chunks`, passes the body to `use`, and releases it afterwards. An error thrown by `chunks` is rethrown unchanged.
- * On any failure the iteration of `chunks` is ended, so that a connection behind it is released.
+ * On any failure the iteration of `chunks` is ended, so that the connection it reads from is released.
  */
 export type Spool = <Outcome>(
   chunks: AsyncIterable<string | Uint8Array>,

@@ -2,8 +2,8 @@
  * Commits a page with two idempotent writes and no lock (docs/architecture.md, "How a page is committed").
  *
  * The page store comes first: one atomic write makes the body and the next cursor visible together. The page log comes
- * second: the page counts as exported once it is logged. Neither write overwrites. Where the page is already stored, the
- * stored copy is the truth and is adopted, whoever wrote it.
+ * second: the page counts as exported once it is logged. Neither write overwrites. If the page is already stored, the
+ * stored copy decides how the run continues, and is adopted, regardless of which attempt wrote it.
  */
 
 import { createHash } from 'node:crypto';

@@ -113,7 +113,7 @@ export async function exportPages(
     interruption?.removeEventListener('abort', interrupt);
   }
 
-  /** Requests the page after the newest in flight, if its cursor is known and there is room and time. */
+  /** Requests the page after the newest in flight, if its cursor is known and there is capacity and time. */
   function prefetch(): void {
     const newest = inFlight.at(-1);
     if (newest?.nextCursor == null || newest.cancellation.signal.aborted) return;

@@ -17,7 +17,7 @@ describe('a duration', () => {
     expect(coarseDuration(ms)).toBe(text);
   });
 
-  it('lies in the past or in the future', () => {
+  it('formats past and future times', () => {
     const now = Date.parse('2026-11-20T16:00:00Z');
     expect(relativeTime(now - 60_000, now)).toBe('60 s ago');
     expect(relativeTime(now + 86_400_000, now)).toBe('in 24 h');
