@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Incident } from '../../../lib/core/operations/deployment.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
-import { renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
 import { at } from '../../support/builders.ts';
 import {
   adoptedRun,
@@ -35,18 +34,6 @@ describe('the data of a run report', () => {
     });
     expect(timeByPhase).toMatchObject({ between: 240_000, latency: 960_000, transfer: 190_000 });
     expect(totals).toEqual({ pages: 2_000, reports: 200_000, bytes: 2_000 * 71_370 });
-  });
-
-  it('has the same size for a run with a hundred times as many pages, and includes all of them', async () => {
-    const pages = 200_001;
-    const bytes = (page: number) => 1_000 + (page % 977);
-    const data = await collectExample({ run, entries: pageEntries(run, { pages, bytes }), incidents: [] });
-    expect(data.points.length).toBeLessThanOrEqual(2_000);
-    expect(data.points.reduce((sum, point) => sum + point.pages, 0)).toBe(pages);
-    expect(data.points.reduce((sum, point) => sum + point.bytes.sum, 0)).toBe(data.totals.bytes);
-    expect(data.points.every((point, index) => point.firstPage === 1 + index * data.pagesPerPoint)).toBe(true);
-    expect(data.points.at(0)?.bytes).toMatchObject({ count: data.pagesPerPoint, min: 1_001 });
-    expect(renderRunReport(data).length).toBeLessThan(500_000);
   });
 
   it('has median, p95 and the slowest page, to the millisecond or to 0.1%', async () => {
