@@ -2,7 +2,7 @@
 
 import { type ErrorName, ExportError } from '../../core/errors.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
-import { distinctiveKeys, presentable, redact } from '../redaction/redact.ts';
+import { distinctiveKeys, presentable, redact, redactLongKeys } from '../redaction/redact.ts';
 
 /** What an error is about. */
 export interface Subject {
@@ -16,8 +16,8 @@ export interface Subject {
 const maxMessageLength = 1_000;
 
 /**
- * An ExportError. Foreign text in `message` must be `presentable` already: the message as a whole is not redacted, because a
- * key may also occur in the exporter's own words. `cause` may be any foreign error.
+ * An ExportError. Foreign text in `message` must be `presentable` already: from the message as a whole only long keys are
+ * removed, because a short one may also occur in the exporter's own words. `cause` may be any foreign error.
  */
 export function failure(
   { keys }: Subject,
@@ -25,7 +25,7 @@ export function failure(
   message: string,
   { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {},
 ): ExportError {
-  return new ExportError(name, truncate(toPrintable(message), maxMessageLength), {
+  return new ExportError(name, truncate(redactLongKeys(toPrintable(message), keys), maxMessageLength), {
     ...(cause === undefined ? {} : { cause: redactedCause(cause, keys) }),
     retryAfterSeconds,
   });

@@ -2,8 +2,8 @@
  * Keeps the API key out of errors, logs and stored values. A service may echo the key in an error page, in a header, or in
  * bytes that are not HTTP at all.
  *
- * Text from outside is redacted where a message quotes it. The exporter's own wording is never redacted: any key may also
- * occur there by chance. In text from outside, a key of at least six characters is redacted wherever it occurs, in every
+ * Text from outside is redacted where a message quotes it. The exporter's own wording is not redacted, because a key may also
+ * occur there by chance; only keys of at least twenty characters are removed from a whole message, as a safeguard. In text from outside, a key of at least six characters is redacted wherever it occurs, in every
  * encoding. A shorter one is too short to be a secret: it is redacted only as a whole value, such as `"k7"` or `key=k7`.
  */
 
@@ -51,6 +51,20 @@ export function distinctiveKeys(keys: Iterable<string>): readonly string[] {
 
 /** Shorter keys may occur in a cursor or a content type by chance, and no run may fail because of that. */
 const minDetectableLength = 12;
+
+/** No phrase of the exporter's own messages is likely to contain a longer key. */
+const minSafeguardLength = 20;
+
+/**
+ * A safeguard for a whole message, whose quotations are redacted already: removes keys that are too long to occur in the
+ * exporter's own wording by chance.
+ */
+export function redactLongKeys(text: string, keys: Iterable<string>): string {
+  return redact(
+    text,
+    [...keys].filter(({ length }) => length >= minSafeguardLength),
+  );
+}
 
 /** Whether `text` contains a key in any form that {@link redact} replaces. */
 export function containsKey(text: string, keys: Iterable<string>): boolean {

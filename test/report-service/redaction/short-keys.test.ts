@@ -91,6 +91,16 @@ describe("a key that occurs in the exporter's own words", () => {
   });
 });
 
+it('removes a long key even from a part of the message that was not redacted', () => {
+  const key = 'sk-live-9f8e7d6c5b4a39281706';
+  const { message } = failure(
+    { label: 'page 1 of run R', keys: new Set([key]) },
+    'ContractError',
+    `Unexpected: ${key}`,
+  );
+  expect(message).toBe('Unexpected: [redacted]');
+});
+
 it('redacts a key of six characters or more wherever it occurs in a quotation', async () => {
   expect(redact('xxs3cr3txx', ['s3cr3t'])).toBe('xx[redacted]xx');
   expect(await messageFor('s3cr3t', { body: '<r><xs3cr3tx>' })).toContain('unclosed tag: x[redacted]x)');
