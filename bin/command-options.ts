@@ -12,13 +12,25 @@ export function optionWithValue(flags: string, description: string, defaultValue
   return defaultValue === undefined ? option : option.default(defaultValue);
 }
 
+/** The options that were given on the command line, such as `--size`. */
+export function givenOptions(command: Command): string[] {
+  return command.options
+    .filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli')
+    .map(({ long, short }) => long ?? short ?? '');
+}
+
 /**
- * Unknown options, arguments beyond the first `maxArguments`, and options without their value. The latter get their default
- * value, so that the command can check its other settings too.
+ * Unknown options, arguments other than `expected`, and options without their value. The latter get their default value, so
+ * that the command can check its other settings too.
  */
-export function usageErrors(command: Command, maxArguments = 0): string[] {
+export function usageErrors(command: Command, expected: readonly string[] = []): string[] {
+  const remaining = [...expected];
   const excess = command.args
-    .slice(maxArguments)
+    .filter((word) => {
+      const index = remaining.indexOf(word);
+      if (index >= 0) remaining.splice(index, 1);
+      return index < 0;
+    })
     .map((word) => (word.startsWith('-') ? `${word.split('=')[0]}: no such option` : `${word}: unexpected argument`));
   const incomplete = command.options.filter(
     (option) => option.optional && command.getOptionValue(option.attributeName()) === true,

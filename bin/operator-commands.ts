@@ -16,20 +16,25 @@ export function addOperatorCommands(
   context: InteractiveContext,
   { version, setExitStatus }: { readonly version: string; readonly setExitStatus: (status: number) => void },
 ): void {
-  addTargetOptions(program.command('status'))
-    .description('show exports and their newest runs')
+  addTargetOptions(program.command('status'), '[export]', 'name of the export (default: an overview of all)')
+    .description('show one export and its newest runs, or an overview of all')
+    .option('--failed', 'in the overview, show only exports that need attention')
     .option('--watch', 'refresh every few seconds')
-    .addOption(optionWithValue('--runs <n>', 'number of recent runs to show per export', '5'))
+    .addOption(optionWithValue('--runs <n>', 'number of recent runs to show of one export', '5'))
     .addHelpText(
       'after',
       `
-If stdout is not a terminal, the output is tab-separated: a heading, then for each
-export a line of its own, with an empty run, and a line for each of its runs.
+Without a name, and if there are several exports, it is an overview with a line per export: those that failed, stopped,
+are stale or cannot be read first. An export is stale if its newest completed run is older than its schedule's freshness.
+
+If stdout is not a terminal, the output is tab-separated: a heading, then a line for each export; for a single export,
+a line of its own, with an empty run, and a line for each of its runs.
 
 Examples:
   $ npx report-exporter status
+  $ npx report-exporter status --stack ReportExporter --failed
   $ npx report-exporter status nightly --stack ReportExporter --watch
-  $ npx report-exporter status --json | jq '.exports[] | select(.runs[0].state == "failed")'
+  $ npx report-exporter status --json | jq -r '.exports[] | select(.stale).export'
 
 Exit status: 0; 1 if the state of an export cannot be read; 2 wrong usage, or no such export.`,
     )
@@ -40,29 +45,37 @@ Exit status: 0; 1 if the state of an export cannot be read; 2 wrong usage, or no
       }),
     );
 
-  addTargetOptions(program.command('start'))
-    .description('start a run, or resume an unfinished one')
+  addTargetOptions(program.command('start'), '[exports...]', 'names of exports; optional if there is only one')
+    .description('start runs, or resume unfinished ones')
+    .option('--all', 'start every export')
     .addOption(optionWithValue('--since <instant>', 'start here, not at the watermark (ISO 8601 UTC)'))
     .option('--restart', 'abandon an unfinished run and start over')
-    .option('--follow', 'wait for the end of the run; always on for a directory')
+    .option('--follow', 'wait for the end of the runs; always on for a directory')
     .addHelpText(
       'after',
       `
 A local export uses the settings of its last start. Ctrl-C interrupts a local run; a deployed run continues.
 
+Several exports of a stack start at the same time, those of a directory run one after the other. One that fails does not
+stop the others. --since and --restart apply to each. With --json, prints a JSON object per export, one per line.
+
 Examples:
   $ npx report-exporter start reports
   $ npx report-exporter start nightly --stack ReportExporter --follow
   $ npx report-exporter start nightly --stack ReportExporter --since 2026-11-01T00:00:00Z
+  $ npx report-exporter start invoices orders --stack ReportExporter
+  $ npx report-exporter start --all --stack ReportExporter --follow
 
-Exit status: 0 completed, skipped, or started without --follow; 1 failed; 2 wrong usage; 130 interrupted.`,
+Exit status: 0 completed, skipped, or started without --follow; 1 any failed; 2 wrong usage, or no such export;
+130 interrupted.`,
     )
-    .action(
-      action<StartCommandOptions>(setExitStatus, async (name, options, problems) => {
-        const { startCommand } = await import('../lib/operator/commands/start.ts');
-        return await startCommand(name, options, problems, context);
-      }),
-    );
+    .action(async (words: readonly string[], _: unknown, command: Command) => {
+      // The parser passes unknown options as arguments.
+      const names = words.filter((word) => !word.startsWith('-'));
+      const problems = usageErrors(command, names);
+      const { startCommand } = await import('../lib/operator/commands/start.ts');
+      setExitStatus(await startCommand(names, command.opts<StartCommandOptions>(), problems, context));
+    });
 
   addTargetOptions(program.command('verify'))
     .description('read a run again and report what has changed')
@@ -150,13 +163,13 @@ Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or no unfinished run.`
       }),
     );
 
-  addTargetOptions(program.command('doctor'))
+  addTargetOptions(program.command('doctor'), '[export]', 'name of the export (default: all)')
     .description('check whether exports can run, and how to fix them')
     .addHelpText(
       'after',
       `
-Checks settings, state, runs, store, schedule, API key, service, clocks and versions. The check of the service
-requests one page of size 1 and does not store it.
+Checks settings, state, runs, store, schedule, API key, service, clocks and versions. The check of a service requests
+one page of size 1 and does not store it. A service that several exports use is checked once.
 
 Examples:
   $ npx report-exporter doctor
@@ -193,9 +206,13 @@ Exit status: 0 written; 2 wrong usage, or no such run.`,
     );
 }
 
-function addTargetOptions(command: Command): Command {
+function addTargetOptions(
+  command: Command,
+  argument = '[export]',
+  description = 'name of the export; optional if there is only one',
+): Command {
   return command
-    .argument('[export]', 'name of the export; optional if there is only one')
+    .argument(argument, description)
     .addOption(optionWithValue('--out <directory>', 'a directory on this machine (default: "./exports")'))
     .addOption(optionWithValue('--stack <name>', 'a deployed stack; uses AWS_PROFILE and AWS_REGION'))
     .option('--json', 'print JSON on stdout, everything else on stderr')
@@ -211,7 +228,7 @@ function action<Options>(
   return async (firstArgument: string | undefined, _: unknown, command: Command) => {
     // The parser passes an unknown option as the argument.
     const exportName = firstArgument?.startsWith('-') === true ? undefined : firstArgument;
-    const problems = usageErrors(command, exportName === undefined ? 0 : 1);
+    const problems = usageErrors(command, exportName === undefined ? [] : [exportName]);
     setExitStatus(await run(exportName, command.opts() as Options, problems));
   };
 }

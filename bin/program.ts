@@ -7,7 +7,7 @@ import type { ServiceOptions } from '../lib/operator/commands/service.ts';
 import { exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { defaultApiKeyEnv, type LocalOptions, sanitizeArgument } from '../lib/operator/run-options.ts';
-import { optionWithValue, usageErrors } from './command-options.ts';
+import { givenOptions, optionWithValue, usageErrors } from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';
 
 /** Runs the command that `args` name, and resolves to its exit status. Without a command, it is `local`. */
@@ -89,6 +89,7 @@ function addLocalCommand(program: Command, context: InteractiveContext, setExitS
     .addOption(optionWithValue('--container <container>', 'packaging of the reports', 'NONE'))
     .addOption(optionWithValue('--cursor-in <location>', 'send the cursor in query or body', 'query'))
     .addOption(optionWithValue('--out <directory>', 'directory for pages and state', './exports'))
+    .option('--all', 'run every export in the directory, with the settings of its last start')
     .option('--restart', 'abandon an unfinished run and start over')
     .addOption(optionWithValue('--max-pages <n>', 'fail if the run has more pages'))
     .option('--json', 'print JSON on stdout, everything else on stderr')
@@ -97,20 +98,36 @@ function addLocalCommand(program: Command, context: InteractiveContext, setExitS
       `
 Run it again to export what is new since the last run, or to resume an interrupted run.
 
+A directory holds any number of exports, and saves the settings of each when a run begins. With --all they run one after
+the other; one that fails does not stop the others. Only --out, --json, --since and --restart can be combined with it.
+
 Examples:
   $ npm start                                                    # a first run, against the simulator
   $ npm start -- --size 3 --since 2026-11-20T00:00:00Z
   $ REPORT_EXPORT_API_KEY=… npm start -- --base-url https://reports.example.com --vendor ACME --out /data/acme
+  $ npm start -- --export invoices --filter '{"type":"invoice"}' # a second export in the same directory
+  $ npm start -- --all                                           # each of them again
 
 Exit status: 0 completed or skipped; 1 failed; 2 wrong usage or settings; 130 interrupted.`,
     )
     .allowUnknownOption()
     .allowExcessArguments()
     .action(async (_: unknown, command: Command) => {
-      const problems = usageErrors(command);
+      const problems = [...usageErrors(command), ...conflictsWithAll(command)];
       const { localCommand } = await import('../lib/operator/commands/local.ts');
       setExitStatus(await localCommand(command.opts<LocalOptions>(), problems, context));
     });
+}
+
+const combinableWithAll: ReadonlySet<string> = new Set(['--all', '--out', '--json', '--since', '--restart']);
+
+/** The options that define one export, if they are given with `--all`. Even the API key may differ between exports. */
+function conflictsWithAll(command: Command): string[] {
+  const given = givenOptions(command);
+  if (!given.includes('--all')) return [];
+  return given
+    .filter((option) => !combinableWithAll.has(option))
+    .map((option) => `${option}: cannot be combined with --all, which uses the saved settings of each export`);
 }
 
 function addServiceCommand(

@@ -1,60 +1,77 @@
 /** The ExportPage function: fetches, stores and logs one page, or several while the invocation has time. */
 
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { stepDependencies } from '../lib/aws/lambda/dependencies.ts';
+import { createDynamoSlotStore } from '../lib/aws/dynamodb/slot-store.ts';
 import { startInvocationDeadline } from '../lib/aws/lambda/invocation-deadline.ts';
+import {
+  type LoadSettings,
+  openServiceContext,
+  type ServiceContext,
+  settingsIn,
+} from '../lib/aws/lambda/service-context.ts';
 import { type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import { createS3Client } from '../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../lib/aws/s3/page-store.ts';
 import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createSecretApiKey } from '../lib/aws/secret-api-key.ts';
+import { systemRuntime } from '../lib/core/clock.ts';
 import type { LoopState } from '../lib/core/model.ts';
 import type { Clock, ReportService } from '../lib/core/ports.ts';
-import { readFunctionEnvironment, type StepEnvironment, stepVariables } from '../lib/core/settings/environment.ts';
 import { type ExportPageOutcome, exportPage } from '../lib/core/steps/export-page.ts';
+import { createPageSlots } from '../lib/core/steps/page-slots.ts';
 import { createReportServiceClient } from '../lib/report-service/client/client.ts';
 import { limitsOf } from '../lib/report-service/client/limits.ts';
 
-export function exportPageHandler(env: Environment): StepHandler<ExportPageOutcome> {
+export function exportPageHandler(env: Environment, loadSettings: LoadSettings): StepHandler<ExportPageOutcome> {
   return stepHandler((telemetry) => {
-    const settings = readFunctionEnvironment(env, stepVariables.ExportPage);
-    const common = stepDependencies(settings, telemetry);
-    const { runtime } = common;
-    const deps = {
-      ...common,
-      service: withLatency(createService(settings, runtime), runtime.now, (ms) =>
-        telemetry.count('ServiceLatency', ms),
-      ),
-      store: createS3PageStore({
-        client: createS3Client(env),
-        bucket: settings.BUCKET_NAME,
-        prefix: settings.KEY_PREFIX,
-        runtime,
-      }),
-    };
-    return async ({ input, execution }, context) => {
+    const context = openServiceContext('ExportPage', env, loadSettings, telemetry);
+    const { environment, service: settings, dynamoDb } = context;
+    const runtime = systemRuntime;
+    const service = withLatency(createService(context, runtime), runtime.now, (ms) =>
+      telemetry.count('ServiceLatency', ms),
+    );
+    const store = createS3PageStore({
+      client: createS3Client(env),
+      bucket: environment.BUCKET_NAME,
+      prefix: environment.KEY_PREFIX,
+      runtime,
+    });
+    const slots =
+      settings.maxConcurrentPages === undefined
+        ? undefined
+        : createPageSlots({
+            store: createDynamoSlotStore({
+              client: dynamoDb,
+              table: environment.TABLE_NAME,
+              service: environment.SERVICE_NAME,
+              runtime,
+            }),
+            limit: settings.maxConcurrentPages,
+            runtime,
+          });
+    return async ({ input, execution }, { getRemainingTimeInMillis }) => {
+      const deps = { ...context.dependenciesFor(input), service, store, slots };
       const loop = input as LoopState;
-      using deadline = startInvocationDeadline(
-        context.getRemainingTimeInMillis(),
-        settings.SERVICE_SETTINGS,
-        `page ${loop.page} of run ${loop.run}`,
-        runtime,
-      );
+      const label = `page ${loop.page} of run ${loop.run}`;
+      using deadline = startInvocationDeadline(getRemainingTimeInMillis(), settings, label, runtime);
       return await exportPage(deps, { loop, execution, ...deadline });
     };
   });
 }
 
-function createService(settings: StepEnvironment<'ExportPage'>, clock: Clock): ReportService {
-  const { baseUrl, vendor, cursorIn, ...limits } = settings.SERVICE_SETTINGS;
+function createService(
+  { environment, service }: Pick<ServiceContext<'ExportPage'>, 'environment' | 'service'>,
+  clock: Clock,
+): ReportService {
+  const { baseUrl, vendor, cursorIn, maxConcurrentPages: _, ...limits } = service;
   return createReportServiceClient({
     baseUrl,
     vendor,
     cursorIn,
     apiKey: createSecretApiKey({
       client: new SecretsManagerClient(sdkConfig),
-      secretId: settings.API_KEY_SECRET_ID,
-      field: settings.API_KEY_SECRET_FIELD,
+      secretId: environment.API_KEY_SECRET_ID,
+      field: environment.API_KEY_SECRET_FIELD,
       now: clock.now,
     }),
     limits: limitsOf(limits),
@@ -74,4 +91,4 @@ function withLatency(service: ReportService, now: () => number, report: (ms: num
   };
 }
 
-export const handler = exportPageHandler(process.env);
+export const handler = exportPageHandler(process.env, settingsIn(import.meta.dirname));

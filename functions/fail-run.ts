@@ -1,18 +1,26 @@
 /** The FailRun function: records why the run failed. The next start resumes it. */
 
-import { stepDependencies } from '../lib/aws/lambda/dependencies.ts';
+import { type LoadSettings, openServiceContext, settingsIn } from '../lib/aws/lambda/service-context.ts';
 import { type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import type { Environment } from '../lib/aws/sdk-config.ts';
+import { isExportError } from '../lib/core/errors.ts';
 import type { FailedRun } from '../lib/core/model.ts';
-import { readFunctionEnvironment, stepVariables } from '../lib/core/settings/environment.ts';
-import { failRun } from '../lib/core/steps/fail-run.ts';
+import { failRun, failUnknownExport } from '../lib/core/steps/fail-run.ts';
 
-export function failRunHandler(env: Environment): StepHandler<FailedRun> {
+export function failRunHandler(env: Environment, loadSettings: LoadSettings): StepHandler<FailedRun> {
   return stepHandler((telemetry) => {
-    const settings = readFunctionEnvironment(env, stepVariables.FailRun);
-    const deps = stepDependencies(settings, telemetry);
-    return ({ input, execution }) => failRun(deps, { failure: input, execution });
+    const context = openServiceContext('FailRun', env, loadSettings, telemetry);
+    return async ({ input: failure, execution, startInput }) => {
+      let deps: ReturnType<typeof context.dependenciesFor>;
+      try {
+        deps = context.dependenciesFor(startInput);
+      } catch (error) {
+        if (!isExportError(error, 'ConfigurationError')) throw error;
+        return failUnknownExport(telemetry, failure);
+      }
+      return await failRun(deps, { failure, execution });
+    };
   });
 }
 
-export const handler = failRunHandler(process.env);
+export const handler = failRunHandler(process.env, settingsIn(import.meta.dirname));

@@ -11,21 +11,23 @@ import { execute, type Functions } from '../../test/support/export/function-mach
 import { startMeasurement } from '../harness/measured-process.ts';
 
 const { env } = process;
+/** Set by the parent process. */
+const loadSettings = () => JSON.parse(env.SETTINGS ?? '') as unknown;
 const readClocks = () => ({ wallMs: performance.now(), cpu: process.cpuUsage() });
 type Clocks = ReturnType<typeof readClocks>;
 let loop: { readonly start: Clocks; end?: Clocks } | undefined;
 
-const exportPage = exportPageHandler(env);
+const exportPage = exportPageHandler(env, loadSettings);
 const functions: Functions = {
-  BeginRun: beginRunHandler(env),
+  BeginRun: beginRunHandler(env, loadSettings),
   async ExportPage(event, context) {
     loop ??= { start: readClocks() };
     const outcome = await exportPage(event, context);
     loop.end = readClocks();
     return outcome;
   },
-  FinishRun: finishRunHandler(env),
-  FailRun: failRunHandler(env),
+  FinishRun: finishRunHandler(env, loadSettings),
+  FailRun: failRunHandler(env, loadSettings),
 };
 
 const remainingMs = 900_000;

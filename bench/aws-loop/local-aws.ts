@@ -25,9 +25,10 @@ export function functionEnvironment(
 ): Readonly<Record<string, string>> {
   return {
     ...env,
-    EXPORT_SETTINGS: JSON.stringify({ name: 'reports', ...settings }),
-    SERVICE_SETTINGS: JSON.stringify(service),
+    // For the measured process, which passes them to the functions.
+    SETTINGS: JSON.stringify({ service, exports: [{ name: 'reports', ...settings }] }),
     DEPLOYMENT_NAME: 'Bench',
+    SERVICE_NAME: 'bench',
     TABLE_NAME: table,
     BUCKET_NAME: 'bucket',
     KEY_PREFIX: '',

@@ -46,7 +46,7 @@ export async function runModel(model: RunModel): Promise<RunFigures> {
   const time = createTimeline(Date.UTC(2026, 10, 20, 2));
   const settings = exportSettingsSchema.parse({ name: 'reports', pagesPerInvocation });
   const serviceSettings = serviceSettingsSchema.parse({ baseUrl: 'https://reports.example.com' });
-  const limits = functionLimits({ service: serviceSettings, settings });
+  const limits = functionLimits({ service: serviceSettings, exports: [settings] });
   const runtime = { now: () => time.now(), sleep: createSleep(time), randomHex: createHexCounter() };
   const deps: StepDependencies = {
     definition: exportDefinition(settings, serviceSettings.baseUrl),
@@ -91,7 +91,6 @@ export async function runModel(model: RunModel): Promise<RunFigures> {
   let loopStartedAt: number | undefined;
   const stepFunctions = createStepFunctions({
     definition: stateMachine({
-      exportName: 'reports',
       functions: byStep((step) => step),
       eventBus: 'default',
       partition: 'aws',

@@ -7,16 +7,18 @@ import { executionArn } from '../../test/support/export/function-machine.ts';
 import { startMeasurement } from '../harness/measured-process.ts';
 
 const { env } = process;
+/** Set by the parent process. */
+const loadSettings = () => JSON.parse(env.SETTINGS ?? '') as unknown;
 const execution = executionArn('measured');
 const context = { awsRequestId: 'measured', getRemainingTimeInMillis: () => 900_000 };
 
 const { finish } = startMeasurement();
-const exportPage = exportPageHandler(env);
-let loop: unknown = await beginRunHandler(env)({ input: {}, execution }, context);
+const exportPage = exportPageHandler(env, loadSettings);
+let loop: unknown = await beginRunHandler(env, loadSettings)({ input: {}, execution }, context);
 let pages = 0;
 for (let next = ''; next !== 'finish';) {
   const outcome: ExportPageOutcome = await exportPage({ input: loop, execution }, context);
-  if (outcome.next === 'wait') throw new Error('The service requested a wait');
+  if (outcome.next === 'wait' || outcome.next === 'queue') throw new Error('The service requested a wait');
   ({ next } = outcome);
   pages = outcome.page - 1;
   // The run would continue in a new execution here; for the function that makes no difference.

@@ -1,4 +1,4 @@
-/** The alarms of an export and of the table. Each description says what happened and links to the runbook. */
+/** The alarms of a service, of its exports and of the table. Each description says what happened and links to the runbook. */
 
 import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import {
@@ -19,13 +19,15 @@ import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import type { ExportFunctions } from './functions.ts';
-import { exportMetrics } from './metrics.ts';
+import type { ServiceFunctions } from './functions.ts';
+import { exportMetric, serviceMetric } from './metrics.ts';
 
 /** Every alarm has a section in the runbook, under its id. A test compares this list with the runbook and with the stack. */
 export const alarmIds = [
   'RunFailed',
   'RunTimedOut',
+  'StartRejected',
+  'FailureNotRecorded',
   'NotFresh',
   'MissedStart',
   'FunctionThrottled',
@@ -40,16 +42,25 @@ type AlarmId = (typeof alarmIds)[number];
 /** The runbook's page in the project, and its headings. */
 export const runbook = { page: 'docs/runbook.md', alarms: 'Alarms', errors: 'Errors' } as const;
 
-export interface ExportAlarmsProps {
-  readonly exportName: string;
-  readonly functions: ExportFunctions;
+export interface ServiceAlarmsProps {
+  readonly serviceName: string;
+  readonly exports: readonly AlarmedExport[];
+  /** Whether each export has its own alarms for failed and waiting runs. Otherwise they have common ones. */
+  readonly perExport: boolean;
+  readonly functions: ServiceFunctions;
   readonly stateMachine: StateMachine;
-  /** Absent: the export has no schedule. */
+  /** Absent: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
-  /** How old the newest completed run may be. Absent: any age. */
-  readonly freshnessMs: number | undefined;
   /** Absent: the alarms have no action. */
   readonly topic: ITopic | undefined;
+}
+
+export interface AlarmedExport {
+  readonly name: string;
+  /** The scope of its alarms. */
+  readonly scope: Construct;
+  /** How old the newest completed run may be. Absent: any age. */
+  readonly freshnessMs: number | undefined;
 }
 
 const fiveMinutes = Duration.minutes(5);
@@ -61,24 +72,29 @@ const throttlingPeriods = 3;
 /** Half of the six hours. */
 const maxWaitSeconds = 3 * 3_600;
 
-/** Creates the alarms of one export. Executions stopped by an operator raise no alarm. */
-export function createExportAlarms(scope: Construct, props: ExportAlarmsProps): void {
-  const { exportName, stateMachine, functions, deadLetterQueue, freshnessMs, topic } = props;
-  const metric = exportMetrics(scope, exportName);
-  const addAlarm = (id: AlarmId, what: string, alarm: AlarmCondition) =>
-    createAlarm(scope, id, `Export ${exportName}: ${what}`, alarm, topic);
+/** Creates the alarms of a service and of its exports. Executions stopped by an operator raise no alarm. */
+export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps): void {
+  const { serviceName, exports, perExport, topic } = props;
+  const addAlarm: AddAlarm = (id, what, condition) =>
+    createAlarm(scope, id, `Service ${serviceName}: ${what}`, condition, topic);
 
-  addAlarm('RunFailed', 'A run failed.', { metric: stateMachine.metricFailed({ period: fiveMinutes }) });
+  addFunctionAlarms(addAlarm, props);
+  addAlarm('StartRejected', 'An execution failed because its start input names no export of the service.', {
+    metric: serviceMetric(scope, serviceName, 'StartsRejected', { statistic: 'Sum', period: fiveMinutes }),
+  });
+  for (const each of exports) createExportAlarms(each, perExport, topic);
+  if (!perExport) addCommonAlarms(addAlarm, scope, props);
+}
+
+type AddAlarm = (id: AlarmId, what: string, condition: AlarmCondition) => void;
+
+/** The alarms of what the exports of a service share. */
+function addFunctionAlarms(addAlarm: AddAlarm, { stateMachine, functions, deadLetterQueue }: ServiceAlarmsProps): void {
+  // Step Functions ends such an execution without running another state, so no function can count it for its export.
   addAlarm('RunTimedOut', 'An execution timed out.', { metric: stateMachine.metricTimedOut({ period: fiveMinutes }) });
-  if (freshnessMs !== undefined) {
-    const { period, evaluationPeriods } = freshnessWindow(freshnessMs);
-    addAlarm('NotFresh', `No run completed within the last ${formatWindow(period, evaluationPeriods)}.`, {
-      metric: zeroIfMissing(metric('RunsCompleted', { statistic: 'Sum', period }), period),
-      comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
-      evaluationPeriods,
-      treatMissingData: TreatMissingData.BREACHING,
-    });
-  }
+  addAlarm('FailureNotRecorded', 'The FailRun function failed, so a failed run may have raised no alarm of its own.', {
+    metric: functions.FailRun.metricErrors({ period: fiveMinutes }),
+  });
   if (deadLetterQueue !== undefined) {
     addAlarm('MissedStart', 'EventBridge Scheduler could not start a run. It retried for one hour and gave up.', {
       metric: deadLetterQueue.metricApproximateNumberOfMessagesVisible({ period: fiveMinutes, statistic: 'Maximum' }),
@@ -93,13 +109,75 @@ export function createExportAlarms(scope: Construct, props: ExportAlarmsProps): 
     metric: stateMachine.metricThrottled({ period: fiveMinutes }),
     evaluationPeriods: throttlingPeriods,
   });
+}
+
+function createExportAlarms(
+  { name, scope, freshnessMs }: AlarmedExport,
+  perExport: boolean,
+  topic: ITopic | undefined,
+): void {
+  const addAlarm: AddAlarm = (id, what, condition) =>
+    createAlarm(scope, id, `Export ${name}: ${what}`, condition, topic);
+  // Each export has this one in any case: an alarm detects the absence of data only if it watches a single metric. In a sum
+  // over several exports, the runs of the others would hide the missing ones.
+  if (freshnessMs !== undefined) {
+    const { period, evaluationPeriods } = freshnessWindow(freshnessMs);
+    const completed = exportMetric(scope, name, 'RunsCompleted', { statistic: 'Sum', period });
+    addAlarm('NotFresh', `No run completed within the last ${formatWindow(period, evaluationPeriods)}.`, {
+      metric: zeroIfMissing(completed, period),
+      comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
+      evaluationPeriods,
+      treatMissingData: TreatMissingData.BREACHING,
+    });
+  }
+  if (!perExport) return;
+  addAlarm('RunFailed', 'A run failed.', {
+    metric: exportMetric(scope, name, 'RunsFailed', { statistic: 'Sum', period: fiveMinutes }),
+  });
   addAlarm('Waiting', 'Within 6 hours, the service requested 3 hours or more of waiting (Retry-After).', {
-    metric: metric('WaitSeconds', { statistic: 'Sum', period: sixHours }),
+    metric: exportMetric(scope, name, 'WaitSeconds', { statistic: 'Sum', period: sixHours }),
     threshold: maxWaitSeconds,
   });
 }
 
-/** Creates the alarms of the table, which all exports share. */
+/** Instead of an alarm per export. */
+function addCommonAlarms(addAlarm: AddAlarm, scope: Construct, props: ServiceAlarmsProps): void {
+  const { serviceName, stateMachine, exports } = props;
+  const names = namesWithin(
+    exports.map(({ name }) => name),
+    maxNamesLength,
+  );
+  const command = `npx report-exporter status --failed --stack ${Stack.of(scope).stackName}`;
+  addAlarm('RunFailed', `A run failed. To see of which export (${names}): ${command}.`, {
+    metric: stateMachine.metricFailed({ period: fiveMinutes }),
+  });
+  addAlarm(
+    'Waiting',
+    `Within 6 hours, its exports (${names}) had to wait for 3 hours or more in total (Retry-After).`,
+    {
+      metric: serviceMetric(scope, serviceName, 'WaitSeconds', { statistic: 'Sum', period: sixHours }),
+      threshold: maxWaitSeconds,
+    },
+  );
+}
+
+/** An alarm's description has at most 1,024 characters. This leaves room for everything else that it says. */
+const maxNamesLength = 500;
+
+/** `a, b, c and 37 more`: as many names as fit into `maxLength` characters. */
+function namesWithin(names: readonly string[], maxLength: number): string {
+  const all = names.join(', ');
+  if (all.length <= maxLength) return all;
+  let listed = '';
+  for (const [index, name] of names.entries()) {
+    const text = index === 0 ? name : `${listed}, ${name}`;
+    if (`${text} and ${names.length} more`.length > maxLength) return `${listed} and ${names.length - index} more`;
+    listed = text;
+  }
+  return listed;
+}
+
+/** Creates the alarms of the table, which all services share. */
 export function createTableAlarms(scope: Construct, table: ITable, topic: ITopic | undefined): void {
   for (const [id, metricName, operation] of [
     ['TableReadsThrottled', 'ReadThrottleEvents', 'reads from'],
@@ -110,7 +188,7 @@ export function createTableAlarms(scope: Construct, table: ITable, topic: ITopic
       statistic: 'Sum',
       period: fiveMinutes,
     });
-    const what = `All exports: DynamoDB throttled ${operation} the page log for 15 minutes.`;
+    const what = `All services: DynamoDB throttled ${operation} the page log for 15 minutes.`;
     const condition = { metric: zeroIfMissing(metric, fiveMinutes), evaluationPeriods: throttlingPeriods };
     createAlarm(scope, id, what, condition, topic);
   }

@@ -1,47 +1,102 @@
-/** One dashboard for all exports of a stack: runs, pages, reports, bytes, the service's latency, failures and waits. */
+/**
+ * One dashboard per stack, of the same size for one export and for hundreds. For each question it shows the ten exports that
+ * stand out, which CloudWatch finds when the dashboard is opened.
+ *
+ * A graph may read 500 metrics and a dashboard 2,500, including those that metric math reads and does not show. Each graph of
+ * exports reads one metric per export, so the dashboard suffices for 270 exports, more than a stack usually holds.
+ */
 
-import { Duration } from 'aws-cdk-lib';
-import { Dashboard, GraphWidget, type IWidget, TextWidget } from 'aws-cdk-lib/aws-cloudwatch';
+import { Duration, Stack } from 'aws-cdk-lib';
+import {
+  Dashboard,
+  GraphWidget,
+  type IMetric,
+  type IWidget,
+  SearchExpression,
+  TextWidget,
+} from 'aws-cdk-lib/aws-cloudwatch';
+import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import { type MetricName, metricUnits } from '../core/metrics.ts';
-import { exportMetrics } from './metrics.ts';
+import { type exportDimensions, type MetricName, metricNamespace, metricUnits } from '../core/metrics.ts';
+import type { ServiceFunctions } from './functions.ts';
+import { serviceMetric } from './metrics.ts';
 
-export function createDashboard(scope: Construct, exportNames: readonly string[]): Dashboard {
+export interface DashboardService {
+  readonly serviceName: string;
+  readonly functions: ServiceFunctions;
+  readonly stateMachine: StateMachine;
+}
+
+export function createDashboard(scope: Construct, services: readonly DashboardService[]): Dashboard {
+  const { stackName } = Stack.of(scope);
   return new Dashboard(scope, 'Dashboard', {
     defaultInterval: Duration.days(7),
-    widgets: exportNames.map((exportName) => exportWidgets(scope, exportName)),
+    widgets: [topExports(stackName), ...services.map((service) => serviceWidgets(scope, service))],
   });
 }
 
 const hour = Duration.hours(1);
-const width = 8;
+const fullWidth = 24;
 
-function exportWidgets(scope: Construct, exportName: string): IWidget[] {
-  const metric = exportMetrics(scope, exportName);
-  const hourlySum = (name: MetricName) => metric(name, { statistic: 'Sum', period: hour, label: name });
-  const sums = (title: string, ...names: MetricName[]) =>
-    new GraphWidget({ title, width, left: names.map(hourlySum), leftYAxis: { min: 0, showUnits: false } });
+const topCount = 10;
+
+/**
+ * The exports of all services together, because the metrics of an export have no dimension for its service. Their names are
+ * unique in the stack.
+ */
+function topExports(stackName: string): IWidget[] {
+  const top = (title: string, name: MetricName, statistic = 'Sum') =>
+    graph(`${title} (${unitOf(name)})`, [topExpression(stackName, name, statistic)]);
   return [
-    new TextWidget({ markdown: `## Export ${exportName}`, width: 3 * width, height: 1 }),
-    sums('Runs', 'RunsStarted', 'RunsResumed', 'RunsCompleted', 'RunsFailed', 'RunsSkipped'),
-    sums('Pages', 'PagesExported', 'PagesAdopted'),
-    sums('Reports', 'ReportsExported'),
-    sums('Bytes', 'BytesExported'),
-    new GraphWidget({
-      title: `Service latency (${metricUnits.ServiceLatency.toLowerCase()})`,
-      width,
-      left: ['p50', 'p90', 'Maximum'].map((statistic) =>
-        metric('ServiceLatency', { statistic, period: hour, label: statistic }),
-      ),
-      leftYAxis: { min: 0, showUnits: false },
-    }),
-    new GraphWidget({
-      title: 'Failed attempts, restarts and waits',
-      width,
-      left: (['FailedAttempts', 'CursorRestarts', 'Waits'] as const).map(hourlySum),
-      right: [hourlySum('WaitSeconds')],
-      leftYAxis: { min: 0, showUnits: false },
-      rightYAxis: { min: 0, label: 'Seconds', showUnits: false },
-    }),
+    heading(`The ${topCount} exports with the most …`),
+    top('Failed runs', 'RunsFailed'),
+    top('Failed attempts', 'FailedAttempts'),
+    top('Completed runs', 'RunsCompleted'),
+    top('Pages', 'PagesExported'),
+    top('Reports', 'ReportsExported'),
+    top('Bytes', 'BytesExported'),
+    top('Service latency, p90', 'ServiceLatency', 'p90'),
+    top('Waits requested by the service', 'WaitSeconds'),
+    top('Waits for other exports', 'SlotWaitSeconds'),
   ];
 }
+
+/** The metric of the exports for which it is highest within the dashboard's time range: in sum, or at its peak. */
+function topExpression(stackName: string, name: MetricName, statistic: string): IMetric {
+  const [deployment, exportName] = ['deployment', 'export'] satisfies (keyof ReturnType<typeof exportDimensions>)[];
+  const schema = `{${metricNamespace},${deployment},${exportName}}`;
+  const search = `SEARCH('${schema} MetricName="${name}" ${deployment}="${stackName}"', '${statistic}', ${hour.toSeconds()})`;
+  return new SearchExpression({
+    expression: `SORT(${search}, ${statistic === 'Sum' ? 'SUM' : 'MAX'}, DESC, ${topCount})`,
+    label: `\${PROP('Dim.${exportName}')}`,
+    period: hour,
+  });
+}
+
+function serviceWidgets(scope: Construct, { serviceName, functions, stateMachine }: DashboardService): IWidget[] {
+  const options = { statistic: 'Sum', period: hour };
+  const { ExportPage } = functions;
+  return [
+    heading(`Service ${serviceName}`),
+    graph('Executions', [
+      stateMachine.metricStarted({ ...options, label: 'Started' }),
+      stateMachine.metricSucceeded({ ...options, label: 'Succeeded' }),
+      stateMachine.metricFailed({ ...options, label: 'Failed' }),
+      stateMachine.metricTimedOut({ ...options, label: 'Timed out' }),
+      serviceMetric(scope, serviceName, 'StartsRejected', { ...options, label: 'StartsRejected' }),
+    ]),
+    graph('Pages requested at the same time', [
+      ExportPage.metric('ConcurrentExecutions', { statistic: 'Maximum', period: hour, label: 'ExportPage' }),
+    ]),
+    graph(`Waits requested by the service (${unitOf('WaitSeconds')})`, [
+      serviceMetric(scope, serviceName, 'WaitSeconds', { ...options, label: 'WaitSeconds' }),
+    ]),
+  ];
+}
+
+const heading = (markdown: string) => new TextWidget({ markdown: `## ${markdown}`, width: fullWidth, height: 1 });
+
+const graph = (title: string, left: IMetric[]) =>
+  new GraphWidget({ title, width: fullWidth / 3, left, leftYAxis: { min: 0, showUnits: false } });
+
+const unitOf = (name: MetricName) => metricUnits[name].toLowerCase();

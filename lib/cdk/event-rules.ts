@@ -1,4 +1,4 @@
-/** EventBridge rules for the events of one export. They match the state machine, because export names are not unique in an account. */
+/** EventBridge rules for the events of a service. They match the state machine, because export names are not unique in an account. */
 
 import { ArnFormat } from 'aws-cdk-lib';
 import { type IRuleTarget, Match, Rule } from 'aws-cdk-lib/aws-events';
@@ -6,22 +6,27 @@ import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { type detailTypes, eventSource } from '../core/state-machine/definition.ts';
 
-export interface ExportEventRuleProps {
-  readonly exportName: string;
+export interface EventRuleProps {
+  readonly serviceName: string;
   readonly stateMachine: StateMachine;
   readonly detailType: (typeof detailTypes)[keyof typeof detailTypes];
+  /** Absent: the events of all exports of the service, and of executions that name none. */
+  readonly exportName: string | undefined;
   /** Absent: a rule without a target. */
   readonly target: IRuleTarget | undefined;
 }
 
-export function createEventRule(scope: Construct, id: string, props: ExportEventRuleProps): Rule {
-  const { exportName, stateMachine, detailType, target } = props;
+export function createEventRule(scope: Construct, id: string, props: EventRuleProps): Rule {
+  const { serviceName, stateMachine, detailType, exportName, target } = props;
   return new Rule(scope, id, {
-    description: `${detailType}: ${exportName}`,
+    description: `${detailType}: ${exportName ?? `all exports of service ${serviceName}`}`,
     eventPattern: {
       source: [eventSource],
       detailType: [detailType],
-      detail: { execution: Match.prefix(executionArnPrefix(stateMachine)) },
+      detail: {
+        execution: Match.prefix(executionArnPrefix(stateMachine)),
+        ...(exportName === undefined ? {} : { export: [exportName] }),
+      },
     },
     targets: target === undefined ? [] : [target],
   });

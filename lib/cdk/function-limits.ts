@@ -1,5 +1,6 @@
 /**
- * The limits of the functions and of an execution, derived from the settings: timeouts, ephemeral storage, environment size.
+ * The limits of a service's functions and executions, derived from its settings and those of its exports, which share them:
+ * timeouts and ephemeral storage. They suffice for the export that needs most.
  *
  * Timeouts are nested: request deadline < function timeout < state timeout. Each gives the inner one time to end by itself and
  * to report its error.
@@ -8,6 +9,7 @@
 import { minUploadBytesPerSecond } from '../core/settings/environment.ts';
 import type { ExportSettings, ServiceSettings } from '../core/settings/settings.ts';
 import type { StepName } from '../core/state-machine/definition.ts';
+import { maxPollMs } from '../core/steps/page-slots.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -23,7 +25,6 @@ export interface FunctionLimits {
 /** Lambda's own limits. */
 const maxTimeoutSeconds = 900;
 const maxEphemeralStorageMebibytes = 10_240;
-const maxEnvironmentBytes = 4_096;
 
 /** BeginRun and FailRun read and write a few items. */
 const bookkeepingTimeoutSeconds = 60;
@@ -37,18 +38,25 @@ export const finishRunEphemeralStorageMebibytes = 4_096;
 /** An execution that takes longer than a week plus the longest wait hangs. The next start resumes its run. */
 const minExecutionTimeoutSeconds = 7 * 86_400;
 
+type ServiceLimits = Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes' | 'maxConcurrentPages'>;
+type ExportLimits = Pick<ExportSettings, 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation'>;
+
 export interface FunctionLimitsInput {
-  readonly service: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>;
-  readonly settings: Pick<ExportSettings, 'maxInlineWait' | 'maxRetryAfter' | 'pagesPerInvocation'>;
+  readonly service: ServiceLimits;
+  readonly exports: readonly ExportLimits[];
 }
 
-export function functionLimits({ service, settings }: FunctionLimitsInput): FunctionLimits {
+export function functionLimits({ service, exports }: FunctionLimitsInput): FunctionLimits {
+  const maxOf = (limit: keyof ExportLimits) => Math.max(...exports.map((settings) => settings[limit]));
   const pageMebibytes = Math.ceil(service.maxPageBytes / mebibyte);
   // The upload at the lowest expected throughput, and a minute for everything else.
   const storeSeconds = 60 + Math.ceil(service.maxPageBytes / minUploadBytesPerSecond);
-  const pageSeconds = Math.ceil((service.totalTimeout + settings.maxInlineWait) / 1_000) + storeSeconds;
+  // A longer wait for a slot is a state of the execution.
+  const slotWaitSeconds = service.maxConcurrentPages === undefined ? 0 : maxPollMs / 1_000;
+  const fetchSeconds = slotWaitSeconds + Math.ceil((service.totalTimeout + maxOf('maxInlineWait')) / 1_000);
+  const pageSeconds = fetchSeconds + storeSeconds;
   // The function begins another page while there is time for a whole one, so it uses whatever time is left.
-  const hasSeveralPages = settings.pagesPerInvocation > 1;
+  const hasSeveralPages = maxOf('pagesPerInvocation') > 1;
   return {
     timeoutSeconds: {
       BeginRun: bookkeepingTimeoutSeconds,
@@ -59,13 +67,13 @@ export function functionLimits({ service, settings }: FunctionLimitsInput): Func
     },
     // The pages in flight, one or two, and 256 MiB on top. The first 512 MiB are free of charge.
     ephemeralStorageMebibytes: Math.max(512, pageMebibytes * (hasSeveralPages ? 2 : 1) + 256),
-    executionTimeoutSeconds: minExecutionTimeoutSeconds + Math.ceil(settings.maxRetryAfter / 1_000),
+    executionTimeoutSeconds: minExecutionTimeoutSeconds + Math.ceil(maxOf('maxRetryAfter') / 1_000),
   };
 }
 
-/** Why Lambda cannot run a function with these settings; empty if it can. */
-export function findLimitProblems(input: FunctionLimitsInput): string[] {
-  const { timeoutSeconds, ephemeralStorageMebibytes } = functionLimits(input);
+/** Why Lambda cannot run an export with these settings; empty if it can. */
+export function findLimitProblems(service: ServiceLimits, settings: ExportLimits): string[] {
+  const { timeoutSeconds, ephemeralStorageMebibytes } = functionLimits({ service, exports: [settings] });
   const problems = [];
   if (timeoutSeconds.ExportPage > maxTimeoutSeconds) {
     problems.push(
@@ -80,16 +88,4 @@ export function findLimitProblems(input: FunctionLimitsInput): string[] {
     );
   }
   return problems;
-}
-
-/** For the other variables, whose values only CloudFormation knows, at their longest. */
-const reservedEnvironmentBytes = 700;
-
-/** Why these variables do not fit into a function's environment; undefined if they do. */
-export function findEnvironmentProblem(variables: Readonly<Record<string, string>>): string | undefined {
-  // Lambda measures the variables as one JSON object, so a quote inside a value counts twice.
-  const bytes = Buffer.byteLength(JSON.stringify(variables)) + reservedEnvironmentBytes;
-  return bytes <= maxEnvironmentBytes
-    ? undefined
-    : `needs about ${bytes} bytes of a Lambda function's environment, which holds ${maxEnvironmentBytes}: shorten the filter`;
 }

@@ -1,23 +1,30 @@
-/** The four Lambda functions of an export. Each has its own role, with the permissions of its step. */
+/** The four Lambda functions of a service. Each has its own role, with the permissions of its step. */
 
-import { join } from 'node:path';
 import { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { Architecture, LoggingFormat, Runtime, Tracing } from 'aws-cdk-lib/aws-lambda';
-import { LogLevel, NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
+import {
+  Architecture,
+  type Code,
+  Function as LambdaFunction,
+  LoggingFormat,
+  Runtime,
+  Tracing,
+} from 'aws-cdk-lib/aws-lambda';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
-import { type FunctionVariable, stepVariables } from '../core/settings/environment.ts';
+import { type FunctionSettingsInput, type FunctionVariable, stepVariables } from '../core/settings/environment.ts';
 import { byStep, type StepName } from '../core/state-machine/definition.ts';
-import { bundling } from './bundling.ts';
+import { withFunctionCode } from './function-code.ts';
 import { type FunctionLimits, finishRunEphemeralStorageMebibytes } from './function-limits.ts';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
 import type { Grant, Permissions } from './permissions.ts';
 
-export type ExportFunctions = Readonly<Record<StepName, NodejsFunction>>;
+export type ServiceFunctions = Readonly<Record<StepName, LambdaFunction>>;
 
-export interface ExportFunctionsProps {
-  readonly exportName: string;
+export interface ServiceFunctionsProps {
+  readonly serviceName: string;
+  /** The content of the settings file. */
+  readonly settings: FunctionSettingsInput;
   /** Each function gets the variables that it reads. */
   readonly environment: Readonly<Record<FunctionVariable, string>>;
   readonly permissions: Permissions;
@@ -25,63 +32,59 @@ export interface ExportFunctionsProps {
   readonly logRetention: RetentionDays;
 }
 
-export function createFunctions(scope: Construct, props: ExportFunctionsProps): ExportFunctions {
+export function createFunctions(scope: Construct, props: ServiceFunctionsProps): ServiceFunctions {
   const configs = functionConfigs(props);
-  return byStep((step) => createFunction(scope, step, configs[step], props));
+  return withFunctionCode(scope, props.settings, (code) =>
+    byStep((step) => createFunction(scope, step, configs[step], code(step), props)),
+  );
 }
 
 interface FunctionConfig {
-  readonly entry: string;
   readonly description: string;
   readonly memoryMebibytes: number;
   readonly ephemeralStorageMebibytes?: number;
   readonly grants: readonly Grant[];
 }
 
-function functionConfigs(props: ExportFunctionsProps): Readonly<Record<StepName, FunctionConfig>> {
-  const { exportName, permissions, limits } = props;
+function functionConfigs(props: ServiceFunctionsProps): Readonly<Record<StepName, FunctionConfig>> {
+  const { serviceName, permissions, limits } = props;
   const { grantPageLog, grantPageStore, grantReadApiKey } = permissions;
   return {
     BeginRun: {
-      entry: 'begin-run.ts',
-      description: `Begins or resumes a run of export ${exportName}, or skips the execution`,
+      description: `Begins or resumes runs of service ${serviceName}, or skips executions`,
       memoryMebibytes: 256,
       // DescribeExecution is granted with the state machine, which is created after the functions.
       grants: [grantPageLog],
     },
     ExportPage: {
-      entry: 'export-page.ts',
-      description: `Fetches, stores and logs pages of export ${exportName}`,
+      description: `Fetches, stores and logs pages of service ${serviceName}`,
       // Lambda allocates CPU in proportion to memory. The function mostly waits for the service, and parses the XML meanwhile.
       memoryMebibytes: 512,
       ephemeralStorageMebibytes: limits.ephemeralStorageMebibytes,
       grants: [grantPageLog, grantPageStore, grantReadApiKey],
     },
     FinishRun: {
-      entry: 'finish-run.ts',
-      description: `Publishes the manifest of a run of export ${exportName}`,
+      description: `Publishes the manifests of runs of service ${serviceName}`,
       // One full vCPU: it reads the log entries and the object listing of a million pages within 15 minutes.
       memoryMebibytes: 1_769,
       ephemeralStorageMebibytes: finishRunEphemeralStorageMebibytes,
       grants: [grantPageLog, grantPageStore],
     },
     FailRun: {
-      entry: 'fail-run.ts',
-      description: `Records why a run of export ${exportName} failed`,
+      description: `Records why runs of service ${serviceName} failed`,
       memoryMebibytes: 256,
       grants: [grantPageLog],
     },
   };
 }
 
-const root = join(import.meta.dirname, '../..');
-
 function createFunction(
   scope: Construct,
   id: StepName,
   config: FunctionConfig,
-  props: ExportFunctionsProps,
-): NodejsFunction {
+  code: Code,
+  props: ServiceFunctionsProps,
+): LambdaFunction {
   // Own log group and role: AWSLambdaBasicExecutionRole would allow writing to every log group of the account.
   const logGroup = new LogGroup(scope, `${id}Logs`, {
     retention: props.logRetention,
@@ -91,23 +94,10 @@ function createFunction(
   logGroup.grantWrite(role);
   for (const grant of config.grants) grant(role);
   acknowledgeWildcard(role, '*', 'X-Ray does not support resource-level permissions for trace segments');
-  const { alias, ...options } = bundling;
-  return new NodejsFunction(scope, id, {
+  return new LambdaFunction(scope, id, {
     description: config.description,
-    entry: join(root, 'functions', config.entry),
-    projectRoot: root,
-    depsLockFilePath: join(root, 'package-lock.json'),
-    bundling: {
-      ...options,
-      format: OutputFormat.CJS,
-      mainFields: [...options.mainFields],
-      // CDK has no option for aliases.
-      esbuildArgs: Object.fromEntries(Object.entries(alias).map(([name, path]) => [`--alias:${name}`, path])),
-      bundleAwsSDK: true,
-      logLevel: LogLevel.WARNING,
-      // Under `npm exec -c`, the npx that CDK runs would read the outer command from this variable and fail.
-      environment: { npm_config_call: '' },
-    },
+    code,
+    handler: 'index.handler',
     runtime: Runtime.NODEJS_24_X,
     architecture: Architecture.ARM_64,
     memorySize: config.memoryMebibytes,
@@ -116,8 +106,6 @@ function createFunction(
       ? {}
       : { ephemeralStorageSize: Size.mebibytes(config.ephemeralStorageMebibytes) }),
     environment: Object.fromEntries(stepVariables[id].map((variable) => [variable, props.environment[variable]])),
-    // Sets a variable that only version 2 of the SDK reads.
-    awsSdkConnectionReuse: false,
     tracing: Tracing.ACTIVE,
     loggingFormat: LoggingFormat.JSON,
     logGroup,

@@ -1,22 +1,36 @@
-/** The metrics that the functions of one export publish, for alarms and the dashboard. */
+/** The metrics that the functions publish, for alarms and the dashboard. */
 
 import { type Duration, Stack } from 'aws-cdk-lib';
 import { Metric } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IConstruct } from 'constructs';
-import { type MetricName, metricDimensions, metricNamespace } from '../core/metrics.ts';
+import {
+  exportDimensions,
+  type MetricName,
+  metricNamespace,
+  serviceDimensions,
+  type serviceMetrics,
+} from '../core/metrics.ts';
 
-export interface ExportMetricOptions {
+export interface MetricOptions {
   /** As CloudWatch spells it: `Sum`, `p90`, … */
   readonly statistic: string;
   readonly period: Duration;
   readonly label?: string;
 }
 
-/** Returns the metrics of an export in the stack of `scope`, by name. */
-export function exportMetrics(
+/** A metric of an export in the stack of `scope`. */
+export function exportMetric(scope: IConstruct, exportName: string, metricName: MetricName, options: MetricOptions) {
+  const dimensionsMap = exportDimensions(Stack.of(scope).stackName, exportName);
+  return new Metric({ namespace: metricNamespace, metricName, dimensionsMap, ...options });
+}
+
+/** A metric of a service in the stack of `scope`, over all its exports. */
+export function serviceMetric(
   scope: IConstruct,
-  exportName: string,
-): (name: MetricName, options: ExportMetricOptions) => Metric {
-  const dimensionsMap = metricDimensions(Stack.of(scope).stackName, exportName);
-  return (name, options) => new Metric({ namespace: metricNamespace, metricName: name, dimensionsMap, ...options });
+  serviceName: string,
+  metricName: (typeof serviceMetrics)[number],
+  options: MetricOptions,
+) {
+  const dimensionsMap = serviceDimensions(Stack.of(scope).stackName, serviceName);
+  return new Metric({ namespace: metricNamespace, metricName, dimensionsMap, ...options });
 }

@@ -1,6 +1,6 @@
 /**
- * The permissions of an export's functions, action by action. No function may delete anything, or read or write another export's
- * part of the bucket and of the table.
+ * The permissions of a service's functions, action by action. No function may delete anything, or read or write another service's
+ * part of the bucket and of the table. Exports of one service are separated by the code, which derives every key from the export.
  */
 
 import { Stack } from 'aws-cdk-lib';
@@ -12,9 +12,9 @@ import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
 
 export interface PermissionsProps {
-  readonly exportName: string;
+  readonly serviceName: string;
   readonly bucket: IBucket;
-  /** The prefix of every key in the bucket. */
+  /** The prefix of every key of the service in the bucket. */
   readonly prefix: string;
   readonly table: ITable;
   readonly secret: ISecret;
@@ -42,24 +42,24 @@ const tableKeyActions = [
 ];
 
 export function createPermissions(props: PermissionsProps): Permissions {
-  const { exportName, bucket, prefix, table, secret, encryptionKey } = props;
+  const { serviceName, bucket, prefix, table, secret, encryptionKey } = props;
   return {
     grantPageLog(role) {
       role.addToPolicy(
         new PolicyStatement({
           actions: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query'],
           resources: [table.tableArn],
-          // Exports share the table; each has its own partition key.
-          conditions: { 'ForAllValues:StringEquals': { 'dynamodb:LeadingKeys': [exportName] } },
+          // Services share the table. The partition keys of each begin with its name.
+          conditions: { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': [`${serviceName}/*`] } },
         }),
       );
       const key = table.encryptionKey ?? encryptionKey;
       if (key !== undefined) grantKey(role, key, 'dynamodb', tableKeyActions);
     },
     grantPageStore(role) {
-      const objects = bucket.arnForObjects(`${prefix}${exportName}/*`);
+      const objects = bucket.arnForObjects(`${prefix}*`);
       grant(role, ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject'], objects);
-      acknowledgeWildcard(role, objects, 'The objects of this export; no other objects in the bucket are accessible');
+      acknowledgeWildcard(role, objects, 'The objects of this service; no objects with another prefix are accessible');
       // FinishRun lists the run's folder, and without ListBucket S3 answers 403 instead of 404 for a missing object. A condition
       // on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes and ETags of all
       // objects, but no content.

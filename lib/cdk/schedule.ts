@@ -1,13 +1,15 @@
 /**
- * The schedule that starts an export. EventBridge Scheduler delivers at least once. Repeated deliveries have the same scheduled
- * time in their input, so BeginRun recognizes them.
+ * The schedules that start the exports of a service. EventBridge Scheduler delivers at least once. Repeated deliveries have the
+ * same scheduled time in their input, so BeginRun recognizes them.
  */
 
-import { Duration, TimeZone } from 'aws-cdk-lib';
+import { Duration, RemovalPolicy, Stack, TimeZone } from 'aws-cdk-lib';
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   ContextAttribute,
   Schedule,
   ScheduleExpression,
+  ScheduleGroup,
   ScheduleTargetInput,
   TimeWindow,
 } from 'aws-cdk-lib/aws-scheduler';
@@ -16,32 +18,55 @@ import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { acknowledge } from './nag-suppressions.ts';
 import type { ScheduleSettings } from './settings/schedule-settings.ts';
-import type { ExportStateMachine } from './state-machine.ts';
+import type { ServiceStateMachine } from './state-machine.ts';
 
-export interface ExportScheduleProps {
-  readonly exportName: string;
-  readonly settings: ScheduleSettings;
-  readonly target: ExportStateMachine;
+export interface ScheduledExport {
+  readonly name: string;
+  /** The scope of its schedule. */
+  readonly scope: Construct;
+  readonly schedule: ScheduleSettings;
 }
 
-export interface ExportSchedule {
-  readonly schedule: Schedule;
+export interface ServiceSchedules {
+  readonly group: ScheduleGroup;
   /** Receives the starts that could not be delivered. */
   readonly deadLetterQueue: Queue;
+  readonly byExport: ReadonlyMap<string, Schedule>;
 }
 
-export function createSchedule(
+/** Creates the schedules and what they share; nothing if there are none. */
+export function createSchedules(
   scope: Construct,
-  { exportName, settings, target }: ExportScheduleProps,
-): ExportSchedule {
-  const deadLetterQueue = new Queue(scope, 'DeadLetterQueue', {
-    encryption: QueueEncryption.SQS_MANAGED,
-    enforceSSL: true,
-    retentionPeriod: Duration.days(14),
-  });
-  acknowledge(deadLetterQueue, 'AwsSolutions-SQS3', 'The queue is the dead-letter queue of a schedule');
+  target: ServiceStateMachine,
+  exports: readonly ScheduledExport[],
+): ServiceSchedules | undefined {
+  if (exports.length === 0) return undefined;
+  const group = new ScheduleGroup(scope, 'Schedules', { removalPolicy: RemovalPolicy.DESTROY });
+  const deadLetterQueue = createDeadLetterQueue(scope);
+  const role = createRole(scope, group);
+  // Some permissions of the target are in separate policies, and must exist before the first start.
+  role.node.addDependency(...target.separatePolicies);
+  const shared = { group, deadLetterQueue, role, target };
+  return {
+    group,
+    deadLetterQueue,
+    byExport: new Map(exports.map((each) => [each.name, createSchedule(each, shared)])),
+  };
+}
+
+interface SharedBySchedules {
+  readonly group: ScheduleGroup;
+  readonly deadLetterQueue: Queue;
+  readonly role: Role;
+  readonly target: ServiceStateMachine;
+}
+
+function createSchedule({ name, scope, schedule: settings }: ScheduledExport, shared: SharedBySchedules): Schedule {
+  const { group, deadLetterQueue, role, target } = shared;
   const schedule = new Schedule(scope, 'Schedule', {
-    description: `Starts export ${exportName}`,
+    scheduleName: name,
+    scheduleGroup: group,
+    description: `Starts export ${name}`,
     schedule: ScheduleExpression.expression(settings.expression, TimeZone.of(settings.timeZone)),
     timeWindow:
       settings.flexibleWindow === undefined
@@ -49,7 +74,9 @@ export function createSchedule(
         : TimeWindow.flexible(Duration.millis(settings.flexibleWindow)),
     enabled: settings.enabled,
     target: new StepFunctionsStartExecution(target.stateMachine, {
-      input: ScheduleTargetInput.fromObject({ scheduledTime: ContextAttribute.scheduledTime }),
+      // Otherwise each target would create its own.
+      role,
+      input: ScheduleTargetInput.fromObject({ export: name, scheduledTime: ContextAttribute.scheduledTime }),
       // A start fails only if Step Functions is unavailable. Retry for an hour, then raise an alarm. The maximum number of
       // attempts is Scheduler's highest, so that the maximum event age is the effective limit.
       maxEventAge: Duration.hours(1),
@@ -57,7 +84,28 @@ export function createSchedule(
       deadLetterQueue,
     }),
   });
-  // Some permissions are in separate policies, and must exist before the first start.
-  schedule.node.addDependency(...target.separatePolicies);
-  return { schedule, deadLetterQueue };
+  // A schedule does not refer to the role's policy, nor to the group, except by its name. The role refers to the group.
+  schedule.node.addDependency(role);
+  return schedule;
+}
+
+function createDeadLetterQueue(scope: Construct): Queue {
+  const queue = new Queue(scope, 'DeadLetterQueue', {
+    encryption: QueueEncryption.SQS_MANAGED,
+    enforceSSL: true,
+    retentionPeriod: Duration.days(14),
+  });
+  acknowledge(queue, 'AwsSolutions-SQS3', 'The queue is the dead-letter queue of schedules');
+  return queue;
+}
+
+/** Scheduler assumes the role for schedules of this group only. */
+function createRole(scope: Construct, group: ScheduleGroup): Role {
+  return new Role(scope, 'SchedulerRole', {
+    assumedBy: new ServicePrincipal('scheduler.amazonaws.com', {
+      conditions: {
+        StringEquals: { 'aws:SourceAccount': Stack.of(scope).account, 'aws:SourceArn': group.scheduleGroupArn },
+      },
+    }),
+  });
 }

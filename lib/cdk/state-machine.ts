@@ -1,24 +1,32 @@
-/** The state machine of an export: the definition from `lib/core`, with the ARNs of the functions. */
+/** The state machine of a service: the definition from `lib/core`, with the ARNs of the functions. */
 
 import { ArnFormat, Aws, Names, RemovalPolicy } from 'aws-cdk-lib';
 import { EventBus } from 'aws-cdk-lib/aws-events';
 import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
-import { DefinitionBody, LogLevel, StateMachine, StateMachineType } from 'aws-cdk-lib/aws-stepfunctions';
+import {
+  type CfnStateMachine,
+  DefinitionBody,
+  LogLevel,
+  StateMachine,
+  StateMachineType,
+} from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
+import { type ServiceMetadataInput, serviceMetadataKey } from '../core/settings/stack-output.ts';
 import { byStep, stateMachine, stepNames } from '../core/state-machine/definition.ts';
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';
-import type { ExportFunctions } from './functions.ts';
+import type { ServiceFunctions } from './functions.ts';
 import { acknowledge, acknowledgeWildcard } from './nag-suppressions.ts';
 
-export interface ExportStateMachineProps {
-  readonly exportName: string;
-  readonly functions: ExportFunctions;
+export interface ServiceStateMachineProps {
+  readonly functions: ServiceFunctions;
   readonly limits: FunctionLimits;
+  /** For the operator's commands, which read it from the template. */
+  readonly metadata: ServiceMetadataInput;
   readonly logRetention: RetentionDays;
 }
 
-export interface ExportStateMachine {
+export interface ServiceStateMachine {
   readonly stateMachine: StateMachine;
   /** The permissions that refer to the state machine itself. In the roles' own policies they would form a cycle. */
   readonly separatePolicies: readonly Policy[];
@@ -26,11 +34,10 @@ export interface ExportStateMachine {
 
 const eventBusName = 'default';
 
-export function createStateMachine(scope: Construct, props: ExportStateMachineProps): ExportStateMachine {
+export function createStateMachine(scope: Construct, props: ServiceStateMachineProps): ServiceStateMachine {
   const machine = new StateMachine(scope, 'StateMachine', {
-    comment: `Runs export ${props.exportName}`,
     stateMachineType: StateMachineType.STANDARD,
-    definitionBody: DefinitionBody.fromString(JSON.stringify(stateMachineTemplate(props))),
+    definitionBody: DefinitionBody.fromString(JSON.stringify(stateMachineTemplate(props.limits))),
     definitionSubstitutions: {
       Partition: Aws.PARTITION,
       ...Object.fromEntries(stepNames.map((step) => [`${step}Arn`, props.functions[step].functionArn])),
@@ -49,6 +56,7 @@ export function createStateMachine(scope: Construct, props: ExportStateMachinePr
       'logging every event would add seven lines per page with the same information',
   );
   acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');
+  (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, JSON.stringify(props.metadata));
   grantInvokeAndPutEvents(machine, props.functions);
   return {
     stateMachine: machine,
@@ -60,9 +68,8 @@ export function createStateMachine(scope: Construct, props: ExportStateMachinePr
 }
 
 /** The definition with placeholders for the partition and for the ARN of each function. */
-export function stateMachineTemplate({ exportName, limits }: Pick<ExportStateMachineProps, 'exportName' | 'limits'>) {
+export function stateMachineTemplate(limits: FunctionLimits) {
   return stateMachine({
-    exportName,
     functions: byStep((step) => `\${${step}Arn}`),
     eventBus: eventBusName,
     // oxlint-disable-next-line no-template-curly-in-string -- CloudFormation's placeholder
@@ -81,7 +88,7 @@ function createLogGroup(scope: Construct, retention: RetentionDays): LogGroup {
   });
 }
 
-function grantInvokeAndPutEvents(machine: StateMachine, functions: ExportFunctions): void {
+function grantInvokeAndPutEvents(machine: StateMachine, functions: ServiceFunctions): void {
   machine.addToRolePolicy(
     new PolicyStatement({
       actions: ['lambda:InvokeFunction'],
@@ -103,7 +110,7 @@ function grantStartExecution(scope: Construct, machine: StateMachine): Policy {
 function grantDescribeExecution(
   scope: Construct,
   machine: StateMachine,
-  { role }: ExportFunctions['BeginRun'],
+  { role }: ServiceFunctions['BeginRun'],
 ): readonly Policy[] {
   if (role === undefined) return [];
   const executions = machine.stack.formatArn({

@@ -1,6 +1,6 @@
 /**
- * What the exports of a stack share: the bucket for pages, the table for the page log, the secret for the API key. All three are
- * retained when the stack is deleted.
+ * The bucket for pages and the table for the page log, which all services of a stack share, and the secret for the API key of each
+ * service. All are retained when the stack is deleted.
  *
  * The type assertions are needed because CDK's classes declare `| undefined` where its interfaces have optional properties,
  * which `exactOptionalPropertyTypes` distinguishes.
@@ -51,7 +51,7 @@ export function createOrImportBucket(scope: Construct, existing: string | undefi
 }
 
 /**
- * The table of the page log: one partition per export, and entries that expire. Not TableV2, which is for tables in several
+ * The table of the page log: partitions of each service and export, and entries that expire. Not TableV2, which is for tables in several
  * regions and, with a customer managed key, needs to know its region before deployment.
  */
 export function createPageLogTable(scope: Construct, key: IKey | undefined): ITable {
@@ -70,13 +70,14 @@ export function createPageLogTable(scope: Construct, key: IKey | undefined): ITa
 /** `existing` is the name or the complete ARN of a secret to import. */
 export function createOrImportApiKeySecret(
   scope: Construct,
+  serviceName: string,
   existing: string | undefined,
   key: IKey | undefined,
 ): ISecret {
-  if (existing?.startsWith('arn:')) return Secret.fromSecretCompleteArn(scope, 'ApiKey', existing);
-  if (existing !== undefined) return Secret.fromSecretNameV2(scope, 'ApiKey', existing);
-  const secret = new Secret(scope, 'ApiKey', {
-    description: 'API key of the Report Export Service for Report Exporter. Empty until you set it.',
+  if (existing?.startsWith('arn:')) return Secret.fromSecretCompleteArn(scope, serviceName, existing);
+  if (existing !== undefined) return Secret.fromSecretNameV2(scope, serviceName, existing);
+  const secret = new Secret(scope, serviceName, {
+    description: `API key of service ${serviceName} for Report Exporter. Empty until you set it.`,
     ...(key === undefined ? {} : { encryptionKey: key }),
     removalPolicy: RemovalPolicy.RETAIN,
   });

@@ -1,13 +1,18 @@
 /**
- * The metrics that the functions publish and the alarms and the dashboard read.
- * Each is in the namespace `metricNamespace` and has the dimensions of `metricDimensions`.
+ * The metrics that the functions publish and the alarms and the dashboard read, in the namespace `metricNamespace`. Each has
+ * the dimensions of `exportDimensions`. Those in `serviceMetrics` are also published for the service as a whole, with the
+ * dimensions of `serviceDimensions`.
  */
 
 export const metricNamespace = 'ReportExporter';
 
 /** The deployment is a dimension because two deployments in one account may each have an export of the same name. */
-export function metricDimensions(deployment: string, exportName: string) {
+export function exportDimensions(deployment: string, exportName: string) {
   return { deployment, export: exportName };
+}
+
+export function serviceDimensions(deployment: string, service: string) {
+  return { deployment, service };
 }
 
 /** The unit of each metric, as CloudWatch spells it. */
@@ -22,6 +27,8 @@ export const metricUnits = {
   RunsCompleted: 'Count',
   /** Executions that failed. */
   RunsFailed: 'Count',
+  /** Executions that failed because their start input names no export. Published for the service only. */
+  StartsRejected: 'Count',
   /** Runs that started over from their `since` because the service rejected its own cursor. */
   CursorRestarts: 'Count',
   /** Pages fetched, stored and logged. */
@@ -38,8 +45,15 @@ export const metricUnits = {
   Waits: 'Count',
   /** The length of each of these waits. */
   WaitSeconds: 'Seconds',
+  /** Times that a run waited for its turn, because the service's exports requested as many pages as maxConcurrentPages allows. */
+  SlotWaits: 'Count',
+  /** The length of each of these waits. */
+  SlotWaitSeconds: 'Seconds',
   /** Invocations that ended in an error, whether or not the state machine retries it. The log line has the error's name. */
   FailedAttempts: 'Count',
 } as const;
 
 export type MetricName = keyof typeof metricUnits;
+
+/** For alarms that all exports of a service share. */
+export const serviceMetrics = ['StartsRejected', 'WaitSeconds'] as const satisfies readonly MetricName[];

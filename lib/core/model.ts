@@ -100,7 +100,7 @@ export interface Run {
   readonly lastFailure?: RunFailure | undefined;
 }
 
-interface RunFailure {
+export interface RunFailure {
   readonly error: string;
   readonly message: string;
   readonly at: Instant;
@@ -151,7 +151,8 @@ export interface RunResult extends RunTotals {
 
 /** The outcome of a failed execution. `run` and `since` are null if the execution did not own a run. */
 export interface FailedRun extends RunTotals {
-  readonly export: string;
+  /** null if the start input names no export of the service. */
+  readonly export: string | null;
   readonly run: RunId | null;
   readonly since: Instant | null;
   readonly error: string;
@@ -171,8 +172,18 @@ export interface ExportState {
   readonly watermark?: Watermark | undefined;
   /** The scheduled time of the newest run that had one. The scheduler delivers at least once. */
   readonly lastScheduledTime?: string | undefined;
-  /** The newest completed run, and the execution that completed it. */
-  readonly lastCompleted?: { readonly execution: string; readonly result: RunResult } | undefined;
+  /** The newest completed run, when it was completed, and the execution that completed it. */
+  readonly lastCompleted?:
+    | { readonly execution: string; readonly completedAt: Instant; readonly result: RunResult }
+    | undefined;
+  /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
+  readonly lastAbandoned?: AbandonedRun | undefined;
+}
+
+export interface AbandonedRun extends RunTotals {
+  readonly run: RunId;
+  readonly since: Instant;
+  readonly failure: RunFailure;
 }
 
 /** The state of an export that has never run. It is not stored: the first write replaces version 0. */
@@ -278,4 +289,6 @@ export interface Invocation {
   readonly maxInFlight?: number | undefined;
   /** Whether there is time to begin another page. Default: there is. */
   readonly hasTime?: (() => boolean) | undefined;
+  /** How long the invocation lasts at most, in milliseconds: it holds a slot no longer. Default: 15 minutes. */
+  readonly leaseMs?: number | undefined;
 }

@@ -47,6 +47,8 @@ export interface FetchedPage {
   readonly serviceTime: Instant | null;
   /** As received, or `application/octet-stream` if the response has none. */
   readonly contentType: string;
+  /** When the request was sent, in milliseconds since the epoch. Absent: when `fetchPage` was called. */
+  readonly requestedAt?: number | undefined;
   /**
    * The page's bytes, to be read once. Ends normally only if the response is complete and, for XML, a single
    * well-formed UTF-8 document. Otherwise the iteration throws an ExportError and the page must not be stored.
@@ -168,6 +170,12 @@ export type ExportEvent =
       /** Whether the invocation waits; otherwise the Wait state does. */
       readonly inside: boolean;
     })
+  | (RunRef & {
+      /** As many pages of the service are being requested as `maxConcurrentPages` allows. */
+      readonly event: 'waiting-for-slot';
+      readonly page: number;
+      readonly seconds: number;
+    })
   | ({ readonly event: 'run-completed' } & RunResult)
   | ({ readonly event: 'run-failed' } & FailedRun);
 
@@ -188,6 +196,27 @@ interface PageProgress extends RunRef {
   readonly totalBytes: number;
 }
 
+/** Limits how many pages of a service are requested at the same time, over all its exports. */
+export interface PageSlots {
+  /**
+   * A slot for the next pages of the export, held until it is released or until `leaseMs` have passed. Slots are given in
+   * the order in which they were first requested. Without a free one, resolves to how long to wait before the next request.
+   * The wait may be aborted by `signal`.
+   */
+  acquire(
+    exportName: string,
+    options: { readonly leaseMs: number; readonly signal?: AbortSignal | undefined },
+  ): Promise<PageSlot | { readonly granted: false; readonly waitSeconds: number }>;
+}
+
+export interface PageSlot {
+  readonly granted: true;
+  /** Until when the slot is held, in milliseconds since the epoch. */
+  readonly heldUntil: number;
+  /** Returns the slot. Never rejects: a slot that cannot be returned becomes free when its lease ends. */
+  release(): Promise<void>;
+}
+
 export type EventSink = (event: ExportEvent) => void;
 
 /** The dependencies of all steps. Each step picks those it needs. */
@@ -199,4 +228,6 @@ export interface StepDependencies {
   readonly executions: Executions;
   readonly runtime: Runtime;
   readonly emit: EventSink;
+  /** Absent: any number of pages may be requested at the same time. */
+  readonly slots?: PageSlots | undefined;
 }

@@ -12,3 +12,12 @@ export function toPrintable(text: string): string {
 export function truncate(text: string, maxLength: number): string {
   return text.length <= maxLength ? text : text.slice(0, maxLength).replace(/[\ud800-\udbff]$/, '');
 }
+
+const maxListedNames = 20;
+
+/** The names in alphabetical order, at most 20 of them: `daily, nightly and 98 more`. */
+export function listNames(names: readonly string[]): string {
+  const more = names.length - maxListedNames;
+  const listed = names.toSorted().slice(0, maxListedNames).join(', ');
+  return more > 0 ? `${listed} and ${more} more` : listed;
+}

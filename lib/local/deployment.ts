@@ -7,11 +7,14 @@ import type {
   DeployedExport,
   Deployment,
   Incident,
+  OverviewEntry,
   RunEnd,
   StartOptions,
   StartRequest,
 } from '../core/operations/deployment.ts';
+import { overviewOf, unreadableExport } from '../core/operations/export-overview.ts';
 import type { ExportEvent, RunRef, Runtime } from '../core/ports.ts';
+import { listNames } from '../core/sanitize.ts';
 import { exportDefinition } from '../core/settings/settings.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
@@ -42,15 +45,30 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
   const store = createDirectoryPageStore(out);
   // Opened once for all exports: they share the file.
   let log: ReturnType<typeof createSqlitePageLog> | undefined;
+  const open = (exportName: string): DeployedExport => {
+    const settings = notes.settings(exportName);
+    if (settings === undefined) throw unknownExport(exportName, out, notes.exportNames());
+    log ??= createSqlitePageLog(stateFile);
+    return deployedExport(options, settings, { notes, log, store });
+  };
   return {
     name: `directory ${out}`,
     option: `--out ${shellQuote(out)}`,
     exportNames: async () => notes.exportNames(),
-    async open(exportName) {
-      const settings = notes.settings(exportName);
-      if (settings === undefined) throw unknownExport(exportName, out, notes.exportNames());
-      log ??= createSqlitePageLog(stateFile);
-      return deployedExport(options, settings, { notes, log, store });
+    open: async (exportName) => open(exportName),
+    async overview() {
+      const entries: OverviewEntry[] = [];
+      for (const exportName of notes.exportNames()) {
+        let service: string | null = null;
+        try {
+          const deployed = open(exportName);
+          service = deployed.service.address;
+          entries.push(await readOverviewOf(deployed, options.runtime.now()));
+        } catch (error) {
+          entries.push(unreadableExport(exportName, service, error));
+        }
+      }
+      return entries;
     },
     async [Symbol.asyncDispose]() {
       notes.close();
@@ -78,7 +96,7 @@ const shellQuote = (text: string): string =>
   /^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 function unknownExport(exportName: string, out: string, names: readonly string[]): ExportError {
-  const existing = names.length === 0 ? 'It has no exports yet' : `Its exports: ${names.join(', ')}`;
+  const existing = names.length === 0 ? 'It has no exports yet' : `Its exports: ${listNames(names)}`;
   return new ExportError('ConfigurationError', `There is no export ${exportName} in directory ${out}. ${existing}`);
 }
 
@@ -104,6 +122,17 @@ function deployedExport(
     lastIncident: async (run) => notes.lastIncident(run),
     start: (request, startOptions) => startRun(options, settings, request, startOptions),
   };
+}
+
+async function readOverviewOf(deployed: DeployedExport, now: number): Promise<OverviewEntry> {
+  const { name, service, log, executions } = deployed;
+  const state = await log.exportState(name);
+  const active = state?.active && {
+    isRunning: await executions.isRunning(state.active.execution),
+    last: await log.last(state.active),
+  };
+  const next = await deployed.nextStart();
+  return overviewOf({ export: name, service: service.address, state, active, next, freshnessSeconds: null }, now);
 }
 
 /** Local invocations have no time limit, and several pages in one invocation can be fetched and stored concurrently. */
@@ -193,6 +222,7 @@ function positionAfter(event: ExportEvent, before: Position | undefined): Positi
     case 'page-adopted':
       return { export: event.export, run: event.run, page: event.page + 1 };
     case 'service-asked-to-wait':
+    case 'waiting-for-slot':
     case 'run-completed':
     case 'run-failed':
     case 'run-skipped':

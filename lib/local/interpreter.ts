@@ -64,7 +64,6 @@ export async function interpretExecution(
   const retryDelays = createRetryDelays(deps.runtime, onRetry ?? (() => {}), pauseSeconds);
   const tasks = createTasks(deps, retryDelays, signal);
   const machine = stateMachine({
-    exportName: deps.definition.name,
     functions: byStep((step) => step),
     eventBus: 'local',
     partition: 'aws',
@@ -79,7 +78,10 @@ export async function interpretExecution(
       retryIntervalOverrides: retryDelays.overrides,
       ...waitOverrides(pauseSeconds),
     },
-    context: { Execution: { Id: executionId(start.name), Name: start.name }, StateMachine: { Id: 'local' } },
+    context: {
+      Execution: { Id: executionId(start.name), Name: start.name, Input: start.input },
+      StateMachine: { Id: 'local' },
+    } as NonNullable<RunOptions['context']>,
   });
   const abort = () => execution.abort();
   signal?.addEventListener('abort', abort, { once: true });

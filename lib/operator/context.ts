@@ -3,6 +3,7 @@
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
+import { listNames } from '../core/sanitize.ts';
 import { openLocalDeployment } from '../local/deployment.ts';
 import { errorLines, type Terminal, textStyleFor, withProblemCount } from './output/terminal.ts';
 import { sanitizeArgument } from './run-options.ts';
@@ -103,7 +104,7 @@ export async function openExport(deployment: Deployment, name: string | undefine
     'ConfigurationError',
     names.length === 0
       ? `No exports in ${deployment.name}`
-      : `Specify an export of ${deployment.name}: ${names.join(', ')}`,
+      : `Specify an export of ${deployment.name}: ${listNames(names)}`,
   );
 }
 

@@ -9,6 +9,7 @@ import {
   formatSummary,
   type NextCommands,
   observe,
+  type RunSummary,
   type StartOutcome,
   summarizeRun,
   unobservedRun,
@@ -22,12 +23,19 @@ export interface FollowOptions {
   readonly next: NextCommands;
 }
 
+type Start = (options: StartOptions) => Promise<RunEnd>;
+
 /** Resolves to the exit status of the run. If `start` throws, there was no run. */
-export async function followRun(
+export async function followRun(options: FollowOptions, context: CommandContext, start: Start): Promise<number> {
+  return (await followToSummary(options, context, start)).exitStatus;
+}
+
+/** As `followRun`, but resolves to how the run ended. */
+export async function followToSummary(
   { exportName, follow, json, next }: FollowOptions,
   { stdout, stderr, env, signal }: CommandContext,
-  start: (options: StartOptions) => Promise<RunEnd>,
-): Promise<number> {
+  start: Start,
+): Promise<RunSummary> {
   const { now } = systemRuntime;
   const progress = createProgressDisplay(stderr, textStyleFor(stderr, env), now);
   const startedAt = now();
@@ -52,12 +60,16 @@ export async function followRun(
     outcome = { status: 'error', error };
   }
   progress.end();
-  const summary = summarizeRun(outcome, observed, next, lastRetry);
+  const summary = withExitStatus(summarizeRun(outcome, observed, next, lastRetry), follow);
   const isFailure = summary.json.status === 'failed' || summary.json.status === 'interrupted';
   const output = json || isFailure ? stderr : stdout;
   output.write(formatSummary(summary, now() - startedAt, textStyleFor(output, env)));
   if (json) stdout.write(`${JSON.stringify(summary.json)}\n`);
-  // A caller that waits for the end of the run must not take this for it.
-  const stoppedWatching = follow && outcome.status === 'started';
-  return stoppedWatching ? exitStatuses.interrupted : summary.exitStatus;
+  return summary;
+}
+
+/** A caller that waits for the end of a run must not take a run that is still in progress for one that has ended. */
+export function withExitStatus(summary: RunSummary, follow: boolean): RunSummary {
+  const stoppedWatching = follow && summary.json.status === 'started';
+  return stoppedWatching ? { ...summary, exitStatus: exitStatuses.interrupted } : summary;
 }

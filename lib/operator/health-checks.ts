@@ -1,12 +1,12 @@
 /**
  * The checks of `doctor`: whether an export could run now, from its settings to a response of the service. They request one
- * page of size 1, and store or change nothing.
+ * page of size 1 from each service, and store or change nothing.
  */
 
 import { isExportError } from '../core/errors.ts';
-import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
+import type { DeployedExport, DeployedService, Deployment } from '../core/operations/deployment.ts';
 import { planRun } from '../core/operations/plan-run.ts';
-import { readExportStatus } from '../core/operations/run-status.ts';
+import { listRuns, type RunStatus } from '../core/operations/run-status.ts';
 import type { Runtime } from '../core/ports.ts';
 import { maxClockLeadMs } from '../core/steps/watermark.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
@@ -16,6 +16,7 @@ import { coarseDuration, plural } from './output/format.ts';
 export interface CheckResult {
   /** `settings`, `state`, `store`, `runs`, `schedule`, `key`, `service` or `clock`. */
   readonly check: string;
+  /** null for a check of a service that several exports use. */
   readonly export: string | null;
   readonly state: 'ok' | 'warning' | 'problem';
   readonly message: string;
@@ -26,36 +27,72 @@ export interface CheckResult {
 /** The result of one check, which knows neither its name nor its export. */
 type Outcome = Omit<CheckResult, 'check' | 'export'>;
 
-/** Checks the exports `names` one after the other. `say` receives the address of a simulator that is started for a check. */
+/** So many exports are checked at the same time. */
+const batchSize = 8;
+
+/**
+ * Checks the exports `names`, and then the service of each, but no service twice. Yields the results in the order of the names.
+ * `say` receives the address of a simulator that is started for a check.
+ */
 export async function* runHealthChecks(
   deployment: Deployment,
   names: readonly string[],
   runtime: Runtime,
   say: (text: string) => void,
 ): AsyncGenerator<CheckResult> {
-  for (const name of names) {
-    const result = (check: string, outcome: Outcome): CheckResult => ({ check, export: name, ...outcome });
-    let deployed: DeployedExport;
-    try {
-      deployed = await deployment.open(name);
-    } catch (error) {
-      yield result('settings', problem(error, 'correct the settings, then start a run or deploy again'));
-      continue;
+  const usersOfService = new Map<string, DeployedExport[]>();
+  for (let start = 0; start < names.length; start += batchSize) {
+    const batch = names.slice(start, start + batchSize);
+    for (const { deployed, results } of await Promise.all(batch.map((name) => checkExport(deployment, name)))) {
+      yield* results;
+      if (deployed === undefined) continue;
+      const service = identityOf(deployed.service);
+      usersOfService.set(service, [...(usersOfService.get(service) ?? []), deployed]);
     }
-    const { definition, service } = deployed;
-    const { format, container } = definition.request;
-    yield result('settings', ok(`${format} in ${container} from ${service.address}`));
-
-    const state = await checkState(deployed);
-    yield result('state', state);
-    // The other checks read the export state too.
-    if (state.state !== 'problem') {
-      yield result('store', await checkStore(deployed));
-      yield result('runs', await checkRuns(deployed, deployment.option));
-      yield result('schedule', await checkSchedule(deployed));
-    }
-    for (const [check, outcome] of await checkService(deployed, runtime, say)) yield result(check, outcome);
   }
+  for (const users of usersOfService.values()) {
+    const [deployed, ...others] = users;
+    if (deployed === undefined) continue;
+    const name = others.length === 0 ? deployed.name : null;
+    for (const [check, outcome] of await checkService(deployed, runtime, say)) {
+      yield { check, export: name, ...outcome };
+    }
+  }
+}
+
+/** Exports with the same address, headers and API key use the same service. */
+const identityOf = ({ address, vendor, cursorIn, keySource }: DeployedService): string =>
+  JSON.stringify([address, vendor, cursorIn, keySource]);
+
+interface ExportChecks {
+  /** undefined if the export cannot be opened. */
+  readonly deployed: DeployedExport | undefined;
+  readonly results: readonly CheckResult[];
+}
+
+/** All checks except those of the service. */
+async function checkExport(deployment: Deployment, name: string): Promise<ExportChecks> {
+  const results: CheckResult[] = [];
+  const add = (check: string, outcome: Outcome) => results.push({ check, export: name, ...outcome });
+  let deployed: DeployedExport;
+  try {
+    deployed = await deployment.open(name);
+  } catch (error) {
+    add('settings', problem(error, 'correct the settings, then start a run or deploy again'));
+    return { deployed: undefined, results };
+  }
+  const { definition, service } = deployed;
+  const { format, container } = definition.request;
+  add('settings', ok(`${format} in ${container} from ${service.address}`));
+  const state = await checkState(deployed);
+  add('state', state);
+  // The other checks read the export state too.
+  if (state.state !== 'problem') {
+    add('store', await checkStore(deployed));
+    add('runs', await checkRuns(deployed, deployment.option));
+    add('schedule', await checkSchedule(deployed));
+  }
+  return { deployed, results };
 }
 
 const ok = (message: string): Outcome => ({ state: 'ok', message, remedy: null });
@@ -91,7 +128,7 @@ async function checkStore({ store, log, name }: DeployedExport): Promise<Outcome
 
 async function checkRuns(deployed: DeployedExport, option: string): Promise<Outcome> {
   try {
-    const [newest] = (await readExportStatus(deployed, 1)).runs;
+    const newest = await newestRun(deployed);
     if (newest === undefined) return ok('none yet');
     const { run, state, lastIncident } = newest;
     const startCommand = `npx report-exporter start ${deployed.name} ${option}`;
@@ -107,6 +144,11 @@ async function checkRuns(deployed: DeployedExport, option: string): Promise<Outc
   } catch (error) {
     return problem(error, 'see docs/runbook.md');
   }
+}
+
+async function newestRun(deployed: DeployedExport): Promise<RunStatus | undefined> {
+  for await (const newest of listRuns(deployed, await deployed.log.exportState(deployed.name))) return newest;
+  return undefined;
 }
 
 async function checkSchedule(deployed: DeployedExport): Promise<Outcome> {

@@ -23,6 +23,8 @@ export interface LocalOptions {
   readonly container: string;
   readonly cursorIn: string;
   readonly out: string;
+  /** Every export in the directory, with its saved settings. */
+  readonly all?: boolean;
   readonly restart?: boolean;
   readonly maxPages?: string;
   readonly json?: boolean;

@@ -54,6 +54,7 @@ export function observe(observed: ObservedRun, event: ExportEvent): ObservedRun 
     case 'page-adopted':
       return { ...observed, pages: event.page, reports: event.totalReports, bytes: event.totalBytes };
     case 'service-asked-to-wait':
+    case 'waiting-for-slot':
     case 'run-completed':
     case 'run-failed':
     case 'run-skipped':

@@ -133,6 +133,43 @@ describe('a run that is interrupted', () => {
   });
 });
 
+describe('local --all', () => {
+  it('stops all exports on Ctrl-C, and resumes the one that was running', async () => {
+    const out = await aDirectory();
+    const slow = { is: false };
+    const service = await simulator({ faults: () => (slow.is ? { delayMs: 20 } : {}) });
+    for (const name of ['first', 'second']) await run(local(service, out, '--export', name), env);
+    slow.is = true;
+    const before = service.exchanges.length;
+    const all = ['local', '--all', `--out=${out}`, '--since=1970-01-01T00:00:00Z', '--json'];
+    const exporter = start(all, env);
+    await expect.poll(() => service.exchanges.length).toBeGreaterThan(before + 4);
+    exporter.process.kill('SIGINT');
+    const interrupted = await exporter.ended;
+    expect(interrupted.status).toBe(130);
+    const results = interrupted.stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(results).toMatchObject([
+      { export: 'first', status: 'interrupted', run: expect.any(String) },
+      { export: 'second', status: 'interrupted', run: null },
+    ]);
+    slow.is = false;
+    const ended = await run(all, env);
+    expect(ended.status).toBe(0);
+    expect(
+      ended.stdout
+        .split('\n')
+        .slice(0, 2)
+        .map((line) => JSON.parse(line)),
+    ).toMatchObject([
+      { export: 'first', status: 'completed', run: results[0].run, reports: count },
+      { export: 'second', status: 'completed', reports: count },
+    ]);
+  });
+});
+
 describe('two processes on one directory', () => {
   it('the second is skipped, and the first is not disturbed', async () => {
     const out = await aDirectory();

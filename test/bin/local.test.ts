@@ -226,6 +226,89 @@ describe('report-exporter local', () => {
   });
 });
 
+describe('report-exporter local --all', () => {
+  it('runs every export in the directory with its own settings, and fails if one does', async () => {
+    const out = await aDirectory();
+    const env = { ONE_KEY: 'key-of-the-first', OTHER_KEY: 'key-of-the-second' };
+    const services = await Promise.all(
+      Object.values(env).map((apiKey) =>
+        startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports(someReports(5)) }),
+      ),
+    );
+    onTestFinished(async () => void (await Promise.all(services.map((service) => service.close()))));
+    const runFirst = (name: string, keyName: string, service = services[0], ...more: string[]) =>
+      runInProcess(
+        [
+          'local',
+          '--out',
+          out,
+          '--export',
+          name,
+          '--base-url',
+          service?.baseUrl ?? '',
+          '--api-key-env',
+          keyName,
+          ...more,
+        ],
+        env,
+      );
+    await runFirst('one', 'ONE_KEY', services[0], '--size', '2');
+    await runFirst('two', 'OTHER_KEY', services[1]);
+    await runInProcess(['local', '--out', out, '--export', 'simulated']);
+
+    const since = '2026-11-20T00:00:00Z';
+    const ended = await runInProcess(['local', '--all', '--out', out, '--since', since, '--json'], env);
+    expect(ended.status).toBe(0);
+    const results = ended.stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(results).toMatchObject([
+      { export: 'one', status: 'completed', since, pages: 3 },
+      { export: 'simulated', status: 'completed', since },
+      { export: 'two', status: 'completed', since, pages: 1 },
+    ]);
+
+    // Without the key of the second service, the others still run.
+    const partly = await runInProcess(['local', '--all', '--out', out], { ONE_KEY: env.ONE_KEY });
+    expect(partly.status).toBe(1);
+    expect(partly.stderr).toContain('Error: The environment variable OTHER_KEY is not set');
+    expect(partly.stdout).toMatch(/\n3 exports: 1 failed, 2 completed\n/);
+  });
+
+  it('cannot be combined with options that define an export', async () => {
+    const defining = {
+      '--base-url': 'https://reports.example.com',
+      '--vendor': 'SERVICE',
+      '--api-key-env': 'KEY',
+      '--export': 'reports',
+      '--overlap': 'PT0S',
+      '--size': '3',
+      '--filter': '{}',
+      '--format': 'XML',
+      '--container': 'NONE',
+      '--cursor-in': 'query',
+      '--max-pages': '5',
+    };
+    const options = Object.entries(defining).map(([option, value]) => `${option}=${value}`);
+    const ended = await runInProcess(['local', '--all', '--since', 'yesterday', '--nope', ...options]);
+    expect(ended).toMatchObject({ status: 2, stdout: '' });
+    expect(ended.stderr).toMatch(/^Error: 13 problems:\n/);
+    for (const option of Object.keys(defining)) {
+      expect(ended.stderr).toContain(
+        `  ${option}: cannot be combined with --all, which uses the saved settings of each export\n`,
+      );
+    }
+    expect(ended.stderr).toContain('  --nope: no such option\n');
+    expect(ended.stderr).toContain('  --since: ');
+  });
+
+  it('says what to do if no export has run in the directory', async () => {
+    const ended = await runInProcess(['local', '--all', '--out', join(await aDirectory(), 'new')]);
+    expect(ended).toMatchObject({ status: 2, stderr: expect.stringMatching(/No export has run in .* npm start/) });
+  });
+});
+
 describe('report-exporter service', () => {
   it('serves the simulator until interrupted', async () => {
     const key = 'key-of-the-service-test';

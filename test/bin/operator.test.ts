@@ -393,6 +393,180 @@ describe('plan, abandon and doctor', () => {
   });
 });
 
+describe('several exports in a directory', () => {
+  /** Two completed exports of a service, and one that failed. */
+  async function threeExports() {
+    const out = await aDirectory();
+    const service = await aService(5, { broken: true });
+    onTestFinished(() => service.close());
+    const exportAs = (name: string, ...more: string[]) =>
+      runInProcess(
+        [
+          'local',
+          '--out',
+          out,
+          '--base-url',
+          service.baseUrl,
+          '--vendor',
+          'ACME',
+          '--size',
+          '2',
+          '--export',
+          name,
+          ...more,
+        ],
+        env,
+      );
+    expect(await exportAs('broken')).toMatchObject({ status: 1 });
+    expect(await exportAs('daily')).toMatchObject({ status: 0 });
+    expect(await exportAs('weekly', '--filter', '{"type":"weekly"}')).toMatchObject({ status: 0 });
+    return { out, service };
+  }
+  const damage = (out: string, exportName: string) => {
+    const database = new DatabaseSync(join(out, 'state.sqlite'));
+    database
+      .prepare(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = ?`)
+      .run(exportName);
+    database.close();
+  };
+
+  it('have an overview, the failed ones first; with a name, the details of one', async () => {
+    const { out } = await threeExports();
+    const { status, stdout, stderr } = await runOn(out, 'status');
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    const [heading = '', ...rows] = lines({ stdout } as CommandResult);
+    expect(heading.split('\t').slice(0, 4)).toEqual(['export', 'service', 'state', 'stale']);
+    expect(rows.map((row) => row.split('\t').slice(0, 1).concat(row.split('\t').slice(2, 4)))).toEqual([
+      ['broken', 'failed', 'false'],
+      ['daily', 'completed', 'false'],
+      ['weekly', 'completed', 'false'],
+    ]);
+    const { exports } = parseJson(await runOn(out, 'status', '--json')) as { exports: object[] };
+    expect(exports).toMatchObject([
+      { export: 'broken', state: 'failed', pages: 1, lastFailure: { error: 'ConfigurationError' } },
+      { export: 'daily', state: 'completed', pages: 3, reports: 5, next: { kind: 'manual' } },
+      { export: 'weekly', state: 'completed' },
+    ]);
+    expect(parseJson(await runOn(out, 'status', 'daily', '--json'))).toMatchObject({
+      exports: [{ export: 'daily', runs: [{ state: 'completed' }] }],
+    });
+  });
+
+  it('are shown with --failed only if they need attention, and it says so if none does', async () => {
+    const { out } = await threeExports();
+    expect(parseJson(await runOn(out, 'status', '--failed', '--json'))).toMatchObject({
+      exports: [{ export: 'broken' }],
+    });
+    expect(await runOn(out, 'abandon', 'broken', '--yes')).toMatchObject({ status: 0 });
+    const message =
+      'No export has failed, stopped, or is stale or unreadable (3 exports: 2 completed, 1 never completed)';
+    expect(await runOn(out, 'status', '--failed')).toMatchObject({
+      status: 0,
+      stdout: expect.stringMatching(/^export\t[^\n]*\n$/),
+      stderr: `${message}\n`,
+    });
+    expect(await runOn(out, 'status', '--failed', '--json')).toMatchObject({ stderr: `${message}\n` });
+    expect(await runOn(out, 'status', 'daily', '--failed')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('--failed: selects among all exports'),
+    });
+  });
+
+  it('are all shown if the state of one is damaged, and status exits with 1', async () => {
+    const { out } = await threeExports();
+    damage(out, 'weekly');
+    const ended = await runOn(out, 'status', '--failed', '--json');
+    expect(ended.status).toBe(1);
+    expect(parseJson(ended)).toMatchObject({
+      exports: [{ export: 'weekly', error: { name: 'PageConflictError' } }, { export: 'broken' }],
+    });
+  });
+
+  it('are started by name, one after the other, and the exit status is 1 if one fails', async () => {
+    const { out, service } = await threeExports();
+    damage(out, 'weekly');
+    const ended = await runOn(out, 'start', 'weekly', 'broken', '--json');
+    expect(ended.status).toBe(1);
+    expect(lines(ended).map((line) => JSON.parse(line))).toMatchObject([
+      { export: 'weekly', status: 'failed', error: { name: 'PageConflictError' } },
+      { export: 'broken', status: 'completed', pages: 3 },
+    ]);
+    expect(ended.stderr).toContain('Export weekly (1 of 2)\n');
+    expect(ended.stderr).toMatch(/\n2 exports: 1 failed, 1 completed\n/);
+
+    const since = '2026-11-20T00:00:04Z';
+    const before = service.exchanges.length;
+    const both = await runOn(out, 'start', 'broken', 'daily', '--since', since, '--json');
+    expect(both.status).toBe(0);
+    expect(lines(both).map((line) => JSON.parse(line))).toMatchObject([
+      { export: 'broken', status: 'completed', since, reports: 2 },
+      { export: 'daily', status: 'completed', since, reports: 2 },
+    ]);
+    expect(service.exchanges.length).toBeGreaterThan(before);
+  });
+
+  it('are all started with --all, by start and by local', async () => {
+    const { out } = await threeExports();
+    for (const command of ['start', 'local']) {
+      const ended = await runOn(out, command, '--all');
+      expect(ended.status).toBe(0);
+      expect(ended.stdout).toMatch(/^Export broken \(1 of 3\)\nCompleted: [\s\S]*\n\nExport daily \(2 of 3\)\n/);
+      expect(ended.stdout).toMatch(
+        /\n\nEXPORT {2}STATUS[^\n]*\n(\w+ +completed +[^\n]*\n){3}\n3 exports: 3 completed\n$/,
+      );
+    }
+  });
+
+  it('must be named, or all be meant, to be started; a wrong name starts none', async () => {
+    const { out, service } = await threeExports();
+    const before = service.exchanges.length;
+    expect(await runOn(out, 'start')).toMatchObject({
+      status: 2,
+      stderr: `Error: Specify exports of directory ${out}, or start all of them with --all: broken, daily, weekly\n`,
+    });
+    expect(await runOn(out, 'start', 'daily', 'dayly', 'daily')).toMatchObject({
+      status: 2,
+      stdout: '',
+      stderr:
+        'Error: 2 problems:\n  daily: given twice\n' +
+        `  dayly: no such export in directory ${out}\n    Its exports: broken, daily, weekly\n`,
+    });
+    expect(await runOn(out, 'start', 'daily', '--all')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('--all: starts every export'),
+    });
+    expect(await runOn(out, 'plan')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining(`Specify an export of directory ${out}: broken, daily, weekly`),
+    });
+    expect(service.exchanges).toHaveLength(before);
+  });
+
+  it('are checked by doctor, the service that they share once', async () => {
+    const { out, service } = await threeExports();
+    await using other = await aService(3);
+    expect(await runLocalExport(out, other.baseUrl)).toMatchObject({ status: 2 });
+    const options = ['--out', out, '--base-url', other.baseUrl, '--vendor', 'ACME', '--export', 'other'];
+    expect(await runInProcess(['local', ...options], env)).toMatchObject({ status: 0 });
+    const before = [service.exchanges.length, other.exchanges.length];
+    const ended = await runOn(out, 'doctor', '--json');
+    expect(ended.status).toBe(0);
+    const { findings } = parseJson(ended) as { findings: { check: string; export: string | null; message: string }[] };
+    const own = ['settings', 'state', 'store', 'runs', 'schedule'];
+    const ofService = ['key', 'service', 'clock'];
+    expect(findings.map((finding) => [finding.check, finding.export])).toEqual([
+      ['versions', null],
+      ['target', null],
+      ...['broken', 'daily', 'other', 'weekly'].flatMap((name) => own.map((check) => [check, name])),
+      ...ofService.map((check) => [check, null]),
+      ...ofService.map((check) => [check, 'other']),
+    ]);
+    expect(findings.find(({ check }) => check === 'service')?.message).toContain(service.baseUrl);
+    expect(service.exchanges.length - (before[0] ?? 0)).toBe(1);
+    expect(other.exchanges.length - (before[1] ?? 0)).toBe(1);
+  });
+});
+
 describe('a command that only reads', () => {
   it('ends at once when it is interrupted, with 130', async () => {
     const { out, port } = await anUnfinishedRun();
@@ -453,11 +627,9 @@ describe('every command', () => {
   it.each(commands)('%s reports all problems of its usage at once, as text and as JSON', async (command) => {
     const ended = await runInProcess([command, 'daily', 'again', '--nope', '--out', 'x', '--stack', 'y', '--json']);
     expect(ended.status).toBe(2);
-    for (const problem of [
-      'again: unexpected argument',
-      '--nope: no such option',
-      '--out, --stack: use only one of them',
-    ]) {
+    // Only start accepts several exports.
+    const excess = command === 'start' ? [] : ['again: unexpected argument'];
+    for (const problem of [...excess, '--nope: no such option', '--out, --stack: use only one of them']) {
       expect(ended.stderr).toContain(`  ${problem}\n`);
       expect(parseJson(ended)).toMatchObject({ error: { message: expect.stringContaining(problem) } });
     }

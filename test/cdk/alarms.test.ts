@@ -1,17 +1,30 @@
 import { describe, expect, it } from 'vitest';
 import { alarmIds } from '../../lib/cdk/alarms.ts';
-import { metricNamespace, metricUnits } from '../../lib/core/metrics.ts';
-import { aSchedule, deploy, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import { exportDimensions, type MetricName, metricNamespace, metricUnits } from '../../lib/core/metrics.ts';
+import {
+  aSchedule,
+  deploy,
+  deployWith,
+  resource,
+  resourcesOf,
+  someServices,
+  someSettings,
+  textOf,
+} from '../support/aws/cdk-deployment.ts';
 
 const { template } = deploy({ alarms: { email: 'operator@example.com' } });
 const alarm = (idBegins: string, of = template) => resource(of, 'AWS::CloudWatch::Alarm', idBegins).Properties;
 const freshnessAlarm = (freshness: string) =>
-  alarm('ExportsaNotFresh', deploy({ exports: [{ name: 'a', schedule: aSchedule({ freshness }) }] }).template);
+  alarm(
+    'ServicesdefaultExportsaNotFresh',
+    deploy({ exports: [{ name: 'a', schedule: aSchedule({ freshness }) }] }).template,
+  );
 
 interface AlarmMetric {
   readonly Namespace: string;
   readonly MetricName: string;
   readonly Period: number;
+  readonly Dimensions?: readonly { readonly Name: string }[];
 }
 type AlarmProperties = Partial<AlarmMetric> & {
   readonly Metrics?: readonly {
@@ -30,25 +43,36 @@ function metricOf(properties: AlarmProperties): Partial<AlarmMetric> & { missing
   return { ...stat?.Metric, ...period, missing: expression === 'FILL(metric, 0)' ? ' or 0' : expression };
 }
 
+/** The alarm's own part of its logical ID. */
+const alarmOf = (logicalId: string) =>
+  logicalId.replace(/^Servicesdefault(Exportsnightly)?/, '').replace(/[0-9A-F]{8}$/, '');
+
+/** A line for each alarm: its id, metric and threshold. */
+function linesOf(of: typeof template): string {
+  const lines = Object.entries(resourcesOf(of, 'AWS::CloudWatch::Alarm')).map(([id, { Properties }]) => {
+    const { Namespace, MetricName, Period, Dimensions = [], missing } = metricOf(Properties);
+    const { Threshold, EvaluationPeriods } = Properties;
+    const dimensions = Dimensions.map(({ Name }) => Name).join(', ');
+    return `${alarmOf(id)}: ${Namespace} ${MetricName}${missing} by ${dimensions}: ${Threshold} in ${EvaluationPeriods} × ${Period} s`;
+  });
+  return `\n${lines.sort().join('\n')}\n`;
+}
+
 describe('the alarms', () => {
   it('monitor exactly these metrics', () => {
-    const metrics = Object.entries(resourcesOf(template, 'AWS::CloudWatch::Alarm')).map(([id, { Properties }]) => {
-      const name = id.replace('Exportsnightly', '').replace(/[0-9A-F]{8}$/, '');
-      const { Namespace, MetricName, Period, missing } = metricOf(Properties);
-      const { Threshold, EvaluationPeriods } = Properties;
-      return `${name}: ${Namespace} ${MetricName}${missing} ${Threshold} in ${EvaluationPeriods} × ${Period} s`;
-    });
-    expect(`\n${metrics.sort().join('\n')}\n`).toMatchInlineSnapshot(`
+    expect(linesOf(template)).toMatchInlineSnapshot(`
       "
-      FunctionThrottled: AWS/Lambda Throttles 1 in 3 × 300 s
-      MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible 1 in 1 × 300 s
-      NotFresh: ReportExporter RunsCompleted or 0 1 in 26 × 3600 s
-      RunFailed: AWS/States ExecutionsFailed 1 in 1 × 300 s
-      RunTimedOut: AWS/States ExecutionsTimedOut 1 in 1 × 300 s
-      StateMachineThrottled: AWS/States ExecutionThrottled 1 in 3 × 300 s
-      TableReadsThrottled: AWS/DynamoDB ReadThrottleEvents or 0 1 in 3 × 300 s
-      TableWritesThrottled: AWS/DynamoDB WriteThrottleEvents or 0 1 in 3 × 300 s
-      Waiting: ReportExporter WaitSeconds 10800 in 1 × 21600 s
+      FailureNotRecorded: AWS/Lambda Errors by FunctionName: 1 in 1 × 300 s
+      FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 × 300 s
+      MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible by QueueName: 1 in 1 × 300 s
+      NotFresh: ReportExporter RunsCompleted or 0 by deployment, export: 1 in 26 × 3600 s
+      RunFailed: ReportExporter RunsFailed by deployment, export: 1 in 1 × 300 s
+      RunTimedOut: AWS/States ExecutionsTimedOut by StateMachineArn: 1 in 1 × 300 s
+      StartRejected: ReportExporter StartsRejected by deployment, service: 1 in 1 × 300 s
+      StateMachineThrottled: AWS/States ExecutionThrottled by StateMachineArn: 1 in 3 × 300 s
+      TableReadsThrottled: AWS/DynamoDB ReadThrottleEvents or 0 by TableName: 1 in 3 × 300 s
+      TableWritesThrottled: AWS/DynamoDB WriteThrottleEvents or 0 by TableName: 1 in 3 × 300 s
+      Waiting: ReportExporter WaitSeconds by deployment, export: 10800 in 1 × 21600 s
       "
     `);
   });
@@ -56,8 +80,8 @@ describe('the alarms', () => {
   it('describe what happened, and link to their section of the runbook', () => {
     const alarms = Object.entries(resourcesOf(template, 'AWS::CloudWatch::Alarm'));
     const ids = alarms.map(([logicalId, { Properties }]) => {
-      const id = logicalId.replace('Exportsnightly', '').replace(/[0-9A-F]{8}$/, '');
-      expect(Properties.AlarmDescription).toMatch(/^(Export nightly|All exports): .+\. What to do: /);
+      const id = alarmOf(logicalId);
+      expect(Properties.AlarmDescription).toMatch(/^(Export nightly|Service default|All services): .+\. What to do: /);
       expect(Properties.AlarmDescription).toMatch(new RegExp(`: docs/runbook\\.md#${id.toLowerCase()}$`));
       return id;
     });
@@ -131,22 +155,169 @@ describe('the alarms', () => {
   });
 });
 
-describe('the dashboard', () => {
-  const { Properties } = resource(
-    deploy({ exports: [{ name: 'one' }, { name: 'two' }] }).template,
-    'AWS::CloudWatch::Dashboard',
-  );
-  const text = JSON.stringify(Properties.DashboardBody);
+const numbered = (count: number) => Array.from({ length: count }, (_, index) => ({ name: `export-${index}` }));
 
-  it('shows every metric of every export', () => {
-    for (const name of ['one', 'two']) {
-      for (const metric of Object.keys(metricUnits)) {
-        expect(text).toContain(`\\"${metric}\\",\\"deployment\\",\\"ReportExporter\\",\\"export\\",\\"${name}\\"`);
-      }
+describe('alarms that the exports of a service have in common', () => {
+  const common = deploy({
+    alarms: { perExport: false },
+    exports: [{ name: 'nightly', schedule: aSchedule() }],
+  }).template;
+
+  it('monitor the service instead of each export, except for freshness', () => {
+    expect(linesOf(common)).toMatchInlineSnapshot(`
+      "
+      FailureNotRecorded: AWS/Lambda Errors by FunctionName: 1 in 1 × 300 s
+      FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 × 300 s
+      MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible by QueueName: 1 in 1 × 300 s
+      NotFresh: ReportExporter RunsCompleted or 0 by deployment, export: 1 in 26 × 3600 s
+      RunFailed: AWS/States ExecutionsFailed by StateMachineArn: 1 in 1 × 300 s
+      RunTimedOut: AWS/States ExecutionsTimedOut by StateMachineArn: 1 in 1 × 300 s
+      StartRejected: ReportExporter StartsRejected by deployment, service: 1 in 1 × 300 s
+      StateMachineThrottled: AWS/States ExecutionThrottled by StateMachineArn: 1 in 3 × 300 s
+      TableReadsThrottled: AWS/DynamoDB ReadThrottleEvents or 0 by TableName: 1 in 3 × 300 s
+      TableWritesThrottled: AWS/DynamoDB WriteThrottleEvents or 0 by TableName: 1 in 3 × 300 s
+      Waiting: ReportExporter WaitSeconds by deployment, service: 10800 in 1 × 21600 s
+      "
+    `);
+  });
+
+  it('describe what happened, and link to their section of the runbook', () => {
+    const described = (id: string, of = common) => alarm(`Servicesdefault${id}`, of).AlarmDescription;
+    expect(described('RunFailed')).toBe(
+      'Service default: A run failed. To see of which export (nightly): npx report-exporter status --failed --stack ' +
+        'ReportExporter. What to do: docs/runbook.md#runfailed',
+    );
+    expect(described('Waiting')).toBe(
+      'Service default: Within 6 hours, its exports (nightly) had to wait for 3 hours or more in total (Retry-After). ' +
+        'What to do: docs/runbook.md#waiting',
+    );
+  });
+
+  it('name as many exports as a description holds, and the number of the others', () => {
+    const longest = (index: number) => `${index}-`.padEnd(40, 'x');
+    const { template: many } = deploy({
+      stackName: 'S'.repeat(128),
+      exports: Array.from({ length: 30 }, (_, index) => ({ name: longest(index) })),
+    });
+    for (const id of ['RunFailed', 'Waiting']) {
+      const description: string = alarm(`Servicesdefault${id}`, many).AlarmDescription;
+      expect(description).toContain(`(${longest(0)}, ${longest(1)}, `);
+      const [, names = '', more] = /\(([^)]+) and (\d+) more\)/.exec(description) ?? [];
+      expect(names.split(', ').length + Number(more)).toBe(30);
+      expect(names.length).toBeGreaterThan(400);
+      expect(description.length).toBeLessThanOrEqual(1_024);
+      expect(description).toMatch(new RegExp(`: docs/runbook\\.md#${id.toLowerCase()}$`));
     }
   });
 
-  it('shows the median, 90th percentile and maximum of the service latency', () => {
-    for (const statistic of ['p50', 'p90', 'Maximum']) expect(text).toContain(`\\"stat\\":\\"${statistic}\\"`);
+  it.each([
+    [20, undefined, 40, 0],
+    [21, undefined, 0, 2],
+    [21, true, 42, 0],
+  ])('are the default for more than 20 exports: %i exports, perExport %s', (count, perExport, own, inCommon) => {
+    const { template: of } = deploy({ exports: numbered(count), alarms: { perExport } });
+    const ids = Object.keys(resourcesOf(of, 'AWS::CloudWatch::Alarm')).map((id) => id.slice(0, -8));
+    expect(ids.filter((id) => /Exports.*(RunFailed|Waiting)$/.test(id))).toHaveLength(own);
+    expect(ids.filter((id) => /^Servicesdefault(RunFailed|Waiting)$/.test(id))).toHaveLength(inCommon);
+  });
+});
+
+describe('the dashboard', () => {
+  interface Widget {
+    readonly type: string;
+    readonly properties: {
+      readonly title?: string;
+      readonly markdown?: string;
+      readonly metrics?: readonly (readonly (string | { readonly label?: string; readonly expression?: string })[])[];
+    };
+  }
+  const widgetsOf = (settings: object): readonly Widget[] => {
+    const { Properties } = resource(deployWith(settings).template, 'AWS::CloudWatch::Dashboard');
+    return JSON.parse(textOf(Properties.DashboardBody)).widgets;
+  };
+  const expressionsOf = (widgets: readonly Widget[]) =>
+    widgets.flatMap(({ properties }) =>
+      (properties.metrics ?? [])
+        .flat()
+        .flatMap((each) =>
+          typeof each === 'object' && each.expression !== undefined ? [{ ...each, text: each.expression }] : [],
+        ),
+    );
+  const widgets = widgetsOf(someServices());
+
+  it('has graphs of the exports that stand out, and of each service', () => {
+    const lines = widgets.map(({ type, properties: { title, markdown, metrics = [] } }) => {
+      const shown = metrics.map((metric) =>
+        metric
+          .filter((part) => typeof part === 'string')
+          .slice(0, 2)
+          .join(' '),
+      );
+      return type === 'text' ? `\n${markdown}` : `${title}${shown.some(Boolean) ? `: ${shown.join(', ')}` : ''}`;
+    });
+    expect(`${lines.join('\n')}\n`).toMatchInlineSnapshot(`
+      "
+      ## The 10 exports with the most …
+      Failed runs (count)
+      Failed attempts (count)
+      Completed runs (count)
+      Pages (count)
+      Reports (count)
+      Bytes (bytes)
+      Service latency, p90 (milliseconds)
+      Waits requested by the service (seconds)
+      Waits for other exports (seconds)
+
+      ## Service eu
+      Executions: AWS/States ExecutionsStarted, AWS/States ExecutionsSucceeded, AWS/States ExecutionsFailed, AWS/States ExecutionsTimedOut, ReportExporter StartsRejected
+      Pages requested at the same time: AWS/Lambda ConcurrentExecutions
+      Waits requested by the service (seconds): ReportExporter WaitSeconds
+
+      ## Service us
+      Executions: AWS/States ExecutionsStarted, AWS/States ExecutionsSucceeded, AWS/States ExecutionsFailed, AWS/States ExecutionsTimedOut, ReportExporter StartsRejected
+      Pages requested at the same time: AWS/Lambda ConcurrentExecutions
+      Waits requested by the service (seconds): ReportExporter WaitSeconds
+      "
+    `);
+  });
+
+  it('finds the exports when it is opened: the ten with the highest sum, or the highest peak of a percentile', () => {
+    const texts = expressionsOf(widgets).map(({ text }) => text);
+    const search = (metric: MetricName, statistic: string) =>
+      `SEARCH('{ReportExporter,deployment,export} MetricName="${metric}" deployment="ReportExporter"', '${statistic}', 3600)`;
+    expect(texts).toContain(`SORT(${search('RunsFailed', 'Sum')}, SUM, DESC, 10)`);
+    expect(texts).toContain(`SORT(${search('ServiceLatency', 'p90')}, MAX, DESC, 10)`);
+    for (const text of texts) {
+      const [, metric = ''] = /MetricName="(\w+)"/.exec(text) ?? [];
+      expect(Object.keys(metricUnits)).toContain(metric);
+    }
+    // oxlint-disable-next-line no-template-curly-in-string -- CloudWatch's placeholder
+    for (const { label } of expressionsOf(widgets)) expect(label).toBe("${PROP('Dim.export')}");
+  });
+
+  it('searches within the dimensions and the deployment that the functions publish', () => {
+    const [first] = expressionsOf(widgetsOf(someSettings({ stackName: 'Other' })));
+    const dimensions = Object.keys(exportDimensions('Other', 'nightly')).join(',');
+    expect(first?.text).toContain(`'{${metricNamespace},${dimensions}} MetricName="RunsFailed" deployment="Other"'`);
+  });
+
+  it('is the same for one export and for a hundred', () => {
+    expect(widgetsOf(someSettings({ exports: numbered(100) }))).toEqual(
+      widgetsOf(someSettings({ exports: numbered(1) })),
+    );
+  });
+
+  it('stays within the limits of CloudWatch, also with the most exports that a stack holds', () => {
+    const searches = expressionsOf(widgets);
+    // Metrics that an expression reads count, although ten are shown.
+    const maxExports = 227;
+    const others = widgets.flatMap(({ properties }) => properties.metrics ?? []).length - searches.length;
+    expect(searches.length * maxExports + others).toBeLessThanOrEqual(2_500);
+    for (const { properties } of widgets) {
+      const own = expressionsOf([{ type: 'metric', properties }]).length;
+      expect(own).toBeLessThanOrEqual(1);
+    }
+    const longest = widgetsOf(someSettings({ stackName: 'S'.repeat(128) }));
+    for (const { text } of expressionsOf(longest)) expect(text.length).toBeLessThanOrEqual(1_024);
   });
 });

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -39,11 +39,15 @@ describe('the CDK command line, offline', () => {
     expect(synth).toMatchObject({ status: 0 });
     const template = join(before, 'ReportExporter.template.json');
     const { Resources, Outputs } = JSON.parse(readFileSync(template, 'utf8'));
-    expect(Object.keys(Outputs)).toContain('NightlyStateMachineArn');
+    expect(Outputs.StartCommand.Value['Fn::Join'][1].at(-1)).toContain('{"export":"nightly"}');
     // The bundles are made with the aliases of lib/cdk/bundling.ts, so they contain no STS client.
-    const functions = globSync(join(before, 'asset.*/index.js')).map((file) => readFileSync(file, 'utf8'));
-    expect(functions.length).toBeGreaterThanOrEqual(4);
-    expect(functions.filter((code) => code.includes('AssumeRole'))).toEqual([]);
+    const functions = globSync(join(before, 'asset.*/index.js'));
+    expect(functions).toHaveLength(4);
+    for (const file of functions) {
+      expect(readFileSync(file, 'utf8')).not.toContain('AssumeRole');
+      const settings = JSON.parse(readFileSync(join(dirname(file), 'settings.json'), 'utf8'));
+      expect(settings.exports).toEqual([expect.objectContaining({ name: 'nightly' })]);
+    }
 
     const changed = structuredClone(Resources);
     for (const resource of Object.values<{ Type: string; Properties: { State?: string } }>(changed)) {

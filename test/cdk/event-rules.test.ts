@@ -6,18 +6,24 @@ import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { ReportExporterStack } from '../../lib/cdk/stack.ts';
-import { anApp, resource, someSettings } from '../support/aws/cdk-deployment.ts';
+import { anApp, resource, someServices, someSettings } from '../support/aws/cdk-deployment.ts';
 import { executionArn } from '../support/export/function-machine.ts';
 
-/** Two exports, of which one name is a prefix of the other. */
-const exports = ['nightly', 'nightly-2'].map((name) => ({ name }));
-const stack = new ReportExporterStack(anApp(), deploymentSettings(someSettings({ exports })));
-const [nightly, other] = stack.exports;
-if (nightly === undefined || other === undefined) throw new Error('the stack has no exports');
-const completed = nightly.onCompleted('Load', new SfnStateMachine(other.stateMachine));
-const failed = nightly.onFailed('RunFailed');
+/** Two services. The first has two exports, of which one name is a prefix of the other. */
+const settings = someServices();
+const [eu, us] = settings.services;
+const services = [{ ...eu, exports: [{ name: 'nightly' }, { name: 'nightly-2' }] }, us];
+const stack = new ReportExporterStack(anApp(), deploymentSettings({ services }));
+const [exporter, other] = stack.services;
+if (exporter === undefined || other === undefined) throw new Error('the stack has no services');
+const rules = {
+  Load: exporter.onCompleted('Load', { export: 'nightly', target: new SfnStateMachine(other.stateMachine) }),
+  RunFailed: exporter.onFailed('RunFailed', { export: 'nightly-2' }),
+  AnyCompleted: exporter.onCompleted('AnyCompleted'),
+  AnyFailed: exporter.onFailed('AnyFailed'),
+};
 const template = Template.fromStack(stack);
-const rule = (id: string) => resource(template, 'AWS::Events::Rule', `ExportsnightlyRules${id}`).Properties;
+const rule = (id: string) => resource(template, 'AWS::Events::Rule', `ServiceseuRules${id}`).Properties;
 
 /** Resolves `prefix` as CloudFormation would for a state machine with the name `machineName`. */
 function resolve(prefix: { 'Fn::Join': [string, (string | { Ref?: string })[]] }, machineName: string): string {
@@ -32,43 +38,52 @@ function resolve(prefix: { 'Fn::Join': [string, (string | { Ref?: string })[]] }
     .join(separator);
 }
 
-describe('event rules of an export', () => {
+describe('event rules of a service', () => {
   it('are returned, and belong to the default event bus', () => {
-    expect([completed, failed].map((each) => stack.resolve(each.ruleName))).toEqual(
-      ['Load', 'RunFailed'].map((id) => ({
-        Ref: resource(template, 'AWS::Events::Rule', `ExportsnightlyRules${id}`).id,
-      })),
-    );
-    for (const id of ['Load', 'RunFailed']) {
+    for (const [id, each] of Object.entries(rules)) {
+      expect(stack.resolve(each.ruleName)).toEqual({
+        Ref: resource(template, 'AWS::Events::Rule', `ServiceseuRules${id}`).id,
+      });
       expect(rule(id).EventBusName).toBeUndefined();
       expect(rule(id).State).toBe('ENABLED');
     }
   });
 
-  it('match the events of executions of its own state machine only', () => {
-    const machine = resource(template, 'AWS::StepFunctions::StateMachine', 'ExportsnightlyStateMachine').id;
-    for (const [id, detailType] of [
-      ['Load', 'Report Export Completed'],
-      ['RunFailed', 'Report Export Failed'],
-    ] as const) {
-      const { EventPattern } = rule(id);
-      const [{ prefix }] = EventPattern.detail.execution;
-      expect(EventPattern).toEqual({
-        source: ['report-exporter'],
-        'detail-type': [detailType],
-        detail: { execution: [{ prefix }] },
-      });
-      expect(JSON.stringify(prefix)).toContain(`{"Fn::GetAtt":["${machine}","Name"]}`);
-      expect(executionArn('first').startsWith(resolve(prefix, 'reports'))).toBe(true);
-      // The name of this state machine may be a prefix of another's.
-      expect(executionArn('first').startsWith(resolve(prefix, 'repo'))).toBe(false);
-    }
+  it.each([
+    ['Load', 'Report Export Completed', ['nightly']],
+    ['RunFailed', 'Report Export Failed', ['nightly-2']],
+    ['AnyCompleted', 'Report Export Completed', undefined],
+    ['AnyFailed', 'Report Export Failed', undefined],
+  ])('match the events of its own state machine, of one export or of all: %s', (id, detailType, exportNames) => {
+    const machine = resource(template, 'AWS::StepFunctions::StateMachine', 'ServiceseuStateMachine').id;
+    const { EventPattern } = rule(id);
+    const [{ prefix }] = EventPattern.detail.execution;
+    expect(EventPattern).toEqual({
+      source: ['report-exporter'],
+      'detail-type': [detailType],
+      detail: { execution: [{ prefix }], ...(exportNames === undefined ? {} : { export: exportNames }) },
+    });
+    expect(JSON.stringify(prefix)).toContain(`{"Fn::GetAtt":["${machine}","Name"]}`);
+    expect(executionArn('first').startsWith(resolve(prefix, 'reports'))).toBe(true);
+    // The name of this state machine may be a prefix of another's.
+    expect(executionArn('first').startsWith(resolve(prefix, 'repo'))).toBe(false);
   });
 
   it('send events to the target, if there is one', () => {
-    const machine = resource(template, 'AWS::StepFunctions::StateMachine', 'Exportsnightly2StateMachine').id;
+    const machine = resource(template, 'AWS::StepFunctions::StateMachine', 'ServicesusStateMachine').id;
     expect(rule('Load').Targets).toMatchObject([{ Arn: { Ref: machine } }]);
-    expect(rule('RunFailed').Targets).toBeUndefined();
+    for (const id of ['RunFailed', 'AnyCompleted', 'AnyFailed']) expect(rule(id).Targets).toBeUndefined();
+  });
+
+  it('reject an export that the service does not have, and list those that it has', () => {
+    for (const unknown of ['us-nightly', 'Nightly', 'night']) {
+      expect(() => exporter.onFailed('Unknown', { export: unknown })).toThrow(
+        expect.objectContaining({
+          name: 'ConfigurationError',
+          message: `ReportExporter/Services/eu has no export "${unknown}". Its exports: nightly, nightly-2`,
+        }),
+      );
+    }
   });
 
   it('can be created in a consumer’s stack that depends on the deployment', () => {
@@ -78,15 +93,15 @@ describe('event rules of an export', () => {
       app,
       deploymentSettings(someSettings({ exports: [{ name: 'nightly' }] })),
     );
-    const [reportExport] = deployment.exports;
+    const [reports] = deployment.services;
     const load = new LambdaFunctionResource(consumer, 'Load', {
       runtime: Runtime.NODEJS_24_X,
       handler: 'index.handler',
       code: Code.fromInline('exports.handler = async () => {}'),
       environment: { BUCKET: deployment.bucket.bucketName },
     });
-    reportExport?.onCompleted('LoadRun', new LambdaFunction(load), consumer);
-    reportExport?.onFailed('NotifyFailure', new SqsQueue(new Queue(consumer, 'Failures')), consumer);
+    reports?.onCompleted('LoadRun', { export: 'nightly', target: new LambdaFunction(load), scope: consumer });
+    reports?.onFailed('NotifyFailure', { target: new SqsQueue(new Queue(consumer, 'Failures')), scope: consumer });
 
     app.synth();
 

@@ -1,7 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { type Deployment, deploy, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import {
+  type Deployment,
+  deploy,
+  deployWith,
+  resource,
+  resourcesOf,
+  someServices,
+  textOf,
+} from '../support/aws/cdk-deployment.ts';
 
 interface Statement {
+  readonly Effect: 'Allow' | 'Deny';
   readonly Action: string | readonly string[];
   readonly Resource: unknown;
   readonly Condition?: unknown;
@@ -31,11 +40,11 @@ const pageLog = ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query'];
 const pageStore = ['s3:AbortMultipartUpload', 's3:GetObject', 's3:ListBucket', 's3:PutObject'];
 
 const roles = {
-  ExportsnightlyBeginRunRole: [...pageLog, 'states:DescribeExecution', ...logsAndTraces],
-  ExportsnightlyExportPageRole: [...pageLog, ...pageStore, 'secretsmanager:GetSecretValue', ...logsAndTraces],
-  ExportsnightlyFinishRunRole: [...pageLog, ...pageStore, ...logsAndTraces],
-  ExportsnightlyFailRunRole: [...pageLog, ...logsAndTraces],
-  ExportsnightlyStateMachineRole: [
+  ServicesdefaultBeginRunRole: [...pageLog, 'states:DescribeExecution', ...logsAndTraces],
+  ServicesdefaultExportPageRole: [...pageLog, ...pageStore, 'secretsmanager:GetSecretValue', ...logsAndTraces],
+  ServicesdefaultFinishRunRole: [...pageLog, ...pageStore, ...logsAndTraces],
+  ServicesdefaultFailRunRole: [...pageLog, ...logsAndTraces],
+  ServicesdefaultStateMachineRole: [
     'events:PutEvents',
     'lambda:InvokeFunction',
     'logs:CreateLogDelivery',
@@ -52,7 +61,7 @@ const roles = {
     'xray:PutTelemetryRecords',
     'xray:PutTraceSegments',
   ],
-  SchedulerRoleForTarget: ['sqs:SendMessage', 'states:StartExecution'],
+  ServicesdefaultSchedulerRole: ['sqs:SendMessage', 'states:StartExecution'],
 };
 
 describe('permissions', () => {
@@ -81,30 +90,28 @@ describe('permissions', () => {
     ).toEqual([]);
   });
 
-  it('are limited to the export’s own part of the bucket and of the table', () => {
+  it('are limited to the service’s own part of the bucket and of the table', () => {
     const bucket = resource(template, 'AWS::S3::Bucket').id;
-    for (const role of ['ExportsnightlyExportPageRole', 'ExportsnightlyFinishRunRole']) {
+    for (const role of ['ServicesdefaultExportPageRole', 'ServicesdefaultFinishRunRole']) {
       const [objects] = withAction(statementsOf(deployment, role), 's3:PutObject');
       expect(objects?.Resource).toEqual({
-        'Fn::Join': ['', [{ 'Fn::GetAtt': [bucket, 'Arn'] }, '/team/nightly/*']],
+        'Fn::Join': ['', [{ 'Fn::GetAtt': [bucket, 'Arn'] }, '/team/*']],
       });
     }
-    for (const role of Object.keys(roles).filter(
-      (each) => each.startsWith('Exportsnightly') && !/Machine/.test(each),
-    )) {
+    for (const role of Object.keys(roles).filter((each) => !/Machine|Scheduler/.test(each))) {
       const [items] = withAction(statementsOf(deployment, role), 'dynamodb:PutItem');
-      expect(items?.Condition).toEqual({ 'ForAllValues:StringEquals': { 'dynamodb:LeadingKeys': ['nightly'] } });
+      expect(items?.Condition).toEqual({ 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': ['default/*'] } });
     }
   });
 
   it('include ListBucket without a condition, which would turn a 404 into a 403', () => {
-    const [list] = withAction(statementsOf(deployment, 'ExportsnightlyExportPageRole'), 's3:ListBucket');
+    const [list] = withAction(statementsOf(deployment, 'ServicesdefaultExportPageRole'), 's3:ListBucket');
     expect(list?.Resource).toEqual({ 'Fn::GetAtt': [resource(template, 'AWS::S3::Bucket').id, 'Arn'] });
     expect(list?.Condition).toBeUndefined();
   });
 
   it('let the state machine invoke its four functions and start itself', () => {
-    const statements = statementsOf(deployment, 'ExportsnightlyStateMachineRole');
+    const statements = statementsOf(deployment, 'ServicesdefaultStateMachineRole');
     const functions = Object.keys(resourcesOf(template, 'AWS::Lambda::Function'));
     expect(functions).toHaveLength(4);
     const [invoke] = withAction(statements, 'lambda:InvokeFunction');
@@ -115,7 +122,7 @@ describe('permissions', () => {
   });
 
   it('let BeginRun describe executions of its own state machine only', () => {
-    const [statement] = withAction(statementsOf(deployment, 'ExportsnightlyBeginRunRole'), 'states:DescribeExecution');
+    const [statement] = withAction(statementsOf(deployment, 'ServicesdefaultBeginRunRole'), 'states:DescribeExecution');
     const machine = resource(template, 'AWS::StepFunctions::StateMachine').id;
     expect(JSON.stringify(statement?.Resource)).toMatch(
       new RegExp(`:execution:",\\{"Fn::GetAtt":\\["${machine}","Name"\\]\\},":\\*"`),
@@ -137,18 +144,18 @@ describe('permissions', () => {
       'kms:ReEncryptFrom',
       'kms:ReEncryptTo',
     ];
-    expect(keysOf('ExportsnightlyExportPageRole')).toEqual([
+    expect(keysOf('ServicesdefaultExportPageRole')).toEqual([
       ['dynamodb', forTable],
       ['s3', ['kms:Decrypt', 'kms:GenerateDataKey']],
       ['secretsmanager', ['kms:Decrypt']],
     ]);
-    expect(keysOf('ExportsnightlyFailRunRole')).toEqual([['dynamodb', forTable]]);
+    expect(keysOf('ServicesdefaultFailRunRole')).toEqual([['dynamodb', forTable]]);
   });
 
   it('refer to an existing secret by its ARN, or by its name and a wildcard for the random suffix', () => {
     const secretOf = (existing: string) =>
       withAction(
-        statementsOf(deploy({ apiKeySecret: { existing } }), 'ExportsnightlyExportPageRole'),
+        statementsOf(deploy({ apiKeySecret: { existing } }), 'ServicesdefaultExportPageRole'),
         'secretsmanager:GetSecretValue',
       )[0]?.Resource;
     const arn = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:reports/key-AbCdEf';
@@ -156,3 +163,141 @@ describe('permissions', () => {
     expect(JSON.stringify(secretOf('reports/key'))).toContain(':secret:reports/key-??????');
   });
 });
+
+describe('two services in one stack', () => {
+  const deployment = deployWith(someServices({ bucket: { prefix: 'team/' } }));
+  const { template } = deployment;
+  const idOf = (type: string, service: string, name = '') => resource(template, type, `Services${service}${name}`).id;
+  const arnOf = (type: string, service: string, name = '') => `<${idOf(type, service, name)}.Arn>`;
+  const bucket = `<${resource(template, 'AWS::S3::Bucket').id}.Arn>`;
+  const table = `<${resource(template, 'AWS::DynamoDB::Table').id}.Arn>`;
+
+  /** What only the roles of `service` may do. */
+  const ownAccess = (service: string, exportName: string): readonly Access[] => [
+    ...['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query'].flatMap((action) =>
+      [`${service}/${exportName}`, `${service}/#slots`].map((leadingKey) => ({ action, resource: table, leadingKey })),
+    ),
+    ...['s3:GetObject', 's3:PutObject', 's3:AbortMultipartUpload'].map((action) => ({
+      action,
+      resource: `${bucket}/team/${service}/${exportName}/date=2026-11-20/page-1.xml`,
+    })),
+    {
+      action: 'secretsmanager:GetSecretValue',
+      resource: `<${resource(template, 'AWS::SecretsManager::Secret', `ApiKeys${service}`).id}>`,
+    },
+    { action: 'states:StartExecution', resource: `<${idOf('AWS::StepFunctions::StateMachine', service)}>` },
+    {
+      action: 'states:DescribeExecution',
+      resource: `arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:execution:<${idOf('AWS::StepFunctions::StateMachine', service)}.Name>:run`,
+    },
+    ...['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'].map((step) => ({
+      action: 'lambda:InvokeFunction',
+      resource: arnOf('AWS::Lambda::Function', service, step),
+    })),
+    { action: 'sqs:SendMessage', resource: arnOf('AWS::SQS::Queue', service) },
+    ...['logs:CreateLogStream', 'logs:PutLogEvents'].map((action) => ({
+      action,
+      resource: arnOf('AWS::Logs::LogGroup', service, 'ExportPageLogs'),
+    })),
+  ];
+  const access = { eu: ownAccess('eu', 'eu-nightly'), us: ownAccess('us', 'us-nightly') };
+  const rolesOf = (service: string) =>
+    Object.keys(resourcesOf(template, 'AWS::IAM::Role')).filter((id) => id.startsWith(`Services${service}`));
+
+  it('have six roles each, and there is no other role', () => {
+    expect(rolesOf('eu')).toHaveLength(6);
+    expect(rolesOf('us')).toHaveLength(6);
+    template.resourceCountIs('AWS::IAM::Role', 12);
+  });
+
+  it.each([
+    ['eu', 'us'],
+    ['us', 'eu'],
+  ] as const)('are separate: some role of %s has each access to its own part, and none to that of %s', (own, other) => {
+    const statements = rolesOf(own).flatMap((role) => statementsOf(deployment, role));
+    expect(access[own].filter((each) => !isAllowed(statements, each))).toEqual([]);
+    expect(access[other].filter((each) => isAllowed(statements, each))).toEqual([]);
+  });
+
+  it('have no access to a part of the table or of the bucket that only begins like their own', () => {
+    const statements = rolesOf('eu').flatMap((role) => statementsOf(deployment, role));
+    const similar = [
+      { action: 'dynamodb:GetItem', resource: table, leadingKey: 'eu-2/nightly' },
+      { action: 'dynamodb:GetItem', resource: table, leadingKey: 'eu' },
+      { action: 's3:GetObject', resource: `${bucket}/team/eu-2/nightly/manifest.json` },
+      { action: 's3:GetObject', resource: `${bucket}/eu/nightly/manifest.json` },
+    ];
+    expect(similar.filter((each) => isAllowed(statements, each))).toEqual([]);
+  });
+
+  it('delete nothing, and share only what has no part of a service: the bucket’s list, the event bus, log delivery, traces', () => {
+    const statements = [...rolesOf('eu'), ...rolesOf('us')].flatMap((role) => statementsOf(deployment, role));
+    // A state machine manages the delivery of its own log.
+    expect([...new Set(actionsOf(statements))].filter((action) => /\*|Delete|Purge|Put\w*Policy/.test(action))).toEqual(
+      ['logs:DeleteLogDelivery', 'logs:PutResourcePolicy'],
+    );
+    const shared = [...rolesOf('eu')]
+      .flatMap((role) => statementsOf(deployment, role))
+      .filter(({ Resource }) =>
+        listed(Resource).some((each) => !/Serviceseu|ApiKeyseu|\/team\/eu\//.test(textOf(each))),
+      )
+      .filter(({ Condition }) => Condition === undefined);
+    expect([...new Set(actionsOf(shared))]).toEqual([
+      'events:PutEvents',
+      'logs:CreateLogDelivery',
+      'logs:DeleteLogDelivery',
+      'logs:DescribeLogGroups',
+      'logs:DescribeResourcePolicies',
+      'logs:GetLogDelivery',
+      'logs:ListLogDeliveries',
+      'logs:PutResourcePolicy',
+      'logs:UpdateLogDelivery',
+      's3:ListBucket',
+      'xray:GetSamplingRules',
+      'xray:GetSamplingTargets',
+      'xray:PutTelemetryRecords',
+      'xray:PutTraceSegments',
+    ]);
+  });
+
+  it('let Scheduler assume a role only for the schedules of its service', () => {
+    for (const service of ['eu', 'us']) {
+      const role = resource(template, 'AWS::IAM::Role', `Services${service}SchedulerRole`).Properties;
+      const [trust] = role.AssumeRolePolicyDocument.Statement;
+      expect(trust.Principal).toEqual({ Service: 'scheduler.amazonaws.com' });
+      expect(textOf(trust.Condition.StringEquals['aws:SourceArn'])).toBe(
+        arnOf('AWS::Scheduler::ScheduleGroup', service),
+      );
+      expect(textOf(trust.Condition.StringEquals['aws:SourceAccount'])).toBe('<AWS::AccountId>');
+    }
+  });
+});
+
+interface Access {
+  readonly action: string;
+  /** An ARN with references as `textOf` writes them. */
+  readonly resource: string;
+  /** The partition key of a DynamoDB item. */
+  readonly leadingKey?: string;
+}
+
+/** Whether IAM would allow the access. Knows the statements that these roles have, and rejects others. */
+function isAllowed(statements: readonly Statement[], { action, resource: arn, leadingKey }: Access): boolean {
+  return statements.some(({ Effect, Action, Resource, Condition }) => {
+    expect(Effect).toBe('Allow');
+    const covers =
+      listed(Action).some((each) => isLike(each, action)) && listed(Resource).some((each) => isLike(textOf(each), arn));
+    if (!covers || Condition === undefined) return covers;
+    const keys = (Condition as { 'ForAllValues:StringLike'?: { 'dynamodb:LeadingKeys'?: readonly string[] } })[
+      'ForAllValues:StringLike'
+    ]?.['dynamodb:LeadingKeys'];
+    if (keys === undefined || leadingKey === undefined) throw new Error(`Unknown condition of ${String(Action)}`);
+    return keys.some((key) => isLike(key, leadingKey));
+  });
+}
+
+/** As IAM compares: `*` is any text, `?` any character. */
+function isLike(pattern: string, text: string): boolean {
+  const parts = pattern.split(/([*?])/).map((part) => (part === '*' ? '.*' : part === '?' ? '.' : RegExp.escape(part)));
+  return new RegExp(`^${parts.join('')}$`, 's').test(text);
+}

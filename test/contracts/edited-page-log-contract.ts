@@ -6,7 +6,17 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ExportState, PageEntry } from '../../lib/core/model.ts';
 import type { PageLog } from '../../lib/core/ports.ts';
-import { aCursor, aFullRun, anExportName, aPageEntry, aRun, aRunResult, at, collect } from '../support/builders.ts';
+import {
+  aCompletion,
+  aCursor,
+  aFullRun,
+  anAbandonedRun,
+  anExportName,
+  aPageEntry,
+  aRun,
+  at,
+  collect,
+} from '../support/builders.ts';
 import { fieldsOf, type Path, withField, withoutField } from '../support/fields.ts';
 
 /** A state or an entry as it is stored: its fields and its checksum. */
@@ -32,7 +42,8 @@ const aFullState = (exportName = anExportName()): ExportState => ({
   active: aFullRun({ export: exportName, sequence: 7 }),
   watermark: { instant: at('2026-11-19T02:00:00Z'), source: 'simulator', filter: { type: 'invoice' } },
   lastScheduledTime: '2026-11-20T02:00:00Z',
-  lastCompleted: { execution: 'execution-6', result: aRunResult({ export: exportName }) },
+  lastCompleted: aCompletion('execution-6', { export: exportName }),
+  lastAbandoned: anAbandonedRun(),
 });
 const aFullEntry = (overrides: Partial<PageEntry> = {}): PageEntry =>
   aPageEntry({ cursor: aCursor(), cycle: { tortoise: aCursor(), power: 4, steps: 3 }, ...overrides });

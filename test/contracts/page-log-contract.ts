@@ -7,14 +7,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { asCursor, asRunId, type ExportState, type PageEntry, type RunId } from '../../lib/core/model.ts';
 import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
 import {
+  aCompletion,
   aCursor,
   aFullRun,
+  anAbandonedRun,
   anExportName,
   anExportState,
   aPageEntry,
   aRun,
   aRunId,
-  aRunResult,
   at,
   collect,
 } from '../support/builders.ts';
@@ -82,7 +83,8 @@ export function pageLogContract(
             filter: { 'z before a': [1.5, null], a: { '': '' } },
           },
           lastScheduledTime: '2026-11-20T02:00:00Z',
-          lastCompleted: { execution: 'execution-6', result: aRunResult({ export: exportName }) },
+          lastCompleted: aCompletion('execution-6', { export: exportName }),
+          lastAbandoned: anAbandonedRun({ reports: null }),
         };
         await log.replaceState(state);
         expect(await log.exportState(exportName)).toEqual(state);
@@ -90,11 +92,10 @@ export function pageLogContract(
 
       it('keeps null and absent values: size, reports, watermark', async () => {
         const exportName = anExportName();
-        const result = aRunResult({ export: exportName, reports: null, watermark: null });
         const state = anExportState({
           export: exportName,
           active: aRun({ export: exportName }),
-          lastCompleted: { execution: 'execution-1', result },
+          lastCompleted: aCompletion('execution-1', { export: exportName, reports: null, watermark: null }),
         });
         await log.replaceState(state);
         expect(await log.exportState(exportName)).toEqual(state);

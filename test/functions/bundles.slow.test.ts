@@ -1,10 +1,14 @@
 /** The deployed bundles: each is one file that runs by itself, with the modules that the function needs and no others. */
 
 import { execFile } from 'node:child_process';
+import { cp, rm, symlink, writeFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { functionBundles } from '../../lib/cdk/bundling.ts';
+import { functionEnvironmentSchema, settingsFileName } from '../../lib/core/settings/environment.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import {
@@ -28,6 +32,13 @@ beforeAll(async () => {
   bundles = Object.fromEntries(built) as typeof bundles;
 }, 60_000);
 afterAll(async () => await directory.remove());
+
+/** Stores the settings file beside each bundle, as a deployment does. */
+async function storeSettings(settings: object): Promise<void> {
+  for (const { file } of Object.values(bundles)) {
+    await writeFile(join(dirname(file), settingsFileName), JSON.stringify(settings));
+  }
+}
 
 /** Runs a bundle in a new process, with exactly this environment. */
 async function invoke(name: FunctionName, event: unknown, env: Readonly<Record<string, string>>) {
@@ -59,22 +70,27 @@ describe('a bundle', () => {
     const env = {
       ...aws.env,
       AWS_SESSION_TOKEN: 'session-token',
-      EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 2 }),
-      SERVICE_SETTINGS: JSON.stringify({ baseUrl: service.baseUrl }),
       DEPLOYMENT_NAME: 'ReportExporter',
+      SERVICE_NAME: 'default',
       TABLE_NAME: aws.table,
       BUCKET_NAME: 'bucket',
       KEY_PREFIX: '',
       API_KEY_SECRET_ID: 'reports/api-key',
       API_KEY_SECRET_FIELD: '',
     };
+    await storeSettings({
+      service: { baseUrl: service.baseUrl },
+      exports: [{ name: 'other' }, { name: 'reports', size: 2 }],
+    });
     const execution = executionArn('first');
+    const startInput = { export: 'reports' };
 
-    const begun = await invoke('begin-run', { input: {}, execution }, env);
+    const begun = await invoke('begin-run', { input: startInput, execution }, env);
     expect(begun.outcome).toMatchObject({ next: 'export', page: 1 });
     const first = await invoke('export-page', { input: begun.outcome, execution }, env);
     expect(first.outcome).toMatchObject({ next: 'page', page: 2 });
-    const failed = await invoke('fail-run', { input: { Error: 'States.Timeout', Cause: '' }, execution }, env);
+    const failure = { Error: 'States.Timeout', Cause: '' };
+    const failed = await invoke('fail-run', { input: failure, execution, startInput }, env);
     expect(failed.outcome).toMatchObject({ pages: 1, error: 'States.Timeout', resumable: true });
     const second = await invoke('export-page', { input: first.outcome, execution }, env);
     expect(second.outcome).toMatchObject({ next: 'finish' });
@@ -95,7 +111,39 @@ describe('a bundle', () => {
   it.each(functionNames)('of %s loads without its environment, and then reports what is missing', async (name) => {
     const { error, message } = await invoke(name, { input: {}, execution: 'e' }, { AWS_REGION: 'us-east-1' });
     expect(error).toBe('ConfigurationError');
-    expect(message).toMatch(/EXPORT_SETTINGS.*SERVICE_SETTINGS.*TABLE_NAME/);
+    expect(message).toMatch(/DEPLOYMENT_NAME.*SERVICE_NAME.*TABLE_NAME/);
+  });
+
+  it.each(functionNames)('of %s reads the settings file from its own folder', async (name) => {
+    const env = Object.fromEntries(Object.keys(functionEnvironmentSchema.shape).map((variable) => [variable, 'x/']));
+    const file = join(dirname(bundles[name].file), settingsFileName);
+    const event = { input: {}, execution: 'e', startInput: {} };
+    const errorOf = async () => {
+      const { outcome, message } = await invoke(name, event, { ...env, AWS_REGION: 'us-east-1' });
+      return message ?? JSON.stringify(outcome);
+    };
+    await rm(file, { force: true });
+    expect(await errorOf()).toBe(`Cannot read the settings at ${file}. Deploy the stack again`);
+    await storeSettings({ service: { baseUrl: 'https://a.example' }, exports: [{ name: 'a' }, { name: 'b' }] });
+    // The service has two exports, and the event names none.
+    expect(await errorOf()).toMatch(name === 'fail-run' ? /"export":null/ : /Exports of this service: a, b$/);
+  });
+
+  it('is the same in every folder of every machine, so that its asset has the same hash', async () => {
+    await using copy = await temporaryDirectory();
+    const root = fileURLToPath(new URL('../..', import.meta.url));
+    for (const folder of ['functions', 'lib', 'package.json', 'tsconfig.json']) {
+      await cp(join(root, folder), join(copy.path, folder), { recursive: true });
+    }
+    await symlink(join(root, 'node_modules'), join(copy.path, 'node_modules'));
+    const script = fileURLToPath(new URL('children/print-bundles.ts', import.meta.url));
+    const { stdout } = await promisify(execFile)(process.execPath, [script, copy.path], {
+      cwd: copy.path,
+      maxBuffer: 16 * 1024 * 1024,
+    });
+    expect(JSON.parse(stdout)).toEqual(functionBundles());
+    expect(stdout).not.toContain(root);
+    expect(functionBundles()).toBe(functionBundles());
   });
 });
 

@@ -1,11 +1,15 @@
 /** The four functions in the real state machine, with a simulator of the service and AWS over real HTTP. */
 
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { DeleteItemCommand, DynamoDBClient, QueryCommand } from '@aws-sdk/client-dynamodb';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { beginRunHandler } from '../../functions/begin-run.ts';
 import { exportPageHandler } from '../../functions/export-page.ts';
 import { failRunHandler } from '../../functions/fail-run.ts';
 import { finishRunHandler } from '../../functions/finish-run.ts';
+import { settingsIn } from '../../lib/aws/lambda/service-context.ts';
+import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import {
   combineFaults,
   combineScripts,
@@ -20,8 +24,10 @@ import {
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
+import { problemsIn } from '../support/docs/published-schemas.ts';
 import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';
 import { someReports } from '../support/service/simulator-client.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const apiKey = 'the-secret-api-key-7f3a';
 
@@ -35,7 +41,9 @@ interface Deployment extends AsyncDisposable {
 interface DeploymentOptions {
   readonly reports?: number;
   readonly faults?: FaultScript;
-  /** Settings of the export, in addition to its name and size. */
+  /** Their names. Default: `reports`. */
+  readonly exports?: readonly string[];
+  /** Settings of each export, in addition to its name and size. */
   readonly settings?: Readonly<Record<string, unknown>>;
   readonly serviceSettings?: Readonly<Record<string, unknown>>;
   readonly secret?: string;
@@ -50,9 +58,8 @@ async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
   aws.secrets.set('reports/api-key', secret);
   const env = {
     ...aws.env,
-    EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 2, ...settings }),
-    SERVICE_SETTINGS: JSON.stringify({ baseUrl: service.baseUrl, ...serviceSettings }),
     DEPLOYMENT_NAME: 'ReportExporter',
+    SERVICE_NAME: 'acme',
     TABLE_NAME: aws.table,
     BUCKET_NAME: 'bucket',
     KEY_PREFIX: 'all/',
@@ -62,11 +69,15 @@ async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
   };
   // The SDK reads its endpoints, region and credentials from the process environment.
   for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
+  const loadSettings = () => ({
+    service: { baseUrl: service.baseUrl, ...serviceSettings },
+    exports: (options.exports ?? ['reports']).map((name) => ({ name, size: 2, ...settings })),
+  });
   const functions: Functions = {
-    BeginRun: beginRunHandler(env),
-    ExportPage: exportPageHandler(env),
-    FinishRun: finishRunHandler(env),
-    FailRun: failRunHandler(env),
+    BeginRun: beginRunHandler(env, loadSettings),
+    ExportPage: exportPageHandler(env, loadSettings),
+    FinishRun: finishRunHandler(env, loadSettings),
+    FailRun: failRunHandler(env, loadSettings),
   };
   const dispose = async () => {
     await service.close();
@@ -80,8 +91,8 @@ const jsonAt = (deployment: Deployment, key: string) =>
   JSON.parse(objectAt(deployment, key)) as Record<string, unknown>;
 
 /** The IDs of all reports that a reader finds through `latest.json`, in order. */
-function publishedIds(deployment: Deployment): string[] {
-  const latest = jsonAt(deployment, 'reports/latest.json') as { manifest: string };
+function publishedIds(deployment: Deployment, exportName = 'reports'): string[] {
+  const latest = jsonAt(deployment, `${exportName}/latest.json`) as { manifest: string };
   const { pages } = jsonAt(deployment, latest.manifest) as unknown as { pages: readonly { key: string }[] };
   return pages.flatMap(({ key }) =>
     Array.from(objectAt(deployment, key).matchAll(/<r id="([^"]*)"/g), ([, id = '']) => id),
@@ -96,7 +107,7 @@ async function deleteEntry(aws: LocalAws, exportName: string, page: number): Pro
       TableName: aws.table,
       KeyConditionExpression: 'pk = :pk',
       FilterExpression: 'page = :page',
-      ExpressionAttributeValues: { ':pk': { S: exportName }, ':page': { N: String(page) } },
+      ExpressionAttributeValues: { ':pk': { S: `acme/${exportName}` }, ':page': { N: String(page) } },
     }),
   );
   for (const { pk, sk } of Items) {
@@ -213,7 +224,13 @@ describe('the functions', () => {
     const result = await execute(deployment.functions, { name: 'first' });
     expect(result.states).toContain('WaitForService');
     expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3']);
-    expect([totalOf('Waits'), totalOf('WaitSeconds')]).toEqual([1, 3_600]);
+    expect(totalOf('Waits')).toBe(1);
+    // Once for the export, once for the service.
+    const waited = lines().filter((line) => 'WaitSeconds' in line);
+    expect(waited).toMatchObject([
+      { export: 'reports', WaitSeconds: 3_600 },
+      { service: 'acme', WaitSeconds: 3_600 },
+    ]);
   });
 
   it('continue a long run in a new execution, and begin the next run at the watermark', async () => {
@@ -265,20 +282,120 @@ describe('the functions', () => {
   });
 });
 
+describe('the functions of a service with several exports', () => {
+  const exports = ['nightly', 'hourly'];
+
+  it('run each export on its own: pages, state and events carry its name', async () => {
+    await using deployment = await deploy({ exports, reports: 3 });
+    const results = [
+      await execute(deployment.functions, { name: 'first', input: { export: 'nightly' } }),
+      await execute(deployment.functions, { name: 'second', input: { export: 'hourly' } }),
+      await execute(deployment.functions, { name: 'third', input: { export: 'nightly' } }),
+    ];
+    expect(results.map(({ status }) => status)).toEqual(['succeeded', 'succeeded', 'succeeded']);
+    expect(results.flatMap((result) => result.events)).toMatchObject(
+      ['nightly', 'hourly', 'nightly'].map((name) => ({ export: name, result: { export: name } })),
+    );
+    for (const name of exports) {
+      expect(publishedIds(deployment, name)).toEqual(name === 'nightly' ? [] : ['r1', 'r2', 'r3']);
+    }
+    expect(new Set(events('page-exported').map((line) => line.export))).toEqual(new Set(exports));
+    const dimensions = lines().filter((line) => '_aws' in line);
+    expect(new Set(dimensions.map((line) => line.export))).toEqual(new Set(exports));
+  });
+
+  it('continue a run in an execution whose name and input name the export', async () => {
+    await using deployment = await deploy({ exports, reports: 5, settings: { iterationsPerExecution: 1 } });
+    const first = await execute(deployment.functions, { name: 'first', input: { export: 'hourly' } });
+    expect(first.next).toMatchObject({
+      name: expect.stringMatching(/^hourly-\d{8}T\d{6}Z-[0-9a-f]{6}-2$/) as unknown as string,
+      input: { export: 'hourly', continues: executionArn('first') },
+    });
+  });
+
+  it.each([
+    [{}, 'The start input does not name an export. Add a field, such as {"export": "nightly"}'],
+    [{ export: 'weekly' }, 'There is no export "weekly"'],
+    [{ export: 7 }, 'There is no export 7'],
+    ['nightly', 'The start input does not name an export. Add a field, such as {"export": "nightly"}'],
+  ])('reject the start input %j, and name the exports', async (input, problem) => {
+    await using deployment = await deploy({ exports });
+    const result = await execute(deployment.functions, { name: 'first', input });
+    const message = `${problem}. Exports of this service: hourly, nightly`;
+    expect(result).toMatchObject({
+      status: 'failed',
+      error: 'ConfigurationError',
+      events: [{ export: null, error: 'ConfigurationError', failed: { export: null, run: null, message } }],
+    });
+    expect(problemsIn('failed.v1', result.events[0])).toEqual([]);
+    expect(events('run-failed')).toMatchObject([{ level: 'ERROR', errorMessage: message }]);
+    // No export's alarm would report it.
+    expect([totalOf('StartsRejected'), totalOf('RunsFailed')]).toEqual([1, 0]);
+    expect(lines().find((line) => 'StartsRejected' in line)).toMatchObject({
+      deployment: 'ReportExporter',
+      service: 'acme',
+    });
+    expect(deployment.service.exchanges).toEqual([]);
+  });
+
+  it('announce a failure that FailRun could not record', async () => {
+    await using deployment = await deploy({ exports, faults: onRequest(1, errorResponse(400)) });
+    const FailRun: StepHandler<unknown> = async () => {
+      throw Object.assign(new Error('the table is gone'), { name: 'ConfigurationError' });
+    };
+    const result = await execute({ ...deployment.functions, FailRun }, { name: 'first', input: { export: 'nightly' } });
+    expect(result.states.slice(-4)).toEqual(['FailRun', 'FailureNotRecorded', 'AnnounceFailed', 'Failed']);
+    expect(result).toMatchObject({
+      error: 'RequestRejectedError',
+      events: [
+        {
+          export: null,
+          error: 'RequestRejectedError',
+          failed: { export: null, recordingError: { Error: 'ConfigurationError' } },
+        },
+      ],
+    });
+    expect(problemsIn('failed.v1', result.events[0])).toEqual([]);
+  });
+});
+
 describe('a function that fails', () => {
   it('fails its invocation, not its cold start, with every mistake in its environment', async () => {
-    await using deployment = await deploy({
-      env: { EXPORT_SETTINGS: '{"name":"","size":11}', TABLE_NAME: '', SERVICE_SETTINGS: 'not JSON' },
+    await using deployment = await deploy({ env: { SERVICE_NAME: '', TABLE_NAME: '' } });
+    const { BeginRun } = deployment.functions;
+    const invoking = BeginRun({ input: {}, execution: 'e' }, { awsRequestId: '1', getRemainingTimeInMillis: () => 1 });
+    await expect(invoking).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/SERVICE_NAME.*TABLE_NAME/) as unknown as string,
     });
+    expect(events('attempt-failed')).toMatchObject([{ error: { name: 'ConfigurationError' }, execution: 'e' }]);
+  });
+
+  it('names every mistake in its settings file', async () => {
+    await using deployment = await deploy({ settings: { size: 11, format: '' }, serviceSettings: { vendor: '' } });
     const { BeginRun } = deployment.functions;
     const invoking = BeginRun({ input: {}, execution: 'e' }, { awsRequestId: '1', getRemainingTimeInMillis: () => 1 });
     await expect(invoking).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringMatching(
-        /EXPORT_SETTINGS.*name.*EXPORT_SETTINGS.*size.*SERVICE_SETTINGS.*TABLE_NAME/,
+        /settings\.json service\.vendor: .*exports\[0\]\.format: .*exports\[0\]\.size: /,
       ) as unknown as string,
     });
-    expect(events('attempt-failed')).toMatchObject([{ error: { name: 'ConfigurationError' }, execution: 'e' }]);
+  });
+
+  it('says what to do if its settings file is missing or not JSON', async () => {
+    await using deployment = await deploy();
+    await using directory = await temporaryDirectory();
+    const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 1 };
+    const begin = () =>
+      beginRunHandler(deployment.env, settingsIn(directory.path))({ input: {}, execution: 'e' }, context);
+    const error = {
+      name: 'ConfigurationError',
+      message: `Cannot read the settings at ${join(directory.path, 'settings.json')}. Deploy the stack again`,
+    };
+    await expect(begin()).rejects.toMatchObject(error);
+    await writeFile(join(directory.path, 'settings.json'), '{');
+    await expect(begin()).rejects.toMatchObject(error);
   });
 
   it.each([undefined, null, {}, { input: {} }, { execution: 7 }])(

@@ -57,9 +57,8 @@ async function warmFunction(
     ...aws.env,
     AWS_ENDPOINT_URL_S3: s3.url,
     AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.url,
-    EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 1, ...options.settings }),
-    SERVICE_SETTINGS: JSON.stringify({ baseUrl: service.url }),
     DEPLOYMENT_NAME: 'ReportExporter',
+    SERVICE_NAME: 'default',
     TABLE_NAME: aws.table,
     BUCKET_NAME: 'bucket',
     KEY_PREFIX: '',
@@ -67,14 +66,18 @@ async function warmFunction(
     API_KEY_SECRET_FIELD: '',
   };
   for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+  const loadSettings = () => ({
+    service: { baseUrl: service.url },
+    exports: [{ name: 'reports', size: 1, ...options.settings }],
+  });
   const execution = executionArn('first');
   const context = { awsRequestId: 'request', getRemainingTimeInMillis: () => 60_000 };
   const invokeHandler = <Outcome>(handler: StepHandler<Outcome>, input: unknown) =>
     handler({ input, execution }, context);
-  let previousOutcome: unknown = await invokeHandler(beginRunHandler(env), {});
+  let previousOutcome: unknown = await invokeHandler(beginRunHandler(env, loadSettings), {});
   // The table is reached through its counter from here on.
   vi.stubEnv('AWS_ENDPOINT_URL_DYNAMODB', dynamoDb.url);
-  const exportPage = exportPageHandler(env);
+  const exportPage = exportPageHandler(env, loadSettings);
   const connections = { dynamoDb, s3, secrets };
   const resources = stack.move();
   return {

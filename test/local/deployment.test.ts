@@ -2,6 +2,7 @@
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Incident, StartOptions } from '../../lib/core/operations/deployment.ts';
@@ -69,6 +70,44 @@ describe('a local deployment', () => {
     expect(await executions.isRunning('local:x')).toBe(true);
     lock?.release();
     expect(await executions.isRunning('local:x')).toBe(false);
+  });
+
+  it('has an overview of its exports by name, in which one that cannot be read does not hide the others', async () => {
+    await using directory = await temporaryDirectory();
+    const options = optionsFor(directory.path);
+    const failing = await startSimulator({
+      vendor: 'ACME',
+      apiKey: 'the-key',
+      reports: inMemoryReports(someReports(5)),
+      faults: onPage(2, errorResponse(403), { times: 2 }),
+    });
+    for (const name of ['weekly', 'damaged', 'unset', 'daily']) {
+      await startLocalExport(options, simulated(name), {}, startOptions);
+    }
+    const service = { baseUrl: failing.baseUrl, vendor: 'ACME' };
+    for (const name of ['failing', 'running']) {
+      await startLocalExport(options, { service, export: { name, size: 2 }, apiKeyEnv: 'KEY' }, {}, startOptions);
+    }
+    await failing.close();
+    const database = new DatabaseSync(join(directory.path, 'state.sqlite'));
+    database.exec(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = 'damaged'`);
+    database.exec(`UPDATE exports SET settings = json_set(settings, '$.export.size', 11) WHERE export = 'unset'`);
+    database.close();
+
+    await using deployment = openLocalDeployment(options);
+    const lock = acquireExportLock(directory.path, 'running');
+    const overview = await deployment.overview();
+    lock?.release();
+    const completed = { service: 'simulator', state: 'completed', pages: 3, stale: false, next: { kind: 'manual' } };
+    const unfinished = { service: failing.baseUrl, pages: 1, reports: 2, completedAt: null, freshnessSeconds: null };
+    expect(overview).toMatchObject([
+      { export: 'daily', ...completed },
+      { export: 'damaged', service: 'simulator', error: { name: 'PageConflictError' } },
+      { export: 'failing', ...unfinished, state: 'failed', lastFailure: { error: 'ConfigurationError' } },
+      { export: 'running', ...unfinished, state: 'running' },
+      { export: 'unset', service: null, error: { name: 'ConfigurationError' } },
+      { export: 'weekly', ...completed },
+    ]);
   });
 
   it('opens its state file once, however often an export is opened', async () => {

@@ -33,7 +33,7 @@ const importTable: Readonly<Record<string, Module>> = {
     modules: ['lib/core', 'lib/report-service', 'lib/local', 'lib/aws'],
     packages: ['zod', 'uplot', 'open'],
   },
-  'lib/cdk': { modules: ['lib/core'], packages: ['aws-cdk-lib', 'constructs', 'zod'] },
+  'lib/cdk': { modules: ['lib/core'], packages: ['aws-cdk-lib', 'constructs', 'esbuild', 'zod'] },
   functions: { modules: ['lib/aws', 'lib/core', 'lib/report-service'], packages: ['@aws-sdk/*'] },
   bin: { modules: ['lib/operator', 'lib/cdk'], packages: ['commander', 'aws-cdk-lib', 'constructs', 'cdk-nag'] },
 };

@@ -76,7 +76,7 @@ async function awsStorage(): Promise<
   return {
     objects,
     store: createS3PageStore({ client: s3, bucket: 'bucket', prefix: 'all/', runtime: systemRuntime }),
-    log: createDynamoPageLog({ client: dynamo, table, runtime: systemRuntime }),
+    log: createDynamoPageLog({ client: dynamo, table, service: 'default', runtime: systemRuntime }),
     read: async (key) => objects.get(`bucket/all/${key}`)?.body.toString() ?? '',
     async [Symbol.asyncDispose]() {
       dynamo.destroy();

@@ -142,15 +142,18 @@ async function deploy(): Promise<Deployment> {
   for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
   const env = {
     ...aws.env,
-    EXPORT_SETTINGS: JSON.stringify({ name: 'reports', size: 2, maxCursorRestarts: 0, maxInlineWait: 'PT0S' }),
-    SERVICE_SETTINGS: JSON.stringify({ baseUrl: service.baseUrl }),
     DEPLOYMENT_NAME: 'ReportExporter',
+    SERVICE_NAME: 'default',
     TABLE_NAME: aws.table,
     BUCKET_NAME: 'bucket',
     KEY_PREFIX: '',
     API_KEY_SECRET_ID: 'reports/api-key',
     API_KEY_SECRET_FIELD: 'apiKey',
   };
+  const loadSettings = () => ({
+    service: { baseUrl: service.baseUrl },
+    exports: [{ name: 'reports', size: 2, maxCursorRestarts: 0, maxInlineWait: 'PT0S' }],
+  });
   const recordErrors =
     (handler: StepHandler<unknown>): StepHandler<unknown> =>
     (event, context) =>
@@ -159,10 +162,10 @@ async function deploy(): Promise<Deployment> {
         throw error;
       });
   const restarted = (): Functions => ({
-    BeginRun: recordErrors(beginRunHandler(env)),
-    ExportPage: recordErrors(exportPageHandler(env)),
-    FinishRun: recordErrors(finishRunHandler(env)),
-    FailRun: recordErrors(failRunHandler(env)),
+    BeginRun: recordErrors(beginRunHandler(env, loadSettings)),
+    ExportPage: recordErrors(exportPageHandler(env, loadSettings)),
+    FinishRun: recordErrors(finishRunHandler(env, loadSettings)),
+    FailRun: recordErrors(failRunHandler(env, loadSettings)),
   });
   return {
     aws,
@@ -404,7 +407,8 @@ describe('a run on this machine', () => {
     await operator('verify', verifyCommand);
     await operator('report', reportCommand);
     for (const [name, fault] of Object.entries(faultsWith)) await operator(`doctor, ${name}`, doctorCommand, fault);
-    await operator('start', startCommand, faultsWith['a body of 400']);
+    const startOne: OperatorCommand = (name, ...rest) => startCommand([name], ...rest);
+    await operator('start', startOne, faultsWith['a body of 400']);
     expect(outputs).toMatchObject({ status: { status: 0 }, verify: { status: 0 }, report: { status: 0 } });
     expect(JSON.stringify(outputs['doctor, a body of 401'])).toContain('problem');
     expect(searchForSecrets({ ...outputs, printed, ...(await filesIn(out.path)) }, secrets)).toEqual([]);

@@ -3,6 +3,7 @@
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { type HistoryPlan, runHistory } from './histories/history.ts';
+import type { Crowd } from './histories/scenario.ts';
 import { runHistories, type Summary } from './histories/run-histories.ts';
 import { shrink } from './histories/shrink.ts';
 import { formatEventLog } from './world/event-log.ts';
@@ -16,6 +17,8 @@ invariants at every write. A seed determines its history: the same seed always g
   --runs N     number of histories (1 with --seed, otherwise 100)
   --seed S     seed of the first history (default: random). Without --runs and --each: prints the event log of this history
   --pages P    size of the largest run, in pages, approximately (12)
+  --exports N  number of exports of the service, all due at the same moments (by default, the seed decides: 1 to 5)
+  --limit L    with --exports: how many pages are requested at the same time (maxConcurrentPages)
   --each       with --seed: runs the history without faults, then once for each fault that can occur in it
   --json       prints one JSON object as the last line of stdout; everything else goes to stderr
   --help       prints this help
@@ -29,12 +32,14 @@ Examples:
   npm run simulate -- --runs 1000                     1,000 new histories
   npm run simulate -- --seed 4711                     one history, with its event log
   npm run simulate -- --each --seed 4711 --pages 2    one history, once for each fault
+  npm run simulate -- --runs 1 --exports 100 --limit 2 --pages 5
 `;
 
 interface Options {
   readonly seed: number;
   readonly runs: number;
   readonly pages: number;
+  readonly crowd: Crowd | undefined;
   readonly each: boolean;
   /** Prints the event log of the one history. */
   readonly showLog: boolean;
@@ -70,7 +75,11 @@ function parseOptions(args: readonly string[]): Options | undefined {
   const { values } = parse(args);
   if (values.help === true) return undefined;
   const problems: string[] = [];
-  const integer = (name: 'seed' | 'runs' | 'pages', min: number, max: number): number | undefined => {
+  const integer = (
+    name: 'seed' | 'runs' | 'pages' | 'exports' | 'limit',
+    min: number,
+    max: number,
+  ): number | undefined => {
     const text = values[name];
     if (text === undefined) return undefined;
     if (/^\d+$/.test(text) && Number(text) >= min && Number(text) <= max) return Number(text);
@@ -80,13 +89,18 @@ function parseOptions(args: readonly string[]): Options | undefined {
   const seed = integer('seed', 0, Number.MAX_SAFE_INTEGER - 10_000_000);
   const runs = integer('runs', 1, 10_000_000);
   const pages = integer('pages', 1, 1_000);
+  const exports = integer('exports', 1, 1_000);
+  const limit = integer('limit', 1, 100);
   const each = values.each === true;
   if (each && (seed === undefined || runs !== undefined)) problems.push('--each requires --seed and excludes --runs');
+  if ((values.exports === undefined) !== (values.limit === undefined))
+    problems.push('--exports and --limit go together');
   if (problems.length > 0) throw new UsageError(problems.join('\n'));
   return {
     seed: seed ?? randomInt(2 ** 47),
     runs: runs ?? (seed === undefined ? 100 : 1),
     pages: pages ?? 12,
+    crowd: exports === undefined || limit === undefined ? undefined : { exports, maxConcurrentPages: limit },
     each,
     showLog: seed !== undefined && runs === undefined && !each,
     json: values.json === true,
@@ -101,6 +115,8 @@ function parse(args: readonly string[]) {
         seed: { type: 'string' },
         runs: { type: 'string' },
         pages: { type: 'string' },
+        exports: { type: 'string' },
+        limit: { type: 'string' },
         each: { type: 'boolean' },
         json: { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },
@@ -112,7 +128,7 @@ function parse(args: readonly string[]) {
 }
 
 async function simulateOne(options: Options): Promise<number> {
-  const plan = { seed: String(options.seed), pages: options.pages };
+  const plan = { seed: String(options.seed), pages: options.pages, crowd: options.crowd };
   const print = createPrinter(options);
   const history = await runHistory({ ...plan, recordLog: true });
   const { violation, stats, seed, injectedFaults } = history;
@@ -145,13 +161,13 @@ async function simulateMany(options: Options): Promise<number> {
   return failure === undefined ? 0 : 1;
 }
 
-function consecutiveSeeds({ seed, runs, pages }: Options): HistoryPlan[] {
-  return Array.from({ length: runs }, (_, index) => ({ seed: String(seed + index), pages }));
+function consecutiveSeeds({ seed, runs, pages, crowd }: Options): HistoryPlan[] {
+  return Array.from({ length: runs }, (_, index) => ({ seed: String(seed + index), pages, crowd }));
 }
 
 /** The history without faults, and once for each fault that can occur in it. */
-async function oneFaultEach({ seed, pages }: Options): Promise<HistoryPlan[]> {
-  const withoutFaults = { seed: String(seed), pages, forcedFaults: new Set<string>() };
+async function oneFaultEach({ seed, pages, crowd }: Options): Promise<HistoryPlan[]> {
+  const withoutFaults = { seed: String(seed), pages, crowd, forcedFaults: new Set<string>() };
   const { candidateFaults } = await runHistory({ ...withoutFaults, recordLog: true });
   const names = new Set(candidateFaults.map(faultName));
   return [withoutFaults, ...[...names].map((name) => ({ ...withoutFaults, forcedFaults: new Set([name]) }))];
@@ -160,7 +176,7 @@ async function oneFaultEach({ seed, pages }: Options): Promise<HistoryPlan[]> {
 type Print = (text: string) => void;
 
 /** Shrinks the failing history, and prints its event log and how to replay it. */
-async function explainFailure(plan: HistoryPlan, { each, pages }: Options, print: Print): Promise<void> {
+async function explainFailure(plan: HistoryPlan, { each, pages, crowd }: Options, print: Print): Promise<void> {
   const failing = await runHistory(plan);
   print(`\nFAILED at seed ${plan.seed}: ${failing.violation?.invariant}\n  ${failing.violation?.details}`);
   const { history, plan: shortest, replays } = await shrink(plan, failing);
@@ -171,7 +187,8 @@ async function explainFailure(plan: HistoryPlan, { each, pages }: Options, print
   const omitted = history.logLines.length - lines.length;
   if (omitted > 0) print(`(${omitted} earlier lines omitted)`);
   print(formatEventLog(lines, history.start));
-  print(`\nTo replay: npm run simulate -- ${each ? '--each ' : ''}--seed ${plan.seed} --pages ${pages}`);
+  const crowdOptions = crowd === undefined ? '' : ` --exports ${crowd.exports} --limit ${crowd.maxConcurrentPages}`;
+  print(`\nTo replay: npm run simulate -- ${each ? '--each ' : ''}--seed ${plan.seed} --pages ${pages}${crowdOptions}`);
 }
 
 function formatSummary(summary: Summary): string {

@@ -5,6 +5,7 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import {
+  type AbandonedRun,
   asCursor,
   asRunId,
   type Cursor,
@@ -120,6 +121,27 @@ export function aRunResult(overrides: Partial<RunResult> = {}): RunResult {
     reports: 250,
     bytes: 123_456,
     manifest: `${aRunFolder(exportName, run)}/manifest.json`,
+    ...overrides,
+  };
+}
+
+/** What the export state has of its newest completed run. */
+export function aCompletion(
+  execution: string,
+  overrides: Partial<RunResult> = {},
+): NonNullable<ExportState['lastCompleted']> {
+  return { execution, completedAt: at('2026-11-20T02:10:00Z'), result: aRunResult(overrides) };
+}
+
+/** A run that failed and can never complete. */
+export function anAbandonedRun(overrides: Partial<AbandonedRun> = {}): AbandonedRun {
+  return {
+    run: aRunId(),
+    since: at('2026-11-01T00:00:00Z'),
+    pages: 2,
+    reports: 20,
+    bytes: 2_048,
+    failure: { error: 'CursorRejectedError', message: 'responded with 410', at: at('2026-11-20T02:05:00Z') },
     ...overrides,
   };
 }

@@ -1,6 +1,6 @@
 /**
  * The items of the page log's table. A page-log entry is an item with one attribute per field, so that it is readable in
- * the console; the partition key is the export's name, by which IAM policies can restrict access.
+ * the console. The partition key names the service and the export: IAM policies restrict access by the service.
  *
  * One field is stored as JSON text: the filter of a request. It can be any JSON, and DynamoDB does not preserve the order
  * of names, empty names, or every number. The checksum is that of the model's value, and does not depend on the order of
@@ -15,17 +15,29 @@ import { type Checksummed, checksumOf } from '../../core/storage/stored-records.
 
 export type Item = Record<string, AttributeValue>;
 
-/** `pk` is the export; `sk` is `state`, or names the run and the page. */
+/** `pk` is a partition of the service; `sk` is `state`, or names the run and the page. */
 export interface ItemKey {
   readonly pk: string;
   readonly sk: string;
 }
 
-export const stateKey = (exportName: string): ItemKey => ({ pk: exportName, sk: 'state' });
+/** Neither name contains a slash. */
+export const partitionOf = (service: string, exportName: string): string => `${service}/${exportName}`;
+
+/** The state of the service's slots. No export has this name. */
+export const slotsKey = (service: string): ItemKey => ({ pk: `${service}/#slots`, sk: 'state' });
+
+export const stateKey = (service: string, exportName: string): ItemKey => ({
+  pk: partitionOf(service, exportName),
+  sk: 'state',
+});
 
 /** Twelve digits, so that entries sort by page number. */
-export const entryKey = ({ export: pk, run, page }: Pick<PageEntry, 'export' | 'run' | 'page'>): ItemKey => ({
-  pk,
+export const entryKey = (
+  service: string,
+  { export: exportName, run, page }: Pick<PageEntry, 'export' | 'run' | 'page'>,
+): ItemKey => ({
+  pk: partitionOf(service, exportName),
   sk: `${entriesPrefix({ run })}${String(page).padStart(12, '0')}`,
 });
 
@@ -52,10 +64,10 @@ export function toKeyItem(key: ItemKey): Item {
 }
 
 /** `writeToken` is unique to this write: a retry recognizes by it what the first attempt wrote. */
-export function toStateItem(state: ExportState, writeToken: string): Item {
+export function toStateItem(service: string, state: ExportState, writeToken: string): Item {
   const { active, watermark } = state;
   return toItem({
-    ...stateKey(state.export),
+    ...stateKey(service, state.export),
     ...state,
     active: active && { ...active, request: stringifyFilter(active.request) },
     watermark: watermark && stringifyFilter(watermark),
@@ -81,8 +93,8 @@ export function writeTokenOf(item: Item): string | undefined {
 }
 
 /** `expiresAt` is the item's time to live, in seconds since the epoch. */
-export function toEntryItem(entry: PageEntry, expiresAt: number): Item {
-  return toItem({ ...entryKey(entry), ...entry, checksum: checksumOf(entry), expiresAt });
+export function toEntryItem(service: string, entry: PageEntry, expiresAt: number): Item {
+  return toItem({ ...entryKey(service, entry), ...entry, checksum: checksumOf(entry), expiresAt });
 }
 
 /** The unverified entry in an item. @throws Error if the item cannot be an entry */

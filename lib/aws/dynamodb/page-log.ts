@@ -27,6 +27,7 @@ import {
   type Item,
   type ItemKey,
   pageInSortKey,
+  partitionOf,
   runInSortKey,
   stateKey,
   toEntryItem,
@@ -39,6 +40,8 @@ export interface DynamoPageLogOptions {
   readonly client: DynamoDBClient;
   /** An existing table with the string keys `pk` and `sk`, and `expiresAt` as its time to live. */
   readonly table: string;
+  /** The first part of every partition key. Services that share a table have different names. */
+  readonly service: string;
   readonly runtime: Pick<Runtime, 'now' | 'randomHex'>;
   /** How long entries are kept. Manifests outlive them, and states never expire. */
   readonly retentionDays?: number;
@@ -49,13 +52,8 @@ const batchSize = 500;
 
 /** Needs dynamodb:GetItem, dynamodb:PutItem and dynamodb:Query on the table. */
 export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & RunHistory {
-  const { client, table, runtime, retentionDays = 400 } = options;
-  const recordStore: RecordStore = {
-    name: `table ${table}`,
-    repairHint: (exportName) =>
-      `restore the item (pk ${exportName}, sk ${stateKey(exportName).sk}) from point-in-time recovery, or delete it and ` +
-      'set since.initial to the start of the next run',
-  };
+  const { client, table, service, runtime, retentionDays = 400 } = options;
+  const recordStore = recordStoreOf(table, service);
 
   const get = async (key: ItemKey): Promise<Item | undefined> => {
     const command = new GetItemCommand({ TableName: table, Key: toKeyItem(key), ConsistentRead: true });
@@ -85,7 +83,10 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
         TableName: table,
         ConsistentRead: true,
         KeyConditionExpression: 'pk = :pk AND begins_with(sk, :prefix)',
-        ExpressionAttributeValues: { ':pk': { S: exportName }, ':prefix': { S: entriesPrefix({ run }) } },
+        ExpressionAttributeValues: {
+          ':pk': { S: partitionOf(service, exportName) },
+          ':prefix': { S: entriesPrefix({ run }) },
+        },
         ...options,
       }),
     );
@@ -97,7 +98,11 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
         TableName: table,
         ConsistentRead: true,
         KeyConditionExpression: 'pk = :pk AND sk BETWEEN :first AND :before',
-        ExpressionAttributeValues: { ':pk': { S: exportName }, ':first': { S: firstEntry }, ':before': { S: sk } },
+        ExpressionAttributeValues: {
+          ':pk': { S: partitionOf(service, exportName) },
+          ':first': { S: firstEntry },
+          ':before': { S: sk },
+        },
         ScanIndexForward: false,
         Limit: 1,
       }),
@@ -112,7 +117,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
 
   return {
     async exportState(exportName) {
-      const item = await get(stateKey(exportName));
+      const item = await get(stateKey(service, exportName));
       return item && parseExportState(exportName, recordStore, () => fromStateItem(item));
     },
 
@@ -125,15 +130,15 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
               ConditionExpression: 'version = :previous',
               ExpressionAttributeValues: { ':previous': { N: String(state.version - 1) } },
             };
-      const item = toStateItem(state, token);
-      const { written, existing } = await putIf(stateKey(state.export), { Item: item, ...condition });
+      const item = toStateItem(service, state, token);
+      const { written, existing } = await putIf(stateKey(service, state.export), { Item: item, ...condition });
       return written || (existing !== undefined && writeTokenOf(existing) === token);
     },
 
     async append(entry) {
       const expiresAt = Math.floor(runtime.now() / 1_000) + retentionDays * 86_400;
-      const { written, existing } = await putIf(entryKey(entry), {
-        Item: toEntryItem(entry, expiresAt),
+      const { written, existing } = await putIf(entryKey(service, entry), {
+        Item: toEntryItem(service, entry, expiresAt),
         ConditionExpression: 'attribute_not_exists(pk)',
       });
       if (written) return entry;
@@ -166,5 +171,15 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
         before = entriesPrefix({ run });
       }
     },
+  };
+}
+
+/** Describes the service's part of the table in errors. */
+export function recordStoreOf(table: string, service: string): RecordStore {
+  return {
+    name: `table ${table}`,
+    repairHint: (exportName) =>
+      `restore the item (pk ${partitionOf(service, exportName)}, sk ${stateKey(service, exportName).sk}) from point-in-time recovery, or delete it and ` +
+      'set since.initial to the start of the next run',
   };
 }

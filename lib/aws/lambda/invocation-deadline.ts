@@ -15,6 +15,8 @@ export interface InvocationDeadline extends Disposable {
   readonly retryAfterDeadline: number;
   /** Whether there is time for one request and for storing two pages: the page waits for its predecessor to be stored. */
   readonly hasTime: () => boolean;
+  /** By then the invocation has ended, in milliseconds from its start. */
+  readonly leaseMs: number;
 }
 
 /** Dispose of it once the page is stored, or its timer outlives the page. `label` names the page in the error. */
@@ -41,6 +43,7 @@ export function startInvocationDeadline(
     signal: deadline.signal,
     retryAfterDeadline: startedAt + Math.max(0, fetchMs - totalTimeout),
     hasTime: () => now() <= startedAt + fetchMs - totalTimeout - storeMs(maxPageBytes),
+    leaseMs: remainingMs,
     [Symbol.dispose]: () => timer.abort(),
   };
 }

@@ -13,6 +13,8 @@ interface StepEvent {
   readonly input: unknown;
   /** The ARN of the execution that invokes the function. */
   readonly execution: string;
+  /** The input that the execution was started with. FailRun alone receives it. */
+  readonly startInput?: unknown;
 }
 
 type InvocationContext = Pick<Context, 'awsRequestId' | 'getRemainingTimeInMillis'>;

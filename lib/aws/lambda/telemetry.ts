@@ -6,12 +6,21 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import { isExportError } from '../../core/errors.ts';
-import { type MetricName, metricDimensions, metricNamespace, metricUnits } from '../../core/metrics.ts';
+import {
+  exportDimensions,
+  type MetricName,
+  metricNamespace,
+  metricUnits,
+  serviceDimensions,
+  serviceMetrics,
+} from '../../core/metrics.ts';
 import type { EventSink, ExportEvent } from '../../core/ports.ts';
 
 export interface Telemetry {
-  /** Names the export in every later line and metric. */
-  setExport(deployment: string, exportName: string): void;
+  /** Names the deployment and the service in every later metric. */
+  setService(deployment: string, service: string): void;
+  /** Names the export in the later lines and metrics of this invocation. */
+  setExport(exportName: string): void;
   /** Begins an invocation; `fields` are in each of its lines. */
   begin(fields: { readonly execution: unknown; readonly request: string }): void;
   readonly emit: EventSink;
@@ -24,22 +33,28 @@ export interface Telemetry {
 
 export function createTelemetry(): Telemetry {
   const logger = new Logger({ serviceName: 'report-exporter' });
+  let deployment = '';
+  let serviceTotals: Metrics | undefined;
+  /** Of the export of this invocation. */
   let metrics: Metrics | undefined;
 
   const count = (metric: MetricName, value: number) => {
     metrics?.addMetric(metric, metricUnits[metric], value);
+    if (isServiceMetric(metric)) serviceTotals?.addMetric(metric, metricUnits[metric], value);
   };
   return {
-    setExport(deployment, exportName) {
-      logger.appendPersistentKeys({ export: exportName });
-      metrics ??= new Metrics({ namespace: metricNamespace });
-      // Powertools adds a `service` dimension, under which alarms and dashboards would not find the metric.
-      metrics.clearDefaultDimensions();
-      metrics.setDefaultDimensions(metricDimensions(deployment, exportName));
+    setService(deploymentName, service) {
+      deployment = deploymentName;
+      serviceTotals = metricsWith(serviceDimensions(deployment, service));
+    },
+    setExport(exportName) {
+      logger.appendKeys({ export: exportName });
+      metrics = metricsWith(exportDimensions(deployment, exportName));
     },
     begin(fields) {
       logger.resetKeys();
       logger.appendKeys({ ...fields });
+      metrics = undefined;
     },
     emit(event) {
       if (event.event === 'run-failed') {
@@ -63,10 +78,20 @@ export function createTelemetry(): Telemetry {
       metrics?.addMetadata('error', error instanceof Error ? error.name : 'Error');
     },
     end() {
-      if (metrics?.hasStoredMetrics()) metrics.publishStoredMetrics();
+      for (const each of [metrics, serviceTotals]) if (each?.hasStoredMetrics()) each.publishStoredMetrics();
     },
   };
 }
+
+function metricsWith(dimensions: Record<string, string>): Metrics {
+  const metrics = new Metrics({ namespace: metricNamespace });
+  // Powertools adds a `service` dimension of its own, under which alarms and dashboards would not find the metric.
+  metrics.clearDefaultDimensions();
+  metrics.setDefaultDimensions(dimensions);
+  return metrics;
+}
+
+const isServiceMetric = (metric: MetricName): boolean => serviceMetrics.some((each) => each === metric);
 
 function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])[] {
   switch (event.event) {
@@ -81,7 +106,7 @@ function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])
     case 'run-completed':
       return [['RunsCompleted', 1]];
     case 'run-failed':
-      return [['RunsFailed', 1]];
+      return [[event.export === null ? 'StartsRejected' : 'RunsFailed', 1]];
     case 'page-exported':
       return [['PagesExported', 1], ...amountsOf(event)];
     case 'page-adopted':
@@ -90,6 +115,11 @@ function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])
       return [
         ['Waits', 1],
         ['WaitSeconds', event.seconds],
+      ];
+    case 'waiting-for-slot':
+      return [
+        ['SlotWaits', 1],
+        ['SlotWaitSeconds', event.seconds],
       ];
   }
 }

@@ -5,7 +5,6 @@
 
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SchedulerClient } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SFNClient } from '@aws-sdk/client-sfn';
@@ -31,7 +30,6 @@ const operatorS3Config = {
 export function createOperatorClients(env: Environment) {
   const clients = {
     cloudFormation: new CloudFormationClient(operatorConfig),
-    lambda: new LambdaClient(operatorConfig),
     scheduler: new SchedulerClient(operatorConfig),
     stepFunctions: new SFNClient(operatorConfig),
     dynamoDb: new DynamoDBClient(operatorConfig),

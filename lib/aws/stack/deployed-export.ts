@@ -1,50 +1,43 @@
-/** A deployed export. Its settings are those of its functions, read when it is opened. */
+/** A deployed export, with the settings that its service was deployed with. */
 
-import { GetFunctionConfigurationCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { type SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
-import { ExportError } from '../../core/errors.ts';
 import type { DeployedExport, DeployedService, StartRequest } from '../../core/operations/deployment.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { readFunctionEnvironment, type StepEnvironment, stepVariables } from '../../core/settings/environment.ts';
 import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
-import type { ExportOutput } from '../../core/settings/stack-output.ts';
 import { createReportServiceClient } from '../../report-service/client/client.ts';
 import { limitsOf } from '../../report-service/client/limits.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { nextStartOf } from '../scheduler/next-start.ts';
 import { createSecretApiKey } from '../secret-api-key.ts';
+import { manualName } from '../step-functions/execution-names.ts';
 import { createExecutions } from '../step-functions/executions.ts';
 import { followExecution } from '../step-functions/follow-execution.ts';
 import { incidentsOf, lastIncidentOf } from '../step-functions/incidents.ts';
 import { takeSnapshot } from '../step-functions/progress-poller.ts';
 import type { OperatorClients } from './clients.ts';
+import type { StackExport } from './services.ts';
 
-/** @throws ConfigurationError if its function does not exist, or has settings that this version cannot read */
-export async function openDeployedExport(
-  { export: name, stateMachineArn, exportPageFunction, schedule }: ExportOutput,
+/** Sends no request. */
+export function openDeployedExport(
+  { name, settings, serviceSettings, service, schedule }: StackExport,
   clients: OperatorClients,
   runtime: Runtime,
-): Promise<DeployedExport> {
-  const settings = await readSettings(clients.lambda, exportPageFunction, name);
+): DeployedExport {
+  const { stateMachineArn, table, bucket, prefix } = service;
   const { stepFunctions: client } = clients;
-  const log = createDynamoPageLog({ client: clients.dynamoDb, table: settings.TABLE_NAME, runtime });
-  const store = createS3PageStore({
-    client: clients.s3,
-    bucket: settings.BUCKET_NAME,
-    prefix: settings.KEY_PREFIX,
-    runtime,
-  });
+  const log = createDynamoPageLog({ client: clients.dynamoDb, table, service: service.service, runtime });
+  const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
   const incidentDependencies = { client, stateMachineArn, log, now: runtime.now };
   return {
     name,
-    definition: exportDefinition(settings.EXPORT_SETTINGS, sourceOf(settings.SERVICE_SETTINGS.baseUrl)),
-    service: deployedService(settings, clients, runtime),
+    definition: exportDefinition(settings, sourceOf(serviceSettings.baseUrl)),
+    service: deployedService({ serviceSettings, service }, clients, runtime),
     store,
     log,
     executions: createExecutions(client),
     nextStart: () =>
-      nextStartOf(schedule, {
+      nextStartOf(schedule && { name, group: schedule.group }, {
         client: clients.scheduler,
         now: runtime.now,
         lastScheduledTime: async () => (await log.exportState(name))?.lastScheduledTime,
@@ -53,10 +46,11 @@ export async function openDeployedExport(
     lastIncident: (run) => lastIncidentOf(incidentDependencies, run),
     async start(request, options) {
       const before = options.follow ? await takeSnapshot(log, name) : undefined;
-      const executionName = `manual-${runtime.randomHex(16)}`;
-      const input = JSON.stringify(startInput(request));
+      const executionName = manualName(name, runtime.randomHex(16));
+      const input = JSON.stringify(startInput(name, request));
       const executionArn = await startExecution(client, stateMachineArn, executionName, input);
       options.say(`Execution ${executionArn}`);
+      options.onStarted?.(executionArn);
       if (before === undefined) return { status: 'started', execution: executionArn, run: null };
       const deps = { client, exportName: name, log, store, clock: runtime };
       return await followExecution(deps, executionArn, before, options);
@@ -83,40 +77,21 @@ async function startExecution(
   }
 }
 
-function startInput({ since, restart }: StartRequest) {
-  return { ...(since === undefined ? {} : { since }), ...(restart === true ? { restart } : {}) };
-}
-
-async function readSettings(
-  client: LambdaClient,
-  FunctionName: string,
-  exportName: string,
-): Promise<StepEnvironment<'ExportPage'>> {
-  const unreadable = (reason: string, cause?: unknown) =>
-    new ExportError(
-      'ConfigurationError',
-      `The settings of export ${exportName} cannot be read: ${reason}. Update the stack: npx cdk deploy`,
-      { cause },
-    );
-  try {
-    const { Environment } = await client.send(new GetFunctionConfigurationCommand({ FunctionName }));
-    if (Environment?.Error !== undefined) {
-      throw unreadable(`Lambda does not return the environment of ${FunctionName} (${Environment.Error.Message})`);
-    }
-    return readFunctionEnvironment(Environment?.Variables ?? {}, stepVariables.ExportPage);
-  } catch (error) {
-    if (!(error instanceof Error) || error.name !== 'ResourceNotFoundException') throw error;
-    throw unreadable(`there is no function ${FunctionName}`, error);
-  }
+function startInput(exportName: string, { since, restart }: StartRequest) {
+  return {
+    export: exportName,
+    ...(since === undefined ? {} : { since }),
+    ...(restart === true ? { restart } : {}),
+  };
 }
 
 function deployedService(
-  settings: StepEnvironment<'ExportPage'>,
+  { serviceSettings, service }: Pick<StackExport, 'serviceSettings' | 'service'>,
   clients: OperatorClients,
   clock: Runtime,
 ): DeployedService {
-  const { baseUrl, vendor, cursorIn, ...limits } = settings.SERVICE_SETTINGS;
-  const { API_KEY_SECRET_ID: secretId, API_KEY_SECRET_FIELD: field } = settings;
+  const { baseUrl, vendor, cursorIn, ...limits } = serviceSettings;
+  const { apiKeySecret: secretId, apiKeyField: field } = service;
   return {
     address: sourceOf(baseUrl),
     vendor,
@@ -126,10 +101,10 @@ function deployedService(
       const apiKey = createSecretApiKey({ client: clients.secretsManager, secretId, field, now: clock.now });
       // Read first, so that a missing key is not reported as a failed request.
       await apiKey.get();
-      const service = createReportServiceClient({ baseUrl, vendor, cursorIn, apiKey, limits: limitsOf(limits), clock });
+      const client = createReportServiceClient({ baseUrl, vendor, cursorIn, apiKey, limits: limitsOf(limits), clock });
       return {
-        fetchPage: (request, signal) => service.fetchPage(request, signal),
-        [Symbol.asyncDispose]: () => service.close(),
+        fetchPage: (request, signal) => client.fetchPage(request, signal),
+        [Symbol.asyncDispose]: () => client.close(),
       };
     },
   };

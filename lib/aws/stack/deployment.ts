@@ -1,13 +1,17 @@
-/** A deployed stack, as the operator's commands see it. Its outputs list its exports. */
+/** A deployed stack, as the operator's commands see it. Its outputs describe its services. */
 
 import { type CloudFormationClient, DescribeStacksCommand, type Stack } from '@aws-sdk/client-cloudformation';
 import { ExportError } from '../../core/errors.ts';
 import type { Deployment } from '../../core/operations/deployment.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { type ExportOutput, exportOutputSchema, exportOutputSuffix } from '../../core/settings/stack-output.ts';
+import { listNames } from '../../core/sanitize.ts';
+import type { ServiceOutput } from '../../core/settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
+import { parseJson } from '../step-functions/history.ts';
 import { createOperatorClients } from './clients.ts';
 import { openDeployedExport } from './deployed-export.ts';
+import { readOverview } from './overview.ts';
+import { readExports, servicesOf } from './services.ts';
 
 export interface StackOptions {
   readonly stackName: string;
@@ -17,26 +21,29 @@ export interface StackOptions {
 }
 
 /**
- * Reads the stack once, and the settings of an export each time it is opened.
- * @throws ConfigurationError if there is no such stack, it is not ready or has no exports, or AWS denies access
+ * Reads the stack now, and the settings of its services when they are first needed, each once.
+ * @throws ConfigurationError if there is no such stack, it is not ready or has no services, or AWS denies access
  */
 export async function openStack({ stackName, env, runtime }: StackOptions): Promise<Deployment> {
   const clients = createOperatorClients(env);
   try {
-    const exports = await readExports(clients.cloudFormation, stackName);
+    const services = await readServices(clients.cloudFormation, stackName);
     const region = await clients.cloudFormation.config.region();
+    const exports = lazy(() => readExports(clients.cloudFormation, stackName, services));
     return {
       name: `stack ${stackName} in ${region}`,
       option: `--stack ${stackName}`,
-      exportNames: async () => [...exports.keys()],
+      exportNames: async () => [...(await exports()).keys()],
       async open(exportName) {
-        const output = exports.get(exportName);
-        if (output !== undefined) return await openDeployedExport(output, clients, runtime);
+        const all = await exports();
+        const found = all.get(exportName);
+        if (found !== undefined) return openDeployedExport(found, clients, runtime);
         throw new ExportError(
           'ConfigurationError',
-          `There is no export ${exportName} in stack ${stackName} in ${region}. Its exports: ${[...exports.keys()].join(', ')}`,
+          `There is no export ${exportName} in stack ${stackName} in ${region}. Its exports: ${listNames([...all.keys()])}`,
         );
       },
+      overview: async () => await readOverview([...(await exports()).values()], clients, runtime),
       async [Symbol.asyncDispose]() {
         clients.close();
       },
@@ -47,16 +54,27 @@ export async function openStack({ stackName, env, runtime }: StackOptions): Prom
   }
 }
 
-/** The exports of the stack by name, in alphabetical order. Needs cloudformation:DescribeStacks. */
-async function readExports(
-  client: CloudFormationClient,
-  stackName: string,
-): Promise<ReadonlyMap<string, ExportOutput>> {
+/** Reads once, and again only after an error. */
+function lazy<Value>(read: () => Promise<Value>): () => Promise<Value> {
+  let reading: Promise<Value> | undefined;
+  return async () => {
+    reading ??= read();
+    try {
+      return await reading;
+    } catch (error) {
+      reading = undefined;
+      throw error;
+    }
+  };
+}
+
+/** Needs cloudformation:DescribeStacks. */
+async function readServices(client: CloudFormationClient, stackName: string): Promise<readonly ServiceOutput[]> {
   const stack = await findStack(client, stackName);
   if (stack === undefined) throw await stackNotFound(client, stackName);
-  const exports = exportsOf(stack);
-  if (exports.size === 0) throw noExports(stack, stackName);
-  return exports;
+  const services = servicesOf(stack);
+  if (services.length === 0) throw noServices(stack, stackName);
+  return services;
 }
 
 async function findStack(client: CloudFormationClient, stackName: string): Promise<Stack | undefined> {
@@ -66,21 +84,6 @@ async function findStack(client: CloudFormationClient, stackName: string): Promi
     // CloudFormation reports a missing stack and an invalid name alike.
     if (error instanceof Error && error.name === 'ValidationError') return undefined;
     throw error;
-  }
-}
-
-function exportsOf({ Outputs = [] }: Stack): ReadonlyMap<string, ExportOutput> {
-  const outputs = Outputs.flatMap(({ OutputKey = '', OutputValue = '' }) => {
-    return OutputKey.endsWith(exportOutputSuffix) ? (parseOutput(OutputValue) ?? []) : [];
-  });
-  return new Map(outputs.map((each) => [each.export, each] as const).sort(([one], [other]) => (one < other ? -1 : 1)));
-}
-
-function parseOutput(text: string): ExportOutput | undefined {
-  try {
-    return exportOutputSchema.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
   }
 }
 
@@ -103,7 +106,7 @@ async function listExportStacks(client: CloudFormationClient): Promise<string[]>
   let NextToken: string | undefined;
   for (let listPage = 0; listPage < maxListPages; listPage += 1) {
     const response = await client.send(new DescribeStacksCommand({ NextToken }));
-    const exportStacks = (response.Stacks ?? []).filter((stack) => exportsOf(stack).size > 0);
+    const exportStacks = (response.Stacks ?? []).filter((stack) => servicesOf(stack).length > 0);
     names.push(...exportStacks.map(({ StackName = '' }) => StackName));
     NextToken = response.NextToken;
     if (NextToken === undefined) break;
@@ -111,12 +114,20 @@ async function listExportStacks(client: CloudFormationClient): Promise<string[]>
   return names.sort();
 }
 
-function noExports({ StackStatus, Outputs = [] }: Stack, stackName: string): ExportError {
-  const isOlderVersion = Outputs.some(({ OutputKey = '' }) => OutputKey.endsWith('StateMachineArn'));
-  const problem = isOlderVersion
-    ? 'was deployed by an older version, whose outputs do not list its exports. Update it: npx cdk deploy'
-    : problemOfStatus(StackStatus ?? '');
+function noServices(stack: Stack, stackName: string): ExportError {
+  const problem = isOfOlderVersion(stack)
+    ? 'was deployed by an older version, whose outputs do not list its services. Update it: npx cdk deploy'
+    : problemOfStatus(stack.StackStatus ?? '');
   return new ExportError('ConfigurationError', `Stack ${stackName} ${problem}`);
+}
+
+/** Older versions had an output for the state machine of each export, and later another with all its resources. */
+function isOfOlderVersion({ Outputs = [] }: Stack): boolean {
+  return Outputs.some(({ OutputKey = '', OutputValue = '' }) => {
+    if (OutputKey.endsWith('StateMachineArn')) return true;
+    const value = OutputKey.endsWith('Export') ? parseJson(OutputValue) : undefined;
+    return typeof value === 'object' && value !== null && 'export' in value && 'stateMachineArn' in value;
+  });
 }
 
 function problemOfStatus(status: string): string {

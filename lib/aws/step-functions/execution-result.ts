@@ -5,6 +5,7 @@ import * as z from 'zod';
 import { type FailedRun, type Run, type RunResult, totalsOf, zeroTotals } from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { resultSchema, runSchema } from '../../core/storage/stored-records.ts';
+import { continuationName } from './execution-names.ts';
 import { type Failure, parseJson, toFailure } from './history.ts';
 
 export type ExecutionResult =
@@ -39,13 +40,16 @@ export async function readExecutionResult(
   const completed = resultSchema.safeParse(output);
   if (completed.success) return { kind: 'completed', result: completed.data };
   const continued = continuedSchema.safeParse(output).data;
-  if (continued !== undefined) return { kind: 'continued', execution: nextExecution(executionArn, continued) };
+  if (continued !== undefined) {
+    return { kind: 'continued', execution: nextExecution(executionArn, deps.exportName, continued) };
+  }
   const skipped = skippedSchema.safeParse(output).data;
   if (skipped !== undefined) return { kind: 'skipped', reason: skipped.reason };
   const { Error: error, Cause: cause } = caughtErrorSchema.parse(output);
   // An earlier attempt had started the next execution, but its response was lost.
   if (error === 'StepFunctions.ExecutionAlreadyExistsException') {
-    const execution = /arn:[^\s']+/.exec(cause ?? '')?.[0] ?? (lastSeen && nextExecution(executionArn, lastSeen));
+    const named = /arn:[^\s']+/.exec(cause ?? '')?.[0];
+    const execution = named ?? (lastSeen && nextExecution(executionArn, deps.exportName, lastSeen));
     if (execution !== undefined && execution !== executionArn) return { kind: 'continued', execution };
   }
   return { kind: 'skipped', reason: toFailure({ error, cause }, 'States.Unknown').message };
@@ -60,9 +64,11 @@ const caughtErrorSchema = z
 /** The ARN under which the state ContinueInNewExecution starts the next execution. */
 function nextExecution(
   executionArn: string,
+  exportName: string,
   { run, executionNumber }: { readonly run: string; readonly executionNumber: number },
 ): string {
-  return `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${run}-${executionNumber + 1}`;
+  const name = continuationName(exportName, run, executionNumber + 1);
+  return `${executionArn.slice(0, executionArn.lastIndexOf(':'))}:${name}`;
 }
 
 /** If the export state names the execution as that of the last completed run, only the event can have failed after it. */

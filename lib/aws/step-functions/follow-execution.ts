@@ -30,7 +30,7 @@ export async function followExecution(
   before: ExportSnapshot,
   options: StartOptions,
 ): Promise<RunEnd> {
-  const { signal } = options;
+  const { signal, followers = () => 1 } = options;
   const progress = createProgressPoller(deps, before, options.emit);
   const incidents = createIncidentReporter(deps, options);
   const startedAt = deps.clock.now();
@@ -57,7 +57,7 @@ export async function followExecution(
         throw error;
       }
     }
-    await sleepUnlessAborted(deps.clock, pollDelayMs(deps.clock.now() - startedAt, misses), signal);
+    await sleepUnlessAborted(deps.clock, pollDelayMs(deps.clock.now() - startedAt, misses, followers()), signal);
   }
   return { status: 'started', execution, run: progress.lastSeen()?.run ?? null };
 }
@@ -82,10 +82,15 @@ function hasEnded({ status }: DescribeExecutionCommandOutput): boolean {
   return status !== 'RUNNING' && status !== 'PENDING_REDRIVE';
 }
 
-/** Frequent at first, less frequent for long runs and after failed polls. */
-function pollDelayMs(followedMs: number, misses: number): number {
-  const usualMs = followedMs < 60_000 ? 1_000 : followedMs < 600_000 ? 2_000 : 5_000;
-  return Math.min(30_000, usualMs * (1 + misses));
+/** All followers together poll five times a second at most: Step Functions allows an account about ten. */
+const minPollIntervalMs = 200;
+const maxPollDelayMs = 30_000;
+
+/** Frequent at first, less frequent for long runs, many runs, and after failed polls. */
+function pollDelayMs(followedMs: number, misses: number, followers: number): number {
+  const singleMs = followedMs < 60_000 ? 1_000 : followedMs < 600_000 ? 2_000 : 5_000;
+  const usualMs = Math.max(singleMs, followers * minPollIntervalMs);
+  return Math.max(usualMs, Math.min(maxPollDelayMs, usualMs * (1 + misses)));
 }
 
 async function sleepUnlessAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
@@ -122,7 +127,7 @@ async function reportEnd(
   }
 }
 
-/** Reports waits and retries, each once, from the execution's history. */
+/** Reports waits and retries, each once, from the execution's history. A wait for a slot is reported while it lasts. */
 interface IncidentReporter {
   report(execution: string, run: string | undefined): Promise<void>;
 }
@@ -158,11 +163,16 @@ function createIncidentReporter(
   return {
     async report(execution, run) {
       if (lastReported.execution !== execution) lastReported = { execution, eventId: 0 };
-      const { incidentEvents, isRetryPending } = await recentIncidentEvents(client, execution, run);
+      const { incidentEvents, isRetryPending, slotWait } = await recentIncidentEvents(client, execution, run);
       const last = incidentEvents.at(-1);
       for (const incidentEvent of incidentEvents.filter(({ eventId }) => eventId > lastReported.eventId)) {
         lastReported = { execution, eventId: incidentEvent.eventId };
         reportOne(incidentEvent, isRetryPending && incidentEvent === last);
+      }
+      if (slotWait !== undefined && slotWait.eventId > lastReported.eventId) {
+        const { eventId, page, seconds } = slotWait;
+        lastReported = { execution, eventId };
+        emit({ event: 'waiting-for-slot', export: exportName, run: asRunId(slotWait.run), page, seconds });
       }
     },
   };

@@ -10,6 +10,7 @@ import * as z from 'zod';
 import type { Incident } from '../../core/operations/deployment.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import type { Retrier } from '../../core/state-machine/asl.ts';
+import type { StateName } from '../../core/state-machine/definition.ts';
 import { findRetrier } from '../../core/state-machine/retry-policy.ts';
 import { instantOf } from '../../core/timestamps.ts';
 
@@ -73,7 +74,8 @@ export function createHistoryReader(run?: string): HistoryReader {
         // It was not retried, and the events that follow show its consequence.
         failedAttempt = undefined;
         const { waitSeconds } = input;
-        if (type !== 'WaitStateEntered' || waitSeconds === undefined) return addRun([]);
+        // In WaitForSlot, the run waits for other exports, not for the service.
+        if (name !== ('WaitForService' satisfies StateName) || waitSeconds === undefined) return addRun([]);
         return addRun([incidentAt(event, (where) => ({ kind: 'wait', ...where, seconds: waitSeconds }))]);
       }
       const failure = attemptFailureIn(event);
@@ -100,6 +102,21 @@ export function createHistoryReader(run?: string): HistoryReader {
   };
 }
 
+/** A run that waits for its turn, because other exports use all slots of the service. */
+export interface SlotWait {
+  readonly eventId: number;
+  readonly run: string;
+  readonly page: number;
+  readonly seconds: number;
+}
+
+/** The wait that `event` begins; undefined if it begins none. */
+export function slotWaitIn({ id = 0, stateEnteredEventDetails: entered }: HistoryEvent): SlotWait | undefined {
+  if (entered?.name !== ('WaitForSlot' satisfies StateName)) return undefined;
+  const { run, page = 0, waitSeconds: seconds = 0 } = stateInputSchema.parse(parseJson(entered.input));
+  return run === undefined ? undefined : { eventId: id, run, page, seconds };
+}
+
 type IncidentWithoutRun = Omit<IncidentEvent, 'run'>;
 
 /** The relevant part of a state's input, which may be anything at all. */
@@ -113,7 +130,7 @@ const stateInputSchema = z
 
 /** The input of other states has a page too, but they do not concern it. Those that end an execution keep the previous page. */
 function pageOf(state: string, page: number | undefined, previous: number | null): number | null {
-  if (state === 'ExportPage' || state === 'WaitForService') return page ?? null;
+  if (state === 'ExportPage' || state === 'WaitForService' || state === 'WaitForSlot') return page ?? null;
   return state === 'BeginRun' || state === 'FinishRun' ? null : previous;
 }
 

@@ -1,4 +1,9 @@
-/** The incidents of a run, from the histories of its executions. Step Functions keeps them for 90 days. */
+/**
+ * The incidents of a run, from the histories of its executions. Step Functions keeps them for 90 days.
+ *
+ * All exports of a service share a state machine, so its list of executions is searched for those of the export: by name if
+ * we chose it, otherwise by the start input, which is in the first event of the history.
+ */
 
 import {
   type ExecutionListItem,
@@ -7,10 +12,13 @@ import {
   ListExecutionsCommand,
   type SFNClient,
 } from '@aws-sdk/client-sfn';
+import * as z from 'zod';
+import { mapConcurrently } from '../../core/concurrency.ts';
 import type { Incident, RunSpan } from '../../core/operations/deployment.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import { createHistoryReader, type IncidentEvent } from './history.ts';
+import { parseExecutionName } from './execution-names.ts';
+import { createHistoryReader, type IncidentEvent, parseJson, type SlotWait, slotWaitIn } from './history.ts';
 
 export interface IncidentDependencies {
   readonly client: SFNClient;
@@ -21,6 +29,9 @@ export interface IncidentDependencies {
 
 /** The histories of this many executions are read, the newest ones. Each takes a request per thousand events. */
 const maxExecutions = 200;
+/** So many start inputs are read at most, of the newest executions whose names do not tell their export. */
+const maxLookups = { allIncidents: 500, lastIncident: 200 };
+const lookupConcurrency = 8;
 /** Of a thousand executions each. */
 const maxListPages = 20;
 /** The search ends with executions this much older than the run. One may be older because a restart gave it a new run. */
@@ -29,18 +40,19 @@ const maxLeadMs = 86_400_000;
 const clockSkewMs = 60_000;
 
 /**
- * The incidents of `run` in order of time. Limited to the newest 200 executions during the run, and to the newest 20,000 of
- * the export. Without `completedAt`, all executions since the start of the run count, so an abandoned run should have it.
- * Needs states:ListExecutions and states:GetExecutionHistory.
+ * The incidents of `run` in order of time. Limited to the newest 200 executions of the export during the run, and to the
+ * newest 20,000 of the service; of those, 500 whose names do not tell their export. Without `completedAt`, all executions
+ * since the start of the run count, so an abandoned run should have it. Needs states:ListExecutions and
+ * states:GetExecutionHistory.
  */
 export async function* incidentsOf(deps: IncidentDependencies, run: RunSpan): AsyncGenerator<Incident> {
   const executions: ExecutionListItem[] = [];
-  for await (const execution of executionsDuring(deps, run, 1_000)) {
+  for await (const execution of executionsOf(deps, run, { pageSize: 1_000, lookups: maxLookups.allIncidents })) {
     executions.push(execution);
     if (executions.length === maxExecutions) break;
   }
   for (const { executionArn = '', name = '' } of executions.reverse()) {
-    const reader = createHistoryReader(runInName(name));
+    const reader = createHistoryReader(parseExecutionName(name)?.run);
     for await (const event of eventsOf(deps.client, executionArn)) yield* incidentsOfRun(run, reader.read(event));
     yield* incidentsOfRun(run, reader.pending());
   }
@@ -65,6 +77,8 @@ export interface RecentIncidentEvents {
   readonly isRetryPending: boolean;
   /** Whether any event names the run. */
   readonly isOfRun: boolean;
+  /** Set if the run is waiting for a slot now. */
+  readonly slotWait?: SlotWait | undefined;
 }
 
 /** `run` is the run of the events before the first one that names a run. */
@@ -77,7 +91,7 @@ export async function recentIncidentEvents(
     new GetExecutionHistoryCommand({ executionArn, reverseOrder: true, maxResults: recentEvents }),
   );
   // A history that is read from its beginning names the run itself.
-  const knownRun = runInName(executionArn.slice(executionArn.lastIndexOf(':') + 1));
+  const knownRun = parseExecutionName(executionArn.slice(executionArn.lastIndexOf(':') + 1))?.run;
   const reader = createHistoryReader(knownRun ?? (nextToken === undefined ? undefined : run));
   const inOrder = events.toReversed();
   const completed = inOrder.flatMap((event) => reader.read(event));
@@ -86,6 +100,7 @@ export async function recentIncidentEvents(
     incidentEvents: [...completed, ...pending],
     isRetryPending: pending.length > 0,
     isOfRun: run !== undefined && inOrder.some((event) => hasRunInInput(event, run)),
+    slotWait: events[0] && slotWaitIn(events[0]),
   };
 }
 
@@ -98,38 +113,72 @@ async function newestExecutions(deps: IncidentDependencies, run: RunSpan): Promi
   if (state?.active?.run === run.run) return [state.active.execution];
   if (state?.lastCompleted?.result.run === run.run) return [state.lastCompleted.execution];
   const executions: string[] = [];
-  for await (const { executionArn = '' } of executionsDuring(deps, run, 100)) {
+  const limits = { pageSize: 100, lookups: maxLookups.lastIncident };
+  for await (const { executionArn = '' } of executionsOf(deps, run, limits)) {
     executions.push(executionArn);
     if (executions.length === 3) break;
   }
   return executions;
 }
 
-/** The executions that were running during the run, the newest first. */
+/** The executions of the run's export that were running during the run, the newest first. */
+async function* executionsOf(
+  deps: IncidentDependencies,
+  run: RunSpan,
+  { pageSize, lookups }: { readonly pageSize: number; readonly lookups: number },
+): AsyncGenerator<ExecutionListItem> {
+  const { active, lastCompleted } = (await deps.log.exportState(run.export)) ?? {};
+  const known: ReadonlySet<string | undefined> = new Set([
+    active?.startedBy,
+    active?.execution,
+    lastCompleted?.execution,
+  ]);
+  let remainingLookups = lookups;
+  const isOfExport = async ({ name = '', executionArn = '' }: ExecutionListItem): Promise<boolean> => {
+    const parsed = parseExecutionName(name);
+    if (parsed !== undefined) return parsed.export === run.export;
+    if (known.has(executionArn)) return true;
+    if (remainingLookups === 0) return false;
+    remainingLookups -= 1;
+    const exportName = await exportInStartInput(deps.client, executionArn);
+    // Without a name, it is the service's only export.
+    return exportName === undefined || exportName === run.export;
+  };
+  for await (const executions of executionsDuring(deps, run, pageSize)) {
+    const areOfExport = await mapConcurrently(executions, lookupConcurrency, isOfExport);
+    yield* executions.filter((_, index) => areOfExport[index] === true);
+  }
+}
+
+const startInputSchema = z.object({ export: z.string().optional() }).catch({});
+
+/** The export that the start input of the execution names, if any. */
+async function exportInStartInput(client: SFNClient, executionArn: string): Promise<string | undefined> {
+  const { events = [] } = await client.send(new GetExecutionHistoryCommand({ executionArn, maxResults: 1 }));
+  return startInputSchema.parse(parseJson(events[0]?.executionStartedEventDetails?.input)).export;
+}
+
+/** The executions of the service that were running during the run, the newest first, page by page. */
 async function* executionsDuring(
   { client, stateMachineArn, now }: IncidentDependencies,
   run: RunSpan,
   maxResults: number,
-): AsyncGenerator<ExecutionListItem> {
+): AsyncGenerator<readonly ExecutionListItem[]> {
   const runStart = epochMsOf(run.startedAt) - clockSkewMs;
   const runEnd = (run.completedAt === undefined ? now() : epochMsOf(run.completedAt)) + clockSkewMs;
   let nextToken: string | undefined;
   for (let listPage = 0; listPage < maxListPages; listPage += 1) {
     const response = await client.send(new ListExecutionsCommand({ stateMachineArn, maxResults, nextToken }));
-    for (const execution of response.executions ?? []) {
-      const { startDate, stopDate } = execution;
-      const startedAt = startDate?.getTime() ?? 0;
-      if (startedAt < runStart - maxLeadMs) return;
-      if (startedAt <= runEnd && (stopDate?.getTime() ?? runEnd) >= runStart) yield execution;
-    }
+    const executions = response.executions ?? [];
+    const startOf = ({ startDate }: ExecutionListItem) => startDate?.getTime() ?? 0;
+    yield executions.filter((execution) => {
+      const startedAt = startOf(execution);
+      const isRecent = startedAt >= runStart - maxLeadMs && startedAt <= runEnd;
+      return isRecent && (execution.stopDate?.getTime() ?? runEnd) >= runStart;
+    });
     nextToken = response.nextToken;
-    if (nextToken === undefined) return;
+    if (nextToken === undefined || executions.some((execution) => startOf(execution) < runStart - maxLeadMs)) return;
   }
-}
-
-/** The name of an execution that continues a run begins with the run. That of a run's first execution does not. */
-function runInName(name: string): string | undefined {
-  return /^(\d{8}T\d{6}Z-[0-9a-f]{6})-\d+$/.exec(name)?.[1];
 }
 
 async function* eventsOf(client: SFNClient, executionArn: string): AsyncGenerator<HistoryEvent> {

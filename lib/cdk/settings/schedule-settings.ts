@@ -45,6 +45,11 @@ export const scheduleSettingsSchema = z
   });
 export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;
 
+/** The age at which an alarm is raised, in milliseconds; undefined if never. Only an enabled schedule makes runs overdue. */
+export function alarmedAge(schedule: ScheduleSettings | undefined): number | undefined {
+  return schedule?.enabled === true && schedule.freshness !== 'none' ? schedule.freshness : undefined;
+}
+
 const rateUnits = { minute: minuteMs, hour: hourMs, day: dayMs } as const;
 const ratePattern = /^rate\(([1-9]\d*) (minute|hour|day)(s?)\)$/;
 

@@ -3,7 +3,7 @@
  * The interfaces through which the steps do their work are in `../ports.ts`.
  */
 
-import type { ExportDefinition, FailedRun, Instant, RunId, RunResult } from '../model.ts';
+import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult, RunTotals } from '../model.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../ports.ts';
 
 export interface Deployment extends AsyncDisposable {
@@ -15,6 +15,45 @@ export interface Deployment extends AsyncDisposable {
   exportNames(): Promise<readonly string[]>;
   /** @throws ConfigurationError if there is no such export, or its settings cannot be read */
   open(exportName: string): Promise<DeployedExport>;
+  /** Every export with its newest run, by name. Reads what is needed for all of them at once, and no manifests. */
+  overview(): Promise<readonly OverviewEntry[]>;
+}
+
+/** An export whose state cannot be read does not hide the others. */
+export type OverviewEntry = ExportOverview | UnreadableExport;
+
+/**
+ * `running`: an execution is working on the newest run. `failed`, `stopped`: none is; the next start resumes it, or begins a
+ * new one if the run can never complete. `completed`: it is published. `never`: no run has completed or is unfinished.
+ */
+type OverviewState = 'running' | 'failed' | 'stopped' | 'completed' | 'never';
+
+/** An export and its newest run, whose values are null, and whose totals are 0, if there is none. */
+export interface ExportOverview extends RunTotals {
+  readonly export: string;
+  /** The name of its service in a stack; the address of its service in a directory. */
+  readonly service: string;
+  readonly state: OverviewState;
+  /** Whether its schedule is enabled, and its newest completed run is older than `freshnessSeconds`, or there is none. */
+  readonly stale: boolean;
+  /** The maximum age of the newest completed run; null if it has none. */
+  readonly freshnessSeconds: number | null;
+  readonly run: RunId | null;
+  readonly since: Instant | null;
+  readonly startedAt: Instant | null;
+  readonly watermark: Instant | null;
+  /** When the newest completed run was completed. */
+  readonly completedAt: Instant | null;
+  readonly next: NextStart;
+  /** Why the newest run has failed; null if it has not. */
+  readonly lastFailure: RunFailure | null;
+}
+
+export interface UnreadableExport {
+  readonly export: string;
+  /** As in `ExportOverview`; null if that cannot be read either. */
+  readonly service: string | null;
+  readonly error: { readonly name: string; readonly message: string };
 }
 
 export interface DeployedExport {
@@ -100,6 +139,10 @@ export interface StartOptions {
   readonly emit: EventSink;
   /** Receives other messages for the operator. */
   readonly say: (text: string) => void;
+  /** Called once the execution of a deployed run has been started, with its ARN. */
+  readonly onStarted?: ((execution: string) => void) | undefined;
+  /** How many runs are being followed at the moment. The more, the less often each of them is polled. Default: 1. */
+  readonly followers?: (() => number) | undefined;
   /** Receives failed attempts that will be retried. */
   readonly onRetry: (retry: Retry) => void;
   /** Interrupts a local run. A deployed run continues, but is no longer followed. */

@@ -57,7 +57,7 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
   return {
     export: deployed.name,
     watermark: state?.watermark?.instant ?? null,
-    completedAt: await lastCompletedAt(deployed, state, runs),
+    completedAt: state?.lastCompleted?.completedAt ?? null,
     next: await deployed.nextStart(),
     runs,
   };
@@ -173,17 +173,4 @@ async function readManifestHeader(
     if (isExportError(error, 'PageConflictError')) return 'unreadable';
     throw error;
   }
-}
-
-async function lastCompletedAt(
-  { store }: DeployedExport,
-  state: ExportState | undefined,
-  runs: readonly RunStatus[],
-): Promise<Instant | null> {
-  const result = state?.lastCompleted?.result;
-  if (result === undefined) return null;
-  const listed = runs.find(({ run }) => run === result.run);
-  if (listed !== undefined) return listed.completedAt;
-  const found = await readManifestHeader(store, result.manifest);
-  return found === undefined || found === 'unreadable' ? null : found.completedAt;
 }

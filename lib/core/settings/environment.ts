@@ -1,19 +1,29 @@
 /**
- * The environment variables of the functions. The deployment writes them, the functions and the operator's commands read
- * them. Settings are passed as the JSON that the user wrote.
+ * What the deployment passes to the functions of a service: environment variables, and a settings file beside their code.
+ * A file, because the settings of a hundred exports exceed the 4 kB that Lambda allows for environment variables.
  */
 
 import * as z from 'zod/mini';
 import type { StepName } from '../state-machine/definition.ts';
 import { exportSettingsSchema, parseSettings, serviceSettingsSchema } from './settings.ts';
 
+/** The name of the settings file. It contains the settings as the user wrote them; `functionSettingsSchema` parses it. */
+export const settingsFileName = 'settings.json';
+
+export const functionSettingsSchema = z.strictObject({
+  service: serviceSettingsSchema,
+  exports: z.array(exportSettingsSchema).check(z.minLength(1, 'must have at least one export')),
+});
+export type FunctionSettings = z.infer<typeof functionSettingsSchema>;
+export type FunctionSettingsInput = z.input<typeof functionSettingsSchema>;
+
 const nonEmpty = z.string().check(z.minLength(1, 'must not be empty'));
 
 export const functionEnvironmentSchema = z.object({
   /** The stack's name, which distinguishes the metrics of this deployment from those of others. */
   DEPLOYMENT_NAME: nonEmpty,
-  EXPORT_SETTINGS: json(exportSettingsSchema),
-  SERVICE_SETTINGS: json(serviceSettingsSchema),
+  /** The name of the service: its part of the table. */
+  SERVICE_NAME: nonEmpty,
   TABLE_NAME: nonEmpty,
   BUCKET_NAME: nonEmpty,
   /** The prefix of every key in the bucket. */
@@ -26,7 +36,7 @@ export const functionEnvironmentSchema = z.object({
 export type FunctionEnvironment = z.infer<typeof functionEnvironmentSchema>;
 export type FunctionVariable = keyof FunctionEnvironment;
 
-const commonVariables = ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const;
+const commonVariables = ['DEPLOYMENT_NAME', 'SERVICE_NAME', 'TABLE_NAME'] as const;
 const storeVariables = ['BUCKET_NAME', 'KEY_PREFIX'] as const;
 const apiKeyVariables = ['API_KEY_SECRET_ID', 'API_KEY_SECRET_FIELD'] as const;
 
@@ -56,15 +66,3 @@ export function readFunctionEnvironment<Variable extends FunctionVariable>(
  * reserves the end of its time for the upload.
  */
 export const minUploadBytesPerSecond = 20 * 1024 * 1024;
-
-function json<Schema extends z.ZodMiniType>(schema: Schema) {
-  const parsed = z.transform((text: string, { issues }) => {
-    try {
-      return JSON.parse(text) as unknown;
-    } catch {
-      issues.push({ code: 'custom', message: 'must be JSON', input: text });
-      return z.NEVER;
-    }
-  });
-  return z.pipe(z.pipe(z.string(), parsed), schema);
-}

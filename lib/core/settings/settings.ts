@@ -61,6 +61,8 @@ export const serviceSettingsSchema = z.strictObject({
   /** For a whole request, from the connection to the end of the response body. */
   totalTimeout: timeout('PT4M'),
   maxPageBytes: count(256 * mebibyte),
+  /** How many pages are requested at the same time, over all exports of the service. Absent: no limit. */
+  maxConcurrentPages: z.optional(positiveInteger.check(z.refine((pages) => pages <= 100, 'must be at most 100'))),
 });
 export type ServiceSettings = z.infer<typeof serviceSettingsSchema>;
 

@@ -1,22 +1,70 @@
 /**
- * The stack output that describes one export. The deployment writes it; the operator's commands find the export by it.
- * Everything else they need is in the environment of the export's functions.
+ * What a deployed stack says about its services. For each service it has an output with the names of its resources, and the
+ * settings in the template metadata of its state machine. The deployment writes both; the operator's commands read them.
  */
 
 import * as z from 'zod';
+import { functionSettingsSchema } from './environment.ts';
 
-/** The name of the output is the export's name in Pascal case, followed by this suffix. */
-export const exportOutputSuffix = 'Export';
+/** The name of the output is the service's name in Pascal case, followed by this suffix; for the service `default`, the suffix. */
+export const serviceOutputSuffix = 'Service';
 
 const name = z.string().min(1);
 
 /** The value of the output, as JSON. */
-export const exportOutputSchema = z.object({
-  export: name,
+export const serviceOutputSchema = z.object({
+  service: name,
   stateMachineArn: name,
-  /** The function whose environment holds all settings of the export. */
-  exportPageFunction: name,
-  /** The name of a schedule in EventBridge Scheduler's default group. Absent: the export has no schedule. */
-  schedule: name.optional(),
+  /** The logical ID of the state machine in the template, whose metadata has the settings. */
+  stateMachineId: name,
+  table: name,
+  bucket: name,
+  /** The prefix of every key of the service in the bucket. */
+  prefix: z.string(),
+  /** The name or the ARN of the secret that holds the API key, and the field of its JSON. Empty: the whole secret. */
+  apiKeySecret: name,
+  apiKeyField: z.string(),
+  /** The group of EventBridge Scheduler with the service's schedules. Each is named after its export. */
+  scheduleGroup: name.optional(),
 });
-export type ExportOutput = z.infer<typeof exportOutputSchema>;
+export type ServiceOutput = z.infer<typeof serviceOutputSchema>;
+
+/** The key in the state machine's metadata. */
+export const serviceMetadataKey = 'report-exporter';
+
+const serviceMetadata = z.object({
+  /** As in the functions' settings file. */
+  settings: functionSettingsSchema,
+  /** By export. An export without a schedule is started manually. */
+  schedules: z.record(
+    z.string(),
+    z.object({
+      expression: name,
+      timeZone: name,
+      /** Whether a start may be delayed within a flexible time window. */
+      flexible: z.boolean(),
+      enabled: z.boolean(),
+      /** The maximum age of the newest completed run; null if there is none. */
+      freshnessSeconds: z.number().nullable(),
+    }),
+  ),
+});
+
+/**
+ * The value under that key, without references to other resources. The template has it as JSON text: CloudFormation rejects
+ * a null in a template, and reads a filter with a field `Ref` as a reference.
+ */
+export const serviceMetadataSchema = z.preprocess(
+  (value) => (typeof value === 'string' ? parseJson(value) : value),
+  serviceMetadata,
+);
+export type ServiceMetadata = z.infer<typeof serviceMetadata>;
+export type ServiceMetadataInput = z.input<typeof serviceMetadata>;
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

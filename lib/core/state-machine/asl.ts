@@ -16,7 +16,7 @@ export interface Catcher {
   readonly Next: string;
 }
 
-export type Template = { readonly [key: string]: string | number | Template | readonly Template[] };
+export type Template = { readonly [key: string]: string | number | null | Template | readonly Template[] };
 
 export interface TaskState {
   readonly Type: 'Task';
@@ -42,6 +42,13 @@ export type State =
   | TaskState
   | { readonly Type: 'Choice'; readonly Choices: readonly ChoiceRule[] }
   | { readonly Type: 'Wait'; readonly Comment: string; readonly SecondsPath: string; readonly Next: string }
+  | {
+      readonly Type: 'Pass';
+      readonly Comment: string;
+      readonly Parameters: Template;
+      readonly ResultPath: string;
+      readonly Next: string;
+    }
   | { readonly Type: 'Succeed'; readonly Comment: string }
   | { readonly Type: 'Fail'; readonly Comment: string; readonly ErrorPath: string; readonly CausePath: string };
 

@@ -1,5 +1,6 @@
 /**
- * The state machine of an export, as typed data, used by the deployment, the tests and the local interpreter.
+ * The state machine of a service, as typed data, used by the deployment, the tests and the local interpreter. An execution
+ * exports one run, or part of one, of the export that its start input names.
  *
  * It uses JSONPath without variables, because the local interpreter silently ignores JSONata and Assign. The payload carries
  * only identity and small counters, so an execution's history never contains a cursor, an API key or page content.
@@ -10,9 +11,11 @@
  *    ▼
  * ExportPage ─▶ next? ─ page ─────▶ ExportPage
  *                     ─ wait ─────▶ WaitForService ─▶ ExportPage
+ *                     ─ queue ────▶ WaitForSlot ─▶ ExportPage
  *                     ─ continue ─▶ ContinueInNewExecution ─▶ Continued
  *                     ─ finish ───▶ FinishRun ─▶ AnnounceCompleted ─▶ Completed
  * superseded ─▶ Skipped;  any other error ─▶ FailRun ─▶ AnnounceFailed ─▶ Failed
+ *                                            FailRun fails ─▶ FailureNotRecorded ─▶ AnnounceFailed
  * ```
  */
 
@@ -38,8 +41,10 @@ export type StateName =
   | 'HasWork'
   | 'NextAction'
   | 'WaitForService'
+  | 'WaitForSlot'
   | 'ContinueInNewExecution'
   | 'AnnounceCompleted'
+  | 'FailureNotRecorded'
   | 'AnnounceFailed'
   | 'Skipped'
   | 'Continued'
@@ -48,7 +53,6 @@ export type StateName =
 
 /** The values that a deployment provides. Each may be a placeholder such as `${BeginRunArn}`. */
 export interface DefinitionSubstitutions {
-  readonly exportName: string;
   /** The ARN of each step's function. */
   readonly functions: Readonly<Record<StepName, string>>;
   readonly eventBus: string;
@@ -67,7 +71,7 @@ const eventVersion = 1;
 
 export function stateMachine(binding: DefinitionSubstitutions): StateMachine<StateName> {
   return {
-    Comment: `Exports ${binding.exportName}: one or more pages per iteration, while the service returns a cursor`,
+    Comment: 'Exports reports: one or more pages per iteration, while the service returns a cursor',
     StartAt: 'BeginRun',
     TimeoutSeconds: binding.executionTimeoutSeconds,
     States: {
@@ -77,12 +81,19 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
       NextAction: choice({
         page: 'ExportPage',
         wait: 'WaitForService',
+        queue: 'WaitForSlot',
         continue: 'ContinueInNewExecution',
         finish: 'FinishRun',
       }),
       WaitForService: {
         Type: 'Wait',
         Comment: "Waits at least the service's Retry-After",
+        SecondsPath: '$.waitSeconds',
+        Next: 'ExportPage',
+      },
+      WaitForSlot: {
+        Type: 'Wait',
+        Comment: 'Waits for its turn, while other exports request as many pages as maxConcurrentPages allows',
         SecondsPath: '$.waitSeconds',
         Next: 'ExportPage',
       },
@@ -94,8 +105,8 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         Parameters: {
           'StateMachineArn.$': '$$.StateMachine.Id',
           // The name is unique to this transition, so a retry finds that the execution exists.
-          'Name.$': "States.Format('{}-{}', $.run, States.MathAdd($.executionNumber, 1))",
-          Input: { 'continues.$': '$$.Execution.Id', 'waits.$': '$.waits' },
+          'Name.$': "States.Format('{}-{}-{}', $.export, $.run, States.MathAdd($.executionNumber, 1))",
+          Input: { 'export.$': '$.export', 'continues.$': '$$.Execution.Id', 'waits.$': '$.waits' },
         },
         ResultPath: null,
         TimeoutSeconds: 60,
@@ -104,11 +115,23 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         Next: 'Continued',
       },
       FinishRun: step(binding, 'FinishRun', 'Publishes the manifest, then moves the watermark', 'AnnounceCompleted'),
-      AnnounceCompleted: sendEvent(binding, detailTypes.completed, { 'result.$': '$' }, [failRun], 'Completed'),
+      AnnounceCompleted: sendEvent(
+        binding,
+        detailTypes.completed,
+        { 'export.$': '$.export', 'result.$': '$' },
+        [failRun],
+        'Completed',
+      ),
       FailRun: {
         ...step(binding, 'FailRun', 'Records the failure; the next start resumes the run', 'AnnounceFailed'),
+        Parameters: {
+          FunctionName: binding.functions.FailRun,
+          // The input is the error, so only the start input names the export.
+          Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', 'startInput.$': '$$.Execution.Input' },
+        },
         // The original error must stay at the top level of the payload, because Failed shows it.
         ResultSelector: {
+          'export.$': '$.Payload.export',
           'run.$': '$.Payload.run',
           'since.$': '$.Payload.since',
           'pages.$': '$.Payload.pages',
@@ -119,12 +142,19 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         },
         ResultPath: '$.failed',
         OutputPath: '$',
-        Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: 'AnnounceFailed' }],
+        Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: 'FailureNotRecorded' }],
+      },
+      FailureNotRecorded: {
+        Type: 'Pass',
+        Comment: 'FailRun failed, so only its error is known, not the state of the export',
+        Parameters: { export: null, 'recordingError.$': '$.failed' },
+        ResultPath: '$.failed',
+        Next: 'AnnounceFailed',
       },
       AnnounceFailed: sendEvent(
         binding,
         detailTypes.failed,
-        { 'error.$': '$.Error', 'failed.$': '$.failed' },
+        { 'export.$': '$.failed.export', 'error.$': '$.Error', 'failed.$': '$.failed' },
         [{ ErrorEquals: ['States.ALL'], ResultPath: '$.announceFailure', Next: 'Failed' }],
         'Failed',
       ),
@@ -200,7 +230,7 @@ function sendEvent(
           EventBusName: binding.eventBus,
           Source: eventSource,
           DetailType: detailType,
-          Detail: { eventVersion, export: binding.exportName, 'execution.$': '$$.Execution.Id', ...detail },
+          Detail: { eventVersion, 'execution.$': '$$.Execution.Id', ...detail },
         },
       ],
     },

@@ -137,6 +137,7 @@ function start(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, inp
     sequence: run.sequence,
     active: run,
     lastScheduledTime: input.scheduledTime ?? state.lastScheduledTime,
+    lastAbandoned: undefined,
   };
   return { change, result: { act: 'start', run, last: undefined } satisfies Decision as Decision };
 }

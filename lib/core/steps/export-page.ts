@@ -5,20 +5,24 @@
 
 import { ExportError, isExportError } from '../errors.ts';
 import type { ExportDefinition, Invocation, LoopState, PageEntry, Run } from '../model.ts';
-import type { StepDependencies } from '../ports.ts';
+import type { PageSlot, StepDependencies } from '../ports.ts';
 import { ownedRun } from './export-state.ts';
-import { exportPages } from './page-pipeline.ts';
+import { exportPages, type PagePipeline, type PipelineResult } from './page-pipeline.ts';
+import { withinSlot } from './page-slots.ts';
 import { restartRun } from './restart-run.ts';
 import { nextWait } from './retry-after.ts';
 
 export type ExportPageDependencies = Pick<
   StepDependencies,
-  'definition' | 'service' | 'store' | 'log' | 'runtime' | 'emit'
+  'definition' | 'service' | 'store' | 'log' | 'runtime' | 'emit' | 'slots'
 >;
 
 export type ExportPageOutcome =
   | ({ readonly next: 'page' | 'continue' | 'finish' } & LoopState)
-  | ({ readonly next: 'wait'; readonly waitSeconds: number } & LoopState);
+  | ({ readonly next: 'wait' | 'queue'; readonly waitSeconds: number } & LoopState);
+
+/** Lambda's own limit. */
+const maxInvocationMs = 900_000;
 
 /**
  * Exports the next page of the run that `execution` owns, or as many as the settings and the invocation's time allow, and
@@ -58,7 +62,14 @@ export async function exportPage(
   // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
   // a request to the store for a rare case: such a page is found when it is stored again.
   const checkExisting = iterations === 0 || !isSameRun;
-  const { lastLogged, failure } = await exportPages(deps, { run, execution, lastLogged: last, checkExisting }, command);
+  const pipeline = { run, execution, lastLogged: last, checkExisting };
+  const { leaseMs = maxInvocationMs, signal } = command;
+  const slot = await deps.slots?.acquire(definition.name, { leaseMs, signal });
+  if (slot?.granted === false) return queue(deps, run, loop, slot.waitSeconds);
+  const { lastLogged, failure } =
+    slot === undefined
+      ? await exportPages(deps, pipeline, command)
+      : await exportPagesWithinSlot(deps, pipeline, command, slot);
   if (failure === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
   const error = failure?.error;
   if (isExportError(error, 'ServiceThrottledError') && error.retryAfterSeconds !== undefined) {
@@ -68,6 +79,25 @@ export async function exportPage(
   }
   if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, loop, execution, error);
   throw error;
+}
+
+/** The outcome of an iteration that found no free slot. Counts as two iterations, as a Wait state adds two events. */
+function queue({ emit }: ExportPageDependencies, run: Run, loop: LoopState, waitSeconds: number): ExportPageOutcome {
+  emit({ event: 'waiting-for-slot', export: run.export, run: run.run, page: loop.page, seconds: waitSeconds });
+  return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
+}
+
+async function exportPagesWithinSlot(
+  deps: ExportPageDependencies,
+  pipeline: PagePipeline,
+  invocation: Invocation,
+  slot: PageSlot,
+): Promise<PipelineResult> {
+  try {
+    return await exportPages({ ...deps, service: withinSlot(deps.service, slot, deps.runtime) }, pipeline, invocation);
+  } finally {
+    await slot.release();
+  }
 }
 
 /** A deployment may have changed the service's address during the run. Its cursors are valid only where they came from. */

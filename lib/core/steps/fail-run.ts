@@ -26,26 +26,40 @@ export async function failRun(
   { definition, log, runtime, emit }: FailRunDependencies,
   command: { readonly failure: unknown; readonly execution: string },
 ): Promise<FailedRun> {
-  const parsed = failureSchema.safeParse(command.failure);
-  const failure = parsed.success ? parsed.data : { Error: 'States.Unknown', Cause: '' };
-  // Cutting may split a surrogate pair, and not every store keeps half of one.
-  const message = messageOf(failure.Cause).slice(0, maxMessageLength).toWellFormed();
+  const { error, message } = parseFailure(command.failure);
   const failed = await updateState<FailedRun>(log, definition.name, async (state) => {
-    const about = { export: definition.name, error: failure.Error, message };
+    const about = { export: definition.name, error, message };
     const { active, ...idle } = state;
     if (active?.execution !== command.execution) {
       return { result: { ...about, run: null, since: null, ...zeroTotals, resumable: active !== undefined } };
     }
     const last = await log.last(active);
-    const resumable = failure.Error !== 'CursorRejectedError' && last?.repeats !== true;
-    const lastFailure = { error: failure.Error, message, at: instantOf(runtime.now()) };
+    const resumable = error !== 'CursorRejectedError' && last?.repeats !== true;
+    const failure = { error, message, at: instantOf(runtime.now()) };
+    const { run, since } = active;
     return {
-      change: resumable ? { ...state, active: { ...active, lastFailure } } : idle,
-      result: { ...about, run: active.run, since: active.since, ...totalsOf(last), resumable },
+      change: resumable
+        ? { ...state, active: { ...active, lastFailure: failure } }
+        : { ...idle, lastAbandoned: { run, since, ...totalsOf(last), failure } },
+      result: { ...about, run, since, ...totalsOf(last), resumable },
     };
   });
   emit({ event: 'run-failed', ...failed });
   return failed;
+}
+
+/** The failure of an execution whose start input names no export: there is no state to record it in. */
+export function failUnknownExport({ emit }: Pick<StepDependencies, 'emit'>, failure: unknown): FailedRun {
+  const failed = { export: null, run: null, since: null, ...zeroTotals, ...parseFailure(failure), resumable: false };
+  emit({ event: 'run-failed', ...failed });
+  return failed;
+}
+
+function parseFailure(failure: unknown): { readonly error: string; readonly message: string } {
+  const parsed = failureSchema.safeParse(failure);
+  const { Error: error, Cause } = parsed.success ? parsed.data : { Error: 'States.Unknown', Cause: '' };
+  // Cutting may split a surrogate pair, and not every store keeps half of one.
+  return { error, message: messageOf(Cause).slice(0, maxMessageLength).toWellFormed() };
 }
 
 function messageOf(cause: string): string {

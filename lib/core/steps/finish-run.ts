@@ -84,7 +84,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
       bytes: last.totals.bytes,
       manifest,
     };
-    return { change: { ...idle, watermark, lastCompleted: { execution, result } }, result };
+    return { change: { ...idle, watermark, lastCompleted: { execution, completedAt, result } }, result };
   });
 }
 

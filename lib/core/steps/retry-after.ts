@@ -28,9 +28,10 @@ export async function fetchWithRetryAfter(
 ): Promise<TimedPage> {
   const request = { request: run.request, since: run.since, cursor, label: `page ${page} of run ${run.run}` };
   for (;;) {
-    const requestedAt = runtime.now();
+    const calledAt = runtime.now();
     try {
       const fetched = await service.fetchPage(request, signal);
+      const { requestedAt = calledAt } = fetched;
       // Clocks can be set back; a latency is never negative.
       const latencyMs = Math.max(0, Math.round(runtime.now() - requestedAt));
       return { page: fetched, timing: { requestedAt: instantOf(requestedAt), latencyMs } };

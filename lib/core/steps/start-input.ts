@@ -16,6 +16,8 @@ const printableName = (maxLength: number) =>
 
 const startInputSchema = z.partial(
   z.strictObject({
+    /** The export to run. May be absent if there is only one. Its name is checked by `selectExport`. */
+    export: z.string(),
     /** From the scheduler: the same in each delivery of one schedule event. */
     scheduledTime: printableName(100),
     since: instantSchema,
@@ -36,7 +38,7 @@ export function parseStartInput(input: unknown): StartInput {
   if (parsed.success) return parsed.data;
   throw new ExportError(
     'ConfigurationError',
-    `Invalid start input. Pass {}, {"since": "2026-11-20T02:00:00Z"}, {"restart": true} or both fields. ` +
+    `Invalid start input. Pass {"export": "<name>"}, and optionally "since": "2026-11-20T02:00:00Z" and "restart": true. ` +
       describeProblems('start input', parsed.error),
   );
 }

@@ -39,7 +39,8 @@ const runId = branded<RunId>(z.string().regex(runIdPattern));
 const cursor = branded<Cursor>(z.string());
 
 const nullUnlessXml = 'null if the format is not XML';
-const exportName = described(z.string().regex(/^[A-Za-z0-9_-]{1,40}$/), "The export's name.");
+const name = z.string().regex(/^[A-Za-z0-9_-]{1,40}$/);
+const exportName = described(name, "The export's name.");
 const run = described(runId, 'The ID of the run.');
 const sequence = described(
   count,
@@ -109,7 +110,6 @@ export const latestSchema = z.object({ export: exportName, run, sequence, comple
 
 const executionFields = {
   eventVersion: described(z.literal(1), 'The version of this schema.'),
-  export: exportName,
   execution: described(
     z.string().regex(/^arn:[^:]+:states:[^:]+:[^:]+:execution:[^:]+:[^:]+$/),
     'The ARN of the execution that sent the event.',
@@ -117,6 +117,7 @@ const executionFields = {
 };
 
 const recordedFailure = z.object({
+  export: orNull(name, 'The export that failed; null if the start input names no export of the service.'),
   run: orNull(runId, 'The run that failed; null if the execution did not own a run.'),
   since: orNull(instant, 'The `since` of the run; null if there is no run.'),
   pages: described(count, 'The number of pages that the run had logged.'),
@@ -127,8 +128,14 @@ const recordedFailure = z.object({
 });
 
 const unrecordedFailure = z.object({
-  Error: described(text, 'The name of the error.'),
-  Cause: described(z.string(), 'The message of the error.').optional(),
+  export: described(z.null(), 'null: the export is not known.'),
+  recordingError: described(
+    z.object({
+      Error: described(text, 'The name of the error.'),
+      Cause: described(z.string(), 'The message of the error.').optional(),
+    }),
+    'The error that prevented the failure from being recorded.',
+  ),
 });
 
 function published() {
@@ -146,6 +153,7 @@ function published() {
     'completed.v1': z
       .object({
         ...executionFields,
+        export: exportName,
         result: described(
           z.object({
             export: exportName,
@@ -168,11 +176,15 @@ function published() {
     'failed.v1': z
       .object({
         ...executionFields,
+        export: orNull(
+          name,
+          'The export that failed; null if the start input names no export, or if the failure could not be recorded.',
+        ),
         error: described(text, 'The name of the error. The runbook explains each of them.'),
         failed: described(
           z.union([
             described(recordedFailure, 'The failure as recorded in the state of the export.'),
-            described(unrecordedFailure, 'The error that prevented the failure from being recorded.'),
+            described(unrecordedFailure, 'The failure could not be recorded.'),
           ]),
           'Details of the failure.',
         ),

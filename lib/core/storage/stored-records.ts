@@ -178,6 +178,8 @@ const metadataSchema = z.object({
   serviceTime: z.nullable(instant),
 }) satisfies z.ZodMiniType<PageMetadata>;
 
+const failureSchema = z.object({ error: text, message: text, at: instant });
+
 export const runSchema = z.object({
   export: text,
   run: runId,
@@ -191,7 +193,7 @@ export const runSchema = z.object({
   scheduledTime: z.optional(text),
   cursorRestarts: count,
   completedAt: z.optional(instant),
-  lastFailure: z.optional(z.object({ error: text, message: text, at: instant })),
+  lastFailure: z.optional(failureSchema),
 });
 
 export const resultSchema = z.object({
@@ -212,5 +214,15 @@ const stateSchema = z.object({
   active: z.optional(runSchema),
   watermark: z.optional(z.object({ instant, source: text, filter })),
   lastScheduledTime: z.optional(text),
-  lastCompleted: z.optional(z.object({ execution: text, result: resultSchema })),
+  lastCompleted: z.optional(z.object({ execution: text, completedAt: instant, result: resultSchema })),
+  lastAbandoned: z.optional(
+    z.object({
+      run: runId,
+      since: instant,
+      pages: count,
+      reports: z.nullable(count),
+      bytes: count,
+      failure: failureSchema,
+    }),
+  ),
 }) satisfies z.ZodMiniType<ExportState>;

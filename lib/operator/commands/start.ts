@@ -1,49 +1,101 @@
-/** `report-exporter start`: starts a run of a deployed or local export, or resumes its unfinished run. */
+/** `report-exporter start`: starts runs of deployed or local exports, or resumes their unfinished runs. */
 
 import * as z from 'zod/mini';
-import type { StartRequest } from '../../core/operations/deployment.ts';
+import { ExportError } from '../../core/errors.ts';
+import type { Deployment, StartRequest } from '../../core/operations/deployment.ts';
+import { listNames } from '../../core/sanitize.ts';
 import { describeProblems } from '../../core/settings/validation-errors.ts';
 import { instantSchema } from '../../core/timestamps.ts';
-import { type CommandContext, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
+import { type CommandContext, runOnDeployment, type TargetOptions } from '../context.ts';
 import { followRun } from '../follow-run.ts';
+import { assertExportNames, runOneByOne, startConcurrently } from '../start-many.ts';
 
 export interface StartCommandOptions extends TargetOptions {
   readonly since?: string;
   readonly restart?: boolean;
   readonly follow?: boolean;
+  /** Every export of the deployment. */
+  readonly all?: boolean;
 }
 
-/** Resolves to the exit status of the run if it is followed. A local run always is. */
+/** Resolves to the exit status of the runs if they are followed. Local runs always are. */
 export async function startCommand(
-  exportName: string | undefined,
+  exportNames: readonly string[],
   options: StartCommandOptions,
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const since = z.optional(instantSchema).safeParse(options.since);
-  const problems = since.success ? usageErrors : [...usageErrors, describeProblems('--since', since.error)];
+  const problems = [...usageErrors];
+  const request = readStartRequest(options, problems);
+  if (options.all === true && exportNames.length > 0) {
+    problems.push('--all: starts every export; leave out the names of exports');
+  }
   return await runOnDeployment(
     options,
     problems,
     context,
     async (deployment) => {
-      const deployed = await openExport(deployment, exportName);
-      const followOptions = {
-        exportName: deployed.name,
-        follow: options.follow === true || options.stack === undefined,
-        json: options.json === true,
-        next: {
-          help: 'npx report-exporter start --help',
-          watch: `npx report-exporter status ${deployed.name} ${deployment.option} --watch`,
-        },
-      };
-      // Absent fields must be missing from the start input, not undefined.
-      const request: StartRequest = {
-        ...(since.data === undefined ? {} : { since: since.data }),
-        ...(options.restart === undefined ? {} : { restart: options.restart }),
-      };
-      return await followRun(followOptions, context, (startOptions) => deployed.start(request, startOptions));
+      const names = options.all === true ? await allExports(deployment) : await namedExports(deployment, exportNames);
+      const follow = options.follow === true || options.stack === undefined;
+      const json = options.json === true;
+      const [name] = names;
+      if (options.all !== true && name !== undefined && names.length === 1) {
+        return await startOne(deployment, name, { request, follow, json }, context);
+      }
+      const startMany = options.stack === undefined ? runOneByOne : startConcurrently;
+      return await startMany(deployment, names, { request, follow, json }, context);
     },
     { handlesInterruption: true },
+  );
+}
+
+/** Adds what is wrong to `problems`. Absent fields must be missing from the start input, not undefined. */
+export function readStartRequest(
+  options: Pick<StartCommandOptions, 'since' | 'restart'>,
+  problems: string[],
+): StartRequest {
+  const since = z.optional(instantSchema).safeParse(options.since);
+  if (!since.success) problems.push(describeProblems('--since', since.error));
+  return {
+    ...(since.data === undefined ? {} : { since: since.data }),
+    ...(options.restart === undefined ? {} : { restart: options.restart }),
+  };
+}
+
+/** @throws ConfigurationError if there is no export */
+export async function allExports(deployment: Deployment): Promise<readonly string[]> {
+  const names = await deployment.exportNames();
+  if (names.length > 0) return names;
+  throw new ExportError('ConfigurationError', `No exports in ${deployment.name}`);
+}
+
+async function namedExports(deployment: Deployment, names: readonly string[]): Promise<readonly string[]> {
+  // Opening a single one reports that it does not exist.
+  if (names.length === 1) return names;
+  if (names.length > 1) {
+    await assertExportNames(deployment, names);
+    return names;
+  }
+  const all = await allExports(deployment);
+  if (all.length === 1) return all;
+  throw new ExportError(
+    'ConfigurationError',
+    `Specify exports of ${deployment.name}, or start all of them with --all: ${listNames(all)}`,
+  );
+}
+
+async function startOne(
+  deployment: Deployment,
+  exportName: string,
+  { request, follow, json }: { readonly request: StartRequest; readonly follow: boolean; readonly json: boolean },
+  context: CommandContext,
+): Promise<number> {
+  const deployed = await deployment.open(exportName);
+  const next = {
+    help: 'npx report-exporter start --help',
+    watch: `npx report-exporter status ${exportName} ${deployment.option} --watch`,
+  };
+  return await followRun({ exportName, follow, json, next }, context, (startOptions) =>
+    deployed.start(request, startOptions),
   );
 }

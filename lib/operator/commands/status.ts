@@ -1,7 +1,10 @@
-/** `report-exporter status`: the state of exports and their newest runs, as a table, tab-separated values or JSON. */
+/**
+ * `report-exporter status`: one export and its newest runs, or an overview of all exports; as a table, tab-separated values or
+ * JSON.
+ */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { Deployment } from '../../core/operations/deployment.ts';
+import type { Deployment, OverviewEntry } from '../../core/operations/deployment.ts';
 import { readExportStatus } from '../../core/operations/run-status.ts';
 import {
   BrokenPipe,
@@ -11,12 +14,21 @@ import {
   runOnDeployment,
   type TargetOptions,
 } from '../context.ts';
+import {
+  needsAttention,
+  nothingFailed,
+  overviewLines,
+  overviewValues,
+  sortOverview,
+} from '../output/overview-table.ts';
 import { type ExportStatusJson, statusLines, statusValues } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
 
 export interface StatusOptions extends TargetOptions {
   readonly watch?: boolean;
   readonly runs: string;
+  /** Only the exports that need attention. */
+  readonly failed?: boolean;
 }
 
 /** Milliseconds between two reads of `--watch`. Each read of a stack costs requests. */
@@ -30,14 +42,28 @@ export async function statusCommand(
 ): Promise<number> {
   const maxRuns = Number(options.runs);
   const isValid = Number.isInteger(maxRuns) && maxRuns >= 1 && maxRuns <= 1_000;
-  const problems = isValid ? usageErrors : [...usageErrors, '--runs: must be a whole number from 1 to 1000'];
+  const problems = [...usageErrors];
+  if (!isValid) problems.push('--runs: must be a whole number from 1 to 1000');
+  if (options.failed === true && exportName !== undefined) {
+    problems.push('--failed: selects among all exports; leave out the name of the export');
+  }
   return await runOnDeployment(
     options,
     problems,
     context,
     async (deployment) => {
+      const isOverview =
+        options.failed === true || (exportName === undefined && (await deployment.exportNames()).length > 1);
       const show = async (prefix: string) =>
-        await printStatuses(await readStatuses(deployment, exportName, maxRuns), options, deployment, context, prefix);
+        isOverview
+          ? await printOverview(await deployment.overview(), options, deployment, context, prefix)
+          : await printStatuses(
+              await readStatuses(deployment, exportName, maxRuns),
+              options,
+              deployment,
+              context,
+              prefix,
+            );
       const exitStatus = await show('');
       return options.watch === true ? await watch(show, options, context) : exitStatus;
     },
@@ -104,4 +130,35 @@ async function printStatuses(
         : statusValues(statuses, now);
   await print(stdout, `${prefix}${lines.join('\n')}\n`);
   return statuses.some((status) => 'error' in status) ? exitStatuses.failed : exitStatuses.ok;
+}
+
+async function printOverview(
+  entries: readonly OverviewEntry[],
+  { json, watch: isWatching, failed: failedOnly = false }: StatusOptions,
+  { option }: Deployment,
+  { stdout, stderr, env }: CommandContext,
+  prefix: string,
+): Promise<number> {
+  const now = systemRuntime.now();
+  const isTerminal = stdout.isTTY === true;
+  const listed = sortOverview(entries).filter((entry) => !failedOnly || needsAttention(entry));
+  const table = () =>
+    overviewLines(entries, {
+      now,
+      style: textStyleFor(stdout, env),
+      option,
+      columns: stdout.columns || 80,
+      // Of a table that is longer than the screen, only the end would stay visible.
+      rows: isWatching === true ? stdout.rows : undefined,
+      failedOnly,
+    });
+  const lines =
+    json === true
+      ? [JSON.stringify({ at: new Date(now).toISOString(), exports: listed })]
+      : isTerminal
+        ? table()
+        : overviewValues(listed, now);
+  await print(stdout, `${prefix}${lines.join('\n')}\n`);
+  if (listed.length === 0 && failedOnly && !isTerminal) stderr.write(`${nothingFailed(entries)}\n`);
+  return entries.some((entry) => 'error' in entry) ? exitStatuses.failed : exitStatuses.ok;
 }

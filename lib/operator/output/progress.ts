@@ -53,6 +53,8 @@ export function createProgressDisplay(stream: Terminal, style: TextStyle, now: (
         }
         case 'service-asked-to-wait':
           return status.print(style('yellow', `Waiting ${event.seconds} s before page ${event.page} (Retry-After)`));
+        case 'waiting-for-slot':
+          return status.update(`Page ${event.page} waits for its turn: other exports use all slots of the service`);
         // The summary says how the run ended.
         case 'run-completed':
         case 'run-failed':
@@ -113,7 +115,7 @@ export function createPageCounter(stream: Terminal, verb: string, now: () => num
 }
 
 /** `update` rewrites the last line on a terminal; `print` writes a line that stays. */
-function createStatusLine(stream: Terminal, now: () => number) {
+export function createStatusLine(stream: Terminal, now: () => number) {
   const isTerminal = stream.isTTY === true;
   const intervalMs = isTerminal ? minIntervalMs.terminal : minIntervalMs.log;
   let updatedAt = Number.NEGATIVE_INFINITY;

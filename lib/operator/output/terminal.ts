@@ -1,10 +1,12 @@
 /** Writes for a person at a terminal: colors and tables. A stream that is no terminal gets plain text. */
 
 import { styleText } from 'node:util';
+import { truncate } from '../../core/sanitize.ts';
 
 export interface Terminal {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
+  readonly rows?: number | undefined;
   write(text: string): unknown;
 }
 
@@ -36,20 +38,42 @@ export interface Cell {
   readonly alignRight?: boolean | undefined;
 }
 
-/** One line per row, in columns as wide as their widest cell and two spaces apart. */
-export function tableLines(rows: readonly (readonly Cell[])[], style: TextStyle): string[] {
-  const widths = rows.reduce<number[]>(
+/** The space between two columns. */
+export const columnGap = 2;
+
+/**
+ * One line per row, in columns as wide as their widest cell and two spaces apart. A cell that would pass `maxWidth` is
+ * truncated, and those after it are left out.
+ */
+export function tableLines(
+  rows: readonly (readonly Cell[])[],
+  style: TextStyle,
+  maxWidth = Number.POSITIVE_INFINITY,
+): string[] {
+  const widths = columnWidths(rows);
+  return rows.map((row) => {
+    let start = 0;
+    const cells = row.map((cell, column) => {
+      const width = widths[column] ?? 0;
+      const aligned = cell.alignRight === true ? cell.text.padStart(width) : cell.text;
+      const shown = ellipsize(aligned, Math.max(0, maxWidth - start));
+      start += width + columnGap;
+      const text = cell.style === undefined || shown === '' ? shown : style(cell.style, shown);
+      return text + ' '.repeat(width - aligned.length);
+    });
+    return cells.join(' '.repeat(columnGap)).trimEnd();
+  });
+}
+
+/** The width of the widest cell of each column. */
+export function columnWidths(rows: readonly (readonly Cell[])[]): readonly number[] {
+  return rows.reduce<number[]>(
     (widest, row) => row.map(({ text }, column) => Math.max(widest[column] ?? 0, text.length)),
     [],
   );
-  return rows.map((row) =>
-    row
-      .map((cell, column) => {
-        const padding = ' '.repeat((widths[column] ?? 0) - cell.text.length);
-        const text = cell.style === undefined ? cell.text : style(cell.style, cell.text);
-        return cell.alignRight === true ? padding + text : text + padding;
-      })
-      .join('  ')
-      .trimEnd(),
-  );
+}
+
+/** `text`, or as much of it as fits into `width` with an ellipsis at the end. */
+export function ellipsize(text: string, width: number): string {
+  return text.length <= width ? text : width === 0 ? '' : `${truncate(text, width - 1)}…`;
 }

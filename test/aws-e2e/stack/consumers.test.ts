@@ -19,8 +19,14 @@ import type { ConsumerAppSettings } from '../support/consumer-app.ts';
 import { openEventQueue } from '../support/event-queue.ts';
 import { eventually } from '../support/eventually.ts';
 import { runExecution } from '../support/executions.ts';
-import { apiKey, exporterStack, prefix, putApiKey, vendor } from '../support/exporter-stack.ts';
+import { apiKey, exporterStack, prefix, putApiKey, serviceOutput, vendor } from '../support/exporter-stack.ts';
 import { openService } from '../support/service.ts';
+
+/** The export of both deployments. */
+const nightlyOf = (outputs: Readonly<Record<string, string>>) => ({
+  stateMachineArn: serviceOutput(outputs).stateMachineArn,
+  exportName: 'nightly',
+});
 
 const page = 'docs/consumers.md';
 const workDirectory = inject('workDirectory');
@@ -60,7 +66,7 @@ describe('the examples in docs/consumers.md', () => {
 
   /** Completes a run. Resolves to its event and its manifest. */
   async function completeRun(stackName = consumedStack) {
-    const end = await runExecution(output('NightlyStateMachineArn', stackName));
+    const end = await runExecution(nightlyOf(deployments[stackName] ?? {}));
     expect(end.states.at(-1)).toBe('Completed');
     const event = await eventQueue.find('about the run', isOf(end.arn));
     const { manifest: key } = (event.detail as { result: { manifest: string } }).result;
@@ -113,7 +119,7 @@ describe('the examples in docs/consumers.md', () => {
       });
     const failRun = async (stackName: string) => {
       await using _ = await openService(5, { faults: onPage(1, errorResponse(404)) });
-      return await runExecution(output('NightlyStateMachineArn', stackName), { restart: true });
+      return await runExecution(nightlyOf(deployments[stackName] ?? {}), { restart: true });
     };
     // The other stack's runs are first, so that an event about them would arrive before ours.
     const theirFailure = await failRun(otherStack);

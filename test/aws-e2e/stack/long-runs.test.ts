@@ -28,10 +28,11 @@ describe('a deployed run', () => {
     const { manifest, ids: published } = await readNewestRun(deployed, 'long');
     expect(published).toEqual(reportIds(1, 10));
     const names = (await executionsOf(machine)).map(({ name }) => name);
-    expect(names.toSorted()).toEqual([first.name, `${manifest.run}-2`, `${manifest.run}-3`].toSorted());
-    const second = await endOfExecution(first.arn.replace(first.name, `${manifest.run}-2`));
+    expect(names.toSorted()).toEqual([first.name, `long-${manifest.run}-2`, `long-${manifest.run}-3`].toSorted());
+    const second = await endOfExecution(first.arn.replace(first.name, `long-${manifest.run}-2`));
     expect(second.states.at(-1)).toBe('Continued');
     expect(JSON.parse(second.history[0]?.executionStartedEventDetails?.input ?? '')).toEqual({
+      export: 'long',
       continues: first.arn,
       waits: 0,
     });

@@ -4,7 +4,7 @@ import { errorResponse, onPage } from '../../../lib/report-service/simulator/fau
 import { motoStepFunctions, stepFunctions } from '../support/aws.ts';
 import { openEventQueue } from '../support/event-queue.ts';
 import { eventually } from '../support/eventually.ts';
-import { runExecution } from '../support/executions.ts';
+import { type DeployedMachine, runExecution } from '../support/executions.ts';
 import { type ExporterStack, exporterStack } from '../support/exporter-stack.ts';
 import { readNewestRun } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
@@ -75,18 +75,18 @@ interface Definition {
   readonly States: Readonly<Record<string, object>>;
 }
 
-/** Creates a copy of the state machine in moto, with the same name. Resolves to its ARN. */
+/** Creates a copy of the state machine in moto, for this export. */
 async function createInMoto(
-  stateMachineArn: string,
+  { stateMachineArn, exportName }: DeployedMachine,
   change: (definition: Definition) => Definition = (definition) => definition,
-): Promise<string> {
-  const {
-    name,
-    definition = '',
-    roleArn,
-  } = await stepFunctions.send(new DescribeStateMachineCommand({ stateMachineArn }));
+): Promise<DeployedMachine> {
+  const { definition = '', roleArn } = await stepFunctions.send(new DescribeStateMachineCommand({ stateMachineArn }));
   const created = await motoStepFunctions.send(
-    new CreateStateMachineCommand({ name, roleArn, definition: JSON.stringify(change(JSON.parse(definition))) }),
+    new CreateStateMachineCommand({
+      name: exportName,
+      roleArn,
+      definition: JSON.stringify(change(JSON.parse(definition))),
+    }),
   );
-  return created.stateMachineArn as string;
+  return { stateMachineArn: created.stateMachineArn as string, exportName };
 }

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
 import { openEventQueue } from '../support/event-queue.ts';
-import { endOfExecution, runExecution, startExecution } from '../support/executions.ts';
+import { endOfExecution, runExecution, runExecutionWith, startExecution } from '../support/executions.ts';
 import { type ExporterStack, exporterStack } from '../support/exporter-stack.ts';
 import { exportStateOf, keysOf, readNewestRun } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
@@ -54,20 +54,21 @@ describe('a deployed export', () => {
     const eventQueue = openEventQueue(deployed.eventQueue);
     await using service = await openService(5);
 
-    for (const [input, problem] of [
-      [{ snice: '2026-11-20T00:00:04Z' }, 'snice'],
-      [{ since: 'yesterday' }, 'since'],
-      [[], 'start input'],
-      ['"now"', 'start input'],
+    for (const [input, problem, exportName] of [
+      ['{"export":"since","snice":"2026-11-20T00:00:04Z"}', 'snice', 'since'],
+      ['{"export":"since","since":"yesterday"}', 'since', 'since'],
+      ['{"export":"sinse"}', 'There is no export "sinse". Exports of this service: daily, ', null],
+      ['{}', 'The start input does not name an export', null],
+      ['[]', 'The start input does not name an export', null],
+      ['"now"', 'The start input does not name an export', null],
     ] as const) {
-      const failed = await runExecution(machine, input);
+      const failed = await runExecutionWith(machine, input);
       expect(failed).toMatchObject({ status: 'FAILED', error: 'ConfigurationError' });
-      expect(failed.cause).toContain('Invalid start input. Pass {}');
-      expect(failed.cause).toContain(problem);
+      expect(JSON.parse(failed.cause ?? '').errorMessage).toContain(problem);
       expect(failed.states).toEqual(['BeginRun', 'FailRun', 'AnnounceFailed', 'Failed']);
       expect(await eventQueue.find('about the failure', ({ detail }) => isOf(detail, failed.arn))).toMatchObject({
         'detail-type': 'Report Export Failed',
-        detail: { export: 'since', error: 'ConfigurationError', failed: { run: null } },
+        detail: { export: exportName, error: 'ConfigurationError', failed: { run: null } },
       });
     }
     expect(service.exchanges).toEqual([]);

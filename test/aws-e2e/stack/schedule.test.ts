@@ -30,7 +30,7 @@ describe('a deployed schedule', () => {
 
     // MiniStack does not replace the placeholder. AWS replaces it with the scheduled time.
     const input = JSON.parse(end.history[0]?.executionStartedEventDetails?.input ?? '');
-    expect(input).toEqual({ scheduledTime: '<aws.scheduler.scheduled-time>' });
+    expect(input).toEqual({ export: 'ticking', scheduledTime: '<aws.scheduler.scheduled-time>' });
     expect((await exportStateOf(deployed, 'ticking')).lastScheduledTime).toBe(input.scheduledTime);
   });
 });

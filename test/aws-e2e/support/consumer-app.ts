@@ -32,7 +32,8 @@ const stacks = settings.stackNames.map(
   (stackName) => new ReportExporterStack(app, deploymentSettings({ ...settings.deployment, stackName })),
 );
 const stack = stacks[0] as ReportExporterStack;
-const nightly = stack.exports[0] as ReportExporterStack['exports'][number];
+const service = stack.services[0] as ReportExporterStack['services'][number];
+const exportName = 'nightly';
 const { bucketName } = stack.bucket;
 
 const copies = new Bucket(stack, 'Copies');
@@ -45,9 +46,9 @@ const load = new LambdaFunctionResource(stack, 'Load', {
 });
 copies.grantPut(load);
 const events = new Queue(stack, 'Events');
-nightly.onCompleted('LoadPages', new LambdaFunction(load));
-nightly.onCompleted('SendCompleted', new SqsQueue(events));
-nightly.onFailed('SendFailed', new SqsQueue(events));
+service.onCompleted('LoadPages', { export: exportName, target: new LambdaFunction(load) });
+service.onCompleted('SendCompleted', { export: exportName, target: new SqsQueue(events) });
+service.onFailed('SendFailed', { export: exportName, target: new SqsQueue(events) });
 
 const reader = new User(stack, 'Reader');
 for (const statement of readerStatements()) {
@@ -69,6 +70,6 @@ function readerStatements(): object[] {
   const text = settings.policy
     .replaceAll('<bucket>', bucketName)
     .replaceAll('<prefix>', prefix)
-    .replaceAll('<export>', nightly.exportName);
+    .replaceAll('<export>', exportName);
   return (JSON.parse(text) as { Statement: object[] }).Statement;
 }

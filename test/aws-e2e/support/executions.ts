@@ -26,24 +26,39 @@ interface EndedExecution {
   readonly failures: readonly string[];
 }
 
-/** Starts an execution. Resolves to its ARN. */
+/** An export, and the state machine of its service. */
+export interface DeployedMachine {
+  readonly stateMachineArn: string;
+  readonly exportName: string;
+}
+
+/** Starts an execution of the export. Resolves to its ARN. */
 export async function startExecution(
-  stateMachineArn: string,
-  input: unknown = {},
+  { stateMachineArn, exportName }: DeployedMachine,
+  input: object = {},
   client = stepFunctions,
 ): Promise<string> {
-  const text = typeof input === 'string' ? input : JSON.stringify(input);
-  const { executionArn } = await client.send(new StartExecutionCommand({ stateMachineArn, input: text }));
+  return await startWith(stateMachineArn, JSON.stringify({ export: exportName, ...input }), client);
+}
+
+/** Starts an execution with this text as its input. */
+async function startWith(stateMachineArn: string, input: string, client = stepFunctions): Promise<string> {
+  const { executionArn } = await client.send(new StartExecutionCommand({ stateMachineArn, input }));
   return executionArn as string;
 }
 
-/** Starts an execution and waits for its end. */
+/** Starts an execution of the export and waits for its end. */
 export async function runExecution(
-  stateMachineArn: string,
-  input: unknown = {},
+  machine: DeployedMachine,
+  input: object = {},
   client = stepFunctions,
 ): Promise<EndedExecution> {
-  return await endOfExecution(await startExecution(stateMachineArn, input, client), client);
+  return await endOfExecution(await startExecution(machine, input, client), client);
+}
+
+/** Starts an execution with this text as its input and waits for its end. */
+export async function runExecutionWith({ stateMachineArn }: DeployedMachine, input: string): Promise<EndedExecution> {
+  return await endOfExecution(await startWith(stateMachineArn, input));
 }
 
 export async function endOfExecution(executionArn: string, client: SFNClient = stepFunctions): Promise<EndedExecution> {
@@ -89,10 +104,16 @@ async function historyOf(executionArn: string, client: SFNClient): Promise<Histo
   return events;
 }
 
-/** All executions of a state machine, the newest first. */
-export async function executionsOf(
-  stateMachineArn: string,
-): Promise<{ readonly arn: string; readonly name: string }[]> {
+/** All executions of an export, the newest first. */
+export async function executionsOf({
+  stateMachineArn,
+  exportName,
+}: DeployedMachine): Promise<{ readonly arn: string; readonly name: string }[]> {
   const { executions = [] } = await stepFunctions.send(new ListExecutionsCommand({ stateMachineArn }));
-  return executions.map(({ executionArn: arn = '', name = '' }) => ({ arn, name }));
+  const described = await Promise.all(
+    executions.map(({ executionArn }) => stepFunctions.send(new DescribeExecutionCommand({ executionArn }))),
+  );
+  return described
+    .filter(({ input = '{}' }) => (JSON.parse(input) as { export?: unknown } | null)?.export === exportName)
+    .map(({ executionArn: arn = '', name = '' }) => ({ arn, name }));
 }

@@ -8,9 +8,15 @@ import { join } from 'node:path';
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
 import type { ExportDeploymentSettings } from '../../../lib/cdk/settings/deployed-export.ts';
+import {
+  type ServiceOutput,
+  serviceOutputSchema,
+  serviceOutputSuffix,
+} from '../../../lib/core/settings/stack-output.ts';
 import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
 import { createEventQueue } from './event-queue.ts';
+import type { DeployedMachine } from './executions.ts';
 
 export const stackName = 'ReportExporterE2E';
 export const vendor = 'ACME';
@@ -41,7 +47,8 @@ export interface ExporterStack {
   readonly secretId: string;
   /** The URL of the queue that receives the events of all runs. */
   readonly eventQueue: string;
-  stateMachineOf(exportName: string): string;
+  /** The state machine is the same for all exports. */
+  stateMachineOf(exportName: string): DeployedMachine;
 }
 
 const stateFile = join(inject('workDirectory'), 'deployment.json');
@@ -77,6 +84,12 @@ export function deployWith(changed: Partial<Record<string, Omit<ExportDeployment
   });
 }
 
+/** The output of the stack's only service. */
+export function serviceOutput(outputs: Outputs): ServiceOutput {
+  const [text] = Object.entries(outputs).flatMap(([name, value]) => (name.endsWith(serviceOutputSuffix) ? value : []));
+  return serviceOutputSchema.parse(JSON.parse(text ?? 'null'));
+}
+
 function stackOf(outputs: Outputs, eventQueue: string): ExporterStack {
   const output = (name: string): string => {
     const value = outputs[name];
@@ -89,8 +102,6 @@ function stackOf(outputs: Outputs, eventQueue: string): ExporterStack {
     table: output('TableName'),
     secretId: output('ApiKeySecretId'),
     eventQueue,
-    // `moto-slow` → `MotoSlowStateMachineArn`
-    stateMachineOf: (exportName) =>
-      output(`${exportName.replaceAll(/(?:^|-)(.)/g, (_, first: string) => first.toUpperCase())}StateMachineArn`),
+    stateMachineOf: (exportName) => ({ stateMachineArn: serviceOutput(outputs).stateMachineArn, exportName }),
   };
 }

@@ -19,11 +19,15 @@ import type { Endpoint } from '../endpoint.ts';
 
 export interface DynamoHarness extends Omit<EditedPageLogHarness, 'log'>, PageLogHarness {
   readonly endpoint: string;
+  /** The service whose part of the table the page logs use. */
+  readonly service: string;
   readonly client: DynamoDBClient;
   readonly table: string;
 }
 
-/** Two page logs on a table that is created for them, and deleted by `cleanup`. */
+const service = 'orders';
+
+/** Two page logs of one service on a table that is created for them, and deleted by `cleanup`. */
 export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> {
   const client = new DynamoDBClient({ ...endpoint });
   const other = new DynamoDBClient({ ...endpoint });
@@ -51,13 +55,14 @@ export async function dynamoHarness(endpoint: Endpoint): Promise<DynamoHarness> 
   };
   return {
     endpoint: endpoint.endpoint,
+    service,
     client,
     table,
     name: `table ${table}`,
-    editState: (exportName, change) => edit(stateKey(exportName), change),
-    editPage: (page, change) => edit(entryKey(page), change),
-    log: createDynamoPageLog({ client, table, runtime: systemRuntime }),
-    another: createDynamoPageLog({ client: other, table, runtime: systemRuntime }),
+    editState: (exportName, change) => edit(stateKey(service, exportName), change),
+    editPage: (page, change) => edit(entryKey(service, page), change),
+    log: createDynamoPageLog({ client, table, service, runtime: systemRuntime }),
+    another: createDynamoPageLog({ client: other, table, service, runtime: systemRuntime }),
     async cleanup() {
       await client.send(new DeleteTableCommand({ TableName: table }));
       client.destroy();

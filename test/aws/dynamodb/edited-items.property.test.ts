@@ -11,7 +11,7 @@ import {
 import { S3Client } from '@aws-sdk/client-s3';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { afterAll, beforeAll, describe } from 'vitest';
-import { entriesPrefix, type Item } from '../../../lib/aws/dynamodb/items.ts';
+import { entriesPrefix, type Item, partitionOf } from '../../../lib/aws/dynamodb/items.ts';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
@@ -28,6 +28,8 @@ import { cases, fc, test } from '../../support/property.ts';
 import { dummyAccount } from '../endpoint.ts';
 
 const prefix = 'bucket/all/';
+const service = 'orders';
+const partition = partitionOf(service, exportName);
 const runtime = { ...systemRuntime, sleep: async () => {} };
 
 let aws: LocalAws;
@@ -44,7 +46,7 @@ beforeAll(async () => {
   table = new DynamoDBClient({ endpoint: dynamoDb, ...dummyAccount });
   const client = new S3Client({ endpoint: s3, ...dummyAccount, forcePathStyle: true });
   store = createS3PageStore({ client, bucket: 'bucket', prefix: 'all/', runtime });
-  log = createDynamoPageLog({ client: table, table: aws.table, runtime });
+  log = createDynamoPageLog({ client: table, table: aws.table, service, runtime });
   await createInterruptedExport({ store, log });
   folder = `${exportName}/date=2026-11-20/run=${(await log.exportState(exportName))?.active?.run}`;
   objects = new Map(aws.objects);
@@ -67,7 +69,7 @@ async function restore(): Promise<void> {
 }
 
 function itemAt(sk: string): StoredItem {
-  const key = { pk: { S: exportName }, sk: { S: sk } };
+  const key = { pk: { S: partition }, sk: { S: sk } };
   return {
     name: sk,
     kind: sk === 'state' ? 'head' : 'entry',
@@ -153,7 +155,7 @@ function halfWay(): InterruptedExport {
       bytesAt(`${exportName}/latest.json`, 'latest', 'text'),
     ],
     deleteState: async () => {
-      await remove({ pk: { S: exportName }, sk: { S: 'state' } });
+      await remove({ pk: { S: partition }, sk: { S: 'state' } });
     },
     objects: async () =>
       new Map([...aws.objects].map(([path, { body }]) => [path.slice(prefix.length), body] as const)),

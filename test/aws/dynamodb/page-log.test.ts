@@ -69,14 +69,14 @@ describe('the DynamoDB page log', () => {
   }
 
   describe('the items in the table', () => {
-    it('a page is an item of its export, with one attribute per field and a time to live', async () => {
+    it('a page is an item of its service and export, with one attribute per field and a time to live', async () => {
       const now = Date.UTC(2026, 10, 20, 2);
-      const { client, table } = harness;
+      const { client, table, service } = harness;
       const entry = aPageEntry({ page: 7 });
-      await createDynamoPageLog({ client, table, runtime: at(now), retentionDays: 30 }).append(entry);
+      await createDynamoPageLog({ client, table, service, runtime: at(now), retentionDays: 30 }).append(entry);
 
-      expect(await itemAt(entry.export, `run#${entry.run}#page#000000000007`)).toEqual({
-        pk: entry.export,
+      expect(await itemAt(`orders/${entry.export}`, `run#${entry.run}#page#000000000007`)).toEqual({
+        pk: `orders/${entry.export}`,
         sk: `run#${entry.run}#page#000000000007`,
         ...entry,
         checksum: checksumOf(entry),
@@ -85,10 +85,10 @@ describe('the DynamoDB page log', () => {
     });
 
     it('pages are kept for 400 days by default', async () => {
-      const { client, table } = harness;
+      const { client, table, service } = harness;
       const entry = aPageEntry({ page: 1 });
-      await createDynamoPageLog({ client, table, runtime: at(0) }).append(entry);
-      const { expiresAt } = await itemAt(entry.export, `run#${entry.run}#page#000000000001`);
+      await createDynamoPageLog({ client, table, service, runtime: at(0) }).append(entry);
+      const { expiresAt } = await itemAt(`orders/${entry.export}`, `run#${entry.run}#page#000000000001`);
       expect(expiresAt).toBe(400 * 24 * 3_600);
     });
 
@@ -98,7 +98,7 @@ describe('the DynamoDB page log', () => {
       const active = aRun({ export: exportName, request: anExportRequest({ filter }) });
       await log.replaceState(anExportState({ export: exportName, active }));
 
-      const item = await itemAt(exportName, 'state');
+      const item = await itemAt(`orders/${exportName}`, 'state');
       expect(item).toMatchObject({
         version: 1,
         active: { run: active.run, request: { filter: JSON.stringify(filter) } },
@@ -126,6 +126,17 @@ describe('the DynamoDB page log', () => {
     expect(await log.exportState(exportName)).toEqual(state);
   });
 
+  it('keeps exports of the same name apart if they belong to different services', async () => {
+    const { client, table } = harness;
+    const other = createDynamoPageLog({ client, table, service: 'invoices', runtime: systemRuntime });
+    const entry = aPageEntry();
+    await log.replaceState(anExportState({ export: entry.export }));
+    await log.append(entry);
+    expect(await other.exportState(entry.export)).toBeUndefined();
+    expect(await other.last(entry)).toBeUndefined();
+    expect(await collect(other.runs(entry.export))).toEqual([]);
+  });
+
   it('stores cursors of 16 KiB, the maximum of a header, as cursor, next cursor and tortoise', async () => {
     const cursor = 'c'.repeat(16_384) as NonNullable<ReturnType<typeof aPageEntry>['cursor']>;
     const entry = aPageEntry({ cursor, nextCursor: cursor, cycle: { tortoise: cursor, power: 2, steps: 1 } });
@@ -136,7 +147,7 @@ describe('the DynamoDB page log', () => {
   describe('when the response to a write is lost and the SDK retries it', () => {
     /** A page log that does not get the response to its first write, which has reached the table. */
     function logWithLostResponse(meanwhile: () => Promise<unknown> = async () => {}): PageLog {
-      const { endpoint, table } = harness;
+      const { endpoint, table, service } = harness;
       const client = new DynamoDBClient({ endpoint, ...dummyAccount });
       let isLost = false;
       client.middlewareStack.add(
@@ -149,7 +160,7 @@ describe('the DynamoDB page log', () => {
         },
         { step: 'finalizeRequest', priority: 'low' },
       );
-      return createDynamoPageLog({ client, table, runtime: systemRuntime });
+      return createDynamoPageLog({ client, table, service, runtime: systemRuntime });
     }
 
     it.each([1, 2])('a state of version %i that finds itself was written', async (version) => {
@@ -176,7 +187,10 @@ describe('the DynamoDB page log', () => {
 describe('the requests of the DynamoDB page log', () => {
   function aMockedLog() {
     const client = new DynamoDBClient({ region: 'us-east-1' });
-    return { table: mockClient(client), log: createDynamoPageLog({ client, table: 'page-log', runtime: at(0) }) };
+    return {
+      table: mockClient(client),
+      log: createDynamoPageLog({ client, table: 'page-log', service: 'orders', runtime: at(0) }),
+    };
   }
   const conditionFailed = (item?: Item) =>
     new ConditionalCheckFailedException({
@@ -200,7 +214,7 @@ describe('the requests of the DynamoDB page log', () => {
   it('the last entry is read by a query for one item', async () => {
     const { table, log } = aMockedLog();
     const entry = aPageEntry({ page: 12 });
-    table.on(QueryCommand).resolves({ Items: [toEntryItem(entry, 1)] });
+    table.on(QueryCommand).resolves({ Items: [toEntryItem('orders', entry, 1)] });
     expect(await log.last(entry)).toEqual(entry);
     expect(table.commandCalls(QueryCommand)[0]?.args[0].input).toMatchObject({ ScanIndexForward: false, Limit: 1 });
   });
@@ -209,7 +223,7 @@ describe('the requests of the DynamoDB page log', () => {
     const { table, log } = aMockedLog();
     const run = aRun();
     const [first, second] = [1, 2].map((page) =>
-      toEntryItem(aPageEntry({ export: run.export, run: run.run, page }), 1),
+      toEntryItem('orders', aPageEntry({ export: run.export, run: run.run, page }), 1),
     );
     const startKey = { pk: { S: 'pk' }, sk: { S: 'sk' } };
     table
@@ -229,7 +243,7 @@ describe('the requests of the DynamoDB page log', () => {
   it('an existing entry is read from ConditionalCheckFailedException, without a second request', async () => {
     const { table, log } = aMockedLog();
     const existing = aPageEntry({ page: 3 });
-    table.on(PutItemCommand).rejects(conditionFailed(toEntryItem(existing, 1)));
+    table.on(PutItemCommand).rejects(conditionFailed(toEntryItem('orders', existing, 1)));
     expect(await log.append({ ...existing, bytes: 1 })).toEqual(existing);
     expect(table.calls()).toHaveLength(1);
     expect(table.commandCalls(PutItemCommand)[0]?.args[0].input).toMatchObject({
@@ -255,7 +269,7 @@ describe('the requests of the DynamoDB page log', () => {
   it.each(unexpectedAttributes)('an entry whose bytes are %s is a conflict', async (_, attribute) => {
     const { table, log } = aMockedLog();
     const entry = aPageEntry({ page: 3 });
-    table.on(QueryCommand).resolves({ Items: [{ ...toEntryItem(entry, 1), bytes: attribute }] });
+    table.on(QueryCommand).resolves({ Items: [{ ...toEntryItem('orders', entry, 1), bytes: attribute }] });
     const conflict = {
       name: 'PageConflictError',
       message: expect.stringContaining('page 3 of run') as unknown as string,
@@ -271,7 +285,7 @@ describe('the requests of the DynamoDB page log', () => {
         active: aRun(),
         watermark: { instant: aRun().since, source: 'simulator', filter: {} },
       });
-      const item = toStateItem(state, 'token');
+      const item = toStateItem('orders', state, 'token');
       const request = { M: { ...item.active?.M?.request?.M, filter: attribute } };
       const changed = [
         { ...item, active: attribute },
@@ -302,7 +316,7 @@ describe('the requests of the DynamoDB page log', () => {
   ])('an entry of page 3 with the sort key %s is a conflict', async (sk) => {
     const { table, log } = aMockedLog();
     const entry = aPageEntry({ run: asRunId('20261120T020000Z-1f3a5c'), page: 3 });
-    const { sk: _, ...item } = toEntryItem(entry, 1);
+    const { sk: _, ...item } = toEntryItem('orders', entry, 1);
     table.on(QueryCommand).resolves({ Items: [{ ...item, ...(sk && { sk: { S: sk } }) }] });
     await expect(log.last(entry)).rejects.toMatchObject({
       name: 'PageConflictError',

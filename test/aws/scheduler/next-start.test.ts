@@ -1,8 +1,13 @@
-import { GetScheduleCommand, type GetScheduleCommandOutput, SchedulerClient } from '@aws-sdk/client-scheduler';
+import {
+  GetScheduleCommand,
+  type GetScheduleCommandOutput,
+  ListSchedulesCommand,
+  SchedulerClient,
+} from '@aws-sdk/client-scheduler';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
 import { nextCronTime } from '../../../lib/aws/scheduler/cron.ts';
-import { nextStartOf } from '../../../lib/aws/scheduler/next-start.ts';
+import { listSchedules, nextStartOf } from '../../../lib/aws/scheduler/next-start.ts';
 import { scheduleSettingsSchema } from '../../../lib/cdk/settings/schedule-settings.ts';
 import { aSchedule } from '../../support/aws/cdk-deployment.ts';
 
@@ -123,13 +128,17 @@ describe('the next start', () => {
     const client = new SchedulerClient({ region: 'us-east-1' });
     const scheduler = mockClient(client);
     if (schedule instanceof Error) scheduler.on(GetScheduleCommand).rejects(schedule);
-    else scheduler.on(GetScheduleCommand, { Name: 'nightly' }).resolves({ Name: 'nightly', ...schedule });
-    return nextStartOf('nightly', {
-      client,
-      now: () => Date.parse(friday),
-      lastScheduledTime: async () => lastScheduledTime,
-    });
+    else scheduler.on(GetScheduleCommand, name).resolves({ Name: 'nightly', ...schedule });
+    return nextStartOf(
+      { name: 'nightly', group: 'reports' },
+      {
+        client,
+        now: () => Date.parse(friday),
+        lastScheduledTime: async () => lastScheduledTime,
+      },
+    );
   }
+  const name = { Name: 'nightly', GroupName: 'reports' };
 
   it('is manual without a schedule, or if the schedule was deleted', async () => {
     const client = new SchedulerClient({ region: 'us-east-1' });
@@ -204,5 +213,37 @@ describe('the next start', () => {
       name: 'ConfigurationError',
       message: expect.stringContaining('npx cdk deploy'),
     });
+  });
+});
+
+describe('the schedules of a group', () => {
+  function aGroup() {
+    const client = new SchedulerClient({ region: 'us-east-1' });
+    return { client, scheduler: mockClient(client) };
+  }
+
+  it('are listed with their state and their last change, page by page', async () => {
+    const { client, scheduler } = aGroup();
+    const page = (NextToken?: string) => ({ GroupName: 'reports', MaxResults: 100, NextToken });
+    scheduler.on(ListSchedulesCommand, page()).resolves({
+      Schedules: [{ Name: 'nightly', State: 'ENABLED', CreationDate: new Date(1), LastModificationDate: new Date(2) }],
+      NextToken: 'more',
+    });
+    scheduler
+      .on(ListSchedulesCommand, page('more'))
+      .resolves({ Schedules: [{ Name: 'weekly', State: 'DISABLED', CreationDate: new Date(3) }] });
+    expect([...(await listSchedules(client, 'reports'))]).toEqual([
+      ['nightly', { enabled: true, changedAt: 2 }],
+      ['weekly', { enabled: false, changedAt: 3 }],
+    ]);
+  });
+
+  it('are none if the group was deleted; any other error is thrown', async () => {
+    const { client, scheduler } = aGroup();
+    scheduler.on(ListSchedulesCommand).rejects(Object.assign(new Error('gone'), { name: 'ResourceNotFoundException' }));
+    expect(await listSchedules(client, 'reports')).toEqual(new Map());
+    const denied = Object.assign(new Error('denied'), { name: 'AccessDeniedException' });
+    scheduler.on(ListSchedulesCommand).rejects(denied);
+    await expect(listSchedules(client, 'reports')).rejects.toBe(denied);
   });
 });

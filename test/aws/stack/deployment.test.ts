@@ -3,163 +3,181 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CloudFormationClient, DescribeStacksCommand, type Stack } from '@aws-sdk/client-cloudformation';
-import { DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
-import { GetFunctionConfigurationCommand, LambdaClient } from '@aws-sdk/client-lambda';
-import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { DescribeExecutionCommand, SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
-import { mockClient } from 'aws-sdk-client-mock';
+import { DescribeStackResourceCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
+import { GetItemCommand } from '@aws-sdk/client-dynamodb';
+import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
+import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
+import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
-import { openStack } from '../../../lib/aws/stack/deployment.ts';
-import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { StartOptions } from '../../../lib/core/operations/deployment.ts';
+import { serviceMetadataKey } from '../../../lib/core/settings/stack-output.ts';
+import {
+  type AService,
+  aStack,
+  arn,
+  awsError,
+  type MockedAws,
+  mockAws,
+  nightly,
+  openMockedStack as open,
+  resourceWith,
+  serviceMetadata,
+  serviceOutput,
+  stubAwsEnvironment,
+} from '../../support/aws/mocked-stack.ts';
 import { aRunResult, at } from '../../support/builders.ts';
 
-const arn = (kind: string, name: string) => `arn:aws:states:eu-central-1:123456789012:${kind}:${name}`;
-const output = (name: string, more: object = {}) => ({
-  OutputKey: `${name}Export`,
-  OutputValue: JSON.stringify({
-    export: name.toLowerCase(),
-    stateMachineArn: arn('stateMachine', name),
-    exportPageFunction: `${name}-ExportPage`,
-    ...more,
-  }),
-});
-const theStack = {
-  StackName: 'ReportExporter',
-  StackStatus: 'UPDATE_COMPLETE',
-  CreationTime: new Date(0),
-  Outputs: [
-    { OutputKey: 'BucketName', OutputValue: 'bucket' },
-    { OutputKey: 'WeeklyStateMachineArn', OutputValue: arn('stateMachine', 'Weekly') },
-    output('Weekly'),
-    output('Daily', { schedule: 'daily-schedule' }),
-  ],
-} satisfies Stack;
-const environment = {
-  EXPORT_SETTINGS: JSON.stringify({ name: 'daily', size: 5 }),
-  SERVICE_SETTINGS: JSON.stringify({ baseUrl: 'https://reports.example.com/', vendor: 'ACME', cursorIn: 'body' }),
-  TABLE_NAME: 'page-log',
-  BUCKET_NAME: 'bucket',
-  KEY_PREFIX: 'reports/',
-  API_KEY_SECRET_ID: 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:key-AbCdEf',
-  API_KEY_SECRET_FIELD: '',
-  DEPLOYMENT_NAME: 'ReportExporter',
+const acme: AService = {
+  name: 'acme',
+  exports: ['weekly', { name: 'daily', size: 5 }],
+  schedules: { daily: nightly() },
+  settings: { cursorIn: 'body' },
 };
-const error = (name: string, message = name) => Object.assign(new Error(message), { name });
+const globex: AService = { name: 'globex', exports: ['invoices'], output: { apiKeyField: 'key' } };
 
-beforeEach(() => {
-  vi.stubEnv('AWS_REGION', 'eu-central-1');
-  vi.stubEnv('AWS_ACCESS_KEY_ID', 'access-key');
-  vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'secret-key');
-});
+beforeEach(stubAwsEnvironment);
 afterEach(() => void vi.unstubAllEnvs());
 
-function mockedAws() {
-  const aws = {
-    cloudFormation: mockClient(CloudFormationClient),
-    lambda: mockClient(LambdaClient),
-    stepFunctions: mockClient(SFNClient),
-    dynamoDb: mockClient(DynamoDBClient),
-    secretsManager: mockClient(SecretsManagerClient),
-  };
-  aws.cloudFormation.on(DescribeStacksCommand, { StackName: 'ReportExporter' }).resolves({ Stacks: [theStack] });
-  aws.lambda
-    .on(GetFunctionConfigurationCommand, { FunctionName: 'Daily-ExportPage' })
-    .resolves({ Environment: { Variables: environment } });
-  return aws;
-}
-const open = (stackName = 'ReportExporter') => openStack({ stackName, env: {}, runtime: systemRuntime });
-
 describe('a deployed stack', () => {
-  let aws: ReturnType<typeof mockedAws>;
+  let aws: MockedAws;
   beforeEach(() => {
-    aws = mockedAws();
+    aws = mockAws([acme, globex]);
   });
-  afterEach(() => {
-    for (const each of Object.values(aws)) each.restore();
-  });
+  afterEach(() => aws.restore());
 
-  it('is found by name, and lists the exports in its outputs', async () => {
+  it('is found by name, and has the exports of all its services, in alphabetical order', async () => {
     await using stack = await open();
     expect(stack.name).toBe('stack ReportExporter in eu-central-1');
     expect(stack.option).toBe('--stack ReportExporter');
-    expect(await stack.exportNames()).toEqual(['daily', 'weekly']);
+    expect(await stack.exportNames()).toEqual(['daily', 'invoices', 'weekly']);
     await expect(stack.open('nightly')).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: 'There is no export nightly in stack ReportExporter in eu-central-1. Its exports: daily, weekly',
+      message:
+        'There is no export nightly in stack ReportExporter in eu-central-1. Its exports: daily, invoices, weekly',
     });
   });
 
-  it('opens exports with the current settings of their functions', async () => {
+  it('reads the settings of its services when they are needed, and once', async () => {
+    await using stack = await open();
+    expect(aws.requests()).toEqual({ DescribeStacks: 1 });
+    await Promise.all([stack.exportNames(), stack.open('daily'), stack.open('invoices')]);
+    await stack.open('weekly');
+    expect(aws.requests()).toEqual({ DescribeStacks: 1, DescribeStackResource: 2 });
+  });
+
+  it('reads the settings again after an error', async () => {
+    await using stack = await open();
+    aws.cloudFormation.on(DescribeStackResourceCommand).rejectsOnce(awsError('Throttling'));
+    await expect(stack.exportNames()).rejects.toMatchObject({ name: 'Throttling' });
+    aws.cloudFormation
+      .on(DescribeStackResourceCommand)
+      .resolves(resourceWith({ [serviceMetadataKey]: serviceMetadata(globex) }));
+    expect(await stack.exportNames()).toEqual(['invoices']);
+  });
+
+  it('opens exports with the settings and the resources of their service', async () => {
     await using stack = await open();
     const deployed = await stack.open('daily');
     expect(deployed.definition).toMatchObject({
       name: 'daily',
-      request: { source: 'https://reports.example.com', format: 'XML', size: 5 },
+      request: { source: 'https://acme.example.com', format: 'XML', size: 5 },
     });
     expect(deployed.service).toMatchObject({
-      address: 'https://reports.example.com',
+      address: 'https://acme.example.com',
       vendor: 'ACME',
       cursorIn: 'body',
-      keySource: `secret ${environment.API_KEY_SECRET_ID}`,
+      keySource: `secret ${serviceOutput(acme).apiKeySecret}`,
     });
-    expect(deployed.store.locate('daily/latest.json')).toBe('s3://bucket/reports/daily/latest.json');
+    expect(deployed.store.locate('daily/latest.json')).toBe('s3://bucket/reports/acme/daily/latest.json');
     aws.dynamoDb.on(GetItemCommand).resolves({});
     expect(await deployed.log.exportState('daily')).toBeUndefined();
-    expect(aws.dynamoDb.call(0).args[0].input).toMatchObject({ TableName: 'page-log', ConsistentRead: true });
+    expect(aws.dynamoDb.call(0).args[0].input).toMatchObject({
+      TableName: 'page-log',
+      ConsistentRead: true,
+      Key: { pk: { S: 'acme/daily' }, sk: { S: 'state' } },
+    });
 
-    const changed = { ...environment, EXPORT_SETTINGS: JSON.stringify({ name: 'daily' }), API_KEY_SECRET_FIELD: 'key' };
-    aws.lambda.on(GetFunctionConfigurationCommand).resolves({ Environment: { Variables: changed } });
-    const reopened = await stack.open('daily');
-    expect(reopened.definition.request).not.toHaveProperty('size');
-    expect(reopened.service.keySource).toBe(`field key of secret ${environment.API_KEY_SECRET_ID}`);
+    const invoices = await stack.open('invoices');
+    expect(invoices.definition.request).toMatchObject({ source: 'https://globex.example.com' });
+    expect(invoices.definition.request).not.toHaveProperty('size');
+    expect(invoices.service.keySource).toBe(`field key of secret ${serviceOutput(globex).apiKeySecret}`);
+    expect(invoices.store.locate('x')).toBe('s3://bucket/reports/globex/x');
+    await invoices.log.exportState('invoices');
+    expect(aws.dynamoDb.call(1).args[0].input).toMatchObject({ Key: { pk: { S: 'globex/invoices' } } });
+  });
+
+  it('finds the schedule of an export in the group of its service', async () => {
+    await using stack = await open();
+    aws.scheduler
+      .on(GetScheduleCommand, { Name: 'daily', GroupName: 'acme-schedules' })
+      .resolves({ ScheduleExpression: 'cron(0 2 * * ? *)', State: 'DISABLED' });
+    expect(await (await stack.open('daily')).nextStart()).toEqual({
+      kind: 'disabled',
+      expression: 'cron(0 2 * * ? *)',
+    });
+    expect(await (await stack.open('weekly')).nextStart()).toEqual({ kind: 'manual' });
+    expect(aws.requests()).toMatchObject({ GetSchedule: 1 });
   });
 
   it.each([
-    ['does not exist', error('ResourceNotFoundException'), /there is no function Daily-ExportPage.*npx cdk deploy/],
+    ['does not exist', awsError('ValidationError', 'Resource acmeStateMachine does not exist'), /there is no resource/],
+    ['has no metadata', {}, /has no metadata report-exporter/],
+    ['has metadata of CDK only', resourceWith({ 'aws:cdk:path': 'x' }), /has no metadata report-exporter/],
+    ['has metadata that is not JSON', resourceWith('{'), /has no metadata report-exporter/],
     [
-      'has an environment that Lambda does not return',
-      { Environment: { Error: { ErrorCode: 'AccessDeniedException', Message: 'kms:Decrypt is denied' } } },
-      /settings of export daily cannot be read.*kms:Decrypt is denied/,
+      'was deployed by a newer version',
+      resourceWith({
+        [serviceMetadataKey]: { ...serviceMetadata({ ...acme, settings: { proxy: 'x' } as never }), schedules: [] },
+      }),
+      /metadata settings\.service: unknown field: "proxy"; metadata schedules: /,
     ],
-    ['has no variables', {}, /the function's environment EXPORT_SETTINGS.*TABLE_NAME/],
-  ])('rejects an export whose function %s', async (_, response, message) => {
-    aws.lambda.reset();
-    if (response instanceof Error) aws.lambda.on(GetFunctionConfigurationCommand).rejects(response);
-    else aws.lambda.on(GetFunctionConfigurationCommand).resolves(response);
-    await using stack = await open();
-    await expect(stack.open('daily')).rejects.toMatchObject({
-      name: 'ConfigurationError',
-      message: expect.stringMatching(message),
+    [
+      'has invalid settings',
+      resourceWith({ [serviceMetadataKey]: serviceMetadata({ ...acme, exports: [{ name: 'daily', size: 11 }] }) }),
+      /metadata settings\.exports\[0\]\.size: must be 1 to 10/,
+    ],
+  ])('rejects a service whose state machine %s', async (_, response, message) => {
+    const mocked = aws.cloudFormation.on(DescribeStackResourceCommand, {
+      StackName: 'ReportExporter',
+      LogicalResourceId: 'acmeStateMachine',
     });
+    if (response instanceof Error) mocked.rejects(response);
+    else mocked.resolves(response);
+    await using stack = await open();
+    const expected = {
+      name: 'ConfigurationError',
+      message: expect.stringMatching(
+        `^This version of report-exporter cannot read the settings of service acme in stack ReportExporter: .*\\. Use the version that deployed the stack, or deploy it with this one: npx cdk deploy$`,
+      ),
+    };
+    await expect(stack.open('daily')).rejects.toMatchObject(expected);
+    await expect(stack.open('daily')).rejects.toThrow(message);
+    await expect(stack.exportNames()).rejects.toMatchObject(expected);
   });
 
   it('suggests other stacks and deployment if it does not exist', async () => {
     aws.cloudFormation
       .on(DescribeStacksCommand, { StackName: 'ReportExporter' })
-      .rejects(error('ValidationError', 'Stack with id ReportExporter does not exist'));
+      .rejects(awsError('ValidationError', 'Stack with id ReportExporter does not exist'));
     const problem = 'There is no stack ReportExporter in eu-central-1.';
     const remedy =
       'Set the stack with --stack, its region with AWS_REGION and its account with AWS_PROFILE, or deploy it: npx cdk deploy';
     // The message stays useful if the other stacks cannot be listed.
-    aws.cloudFormation.on(DescribeStacksCommand, { StackName: undefined }).rejects(error('AccessDenied'));
+    aws.cloudFormation.on(DescribeStacksCommand, { StackName: undefined }).rejects(awsError('AccessDenied'));
     await expect(open()).rejects.toMatchObject({ name: 'ConfigurationError', message: `${problem} ${remedy}` });
 
-    const withoutExports = { ...theStack, Outputs: [] };
     aws.cloudFormation.on(DescribeStacksCommand, { StackName: undefined, NextToken: undefined }).resolves({
-      Stacks: [
-        { ...theStack, StackName: 'Reports-Test' },
-        { ...withoutExports, StackName: 'Website' },
-      ],
+      Stacks: [aStack([acme], { StackName: 'Reports-Test' }), aStack([], { StackName: 'Website' })],
       NextToken: 'more',
     });
     aws.cloudFormation
       .on(DescribeStacksCommand, { StackName: undefined, NextToken: 'more' })
-      .resolves({ Stacks: [{ ...theStack, StackName: 'Reports' }] });
+      .resolves({ Stacks: [aStack([acme, globex], { StackName: 'Reports' })] });
     await expect(open()).rejects.toThrow(`${problem} Stacks with exports there: Reports, Reports-Test. ${remedy}`);
   });
+
+  const olderOutput = { export: 'daily', stateMachineArn: arn('stateMachine', 'daily'), exportPageFunction: 'x' };
 
   it.each([
     ['CREATE_IN_PROGRESS', [], /is still being created .* Wait until npx cdk deploy is done/],
@@ -176,89 +194,108 @@ describe('a deployed stack', () => {
       /is not a Report Exporter stack\. Set another with --stack/,
     ],
     ['CREATE_COMPLETE', [{ OutputKey: 'UrlExport', OutputValue: '{"export":1}' }], /is not a Report Exporter stack/],
+    ['CREATE_COMPLETE', [{ OutputKey: 'WebService', OutputValue: '{"service":1}' }], /is not a Report Exporter stack/],
+    ['CREATE_COMPLETE', [{ OutputKey: 'WebService', OutputValue: 'https://' }], /is not a Report Exporter stack/],
     [
       'CREATE_COMPLETE',
       [{ OutputKey: 'DailyStateMachineArn', OutputValue: 'x' }],
-      /by an older version, whose outputs do not list its exports/,
+      /by an older version, whose outputs do not list its services\. Update it: npx cdk deploy/,
+    ],
+    [
+      'CREATE_COMPLETE',
+      [{ OutputKey: 'DailyExport', OutputValue: JSON.stringify(olderOutput) }],
+      /by an older version, whose outputs do not list its services/,
     ],
   ] as const)('is rejected with status %s and outputs %j', async (StackStatus, Outputs, message) => {
     aws.cloudFormation
       .on(DescribeStacksCommand, { StackName: 'ReportExporter' })
-      .resolves({ Stacks: [{ ...theStack, StackStatus, Outputs: [...Outputs] }] });
+      .resolves({ Stacks: [aStack([], { StackStatus, Outputs: [...Outputs] })] });
     await expect(open()).rejects.toMatchObject({ name: 'ConfigurationError', message: expect.stringMatching(message) });
   });
 
   function startOptions(follow: boolean) {
     const messages: string[] = [];
+    const started: string[] = [];
     const ignore = () => undefined;
     const options: StartOptions = {
       follow,
       emit: ignore,
       say: (text) => messages.push(text),
+      onStarted: (execution) => started.push(execution),
       onRetry: ignore,
       signal: new AbortController().signal,
     };
-    return { messages, options };
+    return { messages, started, options };
   }
 
-  it('starts an execution under a unique name, with only the requested fields in its input', async () => {
-    aws.stepFunctions.on(StartExecutionCommand).resolves({ executionArn: arn('execution', 'Daily:one') });
+  it('starts an execution under a unique name, with the export and only the requested fields in its input', async () => {
+    aws.stepFunctions.on(StartExecutionCommand).resolves({ executionArn: arn('execution', 'acme:one') });
     await using stack = await open();
     const deployed = await stack.open('daily');
-    const { options, messages } = startOptions(false);
+    const { options, messages, started } = startOptions(false);
     for (const [request, input] of [
-      [{}, {}],
-      [{ restart: false, since: undefined }, {}],
+      [{}, { export: 'daily' }],
+      [{ restart: false, since: undefined }, { export: 'daily' }],
       [
         { since: at('2026-11-01T00:00:00Z'), restart: true },
-        { since: '2026-11-01T00:00:00Z', restart: true },
+        { export: 'daily', since: '2026-11-01T00:00:00Z', restart: true },
       ],
     ] as const) {
       aws.stepFunctions.resetHistory();
       expect(await deployed.start(request, options)).toEqual({
         status: 'started',
-        execution: arn('execution', 'Daily:one'),
+        execution: arn('execution', 'acme:one'),
         run: null,
       });
       expect(aws.stepFunctions.call(0).args[0].input).toEqual({
-        stateMachineArn: arn('stateMachine', 'Daily'),
-        name: expect.stringMatching(/^manual-[0-9a-f]{16}$/),
+        stateMachineArn: arn('stateMachine', 'acme'),
+        name: expect.stringMatching(/^daily-manual-[0-9a-f]{16}$/),
         input: JSON.stringify(input),
       });
       expect(aws.stepFunctions.calls()).toHaveLength(1);
     }
-    expect(messages[0]).toBe(`Execution ${arn('execution', 'Daily:one')}`);
+    expect(messages[0]).toBe(`Execution ${arn('execution', 'acme:one')}`);
+    expect(started).toEqual(Array(3).fill(arn('execution', 'acme:one')));
     expect(aws.dynamoDb.calls()).toEqual([]);
+
+    // The only export of its service is named too: the service may get others.
+    await (await stack.open('invoices')).start({}, options);
+    expect(aws.stepFunctions.call(1).args[0].input).toMatchObject({
+      stateMachineArn: arn('stateMachine', 'globex'),
+      input: JSON.stringify({ export: 'invoices' }),
+    });
   });
 
   it('returns the execution that a lost response has started, even if it has ended before the SDK retries', async () => {
-    const alreadyExists = error('ExecutionAlreadyExists', 'Execution Already Exists');
+    const alreadyExists = awsError('ExecutionAlreadyExists', 'Execution Already Exists');
     aws.stepFunctions.on(StartExecutionCommand).rejects(alreadyExists);
     await using stack = await open();
     const deployed = await stack.open('daily');
     const { options, messages } = startOptions(false);
     const { execution } = (await deployed.start({}, options)) as { execution?: string };
     const { name } = aws.stepFunctions.call(0).args[0].input as { name: string };
-    expect(execution).toBe(arn('execution', `Daily:${name}`));
+    expect(execution).toBe(arn('execution', `acme:${name}`));
     expect(messages).toEqual([`Execution ${execution}`]);
   });
 
   it('follows the run to its end if requested', async () => {
     const result = aRunResult({ export: 'daily' });
-    aws.dynamoDb.resolves({});
-    aws.stepFunctions.on(StartExecutionCommand).resolves({ executionArn: arn('execution', 'Daily:one') });
+    aws.dynamoDb.onAnyCommand().resolves({});
+    aws.stepFunctions.on(StartExecutionCommand).resolves({ executionArn: arn('execution', 'acme:one') });
     aws.stepFunctions
-      .on(DescribeExecutionCommand, { executionArn: arn('execution', 'Daily:one') })
+      .on(DescribeExecutionCommand, { executionArn: arn('execution', 'acme:one') })
       .resolves({ status: 'SUCCEEDED', output: JSON.stringify(result) });
     await using stack = await open();
     const end = await (await stack.open('daily')).start({}, startOptions(true).options);
-    expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/reports/${result.manifest}` });
+    expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/reports/acme/${result.manifest}` });
   });
 
   it('connects to the service only if there is an API key', async () => {
     await using stack = await open();
     const { service } = await stack.open('daily');
-    aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: '' });
+    aws.secretsManager
+      .on(GetSecretValueCommand, { SecretId: serviceOutput(acme).apiKeySecret })
+      .resolves({ SecretString: '' });
     await expect(service.connect(() => undefined)).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringContaining('holds no API key'),

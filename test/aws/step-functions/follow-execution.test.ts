@@ -17,9 +17,10 @@ import { aPageEntry, aRun, aRunResult, at } from '../../support/builders.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { aBegunHistory, aLoopState, lambdaCause } from './state-machine-history.ts';
 
-const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:nightly:${name}`;
+const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:vendor:${name}`;
 const id = asRunId('20261120T020003Z-1f3a5c');
-const first = arnOf('manual-1');
+const first = arnOf('nightly-manual-0123456789abcdef');
+const next = (executionNumber: number) => arnOf(`nightly-${id}-${executionNumber}`);
 const error = (name: string, more: object = {}) => Object.assign(new Error(name), { name, ...more });
 
 type Description = Partial<DescribeExecutionCommandOutput> | Error;
@@ -76,7 +77,11 @@ function aFollowedRun() {
         version = 0,
         ...state
       } = (await log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
-      await log.replaceState({ ...state, version: version + 1, lastCompleted: { execution, result } });
+      await log.replaceState({
+        ...state,
+        version: version + 1,
+        lastCompleted: { execution, completedAt: at('2026-11-20T02:10:00Z'), result },
+      });
     },
     async page(page: number, changes: object = {}) {
       await log.append(aPageEntry({ export: 'nightly', run: id, page, bytes: 100, reports: 10, ...changes }));
@@ -84,7 +89,11 @@ function aFollowedRun() {
     end(execution: string, output: unknown) {
       descriptions.set(execution, { status: 'SUCCEEDED', output: JSON.stringify(output) });
     },
-    async follow(changes: readonly (() => void | Promise<void>)[], before = takeSnapshot(log, 'nightly')) {
+    async follow(
+      changes: readonly (() => void | Promise<void>)[],
+      before = takeSnapshot(log, 'nightly'),
+      followers?: () => number,
+    ) {
       const remaining = [...changes];
       let now = 0;
       const clock = {
@@ -105,6 +114,7 @@ function aFollowedRun() {
         say: (text) => messages.push(text),
         onRetry: (retry) => retries.push(retry),
         signal: interruption.signal,
+        followers,
       });
     },
   };
@@ -172,8 +182,8 @@ describe('following a run', () => {
 
   it('continues with the next execution, named by the output of the previous one or derived from its run', async () => {
     const run = aFollowedRun();
-    const second = arnOf(`${id}-2`);
-    const third = arnOf(`${id}-3`);
+    const second = next(2);
+    const third = next(3);
     // Step Functions has started the execution, but does not return it yet.
     run.descriptions.set(second, error('ExecutionDoesNotExist'));
     const end = await run.follow([
@@ -191,8 +201,8 @@ describe('following a run', () => {
 
   it('continues with the execution named by ExecutionAlreadyExists if it never saw the run of the previous one', async () => {
     const run = aFollowedRun();
-    const second = arnOf(`${id}-2`);
-    const third = arnOf(`${id}-3`);
+    const second = next(2);
+    const third = next(3);
     const Cause = `Execution Already Exists: '${third}' (Service: Sfn, Status Code: 400, Request ID: 1)`;
     const end = await run.follow([
       () => run.claim(),
@@ -353,6 +363,44 @@ describe('following a run', () => {
     expect(run.events.filter(({ event }) => event === 'service-asked-to-wait')).toEqual([
       { event: 'service-asked-to-wait', export: 'nightly', run: id, page: 1, seconds: 90, inside: false },
     ]);
+  });
+
+  it('reports each wait for a slot once, while it lasts, and not as a wait for the service', async () => {
+    const run = aFollowedRun();
+    await run.claim();
+    const queued = aLoopState(id, 4, { next: 'queue', waitSeconds: 12 });
+    const waiting = aBegunHistory(id).step('ExportPage', aLoopState(id, 4), queued).choice('NextAction', queued);
+    const see = ({ events }: typeof waiting) => void run.histories.set(first, [...events]);
+    see(waiting.waiting(queued, 'WaitForSlot'));
+    await run.follow([
+      () => undefined,
+      () => undefined,
+      () => see(waiting.step('ExportPage', aLoopState(id, 4), queued).choice('NextAction', queued)),
+      () => see(waiting.waiting(queued, 'WaitForSlot')),
+      () => run.end(first, result),
+    ]);
+    const wait = { event: 'waiting-for-slot', export: 'nightly', run: id, page: 4, seconds: 12 };
+    expect(run.events.filter(({ event }) => event.startsWith('wait') || event === 'service-asked-to-wait')).toEqual([
+      wait,
+      wait,
+    ]);
+  });
+
+  it('polls each of many runs less frequently', async () => {
+    const delaysOf = async (followers: number) => {
+      const run = aFollowedRun();
+      await run.claim();
+      await run.follow(
+        [() => undefined, () => run.end(first, result)],
+        takeSnapshot(run.log, 'nightly'),
+        () => followers,
+      );
+      return run.delays;
+    };
+    expect(await delaysOf(1)).toEqual([1_000, 1_000]);
+    expect(await delaysOf(5)).toEqual([1_000, 1_000]);
+    expect(await delaysOf(100)).toEqual([20_000, 20_000]);
+    expect(await delaysOf(400)).toEqual([80_000, 80_000]);
   });
 
   it('counts retries separately for each kind of error, as Step Functions does', async () => {

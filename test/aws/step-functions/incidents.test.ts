@@ -12,11 +12,13 @@ import { incidentsOf, lastIncidentOf } from '../../../lib/aws/step-functions/inc
 import type { ExportState } from '../../../lib/core/model.ts';
 import { asRunId } from '../../../lib/core/model.ts';
 import type { RunSpan } from '../../../lib/core/operations/deployment.ts';
-import { anExportState, aRun, aRunResult, at, collect } from '../../support/builders.ts';
+import { aCompletion, anExportState, aRun, aRunResult, at, collect } from '../../support/builders.ts';
 import { aBegunHistory, aHistory, aLoopState, lambdaCause } from './state-machine-history.ts';
 
-const machine = 'arn:aws:states:us-east-1:123456789012:stateMachine:nightly';
-const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:nightly:${name}`;
+const machine = 'arn:aws:states:us-east-1:123456789012:stateMachine:vendor';
+const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:vendor:${name}`;
+const manual = (exportName: string, number = 1) => `${exportName}-manual-${String(number).padStart(16, '0')}`;
+const continuation = (number: number) => `nightly-${run}-${number}`;
 const run = asRunId('20261120T020003Z-1f3a5c');
 const span: RunSpan = { export: 'nightly', run, startedAt: at('2026-11-20T02:00:03Z') };
 const loop = (page: number, more: object = {}) => aLoopState(run, page, more);
@@ -71,9 +73,17 @@ function aMockedClient(
 
 const incidents = (executions: readonly Execution[], options: { pageSize?: number } = {}) =>
   collect(incidentsOf(aMockedClient(executions, options).deps, span));
-const oneExecution = ({ events }: { readonly events: readonly HistoryEvent[] }, name = 'manual-1') => [
+const oneExecution = ({ events }: { readonly events: readonly HistoryEvent[] }, name = manual('nightly')) => [
   { name, events },
 ];
+
+type MockedClient = ReturnType<typeof aMockedClient>['stepFunctions'];
+const historyRequests = (stepFunctions: MockedClient) =>
+  stepFunctions.commandCalls(GetExecutionHistoryCommand).map(({ args: [{ input }] }) => input);
+const startInputsRead = (stepFunctions: MockedClient) =>
+  historyRequests(stepFunctions).flatMap(({ executionArn, maxResults }) => (maxResults === 1 ? [executionArn] : []));
+const historiesRead = (stepFunctions: MockedClient) =>
+  historyRequests(stepFunctions).flatMap(({ executionArn, maxResults }) => (maxResults === 1 ? [] : [executionArn]));
 
 describe('the incidents of a run', () => {
   it('are the attempts that were retried, with their page, and the waits', async () => {
@@ -194,8 +204,8 @@ describe('the incidents of a run', () => {
       .scheduled();
     const expected = [{ kind: 'failed-attempt', page: null, error: 'ThrottlingException', message: 'Slow down' }];
     expect(await incidents(oneExecution(retried))).toEqual([]);
-    // The name of a later execution begins with the run.
-    expect(await incidents(oneExecution(retried, `${run}-2`))).toMatchObject(expected);
+    // The name of a later execution contains the run.
+    expect(await incidents(oneExecution(retried, continuation(2)))).toMatchObject(expected);
     retried.exit('BeginRun', firstLoop).choice('HasWork', firstLoop);
     expect(await incidents(oneExecution(retried))).toMatchObject(expected);
   });
@@ -235,8 +245,8 @@ describe('the incidents of a run', () => {
       return history.events;
     };
     const executions: Execution[] = [
-      { name: `${run}-3`, events: failing(5, '2026-11-20T06:00:00Z') },
-      { name: `${run}-2`, events: failing(3, '2026-11-20T04:00:00Z') },
+      { name: continuation(3), events: failing(5, '2026-11-20T06:00:00Z') },
+      { name: continuation(2), events: failing(3, '2026-11-20T04:00:00Z') },
       { name: 'skipped', events: aHistory('2026-11-20T03:00:00Z').started().events },
       { name: 'first', events: failing(1, '2026-11-20T02:00:00Z') },
       // Not read: it ended before the run began.
@@ -248,10 +258,10 @@ describe('the incidents of a run', () => {
 
     expect(await collect(incidentsOf(deps, span))).toMatchObject([{ page: 1 }, { page: 3 }, { page: 5 }]);
 
-    const historiesRead = stepFunctions
-      .commandCalls(GetExecutionHistoryCommand)
-      .map(({ args: [{ input }] }) => input.executionArn);
-    expect([...new Set(historiesRead)]).toEqual(['first', 'skipped', `${run}-2`, `${run}-3`].map(arnOf));
+    expect([...new Set(historiesRead(stepFunctions))]).toEqual(
+      ['first', 'skipped', continuation(2), continuation(3)].map(arnOf),
+    );
+    expect(startInputsRead(stepFunctions)).toEqual(['skipped', 'first'].map(arnOf));
     // Listing ends at the first execution that is too old.
     expect(stepFunctions.commandCalls(ListExecutionsCommand)).toHaveLength(3);
     const until = { ...span, completedAt: at('2026-11-20T04:30:00Z') };
@@ -260,17 +270,100 @@ describe('the incidents of a run', () => {
 
   it('come from the newest two hundred executions at most', async () => {
     const many = Array.from({ length: 250 }, (_, index): Execution => ({
-      name: `${run}-${250 - index}`,
+      name: continuation(250 - index),
       events: aHistory(new Date(Date.parse('2026-11-20T02:00:00Z') + (250 - index) * 60_000).toISOString()).started()
         .events,
     }));
     const { deps, stepFunctions } = aMockedClient(many);
     await collect(incidentsOf(deps, span));
-    const historiesRead = stepFunctions
-      .commandCalls(GetExecutionHistoryCommand)
-      .map(({ args: [{ input }] }) => input.executionArn);
-    expect(historiesRead).toHaveLength(200);
-    expect([historiesRead[0], historiesRead.at(-1)]).toEqual([arnOf(`${run}-51`), arnOf(`${run}-250`)]);
+    const read = historiesRead(stepFunctions);
+    expect(read).toHaveLength(200);
+    expect([read[0], read.at(-1)]).toEqual([arnOf(continuation(51)), arnOf(continuation(250))]);
+    expect(startInputsRead(stepFunctions)).toEqual([]);
+  });
+});
+
+describe('executions of other exports of the service', () => {
+  const failing = (exportName: string) => {
+    const history = aHistory().started({ export: exportName });
+    history.choice('HasWork', loop(1));
+    return history.enter('ExportPage', loop(1)).scheduled().failed('ServiceUnavailableError', unavailable).scheduled();
+  };
+  /** Its history names the same run, so that only the selection of executions keeps it out. */
+  const execution = (name: string, exportName: string): Execution => ({ name, events: failing(exportName).events });
+  const others = [
+    manual('weekly'),
+    // The names of these exports begin with, or contain, the name of the other.
+    manual('nightly-manual-0123456789abcdef'),
+    manual('nightly-2'),
+    manual('my-nightly'),
+    `nightly-archive-${run}-2`,
+    `${run}-nightly-${run}-2`,
+  ];
+
+  it('are recognized by the names that we chose, without a request', async () => {
+    const { deps, stepFunctions } = aMockedClient([
+      ...others.map((name) => execution(name, 'nightly')),
+      execution(manual('nightly'), 'nightly'),
+      execution(continuation(2), 'nightly'),
+    ]);
+    expect(await collect(incidentsOf(deps, span))).toHaveLength(2);
+    expect(historyRequests(stepFunctions).map(({ executionArn }) => executionArn)).toEqual(
+      [continuation(2), manual('nightly')].map(arnOf),
+    );
+  });
+
+  it('are recognized by their start input if Scheduler or a person chose the name', async () => {
+    const scheduled = 'bd5b4a9c-2f3e-4c44-8c84-0b0b3a3c2f11_7f0c7ad2-6ddc-4b5c-a5d4-28fd07b5b6c0';
+    const { deps, stepFunctions } = aMockedClient([
+      execution('weekly-again', 'nightly'),
+      execution(`${run}-2`, 'weekly'),
+      execution(`nightly-${run}`, 'weekly'),
+      execution('nightly-manual-1', 'weekly'),
+      execution(scheduled, 'nightly'),
+    ]);
+    expect(await collect(incidentsOf(deps, span))).toHaveLength(2);
+    expect(startInputsRead(stepFunctions)).toHaveLength(5);
+    expect(historiesRead(stepFunctions)).toEqual([scheduled, 'weekly-again'].map(arnOf));
+  });
+
+  it('are not excluded if their start input names no export: then it is the only one of the service', async () => {
+    for (const input of [{}, { export: 7 }, null, 'x']) {
+      const history = failing('nightly');
+      const [started, ...rest] = history.events;
+      const executionStartedEventDetails = { input: JSON.stringify(input) };
+      const { deps } = aMockedClient([
+        { name: 'one', events: [{ ...started, executionStartedEventDetails } as HistoryEvent, ...rest] },
+      ]);
+      expect(await collect(incidentsOf(deps, span))).toHaveLength(1);
+    }
+  });
+
+  it('cost a limited number of requests, and do not hide the executions that the export state names', async () => {
+    const strangers = Array.from({ length: 600 }, (_, index) => execution(`stranger-${index}`, 'weekly'));
+    const first = execution('first', 'nightly');
+    const active = aRun({ run, export: 'nightly', startedBy: arnOf('first'), execution: arnOf(continuation(2)) });
+    const state = anExportState({ export: 'nightly', active });
+    const { deps, stepFunctions } = aMockedClient([...strangers, first], { state });
+    expect(await collect(incidentsOf(deps, span))).toHaveLength(1);
+    expect(startInputsRead(stepFunctions)).toHaveLength(500);
+    expect(startInputsRead(stepFunctions)).not.toContain(arnOf('first'));
+  });
+});
+
+describe('a wait for a slot', () => {
+  it('is not reported as a Retry-After of the service, and does not hide the page', async () => {
+    const queued = loop(2, { next: 'queue', waitSeconds: 5 });
+    const history = aBegunHistory(run)
+      .step('ExportPage', loop(2), queued)
+      .choice('NextAction', queued)
+      .wait(queued, 'WaitForSlot')
+      .enter('ExportPage', loop(2))
+      .scheduled()
+      .failed('ServiceUnavailableError', unavailable);
+    expect(await incidents(oneExecution(history))).toMatchObject([{ kind: 'failed-attempt', page: 2 }]);
+    const stopped = aBegunHistory(run).step('ExportPage', loop(2), queued).waiting(queued, 'WaitForSlot');
+    expect(await incidents(oneExecution(stopped.ended('Aborted')))).toMatchObject([{ kind: 'failed-run', page: 2 }]);
   });
 });
 
@@ -294,7 +387,7 @@ describe('the last incident of a run', () => {
   });
 
   it('is found after the run has completed', async () => {
-    const lastCompleted = { execution: arnOf('owner'), result: aRunResult({ run }) };
+    const lastCompleted = aCompletion(arnOf('owner'), { run });
     const { deps } = aMockedClient([{ name: 'owner', events: failing }], { state: anExportState({ lastCompleted }) });
     expect(await lastIncidentOf(deps, span)).toMatchObject({ error: 'ContractError' });
   });
@@ -311,11 +404,16 @@ describe('the last incident of a run', () => {
 
   it('is searched in the newest executions if the export state does not name the run', async () => {
     const skipped = aHistory().started().events;
-    const { deps } = aMockedClient([
+    const { deps, stepFunctions } = aMockedClient([
+      ...Array.from({ length: 150 }, (_, index) => ({
+        name: `of-another-export-${index}`,
+        events: aHistory('2026-11-20T03:00:00Z').started({ export: 'weekly' }).events,
+      })),
       { name: 'skipped', events: skipped },
       { name: 'other', events: aBegunHistory('20261120T090000Z-abcdef').events },
       { name: 'owner', events: failing },
     ]);
     expect(await lastIncidentOf(deps, span)).toMatchObject({ error: 'ContractError' });
+    expect(historiesRead(stepFunctions)).toEqual(['skipped', 'other', 'owner'].map(arnOf));
   });
 });

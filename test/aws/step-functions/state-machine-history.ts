@@ -57,10 +57,12 @@ export function aHistory(startsAt = '2026-11-20T02:00:00Z') {
       entered('Choice', name, input);
       return exited('Choice', name, input);
     },
-    wait: (input: unknown) => {
-      entered('Wait', 'WaitForService', input);
-      return exited('Wait', 'WaitForService', input);
+    wait: (input: unknown, state: 'WaitForService' | 'WaitForSlot' = 'WaitForService') => {
+      entered('Wait', state, input);
+      return exited('Wait', state, input);
     },
+    /** A wait that has not ended. */
+    waiting: (input: unknown, state: 'WaitForService' | 'WaitForSlot') => entered('Wait', state, input),
     failState: (input: unknown) => entered('Fail', 'Failed', input),
     ended: (type: 'Failed' | 'TimedOut' | 'Aborted', details: { error?: string; cause?: string } = {}) =>
       add(`Execution${type}`, { [`execution${type}EventDetails`]: details }),

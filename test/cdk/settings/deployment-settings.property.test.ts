@@ -4,11 +4,14 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { settingsVariables } from '../../../lib/cdk/settings/deployed-export.ts';
+import { functionSettings, serviceMetadata } from '../../../lib/cdk/settings/deployed-export.ts';
+import type { DeploymentSettings } from '../../../lib/cdk/settings/deployment-schema.ts';
 import { contextKey, deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
-import { readFunctionEnvironment } from '../../../lib/core/settings/environment.ts';
-import { aSchedule, someSettings } from '../../support/aws/cdk-deployment.ts';
+import { functionSettingsSchema } from '../../../lib/core/settings/environment.ts';
+import { parseSettings } from '../../../lib/core/settings/settings.ts';
+import { serviceMetadataSchema } from '../../../lib/core/settings/stack-output.ts';
+import { aSchedule, someServices, someSettings } from '../../support/aws/cdk-deployment.ts';
 import { anyValue, mutationsOf, nested } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
 
@@ -29,18 +32,35 @@ const everything = someSettings({
   ],
 });
 
+const severalServices = someServices({
+  alarms: { perExport: false },
+  services: [
+    {
+      name: 'eu',
+      service: { baseUrl: 'https://eu.example.com', maxConcurrentPages: 2 },
+      apiKeySecret: { existing: 'reports/api-key' },
+      exports: [{ name: 'nightly', schedule: aSchedule() }, { name: 'hourly' }],
+    },
+    { name: 'us', service: { baseUrl: 'https://us.example.com' }, exports: [{ name: 'weekly', size: 5 }] },
+  ],
+});
+
 /** Settings from cdk.json are JSON. Settings from code may contain a Date where an object is expected. */
 const isJson = (value: unknown): boolean => isDeepStrictEqual(JSON.parse(JSON.stringify(value)), value);
 
 function problemsIn(value: unknown): string[] {
   try {
     const settings = deploymentSettings(value);
-    // Parsing is idempotent.
-    expect(deploymentSettings(settings)).toEqual(settings);
+    // Parsed settings are valid settings, in the form for several services, and parsing keeps their meaning.
+    const parsedAgain = deploymentSettings(toWrittenForm(settings));
+    expect(parsedAgain).toEqual({ ...settings, services: parsedAgain.services });
+    expect(parsedAgain.services.map(withoutPrefix)).toEqual(settings.services.map(withoutPrefix));
     // The functions parse the same text with the same schemas, and must accept it too.
-    for (const each of isJson(settings.exports) ? settings.exports : []) {
-      const env = settingsVariables(settings.service, each);
-      expect(() => readFunctionEnvironment(env, ['EXPORT_SETTINGS', 'SERVICE_SETTINGS'])).not.toThrow();
+    for (const { service, exports } of isJson(settings.services) ? settings.services : []) {
+      const text = JSON.stringify(functionSettings(service, exports));
+      expect(() => parseSettings(functionSettingsSchema, JSON.parse(text), 'settings.json')).not.toThrow();
+      const metadata = JSON.stringify(serviceMetadata(service, exports));
+      expect(() => serviceMetadataSchema.parse(metadata)).not.toThrow();
     }
     return [];
   } catch (error) {
@@ -49,9 +69,16 @@ function problemsIn(value: unknown): string[] {
   }
 }
 
+const withoutPrefix = ({ prefix: _, ...service }: DeploymentSettings['services'][number]) => service;
+const toWrittenForm = (settings: DeploymentSettings) => ({
+  ...settings,
+  services: settings.services.map(withoutPrefix),
+});
+
 describe('arbitrary deployment settings', () => {
   const values = fc.oneof(
-    { weight: 6, arbitrary: mutationsOf(everything) },
+    { weight: 4, arbitrary: mutationsOf(everything) },
+    { weight: 4, arbitrary: mutationsOf(severalServices) },
     { weight: 2, arbitrary: mutationsOf(context[contextKey]) },
     anyValue,
   );
@@ -61,8 +88,10 @@ describe('arbitrary deployment settings', () => {
   });
 
   it('with thousands of exports are rejected quickly, with a single problem', () => {
-    const exports = Array.from({ length: 5_000 }, (_, n) => ({ name: `export-${n}` }));
-    expect(problemsIn(someSettings({ exports }))).toEqual([expect.stringContaining('at most 14 exports')]);
+    const exports = Array.from({ length: 5_000 }, (_, n) => ({ name: `export-${n}`, schedule: aSchedule() }));
+    expect(problemsIn(someSettings({ exports }))).toEqual([
+      expect.stringMatching(/^cdk\.json reportExporter: needs a stack of .* Split the exports into several stacks/),
+    ]);
   });
 
   it('with more than a hundred problems are rejected with the first hundred and the number of the others', () => {

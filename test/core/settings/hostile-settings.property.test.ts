@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import type * as z from 'zod/mini';
 import { ExportError } from '../../../lib/core/errors.ts';
-import { readFunctionEnvironment } from '../../../lib/core/settings/environment.ts';
+import { functionSettingsSchema, readFunctionEnvironment } from '../../../lib/core/settings/environment.ts';
 import {
   exportDefinition,
   exportSettingsSchema,
@@ -54,15 +54,6 @@ const anExport = {
   maxPages: 1_000,
   maxInlineWait: 'PT5S',
 };
-
-/** A value that JSON cannot represent becomes an empty string. */
-function asJson(value: unknown): string {
-  try {
-    return JSON.stringify(value) ?? '';
-  } catch {
-    return '';
-  }
-}
 
 /** The parsed settings with each duration converted back to ISO 8601. */
 const asWritten = (parsed: object): unknown =>
@@ -116,25 +107,21 @@ describe('arbitrary settings', () => {
     },
   );
 
-  const text = (valid: object) =>
-    fc.oneof(
-      mutationsOf(valid).map(asJson),
-      fc.constantFrom(
-        '',
-        '{',
-        'null',
-        '"',
-        '\ufeff{}',
-        `${'['.repeat(50_000)}${']'.repeat(50_000)}`,
-        '{"__proto__":1}',
-      ),
-    );
+  test.prop(
+    [fc.oneof({ weight: 5, arbitrary: mutationsOf({ service: someService, exports: [anExport] }) }, anyValue)],
+    {
+      numRuns: cases(200),
+    },
+  )('in the settings file of the functions are accepted or rejected', (value) => {
+    const settings = expectStable(functionSettingsSchema, value);
+    if (settings !== undefined) expect(settings.exports.length).toBeGreaterThan(0);
+  });
+
   test.prop(
     [
       fc.record(
         {
-          EXPORT_SETTINGS: text(anExport),
-          SERVICE_SETTINGS: text(someService),
+          SERVICE_NAME: fc.constantFrom('', 'acme', '__proto__'),
           KEY_PREFIX: fc.constantFrom('', '/', 'a/', '/a/', 'a', '\n/', 'a//', 'x'.repeat(5_000)),
           TABLE_NAME: fc.constantFrom('', 'table', '__proto__'),
         },
@@ -143,7 +130,7 @@ describe('arbitrary settings', () => {
     ],
     { numRuns: cases(200) },
   )('in the environment of a function are accepted or rejected', (env) => {
-    const variables = ['EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'KEY_PREFIX', 'TABLE_NAME'] as const;
+    const variables = ['SERVICE_NAME', 'KEY_PREFIX', 'TABLE_NAME'] as const;
     const outcome = parseOutcome(() => readFunctionEnvironment(env, variables));
     if ('rejected' in outcome) {
       const missing = variables.filter((variable) => env[variable] === undefined);

@@ -167,7 +167,7 @@ describe('the environment of the functions', () => {
     expect(stepsWith('API_KEY_SECRET_FIELD')).toEqual(['ExportPage']);
     expect(stepsWith('BUCKET_NAME')).toEqual(['ExportPage', 'FinishRun']);
     expect(stepsWith('KEY_PREFIX')).toEqual(['ExportPage', 'FinishRun']);
-    for (const variable of ['DEPLOYMENT_NAME', 'EXPORT_SETTINGS', 'SERVICE_SETTINGS', 'TABLE_NAME'] as const) {
+    for (const variable of ['DEPLOYMENT_NAME', 'SERVICE_NAME', 'TABLE_NAME'] as const) {
       expect(stepsWith(variable)).toEqual(stepNames);
     }
   });

@@ -5,7 +5,6 @@ import type { State, TaskState } from '../../../lib/core/state-machine/asl.ts';
 import { byStep, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
 
 const machine = stateMachine({
-  exportName: 'reports',
   functions: { BeginRun: 'begin', ExportPage: 'page', FinishRun: 'finish', FailRun: 'fail' },
   eventBus: 'default',
   partition: 'aws',
@@ -39,9 +38,11 @@ describe('the state machine', () => {
       ExportPage ─ States.ALL ─▶ FailRun
       NextAction ─ page ─▶ ExportPage
       NextAction ─ wait ─▶ WaitForService
+      NextAction ─ queue ─▶ WaitForSlot
       NextAction ─ continue ─▶ ContinueInNewExecution
       NextAction ─ finish ─▶ FinishRun
       WaitForService ─▶ ExportPage
+      WaitForSlot ─▶ ExportPage
       ContinueInNewExecution ─▶ Continued
       ContinueInNewExecution ─ StepFunctions.ExecutionAlreadyExistsException ─▶ Continued
       ContinueInNewExecution ─ States.ALL ─▶ FailRun
@@ -51,7 +52,8 @@ describe('the state machine', () => {
       AnnounceCompleted ─▶ Completed
       AnnounceCompleted ─ States.ALL ─▶ FailRun
       FailRun ─▶ AnnounceFailed
-      FailRun ─ States.ALL ─▶ AnnounceFailed
+      FailRun ─ States.ALL ─▶ FailureNotRecorded
+      FailureNotRecorded ─▶ AnnounceFailed
       AnnounceFailed ─▶ Failed
       AnnounceFailed ─ States.ALL ─▶ Failed
       Skipped (Succeed)
@@ -104,7 +106,7 @@ describe('the state machine', () => {
     for (const [name, { Catch }] of tasks) {
       expect(Catch.at(-1)?.ErrorEquals).toEqual(['States.ALL']);
       expect(Catch.at(-1)?.Next).toBe(
-        name === 'FailRun' ? 'AnnounceFailed' : name === 'AnnounceFailed' ? 'Failed' : 'FailRun',
+        name === 'FailRun' ? 'FailureNotRecorded' : name === 'AnnounceFailed' ? 'Failed' : 'FailRun',
       );
     }
     expect(machine.States.Failed).toMatchObject({ ErrorPath: '$.Error', CausePath: '$.Cause' });

@@ -109,13 +109,13 @@ describe('a run from its first page to its manifest', () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 2 } });
     const first = await bench.execute({ name: 'first', input: {} });
     if (first.status !== 'continued') throw new Error('expected the run to continue');
-    expect(first.next.input).toEqual({ continues: executionId('first'), waits: 0 });
+    expect(first.next.input).toEqual({ export: bench.deps.definition.name, continues: executionId('first'), waits: 0 });
     const run = (await bench.state()).active;
-    expect(first.next.name).toBe(`${run?.run}-2`);
+    expect(first.next.name).toBe(`${bench.deps.definition.name}-${run?.run}-2`);
 
     const second = await bench.execute(first.next);
     if (second.status !== 'continued') throw new Error('expected the run to continue');
-    expect(second.next.name).toBe(`${run?.run}-3`);
+    expect(second.next.name).toBe(`${bench.deps.definition.name}-${run?.run}-3`);
     const result = completed(await bench.execute(second.next));
     expect(result.run).toBe(run?.run);
     expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);

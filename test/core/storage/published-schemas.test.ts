@@ -141,7 +141,11 @@ describe('the events of the state machine', () => {
       },
     );
     expect(violations('failed.v1', unrecorded)).toEqual([]);
-    expect(unrecorded).toMatchObject({ error: 'RequestRejectedError', failed: { Error: 'PageConflictError' } });
+    expect(unrecorded).toMatchObject({
+      export: null,
+      error: 'RequestRejectedError',
+      failed: { recordingError: { Error: 'PageConflictError' } },
+    });
   });
 });
 

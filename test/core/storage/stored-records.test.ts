@@ -8,7 +8,16 @@ import {
   type RecordStore,
   sequenceOfPointer,
 } from '../../../lib/core/storage/stored-records.ts';
-import { aCursor, aFullRun, anExportName, aPageEntry, aRunId, aRunResult, at } from '../../support/builders.ts';
+import {
+  aCompletion,
+  aCursor,
+  aFullRun,
+  anAbandonedRun,
+  anExportName,
+  aPageEntry,
+  aRunId,
+  at,
+} from '../../support/builders.ts';
 import { fieldsOf, withField, withoutField } from '../../support/fields.ts';
 
 const store: RecordStore = { name: 'table page-log', repairHint: (name) => `restore the state of ${name}` };
@@ -27,7 +36,8 @@ const aFullState = (name = anExportName()): ExportState => ({
     filter: { z: [1.5, null], a: { '': '' } },
   },
   lastScheduledTime: '2026-11-20T02:00:00Z',
-  lastCompleted: { execution: 'execution-6', result: aRunResult({ export: name }) },
+  lastCompleted: aCompletion('execution-6', { export: name }),
+  lastAbandoned: anAbandonedRun(),
 });
 const aFullEntry = (overrides: Partial<PageEntry> = {}): PageEntry =>
   aPageEntry({

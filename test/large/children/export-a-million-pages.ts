@@ -166,7 +166,6 @@ let maxHistoryEvents = 0;
 const endedExecutions: SimulatedExecution[] = [];
 const stepFunctions = createStepFunctions({
   definition: stateMachine({
-    exportName: deps.definition.name,
     functions: byStep((step) => step),
     eventBus: 'default',
     partition: 'aws',

@@ -24,6 +24,20 @@ describe('a table', () => {
     ];
     expect(tableLines(rows, plain)).toEqual(['a     1', 'bcd  22']);
   });
+
+  it('truncates the cells that do not fit, and styles only what is shown', () => {
+    const rows = [
+      [{ text: 'first' }, { text: '1,000', alignRight: true }, { text: 'a long note', style: 'red' as const }],
+      [{ text: 'x' }, { text: '7', alignRight: true }, { text: '' }],
+    ];
+    const marked = (_: unknown, text: string) => `<${text}>`;
+    expect(tableLines(rows, marked)).toEqual(['first  1,000  <a long note>', 'x          7']);
+    expect(tableLines(rows, marked, 20)).toEqual(['first  1,000  <a lon…>', 'x          7']);
+    expect(tableLines(rows, marked, 14)).toEqual(['first  1,000', 'x          7']);
+    expect(tableLines(rows, marked, 10)).toEqual(['first  1,…', 'x        …']);
+    expect(tableLines(rows, marked, 3)).toEqual(['fi…', 'x']);
+    expect(tableLines(rows, marked, 0)).toEqual(['', '']);
+  });
 });
 
 describe('an error', () => {

@@ -5,9 +5,9 @@ import { byStep, type StepName, stateMachine } from '../../../lib/core/state-mac
 import { checkCompletion } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import type { ObservedExport } from '../invariants/observations.ts';
-import { createWriteChecks, type WriteChecks } from '../invariants/write-checks.ts';
+import { createWriteChecks, exportOf, type WriteChecks } from '../invariants/write-checks.ts';
 import { describeExecution, performTask } from '../step-functions/integrations.ts';
-import { createStepFunctions } from '../step-functions/step-functions.ts';
+import { createStepFunctions, type StepFunctions } from '../step-functions/step-functions.ts';
 import { createSimulatedDynamoDb } from '../world/dynamodb.ts';
 import type { LogLine } from '../world/event-log.ts';
 import { apiKey, type Endpoints, prefix, runStep, serviceSettings, vendor } from '../world/functions.ts';
@@ -16,14 +16,17 @@ import type { Process } from '../world/process.ts';
 import { createSimulatedService } from '../world/report-service.ts';
 import { createReportTimeline } from '../world/reports.ts';
 import { createSimulatedS3 } from '../world/s3.ts';
+import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
-import { createScenario, type ExportScenario, type Scenario } from './scenario.ts';
+import { type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
 import { scheduleStarts } from './starts.ts';
 
 export interface HistoryPlan {
   readonly seed: string;
   /** About how many pages the largest run has. */
   readonly pages: number;
+  /** Instead of the exports that the seed brings. */
+  readonly crowd?: Crowd | undefined;
   /** Names of the only faults that may occur; undefined: all that the seed brings. */
   readonly allowedFaults?: ReadonlySet<string>;
   /** Names of the faults that occur, whatever the seed brings. */
@@ -53,36 +56,35 @@ export interface HistoryStats {
   readonly maxHistoryEvents: number;
 }
 
-/** A history with more events has a loop that never ends. */
+/** A history with more events, per export, has a loop that never ends. */
 const maxEvents = 150_000;
 
 export async function runHistory(plan: HistoryPlan): Promise<History> {
-  const { seed, pages, allowedFaults, forcedFaults, recordLog = false } = plan;
-  const scenario = createScenario(seed, pages);
+  const { seed, pages, crowd, allowedFaults, forcedFaults, recordLog = false } = plan;
+  const scenario = createScenario(seed, pages, crowd);
   const { start, faultsEndAt, rates, end } = scenario;
   const world = createWorld({ seed, start, rates, faultsEndAt, allowedFaults, forcedFaults, recordLog });
   const exports = new Map<string, ObservedExport>();
   const { s3, dynamoDb, checks, endpoints } = createStores(world, scenario, exports);
-  const invocationCounts: (() => number)[] = [];
+  const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, exports, endpoints);
   for (const each of scenario.exports) {
-    const { observed, invocationCount } = createExport(world, scenario, each, endpoints);
+    const observed = observeExport(world, scenario, each, stepFunctions, announcedRuns);
     exports.set(observed.name, observed);
-    invocationCounts.push(invocationCount);
-    scheduleStarts(world, scenario, observed);
   }
+  for (const observed of exports.values()) scheduleStarts(world, scenario, observed);
 
+  const eventLimit = maxEvents * scenario.exports.length;
   await world.time.run({
     until: end,
-    stop: () => world.violation() !== undefined || world.time.eventCount() > maxEvents,
+    stop: () => world.violation() !== undefined || world.time.eventCount() > eventLimit,
   });
-  if (world.time.eventCount() > maxEvents) {
-    world.violate('every export completes', `still running after ${maxEvents} events`);
+  if (world.time.eventCount() > eventLimit) {
+    world.violate('every export completes', `still running after ${eventLimit} events`);
   }
   const all = [...exports.values()];
   for (const observed of all) checkCompletion(world, scenario, observed, checks, dynamoDb.item);
 
-  const executions = all.flatMap(({ stepFunctions }) => stepFunctions.executions);
-  const sum = (counts: readonly number[]) => counts.reduce((total, count) => total + count, 0);
+  const { executions } = stepFunctions;
   return {
     seed,
     violation: world.violation(),
@@ -93,8 +95,8 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
     stats: {
       events: world.time.eventCount(),
       executions: executions.length,
-      invocations: sum(invocationCounts.map((count) => count())),
-      requestsToService: sum(all.map(({ service }) => service.requestCount())),
+      invocations: lambda.invocationCount(),
+      requestsToService: all.reduce((total, { service }) => total + service.requestCount(), 0),
       pagesStored: [...s3.objects.keys()].filter((key) => key.includes('/page-')).length,
       runsPublished: checks.publishedRunCount(),
       maxHistoryEvents: Math.max(0, ...executions.map(({ eventCount }) => eventCount)),
@@ -106,14 +108,14 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
 function createStores(world: World, scenario: Scenario, exports: ReadonlyMap<string, ObservedExport>) {
   let writer: Process | undefined;
   const findExecution = (arn: string) => {
-    for (const { stepFunctions } of exports.values()) {
-      const found = stepFunctions.find(arn);
-      if (found !== undefined) return found;
-    }
-    return undefined;
+    // All exports have the same state machine.
+    const [first] = exports.values();
+    return first?.stepFunctions.find(arn);
   };
   const checks: WriteChecks = createWriteChecks({
     world,
+    maxConcurrentPages: scenario.maxConcurrentPages ?? 0,
+    maxSkewMs: scenario.maxFunctionSkewMs,
     prefix,
     s3: () => s3,
     dynamoDb: () => dynamoDb,
@@ -130,8 +132,9 @@ function createStores(world: World, scenario: Scenario, exports: ReadonlyMap<str
     writer = process;
     return perform();
   };
-  const endpoints: Omit<Endpoints, 'service'> = {
+  const endpoints: Endpoints = {
     world,
+    traffic: createServiceTraffic(world, scenario.maxConcurrentPages),
     s3: (process, command) => performFor(process, () => s3.perform(command)),
     dynamoDb: (process, command) => performFor(process, () => dynamoDb.perform(command)),
     stepFunctions: (process, command) => describeExecution(world, process, findExecution, command),
@@ -139,15 +142,58 @@ function createStores(world: World, scenario: Scenario, exports: ReadonlyMap<str
   return { s3, dynamoDb, checks, endpoints };
 }
 
-/** One export with its report service, its functions and its state machine. */
-function createExport(
+/** The functions and the state machine that all exports share. */
+function createService(
   world: World,
-  { start, faultsEndAt, timedOutFunctionsContinue, maxFunctionSkewMs }: Scenario,
-  scenario: ExportScenario,
-  endpoints: Omit<Endpoints, 'service'>,
+  { exports: scenarios, maxConcurrentPages, timedOutFunctionsContinue, maxFunctionSkewMs }: Scenario,
+  exports: ReadonlyMap<string, ObservedExport>,
+  endpoints: Endpoints,
 ) {
-  const { settings } = scenario;
-  const { name } = settings;
+  const { timeoutSeconds } = functionLimits({
+    service: { ...serviceSettings, maxConcurrentPages },
+    exports: scenarios.map(({ settings }) => settings),
+  });
+  const lambda = createLambda({
+    world,
+    timeoutSeconds,
+    timedOutFunctionsContinue,
+    maxSkewMs: maxFunctionSkewMs,
+    run: (process, remainingMs) => runStep(endpoints, exports, maxConcurrentPages, process, remainingMs),
+  });
+  const announcedRuns = new Set<string>();
+  const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns };
+  const [only] = scenarios.length === 1 ? scenarios : [];
+  const iterationsOf = (input: unknown) => {
+    const name = exportOf(input) ?? only?.settings.name ?? '';
+    return exports.get(name)?.scenario.settings.iterationsPerExecution ?? 0;
+  };
+  const stepFunctions = createStepFunctions({
+    definition: stateMachine({
+      functions: byStep((step: StepName) => step),
+      eventBus: 'default',
+      partition: 'aws',
+      stepTimeoutSeconds: byStep((step) => timeoutSeconds[step] + stateGraceSeconds),
+      executionTimeoutSeconds: 86_400,
+    }),
+    stateMachineArn: 'arn:aws:states:us-east-1:123456789012:stateMachine:acme',
+    time: world.time,
+    random: (decision) => world.rng(decision).next(),
+    perform: (call) => performTask(integrations, call),
+    transitionMs: 25,
+    onEvent: createExecutionChecks(world, iterationsOf),
+  });
+  return { lambda, stepFunctions, announcedRuns };
+}
+
+/** One export with reports of its own, and its executions. */
+function observeExport(
+  world: World,
+  { start, faultsEndAt, exports }: Scenario,
+  scenario: ExportScenario,
+  stepFunctions: StepFunctions,
+  announcedRuns: ReadonlySet<string>,
+): ObservedExport {
+  const { name } = scenario.settings;
   const timeline = createReportTimeline({
     rng: world.rng(`reports of ${name}`),
     ...scenario.reports,
@@ -163,32 +209,14 @@ function createExport(
     ...scenario.service,
     padding: Buffer.alloc(scenario.service.paddingBytes, ' '),
   });
-  const { timeoutSeconds } = functionLimits({ service: serviceSettings, settings });
-  const lambda = createLambda({
-    world,
-    timeoutSeconds,
-    timedOutFunctionsContinue,
-    maxSkewMs: maxFunctionSkewMs,
-    run: (process, remainingMs) => runStep({ ...endpoints, service }, scenario, process, remainingMs),
-  });
-  const announcedRuns = new Set<string>();
-  const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns };
-  const stepFunctions = createStepFunctions({
-    definition: stateMachine({
-      exportName: name,
-      functions: byStep((step: StepName) => step),
-      eventBus: 'default',
-      partition: 'aws',
-      stepTimeoutSeconds: byStep((step) => timeoutSeconds[step] + stateGraceSeconds),
-      executionTimeoutSeconds: 86_400,
-    }),
-    stateMachineArn: `arn:aws:states:us-east-1:123456789012:stateMachine:${name}`,
-    time: world.time,
-    random: (decision) => world.rng(decision).next(),
-    perform: (call) => performTask(integrations, call),
-    transitionMs: 25,
-    onEvent: createExecutionChecks(world, settings.iterationsPerExecution),
-  });
-  const observed: ObservedExport = { name, scenario, service, timeline, stepFunctions, announcedRuns };
-  return { observed, invocationCount: lambda.invocationCount };
+  const isOnly = exports.length === 1;
+  const own = {
+    ...stepFunctions,
+    get executions() {
+      return isOnly
+        ? stepFunctions.executions
+        : stepFunctions.executions.filter(({ input }) => exportOf(input) === name);
+    },
+  };
+  return { name, scenario, service, timeline, stepFunctions: own, announcedRuns };
 }

@@ -22,6 +22,14 @@ export interface Scenario {
   readonly maxFunctionSkewMs: number;
   readonly table: { readonly returnsExisting: boolean; readonly maxBatch: number };
   readonly exports: readonly ExportScenario[];
+  /** Of the service, over all exports; undefined: no limit. */
+  readonly maxConcurrentPages: number | undefined;
+}
+
+/** Many exports of one service, all due at the same moments. */
+export interface Crowd {
+  readonly exports: number;
+  readonly maxConcurrentPages: number;
 }
 
 export interface ExportScenario {
@@ -51,13 +59,16 @@ export interface ExportScenario {
   };
 }
 
-/** `pages`: about how many pages the largest run has. */
-export function createScenario(seed: string, pages: number): Scenario {
+/** `pages`: about how many pages the largest run has. `crowd`: instead of the exports that the seed brings. */
+export function createScenario(seed: string, pages: number, crowd = randomCrowd(seed)): Scenario {
   const rng = createRng(seed, 'scenario');
   const start = Date.UTC(2026, 10, 20) + rng.integerBelow(24) * hour;
   const faultsEndAt = start + rng.between(1, 6) * hour;
-  const maxFunctionSkewMs = rng.pick([0, 0, 2_000, 5 * minute]);
-  const names = rng.chance(0.15) ? ['daily', 'hourly'] : ['reports'];
+  // The leases of slots depend on clocks that agree within a minute (docs/guarantees.md).
+  const maxFunctionSkewMs = Math.min(rng.pick([0, 0, 2_000, 5 * minute]), crowd === undefined ? Infinity : 25_000);
+  const fewNames = rng.chance(0.15) ? ['daily', 'hourly'] : ['reports'];
+  const names =
+    crowd === undefined ? fewNames : Array.from({ length: crowd.exports }, (_, index) => `reports-${index + 1}`);
   return {
     start,
     faultsEndAt,
@@ -67,11 +78,25 @@ export function createScenario(seed: string, pages: number): Scenario {
     timedOutFunctionsContinue: rng.chance(0.5),
     maxFunctionSkewMs,
     table: { returnsExisting: rng.chance(0.5), maxBatch: rng.pick([2, 5, 500]) },
-    exports: names.map((name) => createExportScenario(seed, name, pages, maxFunctionSkewMs)),
+    exports: names.map((name) => createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd)),
+    maxConcurrentPages: crowd?.maxConcurrentPages,
   };
 }
 
-function createExportScenario(seed: string, name: string, pages: number, maxFunctionSkewMs: number): ExportScenario {
+/** Its own generator: what is added later must not change the rest of the scenario. */
+function randomCrowd(seed: string): Crowd | undefined {
+  const rng = createRng(seed, 'crowd');
+  if (!rng.chance(0.08)) return undefined;
+  return { exports: rng.pick([1, 2, 3, 5]), maxConcurrentPages: rng.pick([1, 1, 2]) };
+}
+
+function createExportScenario(
+  seed: string,
+  name: string,
+  pages: number,
+  maxFunctionSkewMs: number,
+  crowd: Crowd | undefined,
+): ExportScenario {
   const rng = createRng(seed, `scenario of ${name}`);
   const pageSize = 1 + rng.integerBelow(3);
   const size = rng.chance(0.7) ? pageSize : undefined;
@@ -99,7 +124,7 @@ function createExportScenario(seed: string, name: string, pages: number, maxFunc
       maxRetryAfter: 'PT1H',
     }),
     maxInFlight: createRng(seed, `pages in flight of ${name}`).pick([2, 2, 4]),
-    intervalMs: rng.pick([30 * minute, hour, hour]),
+    intervalMs: crowd === undefined ? rng.pick([30 * minute, hour, hour]) : rng.pick([hour]),
     cursorIn: rng.pick(['query', 'body']),
     service: {
       // Without a Date header the exporter uses its own clock, so the two clocks must agree.
@@ -111,7 +136,7 @@ function createExportScenario(seed: string, name: string, pages: number, maxFunc
       freshCursors: rng.chance(0.3),
       framing: format === 'XML' ? rng.pick(['length', 'chunked', 'none']) : rng.pick(['length', 'chunked']),
       paddingBytes: hasLargePages ? 8_500_000 : rng.pick([0, 0, 1_000]),
-      maxLatencyMs: rng.pick([50, 900, 900, 20_000]),
+      maxLatencyMs: Math.min(rng.pick([50, 900, 900, 20_000]), crowd === undefined ? Infinity : 2_000),
       pageSize,
     },
     reports: {

@@ -10,11 +10,15 @@ const minute = 60_000;
 /** Schedules every start of the history, and what operators do. */
 export function scheduleStarts(
   world: World,
-  { start, faultsEndAt, lastStartAt }: Scenario,
+  { start, faultsEndAt, lastStartAt, exports: { length: exportCount } }: Scenario,
   { name, stepFunctions, scenario }: ObservedExport,
 ): void {
   const { time } = world;
-  const startAt = (at: number, actor: string, execution: string, input: unknown) => {
+  const isOnly = exportCount === 1;
+  // A service with one export needs no name.
+  const named = isOnly && world.rng(`start input of ${name}`).chance(0.5) ? {} : { export: name };
+  const startAt = (at: number, actor: string, execution: string, fields: object) => {
+    const input = { ...named, ...fields };
     time.after(at - start, () => {
       world.log(actor, () => `starts ${execution} with ${JSON.stringify(input)}`);
       stepFunctions.start(execution, input);

@@ -4,7 +4,7 @@ import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { Scenario } from '../histories/scenario.ts';
 import type { SimulatedDynamoDb } from '../world/dynamodb.ts';
 import type { World } from '../world/world.ts';
-import type { ObservedExport, StateItem } from './observations.ts';
+import { type ObservedExport, partitionOf, type StateItem } from './observations.ts';
 import type { WriteChecks } from './write-checks.ts';
 
 const minute = 60_000;
@@ -27,7 +27,7 @@ export function checkCompletion(
     violate(`${running.map((execution) => `${execution.name} in ${execution.state}`).join(', ')} still running`);
   }
 
-  const stored = item(name, 'state');
+  const stored = item(partitionOf(name), 'state');
   const state = stored && (unmarshall({ ...stored }) as StateItem);
   if (state?.active !== undefined) violate(`run ${state.active.run} is not complete`);
   const completedBy = stepFunctions.executions.find(({ arn }) => arn === state?.lastCompleted?.execution);

@@ -1,7 +1,7 @@
 /** Logs the events of executions, and checks them: payloads, histories and errors. */
 
 import { errorNames } from '../../../lib/core/errors.ts';
-import { type ExecutionEvent, maxHistoryEvents } from '../step-functions/step-functions.ts';
+import { type ExecutionEvent, maxHistoryEvents, type SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { World } from '../world/world.ts';
 
 /** The limit that the state machine itself has for everything but an error and its cause. */
@@ -10,15 +10,18 @@ const maxPayloadBytes = 1_024;
 /** A run restarts at most this often because its cursor was rejected; each restart adds an iteration. */
 const maxCursorRestarts = 3;
 
-/** `iterationsPerExecution`: after how many pages an execution must hand over to a new one. */
-export function createExecutionChecks(world: World, iterationsPerExecution: number): (event: ExecutionEvent) => void {
+/** `iterationsOf`: after how many pages an execution with this start input must hand over to a new one. */
+export function createExecutionChecks(
+  world: World,
+  iterationsOf: (startInput: unknown) => number,
+): (event: ExecutionEvent) => void {
   const iterations = new Map<string, number>();
 
-  function checkPayload(name: string, state: string, data: unknown): void {
+  function checkPayload({ name, input }: SimulatedExecution, state: string, data: unknown): void {
     if (state === 'NextAction' && (data as { next?: unknown }).next === 'page') {
       const count = (iterations.get(name) ?? 0) + 1;
       iterations.set(name, count);
-      if (count > iterationsPerExecution + maxCursorRestarts) {
+      if (count > iterationsOf(input) + maxCursorRestarts) {
         world.violate('an execution continues in a new one after iterationsPerExecution', name);
       }
     }
@@ -37,7 +40,7 @@ export function createExecutionChecks(world: World, iterationsPerExecution: numb
         return;
       case 'entered':
         world.log(name, () => `enters ${event.state}`);
-        checkPayload(name, event.state, event.data);
+        checkPayload(execution, event.state, event.data);
         return;
       case 'exited':
         return;

@@ -34,6 +34,8 @@ export const invariants = [
   'the watermark never moves back',
   'the watermark moves only when a run completes',
   'the watermark never passes a report that is not exported',
+  // Every write to S3 and DynamoDB: write-checks.ts
+  'an execution changes only its own export',
   // Executions: executions.ts
   'an execution continues in a new one after iterationsPerExecution',
   'state payloads stay small',
@@ -42,6 +44,9 @@ export const invariants = [
   'every error has a specific name', // also world/lambda.ts
   // Requests to the report service: world/report-service.ts
   'requests follow the service contract',
+  // Slots: world/traffic.ts, slots.ts
+  'no more pages are requested at once than maxConcurrentPages',
+  'no export is overtaken while it waits for a slot',
   // The end of a history, after the faults: completion.ts
   'every export completes',
   'a published run is announced',

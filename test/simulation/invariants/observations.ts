@@ -20,13 +20,18 @@ export interface ObservedExport {
   readonly scenario: ExportScenario;
   readonly service: SimulatedService;
   readonly timeline: ReportTimeline;
-  readonly stepFunctions: StepFunctions;
+  /** The state machine of the service, as far as this export is concerned. */
+  readonly stepFunctions: Pick<StepFunctions, 'start' | 'stop' | 'find' | 'executions'>;
   /** Runs whose completion was put on the event bus. */
   readonly announcedRuns: ReadonlySet<string>;
 }
 
 export interface Observations {
   readonly world: World;
+  /** 0 if there is no limit. */
+  readonly maxConcurrentPages: number;
+  /** The largest difference between a function's clock and virtual time. */
+  readonly maxSkewMs: number;
   /** Of all keys. */
   readonly prefix: string;
   readonly s3: () => SimulatedS3;
@@ -101,10 +106,13 @@ export interface Manifest {
   }[];
 }
 
+/** The partition of an export in the table. */
+export const partitionOf = (exportName: string): string => `acme/${exportName}`;
+
 /** The page log of a run, in order. */
 export function entriesOf({ dynamoDb }: Observations, exportName: string, run: string): LogEntry[] {
   return dynamoDb()
-    .items(exportName, `run#${run}#page#`)
+    .items(partitionOf(exportName), `run#${run}#page#`)
     .map((item) => unmarshall({ ...item }) as LogEntry);
 }
 

@@ -7,6 +7,7 @@ import type { StoredObject } from '../world/s3.ts';
 import { checkExportState } from './export-state.ts';
 import type { Completion, LogEntry, Observations, Seen, StateItem } from './observations.ts';
 import { checkLogEntry } from './page-log.ts';
+import { checkSlots, type SlotItem } from './slots.ts';
 import { checkObject } from './stored-objects.ts';
 
 export interface WriteChecks {
@@ -21,14 +22,39 @@ export interface WriteChecks {
   lowerBound(exportName: string): number | undefined;
 }
 
+/** IAM does not separate the exports of a service, so the code must. */
+function checkWriter({ world, writer, findExecution }: Observations, exportName: string): void {
+  const { id, payload } = writer();
+  const started = exportOf(findExecution(payload.execution)?.input);
+  if (started !== undefined && started !== exportName) {
+    world.violate('an execution changes only its own export', `${id} of ${started} writes to ${exportName}`);
+  }
+}
+
+/** The export that a start input names. */
+export const exportOf = (input: unknown): string | undefined => (input as { export?: string } | undefined)?.export;
+
 export function createWriteChecks(observations: Observations): WriteChecks {
   const seen: Seen = { manifests: new Map(), publishedReports: new Map(), completions: [], lowerBounds: new Map() };
   return {
-    onObject: (key, object, existing) => checkObject(observations, seen, key, object, existing),
+    onObject(key, object, existing) {
+      checkWriter(observations, key.slice(observations.prefix.length).split('/')[0] ?? '');
+      checkObject(observations, seen, key, object, existing);
+    },
     onItem(item, existing) {
-      const name = text(item, 'pk');
+      const [service, name = ''] = text(item, 'pk').split('/');
+      if (service === 'acme' && name === '#slots') {
+        const { world, maxConcurrentPages, maxSkewMs, writer } = observations;
+        const exportName = exportOf(writer().payload.input) ?? '';
+        const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as SlotItem);
+        checkSlots(world, maxConcurrentPages, maxSkewMs, exportName, unmarshall({ ...item }) as SlotItem, previous);
+        return;
+      }
       const observed = observations.exports.get(name);
-      if (observed === undefined) throw new Error(`The simulation has no export ${name}`);
+      if (service !== 'acme' || observed === undefined) {
+        throw new Error(`The simulation has no partition ${text(item, 'pk')}`);
+      }
+      checkWriter(observations, name);
       if (text(item, 'sk') === 'state') {
         const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as StateItem);
         checkExportState(observations, seen, observed, unmarshall({ ...item }) as StateItem, previous);

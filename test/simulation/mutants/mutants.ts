@@ -22,8 +22,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
-        find: "        Item: toEntryItem(entry, expiresAt),\n        ConditionExpression: 'attribute_not_exists(pk)',\n",
-        replace: '        Item: toEntryItem(entry, expiresAt),\n',
+        find: "        Item: toEntryItem(service, entry, expiresAt),\n        ConditionExpression: 'attribute_not_exists(pk)',\n",
+        replace: '        Item: toEntryItem(service, entry, expiresAt),\n',
       },
     ],
   },
@@ -217,9 +217,9 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: 'lastCompleted: { execution, result } }, result };\n  });\n}',
+        find: 'lastCompleted: { execution, completedAt, result } }, result };\n  });\n}',
         replace:
-          'lastCompleted: { execution, result } }, result };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n  return result;\n}',
+          'lastCompleted: { execution, completedAt, result } }, result };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n  return result;\n}',
       },
     ],
   },
@@ -473,8 +473,38 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/fail-run.ts',
-        find: "failure.Error !== 'CursorRejectedError' && last?.repeats !== true",
-        replace: "failure.Error === 'RequestRejectedError' && last?.repeats !== true",
+        find: "error !== 'CursorRejectedError' && last?.repeats !== true",
+        replace: "error === 'RequestRejectedError' && last?.repeats !== true",
+      },
+    ],
+  },
+  {
+    name: 'a free slot is taken before those who wait for one',
+    edits: [{ file: 'lib/core/steps/page-slots.ts', find: 'if (inTime < free) {', replace: 'if (free > 0) {' }],
+  },
+  {
+    name: 'a slot is returned before its pages are requested',
+    edits: [
+      {
+        file: 'lib/core/steps/export-page.ts',
+        find: '  try {\n    return await exportPages({ ...deps, service: withinSlot(',
+        replace: '  await slot.release();\n  try {\n    return await exportPages({ ...deps, service: withinSlot(',
+      },
+    ],
+  },
+  {
+    name: 'an invocation requests two pages in one slot',
+    edits: [
+      { file: 'lib/core/steps/page-slots.ts', find: '        await untilAborted(previous, signal);\n', replace: '' },
+    ],
+  },
+  {
+    name: 'an execution exports another export than its own',
+    edits: [
+      {
+        file: 'lib/core/steps/select-export.ts',
+        find: "const found = typeof name === 'string' ? exports.get(name) : undefined;",
+        replace: "const found = typeof name === 'string' ? [...exports.values()].at(-1) : undefined;",
       },
     ],
   },

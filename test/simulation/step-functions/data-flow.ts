@@ -2,7 +2,7 @@
 
 /** The part of the context object that templates can refer to with `$$`. */
 export interface Context {
-  readonly Execution: { readonly Id: string; readonly Name: string };
+  readonly Execution: { readonly Id: string; readonly Name: string; readonly Input: unknown };
   readonly StateMachine: { readonly Id: string };
 }
 

@@ -6,7 +6,6 @@ import { createTimeline } from '../world/virtual-time.ts';
 import { createStepFunctions, type SimulatedExecution, TaskFailure } from './step-functions.ts';
 
 export const definition = stateMachine({
-  exportName: 'reports',
   functions: byStep((step) => step),
   eventBus: 'default',
   partition: 'aws',
@@ -20,7 +19,16 @@ type StepResult = object | string;
 export type Script = Readonly<Record<StepName, readonly StepResult[]>>;
 
 export const loop = { export: 'reports', run: 'run-1', executionNumber: 1, page: 1, iterations: 0, waits: 0 };
-export const failed = { run: 'run-1', since: null, pages: 0, reports: 0, bytes: 0, message: 'm', resumable: true };
+export const failed = {
+  export: 'reports',
+  run: 'run-1',
+  since: null,
+  pages: 0,
+  reports: 0,
+  bytes: 0,
+  message: 'm',
+  resumable: true,
+};
 
 export async function simulate(
   script: Script,

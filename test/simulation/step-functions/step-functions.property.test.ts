@@ -18,9 +18,9 @@ const scripts: fc.Arbitrary<Script> = fc.record({
   BeginRun: resultsOf(next('skip', 'export', 'finish')),
   // The last result repeats, so it must end the loop.
   ExportPage: fc
-    .tuple(resultsOf(next('page', 'wait')), next('finish', 'continue'))
+    .tuple(resultsOf(next('page', 'wait', 'queue')), next('finish', 'continue'))
     .map(([before, last]) => [...before, last]),
-  FinishRun: resultsOf(fc.constant({ run: 'run-1', pages: 1 })),
+  FinishRun: resultsOf(fc.constant({ export: 'reports', run: 'run-1', pages: 1 })),
   FailRun: resultsOf(fc.constant(failed)),
 });
 

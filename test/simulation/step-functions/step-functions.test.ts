@@ -10,7 +10,7 @@ describe('the simulated Step Functions', () => {
   const success: Script = {
     BeginRun: [{ next: 'export', ...loop }],
     ExportPage: [page, page, { next: 'finish', ...loop }],
-    FinishRun: [{ run: 'run-1' }],
+    FinishRun: [{ export: 'reports', run: 'run-1' }],
     FailRun: [failed],
   };
 

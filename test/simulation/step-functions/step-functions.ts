@@ -211,12 +211,20 @@ async function runState(
       end(execution, 'FAILED', { error: 'States.NoChoiceMatched', cause: `in ${name}` });
       return undefined;
     }
+    case 'Pass': {
+      const result = resolveTemplate(state.Parameters, data, contextOf(options, execution));
+      return { next: state.Next, data: setPath(data, state.ResultPath, result) };
+    }
     case 'Wait':
       await options.time.sleep(Number(getPath(data, state.SecondsPath)) * 1_000);
       return { next: state.Next, data };
     case 'Task':
       return runTask(options, execution, name, state, data, end);
   }
+}
+
+function contextOf({ stateMachineArn }: StepFunctionsOptions, { arn, name, input }: SimulatedExecution): Context {
+  return { Execution: { Id: arn, Name: name, Input: input }, StateMachine: { Id: stateMachineArn } };
 }
 
 async function runTask(
@@ -227,11 +235,8 @@ async function runTask(
   data: unknown,
   end: End,
 ): Promise<Transition | undefined> {
-  const { stateMachineArn, time, perform, random, onEvent = () => {} } = options;
-  const context: Context = {
-    Execution: { Id: execution.arn, Name: execution.name },
-    StateMachine: { Id: stateMachineArn },
-  };
+  const { time, perform, random, onEvent = () => {} } = options;
+  const context = contextOf(options, execution);
   const retries = new Map<Retrier, number>();
   for (let attempt = 1; ; attempt += 1) {
     // Scheduled, started, and succeeded or failed.

@@ -3,18 +3,21 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
+import { createDynamoSlotStore } from '../../../lib/aws/dynamodb/slot-store.ts';
 import { startInvocationDeadline } from '../../../lib/aws/lambda/invocation-deadline.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import type { Spool } from '../../../lib/aws/s3/spool.ts';
 import { createExecutions } from '../../../lib/aws/step-functions/executions.ts';
-import type { LoopState } from '../../../lib/core/model.ts';
+import type { ExportDefinition, LoopState } from '../../../lib/core/model.ts';
 import { asRunId } from '../../../lib/core/model.ts';
-import type { StepDependencies } from '../../../lib/core/ports.ts';
+import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { exportDefinition, serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
+import { createPageSlots } from '../../../lib/core/steps/page-slots.ts';
+import { selectExport } from '../../../lib/core/steps/select-export.ts';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { createReportServiceClient } from '../../../lib/report-service/client/client.ts';
 import { limitsOf } from '../../../lib/report-service/client/limits.ts';
@@ -23,9 +26,11 @@ import { SimulatedNetwork } from './network.ts';
 import type { Process } from './process.ts';
 import type { SimulatedService } from './report-service.ts';
 import { type Command, createDynamoDbClient, createS3Client, createSfnClient } from './sdk-clients.ts';
+import type { ServiceTraffic } from './traffic.ts';
 import type { World } from './world.ts';
 
 export const vendor = 'ACME';
+export const serviceName = 'acme';
 export const apiKey = 'the-key-of-the-simulation';
 export const prefix = 'all/';
 const baseUrl = 'https://reports.example.com';
@@ -35,65 +40,96 @@ const limits = limitsOf(serviceSettings);
 /** The servers that a process sends its requests to. */
 export interface Endpoints {
   readonly world: World;
-  readonly service: SimulatedService;
+  readonly traffic: ServiceTraffic;
   readonly s3: (process: Process, command: Command) => unknown;
   readonly dynamoDb: (process: Process, command: Command) => unknown;
   readonly stepFunctions: (process: Process, command: Command) => unknown;
 }
 
-/** Runs the step that the process was invoked for. */
+/** What differs from export to export. Each has reports of its own. */
+export interface ExportEndpoints {
+  readonly scenario: ExportScenario;
+  readonly service: SimulatedService;
+}
+
+/** Runs the step that the process was invoked for, as the functions of a service do: the payload names the export. */
 export async function runStep(
   endpoints: Endpoints,
-  scenario: ExportScenario,
+  exports: ReadonlyMap<string, ExportEndpoints>,
+  maxConcurrentPages: number | undefined,
   process: Process,
   remainingMs: () => number,
 ): Promise<unknown> {
-  const { world } = endpoints;
-  const { runtime, step, payload } = process;
-  const deps: StepDependencies = {
-    definition: exportDefinition(scenario.settings, baseUrl),
-    service: createReportServiceClient({
-      baseUrl,
-      vendor,
-      cursorIn: scenario.cursorIn,
-      apiKey: fixedApiKey(apiKey),
-      limits,
-      clock: runtime,
-      dispatcher: new SimulatedNetwork(world, process, endpoints.service, limits),
-    }),
-    store: createS3PageStore({
-      client: createS3Client(world, process, (command) => endpoints.s3(process, command)),
-      bucket: 'bucket',
-      prefix,
-      runtime,
-      spool: memorySpool,
-    }),
-    log: createDynamoPageLog({
-      client: createDynamoDbClient(world, process, (command) => endpoints.dynamoDb(process, command)),
-      table: 'page-log',
-      runtime,
-    }),
-    executions: createExecutions(
-      createSfnClient(world, process, (command) => endpoints.stepFunctions(process, command)),
-    ),
-    runtime,
-    emit: ({ event, ...fields }) => world.log(process.id, () => `emits ${event} ${JSON.stringify(fields)}`),
-  };
-  switch (step) {
-    case 'BeginRun':
-      return beginRun(deps, payload);
-    case 'ExportPage': {
-      const loop = payload.input as LoopState;
-      const label = `page ${loop.page} of run ${loop.run}`;
-      using deadline = startInvocationDeadline(remainingMs(), serviceSettings, label, runtime);
-      const { maxInFlight } = scenario;
-      return await exportPage(deps, { loop, execution: payload.execution, maxInFlight, ...deadline });
-    }
-    case 'FinishRun':
-      return finishRun(deps, { run: asRunId((payload.input as LoopState).run), execution: payload.execution });
-    case 'FailRun':
-      return failRun(deps, { failure: payload.input, execution: payload.execution });
+  const { step, payload } = process;
+  const definitions = new Map(
+    [...exports].map(([name, { scenario }]) => [name, exportDefinition(scenario.settings, baseUrl)]),
+  );
+  if (step === 'FailRun') {
+    const definition = selectExport(definitions, payload.startInput);
+    return failRun(commonDependencies(endpoints, process, definition), {
+      failure: payload.input,
+      execution: payload.execution,
+    });
   }
+  const definition = selectExport(definitions, payload.input);
+  const common = commonDependencies(endpoints, process, definition);
+  if (step === 'BeginRun') return beginRun(common, payload);
+  const { scenario, service } = exports.get(definition.name) as ExportEndpoints;
+  const { runtime } = process;
+  const store = createS3PageStore({
+    client: createS3Client(endpoints.world, process, (command) => endpoints.s3(process, command)),
+    bucket: 'bucket',
+    prefix,
+    runtime,
+    spool: memorySpool,
+  });
+  const loop = payload.input as LoopState;
+  if (step === 'FinishRun') {
+    return finishRun({ ...common, store }, { run: asRunId(loop.run), execution: payload.execution });
+  }
+  const client = createReportServiceClient({
+    baseUrl,
+    vendor,
+    cursorIn: scenario.cursorIn,
+    apiKey: fixedApiKey(apiKey),
+    limits,
+    clock: runtime,
+    dispatcher: new SimulatedNetwork(endpoints, process, service, limits),
+  });
+  const slots =
+    maxConcurrentPages === undefined
+      ? undefined
+      : createPageSlots({
+          store: createDynamoSlotStore({ ...common.table, service: serviceName, runtime }),
+          limit: maxConcurrentPages,
+          runtime,
+        });
+  const label = `page ${loop.page} of run ${loop.run}`;
+  using deadline = startInvocationDeadline(remainingMs(), serviceSettings, label, runtime);
+  const { maxInFlight } = scenario;
+  const deps = { ...common, store, service: client, slots };
+  return await exportPage(deps, { loop, execution: payload.execution, maxInFlight, ...deadline });
+}
+
+function commonDependencies(
+  { world, dynamoDb, stepFunctions }: Endpoints,
+  process: Process,
+  definition: ExportDefinition,
+) {
+  const { runtime } = process;
+  const table = {
+    client: createDynamoDbClient(world, process, (command) => dynamoDb(process, command)),
+    table: 'page-log',
+  };
+  return {
+    definition,
+    table,
+    log: createDynamoPageLog({ ...table, service: serviceName, runtime }),
+    executions: createExecutions(createSfnClient(world, process, (command) => stepFunctions(process, command))),
+    runtime,
+    emit: ({ event, ...fields }: ExportEvent) =>
+      world.log(process.id, () => `emits ${event} ${JSON.stringify(fields)}`),
+  };
 }
 
 /** Keeps a body in memory until it is uploaded: virtual time cannot wait for a disk. */

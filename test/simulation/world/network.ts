@@ -7,18 +7,26 @@ import { Dispatcher, errors } from 'undici';
 import type { Limits } from '../../../lib/report-service/client/limits.ts';
 import type { Process } from './process.ts';
 import type { ServiceRequest, ServiceResponse, SimulatedService } from './report-service.ts';
+import type { ServiceTraffic } from './traffic.ts';
 import type { World } from './world.ts';
 
 export class SimulatedNetwork extends Dispatcher {
   readonly #world: World;
+  readonly #traffic: ServiceTraffic;
   readonly #process: Process;
   readonly #service: SimulatedService;
   readonly #limits: Limits;
   #requestCount = 0;
 
-  constructor(world: World, process: Process, service: SimulatedService, limits: Limits) {
+  constructor(
+    { world, traffic }: { readonly world: World; readonly traffic: ServiceTraffic },
+    process: Process,
+    service: SimulatedService,
+    limits: Limits,
+  ) {
     super();
     this.#world = world;
+    this.#traffic = traffic;
     this.#process = process;
     this.#service = service;
     this.#limits = limits;
@@ -27,7 +35,7 @@ export class SimulatedNetwork extends Dispatcher {
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const controller = new Controller(handler);
     handler.onRequestStart?.(controller, {});
-    if (!controller.aborted) void this.#send(options, handler, controller);
+    if (!controller.aborted) void this.#send(options, handler, controller).finally(() => controller.end());
     return true;
   }
 
@@ -44,7 +52,11 @@ export class SimulatedNetwork extends Dispatcher {
     let response: ServiceResponse;
     try {
       const operation = path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
-      const respond = () => this.#service.respond(request, site);
+      const respond = () => {
+        // The connection of an aborted request is closed.
+        if (!controller.aborted) controller.onEnd = this.#traffic.begin(this.#process);
+        return this.#service.respond(request, site);
+      };
       response = await this.#process.request('service', operation, respond, [20, 400]);
     } catch {
       controller.fail(connectionClosed());
@@ -108,6 +120,8 @@ class Controller implements Dispatcher.DispatchController {
   aborted = false;
   readonly paused = false;
   reason: Error | null = null;
+  /** Called when the request has ended. */
+  onEnd: (() => void) | undefined;
 
   constructor(handler: Dispatcher.DispatchHandler) {
     this.#handler = handler;
@@ -117,11 +131,16 @@ class Controller implements Dispatcher.DispatchController {
     this.fail(reason);
   }
 
+  end(): void {
+    this.onEnd?.();
+  }
+
   /** Reports the error to the handler, once. */
   fail(error: Error): void {
     if (this.aborted) return;
     this.aborted = true;
     this.reason = error;
+    this.end();
     queueMicrotask(() => this.#handler.onResponseError?.(this, error));
   }
 

@@ -11,7 +11,7 @@ export interface Process {
   readonly id: string;
   readonly step: StepName;
   /** As the state machine sent it. */
-  readonly payload: { readonly input: unknown; readonly execution: string };
+  readonly payload: { readonly input: unknown; readonly execution: string; readonly startInput?: unknown };
   readonly runtime: Runtime;
   readonly isAlive: () => boolean;
   /** Ends the process. Requests that it has sent still take effect. */

@@ -5,8 +5,6 @@ import { join } from 'node:path';
 import { build } from 'esbuild';
 import { bundling } from '../../../lib/cdk/bundling.ts';
 
-const root = join(import.meta.dirname, '../../..');
-
 export const functionNames = ['begin-run', 'export-page', 'finish-run', 'fail-run'] as const;
 export type FunctionName = (typeof functionNames)[number];
 
@@ -33,10 +31,6 @@ export async function bundleFunction(
   const file = join(directory, name, 'index.cjs');
   const { metafile } = await build({
     ...bundling,
-    mainFields: [...bundling.mainFields],
-    absWorkingDir: root,
-    bundle: true,
-    platform: 'node',
     entryPoints: [`${from}/${name}.ts`],
     outfile: file,
     metafile: true,

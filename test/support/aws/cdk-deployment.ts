@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import type { ReportExporter } from '../../../lib/cdk/report-exporter.ts';
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 
 export const aSchedule = (overrides: object = {}) => ({
@@ -20,11 +21,24 @@ export const someSettings = (overrides: object = {}) => ({
   ...overrides,
 });
 
+/** Settings with two services, each with one export. */
+export const someServices = (overrides: object = {}) => ({
+  services: ['eu', 'us'].map((name) => ({
+    name,
+    service: { baseUrl: `https://${name}.example.com`, vendor: 'ACME' },
+    exports: [{ name: `${name}-nightly`, schedule: aSchedule() }],
+  })),
+  ...overrides,
+});
+
 /** The feature flags of cdk.json, which a deployment uses. */
 const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../cdk.json'), 'utf8'));
 
-export function anApp(): App {
-  return new App({ context: { ...context, 'aws:cdk:bundling-stacks': [] }, analyticsReporting: false });
+export function anApp(moreContext: object = {}): App {
+  return new App({
+    context: { ...context, 'aws:cdk:bundling-stacks': [], ...moreContext },
+    analyticsReporting: false,
+  });
 }
 
 export interface Deployment {
@@ -34,10 +48,19 @@ export interface Deployment {
 }
 
 /** The stack with the default settings and `overrides`. @throws ConfigurationError if the settings are invalid */
-export function deploy(overrides: object = {}): Deployment {
-  const app = anApp();
-  const stack = new ReportExporterStack(app, deploymentSettings(someSettings(overrides)));
+export const deploy = (overrides: object = {}): Deployment => deployWith(someSettings(overrides));
+
+/** The stack with these settings. @throws ConfigurationError if they are invalid */
+export function deployWith(settings: object, app = anApp()): Deployment {
+  const stack = new ReportExporterStack(app, deploymentSettings(settings));
   return { app, stack, template: Template.fromStack(stack) };
+}
+
+/** The only service of a deployment. */
+export function onlyService({ stack }: Deployment): ReportExporter {
+  const [only] = stack.services;
+  if (only === undefined || stack.services.length > 1) throw new Error(`There are ${stack.services.length} services`);
+  return only;
 }
 
 export interface Resource {
@@ -46,6 +69,7 @@ export interface Resource {
   readonly Properties: any;
   readonly DependsOn?: string | readonly string[];
   readonly DeletionPolicy?: string;
+  readonly Metadata?: Readonly<Record<string, unknown>>;
 }
 
 /** The resources by logical ID, of one type or of all. */
@@ -64,4 +88,28 @@ export function resource(template: Template, type: string, idPrefix = ''): { id:
     );
   }
   return { id: only[0], ...only[1] };
+}
+
+/** The values of the outputs, with each reference replaced by the logical ID of the resource. */
+export function outputsOf(template: Template): Record<string, string> {
+  const outputs = (template.toJSON() as { Outputs: Record<string, { readonly Value: unknown }> }).Outputs;
+  return Object.fromEntries(Object.entries(outputs).map(([name, { Value }]) => [name, textOf(Value)]));
+}
+
+/** Text in a template, with each reference replaced by the logical ID of the resource: `<Bucket.Arn>/*`. */
+export function textOf(value: unknown): string {
+  if (typeof value === 'string') return value;
+  const {
+    Ref,
+    'Fn::GetAtt': attribute,
+    'Fn::Join': join,
+  } = value as {
+    readonly Ref?: string;
+    readonly 'Fn::GetAtt'?: readonly [string, string];
+    readonly 'Fn::Join'?: readonly [string, readonly unknown[]];
+  };
+  if (Ref !== undefined) return `<${Ref}>`;
+  if (attribute !== undefined) return `<${attribute.join('.')}>`;
+  if (join === undefined) throw new Error(`Not a text: ${JSON.stringify(value)}`);
+  return join[1].map(textOf).join(join[0]);
 }

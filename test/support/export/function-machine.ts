@@ -36,7 +36,6 @@ export async function execute(
   { name, input = {}, remainingMs = 60_000 }: { name: string; input?: unknown; remainingMs?: number },
 ): Promise<ExecutionResult> {
   const machine = stateMachine({
-    exportName: 'reports',
     functions: { BeginRun: 'BeginRun', ExportPage: 'ExportPage', FinishRun: 'FinishRun', FailRun: 'FailRun' },
     eventBus: 'default',
     partition: 'aws',
@@ -73,9 +72,12 @@ export async function execute(
         NonNullable<RunOptions['overrides']>['taskResourceLocalHandlers']
       >,
       retryIntervalOverrides: Object.fromEntries(stepNames.map((step) => [step, 0])),
-      waitTimeOverrides: { WaitForService: 0 },
+      waitTimeOverrides: { WaitForService: 0, WaitForSlot: 0 },
     },
-    context: { Execution: { Id: executionArn(name), Name: name }, StateMachine: { Id: 'reports' } },
+    context: {
+      Execution: { Id: executionArn(name), Name: name, Input: input },
+      StateMachine: { Id: 'reports' },
+    } as NonNullable<RunOptions['context']>,
   });
   const states: string[] = [];
   const history: unknown[] = [];

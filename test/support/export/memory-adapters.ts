@@ -1,6 +1,6 @@
 /**
- * A page store and a page log in memory, for tests of thousands of runs. They pass the suites in `test/contracts`.
- * `crash` may throw before or after any of their effects.
+ * A page store, a page log and a slot store in memory, for tests of thousands of runs. The first two pass the suites in
+ * `test/contracts`. `crash` may throw before or after any of their effects.
  */
 
 import { createHash } from 'node:crypto';
@@ -8,6 +8,7 @@ import { Readable } from 'node:stream';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
 import type { PageLog, PageStore, RunHistory, StoreReader } from '../../../lib/core/ports.ts';
+import type { SlotState, SlotStore } from '../../../lib/core/steps/page-slots.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
 
 /** Called before and after every effect. An error that it throws simulates a crash at that point. */
@@ -130,6 +131,32 @@ export function createMemoryLog(crash: CrashPoint = () => {}): PageLog & RunHist
         .map((entries) => entries.at(-1))
         .filter((entry) => entry?.export === exportName);
       for (const entry of newest.sort((a, b) => ((a?.run ?? '') < (b?.run ?? '') ? 1 : -1))) if (entry) yield entry;
+    },
+  };
+}
+
+export interface MemorySlotStore extends SlotStore {
+  current(): SlotState | undefined;
+  /** Replaces or deletes what is stored, whatever its version. */
+  set(state: SlotState | undefined): void;
+}
+
+export function createMemorySlotStore(crash: CrashPoint = () => {}): MemorySlotStore {
+  let current: SlotState | undefined;
+  return {
+    async read() {
+      return structuredClone(current);
+    },
+    async replace(state) {
+      crash('before the slots are replaced');
+      if ((current?.version ?? 0) !== state.version - 1) return false;
+      current = structuredClone(state);
+      crash('after the slots are replaced');
+      return true;
+    },
+    current: () => structuredClone(current),
+    set(state) {
+      current = structuredClone(state);
     },
   };
 }

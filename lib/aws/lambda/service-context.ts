@@ -1,0 +1,80 @@
+/** What a function has for all its invocations: the settings of its service, and the dependencies that every step has. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { systemRuntime } from '../../core/clock.ts';
+import { ExportError } from '../../core/errors.ts';
+import type { StepDependencies } from '../../core/ports.ts';
+import {
+  functionSettingsSchema,
+  readFunctionEnvironment,
+  type StepEnvironment,
+  settingsFileName,
+  stepVariables,
+} from '../../core/settings/environment.ts';
+import { exportDefinition, parseSettings, type ServiceSettings, sourceOf } from '../../core/settings/settings.ts';
+import type { StepName } from '../../core/state-machine/definition.ts';
+import { selectExport } from '../../core/steps/select-export.ts';
+import { createDynamoPageLog } from '../dynamodb/page-log.ts';
+import { type Environment, sdkConfig } from '../sdk-config.ts';
+import type { Telemetry } from './telemetry.ts';
+
+export interface ServiceContext<Step extends StepName> {
+  readonly environment: StepEnvironment<Step>;
+  readonly service: ServiceSettings;
+  readonly dynamoDb: DynamoDBClient;
+  /**
+   * The dependencies of one invocation, for the export that `input` names. From here on, telemetry names it.
+   * @throws ConfigurationError if the service has no such export
+   */
+  dependenciesFor(input: unknown): Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>;
+}
+
+/** Returns the settings as the deployment wrote them. */
+export type LoadSettings = () => unknown;
+
+/** Loads the settings file in `directory`. */
+export const settingsIn =
+  (directory: string): LoadSettings =>
+  () => {
+    const file = join(directory, settingsFileName);
+    try {
+      return JSON.parse(readFileSync(file, 'utf8')) as unknown;
+    } catch (cause) {
+      throw new ExportError('ConfigurationError', `Cannot read the settings at ${file}. Deploy the stack again`, {
+        cause,
+      });
+    }
+  };
+
+/** @throws ConfigurationError that names every problem of the environment, or of the settings */
+export function openServiceContext<Step extends StepName>(
+  step: Step,
+  env: Environment,
+  loadSettings: LoadSettings,
+  telemetry: Telemetry,
+): ServiceContext<Step> {
+  const environment = readFunctionEnvironment(env, stepVariables[step]) as StepEnvironment<Step>;
+  const { service, exports } = parseSettings(functionSettingsSchema, loadSettings(), settingsFileName);
+  const source = sourceOf(service.baseUrl);
+  const definitions = new Map(exports.map((settings) => [settings.name, exportDefinition(settings, source)]));
+  const dynamoDb = new DynamoDBClient(sdkConfig);
+  const { DEPLOYMENT_NAME, SERVICE_NAME, TABLE_NAME } = environment as StepEnvironment<'BeginRun'>;
+  telemetry.setService(DEPLOYMENT_NAME, SERVICE_NAME);
+  const common = {
+    log: createDynamoPageLog({ client: dynamoDb, table: TABLE_NAME, service: SERVICE_NAME, runtime: systemRuntime }),
+    runtime: systemRuntime,
+    emit: telemetry.emit,
+  };
+  return {
+    environment,
+    service,
+    dynamoDb,
+    dependenciesFor(input) {
+      const definition = selectExport(definitions, input);
+      telemetry.setExport(definition.name);
+      return { definition, ...common };
+    },
+  };
+}

@@ -1,0 +1,119 @@
+/** The services of a deployed stack: its outputs name their resources, and the template's metadata has their settings. */
+
+import { type CloudFormationClient, DescribeStackResourceCommand, type Stack } from '@aws-sdk/client-cloudformation';
+import { mapConcurrently } from '../../core/concurrency.ts';
+import { ExportError } from '../../core/errors.ts';
+import type { ExportSettings, ServiceSettings } from '../../core/settings/settings.ts';
+import {
+  type ServiceMetadata,
+  type ServiceOutput,
+  serviceMetadataKey,
+  serviceMetadataSchema,
+  serviceOutputSchema,
+  serviceOutputSuffix,
+} from '../../core/settings/stack-output.ts';
+import { describeProblems } from '../../core/settings/validation-errors.ts';
+import { parseJson } from '../step-functions/history.ts';
+
+/** An export of a stack, with the service that it belongs to. */
+export interface StackExport {
+  readonly name: string;
+  readonly settings: ExportSettings;
+  readonly serviceSettings: ServiceSettings;
+  /** The names of the service's resources. */
+  readonly service: ServiceOutput;
+  /** undefined if the export is started manually. */
+  readonly schedule: ExportSchedule | undefined;
+}
+
+type ExportSchedule = ServiceMetadata['schedules'][string] & {
+  /** The schedule group. */
+  readonly group: string;
+};
+
+/** The services that the stack's outputs describe. */
+export function servicesOf({ Outputs = [] }: Stack): readonly ServiceOutput[] {
+  return Outputs.flatMap(({ OutputKey = '', OutputValue = '' }) =>
+    OutputKey.endsWith(serviceOutputSuffix) ? (serviceOutputSchema.safeParse(parseJson(OutputValue)).data ?? []) : [],
+  );
+}
+
+const concurrency = 8;
+
+/**
+ * The exports of all services by name, in alphabetical order. Needs cloudformation:DescribeStackResource: one request per
+ * service.
+ * @throws ConfigurationError if this version cannot read the settings of a service
+ */
+export async function readExports(
+  client: CloudFormationClient,
+  stackName: string,
+  services: readonly ServiceOutput[],
+): Promise<ReadonlyMap<string, StackExport>> {
+  const exports = await mapConcurrently(services, concurrency, (service) => readService(client, stackName, service));
+  return new Map(
+    exports
+      .flat()
+      .map((each) => [each.name, each] as const)
+      .sort(([one], [other]) => (one < other ? -1 : 1)),
+  );
+}
+
+async function readService(
+  client: CloudFormationClient,
+  stackName: string,
+  service: ServiceOutput,
+): Promise<readonly StackExport[]> {
+  const { settings, schedules } = await readMetadata(client, stackName, service);
+  const { scheduleGroup: group } = service;
+  return settings.exports.map((exportSettings) => {
+    const { name } = exportSettings;
+    const schedule = Object.hasOwn(schedules, name) ? schedules[name] : undefined;
+    return {
+      name,
+      settings: exportSettings,
+      serviceSettings: settings.service,
+      service,
+      schedule: schedule === undefined || group === undefined ? undefined : { ...schedule, group },
+    };
+  });
+}
+
+async function readMetadata(
+  client: CloudFormationClient,
+  stackName: string,
+  { service, stateMachineId }: ServiceOutput,
+): Promise<ServiceMetadata> {
+  const unreadable = (reason: string, cause?: unknown) =>
+    new ExportError(
+      'ConfigurationError',
+      `This version of report-exporter cannot read the settings of service ${service} in stack ${stackName}: ${reason}. ` +
+        'Use the version that deployed the stack, or deploy it with this one: npx cdk deploy',
+      { cause },
+    );
+  const text = await findMetadata(client, stackName, stateMachineId).catch((error: unknown) => {
+    // CloudFormation reports a missing resource so.
+    if (error instanceof Error && error.name === 'ValidationError') {
+      throw unreadable(`there is no resource ${stateMachineId}`, error);
+    }
+    throw error;
+  });
+  const metadata = parseJson(text);
+  const isObject = typeof metadata === 'object' && metadata !== null;
+  if (!isObject || !Object.hasOwn(metadata, serviceMetadataKey)) {
+    throw unreadable(`resource ${stateMachineId} has no metadata ${serviceMetadataKey}`);
+  }
+  const parsed = serviceMetadataSchema.safeParse((metadata as Record<string, unknown>)[serviceMetadataKey]);
+  if (parsed.success) return parsed.data;
+  throw unreadable(describeProblems('metadata', parsed.error));
+}
+
+/** The template metadata of the resource, as JSON. */
+async function findMetadata(
+  client: CloudFormationClient,
+  StackName: string,
+  LogicalResourceId: string,
+): Promise<string> {
+  const command = new DescribeStackResourceCommand({ StackName, LogicalResourceId });
+  return (await client.send(command)).StackResourceDetail?.Metadata ?? '';
+}

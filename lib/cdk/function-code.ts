@@ -1,0 +1,50 @@
+/** The code asset of a function: its bundle, and beside it the settings file of its service. */
+
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Stack } from 'aws-cdk-lib';
+import { Code } from 'aws-cdk-lib/aws-lambda';
+import { DISABLE_ASSET_STAGING_CONTEXT } from 'aws-cdk-lib/cx-api';
+import type { Construct } from 'constructs';
+import { type FunctionSettingsInput, settingsFileName } from '../core/settings/environment.ts';
+import type { StepName } from '../core/state-machine/definition.ts';
+import { functionBundles } from './bundling.ts';
+
+/** Stands in for the bundle where CDK asks for none, which keeps the tests of a template quick. */
+const placeholder =
+  'exports.handler = async () => { throw new Error("The stack was synthesized without bundling"); };\n';
+
+/**
+ * Calls `create` with the code of each step. The files exist only during this call: CDK copies an asset when a function
+ * is created with it.
+ */
+export function withFunctionCode<Result>(
+  scope: Construct,
+  settings: FunctionSettingsInput,
+  create: (code: (step: StepName) => Code) => Result,
+): Result {
+  const isBundled = Stack.of(scope).bundlingRequired;
+  const settingsText = `${JSON.stringify(settings)}\n`;
+  const directory = mkdtempSync(join(tmpdir(), 'report-exporter-'));
+  try {
+    return create((step) => {
+      const files = { 'index.js': isBundled ? functionBundles()[step] : placeholder, [settingsFileName]: settingsText };
+      const folder = join(directory, step);
+      mkdirSync(folder);
+      for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+      // CDK would hash the files as well, and store the hashes under their temporary path for the next time.
+      return Code.fromAsset(folder, { assetHash: hashOf(files) });
+    });
+  } finally {
+    // With `--no-staging`, the assembly refers to the files themselves.
+    const isUsedInPlace = Boolean(scope.node.tryGetContext(DISABLE_ASSET_STAGING_CONTEXT));
+    if (!isUsedInPlace) rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** The same for the same files, on every machine. */
+function hashOf(files: Readonly<Record<string, string>>): string {
+  return createHash('sha256').update(JSON.stringify(files)).digest('hex');
+}

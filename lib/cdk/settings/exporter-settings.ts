@@ -1,0 +1,89 @@
+/** Validates the settings that a ReportExporter is given by any CDK app. Those in cdk.json have been validated before. */
+
+import { Token } from 'aws-cdk-lib';
+import * as z from 'zod/mini';
+import { ExportError } from '../../core/errors.ts';
+import { parseSettings, serviceSettingsSchema } from '../../core/settings/settings.ts';
+import { formatPath } from '../../core/settings/validation-errors.ts';
+import { findLimitProblems } from '../function-limits.ts';
+import {
+  defaultServiceName,
+  type ExportDeploymentSettings,
+  exportListSchema,
+  findSimilarNames,
+  keyPrefixSchema,
+  type ServiceInput,
+  serviceNameSchema,
+} from './deployed-export.ts';
+
+const exporterSettingsSchema = z.strictObject({
+  name: serviceNameSchema,
+  prefix: keyPrefixSchema,
+  service: serviceSettingsSchema,
+  exports: exportListSchema,
+});
+type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
+
+/** As a ReportExporter is given them. */
+export interface ExporterSettingsInput {
+  readonly name?: string;
+  readonly prefix?: string;
+  readonly service: ServiceInput;
+  readonly exports: readonly ExportDeploymentSettings[];
+}
+
+/** `subject` names the construct. @throws ConfigurationError that names every problem, with its path */
+export function parseExporterSettings(input: ExporterSettingsInput, subject: string): ExporterSettings {
+  const { name = defaultServiceName, prefix = '', service, exports } = input;
+  const given = { name, prefix, service, exports };
+  // First, because a token is not a valid value of most settings, which would be reported instead.
+  assertNoProblems(subject, findTokens(given));
+  const settings = parseSettings(exporterSettingsSchema, given, subject);
+  assertNoProblems(subject, [...findCollisions(settings), ...findMisfits(settings)]);
+  return settings;
+}
+
+function assertNoProblems(subject: string, problems: readonly string[]): void {
+  if (problems.length === 0) return;
+  throw new ExportError('ConfigurationError', problems.map((problem) => `${subject} ${problem}`).join('; '));
+}
+
+type Path = readonly PropertyKey[];
+
+function findTokens(input: unknown): string[] {
+  const paths: Path[] = [];
+  const visited = new Set<unknown>();
+  const pending: { readonly path: Path; readonly value: unknown }[] = [{ path: [], value: input }];
+  for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
+    const { path, value } = next;
+    if (Token.isUnresolved(value)) {
+      paths.push(path);
+    } else if (typeof value === 'object' && value !== null && !visited.has(value)) {
+      visited.add(value);
+      const toKey = (name: string) => (Array.isArray(value) ? Number(name) : name);
+      pending.push(...Object.entries(value).map(([name, item]) => ({ path: [...path, toKey(name)], value: item })));
+    }
+  }
+  return paths.map(
+    (path) =>
+      `${formatPath(path)}: is a CDK token, whose value is known only at deployment. The settings are stored in a file ` +
+      "beside the functions' code, so pass the value itself",
+  );
+}
+
+function findCollisions({ exports }: ExporterSettings): string[] {
+  return findSimilarNames(exports.map(({ name }) => name)).flatMap((earlier, index) =>
+    earlier === undefined
+      ? []
+      : [
+          `exports[${index}].name: is too similar to exports[${earlier}].name: ` +
+            'names must differ in more than case, hyphens and underscores',
+        ],
+  );
+}
+
+function findMisfits({ service, exports }: ExporterSettings): string[] {
+  return exports.flatMap((settings, index) =>
+    findLimitProblems(service, settings).map((problem) => `exports[${index}]: ${problem}`),
+  );
+}

@@ -1,0 +1,140 @@
+/**
+ * How large a stack the settings need, known before anything is synthesized. The number of resources is exact. The size of the
+ * template is an upper bound: the constants were measured in synthesized templates and rounded up by about ten percent. A test
+ * compares both with synthesized stacks.
+ */
+
+import { type ExportDeploymentSettings, hasAlarmsPerExport, serviceMetadata } from './deployed-export.ts';
+import type { DeploymentSettings, ServiceDeploymentSettings } from './deployment-schema.ts';
+import { alarmedAge, scheduleSettingsSchema } from './schedule-settings.ts';
+
+/** CloudFormation's own limits. */
+const maxResources = 500;
+const maxTemplateBytes = 1_000_000;
+
+/** What the stack needs and what to do, if CloudFormation could not hold it; otherwise undefined. */
+export function findSizeProblem(settings: DeploymentSettings): string | undefined {
+  const size = stackSize(settings);
+  if (isWithinLimits(size)) return undefined;
+  const smaller = stackSize({ ...settings, alarms: { ...settings.alarms, perExport: false } });
+  const alternative = isWithinLimits(smaller)
+    ? `, or set alarms.perExport to false, which reduces it to ${formatSize(smaller)}`
+    : '';
+  return (
+    `needs a stack of ${formatSize(size)}, but a CloudFormation stack holds ${formatNumber(maxResources)} resources and ` +
+    `${formatNumber(maxTemplateBytes)} bytes of template. Split the exports into several stacks, each with settings and a ` +
+    `stackName of its own${alternative}`
+  );
+}
+
+const isWithinLimits = ({ resources, templateBytes }: StackSize) =>
+  resources <= maxResources && templateBytes <= maxTemplateBytes;
+
+const formatNumber = (value: number) => value.toLocaleString('en-US');
+const formatSize = ({ resources, templateBytes }: StackSize) =>
+  `${formatNumber(resources)} resources and up to ${formatNumber(templateBytes)} bytes of template`;
+
+export interface StackSize {
+  readonly resources: number;
+  /** At most this many. */
+  readonly templateBytes: number;
+}
+
+export function stackSize(settings: DeploymentSettings): StackSize {
+  return sumOf([sharedSize(settings), ...settings.services.map((service) => serviceSize(settings, service))]);
+}
+
+function sumOf(sizes: readonly StackSize[]): StackSize {
+  return sizes.reduce(
+    (sum, size) => ({
+      resources: sum.resources + size.resources,
+      templateBytes: sum.templateBytes + size.templateBytes,
+    }),
+    { resources: 0, templateBytes: 0 },
+  );
+}
+
+/** The bucket, the table, the alarm topic, the dashboard. */
+function sharedSize({ stackName, bucket, kmsKeyArn, alarms }: DeploymentSettings): StackSize {
+  return {
+    resources:
+      // The table, its two alarms, the dashboard.
+      4 +
+      // The bucket and its policy.
+      (bucket.existing === undefined ? 2 : 0) +
+      // The topic, its policy and its key.
+      (alarms.existingTopicArn === undefined ? 3 : 0) +
+      (alarms.email === undefined ? 0 : 1),
+    templateBytes:
+      12_000 +
+      20 * stackName.length +
+      3 * (bucket.existing ?? '').length +
+      (kmsKeyArn === undefined ? 0 : 300 + 4 * kmsKeyArn.length) +
+      4 * (alarms.existingTopicArn ?? '').length +
+      (alarms.email === undefined ? 0 : 300 + jsonBytes(alarms.email)),
+  };
+}
+
+function serviceSize(deployment: DeploymentSettings, settings: ServiceDeploymentSettings): StackSize {
+  const { stackName, bucket, kmsKeyArn, alarms } = deployment;
+  const { name, prefix, service, apiKeySecret, exports } = settings;
+  const perExport = hasAlarmsPerExport(alarms.perExport, exports.length);
+  const isScheduled = exports.some(({ schedule }) => schedule !== undefined);
+  const exportSizes = exports.map((each) => exportSize(stackName, name, perExport, each));
+  const alarmCount =
+    // Six, without a schedule five, and those that the exports have in common.
+    (isScheduled ? 6 : 5) + (perExport ? 0 : 2);
+  const resources =
+    // Four functions with role, policy and log group; the state machine with role, three policies and log group.
+    22 +
+    // The queue and its policy, the schedule group, the role and its policy.
+    (isScheduled ? 5 : 0) +
+    alarmCount +
+    (apiKeySecret.existing === undefined ? 1 : 0);
+  const templateBytes =
+    36_500 +
+    48 * stackName.length +
+    200 * name.length +
+    6 * prefix.length +
+    8 * (bucket.existing ?? '').length +
+    (kmsKeyArn === undefined ? 0 : 2_000 + 10 * kmsKeyArn.length) +
+    5 * (apiKeySecret.existing ?? '').length +
+    4 * jsonBytes(apiKeySecret.field ?? '') +
+    // Two descriptions that list names of exports.
+    (perExport ? 0 : 2_600) +
+    alarmCount * (alarms.existingTopicArn ?? '').length +
+    jsonBytes(JSON.stringify(serviceMetadata(service, exports)));
+  // Every alarm refers to the topic.
+  const topicBytes =
+    exportSizes.reduce((sum, each) => sum + each.resources, 0) * (alarms.existingTopicArn ?? '').length;
+  return sumOf([{ resources, templateBytes: templateBytes + topicBytes }, ...exportSizes]);
+}
+
+/** The schedule and the alarms of an export. */
+function exportSize(
+  stackName: string,
+  serviceName: string,
+  perExport: boolean,
+  { name, schedule }: ExportDeploymentSettings,
+): StackSize {
+  /** The fixed bytes of a part, and those for each character of the names in it. */
+  const bytes = (fixed: number, ofStack: number, ofService: number, ofExport: number) =>
+    fixed + ofStack * stackName.length + ofService * serviceName.length + ofExport * name.length;
+  const parsed = schedule === undefined ? undefined : scheduleSettingsSchema.parse(schedule);
+  return sumOf([
+    ...(parsed === undefined
+      ? []
+      : [
+          {
+            resources: 1,
+            templateBytes: bytes(950, 3, 9, 8) + jsonBytes(parsed.expression) + jsonBytes(parsed.timeZone),
+          },
+        ]),
+    // NotFresh.
+    ...(alarmedAge(parsed) === undefined ? [] : [{ resources: 1, templateBytes: bytes(790, 3, 3, 5) }]),
+    // RunFailed and Waiting.
+    ...(perExport ? [{ resources: 2, templateBytes: bytes(1_300, 5, 5, 10) }] : []),
+  ]);
+}
+
+const jsonBytes = (text: string) => Buffer.byteLength(JSON.stringify(text));

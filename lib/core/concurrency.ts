@@ -1,0 +1,51 @@
+/** Limits how many asynchronous operations are in progress at the same time. */
+
+/** Lets the next item begin, although the operation has not ended. */
+export type Release = () => void;
+
+/**
+ * Runs `operation` for each item, at most `limit` at the same time, in the order of the items. Resolves to the results in
+ * that order. After an error no further operation begins.
+ */
+export async function mapConcurrently<Item, Result>(
+  items: readonly Item[],
+  limit: number,
+  operation: (item: Item, release: Release) => Promise<Result>,
+): Promise<Result[]> {
+  const slots = createSlots(limit);
+  let failure: { readonly error: unknown } | undefined;
+  return await Promise.all(
+    items.map(async (item) => {
+      const release = await slots.acquire();
+      try {
+        if (failure !== undefined) throw failure.error;
+        return await operation(item, release);
+      } catch (error) {
+        failure ??= { error };
+        throw error;
+      } finally {
+        release();
+      }
+    }),
+  );
+}
+
+function createSlots(limit: number) {
+  let free = limit;
+  const waiting: (() => void)[] = [];
+  return {
+    async acquire(): Promise<Release> {
+      if (free > 0) free -= 1;
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+      let isHeld = true;
+      return () => {
+        if (!isHeld) return;
+        isHeld = false;
+        const next = waiting.shift();
+        // The slot passes to the next one, so that no later caller can take it in between.
+        if (next === undefined) free += 1;
+        else next();
+      };
+    },
+  };
+}

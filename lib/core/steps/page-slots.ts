@@ -1,0 +1,340 @@
+/**
+ * Shares the slots of a service fairly between its exports: at most `maxConcurrentPages` pages are requested at the same
+ * time (docs/architecture.md, "Concurrent pages").
+ *
+ * One small record per service lists the slots in use, the exports that wait for one, and how long a slot is held on
+ * average. It is replaced as a whole, by compare-and-set. Slots are given in the order of the queue. An export leaves the
+ * queue when it gets a slot, and joins it at the end for its next page, so all exports advance at the same pace.
+ *
+ * A waiter near the front of the queue polls inside its invocation. Every other one says when it will check again, and
+ * leaves. A slot is kept free for a waiter that still has time until then, so that nobody overtakes it while it sleeps. One
+ * that is late keeps its place, but does not block those after it: its execution may have been stopped.
+ *
+ * A slot is a lease. If its holder dies, the slot becomes free when the lease ends.
+ */
+
+import { ExportError } from '../errors.ts';
+import type { FetchedPage, PageSlot, PageSlots, ReportService, Runtime } from '../ports.ts';
+
+/** Stores the record of one service's slots. Reads are strongly consistent. */
+export interface SlotStore {
+  /** Undefined if nothing is stored yet, or if what is stored has no version. Otherwise, a damaged record is an empty one. */
+  read(): Promise<SlotState | undefined>;
+  /**
+   * Compare-and-set: writes `state` only if the stored state has version `state.version - 1` (`read` returns none, for
+   * version 1). Resolves to whether it was written.
+   */
+  replace(state: SlotState): Promise<boolean>;
+}
+
+/** The slots of a service. Instants are in whole seconds since the epoch, because the record should be small. */
+export interface SlotState {
+  /** 1 for the first state ever written. Each replacement adds one. */
+  readonly version: number;
+  /** The slots in use. */
+  readonly holders: readonly SlotHolder[];
+  /** The exports that wait for a slot, oldest first. Each is in it once. */
+  readonly queue: readonly SlotWaiter[];
+  /** A moving average of how long a slot is held; 0 until the first one is returned. */
+  readonly averageHoldMs: number;
+}
+
+interface SlotHolder {
+  /** Random, unique to one call of `acquire`. */
+  readonly id: string;
+  /** When others may use the slot if it is not returned. */
+  readonly expiresAt: number;
+}
+
+interface SlotWaiter {
+  readonly export: string;
+  /** When the waiter checks again whether it is its turn. */
+  readonly checkAt: number;
+}
+
+/** The slots of a service whose exports have requested none yet. It is not stored: the first write replaces version 0. */
+const noSlots: SlotState = { version: 0, holders: [], queue: [], averageHoldMs: 0 };
+
+/** How much the clocks of two functions may differ. */
+const clockMarginSeconds = 60;
+/** No lease is longer: Lambda's own limit is 15 minutes. */
+const maxLeaseMs = 3_600_000;
+/** How late a waiter may be before it is passed over. Covers a cold start, and the time for which it polls. */
+const graceSeconds = 15;
+/** A waiter that is so late has been stopped. */
+const forgottenAfterSeconds = 600;
+
+/** For how long a waiter polls inside its invocation. */
+export const maxPollMs = 10_000;
+/** A waiter that expects its turn so soon polls, too: the Wait state takes at least a second. */
+const pollIfWithinMs = 2_000;
+/** Waits are up to a minute long, or up to four times as long as a slot is held, but at most five minutes. */
+const maxWaitSeconds = { default: 60, holds: 4, ever: 300 } as const;
+/** Assumed until the first slot is returned. */
+const initialHoldMs = 1_000;
+/** The weight of the newest value in the moving average is one part in so many. */
+const averageOver = 16;
+
+/**
+ * Compare-and-set conflicts after which a call gives up, and the longest delay between them. Either takes about four
+ * seconds. `release` is more persistent than `acquire`, because a slot that is not returned is lost until its lease ends.
+ */
+const acquireConflicts = { max: 20, maxDelayMs: 500 } as const;
+const releaseConflicts = { max: 80, maxDelayMs: 100 } as const;
+/** Errors of the store after which `release` gives up. The store's client has retried already. */
+const maxReleaseErrors = 2;
+
+/**
+ * @throws from `acquire`: the store's errors, unchanged, and the reason of an aborted signal. The export then keeps its
+ *   place in the queue.
+ */
+export function createPageSlots({
+  store,
+  limit,
+  runtime,
+}: {
+  readonly store: SlotStore;
+  /** How many slots the service has. */
+  readonly limit: number;
+  readonly runtime: Runtime;
+}): PageSlots {
+  return {
+    async acquire(exportName, { leaseMs, signal }) {
+      const id = runtime.randomHex(16);
+      const startedAt = runtime.now();
+      const heldUntil = startedAt + Math.min(leaseMs, maxLeaseMs);
+      const request: SlotRequest = {
+        exportName,
+        limit,
+        holder: { id, expiresAt: toSeconds(heldUntil) + clockMarginSeconds },
+        pollUntil: startedAt + Math.min(maxPollMs, leaseMs / 4),
+      };
+      for (let conflicts = 0; conflicts <= acquireConflicts.max;) {
+        signal?.throwIfAborted();
+        const stored = await store.read();
+        const now = runtime.now();
+        const slot: PageSlot = { granted: true, heldUntil, release: () => release(id, now) };
+        // An earlier write of this call took effect, though another one followed before its response arrived.
+        if (stored !== undefined && holds(stored, id)) return slot;
+
+        const { write, then } = nextMove(withoutExpired(stored, now), request, now);
+        if (write !== undefined && !(await replace(write, id))) {
+          conflicts += 1;
+          await runtime.sleep(delayMs(conflicts, acquireConflicts.maxDelayMs), signal);
+        } else if (then === 'hold') return slot;
+        else if (then === 'poll') await runtime.sleep(pollDelayMs(stored), signal);
+        else return { granted: false, waitSeconds: then.waitSeconds };
+      }
+      await release(id);
+      return { granted: false, waitSeconds: random() < 0.5 ? 1 : 2 };
+    },
+  };
+
+  /** A write that fails may have taken effect: then nothing would return its slot before the lease ends. */
+  async function replace(state: SlotState, id: string): Promise<boolean> {
+    try {
+      return await store.replace(state);
+    } catch (error) {
+      if (holds(state, id)) await release(id);
+      throw error;
+    }
+  }
+
+  /** Measures how long the slot was held, if `grantedAt` is given. */
+  async function release(id: string, grantedAt?: number): Promise<void> {
+    let errors = 0;
+    for (let conflicts = 0; conflicts <= releaseConflicts.max && errors < maxReleaseErrors;) {
+      try {
+        const stored = await store.read();
+        if (stored === undefined || !holds(stored, id)) return;
+        const averageHoldMs =
+          grantedAt === undefined ? stored.averageHoldMs : averageWith(stored.averageHoldMs, runtime.now() - grantedAt);
+        const holders = stored.holders.filter((holder) => holder.id !== id);
+        if (await store.replace({ ...stored, version: stored.version + 1, holders, averageHoldMs })) return;
+        conflicts += 1;
+      } catch {
+        errors += 1;
+      }
+      await runtime.sleep(delayMs(conflicts + errors, releaseConflicts.maxDelayMs));
+    }
+  }
+
+  /** From 0 (inclusive) to 1 (exclusive). */
+  function random(): number {
+    return Number.parseInt(runtime.randomHex(4), 16) / 0x1_0000;
+  }
+
+  /** From 10 ms, doubled with every attempt, with full jitter. */
+  function delayMs(attempt: number, maxMs: number): number {
+    return 5 + random() * Math.min(maxMs, 10 * 2 ** (attempt - 1));
+  }
+
+  /** A tenth of the time that a slot is held: 100 ms to 500 ms, less up to a third. */
+  function pollDelayMs(state: SlotState | undefined): number {
+    return Math.min(500, Math.max(100, holdMs(state) / 10)) * (1 - random() / 3);
+  }
+}
+
+interface SlotRequest {
+  readonly exportName: string;
+  readonly limit: number;
+  /** Takes the slot. */
+  readonly holder: SlotHolder;
+  /** Until when this call may poll, in milliseconds since the epoch. */
+  readonly pollUntil: number;
+}
+
+/** What `acquire` does after it has read the record: it writes a new one if there is one, then it holds a slot, polls or waits. */
+interface Move {
+  readonly write?: SlotState;
+  readonly then: 'hold' | 'poll' | { readonly waitSeconds: number };
+}
+
+function nextMove(state: SlotState, { exportName, limit, holder, pollUntil }: SlotRequest, nowMs: number): Move {
+  const { holders, queue } = state;
+  const version = state.version + 1;
+  const place = queue.findIndex((waiter) => waiter.export === exportName);
+  const own = queue[place];
+  const inTime = (own ? queue.slice(0, place) : queue).filter(
+    ({ checkAt }) => nowMs / 1_000 <= checkAt + graceSeconds,
+  ).length;
+  const free = limit - holders.length;
+  if (inTime < free) {
+    const others = queue.filter((waiter) => waiter.export !== exportName);
+    return { write: { ...state, version, holders: [...holders, holder], queue: others }, then: 'hold' };
+  }
+
+  const checkingAt = (checkAt: number): SlotState => {
+    const waiter = { export: exportName, checkAt };
+    return { ...state, version, queue: own ? queue.with(place, waiter) : [...queue, waiter] };
+  };
+  /** How many slots must be returned until it is this export's turn, and how often one is returned. */
+  const turns = inTime + 1 - free;
+  const turnMs = holdMs(state) / limit;
+  const isNear = inTime < limit || turns * turnMs <= pollIfWithinMs;
+  if (isNear && nowMs < pollUntil) {
+    // Polling only reads, so the waiter must count as in time until it ends.
+    const staysInTime = own !== undefined && toSeconds(pollUntil) <= own.checkAt + graceSeconds;
+    return staysInTime ? { then: 'poll' } : { write: checkingAt(toSeconds(nowMs)), then: 'poll' };
+  }
+  const waitSeconds = waitSecondsFor(turns, turnMs, holdMs(state));
+  return { write: checkingAt(toSeconds(nowMs) + waitSeconds), then: { waitSeconds } };
+}
+
+/**
+ * A slot stays free for a waiter that sleeps too long, so it wakes early: by one and a half standard deviations of the time
+ * that so many turns take if they are random. It gets closer with every check.
+ */
+function waitSecondsFor(turns: number, turnMs: number, heldMs: number): number {
+  const seconds = (Math.max(turns - 1.5 * Math.sqrt(turns), turns / 4) * turnMs) / 1_000;
+  const { default: usual, holds: perHold, ever } = maxWaitSeconds;
+  const longest = Math.min(ever, Math.max(usual, (perHold * heldMs) / 1_000));
+  return Math.floor(Math.max(1, Math.min(longest, seconds)));
+}
+
+/** Without slots whose lease has ended, and without waiters that are forgotten. */
+function withoutExpired(stored: SlotState = noSlots, nowMs: number): SlotState {
+  const now = nowMs / 1_000;
+  const latestEnd = now + maxLeaseMs / 1_000 + 2 * clockMarginSeconds;
+  // What is too far ahead was not written by this code.
+  return {
+    ...stored,
+    holders: stored.holders.filter(({ expiresAt }) => now < expiresAt && expiresAt <= latestEnd),
+    queue: stored.queue.filter(({ checkAt }) => Math.abs(now - checkAt) <= forgottenAfterSeconds),
+    averageHoldMs: stored.averageHoldMs <= maxLeaseMs ? stored.averageHoldMs : 0,
+  };
+}
+
+const holds = ({ holders }: SlotState, id: string): boolean => holders.some((holder) => holder.id === id);
+
+const holdMs = (state: SlotState | undefined): number => state?.averageHoldMs || initialHoldMs;
+
+function averageWith(average: number, heldMs: number): number {
+  // At least 1: 0 means that there is no average yet. A clock can be set back.
+  const held = Math.max(1, heldMs);
+  return Math.max(1, Math.round(average === 0 ? held : average + (held - average) / averageOver));
+}
+
+const toSeconds = (ms: number): number => Math.ceil(ms / 1_000);
+
+/**
+ * The service as one slot allows: one request at a time, and only while the slot is held. A request waits until the one before
+ * it is over: it failed, its signal aborted, or its body has ended, failed or was closed.
+ */
+export function withinSlot(
+  service: ReportService,
+  { heldUntil }: PageSlot,
+  { now }: Pick<Runtime, 'now'>,
+): ReportService {
+  /** Resolves once all requests so far are over. */
+  let idle = Promise.resolve();
+  return {
+    async fetchPage(request, signal) {
+      const previous = idle;
+      const { promise: over, resolve: end } = Promise.withResolvers<void>();
+      idle = previous.then(() => over);
+      try {
+        await untilAborted(previous, signal);
+        if (now() >= heldUntil) {
+          throw new ExportError(
+            'ServiceUnavailableError',
+            `The request for ${request.label} was not sent: the invocation was suspended for longer than it may hold its ` +
+              'slot (maxConcurrentPages). The attempt is retried',
+          );
+        }
+        const requestedAt = now();
+        const page = await service.fetchPage(request, signal);
+        // The body of an aborted request may never be read.
+        if (signal?.aborted) end();
+        signal?.addEventListener('abort', () => end(), { once: true });
+        return { ...page, requestedAt, body: withEnd(page.body, end) };
+      } catch (error) {
+        end();
+        throw error;
+      }
+    },
+  };
+}
+
+/** Resolves when `promise` does, or rejects with the signal's reason when it aborts. */
+async function untilAborted(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) return await promise;
+  signal.throwIfAborted();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+/** The same body. Calls `onEnd` when it has ended, failed or been closed. */
+function withEnd(body: FetchedPage['body'], onEnd: () => void): FetchedPage['body'] {
+  return {
+    [Symbol.asyncIterator]() {
+      const chunks = body[Symbol.asyncIterator]();
+      return {
+        async next() {
+          try {
+            const result = await chunks.next();
+            if (result.done === true) onEnd();
+            return result;
+          } catch (error) {
+            onEnd();
+            throw error;
+          }
+        },
+        async return() {
+          try {
+            await chunks.return?.();
+          } finally {
+            onEnd();
+          }
+          return { done: true, value: undefined };
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,244 @@
+/** The commands that act on a deployment, on a stack of a hundred exports in two services. Its AWS services are mocked. */
+
+import { GetItemCommand } from '@aws-sdk/client-dynamodb';
+import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
+import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
+import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
+import { DescribeExecutionCommand, StartExecutionCommand, type StartExecutionCommandInput } from '@aws-sdk/client-sfn';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { runProgram } from '../../bin/program.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
+import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import {
+  type AService,
+  arn,
+  awsError,
+  type MockedAws,
+  mockStack,
+  nightly,
+  type StackContent,
+  stackName,
+  stubAwsEnvironment,
+} from '../support/aws/mocked-stack.ts';
+import { aCompletion, anExportState, aRun, aRunResult, at } from '../support/builders.ts';
+import { type CommandResult, runInProcess } from '../support/process/command-line.ts';
+import { someReports } from '../support/service/simulator-client.ts';
+
+const names = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(2, '0')}`);
+const acmeExports = names('acme', 60);
+const globexExports = names('globex', 40);
+const acme: AService = {
+  name: 'acme',
+  exports: acmeExports,
+  schedules: Object.fromEntries(acmeExports.map((name) => [name, nightly({ freshnessSeconds: null })])),
+};
+const globex: AService = { name: 'globex', exports: globexExports };
+const completed = (exportName: string) =>
+  anExportState({ export: exportName, lastCompleted: aCompletion('x', { export: exportName }) });
+const failed = (exportName: string, service: string) =>
+  anExportState({
+    export: exportName,
+    active: aRun({
+      export: exportName,
+      execution: arn('execution', `${service}:${exportName}`),
+      lastFailure: { error: 'RequestRejectedError', message: 'responded with 422', at: at('2026-11-20T03:00:00Z') },
+    }),
+  });
+/** All have completed, but for one that failed and one that runs. */
+const content: StackContent = {
+  services: [acme, globex],
+  states: {
+    acme: [...acmeExports.slice(0, -1).map(completed), failed('acme-59', 'acme')],
+    globex: globexExports.map((name) => (name === 'globex-07' ? failed(name, 'globex') : completed(name))),
+  },
+  running: [arn('execution', 'globex:globex-07')],
+};
+
+let aws: MockedAws;
+beforeEach(() => {
+  stubAwsEnvironment();
+  aws = mockStack(content);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  aws.restore();
+});
+const runOnStack = (...args: string[]) => runInProcess([...args, '--stack', stackName]);
+const lines = ({ stdout }: CommandResult) => stdout.trimEnd().split('\n');
+const exportOf = (line = '') => line.split('\t')[0];
+
+describe('status', () => {
+  it('shows a hundred exports in few requests, the failed ones first', async () => {
+    const ended = await runOnStack('status');
+    expect(ended).toMatchObject({ status: 0, stderr: '' });
+    const [, first, second, ...rest] = lines(ended);
+    expect([exportOf(first), exportOf(second)]).toEqual(['acme-59', 'globex-07']);
+    expect(rest.map(exportOf)).toEqual(
+      [...acmeExports, ...globexExports].filter((name) => !['acme-59', 'globex-07'].includes(name)),
+    );
+    expect(aws.requests()).toEqual({
+      DescribeStacks: 1,
+      DescribeStackResource: 2,
+      BatchGetItem: 1,
+      ListSchedules: 1,
+      ListExecutions: 2,
+      Query: 2,
+    });
+  });
+
+  it('shows them on a terminal in lines that fit', async () => {
+    let stdout = '';
+    const status = await runProgram(['status', '--stack', stackName], {
+      env: {},
+      stdin: process.stdin,
+      stdout: { isTTY: true, columns: 80, rows: 24, write: (text: string) => (stdout += text) },
+      stderr: { write: () => true },
+      signal: new AbortController().signal,
+    });
+    expect(status).toBe(0);
+    const shown = stdout
+      .replaceAll(/\x1b\[\d+m/g, '')
+      .trimEnd()
+      .split('\n');
+    // It scrolls, so that all exports are shown.
+    expect(shown).toHaveLength(1 + 100 + 3);
+    expect(shown.slice(0, 2)).toEqual([
+      expect.stringMatching(/^EXPORT {5}STATE {6}COMPLETED {2}/),
+      expect.stringMatching(/^acme-59 {4}failed {5}never {6}.*RequestRejectedError: /),
+    ]);
+    expect(shown.slice(-3)).toEqual([
+      '',
+      '100 exports: 1 failed, 1 running, 98 completed',
+      '→ for details: npx report-exporter status <export> --stack ReportExporter',
+    ]);
+    for (const line of shown) expect(line.length).toBeLessThanOrEqual(80);
+  });
+
+  it('shows the only export of a stack in detail', async () => {
+    aws.restore();
+    aws = mockStack({ services: [{ name: 'acme', exports: ['daily'] }] });
+    aws.dynamoDb.on(GetItemCommand).resolves({});
+    expect(JSON.parse((await runOnStack('status', '--json')).stdout)).toMatchObject({
+      exports: [{ export: 'daily', runs: [] }],
+    });
+    expect(JSON.parse((await runOnStack('status', '--failed', '--json')).stdout)).toMatchObject({ exports: [] });
+  });
+
+  it('says that this version cannot read the settings of a service', async () => {
+    aws.restore();
+    aws = mockStack({ services: [{ ...acme, settings: { unknown: 1 } as never }] });
+    expect(await runOnStack('status')).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(/cannot read the settings of service acme .*npx cdk deploy\n$/),
+    });
+  });
+});
+
+describe('start', () => {
+  const started = () =>
+    aws.stepFunctions
+      .commandCalls(StartExecutionCommand)
+      .map(({ args: [{ input }] }) => input as StartExecutionCommandInput);
+
+  it('starts all exports, each on the machine of its service, and goes on if one cannot be started', async () => {
+    aws.stepFunctions.on(StartExecutionCommand).callsFake(({ stateMachineArn = '', name = '' }) => {
+      if (name.startsWith('globex-03')) throw awsError('ExecutionLimitExceeded', 'Too many executions');
+      return { executionArn: `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}` };
+    });
+    const ended = await runOnStack('start', '--all', '--restart');
+    expect(ended.status).toBe(1);
+    expect(started().map(({ input = '' }) => JSON.parse(input))).toEqual(
+      [...acmeExports, ...globexExports].map((name) => ({ export: name, restart: true })),
+    );
+    expect(new Set(started().map(({ stateMachineArn }) => stateMachineArn))).toEqual(
+      new Set([arn('stateMachine', 'acme'), arn('stateMachine', 'globex')]),
+    );
+    expect(ended.stderr).toBe('Failed: globex-03 (ExecutionLimitExceeded: Too many executions)\n');
+    expect(lines(ended)).toHaveLength(99 + 2);
+    expect(lines(ended)[0]).toMatch(
+      /^Started: acme-00 \(arn:aws:states:eu-central-1:123456789012:execution:acme:acme-00-manual-[0-9a-f]{16}\)$/,
+    );
+    expect(lines(ended).slice(-2)).toEqual([
+      '100 exports: 1 failed, 99 started',
+      'Watch them with: npx report-exporter status --stack ReportExporter --watch',
+    ]);
+  });
+
+  it('follows several to their ends with --follow', async () => {
+    aws.dynamoDb.on(GetItemCommand).resolves({});
+    aws.stepFunctions
+      .on(StartExecutionCommand)
+      .callsFake(({ name = '' }) => ({ executionArn: arn('execution', `acme:${name}`) }));
+    aws.stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn = '' }) => {
+      const exportName = /:([a-z]+-\d+)-manual-/.exec(executionArn)?.[1] ?? '';
+      return { executionArn, status: 'SUCCEEDED', output: JSON.stringify(aRunResult({ export: exportName })) };
+    });
+    const ended = await runOnStack('start', 'globex-02', 'acme-01', '--follow', '--json');
+    expect(ended.status).toBe(0);
+    expect(
+      lines(ended)
+        .map((line) => JSON.parse(line))
+        .toSorted((one, other) => (one.export < other.export ? -1 : 1)),
+    ).toMatchObject([
+      { export: 'acme-01', status: 'completed', pages: 3, manifest: expect.stringContaining('reports/acme/acme-01/') },
+      { export: 'globex-02', status: 'completed', manifest: expect.stringContaining('reports/globex/globex-02/') },
+    ]);
+    expect(ended.stderr).toMatch(/\n2 exports: 2 completed\n$/);
+  });
+
+  it('starts none if a name is wrong, or missing', async () => {
+    expect(await runOnStack('start', 'acme-01', 'acme-61', 'globex-1')).toMatchObject({
+      status: 2,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /acme-61: no such export in stack .*\n.*globex-1: no such export .*\n.*Its exports: acme-00, .*, acme-19 and 80 more\n$/,
+      ),
+    });
+    expect(await runOnStack('start')).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(/or start all of them with --all: acme-00, .*, acme-19 and 80 more\n$/),
+    });
+    expect(started()).toEqual([]);
+  });
+});
+
+describe('doctor', () => {
+  it('checks each service once, with its own key', async () => {
+    const apiKey = 'the-key-of-this-service';
+    const simulators = await Promise.all(
+      [1, 2].map(() => startSimulator({ vendor: 'ACME', apiKey, reports: inMemoryReports(someReports(3)) })),
+    );
+    const [one, other] = simulators;
+    aws.restore();
+    aws = mockStack({
+      services: [
+        { ...acme, settings: { baseUrl: one?.baseUrl ?? '' } },
+        { ...globex, settings: { baseUrl: other?.baseUrl ?? '' } },
+      ],
+    });
+    aws.dynamoDb.on(GetItemCommand).resolves({});
+    aws.s3.on(GetObjectCommand).rejects(awsError('NoSuchKey'));
+    aws.s3.on(ListObjectsV2Command).resolves({});
+    aws.scheduler.on(GetScheduleCommand).resolves({ ScheduleExpression: 'cron(0 2 * * ? *)', State: 'ENABLED' });
+    aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: apiKey });
+    const ended = await runOnStack('doctor', '--json');
+    for (const simulator of simulators) {
+      expect(simulator.exchanges).toHaveLength(1);
+      await simulator.close();
+    }
+    const { findings } = JSON.parse(ended.stdout) as {
+      findings: { check: string; export: string | null; state: string; message: string }[];
+    };
+    expect(findings.filter(({ state }) => state !== 'ok')).toEqual([]);
+    expect(findings.filter(({ check }) => check === 'key')).toMatchObject([
+      { export: null, message: expect.stringContaining('secret:acme-AbCdEf') },
+      { export: null, message: expect.stringContaining('secret:globex-AbCdEf') },
+    ]);
+    expect(findings.filter(({ check }) => check === 'settings').map((finding) => finding.export)).toEqual([
+      ...acmeExports,
+      ...globexExports,
+    ]);
+    expect(aws.requests()).toMatchObject({ GetSecretValue: 2, GetSchedule: 60 });
+  });
+});

@@ -1,0 +1,110 @@
+/** The code assets of the functions, in the assembly that a deployment uploads. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Stack } from 'aws-cdk-lib';
+import type { Code } from 'aws-cdk-lib/aws-lambda';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { withFunctionCode } from '../../lib/cdk/function-code.ts';
+import { functionSettingsSchema } from '../../lib/core/settings/environment.ts';
+import { parseSettings } from '../../lib/core/settings/settings.ts';
+import type { StepName } from '../../lib/core/state-machine/definition.ts';
+import {
+  anApp,
+  aSchedule,
+  deployWith,
+  resourcesOf,
+  someServices,
+  someSettings,
+} from '../support/aws/cdk-deployment.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+afterEach(() => vi.unstubAllEnvs());
+
+/** Synthesizes the stack. Returns the folders of the functions' assets, by logical ID. */
+function assetsOf(settings: object, context: object = {}): Map<string, string> {
+  const app = anApp({ 'aws:cdk:enable-asset-metadata': true, ...context });
+  const { template } = deployWith(settings, app);
+  const { directory } = app.synth();
+  return new Map(
+    Object.entries(resourcesOf(template, 'AWS::Lambda::Function')).map(([id, { Metadata }]) => [
+      id,
+      resolve(directory, String(Metadata?.['aws:asset:path'])),
+    ]),
+  );
+}
+const settingsIn = (folder: string | undefined) =>
+  JSON.parse(readFileSync(resolve(folder ?? '', 'settings.json'), 'utf8'));
+const hashes = (assets: ReadonlyMap<string, string>) => [...assets.values()].map((folder) => folder.split('asset.')[1]);
+
+/** Keep their assets for the comparisons below. */
+const exports = [
+  { name: 'nightly', filter: { types: ['daily', null] }, maxInlineWait: 'PT5S', schedule: aSchedule() },
+  { name: 'manual' },
+];
+const written = someSettings({ exports });
+const assets = assetsOf(written);
+
+describe('the code of a function', () => {
+  it('is a folder with the bundle and the settings file', () => {
+    expect(assets.size).toBe(4);
+    for (const folder of assets.values()) expect(readdirSync(folder).sort()).toEqual(['index.js', 'settings.json']);
+  });
+
+  it('has the settings as they were written, without schedules, in a form that the functions accept', () => {
+    for (const folder of assets.values()) {
+      const settings = settingsIn(folder);
+      expect(settings).toEqual({
+        service: written.service,
+        exports: exports.map(({ schedule: _, ...each }) => each),
+      });
+      expect(parseSettings(functionSettingsSchema, settings, 'settings.json').exports).toMatchObject([
+        { name: 'nightly', maxInlineWait: 5_000 },
+        { name: 'manual', maxInlineWait: 20_000 },
+      ]);
+    }
+  });
+
+  it('has the settings of its own service only', () => {
+    for (const [id, folder] of assetsOf(someServices())) {
+      const name = id.startsWith('Serviceseu') ? 'eu' : 'us';
+      expect(settingsIn(folder)).toEqual({
+        service: { baseUrl: `https://${name}.example.com`, vendor: 'ACME' },
+        exports: [{ name: `${name}-nightly` }],
+      });
+    }
+  });
+
+  it('has the same hash in every synthesis, and another with other settings', () => {
+    expect(hashes(assetsOf(written))).toEqual(hashes(assets));
+    const changed = assetsOf(someSettings({ exports: [{ ...exports[0], maxInlineWait: 'PT6S' }, exports[1]] }));
+    for (const hash of hashes(changed)) expect(hashes(assets)).not.toContain(hash);
+    // The functions do not read the schedule.
+    const rescheduled = [{ ...exports[0], schedule: aSchedule({ expression: 'cron(0 3 * * ? *)' }) }, exports[1]];
+    expect(hashes(assetsOf(someSettings({ exports: rescheduled })))).toEqual(hashes(assets));
+  });
+
+  it('leaves no temporary files, also if the function cannot be created', async () => {
+    await using temporary = await temporaryDirectory();
+    vi.stubEnv('TMPDIR', temporary.path);
+    const left = () => readdirSync(temporary.path).filter((name) => name.startsWith('report-exporter-'));
+    for (const folder of assetsOf(written).values()) expect(folder.startsWith(temporary.path)).toBe(true);
+    expect(left()).toEqual([]);
+    const stack = new Stack(anApp(), 'Any');
+    const settings = { service: { baseUrl: 'https://a.example' }, exports: [{ name: 'a' }] };
+    const fail = (code: (step: StepName) => Code) => {
+      code('BeginRun');
+      expect(left()).toHaveLength(1);
+      throw new Error('cannot be created');
+    };
+    expect(() => withFunctionCode(stack, settings, fail)).toThrow('cannot be created');
+    expect(left()).toEqual([]);
+  });
+
+  it('stays where it is if CDK is not to copy assets', async () => {
+    await using temporary = await temporaryDirectory();
+    vi.stubEnv('TMPDIR', temporary.path);
+    const inPlace = assetsOf(written, { 'aws:cdk:disable-asset-staging': true });
+    for (const folder of inPlace.values()) expect(settingsIn(folder)).toMatchObject({ service: written.service });
+  });
+});

@@ -1,0 +1,218 @@
+/** The construct in the stack of another app. */
+
+import { Aws, Duration, Fn, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import { AttributeType, Table, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Secret } from 'aws-cdk-lib/aws-secretsmanager';
+import { describe, expect, it } from 'vitest';
+import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
+import { isExportError } from '../../lib/core/errors.ts';
+import { anApp, aSchedule, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
+
+type Stores = Pick<ReportExporterProps, 'bucket' | 'table' | 'secret'>;
+
+function anotherStack(app = anApp(), id = 'Another') {
+  const stack = new Stack(app, id);
+  const stores = {
+    bucket: new Bucket(stack, 'Bucket'),
+    // TableV2 works as well.
+    table: new TableV2(stack, 'Table', {
+      partitionKey: { name: 'pk', type: AttributeType.STRING },
+      sortKey: { name: 'sk', type: AttributeType.STRING },
+    }),
+    secret: new Secret(stack, 'Secret'),
+  } as Stores;
+  return { app, stack, stores };
+}
+
+const service = { baseUrl: 'https://reports.example.com' };
+const nightly = { name: 'nightly', schedule: aSchedule() };
+
+/** The problems in the ConfigurationError that creating the construct throws. */
+function problemsOf(create: () => ReportExporter): string[] {
+  try {
+    create();
+    return [];
+  } catch (error) {
+    if (isExportError(error, 'ConfigurationError')) return error.message.split('; ');
+    throw error;
+  }
+}
+
+describe('a ReportExporter in another stack', () => {
+  it('needs the service, its exports, the bucket, the table and the secret', () => {
+    const { stack, stores } = anotherStack();
+    const reports = new ReportExporter(stack, 'Reports', { service, exports: [{ name: 'nightly' }], ...stores });
+    expect(reports).toMatchObject({ serviceName: 'default', prefix: '', exportNames: ['nightly'] });
+    expect(reports.stateMachine.metricFailed({ period: Duration.hours(1) }).metricName).toBe('ExecutionsFailed');
+    const template = Template.fromStack(stack);
+    template.resourceCountIs('AWS::StepFunctions::StateMachine', 1);
+    expect(
+      resource(template, 'AWS::Lambda::Function', 'ReportsExportPage').Properties.Environment.Variables,
+    ).toMatchObject({ SERVICE_NAME: 'default', KEY_PREFIX: '', API_KEY_SECRET_FIELD: '' });
+  });
+
+  it('has the schedules by export, their group and the dead-letter queue, if there are schedules', () => {
+    const { stack, stores } = anotherStack();
+    const reports = new ReportExporter(stack, 'Reports', {
+      service,
+      exports: [nightly, { name: 'manual' }],
+      ...stores,
+    });
+    expect([...reports.schedules.keys()]).toEqual(['nightly']);
+    const template = Template.fromStack(stack);
+    const idOf = (type: string) => resource(template, type).id;
+    expect(stack.resolve(reports.schedules.get('nightly')?.scheduleName)).toEqual({
+      Ref: idOf('AWS::Scheduler::Schedule'),
+    });
+    expect(reports.scheduleGroup?.scheduleGroupName).toBe(
+      resource(template, 'AWS::Scheduler::ScheduleGroup').Properties.Name,
+    );
+    expect(stack.resolve(reports.deadLetterQueue?.queueArn)).toEqual({
+      'Fn::GetAtt': [idOf('AWS::SQS::Queue'), 'Arn'],
+    });
+
+    const manual = new ReportExporter(anotherStack().stack, 'Manual', { service, exports: [{ name: 'a' }], ...stores });
+    expect(manual.schedules.size).toBe(0);
+    expect(manual.scheduleGroup).toBeUndefined();
+    expect(manual.deadLetterQueue).toBeUndefined();
+  });
+
+  it('has its name, prefix, secret field, alarms and log retention from the props', () => {
+    const { stack, stores } = anotherStack();
+    const props = { name: 'acme', prefix: 'acme/', secretField: 'apiKey', alarmsPerExport: false, logRetention: 7 };
+    new ReportExporter(stack, 'Acme', { service, exports: [nightly], ...props, ...stores });
+    const template = Template.fromStack(stack);
+    expect(
+      resource(template, 'AWS::Lambda::Function', 'AcmeExportPage').Properties.Environment.Variables,
+    ).toMatchObject({
+      SERVICE_NAME: 'acme',
+      KEY_PREFIX: 'acme/',
+      API_KEY_SECRET_FIELD: 'apiKey',
+    });
+    const alarms = Object.keys(resourcesOf(template, 'AWS::CloudWatch::Alarm'));
+    expect(alarms.filter((id) => id.startsWith('AcmeExports'))).toEqual([expect.stringContaining('nightlyNotFresh')]);
+    expect(resource(template, 'AWS::Logs::LogGroup', 'AcmeStateMachineLogs').Properties.RetentionInDays).toBe(7);
+  });
+
+  it('rejects invalid settings, with all problems', () => {
+    const { stack, stores } = anotherStack();
+    const exports = [{ name: 'a b', size: 11 }, { name: 'ok' }];
+    const names = { name: 'Reports', prefix: '/a' };
+    expect(
+      problemsOf(
+        () => new ReportExporter(stack, 'Invalid', { service: { baseUrl: 'x' }, exports, ...names, ...stores }),
+      ),
+    ).toEqual([
+      expect.stringMatching(/^Another\/Invalid name: must be 1 to 30 lower-case letters/),
+      expect.stringMatching(/^Another\/Invalid prefix: must be empty, or end with a slash/),
+      expect.stringMatching(/^Another\/Invalid service\.baseUrl: must be a URL/),
+      expect.stringMatching(/^Another\/Invalid exports\[0\]\.name: /),
+      expect.stringMatching(/^Another\/Invalid exports\[0\]\.size: /),
+    ]);
+    expect(problemsOf(() => new ReportExporter(stack, 'Empty', { service, exports: [], ...stores }))).toEqual([
+      'Another/Empty exports: must have at least one export',
+    ]);
+  });
+
+  it('rejects exports with similar names, and exports that Lambda cannot run', () => {
+    const { stack, stores } = anotherStack();
+    const exports = [{ name: 'daily' }, { name: 'slow', maxInlineWait: 'PT14M' }, { name: 'Daily' }];
+    expect(problemsOf(() => new ReportExporter(stack, 'Reports', { service, exports, ...stores }))).toEqual([
+      expect.stringMatching(/^Another\/Reports exports\[2\]\.name: is too similar to exports\[0\]\.name/),
+      expect.stringMatching(/^Another\/Reports exports\[1\]: one page may take/),
+    ]);
+  });
+
+  it('rejects settings that are known only at deployment, wherever they are', () => {
+    const { stack, stores } = anotherStack();
+    const exports = [
+      { name: 'first', maxPages: Duration.days(1).toSeconds() },
+      { name: 'nightly', filter: { accounts: ['1', Aws.ACCOUNT_ID], ids: Fn.split(',', Aws.ACCOUNT_ID) } },
+      { name: 'daily', schedule: aSchedule({ timeZone: Fn.importValue('TimeZone') }) },
+    ];
+    const tokens = {
+      service: { baseUrl: `https://${stores.bucket.bucketName}.example.com` },
+      prefix: `${Aws.REGION}/`,
+    };
+    const problems = problemsOf(() => new ReportExporter(stack, 'Reports', { exports, ...tokens, ...stores }));
+    expect(
+      problems.map((problem) => problem.split(': is a CDK token, whose value is known only at deployment.')[0]),
+    ).toEqual([
+      'Another/Reports prefix',
+      'Another/Reports service.baseUrl',
+      'Another/Reports exports[1].filter.ids',
+      'Another/Reports exports[2].schedule.timeZone',
+      'Another/Reports exports[1].filter.accounts[1]',
+    ]);
+  });
+
+  it('relies on CDK for the size of the stack', () => {
+    const { app, stack, stores } = anotherStack(anApp({ '@aws-cdk/core:stackResourceLimit': 30 }));
+    new ReportExporter(stack, 'Reports', { service, exports: [nightly], ...stores });
+    expect(() => app.synth()).toThrow(
+      /Number of resources in stack 'Another': \d+ is greater than allowed maximum of 30/,
+    );
+  });
+});
+
+describe('two ReportExporters', () => {
+  const create = (stack: Stack, id: string, stores: Stores, props: object) => () =>
+    new ReportExporter(stack, id, { service, exports: [{ name: id.toLowerCase() }], ...stores, ...props });
+
+  it('may use the same stores with different names, prefixes and exports', () => {
+    const { stack, stores } = anotherStack();
+    create(stack, 'Eu', stores, { name: 'eu', prefix: 'eu/' })();
+    create(stack, 'Us', stores, { name: 'us', prefix: 'us/' })();
+    // Not a beginning: folders are compared with their slash.
+    create(stack, 'Eu2', stores, { name: 'eu-2', prefix: 'eu-2/' })();
+    Template.fromStack(stack).resourceCountIs('AWS::StepFunctions::StateMachine', 3);
+  });
+
+  it('must not have the same name in a table, and none may have a prefix that begins with the other’s', () => {
+    const { app, stack, stores } = anotherStack();
+    create(stack, 'First', stores, { prefix: 'a/b/' })();
+    for (const prefix of ['', 'a/', 'a/b/', 'a/b/c/']) {
+      expect(problemsOf(create(stack, `Same${prefix.length}`, stores, { prefix, name: `n${prefix.length}` }))).toEqual([
+        expect.stringMatching(/^Another\/Same\d prefix: Another\/First has the same bucket and the prefix "a\/b\/"$/),
+        'set prefixes of which none begins with the other',
+      ]);
+    }
+    // A construct that was rejected does not count.
+    expect(problemsOf(create(stack, 'Valid', stores, { prefix: 'x/', name: 'valid' }))).toEqual([]);
+    // In another stack as well.
+    expect(problemsOf(create(new Stack(app, 'Third'), 'Same', stores, { prefix: 'c/' }))).toEqual([
+      'Third/Same name: Another/First has the same name and table',
+      'set another name',
+    ]);
+  });
+
+  it('must not have exports with similar names in one stack, because operators find an export by its name alone', () => {
+    const { app, stack, stores } = anotherStack();
+    create(stack, 'First', stores, { name: 'first', prefix: 'first/' })();
+    const second = { name: 'second', prefix: 'second/', exports: [{ name: 'ok' }, { name: 'FIRST' }] };
+    expect(problemsOf(create(stack, 'Second', stores, second))).toEqual([
+      'Another/Second exports: Another/First in the same stack has an export with a similar name, first',
+      'use another name',
+    ]);
+    expect(problemsOf(create(new Stack(app, 'Third'), 'Second', stores, second))).toEqual([]);
+  });
+
+  it('may have the same name with tables and buckets of their own', () => {
+    const { app, stack, stores } = anotherStack();
+    create(stack, 'First', stores, {})();
+    const other = anotherStack(app, 'Other');
+    expect(problemsOf(create(other.stack, 'Second', other.stores, {}))).toEqual([]);
+    // The same table, imported twice.
+    const imported = (id: string) => Table.fromTableName(other.stack, id, 'page-log') as Stores['table'];
+    const third = { ...other.stores, table: imported('One') };
+    create(other.stack, 'Third', third, { name: 'third', prefix: 'third/' });
+    const props = (prefix: string) => ({ name: 'imported', prefix });
+    const bucket = new Bucket(other.stack, 'Bucket2') as Stores['bucket'];
+    create(other.stack, 'Fourth', { ...third, bucket }, props('x/'))();
+    expect(problemsOf(create(other.stack, 'Fifth', { ...third, bucket, table: imported('Two') }, props('y/')))).toEqual(
+      ['Other/Fifth name: Other/Fourth has the same name and table', 'set another name'],
+    );
+  });
+});

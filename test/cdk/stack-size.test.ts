@@ -1,0 +1,135 @@
+/** The predicted size of a stack, compared with synthesized stacks. */
+
+import { describe, expect, it } from 'vitest';
+import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
+import { type StackSize, stackSize } from '../../lib/cdk/settings/stack-size.ts';
+import {
+  anApp,
+  aSchedule,
+  deployWith,
+  resourcesOf,
+  someServices,
+  someSettings,
+} from '../support/aws/cdk-deployment.ts';
+import { cases, fc, test } from '../support/property.ts';
+
+const predictedSize = (settings: object): StackSize => stackSize(deploymentSettings(settings));
+
+/** As CloudFormation receives the template: the CDK command line adds metadata. */
+function synthesizedSize(settings: object): StackSize {
+  const app = anApp({ 'aws:cdk:enable-path-metadata': true, 'aws:cdk:enable-asset-metadata': true });
+  const { template } = deployWith(settings, app);
+  return {
+    resources: Object.keys(resourcesOf(template)).length,
+    templateBytes: Buffer.byteLength(JSON.stringify(template.toJSON())),
+  };
+}
+
+function expectPrediction(settings: object): void {
+  const [predicted, synthesized] = [predictedSize(settings), synthesizedSize(settings)];
+  expect(predicted.resources).toBe(synthesized.resources);
+  expect(predicted.templateBytes).toBeGreaterThanOrEqual(synthesized.templateBytes);
+  expect(predicted.templateBytes).toBeLessThanOrEqual(1.3 * synthesized.templateBytes);
+}
+
+const numbered = (count: number, settings: object = {}) =>
+  Array.from({ length: count }, (_, index) => ({ name: `export-${index}`, ...settings }));
+
+describe('the predicted size of a stack', () => {
+  it.each([
+    ['one export', someSettings()],
+    ['one export that is started manually', someSettings({ exports: [{ name: 'a' }] })],
+    ['common alarms', someSettings({ alarms: { perExport: false } })],
+    ['more exports than have alarms of their own', someSettings({ exports: numbered(40, { schedule: aSchedule() }) })],
+    ['two services', someServices()],
+    [
+      'existing resources',
+      someServices({
+        bucket: { existing: 'our-bucket', prefix: 'all/' },
+        alarms: { existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:our-alarms' },
+        services: someServices().services.map((service) => ({ ...service, apiKeySecret: { existing: 'our/key' } })),
+      }),
+    ],
+    [
+      'a key and an email address',
+      someSettings({
+        kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555',
+        alarms: { email: 'operator@example.com' },
+      }),
+    ],
+  ])('has the exact number of resources, and at most 30 percent too many bytes: %s', (_, settings) =>
+    expectPrediction(settings),
+  );
+
+  it('is what the largest stack has', () => {
+    const settings = someSettings({ exports: numbered(227, { schedule: aSchedule() }) });
+    expectPrediction(settings);
+    expect(predictedSize(settings)).toMatchObject({ resources: 499 });
+    expect(predictedSize(settings).templateBytes).toBeLessThan(1_000_000);
+  });
+});
+
+/** Names of the given length, different for each index. */
+const named = (index: number, length: number) => `${'abcdefghij'[index]}${'x'.repeat(Math.max(0, length - 1))}`;
+
+const anyFreshness = fc.constantFrom('PT26H', 'PT90M', 'none');
+const anySchedule = fc.option(
+  fc
+    .record({
+      freshness: anyFreshness,
+      enabled: fc.boolean(),
+      timeZone: fc.constantFrom('UTC', 'America/Argentina/Buenos_Aires'),
+      flexibleWindow: fc.constantFrom('PT15M', undefined),
+    })
+    .map((overrides) => aSchedule(overrides)),
+  { nil: undefined },
+);
+const anyFilter = fc.dictionary(
+  fc.string({ maxLength: 10 }).map((key) => `k${key}`),
+  fc.string({ unit: 'grapheme' }),
+  { maxKeys: 20 },
+);
+const anyExport = fc.record({ length: fc.integer({ min: 2, max: 39 }), schedule: anySchedule, filter: anyFilter });
+const anyService = fc.record({
+  length: fc.integer({ min: 2, max: 30 }),
+  apiKeySecret: fc.constantFrom(
+    {},
+    { existing: 'our/key', field: 'the "field"' },
+    { existing: 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:reports/key-AbCdEf' },
+    { existing: 'k'.repeat(512) },
+  ),
+  exports: fc.array(anyExport, { minLength: 1, maxLength: 8 }),
+});
+const anyDeployment = fc
+  .record({
+    stackName: fc.integer({ min: 1, max: 128 }).map((length) => 'S'.repeat(length)),
+    bucket: fc.constantFrom({}, { prefix: 'a/'.repeat(100) }, { existing: 'b'.repeat(63), prefix: 'all/' }),
+    kmsKeyArn: fc.constantFrom(
+      undefined,
+      'arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab',
+    ),
+    alarms: fc.constantFrom(
+      {},
+      { perExport: false },
+      { email: 'operator@example.com', perExport: true },
+      { existingTopicArn: `arn:aws:sns:eu-central-1:123456789012:${'t'.repeat(256)}` },
+    ),
+    services: fc.array(anyService, { minLength: 1, maxLength: 3 }),
+  })
+  .map(({ services, ...shared }) => ({
+    ...shared,
+    services: services.map(({ length, apiKeySecret, exports }, service) => ({
+      name: named(service, length),
+      service: { baseUrl: 'https://reports.example.com' },
+      apiKeySecret,
+      exports: exports.map(({ length: nameLength, schedule, filter }, index) => ({
+        name: `${'stu'[service]}${named(index, nameLength)}`,
+        filter,
+        ...(schedule === undefined ? {} : { schedule }),
+      })),
+    })),
+  }));
+
+test.prop([anyDeployment], { numRuns: cases(50) })('the predicted size of any stack is its size', (settings) => {
+  expectPrediction(settings);
+});

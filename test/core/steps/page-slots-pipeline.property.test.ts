@@ -1,0 +1,476 @@
+/** A slot allows one request at a time: the service within a slot, alone and in the page pipeline. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect } from 'vitest';
+import { ExportError } from '../../../lib/core/errors.ts';
+import type { LoopState } from '../../../lib/core/model.ts';
+import type { FetchedPage, PageRequest, PageSlot, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
+import { beginRun } from '../../../lib/core/steps/begin-run.ts';
+import { type ExportPageOutcome, exportPage } from '../../../lib/core/steps/export-page.ts';
+import { createPageSlots, withinSlot } from '../../../lib/core/steps/page-slots.ts';
+import { aFetchedPage, anExportRequest, at, collect } from '../../support/builders.ts';
+import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
+import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
+import { cases, fc, it, test } from '../../support/property.ts';
+import { type RawReply, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
+import { clientFor } from '../../support/service/service-client.ts';
+
+const aRequest = (label: string): PageRequest => ({
+  request: anExportRequest(),
+  since: at('2026-11-01T00:00:00Z'),
+  cursor: null,
+  label,
+});
+
+/** Lets every promise settle that does not wait for the test. */
+async function settled(): Promise<void> {
+  for (let round = 0; round < 10; round += 1) await new Promise(setImmediate);
+}
+
+describe('the service within a slot', () => {
+  /** A service whose requests and bodies proceed only as the test says, and that ignores signals. */
+  function aService(heldUntil = Number.POSITIVE_INFINITY) {
+    const clock = { now: 0 };
+    const sent: string[] = [];
+    const responses = new Map<string, PromiseWithResolvers<FetchedPage>>();
+    const slot: PageSlot = { granted: true, heldUntil, release: async () => {} };
+    const inner: ReportService = {
+      async fetchPage({ label }) {
+        sent.push(label);
+        const response = Promise.withResolvers<FetchedPage>();
+        responses.set(label, response);
+        return await response.promise;
+      },
+    };
+    const service = withinSlot(inner, slot, { now: () => clock.now });
+    const fetch = (label: string, signal?: AbortSignal) => {
+      const fetched = service.fetchPage(aRequest(label), signal);
+      fetched.catch(() => {});
+      return fetched;
+    };
+    const respond = (label: string, page = aFetchedPage()) => responses.get(label)?.resolve(page);
+    const fail = (label: string, error: Error) => responses.get(label)?.reject(error);
+    return { clock, sent, fetch, respond, fail };
+  }
+
+  it('sends a request once the body of the page before it has ended', async () => {
+    const { sent, fetch, respond } = aService();
+    const [one, two] = [fetch('one'), fetch('two')];
+    await settled();
+    expect(sent).toEqual(['one']);
+    respond('one', aFetchedPage({ body: [Buffer.from('a'), Buffer.from('b')] }));
+    const body = (await one).body[Symbol.asyncIterator]();
+    await body.next();
+    await body.next();
+    await settled();
+    expect(sent).toEqual(['one']);
+    expect(await body.next()).toMatchObject({ done: true });
+    await settled();
+    expect(sent).toEqual(['one', 'two']);
+    respond('two');
+    await collect((await two).body);
+  });
+
+  it('passes the page on as it is', async () => {
+    const { clock, fetch, respond } = aService();
+    clock.now = 7_000;
+    const fetched = fetch('one');
+    await settled();
+    const original = aFetchedPage({ body: 'abc', reports: 3 });
+    respond('one', original);
+    const { body, reports, ...page } = await fetched;
+    const { body: _body, reports: _reports, ...rest } = original;
+    expect(page).toEqual({ ...rest, requestedAt: 7_000 });
+    expect(Buffer.concat(await collect(body)).toString()).toBe('abc');
+    expect(reports()).toBe(3);
+  });
+
+  it('says when a request was sent, not when it began to wait', async () => {
+    const { clock, fetch, respond } = aService();
+    const [one, two] = [fetch('one'), fetch('two')];
+    await settled();
+    respond('one');
+    clock.now = 5_000;
+    await collect((await one).body);
+    await settled();
+    clock.now = 6_000;
+    respond('two');
+    expect((await two).requestedAt).toBe(5_000);
+  });
+
+  it('sends requests in the order of their calls', async () => {
+    const { sent, fetch, respond } = aService();
+    const labels = ['one', 'two', 'three', 'four'];
+    const pages = labels.map((label) => fetch(label));
+    for (const [index, label] of labels.entries()) {
+      await settled();
+      expect(sent).toEqual(labels.slice(0, index + 1));
+      respond(label);
+      const page = await pages[index];
+      if (page !== undefined) await collect(page.body);
+    }
+  });
+
+  const endings: [string, (page: FetchedPage, abort: () => void) => Promise<unknown>][] = [
+    ['is closed before it is read', async ({ body }) => await body[Symbol.asyncIterator]().return?.()],
+    [
+      'is closed after its first chunk',
+      async ({ body }) => {
+        for await (const _ of body) return;
+      },
+    ],
+    ['is never read, because its request is aborted', async (_, abort) => abort()],
+  ];
+  it.each(endings)('sends the next request if the body of a page %s', async (_, finish) => {
+    const { sent, fetch, respond } = aService();
+    const cancellation = new AbortController();
+    const one = fetch('one', cancellation.signal);
+    fetch('two');
+    await settled();
+    respond('one', aFetchedPage({ body: [Buffer.from('a'), Buffer.from('b')] }));
+    const page = await one;
+    await settled();
+    expect(sent).toEqual(['one']);
+    await finish(page, () => cancellation.abort());
+    await settled();
+    expect(sent).toEqual(['one', 'two']);
+  });
+
+  it('sends the next request if the body of a page fails', async () => {
+    const { sent, fetch, respond } = aService();
+    const one = fetch('one');
+    fetch('two');
+    await settled();
+    const reset = new Error('connection reset');
+    async function* body(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('a');
+      throw reset;
+    }
+    respond('one', aFetchedPage({ body: body() }));
+    await expect(one.then((page) => collect(page.body))).rejects.toBe(reset);
+    await settled();
+    expect(sent).toEqual(['one', 'two']);
+  });
+
+  it('sends the next request if a request fails', async () => {
+    const { sent, fetch, fail } = aService();
+    const one = fetch('one');
+    fetch('two');
+    await settled();
+    const refused = new Error('connection refused');
+    fail('one', refused);
+    await expect(one).rejects.toBe(refused);
+    await settled();
+    expect(sent).toEqual(['one', 'two']);
+  });
+
+  it('sends the next request if the response arrives after the request was aborted', async () => {
+    const { sent, fetch, respond } = aService();
+    const cancellation = new AbortController();
+    fetch('one', cancellation.signal);
+    fetch('two');
+    await settled();
+    cancellation.abort();
+    await settled();
+    expect(sent).toEqual(['one']);
+    respond('one');
+    await settled();
+    expect(sent).toEqual(['one', 'two']);
+  });
+
+  it('does not send a request that is aborted while it waits, and sends those after it in order', async () => {
+    const { sent, fetch, respond } = aService();
+    const cancellation = new AbortController();
+    const one = fetch('one');
+    const two = fetch('two', cancellation.signal);
+    fetch('three');
+    await settled();
+    const reason = new Error('no longer needed');
+    cancellation.abort(reason);
+    await expect(two).rejects.toBe(reason);
+    await settled();
+    expect(sent).toEqual(['one']);
+    respond('one');
+    await collect((await one).body);
+    await settled();
+    expect(sent).toEqual(['one', 'three']);
+    const ignored = fetch('four', cancellation.signal);
+    await expect(ignored).rejects.toBe(reason);
+  });
+
+  it('sends no request once the slot is no longer held, as others may use it', async () => {
+    const { clock, sent, fetch, respond } = aService(1_000);
+    clock.now = 999;
+    const one = fetch('one');
+    const two = fetch('page 7 of run x');
+    await settled();
+    respond('one');
+    clock.now = 1_000;
+    await collect((await one).body);
+    await expect(two).rejects.toMatchObject({
+      name: 'ServiceUnavailableError',
+      message:
+        'The request for page 7 of run x was not sent: the invocation was suspended for longer than it may hold its slot ' +
+        '(maxConcurrentPages). The attempt is retried',
+    });
+    expect(sent).toEqual(['one']);
+  });
+});
+
+/** Where the pipeline fails or is interrupted. */
+const stages = [
+  'the request',
+  'the request, with a Retry-After of a second',
+  'the first chunk of the body',
+  'the end of the body',
+  'the store, before it reads the body',
+  'the store, after a chunk of the body',
+  'the store, after the body',
+  'the log',
+] as const;
+
+interface Failure {
+  readonly stage: (typeof stages)[number];
+  /** The page at which it happens, counted from 1. */
+  readonly page: number;
+  /** The invocation is aborted instead. */
+  readonly interrupts: boolean;
+}
+
+const pages = 8;
+
+/** An export of eight pages whose service counts the requests that are open at the same time, and honors signals. */
+function aCountedExport(failure: Failure | undefined) {
+  const bench = anExportBench({ reports: someReports(pages * 2), size: 2, limits: { pagesPerInvocation: 25 } });
+  const invocation = new AbortController();
+  const open = new Set<PageRequest>();
+  const stats = { mostOpen: 0, hasFailed: false };
+
+  /** Fails or interrupts once. */
+  const reach = (stage: Failure['stage'], page: number) => {
+    if (stats.hasFailed || failure?.stage !== stage || failure.page !== page) return;
+    stats.hasFailed = true;
+    if (failure.interrupts) invocation.abort(new ExportError('ServiceUnavailableError', 'the time is up'));
+    else if (stage.includes('Retry-After'))
+      throw new ExportError('ServiceThrottledError', 'later', { retryAfterSeconds: 1 });
+    else if (/store|log/.test(stage)) throw new Error(`${stage} fails`);
+    else throw new ExportError('ServiceUnavailableError', `${stage} fails`);
+  };
+  const pageOf = ({ label }: PageRequest) => Number(/^page (\d+) /.exec(label)?.[1]);
+
+  const service: ReportService = {
+    async fetchPage(request, signal) {
+      signal?.throwIfAborted();
+      open.add(request);
+      stats.mostOpen = Math.max(stats.mostOpen, open.size);
+      const close = () => open.delete(request);
+      signal?.addEventListener('abort', close);
+      try {
+        await settledSoon();
+        reach('the request', pageOf(request));
+        reach('the request, with a Retry-After of a second', pageOf(request));
+        signal?.throwIfAborted();
+        const page = await bench.service.fetchPage(request);
+        return { ...page, body: countedBody(page.body, request, close, signal) };
+      } catch (error) {
+        close();
+        throw error;
+      }
+    },
+  };
+  async function* countedBody(
+    body: FetchedPage['body'],
+    request: PageRequest,
+    close: () => void,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of body) {
+        await settledSoon();
+        reach('the first chunk of the body', pageOf(request));
+        signal?.throwIfAborted();
+        yield chunk;
+      }
+      await settledSoon();
+      reach('the end of the body', pageOf(request));
+      signal?.throwIfAborted();
+    } finally {
+      close();
+    }
+  }
+
+  const store: StepDependencies['store'] = {
+    ...bench.store,
+    async put(identity, page) {
+      reach('the store, before it reads the body', identity.page);
+      async function* body() {
+        for await (const chunk of page.body) {
+          reach('the store, after a chunk of the body', identity.page);
+          yield chunk;
+        }
+      }
+      const stored = await bench.store.put(identity, { ...page, body: body() });
+      await settledSoon();
+      reach('the store, after the body', identity.page);
+      return stored;
+    },
+  };
+  const log: StepDependencies['log'] = {
+    ...bench.log,
+    async append(entry) {
+      await settledSoon();
+      reach('the log', entry.page);
+      return await bench.log.append(entry);
+    },
+  };
+  const slotStore = createMemorySlotStore();
+  const { runtime } = bench.deps;
+  const slots = createPageSlots({ store: slotStore, limit: 1, runtime });
+  return { deps: { ...bench.deps, service, store, log, slots }, bench, stats, open, slotStore, invocation };
+}
+
+const settledSoon = () => new Promise(setImmediate);
+
+interface Settings {
+  readonly maxInFlight: number;
+  readonly signal: AbortSignal;
+}
+
+async function invoke(deps: StepDependencies, { maxInFlight, signal }: Settings): Promise<ExportPageOutcome> {
+  const begun = await beginRun(deps, { input: {}, execution: 'one' });
+  if (begun.next === 'skip') throw new Error(begun.reason);
+  const retryAfterDeadline = Number.POSITIVE_INFINITY;
+  return await exportPage(deps, {
+    loop: begun satisfies LoopState,
+    execution: 'one',
+    maxInFlight,
+    signal,
+    retryAfterDeadline,
+  });
+}
+
+/** Everything is in memory, so whatever has not ended after so many rounds of the event loop never does. */
+async function unlessStuck<Value>(promise: Promise<Value>): Promise<Value> {
+  let isOver = false;
+  const result = promise.finally(() => {
+    isOver = true;
+  });
+  result.catch(() => {});
+  for (let round = 0; round < 5_000 && !isOver; round += 1) await settledSoon();
+  if (!isOver) throw new Error('the pipeline is stuck');
+  return await result;
+}
+
+const loggedPages = async (bench: Bench): Promise<number[]> => {
+  const { active } = await bench.state();
+  return active === undefined ? [] : (await collect(bench.log.entries(active))).map(({ page }) => page);
+};
+const allPages = Array.from({ length: pages }, (_, index) => index + 1);
+
+describe('the page pipeline within a slot', () => {
+  it('exports all pages of one invocation, one request after the other, and returns the slot', async () => {
+    const { deps, bench, stats, slotStore, invocation } = aCountedExport(undefined);
+    expect(await unlessStuck(invoke(deps, { maxInFlight: 2, signal: invocation.signal }))).toMatchObject({
+      next: 'finish',
+    });
+    expect(await loggedPages(bench)).toEqual(allPages);
+    expect(bench.service.requests).toHaveLength(pages);
+    expect(stats.mostOpen).toBe(1);
+    expect(slotStore.current()).toMatchObject({ holders: [], queue: [] });
+  });
+
+  it('requests the next page while the one before is being stored, but not while it is being received', async () => {
+    const { deps, bench, invocation } = aCountedExport(undefined);
+    const gates = { body: Promise.withResolvers<void>(), store: Promise.withResolvers<void>() };
+    const store: StepDependencies['store'] = {
+      ...deps.store,
+      async put(identity, page) {
+        async function* body() {
+          if (identity.page === 1) await gates.body.promise;
+          yield* page.body;
+          if (identity.page === 1) await gates.store.promise;
+        }
+        return await deps.store.put(identity, { ...page, body: body() });
+      },
+    };
+    const invoked = invoke({ ...deps, store }, { maxInFlight: 2, signal: invocation.signal });
+    await settled();
+    expect(bench.service.requests).toHaveLength(1);
+    gates.body.resolve();
+    await settled();
+    expect(bench.service.requests).toHaveLength(2);
+    expect(await loggedPages(bench)).toEqual([]);
+    gates.store.resolve();
+    await unlessStuck(invoked);
+    expect(await loggedPages(bench)).toEqual(allPages);
+  });
+
+  it('would have two requests open without a slot', async () => {
+    const { deps, stats, invocation } = aCountedExport(undefined);
+    await unlessStuck(invoke({ ...deps, slots: undefined }, { maxInFlight: 2, signal: invocation.signal }));
+    expect(stats.mostOpen).toBe(2);
+  });
+
+  it('sends one request at a time over HTTP, also after a response that breaks off', async () => {
+    const answering = { now: 0, most: 0 };
+    /** A response whose body takes a moment longer than its headers. The third breaks off once. */
+    const reply =
+      (page: number, breaksOff = false): RawReply =>
+      async (socket) => {
+        answering.now += 1;
+        answering.most = Math.max(answering.most, answering.now);
+        const headers: Record<string, string> = page < pages ? { 'x-service-cursor': cursorAt(page) } : {};
+        const response = rawResponse({ headers });
+        socket.write(response.subarray(0, -20));
+        await sleep(10);
+        answering.now -= 1;
+        if (breaksOff) socket.destroy();
+        else socket.write(response.subarray(-20));
+      };
+    await using server = await startRawServer(
+      reply(1),
+      reply(2),
+      reply(3, true),
+      ...([3, 4, 5, 6, 7, 8].map((page) => reply(page)) as [RawReply, ...RawReply[]]),
+    );
+    await using client = clientFor(server);
+    const { deps, bench, invocation } = aCountedExport(undefined);
+    const overHttp = { ...deps, service: client };
+    const settings = { maxInFlight: 2, signal: invocation.signal };
+    await expect(invoke(overHttp, settings)).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
+    expect(await loggedPages(bench)).toEqual([1, 2]);
+    expect(await invoke(overHttp, settings)).toMatchObject({ next: 'finish' });
+    expect(await loggedPages(bench)).toEqual(allPages);
+    expect(server.requests).toHaveLength(pages + 1);
+    expect(answering.most).toBe(1);
+  });
+
+  const failures = fc.record({
+    stage: fc.constantFrom(...stages),
+    page: fc.integer({ min: 1, max: pages }),
+    interrupts: fc.boolean(),
+  });
+  test.prop([failures, fc.integer({ min: 1, max: 4 })], { numRuns: cases(600) })(
+    'never gets stuck, whatever fails or is interrupted at any stage, and the next attempt exports the rest',
+    async (failure, maxInFlight) => {
+      const { deps, bench, stats, open, slotStore, invocation } = aCountedExport(failure);
+      const first = unlessStuck(invoke(deps, { maxInFlight, signal: invocation.signal }));
+      const outcome = await first.catch((error: unknown) => error);
+      expect(stats.hasFailed).toBe(true);
+      if (failure.interrupts) {
+        // The last page may be stored already.
+        if (!(outcome instanceof ExportError)) expect(outcome).toMatchObject({ next: 'finish' });
+      } else if (failure.stage.includes('Retry-After')) expect(outcome).toMatchObject({ next: 'finish' });
+      else expect(outcome).toMatchObject({ message: `${failure.stage} fails` });
+      expect(open.size).toBe(0);
+      expect(slotStore.current()?.holders).toEqual([]);
+
+      const again = { maxInFlight, signal: new AbortController().signal };
+      expect(await unlessStuck(invoke(deps, again))).toMatchObject({ next: 'finish' });
+      expect(await loggedPages(bench)).toEqual(allPages);
+      expect(stats.mostOpen).toBe(1);
+      expect(slotStore.current()?.holders).toEqual([]);
+    },
+  );
+});

@@ -1,0 +1,223 @@
+/** A deployed stack whose AWS services are mocked. Counts the requests. */
+
+import {
+  CloudFormationClient,
+  DescribeStackResourceCommand,
+  DescribeStacksCommand,
+  type Stack,
+} from '@aws-sdk/client-cloudformation';
+import {
+  BatchGetItemCommand,
+  type BatchGetItemCommandInput,
+  DynamoDBClient,
+  QueryCommand,
+  type QueryCommandInput,
+} from '@aws-sdk/client-dynamodb';
+import { S3Client } from '@aws-sdk/client-s3';
+import { ListSchedulesCommand, SchedulerClient, type ScheduleSummary } from '@aws-sdk/client-scheduler';
+import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { DescribeExecutionCommand, ListExecutionsCommand, SFNClient } from '@aws-sdk/client-sfn';
+import { mockClient } from 'aws-sdk-client-mock';
+import { vi } from 'vitest';
+import { type Item, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
+import { openStack } from '../../../lib/aws/stack/deployment.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
+import type { ExportState, PageEntry } from '../../../lib/core/model.ts';
+import type { Runtime } from '../../../lib/core/ports.ts';
+import {
+  type ServiceMetadataInput,
+  type ServiceOutput,
+  serviceMetadataKey,
+} from '../../../lib/core/settings/stack-output.ts';
+
+export const stackName = 'ReportExporter';
+export const arn = (kind: string, name: string) => `arn:aws:states:eu-central-1:123456789012:${kind}:${name}`;
+export const awsError = (name: string, message = name) => Object.assign(new Error(message), { name });
+
+type Schedules = ServiceMetadataInput['schedules'];
+
+/** A service as a test describes it. */
+export interface AService {
+  readonly name: string;
+  readonly exports: readonly (string | ServiceMetadataInput['settings']['exports'][number])[];
+  readonly schedules?: Schedules;
+  readonly settings?: Partial<ServiceMetadataInput['settings']['service']>;
+  readonly output?: Partial<ServiceOutput>;
+}
+
+export function serviceOutput({ name, output }: AService): ServiceOutput {
+  return {
+    service: name,
+    stateMachineArn: arn('stateMachine', name),
+    stateMachineId: `${name}StateMachine`,
+    table: 'page-log',
+    bucket: 'bucket',
+    prefix: `reports/${name}/`,
+    apiKeySecret: `arn:aws:secretsmanager:eu-central-1:123456789012:secret:${name}-AbCdEf`,
+    apiKeyField: '',
+    scheduleGroup: `${name}-schedules`,
+    ...output,
+  };
+}
+
+export function serviceMetadata({ name, exports, schedules = {}, settings }: AService): ServiceMetadataInput {
+  return {
+    settings: {
+      service: { baseUrl: `https://${name}.example.com/`, vendor: 'ACME', ...settings },
+      exports: exports.map((each) => (typeof each === 'string' ? { name: each } : each)),
+    },
+    schedules,
+  };
+}
+
+/** A schedule that starts every night. */
+export const nightly = (overrides: Partial<Schedules[string]> = {}): Schedules[string] => ({
+  expression: 'cron(0 2 * * ? *)',
+  timeZone: 'UTC',
+  flexible: false,
+  enabled: true,
+  freshnessSeconds: 26 * 3_600,
+  ...overrides,
+});
+
+export const aStack = (services: readonly AService[], overrides: Partial<Stack> = {}): Stack => ({
+  StackName: stackName,
+  StackStatus: 'UPDATE_COMPLETE',
+  CreationTime: new Date(0),
+  Outputs: [
+    { OutputKey: 'BucketName', OutputValue: 'bucket' },
+    ...services.map((service) => ({
+      OutputKey: `${service.name}Service`,
+      OutputValue: JSON.stringify(serviceOutput(service)),
+    })),
+  ],
+  ...overrides,
+});
+
+/** Sets what the SDK needs. Undo with `vi.unstubAllEnvs()`. */
+export function stubAwsEnvironment(): void {
+  vi.stubEnv('AWS_REGION', 'eu-central-1');
+  vi.stubEnv('AWS_ACCESS_KEY_ID', 'access-key');
+  vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'secret-key');
+}
+
+export type MockedAws = ReturnType<typeof mockAws>;
+
+/** Mocks the stack. Every other request fails until the test mocks it. */
+export function mockAws(services: readonly AService[]) {
+  const clients = {
+    cloudFormation: mockClient(CloudFormationClient),
+    scheduler: mockClient(SchedulerClient),
+    stepFunctions: mockClient(SFNClient),
+    dynamoDb: mockClient(DynamoDBClient),
+    s3: mockClient(S3Client),
+    secretsManager: mockClient(SecretsManagerClient),
+  };
+  const all = Object.entries(clients) as [string, typeof clients.s3][];
+  for (const [name, client] of all) {
+    client.onAnyCommand().rejects(new Error(`a request to ${name} that the test does not expect`));
+  }
+  clients.cloudFormation.on(DescribeStacksCommand, { StackName: stackName }).resolves({ Stacks: [aStack(services)] });
+  for (const service of services) {
+    clients.cloudFormation
+      .on(DescribeStackResourceCommand, { StackName: stackName, LogicalResourceId: `${service.name}StateMachine` })
+      // As the deployment writes it: text within the metadata, because CloudFormation rejects a null.
+      .resolves(resourceWith({ [serviceMetadataKey]: JSON.stringify(serviceMetadata(service)), 'aws:cdk:path': 'x' }));
+  }
+  return {
+    ...clients,
+    /** The requests so far: the name of each command, and how often it was sent. */
+    requests(): Readonly<Record<string, number>> {
+      const counts: Record<string, number> = {};
+      for (const [, client] of all) {
+        for (const { args } of client.calls()) {
+          const name = args[0].constructor.name.replace(/Command$/, '');
+          counts[name] = (counts[name] ?? 0) + 1;
+        }
+      }
+      return counts;
+    },
+    restore() {
+      for (const [, client] of all) client.restore();
+    },
+  };
+}
+
+/** The response to DescribeStackResource. */
+export const resourceWith = (metadata: unknown) => ({
+  StackResourceDetail: {
+    LogicalResourceId: 'x',
+    ResourceType: 'AWS::StepFunctions::StateMachine',
+    LastUpdatedTimestamp: new Date(0),
+    ResourceStatus: 'CREATE_COMPLETE' as const,
+    Metadata: typeof metadata === 'string' ? metadata : JSON.stringify(metadata),
+  },
+});
+
+export const openMockedStack = (runtime: Runtime = systemRuntime, name = stackName) =>
+  openStack({ stackName: name, env: {}, runtime });
+
+/** What is stored in, and running on, a stack. */
+export interface StackContent {
+  readonly services: readonly AService[];
+  /** By service. */
+  readonly states?: Readonly<Record<string, readonly ExportState[]>>;
+  /** The last entries of unfinished runs. */
+  readonly entries?: readonly PageEntry[];
+  /** The executions that the list of running ones has. */
+  readonly running?: readonly string[];
+  /** Whether the list of running executions has more pages than are read. */
+  readonly isTruncated?: boolean;
+  /** The executions that run, according to DescribeExecution. */
+  readonly described?: readonly string[];
+  /** Changes the schedules as they are listed. */
+  readonly schedules?: ((schedules: ScheduleSummary[]) => ScheduleSummary[]) | undefined;
+  readonly changeItem?: (item: Item) => Item;
+}
+
+/** Mocks the stack with its states, schedules and executions. */
+export function mockStack(content: StackContent): MockedAws {
+  const { services, states = {}, entries = [], running = [], described = [], isTruncated = false } = content;
+  const { schedules: changeSchedules = (each) => each, changeItem = (item) => item } = content;
+  const items = new Map<string, Item>(
+    Object.entries(states).flatMap(([service, list]) =>
+      list.map((state) => [`${service}/${state.export}`, changeItem(toStateItem(service, state, 'token'))] as const),
+    ),
+  );
+  const mocked = mockAws(services);
+  mocked.dynamoDb.on(BatchGetItemCommand).callsFake(({ RequestItems = {} }: BatchGetItemCommandInput) => {
+    const keys = RequestItems['page-log']?.Keys ?? [];
+    return {
+      Responses: { 'page-log': keys.map(({ pk }) => items.get(String(pk?.S))).filter((item) => item !== undefined) },
+    };
+  });
+  mocked.dynamoDb.on(QueryCommand).callsFake(({ ExpressionAttributeValues = {} }: QueryCommandInput) => {
+    const [service = '', exportName] = String(ExpressionAttributeValues[':pk']?.S).split('/');
+    const entry = entries.find((each) => each.export === exportName);
+    return { Items: entry === undefined ? [] : [changeItem(toEntryItem(service, entry, 0))] };
+  });
+  for (const { name, schedules = {} } of services) {
+    const list = Object.keys(schedules).map((Name): ScheduleSummary => ({
+      Name,
+      State: schedules[Name]?.enabled === false ? 'DISABLED' : 'ENABLED',
+      CreationDate: new Date('2026-11-01T00:00:00Z'),
+      LastModificationDate: new Date('2026-11-01T00:00:00Z'),
+    }));
+    mocked.scheduler
+      .on(ListSchedulesCommand, { GroupName: `${name}-schedules` })
+      .resolves({ Schedules: changeSchedules(list) });
+  }
+  mocked.stepFunctions.on(ListExecutionsCommand).callsFake(({ stateMachineArn = '', statusFilter }) => {
+    if (statusFilter !== 'RUNNING') throw new Error(`a list of ${statusFilter} executions`);
+    const machine = stateMachineArn.replace(':stateMachine:', ':execution:');
+    const executions = running.filter((execution) => execution.startsWith(`${machine}:`));
+    return {
+      executions: executions.map((executionArn) => ({ executionArn })),
+      ...(isTruncated ? { nextToken: 'more' } : {}),
+    };
+  });
+  mocked.stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn = '' }) => ({
+    status: described.includes(executionArn) ? 'RUNNING' : 'ABORTED',
+  }));
+  return mocked;
+}
