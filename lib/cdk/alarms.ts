@@ -55,7 +55,7 @@ export interface ServiceAlarmsProps {
   readonly topic: ITopic | undefined;
 }
 
-export interface AlarmedExport {
+interface AlarmedExport {
   readonly name: string;
   /** The scope of its alarms. */
   readonly scope: Construct;

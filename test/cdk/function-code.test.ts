@@ -56,7 +56,7 @@ describe('the code of a function', () => {
       const settings = settingsIn(folder);
       expect(settings).toEqual({
         service: written.service,
-        exports: exports.map(({ schedule: _, ...each }) => each),
+        exports: exports.map(({ schedule: _schedule, ...each }) => each),
       });
       expect(parseSettings(functionSettingsSchema, settings, 'settings.json').exports).toMatchObject([
         { name: 'nightly', maxInlineWait: 5_000 },

@@ -87,13 +87,22 @@ const recordSchema = z.object({
   holders: z.array(z.tuple([z.string(), z.int()])),
   queue: z.array(z.tuple([z.string(), z.int()])),
   averageHoldMs: z.int().check(z.minimum(0)),
+  lastGrantAt: z.int(),
 });
 
-function toItem(key: Item, { version, holders, queue, averageHoldMs }: SlotState, writeToken: string): Item {
-  const record: z.infer<typeof recordSchema> = {
+type SlotRecord = z.infer<typeof recordSchema>;
+const emptyRecord: SlotRecord = { holders: [], queue: [], averageHoldMs: 0, lastGrantAt: 0 };
+
+function toItem(
+  key: Item,
+  { version, holders, queue, averageHoldMs, lastGrantAt }: SlotState,
+  writeToken: string,
+): Item {
+  const record: SlotRecord = {
     holders: holders.map(({ id, expiresAt }) => [id, expiresAt]),
     queue: queue.map(({ export: exportName, checkAt }) => [exportName, checkAt]),
     averageHoldMs,
+    lastGrantAt,
   };
   return {
     ...key,
@@ -107,16 +116,16 @@ function toItem(key: Item, { version, holders, queue, averageHoldMs }: SlotState
 function toState(item: Item): SlotState | undefined {
   const version = versionOf(item);
   if (version === undefined) return undefined;
-  const { holders, queue, averageHoldMs } = parseRecord(item) ?? { holders: [], queue: [], averageHoldMs: 0 };
+  const { holders, queue, ...rest } = parseRecord(item) ?? emptyRecord;
   return {
     version,
+    ...rest,
     holders: holders.map(([id, expiresAt]) => ({ id, expiresAt })),
     queue: queue.map(([exportName, checkAt]) => ({ export: exportName, checkAt })),
-    averageHoldMs,
   };
 }
 
-function parseRecord(item: Item): z.infer<typeof recordSchema> | undefined {
+function parseRecord(item: Item): SlotRecord | undefined {
   try {
     return recordSchema.parse(JSON.parse(item.slots?.S ?? ''));
   } catch {

@@ -54,7 +54,7 @@ export function functionSettings(
   service: ServiceInput,
   exports: readonly ExportDeploymentSettings[],
 ): FunctionSettingsInput {
-  return { service, exports: exports.map(({ schedule: _, ...settings }) => settings) };
+  return { service, exports: exports.map(({ schedule: _schedule, ...settings }) => settings) };
 }
 
 /** What the operator's commands read from the template. */

@@ -134,7 +134,7 @@ export const hasServices = (context: unknown): boolean =>
 function parseOneService(context: unknown): ParsedDeployment {
   const { data, error } = oneServiceSchema.safeParse(context);
   if (data === undefined) return { settings: undefined, issues: error.issues };
-  const { service, apiKeySecret, exports, ...shared } = data;
+  const { service: _service, exports: _exports, apiKeySecret, ...shared } = data;
   const written = context as z.input<typeof oneServiceSchema>;
   const { prefix } = shared.bucket;
   const only = { name: defaultServiceName, prefix, service: written.service, apiKeySecret, exports: written.exports };
@@ -144,7 +144,7 @@ function parseOneService(context: unknown): ParsedDeployment {
 function parseSeveralServices(context: unknown): ParsedDeployment {
   const { data, error } = severalServicesSchema.safeParse(context);
   if (data === undefined) return { settings: undefined, issues: error.issues };
-  const { services: parsed, service: _, apiKeySecret: __, exports: ___, ...shared } = data;
+  const { services: parsed, service: _service, apiKeySecret: _apiKeySecret, exports: _exports, ...shared } = data;
   const written = context as z.input<typeof severalServicesSchema>;
   const services = written.services.map(({ name, service, exports }, index) => ({
     name,

@@ -37,6 +37,8 @@ export interface SlotState {
   readonly queue: readonly SlotWaiter[];
   /** A moving average of how long a slot is held; 0 until the first one is returned. */
   readonly averageHoldMs: number;
+  /** When the newest slot was given; 0 before the first. */
+  readonly lastGrantAt: number;
 }
 
 interface SlotHolder {
@@ -53,7 +55,7 @@ interface SlotWaiter {
 }
 
 /** The slots of a service whose exports have requested none yet. It is not stored: the first write replaces version 0. */
-const noSlots: SlotState = { version: 0, holders: [], queue: [], averageHoldMs: 0 };
+const noSlots: SlotState = { version: 0, holders: [], queue: [], averageHoldMs: 0, lastGrantAt: 0 };
 
 /** How much the clocks of two functions may differ. */
 const clockMarginSeconds = 60;
@@ -68,8 +70,6 @@ const forgottenAfterSeconds = 600;
 export const maxPollMs = 10_000;
 /** A waiter that expects its turn so soon polls, too: the Wait state takes at least a second. */
 const pollIfWithinMs = 2_000;
-/** Waits are up to a minute long, or up to four times as long as a slot is held, but at most five minutes. */
-const maxWaitSeconds = { default: 60, holds: 4, ever: 300 } as const;
 /** Assumed until the first slot is returned. */
 const initialHoldMs = 1_000;
 /** The weight of the newest value in the moving average is one part in so many. */
@@ -122,8 +122,9 @@ export function createPageSlots({
           conflicts += 1;
           await runtime.sleep(delayMs(conflicts, acquireConflicts.maxDelayMs), signal);
         } else if (then === 'hold') return slot;
-        else if (then === 'poll') await runtime.sleep(pollDelayMs(stored), signal);
-        else return { granted: false, waitSeconds: then.waitSeconds };
+        else if ('waitSeconds' in then) return { granted: false, waitSeconds: then.waitSeconds };
+        // Up to a third less.
+        else await runtime.sleep(then.pollMs * (1 - random() / 3), signal);
       }
       await release(id);
       return { granted: false, waitSeconds: random() < 0.5 ? 1 : 2 };
@@ -164,14 +165,9 @@ export function createPageSlots({
     return Number.parseInt(runtime.randomHex(4), 16) / 0x1_0000;
   }
 
-  /** From 10 ms, doubled with every attempt, with full jitter. */
+  /** Up to 10 ms at first, and up to twice as long with every attempt. */
   function delayMs(attempt: number, maxMs: number): number {
     return 5 + random() * Math.min(maxMs, 10 * 2 ** (attempt - 1));
-  }
-
-  /** A tenth of the time that a slot is held: 100 ms to 500 ms, less up to a third. */
-  function pollDelayMs(state: SlotState | undefined): number {
-    return Math.min(500, Math.max(100, holdMs(state) / 10)) * (1 - random() / 3);
   }
 }
 
@@ -184,10 +180,10 @@ interface SlotRequest {
   readonly pollUntil: number;
 }
 
-/** What `acquire` does after it has read the record: it writes a new one if there is one, then it holds a slot, polls or waits. */
+/** What `acquire` does after it has read the record: it writes another, if there is one; then it has a slot, or polls, or leaves. */
 interface Move {
   readonly write?: SlotState;
-  readonly then: 'hold' | 'poll' | { readonly waitSeconds: number };
+  readonly then: 'hold' | { readonly pollMs: number } | { readonly waitSeconds: number };
 }
 
 function nextMove(state: SlotState, { exportName, limit, holder, pollUntil }: SlotRequest, nowMs: number): Move {
@@ -201,36 +197,36 @@ function nextMove(state: SlotState, { exportName, limit, holder, pollUntil }: Sl
   const free = limit - holders.length;
   if (inTime < free) {
     const others = queue.filter((waiter) => waiter.export !== exportName);
-    return { write: { ...state, version, holders: [...holders, holder], queue: others }, then: 'hold' };
+    const lastGrantAt = toSeconds(nowMs);
+    return { write: { ...state, version, holders: [...holders, holder], queue: others, lastGrantAt }, then: 'hold' };
   }
 
   const checkingAt = (checkAt: number): SlotState => {
     const waiter = { export: exportName, checkAt };
     return { ...state, version, queue: own ? queue.with(place, waiter) : [...queue, waiter] };
   };
-  /** How many slots must be returned until it is this export's turn, and how often one is returned. */
+  const averageMs = state.averageHoldMs || initialHoldMs;
+  // If no slot was given for long, the average is out of date, or a holder has died. Then there is no hurry.
+  const holdMs = Math.max(averageMs, (nowMs - state.lastGrantAt * 1_000) / 4);
+  /** How many slots must be returned until it is this export's turn, and how long one of these takes. */
   const turns = inTime + 1 - free;
-  const turnMs = holdMs(state) / limit;
+  const turnMs = holdMs / limit;
   const isNear = inTime < limit || turns * turnMs <= pollIfWithinMs;
   if (isNear && nowMs < pollUntil) {
+    const then = { pollMs: Math.min(500, Math.max(100, holdMs / 10)) };
     // Polling only reads, so the waiter must count as in time until it ends.
     const staysInTime = own !== undefined && toSeconds(pollUntil) <= own.checkAt + graceSeconds;
-    return staysInTime ? { then: 'poll' } : { write: checkingAt(toSeconds(nowMs)), then: 'poll' };
+    return staysInTime ? { then } : { write: checkingAt(toSeconds(nowMs)), then };
   }
-  const waitSeconds = waitSecondsFor(turns, turnMs, holdMs(state));
+  // A slot stays free for a waiter that sleeps too long. So it wakes early, by one and a half standard deviations of the
+  // time that so many turns take if they are random, and gets closer with every check.
+  const waitMs = Math.max(turns - 1.5 * Math.sqrt(turns), turns / 4) * turnMs;
+  const waitSeconds = Math.max(1, Math.floor(Math.min(waitMs / 1_000, maxWaitSeconds(averageMs))));
   return { write: checkingAt(toSeconds(nowMs) + waitSeconds), then: { waitSeconds } };
 }
 
-/**
- * A slot stays free for a waiter that sleeps too long, so it wakes early: by one and a half standard deviations of the time
- * that so many turns take if they are random. It gets closer with every check.
- */
-function waitSecondsFor(turns: number, turnMs: number, heldMs: number): number {
-  const seconds = (Math.max(turns - 1.5 * Math.sqrt(turns), turns / 4) * turnMs) / 1_000;
-  const { default: usual, holds: perHold, ever } = maxWaitSeconds;
-  const longest = Math.min(ever, Math.max(usual, (perHold * heldMs) / 1_000));
-  return Math.floor(Math.max(1, Math.min(longest, seconds)));
-}
+/** A minute, or four times as long as a slot is held, but at most five minutes. */
+const maxWaitSeconds = (averageMs: number): number => Math.min(300, Math.max(60, (4 * averageMs) / 1_000));
 
 /** Without slots whose lease has ended, and without waiters that are forgotten. */
 function withoutExpired(stored: SlotState = noSlots, nowMs: number): SlotState {
@@ -246,8 +242,6 @@ function withoutExpired(stored: SlotState = noSlots, nowMs: number): SlotState {
 }
 
 const holds = ({ holders }: SlotState, id: string): boolean => holders.some((holder) => holder.id === id);
-
-const holdMs = (state: SlotState | undefined): number => state?.averageHoldMs || initialHoldMs;
 
 function averageWith(average: number, heldMs: number): number {
   // At least 1: 0 means that there is no average yet. A clock can be set back.

@@ -152,9 +152,9 @@ describe('a deployed stack', () => {
     expect(await run.end).toMatchObject({ status: 'completed', result: { pages: 5, reports: 5 } });
     const { run: id } = await newestRun(deployed);
     expect(run.executions()).toEqual([
-      expect.stringContaining(':manual-'),
-      expect.stringMatching(new RegExp(`:${id}-2$`)),
-      expect.stringMatching(new RegExp(`:${id}-3$`)),
+      expect.stringMatching(/:segmented-manual-[0-9a-f]{16}$/),
+      expect.stringMatching(new RegExp(`:segmented-${id}-2$`)),
+      expect.stringMatching(new RegExp(`:segmented-${id}-3$`)),
     ]);
     expect(run.events.filter(({ event }) => event === 'run-started')).toHaveLength(1);
     expect(run.events.at(-2)).toMatchObject({ event: 'page-exported', page: 5, totalReports: 5 });

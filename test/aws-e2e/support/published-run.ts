@@ -17,7 +17,7 @@ interface PublishedRun {
 }
 
 /** Reads the newest published run. @throws Error if a page does not match the manifest */
-export async function readNewestRun(stack: ExporterStack, exportName: string): Promise<PublishedRun> {
+export async function readNewestRun(stack: Pick<ExporterStack, 'bucket'>, exportName: string): Promise<PublishedRun> {
   const latest: LatestPointer = JSON.parse(await readText(stack, `${exportName}/latest.json`));
   const manifest: Manifest = JSON.parse(await readText(stack, latest.manifest));
   const ids: string[] = [];
@@ -48,7 +48,7 @@ export async function exportStateOf({ table }: ExporterStack, exportName: string
   return unmarshall(Item) as ExportState;
 }
 
-async function readText({ bucket }: ExporterStack, key: string): Promise<string> {
+async function readText({ bucket }: Pick<ExporterStack, 'bucket'>, key: string): Promise<string> {
   const { Body } = await s3.send(new GetObjectCommand({ Bucket: bucket, Key: prefix + key }));
   return (await Body?.transformToString()) ?? '';
 }

@@ -1,5 +1,6 @@
 /** The service that the deployed functions call: one simulator at a time, each with its own reports. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { inject } from 'vitest';
 import type { FaultScript } from '../../../lib/report-service/simulator/faults.ts';
 import {
@@ -16,6 +17,8 @@ interface ServiceOptions {
   /** Pauses the first response before this report, until `release` is called. A repeated request is not paused. */
   readonly pauseBefore?: string;
   readonly apiKey?: string;
+  /** How long each page takes, in milliseconds. */
+  readonly pageMs?: number;
 }
 
 interface Service extends Simulator {
@@ -24,19 +27,30 @@ interface Service extends Simulator {
   /** Resolves once the response is paused. */
   readonly paused: Promise<void>;
   readonly release: () => void;
+  /** The most pages that were being sent at the same time. */
+  readonly peak: () => number;
 }
 
 /** Starts a service with the reports r1, r2, … up to `count`. Close it before the next one is started. */
 export async function openService(count: number, options: ServiceOptions = {}): Promise<Service> {
-  const { faults, pauseBefore, apiKey = defaultApiKey } = options;
+  const { faults, pauseBefore, apiKey = defaultApiKey, pageMs = 0 } = options;
   const allReports = inMemoryReports(someReports(count));
   const { reports, paused, release } = withPause(allReports, pauseBefore);
-  const simulator = await startSimulator({ vendor, apiKey, port: inject('servicePort'), reports, faults });
+  const traffic = countPages(reports, pageMs);
+  const simulator = await startSimulator({
+    vendor,
+    apiKey,
+    port: inject('servicePort'),
+    reports: traffic.reports,
+    faults,
+    onExchange: traffic.onExchange,
+  });
   const addReports = (...numbers: number[]) => allReports.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
   return Object.assign(simulator, {
     addReports,
     paused,
     release,
+    peak: traffic.peak,
     // A response that is still paused would keep the simulator from closing.
     async [Symbol.asyncDispose]() {
       release();
@@ -66,6 +80,35 @@ function withPause(source: ReportSource, id: string | undefined) {
     },
   };
   return { reports, paused, release };
+}
+
+/** The same reports, each page delayed. Counts the pages that are being sent. */
+function countPages(source: ReportSource, pageMs: number) {
+  let inProgress = 0;
+  let peak = 0;
+  const reports: ReportSource = {
+    oldest: source.oldest,
+    *from(position, at) {
+      inProgress += 1;
+      peak = Math.max(peak, inProgress);
+      let isFirst = true;
+      for (const report of source.from(position, at)) {
+        const delayed = isFirst && pageMs > 0;
+        isFirst = false;
+        yield delayed ? { ...report, body: () => delayedBody(report, pageMs) } : report;
+      }
+    },
+  };
+  const onExchange = ({ status }: Simulator['exchanges'][number]) => {
+    // Any other response is sent without reading the reports.
+    if (status === 200) inProgress -= 1;
+  };
+  return { reports, onExchange, peak: () => peak };
+}
+
+async function* delayedBody(report: Report, ms: number) {
+  await sleep(ms);
+  yield* report.body();
 }
 
 /** `r1`, `r2`, … from `first` to `last`. */

@@ -38,6 +38,7 @@ const aState = (overrides: Partial<SlotState> = {}): SlotState => ({
     { export: 'invoices', checkAt: 1_795_140_000 },
   ],
   averageHoldMs: 1_234,
+  lastGrantAt: 1_795_139_990,
   ...overrides,
 });
 
@@ -62,7 +63,7 @@ describe('the DynamoDB slot store', () => {
     expect(await store.read()).toBeUndefined();
     expect(await store.replace(aState())).toBe(true);
     expect(await store.read()).toEqual(aState());
-    const empty = { version: 2, holders: [], queue: [], averageHoldMs: 0 };
+    const empty = { version: 2, holders: [], queue: [], averageHoldMs: 0, lastGrantAt: 0 };
     expect(await store.replace(empty)).toBe(true);
     expect(await store.read()).toEqual(empty);
   });
@@ -86,7 +87,7 @@ describe('the DynamoDB slot store', () => {
       slots: {
         S:
           '{"holders":[["0123456789abcdef",1795141860]],' +
-          '"queue":[["Orders_EU-west",1795140042],["invoices",1795140000]],"averageHoldMs":1234}',
+          '"queue":[["Orders_EU-west",1795140042],["invoices",1795140000]],"averageHoldMs":1234,"lastGrantAt":1795139990}',
       },
       writeToken: { S: expect.stringMatching(/^[0-9a-f]{32}$/) },
     });
@@ -165,16 +166,25 @@ describe('the DynamoDB slot store', () => {
       ['has no slots', ({ slots: _, ...item }) => item],
       ['has slots that are not text', (item) => ({ ...item, slots: { M: {} } })],
       ['has slots that are not JSON', (item) => ({ ...item, slots: { S: '{"holders":[' } })],
-      ['has slots without a queue', (item) => ({ ...item, slots: { S: '{"holders":[],"averageHoldMs":0}' } })],
+      [
+        'has slots without a queue',
+        (item) => ({ ...item, slots: { S: '{"holders":[],"averageHoldMs":0,"lastGrantAt":0}' } }),
+      ],
       [
         'has a holder without an end',
-        (item) => ({ ...item, slots: { S: '{"holders":[["a"]],"queue":[],"averageHoldMs":0}' } }),
+        (item) => ({ ...item, slots: { S: '{"holders":[["a"]],"queue":[],"averageHoldMs":0,"lastGrantAt":0}' } }),
       ],
       [
         'has a waiter that checks at no time',
-        (item) => ({ ...item, slots: { S: '{"holders":[],"queue":[["a","soon"]],"averageHoldMs":0}' } }),
+        (item) => ({
+          ...item,
+          slots: { S: '{"holders":[],"queue":[["a","soon"]],"averageHoldMs":0,"lastGrantAt":0}' },
+        }),
       ],
-      ['has a negative average', (item) => ({ ...item, slots: { S: '{"holders":[],"queue":[],"averageHoldMs":-1}' } })],
+      [
+        'has a negative average',
+        (item) => ({ ...item, slots: { S: '{"holders":[],"queue":[],"averageHoldMs":-1,"lastGrantAt":0}' } }),
+      ],
       ['has no version', ({ version: _, ...item }) => item],
       ['has a version that is text', (item) => ({ ...item, version: { S: '7' } })],
       ['has a version that is not whole', (item) => ({ ...item, version: { N: '7.5' } })],
@@ -207,7 +217,7 @@ describe('the DynamoDB slot store', () => {
       await store.replace(aState());
       await put({ ...(await itemOf(service)), slots: { S: 'damaged' } });
       const damaged = await store.read();
-      expect(damaged).toEqual({ version: 1, holders: [], queue: [], averageHoldMs: 0 });
+      expect(damaged).toEqual({ version: 1, holders: [], queue: [], averageHoldMs: 0, lastGrantAt: 0 });
       expect(await store.replace(aState({ version: 2 }))).toBe(true);
       expect(await store.replace(aState({ version: 2, queue: [] }))).toBe(false);
       expect(await store.read()).toEqual(aState({ version: 2 }));

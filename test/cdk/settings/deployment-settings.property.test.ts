@@ -69,7 +69,7 @@ function problemsIn(value: unknown): string[] {
   }
 }
 
-const withoutPrefix = ({ prefix: _, ...service }: DeploymentSettings['services'][number]) => service;
+const withoutPrefix = ({ prefix: _prefix, ...service }: DeploymentSettings['services'][number]) => service;
 const toWrittenForm = (settings: DeploymentSettings) => ({
   ...settings,
   services: settings.services.map(withoutPrefix),

@@ -134,6 +134,7 @@ describe('if the record is damaged or deleted', () => {
         { maxLength: 20 },
       ),
       averageHoldMs: fc.oneof(fc.nat(100_000), fc.maxSafeInteger().map(Math.abs)),
+      lastGrantAt: fc.oneof(aroundNow(), fc.maxSafeInteger()),
     }),
     { nil: undefined },
   );

@@ -46,7 +46,8 @@ function aBench(limit = 1, storeOverrides: (store: SlotStore) => Partial<SlotSto
       },
     },
   });
-  const stored = (): SlotState => memory.current() ?? { version: 0, holders: [], queue: [], averageHoldMs: 0 };
+  const stored = (): SlotState =>
+    memory.current() ?? { version: 0, holders: [], queue: [], averageHoldMs: 0, lastGrantAt: startedAt / 1_000 };
   const queue = () => stored().queue.map((waiter) => waiter.export);
   return { slots, memory, calls, clock, during, slept, stored, queue };
 }
@@ -200,7 +201,7 @@ describe('a waiter', () => {
     for (const ms of slept) expect(ms).toBeLessThanOrEqual(500);
   });
 
-  it('polls every 100 to 500 ms, depending on how long slots are held', async () => {
+  it('polls every 100 to 500 ms: at first as often as slots are returned, and then less', async () => {
     for (const [averageHoldMs, min, max] of [
       [10, 66, 100],
       [2_000, 133, 200],
@@ -210,8 +211,9 @@ describe('a waiter', () => {
       const holder = { id: 'x', expiresAt: startedAt / 1_000 + 600 };
       memory.set({ ...stored(), version: 1, averageHoldMs, holders: [holder] });
       await refused(slots, 'a');
-      expect(Math.min(...slept)).toBeGreaterThanOrEqual(min);
-      expect(Math.max(...slept)).toBeLessThanOrEqual(max);
+      expect(slept[0]).toBeGreaterThanOrEqual(min);
+      expect(slept[0]).toBeLessThanOrEqual(max);
+      expect(Math.max(...slept)).toBeLessThanOrEqual(500);
     }
   });
 
@@ -224,7 +226,7 @@ describe('a waiter', () => {
       await acquired(slots, 'a');
       expect(await slots.acquire('b', { leaseMs: lease })).toMatchObject({ granted: false });
       expect(clock.now - startedAt).toBeGreaterThanOrEqual(polled);
-      expect(clock.now - startedAt).toBeLessThan(polled + 100);
+      expect(clock.now - startedAt).toBeLessThan(polled + 500);
     }
   });
 
@@ -256,9 +258,30 @@ describe('a waiter', () => {
       const [now, expiresAt] = [startedAt / 1_000, startedAt / 1_000 + 600];
       const holders = Array.from({ length: limit }, (_, index) => ({ id: `${index}`, expiresAt }));
       const queue = Array.from({ length: waiters }, (_, index) => ({ export: `${index}`, checkAt: now }));
-      memory.set({ version: 1, holders, queue, averageHoldMs });
+      memory.set({ version: 1, holders, queue, averageHoldMs, lastGrantAt: now });
       // No time to poll.
       expect(await slots.acquire('orders', { leaseMs: 0 })).toEqual({ granted: false, waitSeconds });
+    },
+  );
+
+  it.each([
+    { sinceLastGrant: 0, waitSeconds: 3 },
+    { sinceLastGrant: 40, waitSeconds: 37 },
+    { sinceLastGrant: 600, waitSeconds: 60 },
+  ])(
+    'waits longer if no slot was given for $sinceLastGrant s: a holder may have died',
+    async ({ sinceLastGrant, waitSeconds }) => {
+      const { slots, memory, calls } = aBench();
+      const now = startedAt / 1_000;
+      memory.set({
+        version: 1,
+        holders: [{ id: 'x', expiresAt: now + 600 }],
+        queue: ['b', 'c', 'd', 'e', 'f', 'g', 'h'].map((name) => ({ export: name, checkAt: now })),
+        averageHoldMs: 1_000,
+        lastGrantAt: now - sinceLastGrant,
+      });
+      expect(await refused(slots, 'i')).toBe(waitSeconds);
+      expect(calls.reads).toBe(1);
     },
   );
 

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
-import type { ReportExporter } from '../../../lib/cdk/report-exporter.ts';
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 
 export const aSchedule = (overrides: object = {}) => ({
@@ -54,13 +53,6 @@ export const deploy = (overrides: object = {}): Deployment => deployWith(someSet
 export function deployWith(settings: object, app = anApp()): Deployment {
   const stack = new ReportExporterStack(app, deploymentSettings(settings));
   return { app, stack, template: Template.fromStack(stack) };
-}
-
-/** The only service of a deployment. */
-export function onlyService({ stack }: Deployment): ReportExporter {
-  const [only] = stack.services;
-  if (only === undefined || stack.services.length > 1) throw new Error(`There are ${stack.services.length} services`);
-  return only;
 }
 
 export interface Resource {
