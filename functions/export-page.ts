@@ -18,7 +18,7 @@ import { systemRuntime } from '../lib/core/clock.ts';
 import type { LoopState } from '../lib/core/model.ts';
 import type { Clock, ReportService } from '../lib/core/ports.ts';
 import { type ExportPageOutcome, exportPage } from '../lib/core/steps/export-page.ts';
-import { createPageSlots } from '../lib/core/steps/page-slots.ts';
+import { createPageSlots } from '../lib/core/slots/page-slots.ts';
 import { createReportServiceClient } from '../lib/report-service/client/client.ts';
 import { limitsOf } from '../lib/report-service/client/limits.ts';
 

@@ -70,7 +70,10 @@ const sixHours = Duration.hours(6);
 const throttlingPeriods = 3;
 
 /** Half of the six hours. */
-const maxWaitSeconds = 3 * 3_600;
+const maxWaitHours = 3;
+
+/** In common for so many exports: short waits of many exports are normal. */
+const exportsPerMaxWait = 10;
 
 /** Creates the alarms of a service and of its exports. Executions stopped by an operator raise no alarm. */
 export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps): void {
@@ -79,9 +82,12 @@ export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps)
     createAlarm(scope, id, `Service ${serviceName}: ${what}`, condition, topic);
 
   addFunctionAlarms(addAlarm, props);
-  addAlarm('StartRejected', 'An execution failed because its start input names no export of the service.', {
-    metric: serviceMetric(scope, serviceName, 'StartsRejected', { statistic: 'Sum', period: fiveMinutes }),
-  });
+  addAlarm(
+    'StartRejected',
+    'An execution failed because its start input names no export of the service. If it had begun a run before the exports ' +
+      'were changed, the run is unfinished, and its failure is not recorded.',
+    { metric: serviceMetric(scope, serviceName, 'StartsRejected', { statistic: 'Sum', period: fiveMinutes }) },
+  );
   for (const each of exports) createExportAlarms(each, perExport, topic);
   if (!perExport) addCommonAlarms(addAlarm, scope, props);
 }
@@ -134,9 +140,9 @@ function createExportAlarms(
   addAlarm('RunFailed', 'A run failed.', {
     metric: exportMetric(scope, name, 'RunsFailed', { statistic: 'Sum', period: fiveMinutes }),
   });
-  addAlarm('Waiting', 'Within 6 hours, the service requested 3 hours or more of waiting (Retry-After).', {
+  addAlarm('Waiting', `Within 6 hours, the service requested ${maxWaitHours} hours or more of waiting (Retry-After).`, {
     metric: exportMetric(scope, name, 'WaitSeconds', { statistic: 'Sum', period: sixHours }),
-    threshold: maxWaitSeconds,
+    threshold: maxWaitHours * 3_600,
   });
 }
 
@@ -148,15 +154,18 @@ function addCommonAlarms(addAlarm: AddAlarm, scope: Construct, props: ServiceAla
     maxNamesLength,
   );
   const command = `npx report-exporter status --failed --stack ${Stack.of(scope).stackName}`;
-  addAlarm('RunFailed', `A run failed. To see of which export (${names}): ${command}.`, {
+  const runFailed = 'A run failed, or a start was rejected (then StartRejected is on, too).';
+  addAlarm('RunFailed', `${runFailed} To see of which export (${names}): ${command}.`, {
     metric: stateMachine.metricFailed({ period: fiveMinutes }),
   });
+  const hours = maxWaitHours * Math.ceil(exports.length / exportsPerMaxWait);
   addAlarm(
     'Waiting',
-    `Within 6 hours, its exports (${names}) had to wait for 3 hours or more in total (Retry-After).`,
+    `Within 6 hours, its exports (${names}) had to wait for ${hours} hours or more in total (Retry-After): ` +
+      `${maxWaitHours} hours for every ${exportsPerMaxWait} exports.`,
     {
       metric: serviceMetric(scope, serviceName, 'WaitSeconds', { statistic: 'Sum', period: sixHours }),
-      threshold: maxWaitSeconds,
+      threshold: hours * 3_600,
     },
   );
 }

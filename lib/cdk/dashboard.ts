@@ -85,7 +85,8 @@ function serviceWidgets(scope: Construct, { serviceName, functions, stateMachine
       stateMachine.metricTimedOut({ ...options, label: 'Timed out' }),
       serviceMetric(scope, serviceName, 'StartsRejected', { ...options, label: 'StartsRejected' }),
     ]),
-    graph('Pages requested at the same time', [
+    // With maxConcurrentPages, this includes invocations that wait for a slot.
+    graph('Concurrent ExportPage invocations', [
       ExportPage.metric('ConcurrentExecutions', { statistic: 'Maximum', period: hour, label: 'ExportPage' }),
     ]),
     graph(`Waits requested by the service (${unitOf('WaitSeconds')})`, [

@@ -9,7 +9,7 @@
 import { minUploadBytesPerSecond } from '../core/settings/environment.ts';
 import type { ExportSettings, ServiceSettings } from '../core/settings/settings.ts';
 import type { StepName } from '../core/state-machine/definition.ts';
-import { maxPollMs } from '../core/steps/page-slots.ts';
+import { maxPollMs } from '../core/slots/page-slots.ts';
 
 const mebibyte = 1024 * 1024;
 

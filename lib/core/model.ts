@@ -289,6 +289,6 @@ export interface Invocation {
   readonly maxInFlight?: number | undefined;
   /** Whether there is time to begin another page. Default: there is. */
   readonly hasTime?: (() => boolean) | undefined;
-  /** How long the invocation lasts at most, in milliseconds: it holds a slot no longer. Default: 15 minutes. */
+  /** How long a slot is held at most, in milliseconds: a request that begins while it is held ends by then. Default: 15 minutes. */
   readonly leaseMs?: number | undefined;
 }

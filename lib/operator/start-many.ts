@@ -53,17 +53,16 @@ export async function runOneByOne(
 ): Promise<number> {
   const output = json ? context.stderr : context.stdout;
   const style = textStyleFor(output, context.env);
-  const summaries: RunSummary[] = [];
+  const summaries: ExportSummary[] = [];
   for (const [index, name] of names.entries()) {
-    const next = nextCommands(deployment, name);
     if (context.signal.aborted) {
-      const notStarted = summarizeRun({ status: 'interrupted' }, unobservedRun(name), next);
-      if (json) context.stdout.write(`${JSON.stringify(notStarted.json)}\n`);
-      summaries.push(notStarted);
+      const summary = notStarted(name);
+      if (json) context.stdout.write(`${JSON.stringify(summary.json)}\n`);
+      summaries.push(summary);
       continue;
     }
     output.write(`${index === 0 ? '' : '\n'}${style('bold', `Export ${name}`)} (${index + 1} of ${names.length})\n`);
-    const options = { exportName: name, follow: true, json, next };
+    const options = { exportName: name, follow: true, json, next: nextCommands(deployment, name) };
     const summary = await followToSummary(options, context, async (startOptions) => {
       return await (await deployment.open(name)).start(request, startOptions);
     });
@@ -72,6 +71,21 @@ export async function runOneByOne(
   output.write(`\n${resultLines(summaries, deployment, style, output.columns).join('\n')}\n`);
   return exitStatusOf(summaries);
 }
+
+/** The object of `--json` for an export that an interruption kept from being started. It may have an unfinished run. */
+interface NotStartedJson {
+  readonly status: 'not-started';
+  readonly export: string;
+}
+
+type ExportJson = RunJson | NotStartedJson;
+
+type ExportSummary = Pick<RunSummary, 'exitStatus'> & { readonly json: ExportJson };
+
+const notStarted = (name: string): ExportSummary => ({
+  exitStatus: exitStatuses.interrupted,
+  json: { status: 'not-started', export: name },
+});
 
 const startConcurrency = 8;
 
@@ -86,7 +100,12 @@ export async function startConcurrently(
   const { signal } = context;
   const display = createStartDisplay(names.length, options, context);
 
-  const start = async (name: string, release: () => void): Promise<RunSummary> => {
+  const start = async (name: string, release: () => void): Promise<ExportSummary> => {
+    if (signal.aborted) {
+      const summary = notStarted(name);
+      display.ended(summary.json);
+      return summary;
+    }
     let observed = unobservedRun(name);
     let lastRetry: Retry | undefined;
     const startOptions: StartOptions = {
@@ -107,9 +126,7 @@ export async function startConcurrently(
         display.progressed(observed);
       },
     };
-    const outcome = signal.aborted
-      ? ({ status: 'interrupted' } as const)
-      : await outcomeOf(async () => await (await deployment.open(name)).start(request, startOptions));
+    const outcome = await outcomeOf(async () => await (await deployment.open(name)).start(request, startOptions));
     const summary = withExitStatus(summarizeRun(outcome, observed, nextCommands(deployment, name), lastRetry), follow);
     display.ended(summary.json);
     return summary;
@@ -160,7 +177,7 @@ function createStartDisplay(
       if (inProgress.has(observed.export)) inProgress.set(observed.export, observed);
       showProgress();
     },
-    ended(result: RunJson) {
+    ended(result: ExportJson) {
       inProgress.delete(result.export);
       const isFailure = result.status === 'failed';
       // Without following, the start was the end.
@@ -168,7 +185,7 @@ function createStartDisplay(
       if (json) printLine(stdout, JSON.stringify(result));
       showProgress();
     },
-    summarize(summaries: readonly RunSummary[], deployment: Deployment) {
+    summarize(summaries: readonly ExportSummary[], deployment: Deployment) {
       const isAnyInProgress = summaries.some(({ json: { status } }) => status === 'started');
       const hint = isAnyInProgress ? [`Watch them with: npx report-exporter status ${deployment.option} --watch`] : [];
       const lines = follow
@@ -185,7 +202,7 @@ const nextCommands = ({ option }: Deployment, name: string) => ({
 });
 
 /** A wrong setting of one export is a failure of that export, not a wrong usage of the command. */
-function exitStatusOf(summaries: readonly RunSummary[]): number {
+function exitStatusOf(summaries: readonly ExportSummary[]): number {
   const statuses = new Set(summaries.map(({ exitStatus }) => exitStatus));
   if (statuses.has(exitStatuses.interrupted)) return exitStatuses.interrupted;
   return statuses.size === 0 || (statuses.size === 1 && statuses.has(exitStatuses.ok))
@@ -193,33 +210,44 @@ function exitStatusOf(summaries: readonly RunSummary[]): number {
     : exitStatuses.failed;
 }
 
-const statusOrder = ['failed', 'interrupted', 'started', 'skipped', 'completed'] as const satisfies RunJson['status'][];
+const statusOrder = [
+  'failed',
+  'interrupted',
+  'not-started',
+  'started',
+  'skipped',
+  'completed',
+] as const satisfies ExportJson['status'][];
 
 const statusStyles = {
   failed: 'red',
   interrupted: 'yellow',
+  'not-started': 'yellow',
   started: 'cyan',
   skipped: 'yellow',
   completed: 'green',
-} as const satisfies Record<RunJson['status'], Cell['style']>;
+} as const satisfies Record<ExportJson['status'], Cell['style']>;
 
 const endLabels = {
   failed: 'Failed',
-  interrupted: 'Not started',
+  interrupted: 'Interrupted',
+  'not-started': 'Not started',
   started: 'In progress',
   skipped: 'Skipped',
   completed: 'Completed',
-} as const satisfies Record<RunJson['status'], string>;
+} as const satisfies Record<ExportJson['status'], string>;
 
 /** What a person reads when one of several runs ends. */
-function resultLine(json: RunJson, style: TextStyle): string {
-  const { status, export: name, execution = '' } = json;
+function resultLine(json: ExportJson, style: TextStyle): string {
+  const { status, export: name } = json;
   const label = style(statusStyles[status], `${endLabels[status]}:`);
-  const details = status === 'completed' ? totals(json) : status === 'started' ? execution : noteOf(json);
+  const details = status === 'completed' ? totals(json) : status === 'started' ? (json.execution ?? '') : noteOf(json);
   return `${label} ${name}${details === '' ? '' : ` (${details})`}`;
 }
 
-function noteOf({ status, pages, error, reason = '' }: RunJson): string {
+function noteOf(json: ExportJson): string {
+  if (json.status === 'not-started') return '';
+  const { status, pages, error, reason = '' } = json;
   if (status === 'failed') {
     const place = pages === 0 ? '' : `after page ${pages}: `;
     return toPrintable(`${place}${error?.name}: ${error?.message}`);
@@ -229,7 +257,7 @@ function noteOf({ status, pages, error, reason = '' }: RunJson): string {
 
 /** A table of all runs, the failed ones first, and their count. */
 function resultLines(
-  summaries: readonly RunSummary[],
+  summaries: readonly ExportSummary[],
   { option }: Deployment,
   style: TextStyle,
   columns: number | undefined,
@@ -239,15 +267,13 @@ function resultLines(
     style: 'dim' as const,
     alignRight: column >= 2 && column <= 4,
   }));
-  const rankOf = ({ json }: RunSummary) => statusOrder.indexOf(json.status);
+  const rankOf = ({ json }: ExportSummary) => statusOrder.indexOf(json.status);
   const rows = summaries
     .toSorted((one, other) => rankOf(one) - rankOf(other))
     .map(({ json }): Cell[] => [
       { text: json.export, style: 'bold' },
-      { text: json.status, style: statusStyles[json.status] },
-      { text: json.pages.toLocaleString('en'), alignRight: true },
-      { text: json.reports?.toLocaleString('en') ?? '–', alignRight: true },
-      { text: bytes(json.bytes), alignRight: true },
+      { text: statusText(json.status), style: statusStyles[json.status] },
+      ...totalsOf(json).map((text) => ({ text, alignRight: true })),
       { text: noteOf(json) },
     ]);
   const hasFailed = summaries.some(({ json }) => json.status === 'failed');
@@ -255,11 +281,21 @@ function resultLines(
   return [...tableLines([heading, ...rows], style, columns), '', summarizeResults(summaries), ...hint];
 }
 
+const unknown = '–';
+
+/** Its pages, reports and bytes. */
+function totalsOf(json: ExportJson): readonly string[] {
+  if (json.status === 'not-started') return [unknown, unknown, unknown];
+  return [json.pages.toLocaleString('en'), json.reports?.toLocaleString('en') ?? unknown, bytes(json.bytes)];
+}
+
+const statusText = (status: ExportJson['status']) => status.replace('-', ' ');
+
 /** `100 exports: 2 failed, 98 started`. */
-function summarizeResults(summaries: readonly RunSummary[]): string {
+function summarizeResults(summaries: readonly ExportSummary[]): string {
   const counts = statusOrder.flatMap((status) => {
     const count = summaries.filter(({ json }) => json.status === status).length;
-    return count === 0 ? [] : [`${count.toLocaleString('en')} ${status}`];
+    return count === 0 ? [] : [`${count.toLocaleString('en')} ${statusText(status)}`];
   });
   return `${plural(summaries.length, 'export')}: ${counts.join(', ')}`;
 }

@@ -153,7 +153,7 @@ describe('local --all', () => {
       .map((line) => JSON.parse(line));
     expect(results).toMatchObject([
       { export: 'first', status: 'interrupted', run: expect.any(String) },
-      { export: 'second', status: 'interrupted', run: null },
+      { export: 'second', status: 'not-started' },
     ]);
     slow.is = false;
     const ended = await run(all, env);

@@ -184,13 +184,32 @@ describe('alarms that the exports of a service have in common', () => {
   it('describe what happened, and link to their section of the runbook', () => {
     const described = (id: string, of = common) => alarm(`Servicesdefault${id}`, of).AlarmDescription;
     expect(described('RunFailed')).toBe(
-      'Service default: A run failed. To see of which export (nightly): npx report-exporter status --failed --stack ' +
-        'ReportExporter. What to do: docs/runbook.md#runfailed',
+      'Service default: A run failed, or a start was rejected (then StartRejected is on, too). To see of which export ' +
+        '(nightly): npx report-exporter status --failed --stack ReportExporter. What to do: docs/runbook.md#runfailed',
     );
     expect(described('Waiting')).toBe(
-      'Service default: Within 6 hours, its exports (nightly) had to wait for 3 hours or more in total (Retry-After). ' +
-        'What to do: docs/runbook.md#waiting',
+      'Service default: Within 6 hours, its exports (nightly) had to wait for 3 hours or more in total (Retry-After): ' +
+        '3 hours for every 10 exports. What to do: docs/runbook.md#waiting',
     );
+    expect(described('StartRejected')).toBe(
+      'Service default: An execution failed because its start input names no export of the service. If it had begun a ' +
+        'run before the exports were changed, the run is unfinished, and its failure is not recorded. ' +
+        'What to do: docs/runbook.md#startrejected',
+    );
+  });
+
+  it.each([
+    [1, 3],
+    [10, 3],
+    [11, 6],
+    [100, 30],
+  ])('tolerate waits of 3 hours for every 10 exports: %i exports, %i hours', (count, hours) => {
+    const { Threshold, AlarmDescription, Period } = alarm(
+      'ServicesdefaultWaiting',
+      deploy({ exports: numbered(count), alarms: { perExport: false } }).template,
+    );
+    expect([Threshold, Period]).toEqual([hours * 3_600, 6 * 3_600]);
+    expect(AlarmDescription).toContain(`had to wait for ${hours} hours or more in total`);
   });
 
   it('name as many exports as a description holds, and the number of the others', () => {
@@ -270,12 +289,12 @@ describe('the dashboard', () => {
 
       ## Service eu
       Executions: AWS/States ExecutionsStarted, AWS/States ExecutionsSucceeded, AWS/States ExecutionsFailed, AWS/States ExecutionsTimedOut, ReportExporter StartsRejected
-      Pages requested at the same time: AWS/Lambda ConcurrentExecutions
+      Concurrent ExportPage invocations: AWS/Lambda ConcurrentExecutions
       Waits requested by the service (seconds): ReportExporter WaitSeconds
 
       ## Service us
       Executions: AWS/States ExecutionsStarted, AWS/States ExecutionsSucceeded, AWS/States ExecutionsFailed, AWS/States ExecutionsTimedOut, ReportExporter StartsRejected
-      Pages requested at the same time: AWS/Lambda ConcurrentExecutions
+      Concurrent ExportPage invocations: AWS/Lambda ConcurrentExecutions
       Waits requested by the service (seconds): ReportExporter WaitSeconds
       "
     `);

@@ -118,9 +118,10 @@ describe('a ReportExporter in another stack', () => {
 
   it('rejects exports with similar names, and exports that Lambda cannot run', () => {
     const { stack, stores } = anotherStack();
-    const exports = [{ name: 'daily' }, { name: 'slow', maxInlineWait: 'PT14M' }, { name: 'Daily' }];
+    const exports = [{ name: 'daily' }, { name: 'slow', maxInlineWait: 'PT14M' }, { name: 'Daily' }, { name: 'daily' }];
     expect(problemsOf(() => new ReportExporter(stack, 'Reports', { service, exports, ...stores }))).toEqual([
       expect.stringMatching(/^Another\/Reports exports\[2\]\.name: is too similar to exports\[0\]\.name/),
+      'Another/Reports exports[3].name: is the same as exports[0].name: names must be unique',
       expect.stringMatching(/^Another\/Reports exports\[1\]: one page may take/),
     ]);
   });

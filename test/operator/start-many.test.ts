@@ -240,7 +240,7 @@ describe('starting exports of a stack', () => {
     expect(started()).toEqual(names(9));
     expect(written.stdout).toContain('In progress: export-0 (arn:execution:export-0)\n');
     expect(written.stdout).toContain('Not started: export-9\n');
-    expect(written.stdout).toContain('\n10 exports: 1 interrupted, 9 started\nWatch them with: ');
+    expect(written.stdout).toContain('\n10 exports: 1 not started, 9 started\nWatch them with: ');
   });
 
   it('shows on a terminal how many runs are in progress, and clears that line before others', async () => {
@@ -298,8 +298,34 @@ describe('running exports of a directory', () => {
     expect(started()).toEqual(['daily']);
     expect(jsonLines(written.stdout)).toMatchObject([
       { export: 'daily', status: 'interrupted' },
-      { export: 'weekly', status: 'interrupted', run: null },
+      { export: 'weekly', status: 'not-started' },
     ]);
-    expect(written.stderr).toContain('2 exports: 2 interrupted\n');
+    expect(written.stderr).toContain('2 exports: 1 interrupted, 1 not started\n');
+  });
+
+  it('does not say what the runs of exports have that an interruption kept from being started', async () => {
+    const all = ['daily', 'monthly', 'weekly'];
+    for (const json of [false, true]) {
+      const { deployment, end } = aDeployment(all);
+      const { context, written, interrupt } = aContext();
+      const status = runOneByOne(deployment, all, { ...options, json }, context);
+      await settle();
+      await end('daily', completed('daily'));
+      interrupt();
+      await end('monthly', { status: 'interrupted' });
+      expect(await status).toBe(130);
+      const printed = json ? jsonLines(written.stdout).slice(2) : [];
+      expect(printed).toEqual(json ? [{ status: 'not-started', export: 'weekly' }] : []);
+      expect((json ? written.stderr : written.stdout).split('\n').slice(-8)).toEqual([
+        '',
+        'EXPORT   STATUS       PAGES  REPORTS     BYTES  NOTE',
+        'monthly  interrupted      0        0   0 bytes',
+        'weekly   not started      –        –         –',
+        'daily    completed        3      250  123.5 kB',
+        '',
+        '3 exports: 1 interrupted, 1 not started, 1 completed',
+        '',
+      ]);
+    }
   });
 });

@@ -43,7 +43,7 @@ const importTable: Readonly<Record<string, Module>> = {
  * `.` is every file that no other layer names.
  */
 const layers: Readonly<Record<string, readonly string[]>> = {
-  'lib/core': ['.', 'state-machine', 'settings', 'storage', 'steps', 'operations'],
+  'lib/core': ['.', 'state-machine', 'settings', 'storage', 'slots', 'steps', 'operations'],
   'lib/report-service': ['redaction', 'xml', 'client', 'simulator'],
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],

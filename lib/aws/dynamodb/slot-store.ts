@@ -22,7 +22,7 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import * as z from 'zod/mini';
 import type { Runtime } from '../../core/ports.ts';
-import type { SlotState, SlotStore } from '../../core/steps/page-slots.ts';
+import type { SlotState, SlotStore } from '../../core/slots/page-slots.ts';
 import { type Item, slotsKey, toKeyItem, writeTokenOf } from './items.ts';
 
 /** Needs dynamodb:GetItem and dynamodb:PutItem on the table. */

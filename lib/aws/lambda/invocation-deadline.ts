@@ -7,6 +7,7 @@ import { ExportError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
 import { minUploadBytesPerSecond } from '../../core/settings/environment.ts';
 import type { ServiceSettings } from '../../core/settings/settings.ts';
+import { maxHoldMs } from '../../core/slots/held-slot.ts';
 
 export interface InvocationDeadline extends Disposable {
   /** Aborts with a ServiceUnavailableError when only the time to store is left. */
@@ -15,7 +16,7 @@ export interface InvocationDeadline extends Disposable {
   readonly retryAfterDeadline: number;
   /** Whether there is time for one request and for storing two pages: the page waits for its predecessor to be stored. */
   readonly hasTime: () => boolean;
-  /** By then the invocation has ended, in milliseconds from its start. */
+  /** The lease of a slot, in milliseconds: until a request that begins with the slot in use has ended. */
   readonly leaseMs: number;
 }
 
@@ -43,7 +44,7 @@ export function startInvocationDeadline(
     signal: deadline.signal,
     retryAfterDeadline: startedAt + Math.max(0, fetchMs - totalTimeout),
     hasTime: () => now() <= startedAt + fetchMs - totalTimeout - storeMs(maxPageBytes),
-    leaseMs: remainingMs,
+    leaseMs: Math.min(remainingMs, totalTimeout + maxHoldMs),
     [Symbol.dispose]: () => timer.abort(),
   };
 }

@@ -19,19 +19,19 @@ export type ExportDeploymentSettings = z.input<typeof exportDeploymentSchema>;
 export type ServiceInput = z.input<typeof serviceSettingsSchema>;
 
 export const exportListSchema = z
-  .array(exportDeploymentSchema, 'must be a list of exports')
+  .array(exportDeploymentSchema, {
+    error: ({ input }) => (input === undefined ? 'is required' : 'must be a list of exports'),
+  })
   .check(z.minLength(1, 'must have at least one export'));
 
 /** The name becomes part of the keys in the table and of the ids of resources and outputs. */
-export const serviceNameSchema = z
-  .string()
-  .check(
-    z.regex(
-      /^[a-z][a-z0-9-]{0,29}$/,
-      'must be 1 to 30 lower-case letters, digits and hyphens, beginning with a letter',
-    ),
-    isNotReserved,
-  );
+export const serviceNameSchema = z.string().check(
+  z.regex(/^[a-z][a-z0-9-]{0,29}$/, {
+    error: 'must be 1 to 30 lower-case letters, digits and hyphens, beginning with a letter',
+    abort: true,
+  }),
+  isNotReserved,
+);
 
 /** The name of the only service of a deployment. */
 export const defaultServiceName = 'default';
@@ -80,6 +80,12 @@ function scheduleMetadata({ expression, timeZone, flexibleWindow, enabled, fresh
 
 /** CloudFormation ids have no hyphens or underscores, and names that differ only in case are easily confused. */
 const normalizeName = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase();
+
+/** What is wrong with a name that `findSimilarNames` has found to be too similar to an earlier one, which is at `path`. */
+export const describeSimilarity = (name: string, earlier: string, path: string): string =>
+  name === earlier
+    ? `is the same as ${path}: names must be unique`
+    : `is too similar to ${path}: names must differ in more than case, hyphens and underscores`;
 
 /** For each name, the index of an earlier one that is too similar to it; undefined if there is none. */
 export function findSimilarNames(names: readonly (string | undefined)[]): readonly (number | undefined)[] {

@@ -3,6 +3,7 @@
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { z } from 'zod';
 import { serviceSettingsSchema } from '../../core/settings/settings.ts';
+import { orExample } from '../../core/settings/validation-errors.ts';
 import {
   defaultServiceName,
   type ExportDeploymentSettings,
@@ -89,12 +90,15 @@ const severalServicesSchema = z.strictObject(
     exports: notWithServices,
     services: z
       .array(
-        z.strictObject({
-          name: serviceNameSchema,
-          service: serviceSettingsSchema,
-          apiKeySecret: apiKeySecretSchema,
-          exports: exportListSchema,
-        }),
+        z.strictObject(
+          {
+            name: serviceNameSchema,
+            service: serviceSettingsSchema,
+            apiKeySecret: apiKeySecretSchema,
+            exports: exportListSchema,
+          },
+          { error: orExample('{"name": "acme", "service": {…}, "exports": […]}') },
+        ),
         'must be a list of services',
       )
       .min(1, 'must have at least one service'),

@@ -11,7 +11,7 @@ import { ExportError } from '../../core/errors.ts';
 import { serviceSettingsSchema } from '../../core/settings/settings.ts';
 import { formatPath, problemLines } from '../../core/settings/validation-errors.ts';
 import { findLimitProblems } from '../function-limits.ts';
-import { exportDeploymentSchema, findSimilarNames } from './deployed-export.ts';
+import { describeSimilarity, exportDeploymentSchema, findSimilarNames } from './deployed-export.ts';
 import { type DeploymentSettings, hasServices, parseDeployment } from './deployment-schema.ts';
 import { findSizeProblem } from './stack-size.ts';
 
@@ -27,7 +27,11 @@ export const contextKey = 'reportExporter';
 export function deploymentSettings(value: unknown): DeploymentSettings {
   const context = typeof value === 'string' ? parseJsonIfValid(value) : value;
   const { settings, issues } = parseDeployment(context);
-  const all = [...issues.map(withinContext), ...findConflicts(context)];
+  const invalid = issues.map(withinContext);
+  const pathsOfInvalid = new Set(invalid.map(({ path }) => formatPath(path)));
+  // An invalid name is reported once, however similar it is to others.
+  const conflicts = findConflicts(context).filter(({ path }) => !pathsOfInvalid.has(formatPath(path)));
+  const all = [...invalid, ...conflicts];
   if (settings !== undefined && all.length === 0) {
     const problem = findSizeProblem(settings);
     if (problem === undefined) return settings;
@@ -103,9 +107,8 @@ interface NameAt {
 function findNameCollisions(names: readonly NameAt[]): z.core.$ZodIssue[] {
   return findSimilarNames(names.map(({ name }) => name)).flatMap((earlier, index) => {
     const [first, second] = [names[earlier ?? -1], names[index]];
-    if (first === undefined || second === undefined) return [];
-    const message = `is too similar to ${formatPath(first.path)}: names must differ in more than case, hyphens and underscores`;
-    return [issueAt(second.path, message)];
+    if (first?.name === undefined || second?.name === undefined) return [];
+    return [issueAt(second.path, describeSimilarity(second.name, first.name, formatPath(first.path)))];
   });
 }
 

@@ -8,6 +8,7 @@ import { formatPath } from '../../core/settings/validation-errors.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import {
   defaultServiceName,
+  describeSimilarity,
   type ExportDeploymentSettings,
   exportListSchema,
   findSimilarNames,
@@ -72,14 +73,12 @@ function findTokens(input: unknown): string[] {
 }
 
 function findCollisions({ exports }: ExporterSettings): string[] {
-  return findSimilarNames(exports.map(({ name }) => name)).flatMap((earlier, index) =>
-    earlier === undefined
-      ? []
-      : [
-          `exports[${index}].name: is too similar to exports[${earlier}].name: ` +
-            'names must differ in more than case, hyphens and underscores',
-        ],
-  );
+  const names = exports.map(({ name }) => name);
+  return findSimilarNames(names).flatMap((earlier, index) => {
+    const [first, second] = [names[earlier ?? -1], names[index]];
+    if (first === undefined || second === undefined) return [];
+    return [`exports[${index}].name: ${describeSimilarity(second, first, `exports[${earlier}].name`)}`];
+  });
 }
 
 function findMisfits({ service, exports }: ExporterSettings): string[] {

@@ -20,9 +20,16 @@ export function findSizeProblem(settings: DeploymentSettings): string | undefine
   const alternative = isWithinLimits(smaller)
     ? `, or set alarms.perExport to false, which reduces it to ${formatSize(smaller)}`
     : '';
+  const { templateBytes, settingsBytes } = size;
+  const share =
+    templateBytes > maxTemplateBytes
+      ? `; the settings of services and exports, filters included, take ${formatNumber(settingsBytes)} bytes of it`
+      : '';
+  const canBeShortened = share !== '' && isWithinLimits({ ...size, templateBytes: templateBytes - settingsBytes });
+  const remedy = canBeShortened ? 'Shorten them, or split the exports' : 'Split the exports';
   return (
     `needs a stack of ${formatSize(size)}, but a CloudFormation stack holds ${formatNumber(maxResources)} resources and ` +
-    `${formatNumber(maxTemplateBytes)} bytes of template. Split the exports into several stacks, each with settings and a ` +
+    `${formatNumber(maxTemplateBytes)} bytes of template${share}. ${remedy} into several stacks, each with settings and a ` +
     `stackName of its own${alternative}`
   );
 }
@@ -38,24 +45,29 @@ export interface StackSize {
   readonly resources: number;
   /** At most this many. */
   readonly templateBytes: number;
+  /** How many of them are the settings of services and exports as text. */
+  readonly settingsBytes: number;
 }
+
+type PartSize = Omit<StackSize, 'settingsBytes'> & Partial<StackSize>;
 
 export function stackSize(settings: DeploymentSettings): StackSize {
   return sumOf([sharedSize(settings), ...settings.services.map((service) => serviceSize(settings, service))]);
 }
 
-function sumOf(sizes: readonly StackSize[]): StackSize {
-  return sizes.reduce(
+function sumOf(sizes: readonly PartSize[]): StackSize {
+  return sizes.reduce<StackSize>(
     (sum, size) => ({
       resources: sum.resources + size.resources,
       templateBytes: sum.templateBytes + size.templateBytes,
+      settingsBytes: sum.settingsBytes + (size.settingsBytes ?? 0),
     }),
-    { resources: 0, templateBytes: 0 },
+    { resources: 0, templateBytes: 0, settingsBytes: 0 },
   );
 }
 
 /** The bucket, the table, the alarm topic, the dashboard. */
-function sharedSize({ stackName, bucket, kmsKeyArn, alarms }: DeploymentSettings): StackSize {
+function sharedSize({ stackName, bucket, kmsKeyArn, alarms }: DeploymentSettings): PartSize {
   return {
     resources:
       // The table, its two alarms, the dashboard.
@@ -91,6 +103,7 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
     (isScheduled ? 5 : 0) +
     alarmCount +
     (apiKeySecret.existing === undefined ? 1 : 0);
+  const settingsBytes = jsonBytes(JSON.stringify(serviceMetadata(service, exports)));
   const templateBytes =
     36_500 +
     48 * stackName.length +
@@ -103,11 +116,11 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
     // Two descriptions that list names of exports.
     (perExport ? 0 : 2_600) +
     alarmCount * (alarms.existingTopicArn ?? '').length +
-    jsonBytes(JSON.stringify(serviceMetadata(service, exports)));
+    settingsBytes;
   // Every alarm refers to the topic.
   const topicBytes =
     exportSizes.reduce((sum, each) => sum + each.resources, 0) * (alarms.existingTopicArn ?? '').length;
-  return sumOf([{ resources, templateBytes: templateBytes + topicBytes }, ...exportSizes]);
+  return sumOf([{ resources, templateBytes: templateBytes + topicBytes, settingsBytes }, ...exportSizes]);
 }
 
 /** The schedule and the alarms of an export. */

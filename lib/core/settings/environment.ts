@@ -14,7 +14,6 @@ export const functionSettingsSchema = z.strictObject({
   service: serviceSettingsSchema,
   exports: z.array(exportSettingsSchema).check(z.minLength(1, 'must have at least one export')),
 });
-export type FunctionSettings = z.infer<typeof functionSettingsSchema>;
 export type FunctionSettingsInput = z.input<typeof functionSettingsSchema>;
 
 const nonEmpty = z.string().check(z.minLength(1, 'must not be empty'));

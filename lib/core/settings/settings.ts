@@ -8,7 +8,7 @@ import { ExportError } from '../errors.ts';
 import type { ExportDefinition, JsonObject } from '../model.ts';
 import { durationSchema, instantSchema } from '../timestamps.ts';
 import { findFilterProblems } from './filter.ts';
-import { describeProblems } from './validation-errors.ts';
+import { describeProblems, orExample } from './validation-errors.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -40,8 +40,7 @@ function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
-/** Where the service is, and the limits of its client. */
-export const serviceSettingsSchema = z.strictObject({
+const serviceFields = {
   baseUrl: baseUrlSchema,
   /** The vendor's part of the header names X-…-API-KEY and X-…-CURSOR. */
   vendor: z._default(
@@ -63,6 +62,10 @@ export const serviceSettingsSchema = z.strictObject({
   maxPageBytes: count(256 * mebibyte),
   /** How many pages are requested at the same time, over all exports of the service. Absent: no limit. */
   maxConcurrentPages: z.optional(positiveInteger.check(z.refine((pages) => pages <= 100, 'must be at most 100'))),
+};
+/** Where the service is, and the limits of its client. */
+export const serviceSettingsSchema = z.strictObject(serviceFields, {
+  error: orExample('{"baseUrl": "https://reports.example.com"}'),
 });
 export type ServiceSettings = z.infer<typeof serviceSettingsSchema>;
 
@@ -105,16 +108,14 @@ const tokenSchema = z
   .string()
   .check(z.regex(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII characters without spaces'));
 
-/** One export: what it requests, where its runs start, and their limits. */
-export const exportSettingsSchema = z.strictObject({
-  name: z
-    .string()
-    .check(
-      z.regex(
-        /^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/,
-        'must be 1 to 40 letters, digits, hyphens and underscores, beginning with a letter or digit',
-      ),
-    ),
+const exportFields = {
+  name: z.string().check(
+    z.regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/, {
+      error: 'must be 1 to 40 letters, digits, hyphens and underscores, beginning with a letter or digit',
+      // One problem is enough for a name.
+      abort: true,
+    }),
+  ),
   since: z.prefault(sinceSchema, {}),
   filter: z._default(filterSchema, {}),
   format: z._default(tokenSchema, 'XML'),
@@ -138,7 +139,9 @@ export const exportSettingsSchema = z.strictObject({
   maxInlineWait: duration('PT20S'),
   maxRetryAfter: duration('PT6H').check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')),
   maxConsecutiveWaits: count(20).check(z.refine((waits) => waits <= 100, 'must be at most 100')),
-});
+};
+/** One export: what it requests, where its runs start, and their limits. */
+export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') });
 export type ExportSettings = z.infer<typeof exportSettingsSchema>;
 
 /** Parses `value`, which `subject` names. @throws ConfigurationError that lists every problem with its path */

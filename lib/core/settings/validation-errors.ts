@@ -9,8 +9,32 @@ import { toPrintable, truncate } from '../sanitize.ts';
 
 type Issue = z.core.$ZodIssue;
 
-// Messages for checks that specify none: zod/mini has no default locale.
-z.config(en());
+// Messages for checks that specify none: zod/mini has no default locale. Wrong types are not described by the locale, because
+// `zod` sets its own when it is loaded.
+z.config({ ...en(), customError: describeType });
+
+const typeNames: Readonly<Record<string, string>> = {
+  object: 'an object',
+  record: 'an object',
+  array: 'a list',
+  string: 'a string',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+};
+
+function describeType(issue: z.core.$ZodRawIssue): string | undefined {
+  if (issue.code !== 'invalid_type') return undefined;
+  if (issue.input === undefined) return 'is required';
+  const name = typeNames[issue.expected];
+  return name === undefined ? undefined : `must be ${name}`;
+}
+
+/** The error of an object's schema that shows an `example`. */
+export const orExample =
+  (example: string) =>
+  ({ code, input }: z.core.$ZodRawIssue): string | undefined =>
+    code === 'invalid_type' && input !== undefined ? `must be an object such as ${example}` : undefined;
 
 const maxProblems = 100;
 const maxNames = 10;

@@ -5,10 +5,11 @@
 
 import { ExportError, isExportError } from '../errors.ts';
 import type { ExportDefinition, Invocation, LoopState, PageEntry, Run } from '../model.ts';
-import type { PageSlot, StepDependencies } from '../ports.ts';
+import type { PageSlots, ReportService, StepDependencies } from '../ports.ts';
 import { ownedRun } from './export-state.ts';
+import { holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
 import { exportPages, type PagePipeline, type PipelineResult } from './page-pipeline.ts';
-import { withinSlot } from './page-slots.ts';
+import { withinSlot } from '../slots/page-slots.ts';
 import { restartRun } from './restart-run.ts';
 import { nextWait } from './retry-after.ts';
 
@@ -63,18 +64,16 @@ export async function exportPage(
   // a request to the store for a rare case: such a page is found when it is stored again.
   const checkExisting = iterations === 0 || !isSameRun;
   const pipeline = { run, execution, lastLogged: last, checkExisting };
-  const { leaseMs = maxInvocationMs, signal } = command;
-  const slot = await deps.slots?.acquire(definition.name, { leaseMs, signal });
-  if (slot?.granted === false) return queue(deps, run, loop, slot.waitSeconds);
   const { lastLogged, failure } =
-    slot === undefined
+    deps.slots === undefined
       ? await exportPages(deps, pipeline, command)
-      : await exportPagesWithinSlot(deps, pipeline, command, slot);
+      : await exportPagesInSlots(deps, deps.slots, pipeline, command);
   if (failure === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
   const error = failure?.error;
+  // If a page was exported, the count of consecutive waits starts over.
+  const waiting = lastLogged === last ? loop : { ...loop, page: (lastLogged?.page ?? 0) + 1, waits: 0 };
+  if (error instanceof NoFreeSlot) return queue(deps, run, waiting, error.waitSeconds);
   if (isExportError(error, 'ServiceThrottledError') && error.retryAfterSeconds !== undefined) {
-    // If a page was exported, the count of consecutive waits starts over.
-    const waiting = lastLogged === last ? loop : { ...loop, page: (lastLogged?.page ?? 0) + 1, waits: 0 };
     return nextWait(deps, run, waiting, error, error.retryAfterSeconds);
   }
   if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, loop, execution, error);
@@ -87,16 +86,29 @@ function queue({ emit }: ExportPageDependencies, run: Run, loop: LoopState, wait
   return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
 }
 
-async function exportPagesWithinSlot(
+/** Exports pages while there is a slot for each request. A wait for the service, long or short, holds none. */
+async function exportPagesInSlots(
   deps: ExportPageDependencies,
+  slots: PageSlots,
   pipeline: PagePipeline,
   invocation: Invocation,
-  slot: PageSlot,
 ): Promise<PipelineResult> {
+  const { leaseMs = maxInvocationMs } = invocation;
+  const held = holdSlot(slots, deps.definition.name, leaseMs, deps.runtime);
+  const service: ReportService = {
+    async fetchPage(request, signal) {
+      try {
+        return await deps.service.fetchPage(request, signal);
+      } catch (error) {
+        if (isExportError(error, 'ServiceThrottledError')) await held.release();
+        throw error;
+      }
+    },
+  };
   try {
-    return await exportPages({ ...deps, service: withinSlot(deps.service, slot, deps.runtime) }, pipeline, invocation);
+    return await exportPages({ ...deps, service: withinSlot(service, held.take, deps.runtime) }, pipeline, invocation);
   } finally {
-    await slot.release();
+    await held.release();
   }
 }
 

@@ -61,11 +61,10 @@ export function overviewLines(entries: readonly OverviewEntry[], options: Overvi
   const summary = ellipsize(summarizeOverview(entries), columns);
   const listed = sortOverview(entries).filter((entry) => !failedOnly || needsAttention(entry));
   if (listed.length === 0) return [failedOnly ? nothingFailed(entries) : summary];
-  const hint = listed.some(needsAttention)
-    ? [style('dim', ellipsize(`→ for details: npx report-exporter status <export> ${option}`, columns))]
-    : [];
+  const hint = listed.some(needsAttention) ? hintLines(`npx report-exporter status <export> ${option}`, columns) : [];
+  const hintRows = hint.reduce((sum, line) => sum + Math.ceil(line.length / columns), 0);
   // The heading, an empty line, the summary and the line on which the cursor stays.
-  const room = Math.max(1, rows - 4 - hint.length);
+  const room = Math.max(1, rows - 4 - hintRows);
   const shown = listed.length > room ? listed.slice(0, Math.max(1, room - 1)) : listed;
   const more = listed.length - shown.length;
   return [
@@ -73,8 +72,14 @@ export function overviewLines(entries: readonly OverviewEntry[], options: Overvi
     ...(more === 0 ? [] : [style('dim', `… and ${plural(more, 'more export')}`)]),
     '',
     summary,
-    ...hint,
+    ...hint.map((line) => style('dim', line)),
   ];
+}
+
+/** A command is never cut, so that it can be copied. On a narrow terminal it has its own line, which the terminal wraps. */
+function hintLines(command: string, columns: number): string[] {
+  const line = `→ for details: ${command}`;
+  return line.length <= columns ? [line] : [ellipsize('→ for details:', columns), command];
 }
 
 /** What `--failed` says if there is nothing to show. */

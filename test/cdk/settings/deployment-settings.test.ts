@@ -101,8 +101,13 @@ describe('the settings of a deployment', () => {
     });
   });
 
+  it('reject two exports with the same name', () => {
+    expect(problemsOf(someSettings({ exports: [{ name: 'nightly' }, { name: 'nightly' }] }))).toEqual([
+      'cdk.json reportExporter.exports[1].name: is the same as exports[0].name: names must be unique',
+    ]);
+  });
+
   it.each([
-    ['nightly', 'nightly'],
     ['nightly', 'NIGHTLY'],
     ['daily-reports', 'daily_reports'],
     ['ab', 'a-b'],
@@ -116,8 +121,54 @@ describe('the settings of a deployment', () => {
     const lines = problemsOf(someSettings({ exports: [{ name: 'a', size: 0 }, { name: 'a' }] }));
     expect(lines).toHaveLength(2);
     expect(lines).toContainEqual(
-      expect.stringContaining('cdk.json reportExporter.exports[1].name: is too similar to exports[0].name'),
+      'cdk.json reportExporter.exports[1].name: is the same as exports[0].name: names must be unique',
     );
+  });
+
+  it('report one problem for each invalid name', () => {
+    const names = ['__proto__', '-', '_'];
+    const invalid = (path: string) =>
+      expect.stringMatching(`^cdk\\.json reportExporter\\.${path}\\.name: must be 1 to \\d+ [^;]*letter`);
+    expect(problemsOf(someSettings({ exports: names.map((name) => ({ name })) }))).toEqual([
+      invalid('exports\\[0\\]'),
+      invalid('exports\\[1\\]'),
+      invalid('exports\\[2\\]'),
+    ]);
+    const { service } = someSettings();
+    const services = names.map((name, index) => ({ name, service, exports: [{ name: `a${index}` }] }));
+    expect(problemsOf({ services })).toEqual([
+      invalid('services\\[0\\]'),
+      invalid('services\\[1\\]'),
+      invalid('services\\[2\\]'),
+    ]);
+  });
+
+  it('say what is required, and what a value of the wrong type must be', () => {
+    const { service, exports } = someSettings();
+    expect(problemsOf({})).toEqual([
+      'cdk.json reportExporter.service: is required',
+      'cdk.json reportExporter.exports: is required',
+    ]);
+    expect(problemsOf({ service: 'https://a.example', exports: ['a', {}] })).toEqual([
+      'cdk.json reportExporter.service: must be an object such as {"baseUrl": "https://reports.example.com"}',
+      'cdk.json reportExporter.exports[0]: must be an object such as {"name": "nightly"}',
+      'cdk.json reportExporter.exports[1].name: is required',
+    ]);
+    expect(problemsOf({ services: ['eu', { exports: 'a' }] })).toEqual([
+      'cdk.json reportExporter.services[0]: must be an object such as {"name": "acme", "service": {…}, "exports": […]}',
+      'cdk.json reportExporter.services[1].name: is required',
+      'cdk.json reportExporter.services[1].service: is required',
+      'cdk.json reportExporter.services[1].exports: must be a list of exports',
+    ]);
+    const wrong = { name: 7, since: 'x', schedule: 'daily', maxInlineWait: 4 };
+    expect(problemsOf({ service, exports: [...exports, wrong], stackName: 5, bucket: 'x' })).toEqual([
+      'cdk.json reportExporter.stackName: must be a string',
+      'cdk.json reportExporter.bucket: must be an object',
+      'cdk.json reportExporter.exports[1].name: must be a string',
+      'cdk.json reportExporter.exports[1].since: must be an object',
+      'cdk.json reportExporter.exports[1].maxInlineWait: must be a string',
+      'cdk.json reportExporter.exports[1].schedule: must be an object',
+    ]);
   });
 
   it('may have filters of any size that a template holds', () => {
@@ -222,20 +273,18 @@ describe('the settings of several services', () => {
   });
 
   it.each([
-    ['eu', 'eu'],
-    ['eu-1', 'eu1'],
-  ])('reject two services with the names %s and %s', (one, other) => {
+    ['eu', 'eu', 'is the same as services[0].name: names must be unique'],
+    ['eu-1', 'eu1', 'is too similar to services[0].name: names must differ in more than case, hyphens and underscores'],
+  ])('reject two services with the names %s and %s', (one, other, problem) => {
     const services = [one, other].map((name, index) => ({ name, service, exports: [{ name: `a${index}` }] }));
-    expect(problemsOf({ services })).toEqual([
-      'cdk.json reportExporter.services[1].name: is too similar to services[0].name: names must differ in more than case, hyphens and underscores',
-    ]);
+    expect(problemsOf({ services })).toEqual([`cdk.json reportExporter.services[1].name: ${problem}`]);
   });
 
   it('reject exports of two services with similar names, because operators find an export by its name alone', () => {
     const services = ['eu', 'us'].map((name) => ({
       name,
       service,
-      exports: [{ name: `only-${name}` }, { name: 'daily' }],
+      exports: [{ name: `only-${name}` }, { name: name === 'eu' ? 'daily' : 'Daily' }],
     }));
     expect(problemsOf({ services })).toEqual([
       'cdk.json reportExporter.services[1].exports[1].name: is too similar to services[0].exports[1].name: names must differ in more than case, hyphens and underscores',
@@ -268,16 +317,26 @@ describe('a stack', () => {
     ]);
   });
 
-  it('rejects settings that its template cannot hold', () => {
-    const exports = Array.from({ length: 100 }, (_, index) => ({
+  const withFilters = (count: number, length: number, more: object = {}) =>
+    Array.from({ length: count }, (_, index) => ({
       name: `export-${index}`,
-      filter: { ids: 'x'.repeat(10_000) },
+      filter: { ids: 'x'.repeat(length) },
+      ...more,
     }));
-    expect(problemsOf(someSettings({ exports }))).toEqual([
+
+  it('rejects settings that its template cannot hold, and says how much of it they take', () => {
+    expect(problemsOf(someSettings({ exports: withFilters(100, 10_000) }))).toEqual([
       expect.stringMatching(
-        /^cdk\.json reportExporter: needs a stack of 39 resources and up to 1,0\d\d,\d{3} bytes of template, but/,
+        /^cdk\.json reportExporter: needs a stack of 39 resources and up to 1,0\d\d,\d{3} bytes of template, but a CloudFormation stack holds 500 resources and 1,000,000 bytes of template; the settings of services and exports, filters included, take 1,00\d,\d{3} bytes of it\. Shorten them, or split the exports into several stacks, each with settings and a stackName of its own$/,
       ),
     ]);
+  });
+
+  it('does not propose shorter settings if these are not enough', () => {
+    const [problem] = problemsOf(
+      someSettings({ exports: withFilters(400, 3_000, { schedule: aSchedule() }), alarms: { perExport: false } }),
+    );
+    expect(problem).toMatch(/: needs a stack of \d{3} resources .* take 1,\d{3},\d{3} bytes of it\. Split the exports/);
   });
 
   it('is not judged by its size while other settings are invalid', () => {

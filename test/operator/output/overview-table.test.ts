@@ -153,10 +153,29 @@ describe('the overview on a terminal', () => {
 
   it.each([200, 120, 100, 80, 72, 60, 41, 20, 1])('never has a line longer than %i columns', (columns) => {
     for (const entries of [longNames, mixed, mixed.slice(0, 2)]) {
-      for (const line of overviewLines(entries, { ...plain, columns })) {
+      const lines = overviewLines(entries, { ...plain, columns });
+      // A command is never cut: the terminal wraps it.
+      for (const line of lines.filter((each) => !each.startsWith('npx '))) {
         expect(line.length).toBeLessThanOrEqual(columns);
-        expect(line).not.toMatch(/[\p{Cc}]/u);
       }
+      for (const line of lines) expect(line).not.toMatch(/[\p{Cc}]/u);
+    }
+  });
+
+  it('has its command on a line of its own if it does not fit beside the text', () => {
+    const command = 'npx report-exporter status <export> --stack ReportExporter';
+    const lastLines = (columns: number) => overviewLines(mixed, { ...plain, columns }).slice(-2);
+    expect(lastLines(73).at(-1)).toBe(`→ for details: ${command}`);
+    expect(lastLines(72)).toEqual(['→ for details:', command]);
+    expect(lastLines(20)).toEqual(['→ for details:', command]);
+  });
+
+  it('fits on a narrow screen that is refreshed, with the command that the terminal wraps', () => {
+    const many = Array.from({ length: 100 }, (_, index) => failed(`export-${100 + index}`));
+    for (const columns of [72, 60, 40, 25]) {
+      const lines = overviewLines(many, { ...plain, columns, rows: 24 });
+      const onScreen = lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / columns)), 0);
+      expect(onScreen).toBe(23);
     }
   });
 

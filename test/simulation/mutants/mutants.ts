@@ -480,22 +480,22 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a free slot is taken before those who wait for one',
-    edits: [{ file: 'lib/core/steps/page-slots.ts', find: 'if (inTime < free) {', replace: 'if (free > 0) {' }],
+    edits: [{ file: 'lib/core/slots/page-slots.ts', find: 'if (inTime < free) {', replace: 'if (free > 0) {' }],
   },
   {
     name: 'a slot is returned before its pages are requested',
     edits: [
       {
         file: 'lib/core/steps/export-page.ts',
-        find: '  try {\n    return await exportPages({ ...deps, service: withinSlot(',
-        replace: '  await slot.release();\n  try {\n    return await exportPages({ ...deps, service: withinSlot(',
+        find: '        return await deps.service.fetchPage(request, signal);',
+        replace: '        await held.release();\n        return await deps.service.fetchPage(request, signal);',
       },
     ],
   },
   {
     name: 'an invocation requests two pages in one slot',
     edits: [
-      { file: 'lib/core/steps/page-slots.ts', find: '        await untilAborted(previous, signal);\n', replace: '' },
+      { file: 'lib/core/slots/page-slots.ts', find: '        await untilAborted(previous, signal);\n', replace: '' },
     ],
   },
   {

@@ -16,7 +16,7 @@ import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
-import { createPageSlots } from '../../../lib/core/steps/page-slots.ts';
+import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
 import { selectExport } from '../../../lib/core/steps/select-export.ts';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { createReportServiceClient } from '../../../lib/report-service/client/client.ts';
@@ -30,7 +30,7 @@ import type { ServiceTraffic } from './traffic.ts';
 import type { World } from './world.ts';
 
 export const vendor = 'ACME';
-export const serviceName = 'acme';
+const serviceName = 'acme';
 export const apiKey = 'the-key-of-the-simulation';
 export const prefix = 'all/';
 const baseUrl = 'https://reports.example.com';

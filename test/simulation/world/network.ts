@@ -53,9 +53,10 @@ export class SimulatedNetwork extends Dispatcher {
     try {
       const operation = path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
       const respond = () => {
+        const responding = this.#service.respond(request, site);
         // The connection of an aborted request is closed.
-        if (!controller.aborted) controller.onEnd = this.#traffic.begin(this.#process);
-        return this.#service.respond(request, site);
+        if (!controller.aborted) controller.onEnd = this.#traffic.begin(this.#process, this.#durationOf(responding));
+        return responding;
       };
       response = await this.#process.request('service', operation, respond, [20, 400]);
     } catch {
@@ -79,6 +80,12 @@ export class SimulatedNetwork extends Dispatcher {
     handler.onResponseStart?.(controller, response.status, response.headers, '');
     const endsAt = isReset ? rng.integerBelow(response.body.length + 1) : response.truncatedAt;
     await this.#sendBody(response, handler, controller, endsAt);
+  }
+
+  /** How long the service is busy with a request, if the client waits for the response. */
+  #durationOf({ silentMs, latencyMs = 0, chunkIntervalMs }: ServiceResponse): number {
+    if (silentMs !== undefined) return Math.min(silentMs, this.#limits.headersTimeoutMs);
+    return latencyMs + 8 * Math.min(chunkIntervalMs ?? 5, this.#limits.bodyTimeoutMs);
   }
 
   /** Sends the body up to the byte `endsAt`, or all of it. */

@@ -4,8 +4,11 @@ import type { Process } from './process.ts';
 import type { World } from './world.ts';
 
 export interface ServiceTraffic {
-  /** Records a request that has reached the service. Call the result when its response has ended, in whatever way. */
-  begin(process: Process): () => void;
+  /**
+   * Records a request that has reached the service, and that keeps it busy for `durationMs`. Call the result when it ends
+   * earlier: a client that is suspended does not close its connection.
+   */
+  begin(process: Process, durationMs: number): () => void;
   /** The most requests at any moment so far. */
   readonly peak: () => number;
 }
@@ -15,7 +18,7 @@ export function createServiceTraffic(world: World, maxConcurrentPages: number | 
   const requests = new Set<Process>();
   let peak = 0;
   return {
-    begin(process) {
+    begin(process, durationMs) {
       // One process may send several requests.
       const request = { ...process };
       requests.add(request);
@@ -25,7 +28,11 @@ export function createServiceTraffic(world: World, maxConcurrentPages: number | 
         const ids = open.map(({ id }) => id).join(', ');
         world.violate('no more pages are requested at once than maxConcurrentPages', `${open.length}: ${ids}`);
       }
-      return () => requests.delete(request);
+      const end = () => {
+        requests.delete(request);
+      };
+      world.time.after(durationMs, end);
+      return end;
     },
     peak: () => peak,
   };

@@ -8,7 +8,7 @@ import { Readable } from 'node:stream';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
 import type { PageLog, PageStore, RunHistory, StoreReader } from '../../../lib/core/ports.ts';
-import type { SlotState, SlotStore } from '../../../lib/core/steps/page-slots.ts';
+import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
 
 /** Called before and after every effect. An error that it throws simulates a crash at that point. */

@@ -5,7 +5,7 @@
  */
 
 import type { PageSlot, Runtime } from '../../../lib/core/ports.ts';
-import { createPageSlots, type SlotState, type SlotStore } from '../../../lib/core/steps/page-slots.ts';
+import { createPageSlots, type SlotState, type SlotStore } from '../../../lib/core/slots/page-slots.ts';
 import { createRng, type Rng } from '../../simulation/world/rng.ts';
 import { createTimeline } from '../../simulation/world/virtual-time.ts';
 import { createMemorySlotStore, type MemorySlotStore } from './memory-adapters.ts';
@@ -76,7 +76,7 @@ interface Counts {
 }
 
 /** A slot that an export got. All times are true times, in milliseconds since the epoch. */
-export interface Grant {
+interface Grant {
   readonly export: string;
   /** From 1; 0 in a duplicate invocation. */
   readonly page: number;

@@ -18,7 +18,10 @@ import type { FetchedPage, PageSlot, PageSlots, ReportService, Runtime } from '.
 
 /** Stores the record of one service's slots. Reads are strongly consistent. */
 export interface SlotStore {
-  /** Undefined if nothing is stored yet, or if what is stored has no version. Otherwise, a damaged record is an empty one. */
+  /**
+   * Undefined if nothing is stored yet. A damaged record must not stop the exports: it is read as an empty one with its
+   * version, or as undefined if its version is damaged, too.
+   */
   read(): Promise<SlotState | undefined>;
   /**
    * Compare-and-set: writes `state` only if the stored state has version `state.version - 1` (`read` returns none, for
@@ -117,14 +120,14 @@ export function createPageSlots({
         // An earlier write of this call took effect, though another one followed before its response arrived.
         if (stored !== undefined && holds(stored, id)) return slot;
 
-        const { write, then } = nextMove(withoutExpired(stored, now), request, now);
+        const { write, next } = nextMove(withoutExpired(stored, now), request, now);
         if (write !== undefined && !(await replace(write, id))) {
           conflicts += 1;
           await runtime.sleep(delayMs(conflicts, acquireConflicts.maxDelayMs), signal);
-        } else if (then === 'hold') return slot;
-        else if ('waitSeconds' in then) return { granted: false, waitSeconds: then.waitSeconds };
+        } else if (next === 'hold') return slot;
+        else if ('waitSeconds' in next) return { granted: false, waitSeconds: next.waitSeconds };
         // Up to a third less.
-        else await runtime.sleep(then.pollMs * (1 - random() / 3), signal);
+        else await runtime.sleep(next.pollMs * (1 - random() / 3), signal);
       }
       await release(id);
       return { granted: false, waitSeconds: random() < 0.5 ? 1 : 2 };
@@ -180,10 +183,10 @@ interface SlotRequest {
   readonly pollUntil: number;
 }
 
-/** What `acquire` does after it has read the record: it writes another, if there is one; then it has a slot, or polls, or leaves. */
+/** What `acquire` does after it has read the record: it writes another one if necessary, and then holds a slot, polls or leaves. */
 interface Move {
   readonly write?: SlotState;
-  readonly then: 'hold' | { readonly pollMs: number } | { readonly waitSeconds: number };
+  readonly next: 'hold' | { readonly pollMs: number } | { readonly waitSeconds: number };
 }
 
 function nextMove(state: SlotState, { exportName, limit, holder, pollUntil }: SlotRequest, nowMs: number): Move {
@@ -198,7 +201,7 @@ function nextMove(state: SlotState, { exportName, limit, holder, pollUntil }: Sl
   if (inTime < free) {
     const others = queue.filter((waiter) => waiter.export !== exportName);
     const lastGrantAt = toSeconds(nowMs);
-    return { write: { ...state, version, holders: [...holders, holder], queue: others, lastGrantAt }, then: 'hold' };
+    return { write: { ...state, version, holders: [...holders, holder], queue: others, lastGrantAt }, next: 'hold' };
   }
 
   const checkingAt = (checkAt: number): SlotState => {
@@ -206,23 +209,24 @@ function nextMove(state: SlotState, { exportName, limit, holder, pollUntil }: Sl
     return { ...state, version, queue: own ? queue.with(place, waiter) : [...queue, waiter] };
   };
   const averageMs = state.averageHoldMs || initialHoldMs;
-  // If no slot was given for long, the average is out of date, or a holder has died. Then there is no hurry.
-  const holdMs = Math.max(averageMs, (nowMs - state.lastGrantAt * 1_000) / 4);
+  // If all slots have been held for long, the average is out of date, or a holder has died. Then there is no hurry.
+  const sinceLastGrantMs = free > 0 ? 0 : nowMs - state.lastGrantAt * 1_000;
+  const holdMs = Math.max(averageMs, sinceLastGrantMs / 4);
   /** How many slots must be returned until it is this export's turn, and how long one of these takes. */
   const turns = inTime + 1 - free;
   const turnMs = holdMs / limit;
   const isNear = inTime < limit || turns * turnMs <= pollIfWithinMs;
   if (isNear && nowMs < pollUntil) {
-    const then = { pollMs: Math.min(500, Math.max(100, holdMs / 10)) };
+    const next = { pollMs: Math.min(500, Math.max(100, holdMs / 10)) };
     // Polling only reads, so the waiter must count as in time until it ends.
     const staysInTime = own !== undefined && toSeconds(pollUntil) <= own.checkAt + graceSeconds;
-    return staysInTime ? { then } : { write: checkingAt(toSeconds(nowMs)), then };
+    return staysInTime ? { next } : { write: checkingAt(toSeconds(nowMs)), next };
   }
   // A slot stays free for a waiter that sleeps too long. So it wakes early, by one and a half standard deviations of the
   // time that so many turns take if they are random, and gets closer with every check.
   const waitMs = Math.max(turns - 1.5 * Math.sqrt(turns), turns / 4) * turnMs;
   const waitSeconds = Math.max(1, Math.floor(Math.min(waitMs / 1_000, maxWaitSeconds(averageMs))));
-  return { write: checkingAt(toSeconds(nowMs) + waitSeconds), then: { waitSeconds } };
+  return { write: checkingAt(toSeconds(nowMs) + waitSeconds), next: { waitSeconds } };
 }
 
 /** A minute, or four times as long as a slot is held, but at most five minutes. */
@@ -252,12 +256,13 @@ function averageWith(average: number, heldMs: number): number {
 const toSeconds = (ms: number): number => Math.ceil(ms / 1_000);
 
 /**
- * The service as one slot allows: one request at a time, and only while the slot is held. A request waits until the one before
- * it is over: it failed, its signal aborted, or its body has ended, failed or was closed.
+ * The service as one slot allows: one request at a time, and only while a slot is held. A request waits until the one
+ * before it is over: it failed, its signal aborted, or its body has ended, failed or was closed. Then `takeSlot` returns the
+ * slot for it, or throws.
  */
 export function withinSlot(
   service: ReportService,
-  { heldUntil }: PageSlot,
+  takeSlot: (signal?: AbortSignal) => Promise<PageSlot>,
   { now }: Pick<Runtime, 'now'>,
 ): ReportService {
   /** Resolves once all requests so far are over. */
@@ -269,6 +274,7 @@ export function withinSlot(
       idle = previous.then(() => over);
       try {
         await untilAborted(previous, signal);
+        const { heldUntil } = await takeSlot(signal);
         if (now() >= heldUntil) {
           throw new ExportError(
             'ServiceUnavailableError',

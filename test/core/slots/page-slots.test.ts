@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { PageSlot, PageSlots } from '../../../lib/core/ports.ts';
-import { createPageSlots, type SlotState, type SlotStore } from '../../../lib/core/steps/page-slots.ts';
+import { createPageSlots, type SlotState, type SlotStore } from '../../../lib/core/slots/page-slots.ts';
 import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
 
 const leaseMs = 300_000;
@@ -14,7 +14,7 @@ function aBench(limit = 1, storeOverrides: (store: SlotStore) => Partial<SlotSto
   const calls = { reads: 0, writes: 0 };
   const clock = { now: startedAt };
   /** Called before each sleep ends. */
-  const during: { sleep: (ms: number) => unknown } = { sleep: () => {} };
+  const during: { sleep: (signal: AbortSignal | undefined) => unknown } = { sleep: () => {} };
   const slept: number[] = [];
   let random = 0;
   const inner = { ...memory, ...storeOverrides(memory) };
@@ -37,7 +37,7 @@ function aBench(limit = 1, storeOverrides: (store: SlotStore) => Partial<SlotSto
         signal?.throwIfAborted();
         slept.push(ms);
         clock.now += ms;
-        await during.sleep(ms);
+        await during.sleep(signal);
         signal?.throwIfAborted();
       },
       randomHex(length) {
@@ -88,7 +88,7 @@ describe('a slot', () => {
       clock.now += 1_000;
     }
     clock.now = heldUntil + 61_000;
-    await acquired(slots, 'invoices');
+    expect((await acquired(slots, 'invoices')).granted).toBe(true);
   });
 
   it('is held no longer than the invocation lasts that polled for it', async () => {
@@ -112,6 +112,7 @@ describe('a slot', () => {
     const expiresAt = startedAt / 1_000 + 600;
     memory.set({ ...stored(), version: 1, holders: ['x', 'y', 'z'].map((id) => ({ id, expiresAt })) });
     await refused(slots, 'orders');
+    expect(stored().holders).toHaveLength(3);
   });
 
   it('of a duplicate invocation is one of its own; both wait at the same place', async () => {
@@ -142,7 +143,7 @@ describe('the queue', () => {
   });
 
   it('keeps a slot free for a waiter that sleeps, but uses the others', async () => {
-    const { slots } = aBench(2);
+    const { slots, queue } = aBench(2);
     const [first, second] = [await acquired(slots, 'a'), await acquired(slots, 'b')];
     await refused(slots, 'c');
     await first.release();
@@ -151,6 +152,15 @@ describe('the queue', () => {
     await acquired(slots, 'd');
     await refused(slots, 'e');
     await acquired(slots, 'c');
+    expect(queue()).toEqual(['e']);
+  });
+
+  it('does not wait for long if a slot is free: only for the waiter that it is kept for', async () => {
+    const { slots, memory, stored } = aBench();
+    const now = startedAt / 1_000;
+    // The last page was an hour ago.
+    memory.set({ ...stored(), version: 1, queue: [{ export: 'stopped', checkAt: now }], lastGrantAt: now - 3_600 });
+    expect(await slots.acquire('a', { leaseMs: 0 })).toEqual({ granted: false, waitSeconds: 1 });
   });
 
   it('passes over a waiter that is late, which keeps its place', async () => {
@@ -307,7 +317,11 @@ describe('a waiter', () => {
     await acquired(slots, 'a');
     const invocation = new AbortController();
     const reason = new Error('the time of the invocation is up');
-    during.sleep = () => invocation.abort(reason);
+    during.sleep = (signal) => {
+      // Otherwise the sleep would continue.
+      expect(signal).toBe(invocation.signal);
+      invocation.abort(reason);
+    };
     await expect(slots.acquire('b', { leaseMs, signal: invocation.signal })).rejects.toBe(reason);
     expect(queue()).toEqual(['b']);
   });

@@ -1,0 +1,112 @@
+/** An invocation holds its slot only while it requests pages, and not for long. */
+
+import { describe, expect, it } from 'vitest';
+import { ExportError } from '../../../lib/core/errors.ts';
+import type { LoopState } from '../../../lib/core/model.ts';
+import type { PageSlots } from '../../../lib/core/ports.ts';
+import { beginRun } from '../../../lib/core/steps/begin-run.ts';
+import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { holdSlot, NoFreeSlot } from '../../../lib/core/slots/held-slot.ts';
+import { anExportBench, type BenchOptions } from '../../support/export/export-bench.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
+
+/** Slots that record what happens to them. `refuseFrom`: the acquisition, from 1, from which on none is free. */
+function someSlots(refuseFrom = Number.POSITIVE_INFINITY) {
+  const events: string[] = [];
+  let count = 0;
+  const slots: PageSlots = {
+    async acquire() {
+      count += 1;
+      if (count >= refuseFrom) return { granted: false, waitSeconds: 7 };
+      events.push('taken');
+      return {
+        granted: true,
+        heldUntil: Number.POSITIVE_INFINITY,
+        async release() {
+          events.push('returned');
+        },
+      };
+    },
+  };
+  return { slots, events };
+}
+
+async function exportInSlots(options: BenchOptions, { slots, events }: ReturnType<typeof someSlots>) {
+  const bench = anExportBench({ reports: someReports(6), size: 2, ...options });
+  const runtime = {
+    ...bench.deps.runtime,
+    sleep: async (ms: number) => {
+      events.push(`sleeps ${ms} ms`);
+      await bench.deps.runtime.sleep(ms);
+    },
+  };
+  const deps = { ...bench.deps, runtime, slots };
+  const loop = (await beginRun(deps, { input: {}, execution: 'first' })) as LoopState;
+  const retryAfterDeadline = runtime.now() + 60_000;
+  const outcome = await exportPage(deps, { loop, execution: 'first', retryAfterDeadline });
+  return { bench, outcome };
+}
+
+const throttled = (retryAfterSeconds: number) =>
+  new ExportError('ServiceThrottledError', 'Report service responded with 429', { retryAfterSeconds });
+
+describe('the slot of an invocation', () => {
+  it('is taken once for several pages, and returned at the end', async () => {
+    const given = someSlots();
+    const { outcome } = await exportInSlots({ limits: { pagesPerInvocation: 3 } }, given);
+    expect(outcome).toMatchObject({ next: 'finish' });
+    expect(given.events).toEqual(['taken', 'returned']);
+  });
+
+  it('is returned while the invocation waits for a short Retry-After', async () => {
+    const given = someSlots();
+    const script: BenchOptions['script'] = (_, nth) => {
+      if (nth === 1) throw throttled(5);
+      return undefined;
+    };
+    const { outcome } = await exportInSlots({ script }, given);
+    expect(outcome).toMatchObject({ next: 'page', page: 2 });
+    expect(given.events).toEqual(['taken', 'returned', 'sleeps 5000 ms', 'taken', 'returned']);
+  });
+
+  it('is returned when the run waits for a long Retry-After in the state machine', async () => {
+    const given = someSlots();
+    const script: BenchOptions['script'] = () => {
+      throw throttled(3_600);
+    };
+    const { outcome } = await exportInSlots({ script }, given);
+    expect(outcome).toMatchObject({ next: 'wait', waitSeconds: 3_600 });
+    expect(given.events).toEqual(['taken', 'returned']);
+  });
+
+  it('is returned after 15 s, and taken again for the next page', async () => {
+    const given = someSlots();
+    let now = 0;
+    const held = holdSlot(given.slots, 'nightly', 900_000, { now: () => now });
+    for (let page = 1; page <= 5; page += 1) {
+      await held.take();
+      now += 8_000;
+    }
+    await held.release();
+    expect(given.events).toEqual(['taken', 'returned', 'taken', 'returned', 'taken', 'returned']);
+  });
+
+  it('leads to a wait in the queue if there is none, after the pages that were exported before', async () => {
+    const given = someSlots(2);
+    const script: BenchOptions['script'] = (_, nth) => {
+      if (nth === 2) throw throttled(1);
+      return undefined;
+    };
+    const { bench, outcome } = await exportInSlots({ script, limits: { pagesPerInvocation: 3 } }, given);
+    expect(outcome).toMatchObject({ next: 'queue', waitSeconds: 7, page: 2, iterations: 2, waits: 0 });
+    expect((await bench.state()).active).toBeDefined();
+    expect(bench.events.map(({ event }) => event)).toContain('waiting-for-slot');
+  });
+
+  it('is refused with the time after which to try again', async () => {
+    const held = holdSlot(someSlots(1).slots, 'nightly', 900_000, { now: () => 0 });
+    await expect(held.take()).rejects.toThrow(NoFreeSlot);
+    await expect(held.take()).rejects.toMatchObject({ waitSeconds: 7 });
+    await held.release();
+  });
+});
