@@ -106,7 +106,8 @@ async function exportPagesInSlots(
     },
   };
   try {
-    return await exportPages({ ...deps, service: withinSlot(service, held.take, deps.runtime) }, pipeline, invocation);
+    const takeSlot = (signal?: AbortSignal) => held.take(signal);
+    return await exportPages({ ...deps, service: withinSlot(service, takeSlot, deps.runtime) }, pipeline, invocation);
   } finally {
     await held.release();
   }

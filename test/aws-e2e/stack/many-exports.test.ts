@@ -38,7 +38,7 @@ describe('a hundred deployed exports of one service', () => {
         .trimEnd()
         .split('\n')
         .map((line) => JSON.parse(line) as Record<string, unknown>);
-      expect(ends.map((end) => end.export).toSorted()).toEqual(names);
+      expect(ends.map((end) => String(end.export)).toSorted()).toEqual(names);
       expect(new Set(ends.map((end) => `${String(end.status)} ${String(end.pages)} ${String(end.reports)}`))).toEqual(
         new Set(['completed 2 3']),
       );
