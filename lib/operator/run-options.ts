@@ -4,6 +4,7 @@ import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import type { StartRequest } from '../core/operations/deployment.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
+import { apiKeyEnvSchema, defaultApiKeyEnv } from '../core/settings/deployment-settings.ts';
 import { describeProblem, formatPath } from '../core/settings/validation-errors.ts';
 import { instantSchema } from '../core/timestamps.ts';
 import { problemOfApiKey } from '../local/service.ts';
@@ -30,7 +31,7 @@ export interface LocalOptions {
   readonly json?: boolean;
 }
 
-export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
+export { defaultApiKeyEnv };
 
 export interface LocalSettings {
   /** In the form in which they are stored for later starts. */
@@ -134,7 +135,7 @@ export function readApiKey(
   env: Readonly<Record<string, string | undefined>>,
   problems: string[],
 ): string | undefined {
-  const name = localExportSchema.shape.apiKeyEnv.safeParse(variable);
+  const name = apiKeyEnvSchema.safeParse(variable);
   if (!name.success) {
     problems.push(...name.error.issues.map(({ message }) => `--api-key-env: ${message}`));
     return undefined;

@@ -1,26 +1,30 @@
-/** Validates the settings that a ReportExporter is given by any CDK app. Those in cdk.json have been validated before. */
+/** Validates the settings that a ReportExporter is given by any CDK app. Those of a settings file have been validated before. */
 
 import { Token } from 'aws-cdk-lib';
 import * as z from 'zod/mini';
 import { ExportError } from '../../core/errors.ts';
-import { parseSettings, serviceSettingsSchema } from '../../core/settings/settings.ts';
-import { formatPath } from '../../core/settings/validation-errors.ts';
-import { findLimitProblems } from '../function-limits.ts';
 import {
-  defaultServiceName,
   type ExportDeploymentSettings,
-  exportListSchema,
+  exportDeploymentSchema,
   findSimilarNames,
   keyPrefixSchema,
   type ServiceInput,
   serviceNameSchema,
-} from './deployed-export.ts';
+} from '../../core/settings/deployment-settings.ts';
+import { parseSettings, serviceSettingsSchema } from '../../core/settings/settings.ts';
+import { formatPath } from '../../core/settings/validation-errors.ts';
+import { findLimitProblems } from '../function-limits.ts';
+
+/** The name of a service that is given none. */
+const defaultServiceName = 'default';
 
 const exporterSettingsSchema = z.strictObject({
   name: serviceNameSchema,
   prefix: keyPrefixSchema,
   service: serviceSettingsSchema,
-  exports: exportListSchema,
+  exports: z
+    .array(exportDeploymentSchema, 'must be a list of exports')
+    .check(z.minLength(1, 'must have at least one export')),
 });
 type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
 
