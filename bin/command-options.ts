@@ -19,6 +19,13 @@ export function givenOptions(command: Command): string[] {
     .map(({ long, short }) => long ?? short ?? '');
 }
 
+/** The values of the options that were given on the command line, without defaults. */
+export function givenValues(command: Command): Record<string, unknown> {
+  const names = command.options.map((option) => option.attributeName());
+  const given = names.filter((name) => command.getOptionValueSource(name) === 'cli');
+  return Object.fromEntries(given.map((name) => [name, command.getOptionValue(name)]));
+}
+
 /**
  * Unknown options, arguments other than `expected`, and options without their value. The latter get their default value, so
  * that the command can check its other settings too.

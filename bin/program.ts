@@ -7,7 +7,7 @@ import type { ServiceOptions } from '../lib/operator/commands/service.ts';
 import { exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { defaultApiKeyEnv, type LocalOptions, sanitizeArgument } from '../lib/operator/run-options.ts';
-import { givenOptions, optionWithValue, usageErrors } from './command-options.ts';
+import { givenOptions, givenValues, optionWithValue, usageErrors } from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';
 
 /** Runs the command that `args` name, and resolves to its exit status. Without a command, it is `local`. */
@@ -76,7 +76,10 @@ function resolveCommand(program: Command, args: readonly string[]): readonly str
 function addLocalCommand(program: Command, context: InteractiveContext, setExitStatus: (status: number) => void): void {
   program
     .command('local')
+    .argument('[exports...]', 'names of exports of the settings file; optional if there is only one')
     .description('run an export on this machine, into a directory')
+    .addOption(optionWithValue('--settings <file>', 'run exports of this settings file; options override it'))
+    .option('--simulate', 'use a local simulator instead of the service in the settings file')
     .addOption(optionWithValue('--base-url <url>', 'the service (default: a local simulator)'))
     .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-…', 'SERVICE'))
     .addOption(optionWithValue('--api-key-env <variable>', 'environment variable with the API key', defaultApiKeyEnv))
@@ -89,7 +92,7 @@ function addLocalCommand(program: Command, context: InteractiveContext, setExitS
     .addOption(optionWithValue('--container <container>', 'packaging of the reports', 'NONE'))
     .addOption(optionWithValue('--cursor-in <location>', 'send the cursor in query or body', 'query'))
     .addOption(optionWithValue('--out <directory>', 'directory for pages and state', './exports'))
-    .option('--all', 'run every export in the directory, with the settings of its last start')
+    .option('--all', 'run every export of the settings file; without one, every export in the directory again')
     .option('--restart', 'abandon an unfinished run and start over')
     .addOption(optionWithValue('--max-pages <n>', 'fail if the run has more pages'))
     .option('--json', 'print JSON on stdout, everything else on stderr')
@@ -98,8 +101,12 @@ function addLocalCommand(program: Command, context: InteractiveContext, setExitS
       `
 Run it again to export what is new since the last run, or to resume an interrupted run.
 
+With --settings, the exports run exactly as they would be deployed, one after the other, except for schedules. The API key
+of a service comes from the environment variable in its apiKeyEnv.
+
 A directory holds any number of exports, and saves the settings of each when a run begins. With --all they run one after
-the other; one that fails does not stop the others. Only --out, --json, --since and --restart can be combined with it.
+the other; one that fails does not stop the others. Without --settings, only --out, --json, --since and --restart can be
+combined with it.
 
 Examples:
   $ npm start                                                    # a first run, against the simulator
@@ -107,15 +114,24 @@ Examples:
   $ REPORT_EXPORT_API_KEY=… npm start -- --base-url https://reports.example.com --vendor ACME --out /data/acme
   $ npm start -- --export invoices --filter '{"type":"invoice"}' # a second export in the same directory
   $ npm start -- --all                                           # each of them again
+  $ npm start -- --settings report-exporter.json nightly         # an export of a settings file
+  $ npm start -- --settings report-exporter.json --all --simulate --out /tmp/try # all of them, without the service
 
 Exit status: 0 completed or skipped; 1 failed; 2 wrong usage or settings; 130 interrupted.`,
     )
     .allowUnknownOption()
     .allowExcessArguments()
-    .action(async (_: unknown, command: Command) => {
-      const problems = [...usageErrors(command), ...conflictsWithAll(command)];
+    .action(async (words: readonly string[], _: unknown, command: Command) => {
+      // Without a settings file, a name is an unexpected argument. The parser passes unknown options as arguments.
+      const hasSettings = typeof command.getOptionValue('settings') === 'string';
+      const names = hasSettings ? words.filter((word) => !word.startsWith('-')) : [];
+      const conflicts = hasSettings ? conflictsWithSettings(command, names) : conflictsWithAll(command);
+      const problems = [...usageErrors(command, names), ...conflicts, ...conflictsWithSimulate(command)];
       const { localCommand } = await import('../lib/operator/commands/local.ts');
-      setExitStatus(await localCommand(command.opts<LocalOptions>(), problems, context));
+      const options = command.opts<LocalOptions>();
+      // A default must not override the file.
+      const chosen = hasSettings ? { ...givenValues(command), export: '', out: options.out } : options;
+      setExitStatus(await localCommand(names, chosen, problems, context));
     });
 }
 
@@ -128,6 +144,20 @@ function conflictsWithAll(command: Command): string[] {
   return given
     .filter((option) => !combinableWithAll.has(option))
     .map((option) => `${option}: cannot be combined with --all, which uses the saved settings of each export`);
+}
+
+function conflictsWithSimulate(command: Command): string[] {
+  const given = givenOptions(command);
+  const isConflict = given.includes('--simulate') && given.includes('--base-url');
+  return isConflict ? ['--simulate: cannot be combined with --base-url, which names a service'] : [];
+}
+
+function conflictsWithSettings(command: Command, names: readonly string[]): string[] {
+  const given = new Set(givenOptions(command));
+  return [
+    ...(given.has('--export') ? ['--export: cannot be combined with --settings; name the exports as arguments'] : []),
+    ...(given.has('--all') && names.length > 0 ? ['--all: runs every export; leave out the names of exports'] : []),
+  ];
 }
 
 function addServiceCommand(

@@ -78,13 +78,13 @@ export function findLimitProblems(service: ServiceLimits, settings: ExportLimits
   if (timeoutSeconds.ExportPage > maxTimeoutSeconds) {
     problems.push(
       `one page may take ${timeoutSeconds.ExportPage} s, but a Lambda function may run for ${maxTimeoutSeconds} s: lower ` +
-        'service.totalTimeout, maxInlineWait or service.maxPageBytes',
+        "maxInlineWait, or the service's totalTimeout or maxPageBytes",
     );
   }
   if (ephemeralStorageMebibytes > maxEphemeralStorageMebibytes) {
     problems.push(
       `one page may need ${ephemeralStorageMebibytes} MiB of ephemeral storage, but a Lambda function has at most ` +
-        `${maxEphemeralStorageMebibytes} MiB: lower service.maxPageBytes`,
+        `${maxEphemeralStorageMebibytes} MiB: lower the service's maxPageBytes`,
     );
   }
   return problems;

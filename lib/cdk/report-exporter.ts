@@ -26,6 +26,12 @@ import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
 import { listNames } from '../core/sanitize.ts';
+import {
+  type ExportDeploymentSettings,
+  findSimilarNames,
+  type ServiceInput,
+} from '../core/settings/deployment-settings.ts';
+import { alarmedAge } from '../core/settings/schedule-settings.ts';
 import { detailTypes } from '../core/state-machine/definition.ts';
 import { createServiceAlarms } from './alarms.ts';
 import { createEventRule, type EventRuleProps } from './event-rules.ts';
@@ -33,24 +39,16 @@ import { functionLimits } from './function-limits.ts';
 import { createFunctions, type ServiceFunctions } from './functions.ts';
 import { createPermissions } from './permissions.ts';
 import { createSchedules } from './schedule.ts';
-import {
-  type ExportDeploymentSettings,
-  findSimilarNames,
-  functionSettings,
-  hasAlarmsPerExport,
-  type ServiceInput,
-  serviceMetadata,
-} from './settings/deployed-export.ts';
+import { functionSettings, hasAlarmsPerExport, serviceMetadata } from './settings/deployed-export.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
-import { alarmedAge } from './settings/schedule-settings.ts';
 import { createStateMachine } from './state-machine.ts';
 
 export interface ReportExporterProps {
   /** Distinguishes the service from others that use the same table. Default: `default`. */
   readonly name?: string;
-  /** The service, as in cdk.json. */
+  /** The service: its address and limits, as in the settings file. */
   readonly service: ServiceInput;
-  /** Its exports and their schedules, as in cdk.json. Each name is unique in the stack. */
+  /** Its exports and their schedules, as in the settings file. Each name is unique in the stack. */
   readonly exports: readonly ExportDeploymentSettings[];
   readonly bucket: IBucket;
   /** The prefix of all keys in the bucket: empty, or ending with a slash. Default: empty. */

@@ -1,5 +1,5 @@
 /**
- * One deployment: the services in cdk.json with their exports, and the bucket, table, alarm topic and dashboard that they share.
+ * One deployment: the services of a settings file with their exports, and the bucket, table, alarm topic and dashboard that they share.
  * CDK generates the resource names; outputs contain them.
  */
 
@@ -11,12 +11,11 @@ import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { CfnStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
+import type { DeploymentSettings, ServiceDeploymentSettings } from '../core/settings/deployment-settings.ts';
 import { type ServiceOutput, serviceOutputSuffix } from '../core/settings/stack-output.ts';
 import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
 import { ReportExporter } from './report-exporter.ts';
-import { defaultServiceName } from './settings/deployed-export.ts';
-import type { DeploymentSettings, ServiceDeploymentSettings } from './settings/deployment-schema.ts';
 import { createOrImportApiKeySecret, createOrImportBucket, createPageLogTable } from './storage.ts';
 
 /** What the services of a stack share. */
@@ -73,7 +72,7 @@ export class ReportExporterStack extends Stack {
     secret: ISecret,
     { bucket, table }: SharedResources,
   ): void {
-    const id = serviceName === defaultServiceName ? '' : toPascalCase(serviceName);
+    const id = toPascalCase(serviceName);
     const secretId = secret.secretFullArn ?? secret.secretName;
     const { stateMachineArn } = stateMachine;
     this.addOutput(

@@ -37,7 +37,7 @@ interface ErrorDetails {
  * An error of the export itself. `message` says what happened, to what, and what happens next; it never contains the API
  * key.
  *
- * @example throw new ExportError('ConfigurationError', 'cdk.json: exports[0].size must be 1 to 10');
+ * @example throw new ExportError('ConfigurationError', 'report-exporter.json:7 exports[0].size: must be 1 to 10');
  */
 export class ExportError extends Error {
   override readonly name: ErrorName;

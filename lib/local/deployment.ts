@@ -53,7 +53,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
   };
   return {
     name: `directory ${out}`,
-    option: `--out ${shellQuote(out)}`,
+    option: directoryOption(out),
     exportNames: async () => notes.exportNames(),
     open: async (exportName) => open(exportName),
     async overview() {
@@ -90,6 +90,9 @@ export async function startLocalExport(
 ): Promise<RunEnd> {
   return await startRun(options, localExportSchema.parse(settings), request, startOptions, settings);
 }
+
+/** The option with which commands act on the directory. */
+export const directoryOption = (out: string): string => `--out ${shellQuote(out)}`;
 
 /** Quotes `text` for a POSIX shell, if needed. */
 const shellQuote = (text: string): string =>

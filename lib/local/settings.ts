@@ -1,16 +1,8 @@
 /** The settings of an export that runs on this machine: the service, the export, and where to find the API key. */
 
 import * as z from 'zod/mini';
+import { apiKeyEnvSchema } from '../core/settings/deployment-settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from '../core/settings/settings.ts';
-
-const apiKeyEnvSchema = z
-  .string()
-  .check(
-    z.regex(
-      /^[A-Za-z_][A-Za-z0-9_]{0,99}$/,
-      'must be the name of an environment variable (letters, digits, underscores), not the key',
-    ),
-  );
 
 /** The input form, in which the settings are also stored, has durations as ISO 8601 text. */
 export const localExportSchema = z.strictObject({

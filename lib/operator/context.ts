@@ -85,7 +85,12 @@ function reportInterruption({ stderr }: CommandContext): number {
   return exitStatuses.interrupted;
 }
 
-function reportError(error: unknown, { json }: TargetOptions, { stdout, stderr, env }: CommandContext): number {
+/** Prints the error, and returns the exit status. */
+export function reportError(
+  error: unknown,
+  { json }: Pick<TargetOptions, 'json'>,
+  { stdout, stderr, env }: CommandContext,
+): number {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   const isUsage = isExportError(error, 'ConfigurationError');
   const text = isUsage ? withProblemCount(message) : name === 'Error' ? message : `${name}: ${message}`;

@@ -162,7 +162,7 @@ async function checkSchedule(deployed: DeployedExport): Promise<Outcome> {
       case 'disabled':
         return warning(
           `disabled: ${next.expression}`,
-          'to run on schedule, set "enabled": true in cdk.json and deploy again',
+          'to run on schedule, set "enabled": true in the settings file and deploy again',
         );
     }
   } catch (error) {

@@ -4,33 +4,42 @@ import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import type { StartRequest } from '../core/operations/deployment.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
+import { apiKeyEnvSchema, defaultApiKeyEnv } from '../core/settings/deployment-settings.ts';
 import { describeProblem, formatPath } from '../core/settings/validation-errors.ts';
 import { instantSchema } from '../core/timestamps.ts';
 import { problemOfApiKey } from '../local/service.ts';
 import { type LocalExportInput, localExportSchema } from '../local/settings.ts';
 
-/** As the argument parser returns them: text, or absent. */
-export interface LocalOptions {
+/** The options that change settings, as the argument parser returns them: text, or absent. */
+export interface SettingOptions {
   readonly baseUrl?: string;
-  readonly vendor: string;
-  readonly apiKeyEnv: string;
-  readonly export: string;
-  readonly since?: string;
-  readonly overlap: string;
+  readonly vendor?: string;
+  readonly apiKeyEnv?: string;
+  readonly overlap?: string;
   readonly size?: string;
   readonly filter?: string;
-  readonly format: string;
-  readonly container: string;
-  readonly cursorIn: string;
+  readonly format?: string;
+  readonly container?: string;
+  readonly cursorIn?: string;
+  readonly maxPages?: string;
+}
+
+/** The options of `local`. All but `out` and `export` may be absent with a settings file, which then decides. */
+export interface LocalOptions extends SettingOptions {
+  readonly export: string;
+  readonly since?: string;
   readonly out: string;
-  /** Every export in the directory, with its saved settings. */
+  /** A settings file. */
+  readonly settings?: string;
+  /** Use a simulator instead of the service in the settings file. */
+  readonly simulate?: boolean;
+  /** Every export of the settings file; without one, every export in the directory, with its saved settings. */
   readonly all?: boolean;
   readonly restart?: boolean;
-  readonly maxPages?: string;
   readonly json?: boolean;
 }
 
-export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
+export { defaultApiKeyEnv };
 
 export interface LocalSettings {
   /** In the form in which they are stored for later starts. */
@@ -39,8 +48,8 @@ export interface LocalSettings {
   readonly start: StartRequest;
 }
 
-const schema = z.object({
-  settings: z.omit(localExportSchema, { apiKeyEnv: true }),
+const settingsSchema = z.omit(localExportSchema, { apiKeyEnv: true });
+const runSchema = z.object({
   out: z.string().check(z.minLength(1, 'must name a directory')),
   start: z.object({ since: z.optional(instantSchema) }),
 });
@@ -67,34 +76,78 @@ const optionOf: Readonly<Record<string, string>> = {
 export function readLocalSettings(
   options: LocalOptions,
   usageErrors: readonly string[],
-  env: Readonly<Record<string, string | undefined>>,
+  env: Environment,
 ): LocalSettings {
   const problems = usageErrors.map(sanitizeArgument);
-  const settings = {
-    service: { baseUrl: options.baseUrl, vendor: options.vendor, cursorIn: options.cursorIn },
-    export: {
-      name: options.export,
-      since: { overlap: options.overlap },
+  const base = { service: {}, export: { name: options.export } };
+  const settings = overrideSettings(base, readOverrides(options, problems), problems);
+  const run = readRunOptions(options, problems);
+  const { baseUrl, apiKeyEnv = defaultApiKeyEnv } = options;
+  if (baseUrl !== undefined) readApiKey(apiKeyEnv, env, problems);
+  if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+  // The simulator needs no key. A name that was not checked is not stored: it could be a key.
+  return { settings: { ...settings, apiKeyEnv: baseUrl === undefined ? defaultApiKeyEnv : apiKeyEnv }, ...run };
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A service and an export, in the form in which they are stored. */
+type Settings = Omit<LocalExportInput, 'apiKeyEnv'>;
+
+/** What the command line says about a service and its exports. Fields that it does not set are absent. */
+export interface Overrides {
+  readonly service: Partial<Settings['service']>;
+  readonly export: Partial<Settings['export']>;
+  readonly overlap: string | undefined;
+}
+
+/** Adds to `problems` what is wrong. The values are checked by `overrideSettings`. */
+export function readOverrides(options: SettingOptions, problems: string[]): Overrides {
+  const { baseUrl, vendor, cursorIn, format, container, overlap } = options;
+  return {
+    service: withoutUndefined({ baseUrl, vendor, cursorIn }) as Overrides['service'],
+    export: withoutUndefined({
       filter: parseFilter(options.filter, problems),
-      format: options.format,
-      container: options.container,
+      format,
+      container,
       size: parseNumber(options.size),
       maxPages: parseNumber(options.maxPages),
+    }) as Overrides['export'],
+    overlap,
+  };
+}
+
+const withoutUndefined = (fields: object): object =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+
+/** The settings with the overrides. What is wrong with them is added to `problems`, by the option. */
+export function overrideSettings(base: Settings, overrides: Overrides, problems: string[]): Settings {
+  const { since } = base.export;
+  const { overlap } = overrides;
+  const settings = {
+    service: { ...base.service, ...overrides.service },
+    export: {
+      ...base.export,
+      ...overrides.export,
+      ...(overlap === undefined ? {} : { since: { ...since, overlap } }),
     },
   };
-  const parsed = schema.safeParse({ settings, out: options.out, start: { since: options.since } });
-  for (const issue of parsed.error?.issues ?? []) problems.push(describeOption(issue));
-  if (options.baseUrl !== undefined) readApiKey(options.apiKeyEnv, env, problems);
-  if (problems.length > 0 || !parsed.success) throw new ExportError('ConfigurationError', problems.join('\n'));
-  const { out, start } = parsed.data;
-  // The simulator needs no key. A name that was not checked is not stored: it could be a key.
-  const apiKeyEnv = options.baseUrl === undefined ? defaultApiKeyEnv : options.apiKeyEnv;
+  for (const issue of settingsSchema.safeParse(settings).error?.issues ?? []) problems.push(describeOption(issue));
+  return settings;
+}
+
+/** The options of a run that are not settings. Adds to `problems` what is wrong. */
+export function readRunOptions(
+  { out, since, restart }: Pick<LocalOptions, 'out' | 'since' | 'restart'>,
+  problems: string[],
+): Pick<LocalSettings, 'out' | 'start'> {
+  const { data, error } = runSchema.safeParse({ out, start: { since } });
+  for (const issue of error?.issues ?? []) problems.push(describeOption(issue));
   return {
-    settings: { ...settings, apiKeyEnv } as LocalExportInput,
     out,
     start: {
-      ...(start.since === undefined ? {} : { since: start.since }),
-      ...(options.restart === true ? { restart: true } : {}),
+      ...(data?.start.since === undefined ? {} : { since: data.start.since }),
+      ...(restart === true ? { restart: true } : {}),
     },
   };
 }
@@ -116,7 +169,7 @@ const parseNumber = (text: string | undefined) => (text === undefined ? undefine
 
 /** `--size: must be 1 to 10`. The filter is an object, so its problems also say in which field. */
 function describeOption(issue: z.core.$ZodIssue): string {
-  const path = issue.path[0] === 'settings' ? issue.path.slice(1) : issue.path;
+  const { path } = issue;
   const option = optionOf[path.slice(0, 2).join('.')] ?? optionOf[String(path[0])] ?? path.join('.');
   const field = option === '--filter' ? formatPath(path.slice(2)) : '';
   return `${option}: ${field === '' ? '' : `${field} `}${describeProblem(issue)}`;
@@ -134,7 +187,7 @@ export function readApiKey(
   env: Readonly<Record<string, string | undefined>>,
   problems: string[],
 ): string | undefined {
-  const name = localExportSchema.shape.apiKeyEnv.safeParse(variable);
+  const name = apiKeyEnvSchema.safeParse(variable);
   if (!name.success) {
     problems.push(...name.error.issues.map(({ message }) => `--api-key-env: ${message}`));
     return undefined;

@@ -6,7 +6,14 @@
 import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { ExportError } from '../core/errors.ts';
-import type { Deployment, Retry, RunEnd, StartOptions, StartRequest } from '../core/operations/deployment.ts';
+import type {
+  DeployedExport,
+  Deployment,
+  Retry,
+  RunEnd,
+  StartOptions,
+  StartRequest,
+} from '../core/operations/deployment.ts';
 import { listNames, toPrintable } from '../core/sanitize.ts';
 import { type CommandContext, exitStatuses } from './context.ts';
 import { followToSummary, withExitStatus } from './follow-run.ts';
@@ -44,9 +51,14 @@ export async function assertExportNames(deployment: Deployment, names: readonly 
   throw new ExportError('ConfigurationError', [...problems, ...known].join('\n'));
 }
 
+/** Exports that can be started. */
+export interface Startable extends Pick<Deployment, 'option'> {
+  readonly open: (exportName: string) => Promise<Pick<DeployedExport, 'start'>>;
+}
+
 /** Runs the exports in the given order, and resolves to the exit status. */
 export async function runOneByOne(
-  deployment: Deployment,
+  deployment: Startable,
   names: readonly string[],
   { request, json }: StartManyOptions,
   context: CommandContext,
@@ -196,7 +208,7 @@ function createStartDisplay(
   };
 }
 
-const nextCommands = ({ option }: Deployment, name: string) => ({
+const nextCommands = ({ option }: Startable, name: string) => ({
   help: `npx report-exporter plan ${name} ${option}`,
   watch: `npx report-exporter status ${name} ${option} --watch`,
 });
@@ -258,7 +270,7 @@ function noteOf(json: ExportJson): string {
 /** A table of all runs, the failed ones first, and their count. */
 function resultLines(
   summaries: readonly ExportSummary[],
-  { option }: Deployment,
+  { option }: Startable,
   style: TextStyle,
   columns: number | undefined,
 ): string[] {

@@ -16,7 +16,7 @@ const { template } = deploy({ alarms: { email: 'operator@example.com' } });
 const alarm = (idBegins: string, of = template) => resource(of, 'AWS::CloudWatch::Alarm', idBegins).Properties;
 const freshnessAlarm = (freshness: string) =>
   alarm(
-    'ServicesdefaultExportsaNotFresh',
+    'ServicesacmeExportsaNotFresh',
     deploy({ exports: [{ name: 'a', schedule: aSchedule({ freshness }) }] }).template,
   );
 
@@ -45,7 +45,7 @@ function metricOf(properties: AlarmProperties): Partial<AlarmMetric> & { missing
 
 /** The alarm's own part of its logical ID. */
 const alarmOf = (logicalId: string) =>
-  logicalId.replace(/^Servicesdefault(Exportsnightly)?/, '').replace(/[0-9A-F]{8}$/, '');
+  logicalId.replace(/^Servicesacme(Exportsnightly)?/, '').replace(/[0-9A-F]{8}$/, '');
 
 /** A line for each alarm: its id, metric and threshold. */
 function linesOf(of: typeof template): string {
@@ -81,7 +81,7 @@ describe('the alarms', () => {
     const alarms = Object.entries(resourcesOf(template, 'AWS::CloudWatch::Alarm'));
     const ids = alarms.map(([logicalId, { Properties }]) => {
       const id = alarmOf(logicalId);
-      expect(Properties.AlarmDescription).toMatch(/^(Export nightly|Service default|All services): .+\. What to do: /);
+      expect(Properties.AlarmDescription).toMatch(/^(Export nightly|Service acme|All services): .+\. What to do: /);
       expect(Properties.AlarmDescription).toMatch(new RegExp(`: docs/runbook\\.md#${id.toLowerCase()}$`));
       return id;
     });
@@ -182,17 +182,17 @@ describe('alarms that the exports of a service have in common', () => {
   });
 
   it('describe what happened, and link to their section of the runbook', () => {
-    const described = (id: string, of = common) => alarm(`Servicesdefault${id}`, of).AlarmDescription;
+    const described = (id: string, of = common) => alarm(`Servicesacme${id}`, of).AlarmDescription;
     expect(described('RunFailed')).toBe(
-      'Service default: A run failed, or a start was rejected (then StartRejected is on, too). To see of which export ' +
+      'Service acme: A run failed, or a start was rejected (then StartRejected is on, too). To see of which export ' +
         '(nightly): npx report-exporter status --failed --stack ReportExporter. What to do: docs/runbook.md#runfailed',
     );
     expect(described('Waiting')).toBe(
-      'Service default: Within 6 hours, its exports (nightly) had to wait for 3 hours or more in total (Retry-After): ' +
+      'Service acme: Within 6 hours, its exports (nightly) had to wait for 3 hours or more in total (Retry-After): ' +
         '3 hours for every 10 exports. What to do: docs/runbook.md#waiting',
     );
     expect(described('StartRejected')).toBe(
-      'Service default: An execution failed because its start input names no export of the service. If it had begun a ' +
+      'Service acme: An execution failed because its start input names no export of the service. If it had begun a ' +
         'run before the exports were changed, the run is unfinished, and its failure is not recorded. ' +
         'What to do: docs/runbook.md#startrejected',
     );
@@ -205,7 +205,7 @@ describe('alarms that the exports of a service have in common', () => {
     [100, 30],
   ])('tolerate waits of 3 hours for every 10 exports: %i exports, %i hours', (count, hours) => {
     const { Threshold, AlarmDescription, Period } = alarm(
-      'ServicesdefaultWaiting',
+      'ServicesacmeWaiting',
       deploy({ exports: numbered(count), alarms: { perExport: false } }).template,
     );
     expect([Threshold, Period]).toEqual([hours * 3_600, 6 * 3_600]);
@@ -219,7 +219,7 @@ describe('alarms that the exports of a service have in common', () => {
       exports: Array.from({ length: 30 }, (_, index) => ({ name: longest(index) })),
     });
     for (const id of ['RunFailed', 'Waiting']) {
-      const description: string = alarm(`Servicesdefault${id}`, many).AlarmDescription;
+      const description: string = alarm(`Servicesacme${id}`, many).AlarmDescription;
       expect(description).toContain(`(${longest(0)}, ${longest(1)}, `);
       const [, names = '', more] = /\(([^)]+) and (\d+) more\)/.exec(description) ?? [];
       expect(names.split(', ').length + Number(more)).toBe(30);
@@ -237,7 +237,7 @@ describe('alarms that the exports of a service have in common', () => {
     const { template: of } = deploy({ exports: numbered(count), alarms: { perExport } });
     const ids = Object.keys(resourcesOf(of, 'AWS::CloudWatch::Alarm')).map((id) => id.slice(0, -8));
     expect(ids.filter((id) => /Exports.*(RunFailed|Waiting)$/.test(id))).toHaveLength(own);
-    expect(ids.filter((id) => /^Servicesdefault(RunFailed|Waiting)$/.test(id))).toHaveLength(inCommon);
+    expect(ids.filter((id) => /^Servicesacme(RunFailed|Waiting)$/.test(id))).toHaveLength(inCommon);
   });
 });
 

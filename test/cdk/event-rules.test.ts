@@ -10,10 +10,14 @@ import { anApp, resource, someServices, someSettings } from '../support/aws/cdk-
 import { executionArn } from '../support/export/function-machine.ts';
 
 /** Two services. The first has two exports, of which one name is a prefix of the other. */
-const settings = someServices();
-const [eu, us] = settings.services;
-const services = [{ ...eu, exports: [{ name: 'nightly' }, { name: 'nightly-2' }] }, us];
-const stack = new ReportExporterStack(anApp(), deploymentSettings({ services }));
+const settings = someServices({
+  exports: [
+    { name: 'nightly', service: 'eu' },
+    { name: 'nightly-2', service: 'eu' },
+    { name: 'us-nightly', service: 'us' },
+  ],
+});
+const stack = new ReportExporterStack(anApp(), deploymentSettings(settings));
 const [exporter, other] = stack.services;
 if (exporter === undefined || other === undefined) throw new Error('the stack has no services');
 const rules = {

@@ -55,7 +55,7 @@ describe('the code of a function', () => {
     for (const folder of assets.values()) {
       const settings = settingsIn(folder);
       expect(settings).toEqual({
-        service: written.service,
+        service: written.services.acme,
         exports: exports.map(({ schedule: _schedule, ...each }) => each),
       });
       expect(parseSettings(functionSettingsSchema, settings, 'settings.json').exports).toMatchObject([
@@ -105,6 +105,6 @@ describe('the code of a function', () => {
     await using temporary = await temporaryDirectory();
     vi.stubEnv('TMPDIR', temporary.path);
     const inPlace = assetsOf(written, { 'aws:cdk:disable-asset-staging': true });
-    for (const folder of inPlace.values()) expect(settingsIn(folder)).toMatchObject({ service: written.service });
+    for (const folder of inPlace.values()) expect(settingsIn(folder)).toMatchObject({ service: written.services.acme });
   });
 });

@@ -40,11 +40,11 @@ const pageLog = ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query'];
 const pageStore = ['s3:AbortMultipartUpload', 's3:GetObject', 's3:ListBucket', 's3:PutObject'];
 
 const roles = {
-  ServicesdefaultBeginRunRole: [...pageLog, 'states:DescribeExecution', ...logsAndTraces],
-  ServicesdefaultExportPageRole: [...pageLog, ...pageStore, 'secretsmanager:GetSecretValue', ...logsAndTraces],
-  ServicesdefaultFinishRunRole: [...pageLog, ...pageStore, ...logsAndTraces],
-  ServicesdefaultFailRunRole: [...pageLog, ...logsAndTraces],
-  ServicesdefaultStateMachineRole: [
+  ServicesacmeBeginRunRole: [...pageLog, 'states:DescribeExecution', ...logsAndTraces],
+  ServicesacmeExportPageRole: [...pageLog, ...pageStore, 'secretsmanager:GetSecretValue', ...logsAndTraces],
+  ServicesacmeFinishRunRole: [...pageLog, ...pageStore, ...logsAndTraces],
+  ServicesacmeFailRunRole: [...pageLog, ...logsAndTraces],
+  ServicesacmeStateMachineRole: [
     'events:PutEvents',
     'lambda:InvokeFunction',
     'logs:CreateLogDelivery',
@@ -61,7 +61,7 @@ const roles = {
     'xray:PutTelemetryRecords',
     'xray:PutTraceSegments',
   ],
-  ServicesdefaultSchedulerRole: ['sqs:SendMessage', 'states:StartExecution'],
+  ServicesacmeSchedulerRole: ['sqs:SendMessage', 'states:StartExecution'],
 };
 
 describe('permissions', () => {
@@ -92,26 +92,26 @@ describe('permissions', () => {
 
   it('are limited to the service’s own part of the bucket and of the table', () => {
     const bucket = resource(template, 'AWS::S3::Bucket').id;
-    for (const role of ['ServicesdefaultExportPageRole', 'ServicesdefaultFinishRunRole']) {
+    for (const role of ['ServicesacmeExportPageRole', 'ServicesacmeFinishRunRole']) {
       const [objects] = withAction(statementsOf(deployment, role), 's3:PutObject');
       expect(objects?.Resource).toEqual({
-        'Fn::Join': ['', [{ 'Fn::GetAtt': [bucket, 'Arn'] }, '/team/*']],
+        'Fn::Join': ['', [{ 'Fn::GetAtt': [bucket, 'Arn'] }, '/team/acme/*']],
       });
     }
     for (const role of Object.keys(roles).filter((each) => !/Machine|Scheduler/.test(each))) {
       const [items] = withAction(statementsOf(deployment, role), 'dynamodb:PutItem');
-      expect(items?.Condition).toEqual({ 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': ['default/*'] } });
+      expect(items?.Condition).toEqual({ 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': ['acme/*'] } });
     }
   });
 
   it('include ListBucket without a condition, which would turn a 404 into a 403', () => {
-    const [list] = withAction(statementsOf(deployment, 'ServicesdefaultExportPageRole'), 's3:ListBucket');
+    const [list] = withAction(statementsOf(deployment, 'ServicesacmeExportPageRole'), 's3:ListBucket');
     expect(list?.Resource).toEqual({ 'Fn::GetAtt': [resource(template, 'AWS::S3::Bucket').id, 'Arn'] });
     expect(list?.Condition).toBeUndefined();
   });
 
   it('let the state machine invoke its four functions and start itself', () => {
-    const statements = statementsOf(deployment, 'ServicesdefaultStateMachineRole');
+    const statements = statementsOf(deployment, 'ServicesacmeStateMachineRole');
     const functions = Object.keys(resourcesOf(template, 'AWS::Lambda::Function'));
     expect(functions).toHaveLength(4);
     const [invoke] = withAction(statements, 'lambda:InvokeFunction');
@@ -122,7 +122,7 @@ describe('permissions', () => {
   });
 
   it('let BeginRun describe executions of its own state machine only', () => {
-    const [statement] = withAction(statementsOf(deployment, 'ServicesdefaultBeginRunRole'), 'states:DescribeExecution');
+    const [statement] = withAction(statementsOf(deployment, 'ServicesacmeBeginRunRole'), 'states:DescribeExecution');
     const machine = resource(template, 'AWS::StepFunctions::StateMachine').id;
     expect(JSON.stringify(statement?.Resource)).toMatch(
       new RegExp(`:execution:",\\{"Fn::GetAtt":\\["${machine}","Name"\\]\\},":\\*"`),
@@ -144,18 +144,18 @@ describe('permissions', () => {
       'kms:ReEncryptFrom',
       'kms:ReEncryptTo',
     ];
-    expect(keysOf('ServicesdefaultExportPageRole')).toEqual([
+    expect(keysOf('ServicesacmeExportPageRole')).toEqual([
       ['dynamodb', forTable],
       ['s3', ['kms:Decrypt', 'kms:GenerateDataKey']],
       ['secretsmanager', ['kms:Decrypt']],
     ]);
-    expect(keysOf('ServicesdefaultFailRunRole')).toEqual([['dynamodb', forTable]]);
+    expect(keysOf('ServicesacmeFailRunRole')).toEqual([['dynamodb', forTable]]);
   });
 
   it('refer to an existing secret by its ARN, or by its name and a wildcard for the random suffix', () => {
     const secretOf = (existing: string) =>
       withAction(
-        statementsOf(deploy({ apiKeySecret: { existing } }), 'ServicesdefaultExportPageRole'),
+        statementsOf(deploy({ apiKeySecret: { existing } }), 'ServicesacmeExportPageRole'),
         'secretsmanager:GetSecretValue',
       )[0]?.Resource;
     const arn = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:reports/key-AbCdEf';

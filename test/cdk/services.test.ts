@@ -14,18 +14,14 @@ import {
 const { template, stack } = deployWith(
   someServices({
     bucket: { prefix: 'team/' },
-    services: [
-      {
-        name: 'eu-reports',
-        service: { baseUrl: 'https://eu.example.com' },
-        exports: [{ name: 'nightly', schedule: aSchedule() }, { name: 'monthly' }],
-      },
-      {
-        name: 'us',
-        service: { baseUrl: 'https://us.example.com' },
-        apiKeySecret: { existing: 'our/key', field: 'us' },
-        exports: [{ name: 'us-nightly' }],
-      },
+    services: {
+      'eu-reports': { baseUrl: 'https://eu.example.com' },
+      us: { baseUrl: 'https://us.example.com', apiKeySecret: { existing: 'our/key', field: 'us' } },
+    },
+    exports: [
+      { name: 'nightly', service: 'eu-reports', schedule: aSchedule() },
+      { name: 'us-nightly', service: 'us' },
+      { name: 'monthly', service: 'eu-reports' },
     ],
   }),
 );

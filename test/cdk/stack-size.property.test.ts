@@ -92,16 +92,20 @@ const anyDeployment = fc
   })
   .map(({ services, ...shared }) => ({
     ...shared,
-    services: services.map(({ length, apiKeySecret, exports }, service) => ({
-      name: named(service, length),
-      service: { baseUrl: 'https://reports.example.com' },
-      apiKeySecret,
-      exports: exports.map(({ length: nameLength, schedule, filter }, index) => ({
+    services: Object.fromEntries(
+      services.map(({ length, apiKeySecret }, service) => [
+        named(service, length),
+        { baseUrl: 'https://reports.example.com', apiKeySecret },
+      ]),
+    ),
+    exports: services.flatMap(({ length, exports }, service) =>
+      exports.map(({ length: nameLength, schedule, filter }, index) => ({
         name: `${'stu'[service]}${named(index, nameLength)}`,
+        service: named(service, length),
         filter,
         ...(schedule === undefined ? {} : { schedule }),
       })),
-    })),
+    ),
   }));
 
 describe('the predicted size of a stack', () => {
@@ -116,7 +120,12 @@ describe('the predicted size of a stack', () => {
       someServices({
         bucket: { existing: 'our-bucket', prefix: 'all/' },
         alarms: { existingTopicArn: 'arn:aws:sns:eu-central-1:123456789012:our-alarms' },
-        services: someServices().services.map((service) => ({ ...service, apiKeySecret: { existing: 'our/key' } })),
+        services: Object.fromEntries(
+          Object.entries(someServices().services).map(([name, service]) => [
+            name,
+            { ...service, apiKeySecret: { existing: 'our/key' } },
+          ]),
+        ),
       }),
     ],
     [

@@ -21,6 +21,7 @@ import {
   outputsOf,
   resource,
   resourcesOf,
+  type SomeSettings,
   someServices,
 } from '../support/aws/cdk-deployment.ts';
 
@@ -29,7 +30,7 @@ const deployment = deploy({
   exports: [{ name: 'nightly', filter: { type: 'daily' }, schedule: aSchedule({ flexibleWindow: 'PT15M' }) }],
 });
 const { template, stack } = deployment;
-const functionOf = (step: string) => resource(template, 'AWS::Lambda::Function', `Servicesdefault${step}`).Properties;
+const functionOf = (step: string) => resource(template, 'AWS::Lambda::Function', `Servicesacme${step}`).Properties;
 const machine = resource(template, 'AWS::StepFunctions::StateMachine').Properties;
 
 describe('the functions', () => {
@@ -57,7 +58,7 @@ describe('the functions', () => {
       );
       expect(readFunctionEnvironment(known, variables)).toMatchObject({
         DEPLOYMENT_NAME: 'ReportExporter',
-        SERVICE_NAME: 'default',
+        SERVICE_NAME: 'acme',
       });
     }
   });
@@ -123,7 +124,7 @@ describe('the state machine', () => {
     expect(JSON.parse(machine.DefinitionString)).toEqual(JSON.parse(JSON.stringify(expected)));
     for (const step of ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun']) {
       expect(machine.DefinitionString).toContain(`"FunctionName":"\${${step}Arn}"`);
-      const { id } = resource(template, 'AWS::Lambda::Function', `Servicesdefault${step}`);
+      const { id } = resource(template, 'AWS::Lambda::Function', `Servicesacme${step}`);
       expect(machine.DefinitionSubstitutions[`${step}Arn`]).toEqual({ 'Fn::GetAtt': [id, 'Arn'] });
     }
   });
@@ -234,7 +235,7 @@ describe('the schedule', () => {
       ['AWS::IAM::Policy', 'StartExecutionPolicy'],
       ['AWS::IAM::Policy', 'StateMachineRoleDefaultPolicy'],
     ] as const) {
-      expect(before).toContain(resource(template, type, `Servicesdefault${name}`).id);
+      expect(before).toContain(resource(template, type, `Servicesacme${name}`).id);
     }
   });
 
@@ -328,31 +329,31 @@ describe('the shared resources', () => {
     two.template.resourceCountIs('AWS::Lambda::Function', 4);
     two.template.resourceCountIs('AWS::Scheduler::Schedule', 1);
     expect(Object.keys(outputsOf(two.template)).sort()).toEqual([
+      'AcmeApiKeySecretId',
+      'AcmeService',
+      'AcmeStartCommand',
       'AlarmTopicArn',
-      'ApiKeySecretId',
       'BucketName',
       'DashboardName',
-      'Service',
-      'StartCommand',
       'TableName',
     ]);
   });
 
   it('are in the outputs: where to store the key, and how to start the first export', () => {
     const outputs = outputsOf(template);
-    expect(outputs.ApiKeySecretId).toBe(`<${resource(template, 'AWS::SecretsManager::Secret').id}>`);
-    expect(outputs.StartCommand).toBe(
+    expect(outputs.AcmeApiKeySecretId).toBe(`<${resource(template, 'AWS::SecretsManager::Secret').id}>`);
+    expect(outputs.AcmeStartCommand).toBe(
       `aws stepfunctions start-execution --state-machine-arn <${resource(template, 'AWS::StepFunctions::StateMachine').id}> ` +
         `--input '{"export":"nightly"}'`,
     );
   });
 
   it('are listed in an output for the service', () => {
-    const serviceOutput = (settings: object) => {
+    const serviceOutput = (settings: SomeSettings) => {
       const { template } = deploy(settings);
       return {
         template,
-        output: serviceOutputSchema.parse(JSON.parse(outputsOf(template)[serviceOutputSuffix] ?? '')),
+        output: serviceOutputSchema.parse(JSON.parse(outputsOf(template)[`Acme${serviceOutputSuffix}`] ?? '')),
       };
     };
     const ref = (template: Template, type: string) => `<${resource(template, type).id}>`;
@@ -361,12 +362,12 @@ describe('the shared resources', () => {
       exports: [{ name: 'daily', schedule: aSchedule() }],
     });
     expect(scheduled.output).toEqual({
-      service: 'default',
+      service: 'acme',
       stateMachineArn: ref(scheduled.template, 'AWS::StepFunctions::StateMachine'),
       stateMachineId: resource(scheduled.template, 'AWS::StepFunctions::StateMachine').id,
       table: ref(scheduled.template, 'AWS::DynamoDB::Table'),
       bucket: ref(scheduled.template, 'AWS::S3::Bucket'),
-      prefix: 'all/',
+      prefix: 'all/acme/',
       apiKeySecret: ref(scheduled.template, 'AWS::SecretsManager::Secret'),
       apiKeyField: '',
       scheduleGroup: resource(scheduled.template, 'AWS::Scheduler::ScheduleGroup').Properties.Name,
@@ -375,7 +376,7 @@ describe('the shared resources', () => {
       apiKeySecret: { existing: 'our/key', field: 'a"b' },
       exports: [{ name: 'manual' }],
     });
-    expect(manual.output).toMatchObject({ prefix: '', apiKeySecret: 'our/key', apiKeyField: 'a"b' });
+    expect(manual.output).toMatchObject({ prefix: 'acme/', apiKeySecret: 'our/key', apiKeyField: 'a"b' });
     expect(manual.output.scheduleGroup).toBeUndefined();
   });
 
@@ -399,10 +400,10 @@ describe('existing resources', () => {
       imported.resourceCountIs(type, 0);
     }
     expect(
-      resource(imported, 'AWS::Lambda::Function', 'ServicesdefaultExportPage').Properties.Environment.Variables,
+      resource(imported, 'AWS::Lambda::Function', 'ServicesacmeExportPage').Properties.Environment.Variables,
     ).toMatchObject({
       BUCKET_NAME: 'our-bucket',
-      KEY_PREFIX: 'reports/',
+      KEY_PREFIX: 'reports/acme/',
       API_KEY_SECRET_ID: 'our/key',
       API_KEY_SECRET_FIELD: 'apiKey',
     });

@@ -1,51 +1,117 @@
 /** The JSON Schemas in docs/schemas are generated from the code, and complete. */
 
-import { readdirSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { settingsFileSchema } from '../../lib/core/settings/deployment-settings.ts';
+import { settingsJsonSchema, settingsSchemaName } from '../../lib/core/settings/published-settings.ts';
 import { jsonSchemaOf, publishedNames } from '../../lib/core/storage/published-schemas.ts';
-import { problemsIn, schemaFile } from '../support/docs/published-schemas.ts';
+import { problemsIn, type SchemaName, schemaFile } from '../support/docs/published-schemas.ts';
+
+const names: readonly SchemaName[] = [...publishedNames, settingsSchemaName];
+const schemaOf = (name: SchemaName) => (name === settingsSchemaName ? settingsJsonSchema() : jsonSchemaOf(name));
 
 /** Every field of a JSON Schema, at any depth, with its description. */
 function fieldsOf(schema: unknown, path = ''): { path: string; description: unknown }[] {
   if (typeof schema !== 'object' || schema === null) return [];
-  const { properties = {}, items, anyOf = [] } = schema as Record<string, never>;
+  const { properties = {}, items, additionalProperties, anyOf = [] } = schema as Record<string, never>;
   return [
     ...Object.entries<{ description?: unknown }>(properties).flatMap(([name, field]) => [
       { path: `${path}/${name}`, description: field.description },
       ...fieldsOf(field, `${path}/${name}`),
     ]),
     ...fieldsOf(items, `${path}/*`),
+    ...fieldsOf(additionalProperties, `${path}/*`),
     ...(anyOf as unknown[]).flatMap((each) => fieldsOf(each, path)),
   ];
 }
 
 describe('docs/schemas', () => {
   const hint =
-    'differs from lib/core/storage/published-schemas.ts. If the change is compatible for readers, regenerate it: ' +
+    'differs from the schema in lib/core. If the change is compatible for readers, regenerate it: ' +
     "npm exec -c 'vitest run test/project/schemas.test.ts -u'. Otherwise add a new version in a file of its own";
 
-  it.each(publishedNames)('%s.schema.json matches the schema in the code', async (name) => {
+  it.each(names)('%s.schema.json matches the schema in the code', async (name) => {
     const file = schemaFile(name);
-    await expect(`${JSON.stringify(jsonSchemaOf(name), null, 2)}\n`, `${file} ${hint}`).toMatchFileSnapshot(file);
+    await expect(`${JSON.stringify(schemaOf(name), null, 2)}\n`, `${file} ${hint}`).toMatchFileSnapshot(file);
   });
 
   it('holds no other files', () => {
     const files = readdirSync(dirname(schemaFile('latest.v1')));
-    expect(files.sort()).toEqual(publishedNames.map((name) => `${name}.schema.json`).sort());
+    expect(files.sort()).toEqual(names.map((name) => `${name}.schema.json`).sort());
   });
 
-  it.each(publishedNames)('%s describes itself and each of its fields', (name) => {
-    expect(jsonSchemaOf(name)).toMatchObject({
+  it.each(names)('%s describes itself and each of its fields', (name) => {
+    expect(schemaOf(name)).toMatchObject({
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       $id: expect.stringMatching(/^urn:report-exporter:[a-z]+:v1$/),
       title: expect.any(String),
       description: expect.any(String),
     });
-    expect(fieldsOf(jsonSchemaOf(name)).filter(({ description }) => typeof description !== 'string')).toEqual([]);
+    expect(fieldsOf(schemaOf(name)).filter(({ description }) => typeof description !== 'string')).toEqual([]);
   });
 
-  it.each(publishedNames)('%s is accepted by an independent validator, and rejects an empty object', (name) => {
+  it.each(names)('%s is accepted by an independent validator, and rejects an empty object', (name) => {
     expect(problemsIn(name, {}).length).toBeGreaterThan(0);
   });
+});
+
+describe('the schema of the settings file', () => {
+  const root = join(import.meta.dirname, '../..');
+  const read = (file: string): unknown => JSON.parse(readFileSync(join(root, file), 'utf8'));
+
+  it('accepts the file in the repository, which names it', () => {
+    const file = read('report-exporter.json') as { $schema: string };
+    expect(problemsIn(settingsSchemaName, file)).toEqual([]);
+    expect(join(root, file.$schema)).toBe(schemaFile(settingsSchemaName));
+  });
+
+  const valid = {
+    services: { acme: { baseUrl: 'https://a.example', apiKeySecret: {}, apiKeyEnv: 'KEY' } },
+    exports: [{ name: 'a', service: 'acme', filter: { type: 'daily' }, schedule: { expression: 'rate(1 hour)' } }],
+    bucket: { prefix: 'all/' },
+    alarms: { email: 'a@example.com' },
+    logRetentionDays: 14,
+  };
+  const isValid = (value: unknown): boolean => settingsFileSchema.safeParse(value).success;
+
+  it('accepts what the parser accepts', () => {
+    expect(problemsIn(settingsSchemaName, valid)).toEqual([]);
+    expect(isValid(valid)).toBe(true);
+  });
+
+  /** Every field of the settings, at any depth, and every list item. */
+  function pathsOf(value: unknown, path: readonly (string | number)[] = []): (readonly (string | number)[])[] {
+    if (typeof value !== 'object' || value === null) return [path];
+    const toKey = (key: string) => (Array.isArray(value) ? Number(key) : key);
+    return [path, ...Object.entries(value).flatMap(([key, item]) => pathsOf(item, [...path, toKey(key)]))];
+  }
+
+  /** `value` with another value at `path`; undefined removes it. */
+  function changed(value: unknown, [key, ...rest]: readonly (string | number)[], to: unknown): unknown {
+    if (key === undefined) return to;
+    const copy = structuredClone(value) as Record<string | number, unknown>;
+    copy[key] = changed(copy[key], rest, to);
+    return copy;
+  }
+
+  /** What only the parser checks. */
+  const checkedByCode = new Set(['expression', 'baseUrl']);
+  const mistakes = pathsOf(valid).flatMap((path) => [
+    ...[null, true, 1.5, [1], { unknown: 1 }].map((to) => ({ path, to })),
+    ...(checkedByCode.has(String(path.at(-1))) ? [] : [{ path, to: 'a b' }]),
+    ...(path.length === 0 ? [] : [{ path, to: undefined }]),
+    ...(typeof at(valid, path) === 'object' ? [{ path: [...path, 'unknown'], to: 1 }] : []),
+  ]);
+  it.each(mistakes)('rejects what the parser rejects: $to at $path', ({ path, to }) => {
+    const value: unknown = JSON.parse(JSON.stringify(changed(valid, path, to)));
+    expect(problemsIn(settingsSchemaName, value).length === 0).toBe(isValid(value));
+  });
+
+  function at(value: unknown, path: readonly (string | number)[]): unknown {
+    return path.reduce<unknown>(
+      (parent, key) => (parent as Record<string | number, unknown> | undefined)?.[key],
+      value,
+    );
+  }
 });

@@ -365,6 +365,7 @@ describe('a run on this machine', () => {
       service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault]));
       const [stdout, stderr] = [aTerminal(), aTerminal()];
       const status = await localCommand(
+        [],
         {
           ...defaultOptions,
           baseUrl: service.baseUrl,

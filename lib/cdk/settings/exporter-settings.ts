@@ -1,27 +1,31 @@
-/** Validates the settings that a ReportExporter is given by any CDK app. Those in cdk.json have been validated before. */
+/** Validates the settings that a ReportExporter is given by any CDK app. Those of a settings file have been validated before. */
 
 import { Token } from 'aws-cdk-lib';
 import * as z from 'zod/mini';
 import { ExportError } from '../../core/errors.ts';
-import { parseSettings, serviceSettingsSchema } from '../../core/settings/settings.ts';
-import { formatPath } from '../../core/settings/validation-errors.ts';
-import { findLimitProblems } from '../function-limits.ts';
 import {
-  defaultServiceName,
-  describeSimilarity,
   type ExportDeploymentSettings,
-  exportListSchema,
+  exportDeploymentSchema,
+  describeSimilarity,
   findSimilarNames,
   keyPrefixSchema,
   type ServiceInput,
   serviceNameSchema,
-} from './deployed-export.ts';
+} from '../../core/settings/deployment-settings.ts';
+import { parseSettings, serviceSettingsSchema } from '../../core/settings/settings.ts';
+import { formatPath } from '../../core/settings/validation-errors.ts';
+import { findLimitProblems } from '../function-limits.ts';
+
+/** The name of a service that is given none. */
+const defaultServiceName = 'default';
 
 const exporterSettingsSchema = z.strictObject({
   name: serviceNameSchema,
   prefix: keyPrefixSchema,
   service: serviceSettingsSchema,
-  exports: exportListSchema,
+  exports: z
+    .array(exportDeploymentSchema, 'must be a list of exports')
+    .check(z.minLength(1, 'must have at least one export')),
 });
 type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
 
@@ -73,12 +77,13 @@ function findTokens(input: unknown): string[] {
 }
 
 function findCollisions({ exports }: ExporterSettings): string[] {
-  const names = exports.map(({ name }) => name);
-  return findSimilarNames(names).flatMap((earlier, index) => {
-    const [first, second] = [names[earlier ?? -1], names[index]];
-    if (first === undefined || second === undefined) return [];
-    return [`exports[${index}].name: ${describeSimilarity(second, first, `exports[${earlier}].name`)}`];
-  });
+  return findSimilarNames(exports.map(({ name }) => name)).flatMap((earlier, index) =>
+    earlier === undefined
+      ? []
+      : [
+          `exports[${index}].name: ${describeSimilarity(exports[index]?.name ?? '', exports[earlier]?.name ?? '', `exports[${earlier}].name`)}`,
+        ],
+  );
 }
 
 function findMisfits({ service, exports }: ExporterSettings): string[] {

@@ -4,9 +4,13 @@
  * compares both with synthesized stacks.
  */
 
-import { type ExportDeploymentSettings, hasAlarmsPerExport, serviceMetadata } from './deployed-export.ts';
-import type { DeploymentSettings, ServiceDeploymentSettings } from './deployment-schema.ts';
-import { alarmedAge, scheduleSettingsSchema } from './schedule-settings.ts';
+import type {
+  DeploymentSettings,
+  ExportDeploymentSettings,
+  ServiceDeploymentSettings,
+} from '../../core/settings/deployment-settings.ts';
+import { alarmedAge, scheduleSettingsSchema } from '../../core/settings/schedule-settings.ts';
+import { hasAlarmsPerExport, serviceMetadata } from './deployed-export.ts';
 
 /** CloudFormation's own limits. */
 const maxResources = 500;

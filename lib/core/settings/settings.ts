@@ -17,6 +17,8 @@ const timeout = (defaultValue: string) =>
   duration(defaultValue).check(z.refine((ms) => ms > 0, 'must be longer than zero'));
 const positiveInteger = z.int('must be a whole number').check(z.minimum(1, 'must be at least 1'));
 const count = (defaultValue: number) => z._default(positiveInteger, defaultValue);
+const countUpTo = (max: number, defaultValue: number, error = `must be at most ${max}`) =>
+  z._default(positiveInteger.check(z.maximum(max, error)), defaultValue);
 
 /** https, or http on the loopback interface. No user, query or fragment: those could hold secrets, and URLs are logged. */
 const baseUrlSchema = z.string().check(
@@ -61,7 +63,7 @@ const serviceFields = {
   totalTimeout: timeout('PT4M'),
   maxPageBytes: count(256 * mebibyte),
   /** How many pages are requested at the same time, over all exports of the service. Absent: no limit. */
-  maxConcurrentPages: z.optional(positiveInteger.check(z.refine((pages) => pages <= 100, 'must be at most 100'))),
+  maxConcurrentPages: z.optional(positiveInteger.check(z.maximum(100, 'must be at most 100'))),
 };
 /** Where the service is, and the limits of its client. */
 export const serviceSettingsSchema = z.strictObject(serviceFields, {
@@ -127,18 +129,17 @@ const exportFields = {
   ),
   maxPages: z.optional(positiveInteger),
   // The history of an execution is limited to 25,000 events. An iteration takes 7, plus 3 for each of up to 30 failed attempts: 97 in all.
-  iterationsPerExecution: count(250).check(
-    z.refine(
-      (iterations) => iterations <= 250,
-      'must be at most 250: an execution holds 25,000 events, and an iteration takes up to 97 if attempts fail',
-    ),
+  iterationsPerExecution: countUpTo(
+    250,
+    250,
+    'must be at most 250: an execution holds 25,000 events, and an iteration takes up to 97 if attempts fail',
   ),
   /** With more than one, the next page is requested while the last one is being stored, and the loop needs fewer iterations. */
-  pagesPerInvocation: count(1).check(z.refine((pages) => pages <= 1_000, 'must be at most 1000')),
+  pagesPerInvocation: countUpTo(1_000, 1),
   maxCursorRestarts: z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
   maxInlineWait: duration('PT20S'),
   maxRetryAfter: duration('PT6H').check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')),
-  maxConsecutiveWaits: count(20).check(z.refine((waits) => waits <= 100, 'must be at most 100')),
+  maxConsecutiveWaits: countUpTo(100, 20),
 };
 /** One export: what it requests, where its runs start, and their limits. */
 export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') });

@@ -6,7 +6,7 @@
 import * as z from 'zod';
 import { functionSettingsSchema } from './environment.ts';
 
-/** The name of the output is the service's name in Pascal case, followed by this suffix; for the service `default`, the suffix. */
+/** The name of the output is the service's name in Pascal case, followed by this suffix: `AcmeService`. */
 export const serviceOutputSuffix = 'Service';
 
 const name = z.string().min(1);

@@ -45,11 +45,16 @@ export function describeProblems(subject: string, error: { readonly issues: read
   return problemLines(subject, error.issues).join('; ');
 }
 
-/** The same as lines, one per problem. */
-export function problemLines(subject: string, issues: readonly Issue[]): string[] {
-  const lines = issues
-    .slice(0, maxProblems)
-    .map((issue) => `${[subject, formatPath(issue.path)].filter(Boolean).join(' ')}: ${describeProblem(issue)}`);
+/** The same as lines, one per problem. `place` says more about where the problem is, after the subject: `:7`. */
+export function problemLines(
+  subject: string,
+  issues: readonly Issue[],
+  place: (issue: Issue) => string = () => '',
+): string[] {
+  const lines = issues.slice(0, maxProblems).map((issue) => {
+    const where = [`${subject}${place(issue)}`, formatPath(issue.path)].filter(Boolean).join(' ');
+    return `${where}: ${describeProblem(issue)}`;
+  });
   const more = issues.length - lines.length;
   return more === 0 ? lines : [...lines, `${subject}: and ${more} more`];
 }

@@ -1,22 +1,29 @@
 /**
- * `report-exporter local`: one run on this machine, with the settings of the command line; with `--all`, a run of every export
- * in the directory, with its saved settings.
+ * `report-exporter local`: one run on this machine, with the settings of the command line; with `--settings`, runs of exports of
+ * a settings file; with `--all` alone, a run of every export in the directory, with its saved settings.
  */
 
 import { systemRuntime } from '../../core/clock.ts';
-import { startLocalExport } from '../../local/deployment.ts';
-import { type CommandContext, runOnDeployment } from '../context.ts';
+import type { DeployedExport } from '../../core/operations/deployment.ts';
+import { directoryOption, startLocalExport } from '../../local/deployment.ts';
+import type { LocalExportInput } from '../../local/settings.ts';
+import { type CommandContext, reportError, runOnDeployment } from '../context.ts';
 import { followRun } from '../follow-run.ts';
 import { type LocalOptions, readLocalSettings } from '../run-options.ts';
+import { type FileExports, readFileExports } from '../settings-file.ts';
 import { runOneByOne } from '../start-many.ts';
 import { allExports, readStartRequest } from './start.ts';
 
-/** Resolves to the exit status of the run. */
+/** `names` are exports of the settings file. Resolves to the exit status of the runs. */
 export async function localCommand(
+  names: readonly string[],
   options: LocalOptions,
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
+  if (options.settings !== undefined) {
+    return await localSettingsCommand(options.settings, names, options, usageErrors, context);
+  }
   if (options.all === true) return await localAllCommand(options, usageErrors, context);
   const { env } = context;
   const followOptions = {
@@ -29,6 +36,45 @@ export async function localCommand(
     const { settings, out, start } = readLocalSettings(options, usageErrors, env);
     return await startLocalExport({ out, env, runtime: systemRuntime }, settings, start, startOptions);
   });
+}
+
+async function localSettingsCommand(
+  file: string,
+  names: readonly string[],
+  options: LocalOptions,
+  usageErrors: readonly string[],
+  context: CommandContext,
+): Promise<number> {
+  const { env } = context;
+  const json = options.json === true;
+  let selected: FileExports;
+  try {
+    selected = readFileExports(file, names, options, usageErrors, env);
+  } catch (error) {
+    return reportError(error, { json }, context);
+  }
+  const { out, start: request, exports } = selected;
+  const localOptions = { out, env, runtime: systemRuntime };
+  const [first] = exports;
+  if (first !== undefined && exports.length === 1 && options.all !== true) {
+    const next = {
+      help: 'npx report-exporter local --help',
+      watch: `npx report-exporter status ${directoryOption(out)}`,
+    };
+    const followOptions = { exportName: first.export.name, follow: true, json, next };
+    return await followRun(followOptions, context, (startOptions) =>
+      startLocalExport(localOptions, first, request, startOptions),
+    );
+  }
+  const byName = new Map(exports.map((each) => [each.export.name, each]));
+  const startable = {
+    option: directoryOption(out),
+    open: async (name: string) => ({
+      start: async (...start: Parameters<DeployedExport['start']>) =>
+        await startLocalExport(localOptions, byName.get(name) as LocalExportInput, ...start),
+    }),
+  };
+  return await runOneByOne(startable, [...byName.keys()], { request, json, follow: true }, context);
 }
 
 async function localAllCommand(

@@ -19,7 +19,16 @@ import type { ConsumerAppSettings } from '../support/consumer-app.ts';
 import { openEventQueue } from '../support/event-queue.ts';
 import { eventually } from '../support/eventually.ts';
 import { runExecution } from '../support/executions.ts';
-import { apiKey, exporterStack, prefix, putApiKey, serviceOutput, vendor } from '../support/exporter-stack.ts';
+import {
+  apiKey,
+  bucketPrefix,
+  exporterStack,
+  prefix,
+  putApiKey,
+  serviceName,
+  serviceOutput,
+  vendor,
+} from '../support/exporter-stack.ts';
 import { openService } from '../support/service.ts';
 
 /** The export of both deployments. */
@@ -57,7 +66,7 @@ describe('the examples in docs/consumers.md', () => {
     python = await pythonEnvironment();
     deployments = await deployApp(await buildApp(), [consumedStack, otherStack]);
     for (const stackName of [consumedStack, otherStack]) {
-      await putApiKey({ secretId: output('ApiKeySecretId', stackName) }, apiKey);
+      await putApiKey({ secretId: output('AcmeApiKeySecretId', stackName) }, apiKey);
     }
     const createKey = ['iam', 'create-access-key', '--user-name', output('ReaderName'), '--output', 'json'];
     const { AccessKey } = JSON.parse((await runAs(credentials, 'aws', createKey)).stdout);
@@ -223,8 +232,8 @@ describe('the examples in docs/consumers.md', () => {
     const settings: ConsumerAppSettings = {
       stackNames: [consumedStack, otherStack],
       deployment: {
-        service: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor },
-        bucket: { prefix },
+        services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
+        bucket: { prefix: bucketPrefix },
         exports: [{ name: 'nightly', size: 2, since: { overlap: 'P1D' } }],
       },
       functionFolder: join(load, 'bundle'),

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { run } from '../../support/process/command-line.ts';
 import { bootstrap, deploy, type Outputs } from '../support/cdk.ts';
-import { apiKey, prefix, putApiKey, vendor } from '../support/exporter-stack.ts';
+import { apiKey, bucketPrefix, putApiKey, serviceName, vendor } from '../support/exporter-stack.ts';
 import { stubOperatorEnvironment } from '../support/operator-stack.ts';
 import { readNewestRun } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
@@ -16,11 +16,13 @@ describe('a hundred deployed exports of one service', () => {
     await bootstrap();
     outputs = await deploy({
       stackName,
-      service: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor, maxConcurrentPages: 2 },
-      bucket: { prefix },
+      services: {
+        [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor, maxConcurrentPages: 2 },
+      },
+      bucket: { prefix: bucketPrefix },
       exports: names.map((name) => ({ name, size: 2, pagesPerInvocation: 25 })),
     });
-    await putApiKey({ secretId: outputs.ApiKeySecretId as string }, apiKey);
+    await putApiKey({ secretId: outputs.AcmeApiKeySecretId as string }, apiKey);
     env = stubOperatorEnvironment();
   });
 

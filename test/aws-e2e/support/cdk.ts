@@ -6,7 +6,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inject } from 'vitest';
-import type { ExportDeploymentSettings, ServiceInput } from '../../../lib/cdk/settings/deployed-export.ts';
+import type { SettingsFile } from '../../../lib/core/settings/deployment-settings.ts';
 import { contextKey } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { accountId, credentials, region } from '../emulators/ministack.ts';
 import { runTool } from '../emulators/processes.ts';
@@ -17,13 +17,8 @@ const assembly = join(workDirectory, 'cdk.out');
 
 export type Outputs = Readonly<Record<string, string>>;
 
-/** The settings in cdk.json that the tests set. */
-export interface Settings {
-  readonly stackName: string;
-  readonly service: ServiceInput;
-  readonly bucket: { readonly prefix: string };
-  readonly exports: readonly ExportDeploymentSettings[];
-}
+/** The settings that the tests set. */
+export type Settings = Pick<SettingsFile, 'services' | 'bucket' | 'exports'> & { readonly stackName: string };
 
 /** Bootstraps the account for CDK, as is done once per account. */
 export async function bootstrap(): Promise<void> {

@@ -27,12 +27,12 @@ export interface ConsumerAppSettings {
 
 const app = new App();
 const settings: ConsumerAppSettings = JSON.parse(readFileSync(app.node.getContext('consumers'), 'utf8'));
-const { prefix } = settings.deployment.bucket;
 const stacks = settings.stackNames.map(
   (stackName) => new ReportExporterStack(app, deploymentSettings({ ...settings.deployment, stackName })),
 );
 const stack = stacks[0] as ReportExporterStack;
 const service = stack.services[0] as ReportExporterStack['services'][number];
+const { prefix } = service;
 const exportName = 'nightly';
 const { bucketName } = stack.bucket;
 

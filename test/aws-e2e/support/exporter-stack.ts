@@ -7,7 +7,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
-import type { ExportDeploymentSettings } from '../../../lib/cdk/settings/deployed-export.ts';
+import type { ExportDeploymentSettings } from '../../../lib/core/settings/deployment-settings.ts';
 import {
   type ServiceOutput,
   serviceOutputSchema,
@@ -21,7 +21,10 @@ import type { DeployedMachine } from './executions.ts';
 export const stackName = 'ReportExporterE2E';
 export const vendor = 'ACME';
 export const apiKey = 'api-key-of-the-deployed-tests-0f6c';
-export const prefix = 'reports/';
+export const serviceName = 'acme';
+export const bucketPrefix = 'reports/';
+/** The prefix of the service's keys. */
+export const prefix = `${bucketPrefix}${serviceName}/`;
 
 /** The settings of each export by name. The default is two reports per page. */
 const exports: Readonly<Record<string, Omit<ExportDeploymentSettings, 'name'>>> = {
@@ -78,8 +81,8 @@ export async function putApiKey({ secretId }: Pick<ExporterStack, 'secretId'>, k
 export function deployWith(changed: Partial<Record<string, Omit<ExportDeploymentSettings, 'name'>>>): Promise<Outputs> {
   return deploy({
     stackName,
-    service: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor },
-    bucket: { prefix },
+    services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
+    bucket: { prefix: bucketPrefix },
     exports: Object.entries({ ...exports, ...changed }).map(([name, settings]) => ({ name, size: 2, ...settings })),
   });
 }
@@ -100,7 +103,7 @@ function stackOf(outputs: Outputs, eventQueue: string): ExporterStack {
   return {
     bucket: output('BucketName'),
     table: output('TableName'),
-    secretId: output('ApiKeySecretId'),
+    secretId: output('AcmeApiKeySecretId'),
     eventQueue,
     stateMachineOf: (exportName) => ({ stateMachineArn: serviceOutput(outputs).stateMachineArn, exportName }),
   };

@@ -1,10 +1,10 @@
 /** A separate stack for the operator's commands, because they see all exports and runs of a stack. */
 
 import { inject, vi } from 'vitest';
-import type { ExportDeploymentSettings } from '../../../lib/cdk/settings/deployed-export.ts';
+import type { ExportDeploymentSettings } from '../../../lib/core/settings/deployment-settings.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
-import { apiKey, prefix, putApiKey, vendor } from './exporter-stack.ts';
+import { apiKey, bucketPrefix, putApiKey, serviceName, vendor } from './exporter-stack.ts';
 
 export const operatorStackName = 'ReportExporterOperated';
 
@@ -24,11 +24,11 @@ export async function deployOperatorStack(): Promise<Outputs> {
   await bootstrap();
   const outputs = await deploy({
     stackName: operatorStackName,
-    service: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor },
-    bucket: { prefix },
+    services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
+    bucket: { prefix: bucketPrefix },
     exports: exports.map((each) => ({ size: 2, ...each })),
   });
-  await putApiKey({ secretId: outputs.ApiKeySecretId as string }, apiKey);
+  await putApiKey({ secretId: outputs.AcmeApiKeySecretId as string }, apiKey);
   return outputs;
 }
 

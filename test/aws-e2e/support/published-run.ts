@@ -7,7 +7,7 @@ import type { ExportState, LatestPointer } from '../../../lib/core/model.ts';
 import { sha256Of } from '../../support/builders.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import { dynamoDb, s3 } from './aws.ts';
-import { type ExporterStack, prefix } from './exporter-stack.ts';
+import { type ExporterStack, prefix, serviceName } from './exporter-stack.ts';
 
 interface PublishedRun {
   readonly latest: LatestPointer;
@@ -42,7 +42,7 @@ export async function keysOf({ bucket }: ExporterStack, exportName: string): Pro
 
 /** The export state, from its item in the table. */
 export async function exportStateOf({ table }: ExporterStack, exportName: string): Promise<ExportState> {
-  const Key = { pk: { S: `default/${exportName}` }, sk: { S: 'state' } };
+  const Key = { pk: { S: `${serviceName}/${exportName}` }, sk: { S: 'state' } };
   const { Item } = await dynamoDb.send(new GetItemCommand({ TableName: table, Key, ConsistentRead: true }));
   if (Item === undefined) throw new Error(`Export ${exportName} has no state`);
   return unmarshall(Item) as ExportState;

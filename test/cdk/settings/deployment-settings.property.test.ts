@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { functionSettings, serviceMetadata } from '../../../lib/cdk/settings/deployed-export.ts';
-import type { DeploymentSettings } from '../../../lib/cdk/settings/deployment-schema.ts';
-import { contextKey, deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
+import type { DeploymentSettings } from '../../../lib/core/settings/deployment-settings.ts';
 import { functionSettingsSchema } from '../../../lib/core/settings/environment.ts';
 import { parseSettings } from '../../../lib/core/settings/settings.ts';
 import { serviceMetadataSchema } from '../../../lib/core/settings/stack-output.ts';
@@ -15,9 +15,9 @@ import { aSchedule, someServices, someSettings } from '../../support/aws/cdk-dep
 import { anyValue, mutationsOf, nested } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
 
-const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../cdk.json'), 'utf8')) as {
-  context: Record<string, unknown>;
-};
+const repositoryFile: unknown = JSON.parse(
+  readFileSync(join(import.meta.dirname, '../../../report-exporter.json'), 'utf8'),
+);
 
 const everything = someSettings({
   stackName: 'Reports',
@@ -34,27 +34,30 @@ const everything = someSettings({
 
 const severalServices = someServices({
   alarms: { perExport: false },
-  services: [
-    {
-      name: 'eu',
-      service: { baseUrl: 'https://eu.example.com', maxConcurrentPages: 2 },
+  services: {
+    eu: {
+      baseUrl: 'https://eu.example.com',
+      maxConcurrentPages: 2,
       apiKeySecret: { existing: 'reports/api-key' },
-      exports: [{ name: 'nightly', schedule: aSchedule() }, { name: 'hourly' }],
+      apiKeyEnv: 'EU_KEY',
     },
-    { name: 'us', service: { baseUrl: 'https://us.example.com' }, exports: [{ name: 'weekly', size: 5 }] },
+    us: { baseUrl: 'https://us.example.com' },
+  },
+  exports: [
+    { name: 'nightly', service: 'eu', schedule: aSchedule() },
+    { name: 'weekly', service: 'us', size: 5 },
+    { name: 'hourly', service: 'eu' },
   ],
 });
 
-/** Settings from cdk.json are JSON. Settings from code may contain a Date where an object is expected. */
+/** Settings from a file are JSON. Settings from code may contain a Date where an object is expected. */
 const isJson = (value: unknown): boolean => isDeepStrictEqual(JSON.parse(JSON.stringify(value)), value);
 
 function problemsIn(value: unknown): string[] {
   try {
     const settings = deploymentSettings(value);
-    // Parsed settings are valid settings, in the form for several services, and parsing keeps their meaning.
-    const parsedAgain = deploymentSettings(toWrittenForm(settings));
-    expect(parsedAgain).toEqual({ ...settings, services: parsedAgain.services });
-    expect(parsedAgain.services.map(withoutPrefix)).toEqual(settings.services.map(withoutPrefix));
+    // Parsed settings are valid settings, and parsing keeps their meaning.
+    expect(deploymentSettings(toWrittenForm(settings))).toEqual(settings);
     // The functions parse the same text with the same schemas, and must accept it too.
     for (const { service, exports } of isJson(settings.services) ? settings.services : []) {
       const text = JSON.stringify(functionSettings(service, exports));
@@ -69,17 +72,20 @@ function problemsIn(value: unknown): string[] {
   }
 }
 
-const withoutPrefix = ({ prefix: _prefix, ...service }: DeploymentSettings['services'][number]) => service;
-const toWrittenForm = (settings: DeploymentSettings) => ({
-  ...settings,
-  services: settings.services.map(withoutPrefix),
+/** The settings file that parses into `settings`. */
+const toWrittenForm = ({ services, ...shared }: DeploymentSettings) => ({
+  ...shared,
+  services: Object.fromEntries(
+    services.map(({ name, service, apiKeySecret, apiKeyEnv }) => [name, { ...service, apiKeySecret, apiKeyEnv }]),
+  ),
+  exports: services.flatMap(({ name, exports }) => exports.map((each) => ({ ...each, service: name }))),
 });
 
 describe('arbitrary deployment settings', () => {
   const values = fc.oneof(
     { weight: 4, arbitrary: mutationsOf(everything) },
     { weight: 4, arbitrary: mutationsOf(severalServices) },
-    { weight: 2, arbitrary: mutationsOf(context[contextKey]) },
+    { weight: 2, arbitrary: mutationsOf(repositoryFile) },
     anyValue,
   );
   test.prop([values], { numRuns: cases(150) })('are accepted or rejected', (value) => {

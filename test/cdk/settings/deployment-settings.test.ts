@@ -1,7 +1,12 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
+import { retentionDays } from '../../../lib/core/settings/deployment-settings.ts';
 import { aSchedule, someServices, someSettings } from '../../support/aws/cdk-deployment.ts';
+import { temporaryDirectory } from '../../support/temporary-directory.ts';
 
 /** The lines of the ConfigurationError; rethrows any other error. */
 function problemsOf(settings: unknown): string[] {
@@ -20,11 +25,13 @@ function onlyServiceOf(settings: unknown) {
   return only;
 }
 
+const tooSimilar = 'is too similar to exports[0].name: names must differ in more than case, hyphens and underscores';
+
 describe('the settings of a deployment', () => {
   it('are validated completely: one line per problem, with its path', () => {
     const lines = problemsOf({
       stackName: '1st',
-      service: { baseUrl: 'http://reports.example.com', pageSize: 4 },
+      services: { acme: { baseUrl: 'http://reports.example.com', pageSize: 4, apiKeyEnv: 'sk-live/1' } },
       bucket: { existing: 'Not_A_Bucket', prefix: 'a/*/' },
       kmsKeyArn: 'alias/mine',
       alarms: { email: 'me', perExport: 'yes' },
@@ -38,8 +45,9 @@ describe('the settings of a deployment', () => {
     expect(new Set(paths)).toEqual(
       new Set([
         'reportExporter.stackName',
-        'reportExporter.service.baseUrl',
-        'reportExporter.service',
+        'reportExporter.services.acme.baseUrl',
+        'reportExporter.services.acme.apiKeyEnv',
+        'reportExporter.services.acme',
         'reportExporter.bucket.existing',
         'reportExporter.bucket.prefix',
         'reportExporter.kmsKeyArn',
@@ -48,7 +56,6 @@ describe('the settings of a deployment', () => {
         'reportExporter.logRetentionDays',
         'reportExporter.exports[0].schedule.expression',
         'reportExporter.exports[0].schedule.timeZone',
-        'reportExporter.exports[0].schedule.freshness',
         'reportExporter.exports[1].name',
         'reportExporter.exports[1].size',
         'reportExporter.exports[1].schedule.expression',
@@ -59,7 +66,7 @@ describe('the settings of a deployment', () => {
     expect(lines).toHaveLength(17);
   });
 
-  it.each([undefined, null, [], 'not JSON', 7])('are required: %j', (value) => {
+  it.each([undefined, null, [], 7])('are required: %j', (value) => {
     expect(problemsOf(value)).toEqual([
       expect.stringMatching(/^cdk\.json reportExporter: must be an object with the settings/),
     ]);
@@ -70,21 +77,24 @@ describe('the settings of a deployment', () => {
   });
 
   it('have defaults for everything but the service and the exports', () => {
-    expect(deploymentSettings({ service: { baseUrl: 'https://a.example' }, exports: [{ name: 'a' }] })).toEqual({
-      stackName: 'ReportExporter',
-      bucket: { prefix: '' },
-      alarms: {},
-      logRetentionDays: 90,
-      services: [
-        {
-          name: 'default',
-          prefix: '',
-          service: { baseUrl: 'https://a.example' },
-          apiKeySecret: {},
-          exports: [{ name: 'a' }],
-        },
-      ],
-    });
+    expect(deploymentSettings({ services: { a: { baseUrl: 'https://a.example' } }, exports: [{ name: 'a' }] })).toEqual(
+      {
+        stackName: 'ReportExporter',
+        bucket: { prefix: '' },
+        alarms: {},
+        logRetentionDays: 90,
+        services: [
+          {
+            name: 'a',
+            prefix: 'a/',
+            service: { baseUrl: 'https://a.example' },
+            apiKeySecret: {},
+            apiKeyEnv: 'REPORT_EXPORT_API_KEY',
+            exports: [{ name: 'a' }],
+          },
+        ],
+      },
+    );
   });
 
   it('keep the form in which they were written', () => {
@@ -92,28 +102,24 @@ describe('the settings of a deployment', () => {
     expect(onlyServiceOf(someSettings({ exports: [written] })).exports).toEqual([written]);
   });
 
-  it('give the only service the bucket’s prefix and the secret', () => {
+  it('give the only service its prefix within that of the bucket, and the secret', () => {
     const apiKeySecret = { existing: 'our/key', field: 'key' };
     expect(onlyServiceOf(someSettings({ bucket: { prefix: 'all/' }, apiKeySecret }))).toMatchObject({
-      name: 'default',
-      prefix: 'all/',
+      name: 'acme',
+      prefix: 'all/acme/',
+      service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
       apiKeySecret,
     });
   });
 
-  it('reject two exports with the same name', () => {
-    expect(problemsOf(someSettings({ exports: [{ name: 'nightly' }, { name: 'nightly' }] }))).toEqual([
-      'cdk.json reportExporter.exports[1].name: is the same as exports[0].name: names must be unique',
-    ]);
-  });
-
   it.each([
-    ['nightly', 'NIGHTLY'],
-    ['daily-reports', 'daily_reports'],
-    ['ab', 'a-b'],
-  ])('reject two exports with the names %s and %s', (one, other) => {
+    ['nightly', 'nightly', 'is the same as exports[0].name: names must be unique'],
+    ['nightly', 'NIGHTLY', tooSimilar],
+    ['daily-reports', 'daily_reports', tooSimilar],
+    ['ab', 'a-b', tooSimilar],
+  ])('reject two exports with the names %s and %s', (one, other, problem) => {
     expect(problemsOf(someSettings({ exports: [{ name: one }, { name: other }] }))).toEqual([
-      'cdk.json reportExporter.exports[1].name: is too similar to exports[0].name: names must differ in more than case, hyphens and underscores',
+      `cdk.json reportExporter.exports[1].name: ${problem}`,
     ]);
   });
 
@@ -121,54 +127,8 @@ describe('the settings of a deployment', () => {
     const lines = problemsOf(someSettings({ exports: [{ name: 'a', size: 0 }, { name: 'a' }] }));
     expect(lines).toHaveLength(2);
     expect(lines).toContainEqual(
-      'cdk.json reportExporter.exports[1].name: is the same as exports[0].name: names must be unique',
+      expect.stringContaining('cdk.json reportExporter.exports[1].name: is the same as exports[0].name'),
     );
-  });
-
-  it('report one problem for each invalid name', () => {
-    const names = ['__proto__', '-', '_'];
-    const invalid = (path: string) =>
-      expect.stringMatching(`^cdk\\.json reportExporter\\.${path}\\.name: must be 1 to \\d+ [^;]*letter`);
-    expect(problemsOf(someSettings({ exports: names.map((name) => ({ name })) }))).toEqual([
-      invalid('exports\\[0\\]'),
-      invalid('exports\\[1\\]'),
-      invalid('exports\\[2\\]'),
-    ]);
-    const { service } = someSettings();
-    const services = names.map((name, index) => ({ name, service, exports: [{ name: `a${index}` }] }));
-    expect(problemsOf({ services })).toEqual([
-      invalid('services\\[0\\]'),
-      invalid('services\\[1\\]'),
-      invalid('services\\[2\\]'),
-    ]);
-  });
-
-  it('say what is required, and what a value of the wrong type must be', () => {
-    const { service, exports } = someSettings();
-    expect(problemsOf({})).toEqual([
-      'cdk.json reportExporter.service: is required',
-      'cdk.json reportExporter.exports: is required',
-    ]);
-    expect(problemsOf({ service: 'https://a.example', exports: ['a', {}] })).toEqual([
-      'cdk.json reportExporter.service: must be an object such as {"baseUrl": "https://reports.example.com"}',
-      'cdk.json reportExporter.exports[0]: must be an object such as {"name": "nightly"}',
-      'cdk.json reportExporter.exports[1].name: is required',
-    ]);
-    expect(problemsOf({ services: ['eu', { exports: 'a' }] })).toEqual([
-      'cdk.json reportExporter.services[0]: must be an object such as {"name": "acme", "service": {…}, "exports": […]}',
-      'cdk.json reportExporter.services[1].name: is required',
-      'cdk.json reportExporter.services[1].service: is required',
-      'cdk.json reportExporter.services[1].exports: must be a list of exports',
-    ]);
-    const wrong = { name: 7, since: 'x', schedule: 'daily', maxInlineWait: 4 };
-    expect(problemsOf({ service, exports: [...exports, wrong], stackName: 5, bucket: 'x' })).toEqual([
-      'cdk.json reportExporter.stackName: must be a string',
-      'cdk.json reportExporter.bucket: must be an object',
-      'cdk.json reportExporter.exports[1].name: must be a string',
-      'cdk.json reportExporter.exports[1].since: must be an object',
-      'cdk.json reportExporter.exports[1].maxInlineWait: must be a string',
-      'cdk.json reportExporter.exports[1].schedule: must be an object',
-    ]);
   });
 
   it('may have filters of any size that a template holds', () => {
@@ -201,95 +161,197 @@ describe('the settings of a deployment', () => {
 describe('the settings of several services', () => {
   const service = { baseUrl: 'https://a.example' };
 
-  it('give each its name, its prefix within that of the bucket, its secret and its exports', () => {
-    const [eu, us] = someServices().services;
-    const written = { services: [eu, { ...us, apiKeySecret: { field: 'us' } }], bucket: { prefix: 'all/' } };
-    expect(deploymentSettings(written)).toMatchObject({
-      stackName: 'ReportExporter',
-      services: [
-        { ...eu, prefix: 'all/eu/', apiKeySecret: {} },
-        { ...us, prefix: 'all/us/', apiKeySecret: { field: 'us' } },
+  it('give each its name, its prefix within that of the bucket, its secret, its variable and its exports', () => {
+    const settings = someServices({
+      services: { eu: service, us: { ...service, apiKeySecret: { field: 'us' }, apiKeyEnv: 'US_KEY' } },
+      exports: [
+        { name: 'first', service: 'us', size: 1 },
+        { name: 'second', service: 'eu' },
+        { name: 'third', service: 'us', since: { overlap: 'PT1H' } },
       ],
+      bucket: { prefix: 'all/' },
     });
+    expect(deploymentSettings(settings).services).toEqual([
+      {
+        name: 'eu',
+        prefix: 'all/eu/',
+        service,
+        apiKeySecret: {},
+        apiKeyEnv: 'REPORT_EXPORT_API_KEY',
+        exports: [{ name: 'second' }],
+      },
+      {
+        name: 'us',
+        prefix: 'all/us/',
+        service,
+        apiKeySecret: { field: 'us' },
+        apiKeyEnv: 'US_KEY',
+        exports: [
+          { name: 'first', size: 1 },
+          { name: 'third', since: { overlap: 'PT1H' } },
+        ],
+      },
+    ]);
     expect(deploymentSettings(someServices()).services.map(({ prefix }) => prefix)).toEqual(['eu/', 'us/']);
   });
 
-  it('are parsed into the same form as those of one service', () => {
-    const { service, exports } = someSettings();
-    const named = deploymentSettings({ services: [{ name: 'default', service, exports }] });
-    expect(named.services).toEqual([{ ...onlyServiceOf(someSettings()), prefix: 'default/' }]);
-    expect(Object.keys(named).sort()).toEqual(Object.keys(deploymentSettings(someSettings())).sort());
+  it('keep the keys of a service when another one is added', () => {
+    const one = deploymentSettings(someSettings()).services[0];
+    const { acme } = someSettings().services;
+    const exports = [
+      { name: 'nightly', service: 'acme', schedule: aSchedule() },
+      { name: 'orders', service: 'us' },
+    ];
+    expect(deploymentSettings({ services: { us: service, acme }, exports }).services[1]).toEqual(one);
   });
 
   it('are validated completely: one line per problem, with its path', () => {
-    const services = [
-      { name: 'EU', service: { baseUrl: 'http://a.example' }, exports: [] },
-      { name: 'ok', service, apiKeySecret: { existing: 'a b' }, exports: [{ name: 'a', size: 0 }], prefix: 'x/' },
-      { service, exports: [{ name: 'slow', maxInlineWait: 'PT15M' }] },
+    const services = {
+      EU: { baseUrl: 'http://a.example' },
+      ok: { ...service, apiKeySecret: { existing: 'a b' }, prefix: 'x/' },
+      slow: service,
+      none: 'none',
+    };
+    const exports = [
+      { name: 'a', service: 'ok', size: 0 },
+      { name: 'b', service: 'slow', maxInlineWait: 'PT15M' },
+      { name: 'c', service: 'okay' },
+      { name: 'd' },
+      { name: 'e', service: 7 },
       'none',
     ];
-    expect(problemsOf({ services, logRetentionDays: 4 }).map((line) => line.split(': ')[0])).toEqual([
+    expect(problemsOf({ services, exports, logRetentionDays: 4 }).map((line) => line.split(': ')[0])).toEqual([
+      'cdk.json reportExporter.services.EU.baseUrl',
+      'cdk.json reportExporter.services.ok.apiKeySecret.existing',
+      'cdk.json reportExporter.services.ok',
+      'cdk.json reportExporter.services.none',
+      'cdk.json reportExporter.exports[0].size',
+      'cdk.json reportExporter.exports[4].service',
+      'cdk.json reportExporter.exports[5]',
       'cdk.json reportExporter.logRetentionDays',
-      'cdk.json reportExporter.services[0].name',
-      'cdk.json reportExporter.services[0].service.baseUrl',
-      'cdk.json reportExporter.services[0].exports',
-      'cdk.json reportExporter.services[1].apiKeySecret.existing',
-      'cdk.json reportExporter.services[1].exports[0].size',
-      'cdk.json reportExporter.services[1]',
-      'cdk.json reportExporter.services[2].name',
-      'cdk.json reportExporter.services[3]',
-      'cdk.json reportExporter.services[2].exports[0]',
+      'cdk.json reportExporter.services.EU',
+      'cdk.json reportExporter.exports[2].service',
+      'cdk.json reportExporter.exports[3].service',
+      'cdk.json reportExporter.exports[5].service',
+      'cdk.json reportExporter.exports[1]',
     ]);
   });
 
-  it.each([[], {}, null, 'eu'])('must be a list with at least one: %j', (services) => {
-    expect(problemsOf({ services })).toEqual([
-      expect.stringMatching(/^cdk\.json reportExporter\.services: must (be a list of|have at least one) service/),
+  it('reject an export whose service is unknown or left out, and list the services', () => {
+    const services = { eu: service, us: service };
+    const exports = [{ name: 'a', service: 'asia' }, { name: 'b' }];
+    expect(problemsOf({ services, exports })).toEqual([
+      'cdk.json reportExporter.exports[0].service: there is no such service. The services: eu, us',
+      'cdk.json reportExporter.exports[1].service: must name one of the services: eu, us',
+    ]);
+    expect(problemsOf({ services: { eu: service }, exports })).toEqual([
+      'cdk.json reportExporter.exports[0].service: there is no such service. The services: eu',
     ]);
   });
 
-  it('must not be mixed with those of one service', () => {
-    const { service, exports } = someSettings();
-    for (const field of Object.entries({ service, exports, apiKeySecret: {} })) {
-      expect(problemsOf({ ...someServices(), ...Object.fromEntries([field]) })).toEqual([
-        `cdk.json reportExporter.${field[0]}: must not be set with services: move it into an entry of services`,
-      ]);
-    }
-    expect(problemsOf({ ...someServices(), ...someSettings() })).toHaveLength(2);
+  it('reject a service without exports', () => {
+    expect(problemsOf({ services: { eu: service, us: service }, exports: [{ name: 'a', service: 'us' }] })).toEqual([
+      'cdk.json reportExporter.services.eu: has no export: add one, or remove the service',
+    ]);
+  });
+
+  it.each([[], {}, null, 'eu'])('must be an object with at least one: %j', (services) => {
+    expect(problemsOf({ services, exports: [{ name: 'a' }] })).toEqual([
+      expect.stringMatching(
+        /^cdk\.json reportExporter\.services: must (be an object that maps|have at least one service)/,
+      ),
+    ]);
   });
 
   it.each(['', 'Eu', '1eu', '-eu', 'e_u', 'e/u', 'e*', 'e'.repeat(31), 'constructor'])(
     'reject the service name %j',
     (name) => {
-      expect(problemsOf({ services: [{ name, service, exports: [{ name: 'a' }] }] })).toEqual([
+      expect(problemsOf({ services: { [name]: service }, exports: [{ name: 'a' }] })).toEqual([
         expect.stringMatching(
-          /^cdk\.json reportExporter\.services\[0\]\.name: (must be 1 to 30 lower-case|is reserved)/,
+          /^cdk\.json reportExporter\.services\S+: the name (must be 1 to 30 lower-case|is reserved)/,
         ),
       ]);
     },
   );
   it.each(['e', 'default', 'eu-west-1', 'e'.repeat(30)])('accept the service name %j', (name) => {
-    expect(problemsOf({ services: [{ name, service, exports: [{ name: 'a' }] }] })).toEqual([]);
+    expect(problemsOf({ services: { [name]: service }, exports: [{ name: 'a' }] })).toEqual([]);
+  });
+  it('reject a service with the name of a prototype, which JSON allows', () => {
+    const text = `{"services":{"a":${JSON.stringify(service)},"__proto__":{}},"exports":[{"name":"a","service":"a"}]}`;
+    expect(problemsOf(text)).toContainEqual(
+      expect.stringMatching(/services\.__proto__: the name must be 1 to 30 lower-case/),
+    );
   });
 
   it.each([
-    ['eu', 'eu', 'is the same as services[0].name: names must be unique'],
-    ['eu-1', 'eu1', 'is too similar to services[0].name: names must differ in more than case, hyphens and underscores'],
-  ])('reject two services with the names %s and %s', (one, other, problem) => {
-    const services = [one, other].map((name, index) => ({ name, service, exports: [{ name: `a${index}` }] }));
-    expect(problemsOf({ services })).toEqual([`cdk.json reportExporter.services[1].name: ${problem}`]);
+    ['eu', 'eu-'],
+    ['eu-1', 'eu1'],
+  ])('reject two services with the names %s and %s', (one, other) => {
+    const services = { [one]: service, [other]: service };
+    const exports = [one, other].map((name, index) => ({ name: `a${index}`, service: name }));
+    expect(problemsOf({ services, exports })).toEqual([
+      `cdk.json reportExporter.services.${other}: is too similar to services.${one}: names must differ in more than case, hyphens and underscores`,
+    ]);
   });
 
   it('reject exports of two services with similar names, because operators find an export by its name alone', () => {
-    const services = ['eu', 'us'].map((name) => ({
-      name,
-      service,
-      exports: [{ name: `only-${name}` }, { name: name === 'eu' ? 'daily' : 'Daily' }],
-    }));
-    expect(problemsOf({ services })).toEqual([
-      'cdk.json reportExporter.services[1].exports[1].name: is too similar to services[0].exports[1].name: names must differ in more than case, hyphens and underscores',
+    const exports = [
+      { name: 'daily', service: 'eu' },
+      { name: 'daily', service: 'us' },
+    ];
+    expect(problemsOf({ services: { eu: service, us: service }, exports })).toEqual([
+      'cdk.json reportExporter.exports[1].name: is the same as exports[0].name: names must be unique',
     ]);
   });
+});
+
+describe('a settings file', () => {
+  const repositoryFile = join(import.meta.dirname, '../../../report-exporter.json');
+
+  it('in the repository is what cdk.json names, and is valid', () => {
+    const { context } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../cdk.json'), 'utf8'));
+    expect(context.reportExporter).toBe('report-exporter.json');
+    expect(deploymentSettings(repositoryFile)).toEqual(deploymentSettings(readFileSync(repositoryFile, 'utf8')));
+  });
+
+  it('has a line for each problem, also for those that only AWS has', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'prod.json');
+    const settings = someSettings({
+      service: { baseUrl: 'https://a.example', pageSize: 4 },
+      exports: [{ name: 'a', size: 11 }],
+    });
+    writeFileSync(file, JSON.stringify(settings, null, 2));
+    expect(problemsOf(file)).toEqual([
+      `${file}:5 services.acme: unknown field: "pageSize"`,
+      `${file}:11 exports[0].size: must be 1 to 10`,
+    ]);
+    writeFileSync(file, JSON.stringify(someSettings({ exports: [{ name: 'a', maxInlineWait: 'PT15M' }] }), null, 2));
+    expect(problemsOf(file)).toEqual([expect.stringMatching(/:9 exports\[0\]: one page may take \d+ s, but a Lambda/)]);
+    const exports = Array.from({ length: 228 }, (_, index) => ({ name: `e${index}`, schedule: aSchedule() }));
+    writeFileSync(file, JSON.stringify(someSettings({ exports })));
+    expect(problemsOf(file)).toEqual([expect.stringContaining('prod.json:1: needs a stack of 501 resources')]);
+  });
+
+  it('must exist, be readable and be JSON', async () => {
+    await using directory = await temporaryDirectory();
+    const path = (name: string) => join(directory.path, name);
+    expect(problemsOf(path('missing.json'))).toEqual([`${path('missing.json')}: does not exist`]);
+    mkdirSync(path('folder'));
+    expect(problemsOf(path('folder'))).toEqual([`${path('folder')}: is a directory, not a settings file`]);
+    writeFileSync(path('broken.json'), '{\n  "services": {},\n  oops\n}');
+    expect(problemsOf(path('broken.json'))).toEqual([
+      `${path('broken.json')}:3:3 is not valid JSON: Unexpected character 'o' found.`,
+    ]);
+    expect(problemsOf('{"services": }')).toEqual([
+      expect.stringMatching(/^cdk\.json reportExporter:1:14 is not valid JSON: /),
+    ]);
+  });
+});
+
+it('the retention of logs may be what CDK accepts', () => {
+  const ofCdk = Object.values(RetentionDays).filter((value) => typeof value === 'number');
+  expect(new Set<number>(retentionDays)).toEqual(new Set(ofCdk));
 });
 
 describe('a stack', () => {
@@ -317,26 +379,16 @@ describe('a stack', () => {
     ]);
   });
 
-  const withFilters = (count: number, length: number, more: object = {}) =>
-    Array.from({ length: count }, (_, index) => ({
+  it('rejects settings that its template cannot hold', () => {
+    const exports = Array.from({ length: 100 }, (_, index) => ({
       name: `export-${index}`,
-      filter: { ids: 'x'.repeat(length) },
-      ...more,
+      filter: { ids: 'x'.repeat(10_000) },
     }));
-
-  it('rejects settings that its template cannot hold, and says how much of it they take', () => {
-    expect(problemsOf(someSettings({ exports: withFilters(100, 10_000) }))).toEqual([
+    expect(problemsOf(someSettings({ exports }))).toEqual([
       expect.stringMatching(
-        /^cdk\.json reportExporter: needs a stack of 39 resources and up to 1,0\d\d,\d{3} bytes of template, but a CloudFormation stack holds 500 resources and 1,000,000 bytes of template; the settings of services and exports, filters included, take 1,00\d,\d{3} bytes of it\. Shorten them, or split the exports into several stacks, each with settings and a stackName of its own$/,
+        /^cdk\.json reportExporter: needs a stack of 39 resources and up to 1,0\d\d,\d{3} bytes of template, but/,
       ),
     ]);
-  });
-
-  it('does not propose shorter settings if these are not enough', () => {
-    const [problem] = problemsOf(
-      someSettings({ exports: withFilters(400, 3_000, { schedule: aSchedule() }), alarms: { perExport: false } }),
-    );
-    expect(problem).toMatch(/: needs a stack of \d{3} resources .* take 1,\d{3},\d{3} bytes of it\. Split the exports/);
   });
 
   it('is not judged by its size while other settings are invalid', () => {

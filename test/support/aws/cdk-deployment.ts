@@ -14,19 +14,28 @@ export const aSchedule = (overrides: object = {}) => ({
   ...overrides,
 });
 
-export const someSettings = (overrides: object = {}) => ({
-  service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
+export interface SomeSettings {
+  /** The service `acme`, and its secret. */
+  readonly service?: object;
+  readonly apiKeySecret?: object;
+  readonly [setting: string]: unknown;
+}
+
+const aService = { baseUrl: 'https://reports.example.com', vendor: 'ACME' };
+
+/** Settings with one service, `acme`. */
+export const someSettings = ({ service = aService, apiKeySecret, ...overrides }: SomeSettings = {}) => ({
+  services: { acme: { ...service, ...(apiKeySecret === undefined ? {} : { apiKeySecret }) } },
   exports: [{ name: 'nightly', schedule: aSchedule() }],
   ...overrides,
 });
 
-/** Settings with two services, each with one export. */
+/** Settings with two services, `eu` and `us`, each with one export. */
 export const someServices = (overrides: object = {}) => ({
-  services: ['eu', 'us'].map((name) => ({
-    name,
-    service: { baseUrl: `https://${name}.example.com`, vendor: 'ACME' },
-    exports: [{ name: `${name}-nightly`, schedule: aSchedule() }],
-  })),
+  services: Object.fromEntries(
+    ['eu', 'us'].map((name) => [name, { baseUrl: `https://${name}.example.com`, vendor: 'ACME' }]),
+  ),
+  exports: ['eu', 'us'].map((service) => ({ name: `${service}-nightly`, service, schedule: aSchedule() })),
   ...overrides,
 });
 
@@ -47,7 +56,7 @@ export interface Deployment {
 }
 
 /** The stack with the default settings and `overrides`. @throws ConfigurationError if the settings are invalid */
-export const deploy = (overrides: object = {}): Deployment => deployWith(someSettings(overrides));
+export const deploy = (overrides: SomeSettings = {}): Deployment => deployWith(someSettings(overrides));
 
 /** The stack with these settings. @throws ConfigurationError if they are invalid */
 export function deployWith(settings: object, app = anApp()): Deployment {

@@ -1,7 +1,7 @@
 /** The schedule of an export, validated as far as possible before deployment. */
 
 import { z } from 'zod';
-import { durationSchema } from '../../core/timestamps.ts';
+import { durationSchema } from '../timestamps.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -30,14 +30,19 @@ export const scheduleSettingsSchema = z
       ),
     ),
     enabled: z.boolean('must be true or false').default(true),
-    /** The age of the newest completed run that raises an alarm. `none`: no alarm, for exports that run less than weekly. */
-    freshness: z.union(
-      [
-        z.literal('none'),
-        durationSchema.check(z.refine((ms) => ms >= 10 * minuteMs && ms <= 7 * dayMs, freshnessError)),
-      ],
-      freshnessError,
-    ),
+    /**
+     * The age of the newest completed run that raises an alarm. `none`: no alarm. It is the default because the right age
+     * cannot be derived from a cron expression, and an alarm that is on for no reason is soon ignored.
+     */
+    freshness: z
+      .union(
+        [
+          z.literal('none'),
+          durationSchema.check(z.refine((ms) => ms >= 10 * minuteMs && ms <= 7 * dayMs, freshnessError)),
+        ],
+        freshnessError,
+      )
+      .default('none'),
   })
   .refine(({ expression, freshness }) => freshness === 'none' || freshness > (rateIntervalMs(expression) ?? 0), {
     path: ['freshness'],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { scheduleSettingsSchema } from '../../../lib/cdk/settings/schedule-settings.ts';
+import { alarmedAge, scheduleSettingsSchema } from '../../../lib/core/settings/schedule-settings.ts';
 import { aSchedule } from '../../support/aws/cdk-deployment.ts';
 
 function problemsOf(overrides: object): string[] {
@@ -59,13 +59,15 @@ describe('a schedule', () => {
     expect(problemsOf({ flexibleWindow })).toEqual([expect.stringContaining('whole minutes')]),
   );
 
-  it('requires freshness', () => {
+  it('has no freshness alarm unless it sets one', () => {
     const { freshness: _, ...schedule } = aSchedule();
-    expect(scheduleSettingsSchema.safeParse(schedule).error?.issues).toEqual([
-      expect.objectContaining({ path: ['freshness'], message: expect.stringContaining('PT26H for a nightly export') }),
-    ]);
+    expect(scheduleSettingsSchema.parse(schedule).freshness).toBe('none');
+    expect(alarmedAge(scheduleSettingsSchema.parse(schedule))).toBeUndefined();
+    expect(alarmedAge(scheduleSettingsSchema.parse(aSchedule({ freshness: 'PT1H' })))).toBe(3_600_000);
     expect(problemsOf({ freshness: 'none' })).toEqual([]);
-    for (const freshness of ['PT9M', 'P8D', 'soon']) expect(problemsOf({ freshness })).toHaveLength(1);
+    for (const freshness of ['PT9M', 'P8D', 'soon', null, 26]) {
+      expect(problemsOf({ freshness })).toEqual([expect.stringContaining('PT26H for a nightly export')]);
+    }
   });
 
   it('requires a freshness longer than its interval', () => {

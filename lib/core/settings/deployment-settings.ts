@@ -1,0 +1,294 @@
+/**
+ * The settings file: services, their exports, and what they share on AWS. The CDK app deploys it, and `report-exporter local`
+ * runs its exports on this machine.
+ *
+ * Settings of services and exports keep the form in which they were written: functions and local directories store that form,
+ * and read it through the same schemas.
+ */
+
+import { z } from 'zod';
+import { extend } from 'zod/mini';
+import { ExportError } from '../errors.ts';
+import { listNames, toPrintable, truncate } from '../sanitize.ts';
+import { functionEnvironmentSchema } from './environment.ts';
+import { scheduleSettingsSchema } from './schedule-settings.ts';
+import { exportSettingsSchema, serviceSettingsSchema } from './settings.ts';
+import type { SettingsDocument } from './settings-document.ts';
+import { formatPath } from './validation-errors.ts';
+
+/** CDK looks constructs up in a plain object, so a name such as `constructor` would be found there. */
+const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reserved by CDK');
+
+/** Without a schedule, the export is started manually. */
+export const exportDeploymentSchema = extend(exportSettingsSchema, {
+  name: exportSettingsSchema.shape.name.check(isNotReserved),
+  schedule: z.optional(scheduleSettingsSchema),
+});
+/** The form in the settings file, without the service. */
+export type ExportDeploymentSettings = z.input<typeof exportDeploymentSchema>;
+export type ServiceInput = z.input<typeof serviceSettingsSchema>;
+
+/** The name becomes part of the keys in the table and in the bucket, and of the ids of resources and outputs. */
+export const serviceNameSchema = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,29}$/, 'must be 1 to 30 lower-case letters, digits and hyphens, beginning with a letter')
+  .check(isNotReserved);
+
+/** The functions' own schema, without wildcards: the prefix becomes part of their permissions. */
+export const keyPrefixSchema = functionEnvironmentSchema.shape.KEY_PREFIX.check(
+  z.regex(/^[A-Za-z0-9!_.'()=/-]*$/, "must contain only letters, digits and !_.'()=/-"),
+);
+
+/** An environment variable with an API key; never the key itself. */
+export const apiKeyEnvSchema = z
+  .string()
+  .regex(
+    /^[A-Za-z_][A-Za-z0-9_]{0,99}$/,
+    'must be the name of an environment variable (letters, digits, underscores), not the key',
+  );
+export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
+
+const apiKeySecretSchema = z
+  .strictObject({
+    /** The name or the complete ARN of an existing secret. Absent: an empty secret is created. */
+    existing: z
+      .string()
+      .regex(
+        /^(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,512}$/,
+        'must be the name or the complete ARN of a secret',
+      )
+      .optional(),
+    /** The field of the secret's JSON that contains the key. Absent: the whole secret is the key. */
+    field: z.string().min(1, 'must not be empty').optional(),
+  })
+  .default({});
+
+/** Where the API key is, on AWS and on this machine. */
+const apiKeyFields = { apiKeySecret: apiKeySecretSchema, apiKeyEnv: apiKeyEnvSchema.default(defaultApiKeyEnv) };
+const serviceEntrySchema = extend(serviceSettingsSchema, apiKeyFields);
+
+const exportEntrySchema = extend(exportDeploymentSchema, {
+  /** The name of its service. Absent: the only one. */
+  service: z.string().optional(),
+});
+
+/** The numbers of days that CloudWatch Logs accepts; 9999 stands for never. */
+export const retentionDays = [
+  1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653, 9999,
+] as const;
+
+const orWrongType =
+  (message: string) =>
+  ({ code }: { readonly code: string }) =>
+    code === 'invalid_type' ? message : undefined;
+
+export const settingsFileSchema = z.strictObject(
+  {
+    /** For editors, which complete and check the file by it. */
+    $schema: z.string().optional(),
+    stackName: z
+      .string()
+      .regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, 'must be letters, digits and hyphens, beginning with a letter')
+      .default('ReportExporter'),
+    services: z
+      .record(z.string(), serviceEntrySchema, {
+        error: orWrongType('must be an object that maps the name of each service to its settings'),
+      })
+      .refine((services) => Object.keys(services).length > 0, 'must have at least one service'),
+    exports: z.array(exportEntrySchema, 'must be a list of exports').min(1, 'must have at least one export'),
+    bucket: z
+      .strictObject({
+        /** The name of an existing bucket. Absent: a bucket is created. */
+        existing: z
+          .string()
+          .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket')
+          .optional(),
+        /** The prefix of all keys. The name of the service follows. */
+        prefix: z._default(keyPrefixSchema, ''),
+      })
+      .prefault({}),
+    /** A customer managed key for bucket, table and secrets. Absent: keys owned or managed by AWS. */
+    kmsKeyArn: z
+      .string()
+      .regex(/^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key\/[A-Za-z0-9-]+$/, 'must be the ARN of a KMS key, not of an alias')
+      .optional(),
+    alarms: z
+      .strictObject({
+        email: z.email('must be an email address').optional(),
+        /** An existing SNS topic. Absent: a topic is created. */
+        existingTopicArn: z
+          .string()
+          .regex(/^arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$/, 'must be the ARN of an SNS topic')
+          .optional(),
+        /** Whether failed and waiting runs raise an alarm per export, or one per service. Absent: up to 20 exports, per export. */
+        perExport: z.boolean('must be true or false').optional(),
+      })
+      .refine(({ email, existingTopicArn }) => email === undefined || existingTopicArn === undefined, {
+        path: ['email'],
+        error: 'must not be set with existingTopicArn: subscribe the address to that topic yourself',
+      })
+      .default({}),
+    logRetentionDays: z
+      .literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`)
+      .default(90),
+  },
+  { error: orWrongType('must be an object with the settings of the deployment') },
+);
+/** The content of a settings file. */
+export type SettingsFile = z.input<typeof settingsFileSchema>;
+type ParsedFile = z.infer<typeof settingsFileSchema>;
+
+export interface ServiceDeploymentSettings {
+  readonly name: string;
+  /** The prefix of every key of the service in the bucket. */
+  readonly prefix: string;
+  readonly service: ServiceInput;
+  readonly apiKeySecret: z.infer<typeof apiKeySecretSchema>;
+  /** The environment variable with the API key, for runs on this machine. */
+  readonly apiKeyEnv: string;
+  readonly exports: readonly ExportDeploymentSettings[];
+}
+
+/** A settings file with its exports assigned to their services. */
+export interface DeploymentSettings extends Omit<ParsedFile, '$schema' | 'services' | 'exports'> {
+  readonly services: readonly ServiceDeploymentSettings[];
+}
+
+export type SettingsIssue = z.core.$ZodIssue;
+
+/**
+ * The settings in `document`. `findMore` finds problems beyond those of the schema, such as limits of AWS, in any value.
+ * @throws ConfigurationError with a line for every problem
+ */
+export function parseDeployment(
+  { value, describe }: SettingsDocument,
+  findMore: (value: unknown) => readonly SettingsIssue[] = () => [],
+): DeploymentSettings {
+  const { data, error } = settingsFileSchema.safeParse(value);
+  const issues = [...(error?.issues ?? []), ...findConflicts(value), ...findMore(value)];
+  if (data === undefined || issues.length > 0) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
+  const { $schema: _schema, services: parsed, exports: _exports, ...shared } = data;
+  const written = value as SettingsFile;
+  const assigned = assignExports(value);
+  const services = Object.entries(written.services).map(([name, entry]) => {
+    const { apiKeySecret: _secret, apiKeyEnv: _env, ...service } = entry;
+    const { apiKeySecret = {}, apiKeyEnv = defaultApiKeyEnv } = parsed[name] ?? {};
+    const exports = assigned
+      .filter(({ service: of }) => of === name)
+      .map(({ index }) => {
+        const { service: _service, ...settings } = written.exports[index] as SettingsFile['exports'][number];
+        return settings;
+      });
+    return { name, prefix: `${shared.bucket.prefix}${name}/`, service, apiKeySecret, apiKeyEnv, exports };
+  });
+  return { ...shared, services };
+}
+
+type Path = readonly (string | number)[];
+
+export const issueAt = (path: Path, message: string): SettingsIssue => ({
+  code: 'custom',
+  path: [...path],
+  message,
+  input: undefined,
+});
+
+/** The fields of an object. Accepts any value. */
+export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+interface AssignedExport {
+  /** In the list of exports. */
+  readonly index: number;
+  /** The name of its service; undefined if there is no such service. */
+  readonly service: string | undefined;
+}
+
+/** The service of each export, as far as it is recognizable. Accepts any value. */
+export function assignExports(value: unknown): readonly AssignedExport[] {
+  const { services, exports } = fieldsOf(value);
+  const names = new Set(Object.keys(fieldsOf(services)));
+  const [only] = names.size === 1 ? names : [];
+  return itemsOf(exports).map((each, index) => {
+    const { service = only } = fieldsOf(each);
+    return { index, service: typeof service === 'string' && names.has(service) ? service : undefined };
+  });
+}
+
+/**
+ * The problems that no single field shows: names that collide, and services and exports that do not belong together. Accepts
+ * any value, so that they are reported together with all other problems.
+ */
+function findConflicts(value: unknown): SettingsIssue[] {
+  const { services, exports } = fieldsOf(value);
+  const serviceNames = Object.keys(fieldsOf(services));
+  const exportNames = itemsOf(exports).map((each) => fieldsOf(each).name);
+  return [
+    // The schema of a record would not check the settings of a service with an invalid name.
+    ...serviceNames.flatMap((name) =>
+      (serviceNameSchema.safeParse(name).error?.issues ?? []).map(({ message }) =>
+        issueAt(['services', name], `the name ${message}`),
+      ),
+    ),
+    ...findMissingLinks(value, serviceNames),
+    ...findNameCollisions(serviceNames.map((name) => ({ name, path: ['services', name] }))),
+    ...findNameCollisions(
+      exportNames.map((name, index) => ({
+        name: typeof name === 'string' ? name : undefined,
+        path: ['exports', index, 'name'],
+      })),
+    ),
+  ];
+}
+
+function findMissingLinks(value: unknown, serviceNames: readonly string[]): SettingsIssue[] {
+  if (serviceNames.length === 0) return [];
+  const exports = itemsOf(fieldsOf(value).exports);
+  const assigned = assignExports(value);
+  const unassigned = assigned.flatMap(({ index, service }) => {
+    if (service !== undefined) return [];
+    const written = fieldsOf(exports[index]).service;
+    const known = `: ${listNames(serviceNames.map((name) => truncate(toPrintable(name), 40)))}`;
+    if (written === undefined) return [issueAt(['exports', index, 'service'], `must name one of the services${known}`)];
+    // The schema reports one that is not text.
+    return typeof written === 'string'
+      ? [issueAt(['exports', index, 'service'], `there is no such service. The services${known}`)]
+      : [];
+  });
+  // A service may only seem to have no export while the service of another one is unknown.
+  if (exports.length === 0 || assigned.some(({ service }) => service === undefined)) return unassigned;
+  const used = new Set(assigned.map(({ service }) => service));
+  return serviceNames
+    .filter((name) => !used.has(name))
+    .map((name) => issueAt(['services', name], 'has no export: add one, or remove the service'));
+}
+
+function findNameCollisions(names: readonly { readonly name: string | undefined; readonly path: Path }[]) {
+  return findSimilarNames(names.map(({ name }) => name)).flatMap((earlier, index) => {
+    const [first, second] = [names[earlier ?? -1], names[index]];
+    if (first?.name === undefined || second?.name === undefined) return [];
+    return [issueAt(second.path, describeSimilarity(second.name, first.name, formatPath(first.path)))];
+  });
+}
+
+/** CloudFormation ids have no hyphens or underscores, and names that differ only in case are easily confused. */
+const normalizeName = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase();
+
+/** What is wrong with a name that `findSimilarNames` has found to be too similar to an earlier one, which is at `path`. */
+export const describeSimilarity = (name: string, earlier: string, path: string): string =>
+  name === earlier
+    ? `is the same as ${path}: names must be unique`
+    : `is too similar to ${path}: names must differ in more than case, hyphens and underscores`;
+
+/** For each name, the index of an earlier one that is too similar to it; undefined if there is none. */
+export function findSimilarNames(names: readonly (string | undefined)[]): readonly (number | undefined)[] {
+  const first = new Map<string, number>();
+  return names.map((name, index) => {
+    if (name === undefined) return undefined;
+    const normalized = normalizeName(name);
+    const earlier = first.get(normalized);
+    if (earlier === undefined) first.set(normalized, index);
+    return earlier;
+  });
+}

@@ -1,0 +1,139 @@
+/** The exports of a settings file that `report-exporter local` runs on this machine, with the overrides of the command line. */
+
+import { readFileSync } from 'node:fs';
+import { ExportError, isExportError } from '../core/errors.ts';
+import { listNames } from '../core/sanitize.ts';
+import {
+  defaultApiKeyEnv,
+  type DeploymentSettings,
+  parseDeployment,
+  type ServiceDeploymentSettings,
+} from '../core/settings/deployment-settings.ts';
+import { fileDocument } from '../core/settings/settings-document.ts';
+import type { LocalExportInput } from '../local/settings.ts';
+import {
+  type LocalOptions,
+  type LocalSettings,
+  overrideSettings,
+  readApiKey,
+  readOverrides,
+  readRunOptions,
+  sanitizeArgument,
+  type SettingOptions,
+} from './run-options.ts';
+
+export interface FileExports extends Pick<LocalSettings, 'out' | 'start'> {
+  /** The selected exports, in the order of their names on the command line, or of the file. */
+  readonly exports: readonly LocalExportInput[];
+}
+
+/**
+ * The exports that `names` select; without names the only one, or every one with `--all`. `options` has only what was given on
+ * the command line. The settings are those that would be deployed, except for what only AWS has: schedules, and the number of
+ * pages per invocation.
+ *
+ * @throws ConfigurationError with a line for every problem
+ */
+export function readFileExports(
+  file: string,
+  names: readonly string[],
+  options: Omit<LocalOptions, 'export'>,
+  usageErrors: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): FileExports {
+  const problems = usageErrors.map(sanitizeArgument);
+  const run = readRunOptions(options, problems);
+  const overrides = readOverrides(options, problems);
+  const deployment = attempt(() => readFile(file), problems);
+  const selected =
+    deployment === undefined ? [] : (attempt(() => select(deployment, file, names, options.all), problems) ?? []);
+  problems.push(...findAmbiguousOverrides(selected, options));
+  const exports = selected.map(({ service, settings }): LocalExportInput => {
+    const { baseUrl, ...others } = service.service;
+    const simulated = options.simulate === true;
+    const base = { service: simulated ? others : { baseUrl, ...others }, export: settings };
+    const apiKeyEnv = simulated ? defaultApiKeyEnv : (options.apiKeyEnv ?? service.apiKeyEnv);
+    if (!simulated) checkApiKey(service, options.apiKeyEnv, { file, env, problems });
+    return { ...overrideSettings(base, overrides, problems), apiKeyEnv };
+  });
+  // The options have problems of their own, whatever the file says.
+  if (exports.length === 0) overrideSettings({ service: {}, export: { name: 'any' } }, overrides, problems);
+  // What is wrong with an option is wrong for every export. Report it once.
+  if (problems.length > 0) throw new ExportError('ConfigurationError', [...new Set(problems)].join('\n'));
+  return { ...run, exports };
+}
+
+const readFile = (file: string) => parseDeployment(fileDocument(file, (path) => readFileSync(path, 'utf8')));
+
+/** Adds the lines of a ConfigurationError to `problems`. */
+function attempt<Result>(action: () => Result, problems: string[]): Result | undefined {
+  try {
+    return action();
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError')) throw error;
+    problems.push(...error.message.split('\n'));
+    return undefined;
+  }
+}
+
+interface SelectedExport {
+  readonly service: ServiceDeploymentSettings;
+  readonly settings: LocalExportInput['export'];
+}
+
+function select(
+  { services }: DeploymentSettings,
+  file: string,
+  names: readonly string[],
+  all = false,
+): readonly SelectedExport[] {
+  const exports = services.flatMap((service) =>
+    // A local run starts at once, whatever the schedule.
+    service.exports.map(({ schedule: _schedule, ...settings }) => ({ service, settings })),
+  );
+  const known = exports.map(({ settings: { name } }) => name);
+  if (all || (names.length === 0 && exports.length === 1)) return exports;
+  if (names.length === 0) {
+    const message = `Specify exports of ${file}, or run all of them with --all: ${listNames(known)}`;
+    throw new ExportError('ConfigurationError', message);
+  }
+  const unknown = names.filter((name) => !known.includes(name));
+  if (unknown.length > 0) {
+    const lines = unknown.map((name) => `${sanitizeArgument(name)}: no such export in ${file}`);
+    throw new ExportError('ConfigurationError', [...lines, `  Its exports: ${listNames(known)}`].join('\n'));
+  }
+  return [...new Set(names)].flatMap((name) => exports.filter(({ settings }) => settings.name === name));
+}
+
+/** An address or a key for one service must not be used for another. */
+function findAmbiguousOverrides(selected: readonly SelectedExport[], options: SettingOptions): string[] {
+  const services = new Set(selected.map(({ service }) => service.name));
+  if (services.size <= 1) return [];
+  const given = Object.entries({
+    '--base-url': options.baseUrl,
+    '--vendor': options.vendor,
+    '--api-key-env': options.apiKeyEnv,
+    '--cursor-in': options.cursorIn,
+  });
+  return given
+    .filter(([, value]) => value !== undefined)
+    .map(
+      ([option]) =>
+        `${option}: the exports belong to different services (${listNames([...services])}); run them separately`,
+    );
+}
+
+interface KeyCheck {
+  readonly file: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly problems: string[];
+}
+
+/** Adds a problem if there is no usable key, without its value or the name of the variable, which could be a key, too. */
+function checkApiKey(service: ServiceDeploymentSettings, override: string | undefined, check: KeyCheck): void {
+  const { file, env, problems } = check;
+  const found: string[] = [];
+  readApiKey(override ?? service.apiKeyEnv, env, found);
+  const place = `${file} services.${service.name}.apiKeyEnv`;
+  problems.push(...(override === undefined ? found.map((problem) => problem.replace(/^--api-key-env/, place)) : found));
+}

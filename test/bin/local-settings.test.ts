@@ -1,0 +1,232 @@
+/** `report-exporter local --settings`: exports of a settings file on this machine, with a real service and a real directory. */
+
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { always, delayed } from '../../lib/report-service/simulator/faults.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import { aDirectory, jsonOf, readManifest, runInProcess, start } from '../support/process/command-line.ts';
+import { aReport } from '../support/service/simulator-client.ts';
+
+const env = { REPORT_EXPORT_API_KEY: 'the-key-of-the-first-service', OTHER_KEY: 'the-key-of-the-other-one' };
+
+async function aService(options: Partial<SimulatorOptions> = {}): Promise<Simulator> {
+  const apiKey = env.REPORT_EXPORT_API_KEY;
+  const reports = inMemoryReports(Array.from({ length: 5 }, (_, n) => aReport(n + 1, { type: 'daily' })));
+  const service = await startSimulator({
+    vendor: 'ACME',
+    apiKey,
+    reports,
+    ...options,
+  });
+  onTestFinished(() => service.close());
+  return service;
+}
+
+/** Writes the file, and returns the first words of the command. */
+async function aFile(
+  settings: object,
+): Promise<{ readonly out: string; readonly file: string; readonly local: string[] }> {
+  const out = await aDirectory();
+  const file = join(out, 'settings.json');
+  await writeFile(file, JSON.stringify(settings, null, 2));
+  return { out, file, local: ['local', '--out', out, '--settings', file] };
+}
+
+const bodiesOf = ({ exchanges }: Simulator) =>
+  exchanges.map(({ requestBody }) => requestBody as Record<string, unknown>);
+
+describe('report-exporter local --settings', () => {
+  it('runs the only export with its filter, since, size and service, and saves them for later commands', async () => {
+    const service = await aService();
+    const { out, local } = await aFile({
+      services: { acme: { baseUrl: service.baseUrl, vendor: 'ACME', maxConcurrentPages: 1 } },
+      exports: [
+        {
+          name: 'nightly',
+          size: 2,
+          filter: { type: 'daily' },
+          since: { initial: '2026-11-20T00:00:00Z', overlap: 'PT15M' },
+          schedule: { expression: 'rate(1 day)' },
+        },
+      ],
+    });
+    const ended = await runInProcess([...local, '--json'], env);
+    expect(ended).toMatchObject({ status: 0 });
+    expect(jsonOf(ended)).toMatchObject({ export: 'nightly', since: '2026-11-20T00:00:00Z', pages: 3, reports: 5 });
+    expect(bodiesOf(service)[0]).toEqual({
+      filter: { type: 'daily', date: { gte: '2026-11-20T00:00:00Z' } },
+      size: 2,
+      format: 'XML',
+      container: 'NONE',
+    });
+
+    const status = await runInProcess(['status', '--out', out, '--json'], env);
+    expect(JSON.parse(status.stdout)).toMatchObject({ exports: [{ export: 'nightly' }] });
+    const plan = JSON.parse((await runInProcess(['plan', '--out', out, '--json'], env)).stdout);
+    expect(plan).toMatchObject({ export: 'nightly', plan: { act: 'start' } });
+    expect(plan.request.url).toContain(service.baseUrl);
+    expect(plan.request.body).toMatchObject({ size: 2, filter: { type: 'daily' } });
+    // Less the overlap.
+    expect(plan.plan.since).not.toBe(jsonOf(ended).watermark);
+    expect(await runInProcess(['start', 'nightly', '--out', out], env)).toMatchObject({ status: 0 });
+    expect(bodiesOf(service).at(-1)).toMatchObject({
+      size: 2,
+      filter: { type: 'daily', date: { gte: plan.plan.since } },
+    });
+  });
+
+  it('takes options instead of what the file says', async () => {
+    const reports = inMemoryReports(Array.from({ length: 5 }, (_, n) => aReport(n + 1, { type: 'weekly' })));
+    const service = await aService({ reports });
+    const { out, local } = await aFile({
+      services: { acme: { baseUrl: 'https://reports.example.com', vendor: 'OTHER', apiKeyEnv: 'NOT_SET' } },
+      exports: [{ name: 'nightly', size: 1, filter: { type: 'daily' }, since: { initial: '2026-11-20T00:00:00Z' } }],
+    });
+    const options = {
+      '--base-url': service.baseUrl,
+      '--vendor': 'ACME',
+      '--api-key-env': 'REPORT_EXPORT_API_KEY',
+      '--since': '2026-11-20T00:00:03Z',
+      '--overlap': 'PT1H',
+      '--size': '3',
+      '--filter': '{"type":"weekly"}',
+      '--cursor-in': 'body',
+    };
+    const ended = await runInProcess([...local, ...Object.entries(options).flat(), '--json'], env);
+    expect(ended).toMatchObject({ status: 0 });
+    expect(jsonOf(ended)).toMatchObject({ export: 'nightly', since: '2026-11-20T00:00:03Z', pages: 1, reports: 3 });
+    expect(bodiesOf(service)).toEqual([
+      expect.objectContaining({ size: 3, filter: { type: 'weekly', date: { gte: '2026-11-20T00:00:03Z' } } }),
+    ]);
+    expect(await readManifest(jsonOf(ended).manifest ?? '')).toMatchObject({ size: 3 });
+    const plan = JSON.parse((await runInProcess(['plan', '--out', out, '--json'], env)).stdout);
+    expect(plan.request.body).toMatchObject({ size: 3, filter: { type: 'weekly' } });
+  });
+
+  it('runs the named exports, or all, one after the other, each with its service and key', async () => {
+    const [acme, other] = [await aService(), await aService({ vendor: 'SERVICE', apiKey: env.OTHER_KEY })];
+    const { out, file, local } = await aFile({
+      services: {
+        acme: { baseUrl: acme.baseUrl, vendor: 'ACME' },
+        other: { baseUrl: other.baseUrl, apiKeyEnv: 'OTHER_KEY' },
+      },
+      exports: [
+        { name: 'one', service: 'acme', size: 2 },
+        { name: 'two', service: 'other' },
+        { name: 'three', service: 'acme' },
+      ],
+    });
+    const linesOf = ({ stdout }: { stdout: string }) =>
+      stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+    const named = await runInProcess([...local, 'two', 'one', '--json'], env);
+    expect(named).toMatchObject({ status: 0 });
+    expect(linesOf(named)).toMatchObject([
+      { export: 'two', status: 'completed', pages: 1 },
+      { export: 'one', status: 'completed', pages: 3 },
+    ]);
+    expect(other.exchanges).toHaveLength(1);
+
+    const all = await runInProcess([...local, '--all', '--since', '2026-11-20T00:00:00Z', '--json'], env);
+    expect(all).toMatchObject({ status: 0 });
+    expect(linesOf(all).map((each) => `${each.export} ${each.status} ${each.reports}`)).toEqual([
+      'one completed 5',
+      'three completed 5',
+      'two completed 5',
+    ]);
+
+    const unselected = await runInProcess(local, env);
+    expect(unselected).toMatchObject({
+      status: 2,
+      stderr: `Error: Specify exports of ${file}, or run all of them with --all: one, three, two\n`,
+    });
+    const unknown = await runInProcess([...local, 'one', 'tow'], env);
+    expect(unknown).toMatchObject({ status: 2, stdout: '' });
+    expect(unknown.stderr).toMatch(/tow: no such export in .*\n.*Its exports: one, three, two\n/);
+    expect(await runInProcess(['start', '--all', '--out', out], env)).toMatchObject({ status: 0 });
+  });
+
+  it('uses a simulator with --simulate, without a key', async () => {
+    const { out, local } = await aFile({
+      services: { acme: { baseUrl: 'https://reports.example.com', vendor: 'ACME' } },
+      exports: [{ name: 'nightly', size: 10 }],
+    });
+    const ended = await runInProcess([...local, '--simulate', '--json']);
+    expect(ended).toMatchObject({ status: 0 });
+    expect(jsonOf(ended).pages).toBeGreaterThanOrEqual(25);
+    expect(await runInProcess(['start', '--out', out, '--json'])).toMatchObject({ status: 0 });
+    const plan = JSON.parse((await runInProcess(['plan', '--out', out, '--json'])).stdout);
+    expect(JSON.stringify(plan.request)).toContain('ACME');
+  });
+
+  it.each([
+    [{ maxPageBytes: 20 }, /^Retrying in .*: ContractError: .*\b20 bytes/m],
+    [{ headersTimeout: 'PT0.1S' }, /^Retrying in .*: ServiceUnavailableError: .*within 100 ms/m],
+  ])('has the limits and timeouts of the file: %j', async (limits, message) => {
+    const service = await aService({ faults: always(delayed('headersTimeout' in limits ? 10_000 : 0)) });
+    const { local } = await aFile({
+      services: { acme: { baseUrl: service.baseUrl, vendor: 'ACME', ...limits } },
+      exports: [{ name: 'nightly' }],
+    });
+    const running = start(local, env);
+    await expect.poll(() => running.stderr(), { timeout: 10_000 }).toMatch(message);
+    running.process.kill('SIGINT');
+    expect(await running.ended).toMatchObject({ status: 130 });
+  });
+
+  it('reports every problem of the file and of the options at once, and exits with 2', async () => {
+    const { file, local } = await aFile({
+      services: { acme: { vendor: 'ACME', apiKeyEnv: 'sk-live/1' } },
+      exports: [{ name: 'nightly', size: 11 }],
+    });
+    const ended = await runInProcess([...local, '--overlap', '1h', '--nope', '--export', 'x', 'nightly', '--all'], env);
+    expect(ended).toMatchObject({ status: 2, stdout: '' });
+    const [heading, ...lines] = ended.stderr.trimEnd().split('\n');
+    expect(heading).toBe('Error: 7 problems:');
+    expect(lines).toEqual([
+      '  --nope: no such option',
+      '  --export: cannot be combined with --settings; name the exports as arguments',
+      '  --all: runs every export; leave out the names of exports',
+      expect.stringContaining(`  ${file}:3 services.acme.baseUrl: `),
+      expect.stringContaining(`  ${file}:5 services.acme.apiKeyEnv: must be the name of an environment variable`),
+      expect.stringContaining(`  ${file}:11 exports[0].size: must be 1 to 10`),
+      expect.stringContaining('  --overlap: '),
+    ]);
+    expect(ended.stderr).not.toContain('sk-live');
+  });
+
+  it('reports wrong options once, and keys that are not set by their service', async () => {
+    const service = { baseUrl: 'https://a.example', apiKeyEnv: 'NOT_SET' };
+    const { file, local } = await aFile({
+      services: { acme: service, other: { ...service, apiKeyEnv: 'OTHER_KEY' } },
+      exports: [
+        { name: 'one', service: 'acme' },
+        { name: 'two', service: 'other' },
+      ],
+    });
+    const ended = await runInProcess([...local, '--all', '--size', '12', '--base-url', 'https://b.example'], env);
+    expect(ended).toMatchObject({ status: 2, stdout: '' });
+    expect(ended.stderr.split('\n').slice(1, -1)).toEqual([
+      '  --base-url: the exports belong to different services (acme, other); run them separately',
+      expect.stringContaining(`  ${file} services.acme.apiKeyEnv: the environment variable it names`),
+      expect.stringContaining('  --size: must be 1 to 10'),
+    ]);
+    expect(ended.stderr).not.toContain('NOT_SET');
+  });
+
+  it.each([
+    [['--settings', 'missing.json'], 'missing.json: does not exist'],
+    [['--settings', '.'], '.: is a directory, not a settings file'],
+    [['--simulate', '--base-url', 'https://a.example'], '--simulate: cannot be combined with --base-url'],
+    [['nightly'], 'nightly: unexpected argument'],
+  ])('rejects %j', async (words, message) => {
+    const ended = await runInProcess(['local', '--json', ...words], env);
+    expect(ended.status).toBe(2);
+    expect(jsonOf(ended)).toMatchObject({ status: 'failed', error: { name: 'ConfigurationError' } });
+    expect(ended.stderr).toContain(message);
+  });
+});
