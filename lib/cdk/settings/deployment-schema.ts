@@ -29,11 +29,14 @@ const apiKeySecretSchema = z
   })
   .default({});
 
+/** The name of the stack that the CDK app deploys, unless the settings have another. */
+export const defaultStackName = 'ReportExporter';
+
 const sharedSettings = {
   stackName: z
     .string()
     .regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, 'must be letters, digits and hyphens, beginning with a letter')
-    .default('ReportExporter'),
+    .optional(),
   bucket: z
     .strictObject({
       /** The name of an existing bucket. Absent: a bucket is created. */

@@ -18,19 +18,29 @@ import { findSizeProblem } from './stack-size.ts';
 /** The key in the context of cdk.json that holds the settings. */
 export const contextKey = 'reportExporter';
 
+/** What `deploymentSettings` has returned: valid settings, which need not be parsed again. */
+const parsedSettings = new WeakSet<object>();
+
+const isParsed = (value: unknown): value is DeploymentSettings =>
+  typeof value === 'object' && value !== null && parsedSettings.has(value);
+
 /**
  * Parses the value of the context key: an object, or JSON text if it was passed on the CDK command line
- * (`-c reportExporter="$(jq -c . production.json)"`, on one line).
+ * (`-c reportExporter="$(jq -c . production.json)"`, on one line). Returns settings that it has parsed before as they are.
  *
  * @throws ConfigurationError with a line for every problem
  */
 export function deploymentSettings(value: unknown): DeploymentSettings {
+  if (isParsed(value)) return value;
   const context = typeof value === 'string' ? parseJsonIfValid(value) : value;
   const { settings, issues } = parseDeployment(context);
   const all = [...issues.map(withinContext), ...findConflicts(context)];
   if (settings !== undefined && all.length === 0) {
     const problem = findSizeProblem(settings);
-    if (problem === undefined) return settings;
+    if (problem === undefined) {
+      parsedSettings.add(settings);
+      return settings;
+    }
     all.push(issueAt([], problem));
   }
   throw new ExportError('ConfigurationError', problemLines('cdk.json', all).join('\n'));

@@ -7,7 +7,6 @@ import { parseSettings, serviceSettingsSchema } from '../../core/settings/settin
 import { formatPath } from '../../core/settings/validation-errors.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import {
-  defaultServiceName,
   type ExportDeploymentSettings,
   exportListSchema,
   findSimilarNames,
@@ -26,15 +25,15 @@ type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
 
 /** As a ReportExporter is given them. */
 export interface ExporterSettingsInput {
-  readonly name?: string;
-  readonly prefix?: string;
+  readonly name: string;
+  readonly prefix?: string | undefined;
   readonly service: ServiceInput;
   readonly exports: readonly ExportDeploymentSettings[];
 }
 
 /** `subject` names the construct. @throws ConfigurationError that names every problem, with its path */
 export function parseExporterSettings(input: ExporterSettingsInput, subject: string): ExporterSettings {
-  const { name = defaultServiceName, prefix = '', service, exports } = input;
+  const { name, prefix = '', service, exports } = input;
   const given = { name, prefix, service, exports };
   // First, because a token is not a valid value of most settings, which would be reported instead.
   assertNoProblems(subject, findTokens(given));

@@ -5,7 +5,7 @@
  */
 
 import { type ExportDeploymentSettings, hasAlarmsPerExport, serviceMetadata } from './deployed-export.ts';
-import type { DeploymentSettings, ServiceDeploymentSettings } from './deployment-schema.ts';
+import { type DeploymentSettings, defaultStackName, type ServiceDeploymentSettings } from './deployment-schema.ts';
 import { alarmedAge, scheduleSettingsSchema } from './schedule-settings.ts';
 
 /** CloudFormation's own limits. */
@@ -55,7 +55,7 @@ function sumOf(sizes: readonly StackSize[]): StackSize {
 }
 
 /** The bucket, the table, the alarm topic, the dashboard. */
-function sharedSize({ stackName, bucket, kmsKeyArn, alarms }: DeploymentSettings): StackSize {
+function sharedSize({ stackName = defaultStackName, bucket, kmsKeyArn, alarms }: DeploymentSettings): StackSize {
   return {
     resources:
       // The table, its two alarms, the dashboard.
@@ -76,7 +76,7 @@ function sharedSize({ stackName, bucket, kmsKeyArn, alarms }: DeploymentSettings
 }
 
 function serviceSize(deployment: DeploymentSettings, settings: ServiceDeploymentSettings): StackSize {
-  const { stackName, bucket, kmsKeyArn, alarms } = deployment;
+  const { stackName = defaultStackName, bucket, kmsKeyArn, alarms } = deployment;
   const { name, prefix, service, apiKeySecret, exports } = settings;
   const perExport = hasAlarmsPerExport(alarms.perExport, exports.length);
   const isScheduled = exports.some(({ schedule }) => schedule !== undefined);

@@ -69,9 +69,8 @@ describe('the settings of a deployment', () => {
     expect(deploymentSettings(JSON.stringify(someSettings()))).toEqual(deploymentSettings(someSettings()));
   });
 
-  it('have defaults for everything but the service and the exports', () => {
+  it('have defaults for everything but the service, the exports and the name of the stack', () => {
     expect(deploymentSettings({ service: { baseUrl: 'https://a.example' }, exports: [{ name: 'a' }] })).toEqual({
-      stackName: 'ReportExporter',
       bucket: { prefix: '' },
       alarms: {},
       logRetentionDays: 90,
@@ -154,7 +153,6 @@ describe('the settings of several services', () => {
     const [eu, us] = someServices().services;
     const written = { services: [eu, { ...us, apiKeySecret: { field: 'us' } }], bucket: { prefix: 'all/' } };
     expect(deploymentSettings(written)).toMatchObject({
-      stackName: 'ReportExporter',
       services: [
         { ...eu, prefix: 'all/eu/', apiKeySecret: {} },
         { ...us, prefix: 'all/us/', apiKeySecret: { field: 'us' } },
