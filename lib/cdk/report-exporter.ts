@@ -72,8 +72,8 @@ export interface ReportExporterProps {
    */
   readonly prefix?: string | undefined;
   /**
-   * The table of the page log. It has the string keys `pk` and `sk`, and the time-to-live attribute `expiresAt`. Whoever creates the
-   * table also creates its alarms.
+   * The table of the page log. It has the string keys `pk` and `sk`, and the time-to-live attribute `expiresAt`. The alarms of a
+   * table belong to the stack or construct that creates it.
    *
    * @default - a table with on-demand capacity and its alarms are created; the table is retained when the stack is deleted
    */
@@ -191,7 +191,7 @@ export class ReportExporter extends Construct implements IConnectable {
   readonly table: ITable;
   /** The secret with the API key of the service. */
   readonly secret: ISecret;
-  /** The functions, by the step of the state machine that invokes them. */
+  /** The functions, by the step that invokes them: `BeginRun`, `ExportPage`, `FinishRun` and `FailRun`. */
   readonly functions: ServiceFunctions;
   /** The state machine. Its start input names the export: `{"export": "nightly"}`. */
   readonly stateMachine: StateMachine;
@@ -310,7 +310,7 @@ export class ReportExporter extends Construct implements IConnectable {
   }
 
   /**
-   * Return the given named metric, in the namespace `ReportExporter`. `lib/core/metrics.ts` describes each. Without `export`, it
+   * Return the given named metric, in the namespace `ReportExporter`. docs/api.md, "Metrics", describes each. Without `export`, it
    * is the metric of the service, if it has one (`StartsRejected`, `WaitSeconds`), or that of the only export.
    *
    * @param name The name of the metric
