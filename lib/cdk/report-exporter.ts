@@ -468,6 +468,7 @@ export class ReportExporter extends Construct implements IConnectable {
   #createNetwork(props: ReportExporterProps, baseUrl: string): FunctionNetwork | undefined {
     const { vpc, vpcSubnets, securityGroups } = props;
     if (vpc !== undefined) {
+      if (securityGroups?.length === 0) this.#reject('securityGroups: must have at least one');
       const { serviceName } = this;
       return createFunctionNetwork(this, { serviceName, baseUrl, vpc, vpcSubnets, securityGroups });
     }

@@ -152,6 +152,9 @@ describe('functions in a VPC', () => {
     expect(JSON.stringify(none.template.toJSON())).not.toContain('"ec2:');
     expect(() => none.reports.connections).toThrow('Another/Reports vpc: is required to manage network connections');
     expect(() => deployInVpc(() => ({ vpcSubnets: {} }))).toThrow('Another/Reports vpcSubnets: requires vpc');
+    expect(() => deployInVpc((_, vpc) => ({ vpc, securityGroups: [] }))).toThrow(
+      'Another/Reports securityGroups: must have at least one',
+    );
     expect(() => deployInVpc(() => ({ securityGroups: [] }))).toThrow('Another/Reports securityGroups: requires vpc');
   });
 });
