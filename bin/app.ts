@@ -1,13 +1,14 @@
-/** The CDK app: creates the stack from the settings in cdk.json, and checks it with cdk-nag. */
+/** The CDK app: creates the stack from the settings in cdk.json under the name in them, and checks it with cdk-nag. */
 
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { contextKey, deploymentSettings } from '../lib/cdk/settings/deployment-settings.ts';
+import { contextKey, defaultStackName, deploymentSettings } from '../lib/cdk/settings/deployment-settings.ts';
 import { ReportExporterStack } from '../lib/cdk/stack.ts';
 
 const app = new App();
 try {
-  new ReportExporterStack(app, deploymentSettings(app.node.tryGetContext(contextKey)));
+  const settings = deploymentSettings(app.node.tryGetContext(contextKey));
+  new ReportExporterStack(app, settings.stackName ?? defaultStackName, { settings });
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
   app.synth();
 } catch (error) {

@@ -1,6 +1,18 @@
-/** The four Lambda functions of a service. Each has its own role, with the permissions of its step. */
+/**
+ * The four Lambda functions of a service. Each has its own role, with the permissions of its step. In a VPC all four share their
+ * subnets and security groups: all read or write the bucket or the table, so what the network controls must hold for each.
+ */
 
 import { Duration, RemovalPolicy, Size } from 'aws-cdk-lib';
+import {
+  type ISecurityGroup,
+  type IVpc,
+  Peer,
+  Port,
+  SecurityGroup,
+  type SelectedSubnets,
+  type SubnetSelection,
+} from 'aws-cdk-lib/aws-ec2';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   Architecture,
@@ -17,7 +29,7 @@ import { byStep, type StepName } from '../core/state-machine/definition.ts';
 import { withFunctionCode } from './function-code.ts';
 import { type FunctionLimits, finishRunEphemeralStorageMebibytes } from './function-limits.ts';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
-import type { Grant, Permissions } from './permissions.ts';
+import { type AddPermissions, grantNetworkInterfaces, type Permissions } from './permissions.ts';
 
 export type ServiceFunctions = Readonly<Record<StepName, LambdaFunction>>;
 
@@ -30,6 +42,45 @@ export interface ServiceFunctionsProps {
   readonly permissions: Permissions;
   readonly limits: FunctionLimits;
   readonly logRetention: RetentionDays;
+  /** Absent: the functions run in no VPC. */
+  readonly network: FunctionNetwork | undefined;
+}
+
+/** The part of a VPC that the functions run in. */
+export interface FunctionNetwork {
+  readonly vpc: IVpc;
+  readonly subnets: SelectedSubnets;
+  readonly securityGroups: readonly ISecurityGroup[];
+}
+
+export interface FunctionNetworkProps {
+  readonly serviceName: string;
+  readonly baseUrl: string;
+  readonly vpc: IVpc;
+  /** Absent: the private subnets. */
+  readonly vpcSubnets: SubnetSelection | undefined;
+  /** Absent: a security group is created. */
+  readonly securityGroups: readonly ISecurityGroup[] | undefined;
+}
+
+export function createFunctionNetwork(scope: Construct, props: FunctionNetworkProps): FunctionNetwork {
+  const { vpc, vpcSubnets, securityGroups = [createSecurityGroup(scope, props)] } = props;
+  return { vpc, subnets: vpc.selectSubnets(vpcSubnets), securityGroups };
+}
+
+/** Allows requests to the service and to AWS, and nothing else. */
+function createSecurityGroup(scope: Construct, { serviceName, baseUrl, vpc }: FunctionNetworkProps): SecurityGroup {
+  const group = new SecurityGroup(scope, 'SecurityGroup', {
+    vpc,
+    description: `Functions of Report Exporter, service ${serviceName}`,
+    allowAllOutbound: false,
+  });
+  const httpsPort = 443;
+  const servicePort = Number(new URL(baseUrl).port) || httpsPort;
+  for (const port of new Set([httpsPort, servicePort])) {
+    group.addEgressRule(Peer.anyIpv4(), Port.tcp(port), 'The service and AWS');
+  }
+  return group;
 }
 
 export function createFunctions(scope: Construct, props: ServiceFunctionsProps): ServiceFunctions {
@@ -43,7 +94,7 @@ interface FunctionConfig {
   readonly description: string;
   readonly memoryMebibytes: number;
   readonly ephemeralStorageMebibytes?: number;
-  readonly grants: readonly Grant[];
+  readonly grants: readonly AddPermissions[];
 }
 
 function functionConfigs(props: ServiceFunctionsProps): Readonly<Record<StepName, FunctionConfig>> {
@@ -93,7 +144,9 @@ function createFunction(
   const role = new Role(scope, `${id}Role`, { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
   logGroup.grantWrite(role);
   for (const grant of config.grants) grant(role);
-  acknowledgeWildcard(role, '*', 'X-Ray does not support resource-level permissions for trace segments');
+  const { network } = props;
+  if (network !== undefined) grantNetworkInterfaces(role, network.subnets.subnets, network.securityGroups);
+  acknowledgeWildcard(role, '*', 'X-Ray and the Describe actions of EC2 do not support resource-level permissions');
   return new LambdaFunction(scope, id, {
     description: config.description,
     code,
@@ -110,5 +163,12 @@ function createFunction(
     loggingFormat: LoggingFormat.JSON,
     logGroup,
     role,
+    ...(network === undefined
+      ? {}
+      : {
+          vpc: network.vpc,
+          vpcSubnets: { subnets: network.subnets.subnets },
+          securityGroups: [...network.securityGroups],
+        }),
   });
 }

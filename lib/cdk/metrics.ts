@@ -1,22 +1,17 @@
-/** The metrics that the functions publish, for alarms and the dashboard. */
+/** The metrics that the functions publish, for alarms, the dashboard and other CDK apps. */
 
-import { type Duration, Stack } from 'aws-cdk-lib';
-import { Metric } from 'aws-cdk-lib/aws-cloudwatch';
+import { Stack } from 'aws-cdk-lib';
+import { Metric, type MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { IConstruct } from 'constructs';
 import {
   exportDimensions,
   type MetricName,
   metricNamespace,
   serviceDimensions,
-  type serviceMetrics,
+  serviceMetrics,
 } from '../core/metrics.ts';
 
-export interface MetricOptions {
-  /** As CloudWatch spells it: `Sum`, `p90`, … */
-  readonly statistic: string;
-  readonly period: Duration;
-  readonly label?: string;
-}
+type ServiceMetricName = (typeof serviceMetrics)[number];
 
 /** A metric of an export in the stack of `scope`. */
 export function exportMetric(scope: IConstruct, exportName: string, metricName: MetricName, options: MetricOptions) {
@@ -28,9 +23,13 @@ export function exportMetric(scope: IConstruct, exportName: string, metricName: 
 export function serviceMetric(
   scope: IConstruct,
   serviceName: string,
-  metricName: (typeof serviceMetrics)[number],
+  metricName: ServiceMetricName,
   options: MetricOptions,
 ) {
   const dimensionsMap = serviceDimensions(Stack.of(scope).stackName, serviceName);
   return new Metric({ namespace: metricNamespace, metricName, dimensionsMap, ...options });
 }
+
+/** Whether the metric is also published for a service as a whole. */
+export const isServiceMetric = (name: MetricName): name is ServiceMetricName =>
+  (serviceMetrics as readonly MetricName[]).includes(name);

@@ -1,11 +1,13 @@
 /**
- * The permissions of a service's functions, action by action. No function may delete anything, or read or write another service's
- * part of the bucket and of the table. Exports of one service are separated by the code, which derives every key from the export.
+ * The permissions of a service's functions, action by action, and those of its consumers. No function may delete anything, or read
+ * or write another service's part of the bucket and of the table. Exports of one service are separated by the code, which derives
+ * every key from the export.
  */
 
-import { Stack } from 'aws-cdk-lib';
+import { ArnFormat, Stack } from 'aws-cdk-lib';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
-import { PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
+import type { ISecurityGroup, ISubnet } from 'aws-cdk-lib/aws-ec2';
+import { Effect, Grant, type IGrantable, PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
@@ -23,12 +25,12 @@ export interface PermissionsProps {
 }
 
 /** Adds permissions to a function's role. */
-export type Grant = (role: Role) => void;
+export type AddPermissions = (role: Role) => void;
 
 export interface Permissions {
-  readonly grantPageLog: Grant;
-  readonly grantPageStore: Grant;
-  readonly grantReadApiKey: Grant;
+  readonly grantPageLog: AddPermissions;
+  readonly grantPageStore: AddPermissions;
+  readonly grantReadApiKey: AddPermissions;
 }
 
 /** What DynamoDB does with the key on behalf of its caller, for reads and writes. */
@@ -74,6 +76,82 @@ export function createPermissions(props: PermissionsProps): Permissions {
       if (key !== undefined) grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
     },
   };
+}
+
+/** The part of a bucket that a consumer may read. */
+export interface ReadableObjects {
+  readonly bucket: IBucket;
+  /** The prefix of every readable key: empty, or ending with a slash. */
+  readonly prefix: string;
+  /** Encrypts the bucket, if it has a customer managed key. */
+  readonly key: IKey | undefined;
+}
+
+/** Lets a consumer read objects and list their folders. The same as the policy in docs/consumers.md, "Permissions". */
+export function grantReadObjects(grantee: IGrantable, { bucket, prefix, key }: ReadableObjects): Grant {
+  const read = Grant.addToPrincipalOrResource({
+    grantee,
+    actions: ['s3:GetObject'],
+    resourceArns: [bucket.arnForObjects(`${prefix}*`)],
+    resource: bucket,
+  });
+  const list = Grant.addToPrincipalOrResource({
+    grantee,
+    actions: ['s3:ListBucket'],
+    resourceArns: [bucket.bucketArn],
+    resource: bucket,
+    // Without a prefix, every folder of the bucket is the service's.
+    ...(prefix === '' ? {} : { conditions: { StringLike: { 's3:prefix': `${prefix}*` } } }),
+  });
+  const objects = read.combine(list);
+  return key === undefined ? objects : objects.combine(key.grantDecrypt(grantee));
+}
+
+/**
+ * Lets Lambda create the network interfaces of a function in these subnets, and delete them. Lambda uses the function's role for
+ * that, so the function's own code is denied the same actions.
+ */
+export function grantNetworkInterfaces(
+  role: Role,
+  subnets: readonly ISubnet[],
+  securityGroups: readonly ISecurityGroup[],
+): void {
+  const stack = Stack.of(role);
+  const arnOf = (resource: string, resourceName: string, account = stack.account) =>
+    stack.formatArn({ service: 'ec2', resource, resourceName, account, arnFormat: ArnFormat.SLASH_RESOURCE_NAME });
+  const interfaces = arnOf('network-interface', '*');
+  // Another account may own them and share them with this one.
+  const network = [
+    ...subnets.map(({ subnetId }) => arnOf('subnet', subnetId, '*')),
+    ...securityGroups.map(({ securityGroupId }) => arnOf('security-group', securityGroupId, '*')),
+  ];
+  const onInterfaces = [
+    'ec2:AssignPrivateIpAddresses',
+    'ec2:CreateNetworkInterface',
+    'ec2:DeleteNetworkInterface',
+    'ec2:UnassignPrivateIpAddresses',
+  ];
+  const describe = ['ec2:DescribeNetworkInterfaces', 'ec2:DescribeSubnets'];
+  role.addToPolicy(new PolicyStatement({ actions: onInterfaces, resources: [interfaces] }));
+  role.addToPolicy(new PolicyStatement({ actions: ['ec2:CreateNetworkInterface'], resources: network }));
+  role.addToPolicy(new PolicyStatement({ actions: describe, resources: ['*'] }));
+  role.addToPolicy(
+    new PolicyStatement({
+      effect: Effect.DENY,
+      actions: [...onInterfaces, ...describe],
+      resources: ['*'],
+      // Only requests of a function's code have this key.
+      conditions: { Null: { 'lambda:SourceFunctionArn': 'false' } },
+    }),
+  );
+  acknowledgeWildcard(
+    role,
+    interfaces,
+    'Lambda creates and names the network interfaces when the function is deployed',
+  );
+  for (const arn of network) {
+    acknowledgeWildcard(role, arn, 'One subnet or security group; the wildcard is the account, which may share it');
+  }
 }
 
 function grant(role: Role, actions: string[], resource: string): void {

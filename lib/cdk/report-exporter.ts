@@ -1,20 +1,17 @@
-/**
- * One service and its exports on AWS: a state machine, four functions and their alarms, and for each export a schedule and
- * alarms of its own.
- *
- * A construct for any CDK app. The bucket, the table and the secret are props, because several services can share them.
- *
- * @example
- * new ReportExporter(this, 'Reports', {
- *   service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
- *   exports: [{ name: 'nightly', schedule: { expression: 'cron(0 2 * * ? *)', freshness: 'PT26H' } }],
- *   bucket, table, secret,
- * });
- */
+/** The construct for one service and its exports. */
 
 import { Stack } from 'aws-cdk-lib';
+import type { Metric, MetricOptions } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import {
+  Connections,
+  type IConnectable,
+  type ISecurityGroup,
+  type IVpc,
+  type SubnetSelection,
+} from 'aws-cdk-lib/aws-ec2';
 import type { IRuleTarget, Rule } from 'aws-cdk-lib/aws-events';
+import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
@@ -25,95 +22,203 @@ import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
+import type { MetricName } from '../core/metrics.ts';
 import { listNames } from '../core/sanitize.ts';
-import {
-  type ExportDeploymentSettings,
-  findSimilarNames,
-  type ServiceInput,
-} from '../core/settings/deployment-settings.ts';
+import type { ExportDeploymentSettings, ServiceInput } from '../core/settings/deployment-settings.ts';
 import { alarmedAge } from '../core/settings/schedule-settings.ts';
 import { detailTypes } from '../core/state-machine/definition.ts';
-import { createServiceAlarms } from './alarms.ts';
+import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { createEventRule, type EventRuleProps } from './event-rules.ts';
 import { functionLimits } from './function-limits.ts';
-import { createFunctions, type ServiceFunctions } from './functions.ts';
-import { createPermissions } from './permissions.ts';
+import { createFunctionNetwork, createFunctions, type FunctionNetwork, type ServiceFunctions } from './functions.ts';
+import { exportMetric, isServiceMetric, serviceMetric } from './metrics.ts';
+import { createPermissions, grantReadObjects } from './permissions.ts';
 import { createSchedules } from './schedule.ts';
 import { functionSettings, hasAlarmsPerExport, serviceMetadata } from './settings/deployed-export.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
+import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
 import { createStateMachine } from './state-machine.ts';
+import { createApiKeySecret, createBucket, createPageLogTable } from './storage.ts';
 
+/** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
 export interface ReportExporterProps {
-  /** Distinguishes the service from others that use the same table. Default: `default`. */
-  readonly name?: string;
-  /** The service: its address and limits, as in the settings file. */
+  /** The service: its address and its limits. docs/deployment.md, "Settings", has every field. */
   readonly service: ServiceInput;
-  /** Its exports and their schedules, as in the settings file. Each name is unique in the stack. */
+  /** Its exports and their schedules. The name of each export is unique in the stack. docs/deployment.md, "Settings", has every field. */
   readonly exports: readonly ExportDeploymentSettings[];
-  readonly bucket: IBucket;
-  /** The prefix of all keys in the bucket: empty, or ending with a slash. Default: empty. */
-  readonly prefix?: string;
-  /** Has the string keys `pk` and `sk`, and the time-to-live attribute `expiresAt`. */
-  readonly table: ITable;
-  /** Contains the service's API key. */
-  readonly secret: ISecret;
-  /** The field of the secret's JSON that contains the key. Default: the whole secret is the key. */
+  /**
+   * The name of the service, in its part of the table, its metrics and the descriptions of its alarms: 1 to 30 lower-case letters,
+   * digits and hyphens. It is unique in the stack and in the table. If you change it, the exports begin from the start.
+   *
+   * @default - derived from the path of the construct in the stack: `Reports` becomes `reports`
+   */
+  readonly name?: string | undefined;
+  /**
+   * The bucket for pages and manifests.
+   *
+   * @default - a private, versioned bucket is created, and retained when the stack is deleted
+   */
+  readonly bucket?: IBucket | undefined;
+  /**
+   * The prefix of all keys in the bucket: empty, or ending with a slash. Services that share a bucket need prefixes of which none
+   * begins with another.
+   *
+   * @default - none
+   */
+  readonly prefix?: string | undefined;
+  /**
+   * The table of the page log. It has the string keys `pk` and `sk`, and the time-to-live attribute `expiresAt`. The alarms of a
+   * table belong to the stack or construct that creates it.
+   *
+   * @default - a table with on-demand capacity and its alarms are created; the table is retained when the stack is deleted
+   */
+  readonly table?: ITable | undefined;
+  /**
+   * The secret with the API key of the service.
+   *
+   * @default - an empty secret is created, and retained when the stack is deleted. Set its value before the first run
+   */
+  readonly secret?: ISecret | undefined;
+  /**
+   * The field of the secret's JSON that contains the API key.
+   *
+   * @default - the whole secret is the key
+   */
   readonly secretField?: string | undefined;
-  /** The customer managed key of bucket, table and secret, if they are imported without it. */
+  /**
+   * A customer managed key. It encrypts the bucket, the table and the secret that this construct creates, and those that are given
+   * without knowing their own key.
+   *
+   * @default - keys that AWS owns or manages
+   */
   readonly encryptionKey?: IKey | undefined;
-  /** The topic that alarms publish to. Default: none. */
+  /**
+   * The topic that alarms publish to.
+   *
+   * @default - alarms have no action
+   */
   readonly alarmTopic?: ITopic | undefined;
-  /** Whether each export has its own alarms for failed and waiting runs. Default: up to 20 exports. */
+  /**
+   * Whether each export has its own alarms for failed and waiting runs. Otherwise they have common ones.
+   *
+   * @default - true for up to 20 exports
+   */
   readonly alarmsPerExport?: boolean | undefined;
-  /** Default: three months. */
-  readonly logRetention?: RetentionDays;
+  /**
+   * How long all logs are kept.
+   *
+   * @default RetentionDays.THREE_MONTHS
+   */
+  readonly logRetention?: RetentionDays | undefined;
+  /**
+   * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step Functions,
+   * through a NAT gateway or VPC endpoints.
+   *
+   * @default - the functions run in no VPC
+   */
+  readonly vpc?: IVpc | undefined;
+  /**
+   * The subnets of the functions. Requires `vpc`.
+   *
+   * @default - the private subnets of the VPC
+   */
+  readonly vpcSubnets?: SubnetSelection | undefined;
+  /**
+   * The security groups of the functions. Requires `vpc`.
+   *
+   * @default - one is created. It allows outgoing connections to port 443 and to the port of the service
+   */
+  readonly securityGroups?: readonly ISecurityGroup[] | undefined;
 }
 
+/** Options of the rules for the events of a service. */
 export interface EventRuleOptions {
-  /** The name of an export. Default: all exports of the service. */
+  /**
+   * The name of an export.
+   *
+   * @default - all exports of the service
+   */
   readonly export?: string;
-  /** What receives the events. Default: add it to the rule later. */
+  /**
+   * What receives the events.
+   *
+   * @default - add a target to the rule later
+   */
   readonly target?: IRuleTarget;
-  /** Where the rule is created. Default: in this construct. */
+  /**
+   * Where the rule is created.
+   *
+   * @default - in this construct
+   */
   readonly scope?: Construct;
 }
 
-export class ReportExporter extends Construct {
+/** Options of the metrics of a service: which export, and those of every CloudWatch metric. */
+export interface ReportExporterMetricOptions extends MetricOptions {
+  /**
+   * The name of an export.
+   *
+   * @default - the metric of the service, if it has one: `StartsRejected` and `WaitSeconds`. Otherwise that of the only export
+   */
+  readonly export?: string;
+}
+
+/**
+ * Exports the reports of one service to S3: a state machine, four functions and their alarms, and for each export a schedule and
+ * alarms of its own.
+ *
+ * @example
+ * const reports = new ReportExporter(this, 'Reports', {
+ *   service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
+ *   exports: [{ name: 'nightly', schedule: { expression: 'cron(0 2 * * ? *)', freshness: 'PT26H' } }],
+ * });
+ */
+export class ReportExporter extends Construct implements IConnectable {
+  /** The name of the service. */
   readonly serviceName: string;
+  /** The names of the exports, in the order of the props. */
   readonly exportNames: readonly string[];
-  /** The prefix of all keys of the service in the bucket. */
+  /** The bucket for pages and manifests. */
+  readonly bucket: IBucket;
+  /** The prefix of all keys of the service in the bucket: empty, or ending with a slash. */
   readonly prefix: string;
+  /** The table of the page log. */
+  readonly table: ITable;
+  /** The secret with the API key of the service. */
+  readonly secret: ISecret;
+  /** The functions, by the step that invokes them: `BeginRun`, `ExportPage`, `FinishRun` and `FailRun`. */
   readonly functions: ServiceFunctions;
+  /** The state machine. Its start input names the export: `{"export": "nightly"}`. */
   readonly stateMachine: StateMachine;
   /** The schedules, by export. Exports without one are started manually. */
   readonly schedules: ReadonlyMap<string, Schedule>;
-  /** Contains the schedules, each under the name of its export. Absent: no export has a schedule. */
+  /** Contains the schedules, each under the name of its export. Undefined: no export has a schedule. */
   readonly scheduleGroup: ScheduleGroup | undefined;
-  /** Receives the starts that the schedules could not deliver. Absent: no export has a schedule. */
+  /** Receives the starts that the schedules could not deliver. Undefined: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
+  readonly #encryptionKey: IKey | undefined;
+  readonly #network: FunctionNetwork | undefined;
   /** Undefined: the props were rejected. */
-  readonly #identity: Identity | undefined;
+  readonly #identity: ServiceIdentity | undefined;
 
   /** @throws ConfigurationError that names every problem in the settings */
   constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
-    const { bucket, table, secret, encryptionKey, logRetention = RetentionDays.THREE_MONTHS } = props;
-    const settings = parseExporterSettings(props, this.node.path);
+    const { encryptionKey, logRetention = RetentionDays.THREE_MONTHS } = props;
+    const name = props.name ?? serviceNameFrom(pathInStack(this));
+    const settings = parseExporterSettings({ ...props, name }, this.node.path);
     const { name: serviceName, prefix, service, exports } = settings;
     this.serviceName = serviceName;
     this.prefix = prefix;
-    this.exportNames = exports.map(({ name }) => name);
-    const identity = {
-      serviceName,
-      prefix,
-      exportNames: this.exportNames,
-      bucket: bucket.bucketName,
-      table: table.tableName,
-      stack: Stack.of(this),
-    };
-    this.#assertSeparate(identity);
-    this.#identity = identity;
+    this.exportNames = exports.map((each) => each.name);
+    this.bucket = props.bucket ?? createBucket(this, 'Bucket', encryptionKey);
+    this.table = props.table ?? createPageLogTable(this, encryptionKey);
+    this.secret = props.secret ?? createApiKeySecret(this, 'ApiKey', serviceName, encryptionKey);
+    this.#encryptionKey = encryptionKey;
+    this.#identity = this.#assertSeparate();
+    this.#network = this.#createNetwork(props, service.baseUrl);
 
+    const { bucket, table, secret } = this;
     const limits = functionLimits({ service, exports });
     this.functions = createFunctions(this, {
       serviceName,
@@ -131,13 +236,18 @@ export class ReportExporter extends Construct {
       permissions: createPermissions({ serviceName, bucket, prefix, table, secret, encryptionKey }),
       limits,
       logRetention,
+      network: this.#network,
     });
     const metadata = serviceMetadata(props.service, props.exports);
     const machine = createStateMachine(this, { functions: this.functions, limits, metadata, logRetention });
     this.stateMachine = machine.stateMachine;
 
     const exportScopes = new Construct(this, 'Exports');
-    const scoped = exports.map(({ name, schedule }) => ({ name, schedule, scope: new Construct(exportScopes, name) }));
+    const scoped = exports.map((each) => ({
+      name: each.name,
+      schedule: each.schedule,
+      scope: new Construct(exportScopes, each.name),
+    }));
     const schedules = createSchedules(
       this,
       machine,
@@ -155,6 +265,159 @@ export class ReportExporter extends Construct {
       deadLetterQueue: this.deadLetterQueue,
       topic: props.alarmTopic,
     });
+    if (props.table === undefined) createTableAlarms(this, table, props.alarmTopic);
+  }
+
+  /**
+   * The network connections of the functions, to allow more of them.
+   *
+   * @throws ConfigurationError if the functions run in no VPC
+   */
+  get connections(): Connections {
+    if (this.#network === undefined) this.#reject('vpc: is required to manage network connections');
+    return new Connections({ securityGroups: [...this.#network.securityGroups] });
+  }
+
+  /**
+   * Grant permission to read what was exported: `s3:GetObject` on the objects, `s3:ListBucket` on their folders and, with a customer
+   * managed key, `kms:Decrypt`. docs/consumers.md, "Permissions", has the same policy. A principal in another account gets it from the
+   * policy of the bucket, if this app created the bucket.
+   *
+   * @param grantee The principal to grant to
+   * @param exportName The name of an export. Default: all exports of the service
+   * @throws ConfigurationError if the service has no such export
+   */
+  grantRead(grantee: IGrantable, exportName?: string): Grant {
+    this.#assertExport(exportName);
+    const { bucket } = this;
+    const prefix = exportName === undefined ? this.prefix : `${this.prefix}${exportName}/`;
+    return grantReadObjects(grantee, { bucket, prefix, key: bucket.encryptionKey ?? this.#encryptionKey });
+  }
+
+  /**
+   * Grant permission to start exports: `states:StartExecution` on the state machine. The start input names the export:
+   * `{"export": "nightly"}`. The permission cannot be limited to one export.
+   *
+   * @param grantee The principal to grant to
+   */
+  grantStart(grantee: IGrantable): Grant {
+    return this.stateMachine.grantStartExecution(grantee);
+  }
+
+  /**
+   * Return the given named metric, in the namespace `ReportExporter`. docs/api.md, "Metrics", describes each. Without `export`, it
+   * is the metric of the service, if it has one (`StartsRejected`, `WaitSeconds`), or that of the only export.
+   *
+   * @param name The name of the metric
+   * @param options Which export, and properties of the metric. Default: the sum over 5 minutes
+   * @throws ConfigurationError if there is no such metric: of an export that the service does not have, or of the whole service
+   */
+  metric(name: MetricName, options: ReportExporterMetricOptions = {}): Metric {
+    const { export: exportName, ...metricOptions } = { statistic: 'Sum', ...options };
+    this.#assertExport(exportName);
+    const [only, ...others] = this.exportNames;
+    const isService = exportName === undefined && isServiceMetric(name);
+    const named = exportName ?? (others.length === 0 ? only : undefined);
+    if (name === 'StartsRejected' && exportName !== undefined) {
+      this.#reject(`has no metric ${name} of an export: leave out the option export`);
+    }
+    if (!isService && named === undefined) {
+      this.#reject(`has no metric ${name} of all exports: set the option export. ${this.#listExports()}`);
+    }
+    const metric = isService
+      ? serviceMetric(this, this.serviceName, name, metricOptions)
+      : exportMetric(this, named ?? '', name, metricOptions);
+    return metric.attachTo(this);
+  }
+
+  /**
+   * Metric for the number of executions that began a new run, of one export.
+   *
+   * @default - sum over 5 minutes
+   */
+  metricRunsStarted(options?: ReportExporterMetricOptions): Metric {
+    return this.metric('RunsStarted', options);
+  }
+
+  /**
+   * Metric for the number of runs whose manifest was published, of one export.
+   *
+   * @default - sum over 5 minutes
+   */
+  metricRunsCompleted(options?: ReportExporterMetricOptions): Metric {
+    return this.metric('RunsCompleted', options);
+  }
+
+  /**
+   * Metric for the number of executions that failed, of one export.
+   *
+   * @default - sum over 5 minutes
+   */
+  metricRunsFailed(options?: ReportExporterMetricOptions): Metric {
+    return this.metric('RunsFailed', options);
+  }
+
+  /**
+   * Metric for the number of executions that failed because their start input names no export of the service. It has no `export`.
+   *
+   * @default - sum over 5 minutes
+   */
+  metricStartsRejected(options?: MetricOptions): Metric {
+    return this.metric('StartsRejected', options);
+  }
+
+  /**
+   * Metric for the number of pages that were fetched, stored and logged, of one export.
+   *
+   * @default - sum over 5 minutes
+   */
+  metricPagesExported(options?: ReportExporterMetricOptions): Metric {
+    return this.metric('PagesExported', options);
+  }
+
+  /**
+   * Metric for the number of reports in exported and adopted pages, of one export. Published for the format XML only.
+   *
+   * @default - sum over 5 minutes
+   */
+  metricReportsExported(options?: ReportExporterMetricOptions): Metric {
+    return this.metric('ReportsExported', options);
+  }
+
+  /**
+   * Metric for the number of bytes of exported and adopted pages, of one export.
+   *
+   * @default - sum over 5 minutes
+   */
+  metricBytesExported(options?: ReportExporterMetricOptions): Metric {
+    return this.metric('BytesExported', options);
+  }
+
+  /**
+   * Metric for the milliseconds from a request to the response headers of the service, for successful responses, of one export.
+   *
+   * @default - average over 5 minutes
+   */
+  metricServiceLatency(options?: ReportExporterMetricOptions): Metric {
+    return this.metric('ServiceLatency', { statistic: 'Average', ...options });
+  }
+
+  /**
+   * Metric for the seconds that the service requested to wait (`Retry-After`), of one export or of the whole service.
+   *
+   * @default - sum over 5 minutes
+   */
+  metricWaitSeconds(options?: ReportExporterMetricOptions): Metric {
+    return this.metric('WaitSeconds', options);
+  }
+
+  /**
+   * Metric for the number of invocations that ended in an error, whether or not the state machine retried it, of one export.
+   *
+   * @default - sum over 5 minutes
+   */
+  metricFailedAttempts(options?: ReportExporterMetricOptions): Metric {
+    return this.metric('FailedAttempts', options);
   }
 
   /**
@@ -162,7 +425,9 @@ export class ReportExporter extends Construct {
    * `docs/schemas/completed.v1.schema.json` describe the event. If the target is in another stack, pass that stack as `scope`,
    * because it usually depends on this one and stacks must not depend on each other.
    *
-   * @example exporter.onCompleted('Load', { export: 'nightly', target: new LambdaFunction(load) })
+   * @example reports.onCompleted('Load', { export: 'nightly', target: new LambdaFunction(load) })
+   * @param id The ID of the rule
+   * @param options Which export, the target, and the scope of the rule
    * @throws ConfigurationError if the service has no such export
    */
   onCompleted(id: string, options: EventRuleOptions = {}): Rule {
@@ -175,6 +440,8 @@ export class ReportExporter extends Construct {
    * failure could not be recorded; then it matches only a rule for all exports. An execution that is stopped or times out sends
    * none: use alarms.
    *
+   * @param id The ID of the rule
+   * @param options Which export, the target, and the scope of the rule
    * @throws ConfigurationError if the service has no such export
    */
   onFailed(id: string, options: EventRuleOptions = {}): Rule {
@@ -183,12 +450,7 @@ export class ReportExporter extends Construct {
 
   #createRule(id: string, detailType: EventRuleProps['detailType'], options: EventRuleOptions): Rule {
     const { export: exportName, target, scope = this.#rules() } = options;
-    if (exportName !== undefined && !this.exportNames.includes(exportName)) {
-      throw new ExportError(
-        'ConfigurationError',
-        `${this.node.path} has no export ${JSON.stringify(exportName)}. Its exports: ${listNames(this.exportNames)}`,
-      );
-    }
+    this.#assertExport(exportName);
     const { serviceName, stateMachine } = this;
     return createEventRule(scope, id, { serviceName, stateMachine, detailType, exportName, target });
   }
@@ -198,49 +460,55 @@ export class ReportExporter extends Construct {
     return (this.node.tryFindChild('Rules') as Construct | undefined) ?? new Construct(this, 'Rules');
   }
 
-  /** Services with common keys would overwrite each other's state, and operators find an export by its name alone. */
-  #assertSeparate(own: Identity): void {
+  #createNetwork(props: ReportExporterProps, baseUrl: string): FunctionNetwork | undefined {
+    const { vpc, vpcSubnets, securityGroups } = props;
+    if (vpc !== undefined) {
+      if (securityGroups?.length === 0) this.#reject('securityGroups: must have at least one');
+      const { serviceName } = this;
+      return createFunctionNetwork(this, { serviceName, baseUrl, vpc, vpcSubnets, securityGroups });
+    }
+    if (vpcSubnets !== undefined) this.#reject('vpcSubnets: requires vpc');
+    if (securityGroups !== undefined) this.#reject('securityGroups: requires vpc');
+    return undefined;
+  }
+
+  #assertSeparate(): ServiceIdentity {
+    const { serviceName, prefix, exportNames } = this;
+    const own = {
+      path: this.node.path,
+      serviceName,
+      prefix,
+      exportNames,
+      bucket: this.bucket.bucketName,
+      table: this.table.tableName,
+      stack: Stack.of(this),
+    };
     const problems = this.node.root.node
       .findAll()
       .filter((each): each is ReportExporter => each instanceof ReportExporter && each !== this)
-      .flatMap((other) => (other.#identity === undefined ? [] : findConflicts(own, other.#identity, other.node.path)))
+      .flatMap((other) => (other.#identity === undefined ? [] : findIdentityConflicts(own, other.#identity)))
       .map((problem) => `${this.node.path} ${problem}`);
     if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('; '));
+    return own;
+  }
+
+  #assertExport(exportName: string | undefined): void {
+    if (exportName === undefined || this.exportNames.includes(exportName)) return;
+    this.#reject(`has no export ${JSON.stringify(exportName)}. ${this.#listExports()}`);
+  }
+
+  #listExports(): string {
+    return `Its exports: ${listNames(this.exportNames)}`;
+  }
+
+  #reject(problem: string): never {
+    throw new ExportError('ConfigurationError', `${this.node.path} ${problem}`);
   }
 }
 
-/** What distinguishes a service from others. */
-interface Identity {
-  readonly serviceName: string;
-  readonly prefix: string;
-  readonly exportNames: readonly string[];
-  /** The names of the bucket and of the table. */
-  readonly bucket: string;
-  readonly table: string;
-  readonly stack: Stack;
-}
-
-/** `path` is the path of the other construct. */
-function findConflicts(own: Identity, other: Identity, path: string): string[] {
-  const problems: string[] = [];
-  if (own.serviceName === other.serviceName && own.table === other.table) {
-    problems.push(`name: ${path} has the same name and table; set another name`);
-  }
-  const isWithin = own.prefix.startsWith(other.prefix) || other.prefix.startsWith(own.prefix);
-  if (isWithin && own.bucket === other.bucket) {
-    problems.push(
-      `prefix: ${path} has the same bucket and the prefix ${JSON.stringify(other.prefix)}; ` +
-        'set prefixes of which none begins with the other',
-    );
-  }
-  if (own.stack === other.stack) {
-    const names = [...other.exportNames, ...own.exportNames];
-    for (const earlier of findSimilarNames(names)) {
-      if (earlier === undefined) continue;
-      problems.push(
-        `exports: ${path} in the same stack has an export with a similar name, ${names[earlier]}; use another name`,
-      );
-    }
-  }
-  return problems;
+/** `Data/Reports`, without the stack. */
+function pathInStack({ node }: Construct): string {
+  const ids = node.scopes.map((scope) => scope.node.id);
+  const stack = node.scopes.findLastIndex((scope) => Stack.isStack(scope));
+  return ids.slice(stack + 1).join('/');
 }

@@ -3,10 +3,11 @@
  * CDK generates the resource names; outputs contain them.
  */
 
-import { CfnOutput, Stack } from 'aws-cdk-lib';
+import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
+import type { Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
-import type { IBucket } from 'aws-cdk-lib/aws-s3';
+import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import type { CfnStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
@@ -16,7 +17,23 @@ import { type ServiceOutput, serviceOutputSuffix } from '../core/settings/stack-
 import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
 import { ReportExporter } from './report-exporter.ts';
-import { createOrImportApiKeySecret, createOrImportBucket, createPageLogTable } from './storage.ts';
+import { deploymentSettings } from './settings/deployment-settings.ts';
+import { createBucket, createPageLogTable, importApiKeySecret } from './storage.ts';
+
+/** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
+export interface ReportExporterStackProps extends StackProps {
+  /**
+   * The services and their exports: an object as in cdk.json, or what `deploymentSettings` has made of it. docs/deployment.md,
+   * "Settings", has every field.
+   */
+  readonly settings: object;
+  /**
+   * The name of the stack.
+   *
+   * @default - the `stackName` of the settings, otherwise the ID of the stack in the CDK app
+   */
+  readonly stackName?: string;
+}
 
 /** What the services of a stack share. */
 interface SharedResources {
@@ -26,61 +43,81 @@ interface SharedResources {
   readonly key: IKey | undefined;
 }
 
+/**
+ * Deploys all services and exports of the settings, with a bucket, a table, an alarm topic and a dashboard that they share.
+ *
+ * @example
+ * new ReportExporterStack(app, 'Reports', { settings, env: { account: '123456789012', region: 'eu-central-1' } });
+ */
 export class ReportExporterStack extends Stack {
+  /** The services, in the order of the settings. Each grants access to its exports. */
   readonly services: readonly ReportExporter[];
-  /** Contains the pages and manifests of all exports. Use it to grant read access. */
+  /** The bucket for the pages and manifests of all services. */
   readonly bucket: IBucket;
+  /** The table of the page log of all services. */
+  readonly table: ITable;
+  /** The topic that all alarms publish to. */
+  readonly alarmTopic: ITopic;
+  /** The dashboard of all services. */
+  readonly dashboard: Dashboard;
 
-  constructor(scope: Construct, settings: DeploymentSettings) {
-    super(scope, settings.stackName, {
+  /** @throws ConfigurationError with a line for every problem in the settings */
+  constructor(scope: Construct, id: string, props: ReportExporterStackProps) {
+    const { settings: given, ...stackProps } = props;
+    const settings = deploymentSettings(given);
+    const { stackName = settings.stackName } = props;
+    super(scope, id, {
       description: 'Report Exporter: exports reports from a paginated service to S3, on a schedule',
       // A template has a maximum size, and indentation would make it a third larger.
       suppressTemplateIndentation: true,
+      ...stackProps,
+      ...(stackName === undefined ? {} : { stackName }),
     });
     const key = settings.kmsKeyArn === undefined ? undefined : Key.fromKeyArn(this, 'Key', settings.kmsKeyArn);
     const shared: SharedResources = {
-      bucket: createOrImportBucket(this, settings.bucket.existing, key),
+      bucket: createOrImportBucket(this, settings, key),
       table: createPageLogTable(this, key),
       topic: createOrImportAlarmTopic(this, settings.alarms),
       key,
     };
     this.bucket = shared.bucket;
+    this.table = shared.table;
+    this.alarmTopic = shared.topic;
     const secrets = new Construct(this, 'ApiKeys');
     const services = new Construct(this, 'Services');
     this.services = settings.services.map((service) => {
-      const secret = createOrImportApiKeySecret(secrets, service.name, service.apiKeySecret.existing, key);
+      const { existing } = service.apiKeySecret;
+      const secret = existing === undefined ? undefined : importApiKeySecret(secrets, service.name, existing);
       const exporter = createService(services, settings, service, secret, shared);
-      this.addServiceOutputs(exporter, service, secret, shared);
+      this.#addServiceOutputs(exporter, service);
       return exporter;
     });
-    createTableAlarms(this, shared.table, shared.topic);
-    const dashboard = createDashboard(this, this.services);
+    createTableAlarms(this, this.table, this.alarmTopic);
+    this.dashboard = createDashboard(this, this.services);
 
-    this.addOutput('BucketName', this.bucket.bucketName, 'The bucket for pages and manifests');
-    this.addOutput('TableName', shared.table.tableName, 'The table of the page log');
-    this.addOutput(
+    this.#addOutput('BucketName', this.bucket.bucketName, 'The bucket for pages and manifests');
+    this.#addOutput('TableName', this.table.tableName, 'The table of the page log');
+    this.#addOutput(
       'AlarmTopicArn',
-      shared.topic.topicArn,
+      this.alarmTopic.topicArn,
       'The SNS topic of the alarms. Subscribe to it to be notified',
     );
-    this.addOutput('DashboardName', dashboard.dashboardName, 'The CloudWatch dashboard');
+    this.#addOutput('DashboardName', this.dashboard.dashboardName, 'The CloudWatch dashboard');
   }
 
-  private addServiceOutputs(
-    { serviceName, prefix, stateMachine, scheduleGroup, exportNames }: ReportExporter,
+  #addServiceOutputs(
+    { serviceName, prefix, bucket, table, secret, stateMachine, scheduleGroup, exportNames }: ReportExporter,
     { apiKeySecret }: ServiceDeploymentSettings,
-    secret: ISecret,
-    { bucket, table }: SharedResources,
   ): void {
     const id = toPascalCase(serviceName);
     const secretId = secret.secretFullArn ?? secret.secretName;
     const { stateMachineArn } = stateMachine;
-    this.addOutput(
+    this.#addOutput(
       `${id}ApiKeySecretId`,
       secretId,
       `The secret for the API key of service ${serviceName}. Set its value before the first run`,
     );
-    this.addOutput(
+    this.#addOutput(
       `${id}StartCommand`,
       `aws stepfunctions start-execution --state-machine-arn ${stateMachineArn} --input '${JSON.stringify({ export: exportNames[0] })}'`,
       `Starts an export of service ${serviceName} manually`,
@@ -96,14 +133,14 @@ export class ReportExporterStack extends Stack {
       apiKeyField: apiKeySecret.field ?? '',
       ...(scheduleGroup === undefined ? {} : { scheduleGroup: scheduleGroup.scheduleGroupName }),
     };
-    this.addOutput(
+    this.#addOutput(
       `${id}${serviceOutputSuffix}`,
       this.toJsonString(output),
       `The resources of service ${serviceName}, for report-exporter --stack`,
     );
   }
 
-  private addOutput(id: string, value: string, description: string): void {
+  #addOutput(id: string, value: string, description: string): void {
     new CfnOutput(this, id, { value, description });
   }
 }
@@ -112,7 +149,7 @@ function createService(
   scope: Construct,
   settings: DeploymentSettings,
   { name, prefix, service, apiKeySecret, exports }: ServiceDeploymentSettings,
-  secret: ISecret,
+  secret: ISecret | undefined,
   { bucket, table, topic, key }: SharedResources,
 ): ReportExporter {
   return new ReportExporter(scope, name, {
@@ -134,4 +171,14 @@ function createService(
 /** `eu-reports` → `EuReports`. The id of an output contains only letters and digits. */
 function toPascalCase(name: string): string {
   return name.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase());
+}
+
+function createOrImportBucket(
+  scope: Construct,
+  { bucket: { existing } }: DeploymentSettings,
+  key: IKey | undefined,
+): IBucket {
+  return existing === undefined
+    ? createBucket(scope, 'Reports', key)
+    : Bucket.fromBucketName(scope, 'Reports', existing);
 }

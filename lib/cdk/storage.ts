@@ -1,5 +1,5 @@
 /**
- * The bucket for pages and the table for the page log, which all services of a stack share, and the secret for the API key of each
+ * The bucket for pages and the table for the page log, which several services may share, and the secret for the API key of each
  * service. All are retained when the stack is deleted.
  *
  * The type assertions are needed because CDK's classes declare `| undefined` where its interfaces have optional properties,
@@ -21,10 +21,9 @@ import { type CfnSecret, type ISecret, Secret } from 'aws-cdk-lib/aws-secretsman
 import type { Construct } from 'constructs';
 import { acknowledge } from './nag-suppressions.ts';
 
-/** `existing` is the name of a bucket to import. */
-export function createOrImportBucket(scope: Construct, existing: string | undefined, key: IKey | undefined): IBucket {
-  if (existing !== undefined) return Bucket.fromBucketName(scope, 'Reports', existing);
-  const bucket = new Bucket(scope, 'Reports', {
+/** Creates the bucket for pages and manifests. */
+export function createBucket(scope: Construct, id: string, key: IKey | undefined): IBucket {
+  const bucket = new Bucket(scope, id, {
     ...(key === undefined
       ? { encryption: BucketEncryption.S3_MANAGED }
       : { encryption: BucketEncryption.KMS, encryptionKey: key, bucketKeyEnabled: true }),
@@ -67,16 +66,16 @@ export function createPageLogTable(scope: Construct, key: IKey | undefined): ITa
   }) as ITable;
 }
 
-/** `existing` is the name or the complete ARN of a secret to import. */
-export function createOrImportApiKeySecret(
-  scope: Construct,
-  serviceName: string,
-  existing: string | undefined,
-  key: IKey | undefined,
-): ISecret {
-  if (existing?.startsWith('arn:')) return Secret.fromSecretCompleteArn(scope, serviceName, existing);
-  if (existing !== undefined) return Secret.fromSecretNameV2(scope, serviceName, existing);
-  const secret = new Secret(scope, serviceName, {
+/** `nameOrArn` is the name or the complete ARN of an existing secret. */
+export function importApiKeySecret(scope: Construct, id: string, nameOrArn: string): ISecret {
+  return nameOrArn.startsWith('arn:')
+    ? Secret.fromSecretCompleteArn(scope, id, nameOrArn)
+    : Secret.fromSecretNameV2(scope, id, nameOrArn);
+}
+
+/** Creates an empty secret for the API key of a service. */
+export function createApiKeySecret(scope: Construct, id: string, serviceName: string, key: IKey | undefined): ISecret {
+  const secret = new Secret(scope, id, {
     description: `API key of service ${serviceName} for Report Exporter. Empty until you set it.`,
     ...(key === undefined ? {} : { encryptionKey: key }),
     removalPolicy: RemovalPolicy.RETAIN,

@@ -4,7 +4,6 @@ import { LambdaFunction, SfnStateMachine, SqsQueue } from 'aws-cdk-lib/aws-event
 import { Code, Function as LambdaFunctionResource, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { describe, expect, it } from 'vitest';
-import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { ReportExporterStack } from '../../lib/cdk/stack.ts';
 import { anApp, resource, someServices, someSettings } from '../support/aws/cdk-deployment.ts';
 import { executionArn } from '../support/export/function-machine.ts';
@@ -17,7 +16,7 @@ const settings = someServices({
     { name: 'us-nightly', service: 'us' },
   ],
 });
-const stack = new ReportExporterStack(anApp(), deploymentSettings(settings));
+const stack = new ReportExporterStack(anApp(), 'ReportExporter', { settings });
 const [exporter, other] = stack.services;
 if (exporter === undefined || other === undefined) throw new Error('the stack has no services');
 const rules = {
@@ -93,10 +92,8 @@ describe('event rules of a service', () => {
   it('can be created in a consumer’s stack that depends on the deployment', () => {
     const app = anApp();
     const consumer = new Stack(app, 'Consumer');
-    const deployment = new ReportExporterStack(
-      app,
-      deploymentSettings(someSettings({ exports: [{ name: 'nightly' }] })),
-    );
+    const settings = someSettings({ exports: [{ name: 'nightly' }] });
+    const deployment = new ReportExporterStack(app, 'ReportExporter', { settings });
     const [reports] = deployment.services;
     const load = new LambdaFunctionResource(consumer, 'Load', {
       runtime: Runtime.NODEJS_24_X,

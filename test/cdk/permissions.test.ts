@@ -183,7 +183,7 @@ describe('two services in one stack', () => {
     })),
     {
       action: 'secretsmanager:GetSecretValue',
-      resource: `<${resource(template, 'AWS::SecretsManager::Secret', `ApiKeys${service}`).id}>`,
+      resource: `<${resource(template, 'AWS::SecretsManager::Secret', `Services${service}ApiKey`).id}>`,
     },
     { action: 'states:StartExecution', resource: `<${idOf('AWS::StepFunctions::StateMachine', service)}>` },
     {
@@ -238,9 +238,7 @@ describe('two services in one stack', () => {
     );
     const shared = [...rolesOf('eu')]
       .flatMap((role) => statementsOf(deployment, role))
-      .filter(({ Resource }) =>
-        listed(Resource).some((each) => !/Serviceseu|ApiKeyseu|\/team\/eu\//.test(textOf(each))),
-      )
+      .filter(({ Resource }) => listed(Resource).some((each) => !/Serviceseu|\/team\/eu\//.test(textOf(each))))
       .filter(({ Condition }) => Condition === undefined);
     expect([...new Set(actionsOf(shared))]).toEqual([
       'events:PutEvents',

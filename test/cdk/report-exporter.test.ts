@@ -3,14 +3,17 @@
 import { Aws, Duration, Fn, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { AttributeType, Table, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Secret } from 'aws-cdk-lib/aws-secretsmanager';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { Construct } from 'constructs';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
 import { isExportError } from '../../lib/core/errors.ts';
-import { anApp, aSchedule, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import { anApp, aSchedule, deploy, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
 
-type Stores = Pick<ReportExporterProps, 'bucket' | 'table' | 'secret'>;
+type Stores = { readonly [Store in 'bucket' | 'table' | 'secret']: NonNullable<ReportExporterProps[Store]> };
 
 function anotherStack(app = anApp(), id = 'Another') {
   const stack = new Stack(app, id);
@@ -41,16 +44,92 @@ function problemsOf(create: () => ReportExporter): string[] {
 }
 
 describe('a ReportExporter in another stack', () => {
-  it('needs the service, its exports, the bucket, the table and the secret', () => {
-    const { stack, stores } = anotherStack();
-    const reports = new ReportExporter(stack, 'Reports', { service, exports: [{ name: 'nightly' }], ...stores });
-    expect(reports).toMatchObject({ serviceName: 'default', prefix: '', exportNames: ['nightly'] });
-    expect(reports.stateMachine.metricFailed({ period: Duration.hours(1) }).metricName).toBe('ExecutionsFailed');
+  it('needs only the service and its exports, and creates the bucket, the table and the secret', () => {
+    const stack = new Stack(anApp(), 'Another');
+    const reports = new ReportExporter(stack, 'Reports', { service, exports: [nightly] });
+    expect(reports).toMatchObject({ serviceName: 'reports', prefix: '', exportNames: ['nightly'] });
     const template = Template.fromStack(stack);
-    template.resourceCountIs('AWS::StepFunctions::StateMachine', 1);
+    const bucket = resource(template, 'AWS::S3::Bucket');
+    const table = resource(template, 'AWS::DynamoDB::Table');
+    const secret = resource(template, 'AWS::SecretsManager::Secret');
     expect(
       resource(template, 'AWS::Lambda::Function', 'ReportsExportPage').Properties.Environment.Variables,
-    ).toMatchObject({ SERVICE_NAME: 'default', KEY_PREFIX: '', API_KEY_SECRET_FIELD: '' });
+    ).toMatchObject({
+      SERVICE_NAME: 'reports',
+      BUCKET_NAME: { Ref: bucket.id },
+      KEY_PREFIX: '',
+      TABLE_NAME: { Ref: table.id },
+      API_KEY_SECRET_ID: { Ref: secret.id },
+      API_KEY_SECRET_FIELD: '',
+    });
+    expect(stack.resolve([reports.bucket.bucketName, reports.table.tableName, reports.secret.secretArn])).toEqual(
+      [bucket, table, secret].map(({ id }) => ({ Ref: id })),
+    );
+    expect([bucket, table, secret].map(({ DeletionPolicy }) => DeletionPolicy)).toEqual(Array(3).fill('Retain'));
+    const alarms = Object.keys(resourcesOf(template, 'AWS::CloudWatch::Alarm')).map((id) => id.slice(0, -8));
+    expect(alarms).toEqual(expect.arrayContaining(['ReportsTableReadsThrottled', 'ReportsTableWritesThrottled']));
+  });
+
+  it('creates the same bucket, table and secret as the stack', () => {
+    const stack = new Stack(anApp(), 'Another');
+    new ReportExporter(stack, 'Reports', { service, exports: [nightly], name: 'default' });
+    const template = Template.fromStack(stack);
+    const fromStack = deploy().template;
+    for (const type of ['AWS::S3::Bucket', 'AWS::DynamoDB::Table', 'AWS::SecretsManager::Secret']) {
+      const [own, stacks] = [resource(template, type), resource(fromStack, type)];
+      expect(own.Properties).toEqual(stacks.Properties);
+      expect(own.DeletionPolicy).toBe(stacks.DeletionPolicy);
+    }
+  });
+
+  it('creates none that is given, and no alarms of a table that is given', () => {
+    const { stack, stores } = anotherStack();
+    const reports = new ReportExporter(stack, 'Reports', { service, exports: [nightly], ...stores });
+    expect(reports).toMatchObject({ bucket: stores.bucket, table: stores.table, secret: stores.secret });
+    const template = Template.fromStack(stack);
+    for (const type of ['AWS::S3::Bucket', 'AWS::SecretsManager::Secret']) {
+      expect(resource(template, type).id).not.toMatch(/^Reports/);
+    }
+    template.resourceCountIs('AWS::DynamoDB::Table', 0);
+    const alarms = Object.keys(resourcesOf(template, 'AWS::CloudWatch::Alarm'));
+    expect(alarms.filter((id) => id.includes('Table'))).toEqual([]);
+    expect(alarms.length).toBeGreaterThan(5);
+  });
+
+  it('encrypts what it creates with a key of the app', () => {
+    const stack = new Stack(anApp(), 'Another');
+    const encryptionKey = new Key(stack, 'Key', { enableKeyRotation: true }) as IKey;
+    new ReportExporter(stack, 'Reports', { service, exports: [nightly], encryptionKey });
+    const template = Template.fromStack(stack);
+    const arn = stack.resolve(encryptionKey.keyArn);
+    const { ServerSideEncryptionConfiguration: encryption } = resource(template, 'AWS::S3::Bucket').Properties
+      .BucketEncryption;
+    expect(encryption[0].ServerSideEncryptionByDefault.KMSMasterKeyID).toEqual(arn);
+    expect(resource(template, 'AWS::DynamoDB::Table').Properties.SSESpecification.KMSMasterKeyId).toEqual(arn);
+    expect(resource(template, 'AWS::SecretsManager::Secret').Properties.KmsKeyId).toEqual(arn);
+  });
+
+  it('has a name from its path in the stack, which fits into 30 characters', () => {
+    const app = anApp();
+    let stackCount = 0;
+    const nameOf = (...ids: readonly string[]) => {
+      const stack: Construct = new Stack(app, `Stack${(stackCount += 1)}`);
+      const scope = ids.slice(0, -1).reduce((parent, id) => new Construct(parent, id), stack);
+      return new ReportExporter(scope, ids.at(-1) ?? '', { service, exports: [nightly] }).serviceName;
+    };
+    expect(nameOf('Reports')).toBe('reports');
+    expect(nameOf('Data', 'EU_Reports')).toBe('data-eu-reports');
+    expect(nameOf('2026')).toBe('default');
+    const [first, second] = [nameOf(`${'a'.repeat(40)}1`), nameOf(`${'a'.repeat(40)}2`)];
+    for (const name of [first, second]) expect(name).toMatch(/^a{21}-[0-9a-f]{8}$/);
+    expect(first).not.toBe(second);
+  });
+
+  it('has no finding of cdk-nag that is not acknowledged', () => {
+    const app = anApp();
+    const stack = new Stack(app, 'Another');
+    new ReportExporter(stack, 'Reports', { service, exports: [nightly] });
+    expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
   });
 
   it('has the schedules by export, their group and the dead-letter queue, if there are schedules', () => {
@@ -171,6 +250,51 @@ describe('two ReportExporters', () => {
     expect(Object.keys(resourcesOf(Template.fromStack(stack), 'AWS::StepFunctions::StateMachine'))).toHaveLength(3);
   });
 
+  it('need nothing but a service and exports each', () => {
+    const app = anApp();
+    const stack = new Stack(app, 'Another');
+    const [eu, us] = ['Eu', 'Us'].map((id) => {
+      const exports = [{ name: `${id}-nightly`, schedule: aSchedule() }];
+      return new ReportExporter(stack, id, { service, exports });
+    });
+    expect([eu?.serviceName, us?.serviceName]).toEqual(['eu', 'us']);
+    const template = Template.fromStack(stack);
+    for (const type of ['AWS::S3::Bucket', 'AWS::DynamoDB::Table', 'AWS::SecretsManager::Secret']) {
+      template.resourceCountIs(type, 2);
+    }
+    for (const id of ['Eu', 'Us']) {
+      const variables = resource(template, 'AWS::Lambda::Function', `${id}ExportPage`).Properties.Environment.Variables;
+      expect(variables).toMatchObject({
+        SERVICE_NAME: id.toLowerCase(),
+        BUCKET_NAME: { Ref: resource(template, 'AWS::S3::Bucket', id).id },
+        TABLE_NAME: { Ref: resource(template, 'AWS::DynamoDB::Table', id).id },
+        API_KEY_SECRET_ID: { Ref: resource(template, 'AWS::SecretsManager::Secret', id).id },
+      });
+    }
+    expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
+  });
+
+  it('may share what the first has created', () => {
+    const stack = new Stack(anApp(), 'Another');
+    const first = new ReportExporter(stack, 'Eu', { service, exports: [{ name: 'eu' }], prefix: 'eu/' });
+    const { bucket, table, secret } = first;
+    new ReportExporter(stack, 'Us', { service, exports: [{ name: 'us' }], prefix: 'us/', bucket, table, secret });
+    const template = Template.fromStack(stack);
+    for (const type of ['AWS::S3::Bucket', 'AWS::DynamoDB::Table', 'AWS::SecretsManager::Secret']) {
+      template.resourceCountIs(type, 1);
+    }
+    const alarms = Object.keys(resourcesOf(template, 'AWS::CloudWatch::Alarm'));
+    expect(alarms.filter((id) => id.includes('Table'))).toHaveLength(2);
+  });
+
+  it('must not have the same name in a stack, because metrics of both would be added up', () => {
+    const stack = new Stack(anApp(), 'Another');
+    new ReportExporter(stack, 'First', { service, exports: [{ name: 'first' }], name: 'acme' });
+    expect(
+      problemsOf(() => new ReportExporter(stack, 'Second', { service, exports: [{ name: 'second' }], name: 'acme' })),
+    ).toEqual(['Another/Second name: Another/First has the same name and stack', 'set another name']);
+  });
+
   it('must not have the same name in a table, and none may have a prefix that begins with the other’s', () => {
     const { app, stack, stores } = anotherStack();
     create(stack, 'First', stores, { prefix: 'a/b/' })();
@@ -183,8 +307,8 @@ describe('two ReportExporters', () => {
     // A construct that was rejected does not count.
     expect(problemsOf(create(stack, 'Valid', stores, { prefix: 'x/', name: 'valid' }))).toEqual([]);
     // In another stack as well.
-    expect(problemsOf(create(new Stack(app, 'Third'), 'Same', stores, { prefix: 'c/' }))).toEqual([
-      'Third/Same name: Another/First has the same name and table',
+    expect(problemsOf(create(new Stack(app, 'Third'), 'First', stores, { prefix: 'c/' }))).toEqual([
+      'Third/First name: Another/First has the same name and table',
       'set another name',
     ]);
   });

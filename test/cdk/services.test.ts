@@ -48,7 +48,7 @@ describe('services of a stack', () => {
     expect(count('SQS::Queue', 'us')).toBe(0);
     // That of the other service exists.
     expect(Object.keys(resourcesOf(template, 'AWS::SecretsManager::Secret'))).toEqual([
-      expect.stringMatching(/^ApiKeyseureports/),
+      expect.stringMatching(/^ServiceseureportsApiKey/),
     ]);
   });
 

@@ -24,21 +24,34 @@ import {
 import { findLimitProblems } from '../function-limits.ts';
 import { findSizeProblem } from './stack-size.ts';
 
+export { defaultStackName } from '../../core/settings/deployment-settings.ts';
+
 /** The key in the context of cdk.json that holds the settings. */
 export const contextKey = 'reportExporter';
 
+/** What `deploymentSettings` has returned: valid settings, which need not be parsed again. */
+const parsedSettings = new WeakSet<object>();
+
+const isParsed = (value: unknown): value is DeploymentSettings =>
+  typeof value === 'object' && value !== null && parsedSettings.has(value);
+
 /**
  * Parses the value of the context key: the path of a settings file, relative to the working directory (`-c
- * reportExporter=prod.json`), or the settings themselves, as an object or as JSON text.
+ * reportExporter=prod.json`), or the settings themselves, as an object or as JSON text. Returns settings that it has parsed
+ * before as they are.
  *
  * @throws ConfigurationError with a line for every problem
  */
 export function deploymentSettings(value: unknown): DeploymentSettings {
+  if (isParsed(value)) return value;
   const document = documentOf(value);
   const settings = parseDeployment(document, findMisfits);
   const problem = findSizeProblem(settings);
-  if (problem === undefined) return settings;
-  throw new ExportError('ConfigurationError', document.describe([issueAt([], problem)]).join('\n'));
+  if (problem !== undefined) {
+    throw new ExportError('ConfigurationError', document.describe([issueAt([], problem)]).join('\n'));
+  }
+  parsedSettings.add(settings);
+  return settings;
 }
 
 function documentOf(value: unknown): SettingsDocument {

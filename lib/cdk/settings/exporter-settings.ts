@@ -16,30 +16,29 @@ import { parseSettings, serviceSettingsSchema } from '../../core/settings/settin
 import { formatPath } from '../../core/settings/validation-errors.ts';
 import { findLimitProblems } from '../function-limits.ts';
 
-/** The name of a service that is given none. */
-const defaultServiceName = 'default';
-
 const exporterSettingsSchema = z.strictObject({
   name: serviceNameSchema,
   prefix: keyPrefixSchema,
   service: serviceSettingsSchema,
   exports: z
-    .array(exportDeploymentSchema, 'must be a list of exports')
+    .array(exportDeploymentSchema, {
+      error: ({ input }) => (input === undefined ? 'is required' : 'must be a list of exports'),
+    })
     .check(z.minLength(1, 'must have at least one export')),
 });
 type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
 
 /** As a ReportExporter is given them. */
 export interface ExporterSettingsInput {
-  readonly name?: string;
-  readonly prefix?: string;
+  readonly name: string;
+  readonly prefix?: string | undefined;
   readonly service: ServiceInput;
   readonly exports: readonly ExportDeploymentSettings[];
 }
 
 /** `subject` names the construct. @throws ConfigurationError that names every problem, with its path */
 export function parseExporterSettings(input: ExporterSettingsInput, subject: string): ExporterSettings {
-  const { name = defaultServiceName, prefix = '', service, exports } = input;
+  const { name, prefix = '', service, exports } = input;
   const given = { name, prefix, service, exports };
   // First, because a token is not a valid value of most settings, which would be reported instead.
   assertNoProblems(subject, findTokens(given));
@@ -77,13 +76,12 @@ function findTokens(input: unknown): string[] {
 }
 
 function findCollisions({ exports }: ExporterSettings): string[] {
-  return findSimilarNames(exports.map(({ name }) => name)).flatMap((earlier, index) =>
-    earlier === undefined
-      ? []
-      : [
-          `exports[${index}].name: ${describeSimilarity(exports[index]?.name ?? '', exports[earlier]?.name ?? '', `exports[${earlier}].name`)}`,
-        ],
-  );
+  return findSimilarNames(exports.map(({ name }) => name)).flatMap((earlierIndex, index) => {
+    const [earlier, own] = [exports[earlierIndex ?? -1], exports[index]];
+    if (earlier === undefined || own === undefined) return [];
+    const path = `exports[${earlierIndex}].name`;
+    return [`exports[${index}].name: ${describeSimilarity(own.name, earlier.name, path)}`];
+  });
 }
 
 function findMisfits({ service, exports }: ExporterSettings): string[] {

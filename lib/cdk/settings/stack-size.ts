@@ -4,10 +4,11 @@
  * compares both with synthesized stacks.
  */
 
-import type {
-  DeploymentSettings,
-  ExportDeploymentSettings,
-  ServiceDeploymentSettings,
+import {
+  type DeploymentSettings,
+  defaultStackName,
+  type ExportDeploymentSettings,
+  type ServiceDeploymentSettings,
 } from '../../core/settings/deployment-settings.ts';
 import { alarmedAge, scheduleSettingsSchema } from '../../core/settings/schedule-settings.ts';
 import { hasAlarmsPerExport, serviceMetadata } from './deployed-export.ts';
@@ -71,7 +72,7 @@ function sumOf(sizes: readonly PartSize[]): StackSize {
 }
 
 /** The bucket, the table, the alarm topic, the dashboard. */
-function sharedSize({ stackName, bucket, kmsKeyArn, alarms }: DeploymentSettings): PartSize {
+function sharedSize({ stackName = defaultStackName, bucket, kmsKeyArn, alarms }: DeploymentSettings): PartSize {
   return {
     resources:
       // The table, its two alarms, the dashboard.
@@ -92,7 +93,7 @@ function sharedSize({ stackName, bucket, kmsKeyArn, alarms }: DeploymentSettings
 }
 
 function serviceSize(deployment: DeploymentSettings, settings: ServiceDeploymentSettings): StackSize {
-  const { stackName, bucket, kmsKeyArn, alarms } = deployment;
+  const { stackName = defaultStackName, bucket, kmsKeyArn, alarms } = deployment;
   const { name, prefix, service, apiKeySecret, exports } = settings;
   const perExport = hasAlarmsPerExport(alarms.perExport, exports.length);
   const isScheduled = exports.some(({ schedule }) => schedule !== undefined);

@@ -16,6 +16,9 @@ import { exportSettingsSchema, serviceSettingsSchema } from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
 import { formatPath } from './validation-errors.ts';
 
+/** The name of the stack that the CDK app deploys, unless the settings have another. */
+export const defaultStackName = 'ReportExporter';
+
 /** CDK looks constructs up in a plain object, so a name such as `constructor` would be found there. */
 const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reserved by CDK');
 
@@ -89,7 +92,7 @@ export const settingsFileSchema = z.strictObject(
     stackName: z
       .string()
       .regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, 'must be letters, digits and hyphens, beginning with a letter')
-      .default('ReportExporter'),
+      .optional(),
     services: z
       .record(z.string(), serviceEntrySchema, {
         error: orWrongType('must be an object that maps the name of each service to its settings'),

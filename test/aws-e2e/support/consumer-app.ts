@@ -10,7 +10,6 @@ import { PolicyStatement, User } from 'aws-cdk-lib/aws-iam';
 import { Code, Function as LambdaFunctionResource, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
-import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 import type { Settings } from './cdk.ts';
 
@@ -28,7 +27,7 @@ export interface ConsumerAppSettings {
 const app = new App();
 const settings: ConsumerAppSettings = JSON.parse(readFileSync(app.node.getContext('consumers'), 'utf8'));
 const stacks = settings.stackNames.map(
-  (stackName) => new ReportExporterStack(app, deploymentSettings({ ...settings.deployment, stackName })),
+  (stackName) => new ReportExporterStack(app, stackName, { settings: settings.deployment }),
 );
 const stack = stacks[0] as ReportExporterStack;
 const service = stack.services[0] as ReportExporterStack['services'][number];

@@ -76,10 +76,9 @@ describe('the settings of a deployment', () => {
     expect(deploymentSettings(JSON.stringify(someSettings()))).toEqual(deploymentSettings(someSettings()));
   });
 
-  it('have defaults for everything but the service and the exports', () => {
+  it('have defaults for everything but the service, the exports and the name of the stack', () => {
     expect(deploymentSettings({ services: { a: { baseUrl: 'https://a.example' } }, exports: [{ name: 'a' }] })).toEqual(
       {
-        stackName: 'ReportExporter',
         bucket: { prefix: '' },
         alarms: {},
         logRetentionDays: 90,

@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
-import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 
 export const aSchedule = (overrides: object = {}) => ({
@@ -60,7 +59,7 @@ export const deploy = (overrides: SomeSettings = {}): Deployment => deployWith(s
 
 /** The stack with these settings. @throws ConfigurationError if they are invalid */
 export function deployWith(settings: object, app = anApp()): Deployment {
-  const stack = new ReportExporterStack(app, deploymentSettings(settings));
+  const stack = new ReportExporterStack(app, 'ReportExporter', { settings });
   return { app, stack, template: Template.fromStack(stack) };
 }
 

@@ -1,0 +1,85 @@
+/** The CDK apps in docs/deployment.md, as they are written there, except for the path of the project. */
+
+import { execFile } from 'node:child_process';
+import { symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import type { Stack, StackProps } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import type { Construct } from 'constructs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { anApp, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import { exampleIn } from '../support/docs/doc-pages.ts';
+import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
+
+const root = join(import.meta.dirname, '../..');
+const examples = ['reports-stack.ts', 'app.ts'];
+
+let directory: TemporaryDirectory;
+const pathOf = (name: string) => join(directory.path, name);
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  await symlink(join(root, 'node_modules'), pathOf('node_modules'));
+  await writeFile(pathOf('package.json'), '{ "type": "module" }');
+  for (const name of examples) {
+    await writeFile(pathOf(name), exampleIn('docs/deployment.md', name).replaceAll("'./lib/", `'${root}/lib/`));
+  }
+});
+afterAll(() => directory.remove());
+
+describe('the CDK apps in docs/deployment.md', () => {
+  it('compile', async () => {
+    // CDK declares classes that do not fit its interfaces with this option, which few apps use.
+    const compilerOptions = { exactOptionalPropertyTypes: false };
+    const config = { compilerOptions, extends: join(root, 'tsconfig.json'), include: [], exclude: [], files: examples };
+    await writeFile(pathOf('tsconfig.json'), JSON.stringify(config));
+    const tsc = join(root, 'node_modules/.bin/tsc');
+    // Its output is part of the error.
+    await expect(promisify(execFile)(tsc, ['-p', directory.path])).resolves.toMatchObject({ stdout: '' });
+  });
+
+  it('have two services with all that they need, and a reader', async () => {
+    const { ReportsStack } = (await import(pathToFileURL(pathOf('reports-stack.ts')).href)) as {
+      ReportsStack: new (scope: Construct, id: string, props?: StackProps) => Stack;
+    };
+    const template = Template.fromStack(new ReportsStack(anApp(), 'Reports'));
+    template.resourceCountIs('AWS::StepFunctions::StateMachine', 2);
+    template.resourceCountIs('AWS::S3::Bucket', 2);
+    const functions = Object.entries(resourcesOf(template, 'AWS::Lambda::Function'));
+    const inVpc = functions.filter(([, { Properties }]) => Properties.VpcConfig !== undefined).map(([id]) => id);
+    expect(inVpc.filter((id) => id.startsWith('Orders'))).toHaveLength(4);
+    expect(inVpc.filter((id) => id.startsWith('Invoices'))).toEqual([]);
+    const { Statement } = resource(template, 'AWS::IAM::Policy', 'Loader').Properties.PolicyDocument;
+    expect(Statement.map(({ Action }: { Action: string }) => Action)).toEqual([
+      's3:GetObject',
+      's3:ListBucket',
+      'states:StartExecution',
+    ]);
+    expect(resource(template, 'AWS::CloudWatch::Alarm', 'SlowService').Properties.ExtendedStatistic).toBe('p90');
+  });
+
+  it('have a stack with the properties that are shown', async () => {
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ['--input-type=module', '--eval', `await import('${pathToFileURL(pathOf('app.ts')).href}')`],
+      {
+        cwd: directory.path,
+        env: {
+          PATH: process.env.PATH,
+          CDK_OUTDIR: pathOf('cdk.out'),
+          CDK_CONTEXT_JSON: JSON.stringify({ 'aws:cdk:bundling-stacks': [] }),
+        },
+      },
+    );
+    expect(stdout).toBe('');
+    const { default: manifest } = await import(pathToFileURL(pathOf('cdk.out/manifest.json')).href, {
+      with: { type: 'json' },
+    });
+    expect(manifest.artifacts.Reports).toMatchObject({
+      environment: 'aws://123456789012/eu-central-1',
+      properties: { terminationProtection: true, tags: { team: 'finance' } },
+    });
+  });
+});
