@@ -1,6 +1,6 @@
 /**
  * The CDK app of a consumer, built as docs/consumers.md describes: two deployments that have an export of the same name, and
- * subscribers to the runs of the first. Its readers have exactly the permissions in the page's policy.
+ * subscribers to the runs of the first. Its readers have exactly the permissions in the page's policy, or those of `grantRead`.
  */
 
 import { readFileSync } from 'node:fs';
@@ -49,11 +49,9 @@ service.onCompleted('LoadPages', { export: exportName, target: new LambdaFunctio
 service.onCompleted('SendCompleted', { export: exportName, target: new SqsQueue(events) });
 service.onFailed('SendFailed', { export: exportName, target: new SqsQueue(events) });
 
+service.grantRead(load, exportName);
 const reader = new User(stack, 'Reader');
-for (const statement of readerStatements()) {
-  load.addToRolePolicy(PolicyStatement.fromJson(statement));
-  reader.addToPolicy(PolicyStatement.fromJson(statement));
-}
+for (const statement of readerStatements()) reader.addToPolicy(PolicyStatement.fromJson(statement));
 
 for (const [name, value] of Object.entries({
   CopiesBucket: copies.bucketName,
