@@ -62,8 +62,8 @@ const noSlots: SlotState = { version: 0, holders: [], queue: [], averageHoldMs: 
 
 /** How much the clocks of two functions may differ. */
 const clockMarginSeconds = 60;
-/** No lease is longer: Lambda's own limit is 15 minutes. */
-const maxLeaseMs = 3_600_000;
+/** No lease is longer: Lambda's own limit. */
+const maxLeaseMs = 900_000;
 /** How late a waiter may be before it is passed over. Covers a cold start, and the time for which it polls. */
 const graceSeconds = 15;
 /** A waiter that is so late has been stopped. */
@@ -242,6 +242,7 @@ function withoutExpired(stored: SlotState = noSlots, nowMs: number): SlotState {
     holders: stored.holders.filter(({ expiresAt }) => now < expiresAt && expiresAt <= latestEnd),
     queue: stored.queue.filter(({ checkAt }) => Math.abs(now - checkAt) <= forgottenAfterSeconds),
     averageHoldMs: stored.averageHoldMs <= maxLeaseMs ? stored.averageHoldMs : 0,
+    lastGrantAt: stored.lastGrantAt <= now + clockMarginSeconds ? stored.lastGrantAt : 0,
   };
 }
 

@@ -69,7 +69,7 @@ function expectAllFinished({ finishedAt, vanished }: SlotHistory, exports: reado
   expect(missing.map(({ name }) => name)).toEqual([]);
 }
 
-const options = { numRuns: cases(100) };
+const options = { numRuns: cases(60) };
 
 describe('with conflicts, errors, lost responses, crashes, late and stopped waiters, and wrong clocks', () => {
   test.prop([seed, limit, someExports, faults], options)(
