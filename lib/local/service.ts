@@ -56,7 +56,7 @@ export function localService(
       const key = runtime.randomHex(32);
       const reports = generatedReports({ ...simulatedReports, now: runtime.now });
       const simulator = await startSimulator({ vendor, apiKey: key, reports, seed: simulatedReports.seed });
-      say(`No base URL: using a simulated service at ${simulator.baseUrl}`);
+      say(`Using a simulated service at ${simulator.baseUrl}`);
       return disposable(createClient(simulator.baseUrl, key), () => simulator.close());
     },
   };

@@ -23,7 +23,7 @@ describe('report-exporter local', () => {
     expect(ended).toMatchObject({ status: 0 });
     expect(ended.stdout).toMatch(/^Completed: 3 pages, 25\d reports, [\d.]+ kB in [\d.]+ s\n/);
     expect(ended.stdout).toContain(join(out, 'reports/date='));
-    expect(ended.stderr).toMatch(/^No base URL: using a simulated service at http:\/\/127\.0\.0\.1:\d+\n/);
+    expect(ended.stderr).toMatch(/^Using a simulated service at http:\/\/127\.0\.0\.1:\d+\n/);
     expect(ended.stderr).toMatch(/^Run \d{8}T\d{6}Z-[0-9a-f]{6}: exporting "reports" since 1970-01-01T00:00:00Z$/m);
     expect(ended.stderr).not.toContain('\x1b');
 

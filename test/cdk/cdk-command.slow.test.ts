@@ -66,6 +66,16 @@ describe('the CDK command line, offline', () => {
     },
   );
 
+  it('reads another settings file with -c, and prints the lines of its problems', { timeout: 60_000 }, async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'prod.json');
+    const settings = { services: { acme: { baseUrl: 'https://a.example' } }, exports: [{ name: 'a', size: 0 }] };
+    writeFileSync(file, JSON.stringify(settings, null, 2));
+    const { status, stdout, stderr } = await cdk('synth', '--output', directory.path, '-c', `reportExporter=${file}`);
+    expect(status).toBe(1);
+    expect((stdout + stderr).split('\n')[0]).toBe(`${file}:10 exports[0].size: must be 1 to 10`);
+  });
+
   it('prints one line for each invalid setting, and nothing else', { timeout: 60_000 }, async () => {
     await using directory = await temporaryDirectory();
     const invalid = JSON.stringify({

@@ -176,3 +176,12 @@ function withValue(value: unknown, path: Path, change: ((old: unknown) => unknow
 function withOwnProperty(object: object, name: string, value: unknown): object {
   return Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
 }
+
+/** The value as JSON; empty if JSON cannot express it. */
+export function jsonText(value: unknown, indentation = 0): string {
+  try {
+    return JSON.stringify(value, null, indentation) ?? '';
+  } catch {
+    return '';
+  }
+}

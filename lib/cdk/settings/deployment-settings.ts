@@ -55,7 +55,7 @@ export function deploymentSettings(value: unknown): DeploymentSettings {
 }
 
 function documentOf(value: unknown): SettingsDocument {
-  if (typeof value !== 'string') return valueDocument(value, 'cdk.json', [contextKey]);
+  if (typeof value !== 'string' || value.trim() === '') return valueDocument(value, 'cdk.json', [contextKey]);
   if (!value.trimStart().startsWith('{')) return fileDocument(value, (path) => readFileSync(path, 'utf8'));
   return valueDocument(parseJson(value, `cdk.json ${contextKey}:`), 'cdk.json', [contextKey]);
 }

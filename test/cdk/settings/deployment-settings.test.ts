@@ -66,7 +66,7 @@ describe('the settings of a deployment', () => {
     expect(lines).toHaveLength(17);
   });
 
-  it.each([undefined, null, [], 7])('are required: %j', (value) => {
+  it.each([undefined, null, [], 7, '', ' '])('are required: %j', (value) => {
     expect(problemsOf(value)).toEqual([
       expect.stringMatching(/^cdk\.json reportExporter: must be an object with the settings/),
     ]);

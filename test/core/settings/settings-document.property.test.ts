@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../../lib/core/errors.ts';
 import { parseDeployment } from '../../../lib/core/settings/deployment-settings.ts';
 import { fileDocument } from '../../../lib/core/settings/settings-document.ts';
-import { anyValue, mutationsOf } from '../../support/mutations.ts';
+import { anyValue, jsonText, mutationsOf } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
 
 const valid = {
@@ -101,7 +101,7 @@ describe('a settings file', () => {
   test.prop([fc.oneof(mutationsOf(valid), anyValue, fc.string()), fc.constantFrom(0, 2)], { numRuns: cases(150) })(
     'of any content is accepted, or rejected with a line for each problem',
     (value, indentation) => {
-      const text = typeof value === 'string' ? value : toText(value, indentation);
+      const text = typeof value === 'string' ? value : jsonText(value, indentation);
       for (const line of problemsOf(text)) {
         expect(line).toMatch(
           /^some\.json(:\d+)?(:\d+ is not valid JSON)?[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]*: [^\p{C}]+$/u,
@@ -110,11 +110,3 @@ describe('a settings file', () => {
     },
   );
 });
-
-function toText(value: unknown, indentation: number): string {
-  try {
-    return JSON.stringify(value, null, indentation) ?? '';
-  } catch {
-    return '';
-  }
-}
