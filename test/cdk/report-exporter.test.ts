@@ -72,7 +72,7 @@ describe('a ReportExporter in another stack', () => {
 
   it('creates the same bucket, table and secret as the stack', () => {
     const stack = new Stack(anApp(), 'Another');
-    new ReportExporter(stack, 'Reports', { service, exports: [nightly], name: 'default' });
+    new ReportExporter(stack, 'Reports', { service, exports: [nightly], name: 'acme' });
     const template = Template.fromStack(stack);
     const fromStack = deploy().template;
     for (const type of ['AWS::S3::Bucket', 'AWS::DynamoDB::Table', 'AWS::SecretsManager::Secret']) {
