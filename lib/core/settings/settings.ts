@@ -27,8 +27,9 @@ const baseUrlSchema = z.string().check(
 );
 
 function findBaseUrlProblem(text: string): string | undefined {
-  const url = URL.parse(text);
-  if (url === null) return 'must be a URL, such as https://reports.example.com';
+  // Not `URL.parse`: the construct also runs on Node.js 20.
+  if (!URL.canParse(text)) return 'must be a URL, such as https://reports.example.com';
+  const url = new URL(text);
   if (url.username !== '' || url.password !== '')
     return 'must not contain a user or password; the API key has its own setting';
   if (url.search !== '' || url.hash !== '') return 'must not contain a query or fragment';
