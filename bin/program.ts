@@ -9,6 +9,7 @@ import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { defaultApiKeyEnv, type LocalOptions, sanitizeArgument } from '../lib/operator/run-options.ts';
 import { givenOptions, givenValues, optionWithValue, usageErrors } from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';
+import { packageFile } from './package-file.ts';
 
 /** Runs the command that `args` name, and resolves to its exit status. Without a command, it is `local`. */
 export async function runProgram(args: readonly string[], context: InteractiveContext): Promise<number> {
@@ -46,7 +47,6 @@ export async function runProgram(args: readonly string[], context: InteractiveCo
 }
 
 function readVersion(): string {
-  const packageFile = new URL('../package.json', import.meta.url);
   return (JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string }).version;
 }
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env node
-/** The executable: checks the version of Node.js before it loads TypeScript. */
+/** The executable: checks the version of Node.js, then loads the TypeScript of a checkout, or what the package has instead. */
 
 import './require-node.mjs';
+import { existsSync } from 'node:fs';
 
-await import('./report-exporter.ts');
+const source = new URL('./report-exporter.ts', import.meta.url);
+await import(existsSync(source) ? source.href : new URL('../dist/bin/report-exporter.js', import.meta.url).href);

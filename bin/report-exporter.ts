@@ -1,12 +1,9 @@
 #!/usr/bin/env node
 /** The command line as a process: its arguments, streams and signals. */
 
-import { enableCompileCache } from 'node:module';
-import { fileURLToPath } from 'node:url';
+import './compile-cache.ts';
 
-// The cache saves a third of the start-up time. It is enabled before the modules are imported; if its directory cannot be
-// written to, Node.js compiles them.
-enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/report-exporter', import.meta.url)));
+ignoreSqliteWarning();
 const { exitStatuses } = await import('../lib/operator/context.ts');
 const { runProgram } = await import('./program.ts');
 
@@ -31,3 +28,12 @@ const { env, stdin, stdout, stderr } = process;
 process.exitCode = await runProgram(process.argv.slice(2), { env, stdin, stdout, stderr, signal: interruption.signal });
 // Operations in progress, such as reading a file, would keep an interrupted process alive.
 if (interruption.signal.aborted) process.exit();
+
+/** Node.js 22 warns that its SQLite is experimental. What is used of it works there, and users could do nothing about it. */
+function ignoreSqliteWarning(): void {
+  const emitWarning = process.emitWarning.bind(process);
+  const isSqliteWarning = (warning: unknown) => String(warning).startsWith('SQLite is an experimental feature');
+  process.emitWarning = ((warning: string, ...rest: []) => {
+    if (!isSqliteWarning(warning)) emitWarning(warning, ...rest);
+  }) as typeof process.emitWarning;
+}

@@ -1,20 +1,35 @@
 /**
- * Stops with one line if this Node.js is older than package.json requires. Every command runs it first, because what follows
- * would only fail with a stack trace: an old Node.js cannot load TypeScript. Hence plain JavaScript, without recent syntax.
+ * Stops with one line if this Node.js is too old. Every command runs it first, because what follows would only fail with a stack
+ * trace. Hence plain JavaScript, without recent syntax.
  *
- * `npm ci` installs a suitable Node.js, unless `ignore-scripts` is set or development dependencies are omitted.
+ * The checkout needs the version in `devEngines`, which loads TypeScript. `npm ci` installs it, unless `ignore-scripts` is set or
+ * development dependencies are omitted. The installed command needs SQLite without a flag. `engines` has a lower version: that
+ * of the construct.
  */
 
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 
-const { engines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
-const required = Number(/\d+/.exec(engines.node)[0]);
+const isCheckout = existsSync(new URL('./report-exporter.ts', import.meta.url));
+const required = isCheckout ? checkoutVersion() : '22.13';
 
-if (Number(process.versions.node.split('.')[0]) < required) {
+if (isOlder(process.versions.node, required)) {
   process.stderr.write(
     `Error: report-exporter needs Node.js ${required} or later, but this is ${process.version}. ` +
-      'Run "npm ci --ignore-scripts=false --include=dev", which installs a suitable Node.js here, ' +
-      `or install Node.js ${required} and try again.\n`,
+      (isCheckout
+        ? `Run "npm ci --ignore-scripts=false --include=dev", which installs a suitable Node.js here, or install Node.js ${required} `
+        : `Install Node.js ${required} or later `) +
+      'and try again.\n',
   );
   process.exit(1);
+}
+
+function checkoutVersion() {
+  const { devEngines } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  return /\d+/.exec(devEngines.runtime.version)[0];
+}
+
+function isOlder(version, minimum) {
+  const [major, minor] = version.split('.').map(Number);
+  const [minMajor, minMinor = 0] = minimum.split('.').map(Number);
+  return major < minMajor || (major === minMajor && minor < minMinor);
 }

@@ -26,7 +26,7 @@ import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { type FunctionSettingsInput, type FunctionVariable, stepVariables } from '../core/settings/environment.ts';
 import { byStep, type StepName } from '../core/state-machine/definition.ts';
-import { withFunctionCode } from './function-code.ts';
+import { withFunctionCode } from './code/function-code.ts';
 import { type FunctionLimits, finishRunEphemeralStorageMebibytes } from './function-limits.ts';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
 import { type AddPermissions, grantNetworkInterfaces, type Permissions } from './permissions.ts';

@@ -58,9 +58,9 @@ export function acquireFileLock(file: string, timeoutMs: number): FileLock | und
   let database: DatabaseSync | undefined;
   try {
     createDirectory(dirname(file));
-    database = new DatabaseSync(file, { timeout: timeoutMs });
+    database = new DatabaseSync(file);
     // Nothing is ever written. With the journal in memory, a killed holder leaves no journal file.
-    database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+    database.exec(`PRAGMA busy_timeout = ${timeoutMs}; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE`);
   } catch (error) {
     database?.close();
     if (isBusyError(error)) return undefined;

@@ -15,7 +15,7 @@ interface PackageJson {
 
 const { bin, scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as PackageJson;
 
-/** Runs `script` of `bin` in a copy of the project that requires the given version and contains nothing else. */
+/** Runs `script` of `bin` in a checkout that requires the given version, and contains nothing but an empty command line. */
 function runIn({ requiredNode }: { readonly requiredNode: string }, script: string) {
   const copy = mkdtempSync(join(tmpdir(), 'require-node-'));
   try {
@@ -23,7 +23,9 @@ function runIn({ requiredNode }: { readonly requiredNode: string }, script: stri
     for (const file of ['require-node.mjs', 'report-exporter.mjs']) {
       copyFileSync(join(root, 'bin', file), join(copy, 'bin', file));
     }
-    writeFileSync(join(copy, 'package.json'), JSON.stringify({ type: 'module', engines: { node: requiredNode } }));
+    writeFileSync(join(copy, 'bin/report-exporter.ts'), '');
+    const devEngines = { runtime: { name: 'node', version: requiredNode } };
+    writeFileSync(join(copy, 'package.json'), JSON.stringify({ type: 'module', devEngines }));
     const { status, stdout, stderr } = spawnSync(process.execPath, [join(copy, 'bin', script)], { encoding: 'utf8' });
     return { status, stdout, stderr };
   } finally {
@@ -48,12 +50,17 @@ describe('the check of the Node.js version', () => {
 
   it('comes before every command', () => {
     expect(Object.values(bin)).toEqual(['bin/report-exporter.mjs']);
-    // `prepare` runs on any version, and `cdk` starts the app of cdk.json.
-    const { prepare, cdk, ...commands } = scripts;
+    // `dependencies` runs on any version, `prepack` calls `build`, and `cdk` starts the app of cdk.json.
+    const { dependencies, prepack, cdk, ...commands } = scripts;
     const { app } = JSON.parse(readFileSync(join(root, 'cdk.json'), 'utf8')) as { readonly app: string };
     const unchecked = Object.entries({ ...commands, app }).filter(
       ([, command]) => !/^node bin\/(require-node\.mjs && |report-exporter\.mjs )/.test(command),
     );
-    expect({ unchecked, prepare, cdk }).toEqual({ unchecked: [], prepare: expect.any(String), cdk: 'cdk' });
+    expect({ unchecked, dependencies, prepack, cdk }).toEqual({
+      unchecked: [],
+      dependencies: expect.any(String),
+      prepack: 'npm run build',
+      cdk: 'cdk',
+    });
   });
 });

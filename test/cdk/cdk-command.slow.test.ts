@@ -43,7 +43,7 @@ describe('the CDK command line, offline', () => {
       const template = join(before, 'ReportExporter.template.json');
       const { Resources, Outputs } = JSON.parse(readFileSync(template, 'utf8'));
       expect(Outputs.AcmeStartCommand.Value['Fn::Join'][1].at(-1)).toContain('{"export":"nightly"}');
-      // The bundles are made with the aliases of lib/cdk/bundling.ts, so they contain no STS client.
+      // The bundles are made with the aliases of lib/cdk/code/bundling.ts, so they contain no STS client.
       const functions = globSync(join(before, 'asset.*/index.js'));
       expect(functions).toHaveLength(4);
       for (const file of functions) {
@@ -94,7 +94,7 @@ describe('the CDK command line, offline', () => {
     expect(lines).toEqual([
       expect.stringMatching(/^cdk\.json reportExporter\.exports\[0\]\.name: /),
       expect.stringMatching(/^cdk\.json reportExporter\.exports\[1\]\.size: /),
-      expect.stringMatching(/node bin\/app\.ts: Subprocess exited with error 1/),
+      expect.stringMatching(/ bin\/app\.ts: Subprocess exited with error 1/),
     ]);
   });
 });

@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { Stack } from 'aws-cdk-lib';
 import type { Code } from 'aws-cdk-lib/aws-lambda';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { withFunctionCode } from '../../lib/cdk/function-code.ts';
+import { withFunctionCode } from '../../lib/cdk/code/function-code.ts';
 import { functionSettingsSchema } from '../../lib/core/settings/environment.ts';
 import { parseSettings } from '../../lib/core/settings/settings.ts';
 import type { StepName } from '../../lib/core/state-machine/definition.ts';

@@ -34,6 +34,7 @@ const importTable: Readonly<Record<string, Module>> = {
     packages: ['zod', 'uplot', 'open'],
   },
   'lib/cdk': { modules: ['lib/core'], packages: ['aws-cdk-lib', 'constructs', 'esbuild', 'zod'] },
+  'lib/api': { modules: ['lib/core', 'lib/cdk'], packages: [] },
   functions: { modules: ['lib/aws', 'lib/core', 'lib/report-service'], packages: ['@aws-sdk/*'] },
   bin: { modules: ['lib/operator', 'lib/cdk'], packages: ['commander', 'aws-cdk-lib', 'constructs', 'cdk-nag'] },
 };
@@ -48,7 +49,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
   'lib/operator': ['output', 'run-report', '.', 'commands'],
-  'lib/cdk': ['function-limits.ts', 'settings', '.'],
+  'lib/cdk': ['function-limits.ts', 'settings', 'code', '.'],
+  'lib/api': ['.'],
 };
 
 const maxFilesPerFolder = 15;

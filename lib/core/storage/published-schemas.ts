@@ -58,6 +58,17 @@ const totals = {
   bytes: described(count, 'The size of these pages in bytes.'),
 };
 
+type Published<Name extends keyof ReturnType<typeof published>> = z.infer<ReturnType<typeof published>[Name]>;
+
+/** The content of a manifest. */
+export type Manifest = Published<'manifest.v1'>;
+/** The content of `latest.json`. */
+export type LatestPointer = Published<'latest.v1'>;
+/** The detail of a `Report Export Completed` event. */
+export type CompletedEventDetail = Published<'completed.v1'>;
+/** The detail of a `Report Export Failed` event. */
+export type FailedEventDetail = Published<'failed.v1'>;
+
 export type ManifestHeader = z.infer<typeof manifestHeaderSchema>;
 export type ManifestPage = z.infer<typeof manifestPageSchema>;
 

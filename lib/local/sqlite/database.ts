@@ -28,7 +28,9 @@ export function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync
   try {
     const directory = resolve(dirname(file));
     createDirectoryDurably(directory, directory);
-    database = new DatabaseSync(file, { timeout: busyTimeoutMs });
+    database = new DatabaseSync(file);
+    // Not the option `timeout`, which Node.js 22.13 ignores.
+    database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
     // Commits must survive a power loss. EXTRA is like FULL in WAL mode, and as safe where the file system does not allow WAL.
     database.exec('PRAGMA synchronous = EXTRA');
     initializeOrVerify(database, file, format);

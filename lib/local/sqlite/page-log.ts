@@ -75,10 +75,13 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
   const sql = {
     state: prepare('SELECT version AS number, state AS json, checksum FROM export_states WHERE export = ?'),
     insertState: prepare(
-      'INSERT INTO export_states (export, version, state, checksum) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING',
+      'INSERT INTO export_states (export, version, state, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
     ),
+    // With the parameters in the same order. Node.js 22.13 does not accept numbered ones.
     updateState: prepare(
-      'UPDATE export_states SET version = ?2, state = ?3, checksum = ?4 WHERE export = ?1 AND version = ?2 - 1',
+      'WITH given (export, version, state, checksum) AS (VALUES (?, ?, ?, ?)) ' +
+        'UPDATE export_states SET version = given.version, state = given.state, checksum = given.checksum FROM given ' +
+        'WHERE export_states.export = given.export AND export_states.version = given.version - 1',
     ),
     insertEntry: prepare(
       'INSERT INTO pages (export, run, page, entry, checksum) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
@@ -86,7 +89,7 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
     entry: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page = ?`),
     lastEntry: prepare(`SELECT ${columns} FROM pages WHERE export = ? AND run = ? ORDER BY page DESC LIMIT 1`),
     lastEntryOfRunBefore: prepare(
-      `SELECT run, ${columns} FROM pages WHERE export = ?1 AND (?2 IS NULL OR run < ?2) ORDER BY run DESC, page DESC LIMIT 1`,
+      `SELECT run, ${columns} FROM pages WHERE export = ? AND (? IS NULL OR run < ?) ORDER BY run DESC, page DESC LIMIT 1`,
     ),
     entriesAfter: prepare(
       `SELECT ${columns} FROM pages WHERE export = ? AND run = ? AND page > ? ORDER BY page LIMIT ${batchSize}`,
@@ -170,7 +173,7 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
 
     async *runs(exportName) {
       for (let before: string | null = null; ;) {
-        const [row] = read(sql.lastEntryOfRunBefore, exportName, before) as (Row & { readonly run: string })[];
+        const [row] = read(sql.lastEntryOfRunBefore, exportName, before, before) as (Row & { readonly run: string })[];
         if (row === undefined) return;
         const run = asRunId(row.run);
         yield parseEntry({ export: exportName, run }, row);

@@ -49,7 +49,7 @@ export function openRunNotes(file: string): RunNotes {
     },
     saveSettings(settings) {
       write(
-        'INSERT INTO exports (export, settings) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET settings = ?2',
+        'INSERT INTO exports (export, settings) VALUES (?, ?) ON CONFLICT DO UPDATE SET settings = excluded.settings',
         settings.export.name,
         JSON.stringify(settings),
       );

@@ -1,4 +1,4 @@
-/** The chart placeholders that `charts.js` fills, each with a description that states the same facts as text. */
+/** The chart placeholders that `draw-charts.js` fills, each with a description that states the same facts as text. */
 
 import type { Instant } from '../../core/model.ts';
 import type { Incident } from '../../core/operations/deployment.ts';
@@ -163,7 +163,7 @@ function sentences(...parts: readonly (string | false | null | undefined)[]): st
 }
 
 /**
- * The values that `charts.js` draws, by column: the form that uPlot takes, and half the size of a list of objects.
+ * The values that `draw-charts.js` draws, by column: the form that uPlot takes, and half the size of a list of objects.
  * Instants are in seconds since the epoch, durations in milliseconds.
  */
 export function chartData({ run, endedAt, points, pagesPerPoint, latency, incidents }: RunReportData) {

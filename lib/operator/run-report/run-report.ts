@@ -17,7 +17,7 @@ export function renderRunReport(data: RunReportData): string {
   const { run, points } = data;
   const hasCharts = points.length > 0;
   const styles = [readUPlotFile('uPlot.min.css'), readOwnFile('run-report.css')];
-  const scripts = hasCharts ? [readUPlotFile('uPlot.iife.min.js'), readOwnFile('charts.js')] : [];
+  const scripts = hasCharts ? [readUPlotFile('uPlot.iife.min.js'), readOwnFile('draw-charts.js')] : [];
   return html`<!doctype html>
 <html lang="en">
 <head>

@@ -3,5 +3,7 @@
 import { join } from 'node:path';
 
 const [root = ''] = process.argv.slice(2);
-const { functionBundles } = (await import(join(root, 'lib/cdk/bundling.ts'))) as { functionBundles: () => unknown };
-process.stdout.write(JSON.stringify(functionBundles()));
+const { bundleFunctions } = (await import(join(root, 'lib/cdk/code/bundling.ts'))) as {
+  bundleFunctions: () => unknown;
+};
+process.stdout.write(JSON.stringify(bundleFunctions()));

@@ -3,7 +3,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build } from 'esbuild';
-import { bundling } from '../../../lib/cdk/bundling.ts';
+import { bundling } from '../../../lib/cdk/code/bundling.ts';
 
 export const functionNames = ['begin-run', 'export-page', 'finish-run', 'fail-run'] as const;
 export type FunctionName = (typeof functionNames)[number];

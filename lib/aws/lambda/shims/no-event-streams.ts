@@ -1,5 +1,5 @@
 /**
- * In the deployed bundle this module replaces the SDK's event streams (`lib/cdk/bundling.ts`), under the names that its
+ * In the deployed bundle this module replaces the SDK's event streams (`lib/cdk/code/bundling.ts`), under the names that its
  * clients import. No operation used here streams events, and the original pulls in many other modules.
  */
 
@@ -9,6 +9,6 @@ export const resolveEventStreamSerdeConfig = <Config>(config: Config): Config =>
 
 export class EventStreamSerde {
   constructor() {
-    throw new Error('Event streams are left out of the functions: see `alias` in lib/cdk/bundling.ts');
+    throw new Error('Event streams are left out of the functions: see `alias` in lib/cdk/code/bundling.ts');
   }
 }

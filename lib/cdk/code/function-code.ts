@@ -8,9 +8,9 @@ import { Stack } from 'aws-cdk-lib';
 import { Code } from 'aws-cdk-lib/aws-lambda';
 import { DISABLE_ASSET_STAGING_CONTEXT } from 'aws-cdk-lib/cx-api';
 import type { Construct } from 'constructs';
-import { type FunctionSettingsInput, settingsFileName } from '../core/settings/environment.ts';
-import type { StepName } from '../core/state-machine/definition.ts';
-import { functionBundles } from './bundling.ts';
+import { type FunctionSettingsInput, settingsFileName } from '../../core/settings/environment.ts';
+import type { StepName } from '../../core/state-machine/definition.ts';
+import { functionBundles } from './function-bundles.ts';
 
 /** Stands in for the bundle where CDK asks for none, which keeps the tests of a template quick. */
 const placeholder =

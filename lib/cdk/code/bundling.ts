@@ -1,10 +1,10 @@
-/** Bundles each function into one file, with esbuild. */
+/** Bundles each function into one file, with esbuild. Not part of the package, which contains the bundles. */
 
 import { join } from 'node:path';
 import { type BuildOptions, buildSync } from 'esbuild';
-import { byStep, type StepName, stepNames } from '../core/state-machine/definition.ts';
+import { byStep, type StepName, stepNames } from '../../core/state-machine/definition.ts';
 
-const root = join(import.meta.dirname, '../..');
+const root = join(import.meta.dirname, '../../..');
 
 /** The deployment bundles with these options, and a test checks that the result runs and contains no unexpected packages. */
 export const bundling = {
@@ -42,15 +42,8 @@ const functionModules: Readonly<Record<StepName, string>> = {
   FailRun: 'fail-run',
 };
 
-let bundles: Readonly<Record<StepName, string>> | undefined;
-
-/** The code of each function. Bundled once per process, because all services run the same code. */
-export function functionBundles(): Readonly<Record<StepName, string>> {
-  bundles ??= bundleFunctions();
-  return bundles;
-}
-
-function bundleFunctions(): Readonly<Record<StepName, string>> {
+/** The code of each function. */
+export function bundleFunctions(): Readonly<Record<StepName, string>> {
   const { outputFiles } = buildSync({
     ...bundling,
     entryPoints: Object.fromEntries(stepNames.map((step) => [step, `functions/${functionModules[step]}.ts`])),

@@ -1,0 +1,43 @@
+/**
+ * Builds what the package contains besides the files of the repository, into `dist`: the command line and the entry points of
+ * the package as JavaScript, the files that they read, and the bundles of the functions.
+ */
+
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { bundleFunctions } from '../lib/cdk/code/bundling.ts';
+
+const root = join(import.meta.dirname, '..');
+const dist = join(root, 'dist');
+
+rmSync(dist, { recursive: true, force: true });
+compile();
+copyAssets();
+writeBundles();
+
+/** Compiles the entry points in tsconfig.build.json and every module that they import. */
+function compile(): void {
+  const require = createRequire(import.meta.url);
+  const packageFile = require.resolve('typescript/package.json');
+  const { bin } = JSON.parse(readFileSync(packageFile, 'utf8')) as { readonly bin: { readonly tsc: string } };
+  const compiler = join(dirname(packageFile), bin.tsc);
+  execFileSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
+}
+
+/** The style sheet and the script of the run report. */
+function copyAssets(): void {
+  for (const file of globSync('lib/operator/**/*.{css,js}', { cwd: root })) {
+    copyFileSync(join(root, file), join(dist, file));
+  }
+}
+
+/** Without source maps: the bundles are minified, and the maps would be three times as large. */
+function writeBundles(): void {
+  for (const [step, code] of Object.entries(bundleFunctions())) {
+    const folder = join(dist, 'functions', step);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, 'index.js'), code);
+  }
+}

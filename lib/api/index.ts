@@ -1,0 +1,25 @@
+/** The package's main entry point: the constructs for a CDK app, and the types of what consumers read. */
+
+export {
+  type EventRuleOptions,
+  ReportExporter,
+  type ReportExporterMetricOptions,
+  type ReportExporterProps,
+} from '../cdk/report-exporter.ts';
+export { ReportExporterStack, type ReportExporterStackProps } from '../cdk/stack.ts';
+export type { MetricName } from '../core/metrics.ts';
+export type {
+  DeploymentSettings,
+  ExportDeploymentSettings,
+  ServiceDeploymentSettings,
+  ServiceInput,
+  SettingsFile,
+} from '../core/settings/deployment-settings.ts';
+export type {
+  CompletedEventDetail,
+  FailedEventDetail,
+  LatestPointer,
+  Manifest,
+  ManifestHeader,
+  ManifestPage,
+} from '../core/storage/published-schemas.ts';

@@ -1,0 +1,27 @@
+/** The code of the functions: prebuilt in the package, made from the sources in a checkout. */
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { byStep, type StepName } from '../../core/state-machine/definition.ts';
+
+type FunctionBundles = Readonly<Record<StepName, string>>;
+
+let bundles: FunctionBundles | undefined;
+
+/** The code of each function. Read once per process, because all services run the same code. */
+export function functionBundles(): FunctionBundles {
+  bundles ??= import.meta.filename.endsWith('.ts') ? cachedBundles() : packagedBundles();
+  return bundles;
+}
+
+function packagedBundles(): FunctionBundles {
+  const folder = join(import.meta.dirname, '../../../functions');
+  return byStep((step) => readFileSync(join(folder, step, 'index.js'), 'utf8'));
+}
+
+/** Loaded only here: the package has neither this module nor esbuild. */
+function cachedBundles(): FunctionBundles {
+  const require = createRequire(import.meta.url);
+  return (require('./bundle-cache.ts') as { readonly cachedBundles: () => FunctionBundles }).cachedBundles();
+}

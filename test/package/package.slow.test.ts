@@ -1,0 +1,359 @@
+/**
+ * The package: what its tarball contains, and how it works where it is installed. In one file, because packing replaces `dist`.
+ */
+
+import { execFileSync } from 'node:child_process';
+import { globSync, readFileSync, statSync } from 'node:fs';
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { stepNames } from '../../lib/core/state-machine/definition.ts';
+import {
+  findNode20,
+  install,
+  type Outcome,
+  pack,
+  packageJson,
+  root,
+  runNode,
+} from '../support/package/installation.ts';
+import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
+
+/** The oldest versions that package.json allows. */
+const oldest = (name: string) => `${name}@${packageJson.peerDependencies[name]?.replace('^', '')}`;
+const current = (name: string) => `${name}@${packageJson.devDependencies[name]}`;
+/** An executable of Node.js, as a package that needs no install script. */
+const node22Package = `node-${process.platform}-${process.arch}`;
+
+const node20 = await findNode20();
+
+let directory: TemporaryDirectory;
+let tarball: string;
+/** The unpacked tarball. */
+let content: string;
+let files: readonly string[];
+/** A project with the package alone, one with the current CDK, and one with the oldest. */
+let commandLine: string;
+let currentApp: string;
+let oldestApp: string;
+let node22: string;
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  const folder = (name: string) => join(directory.path, name);
+  tarball = await pack(directory.path);
+  execFileSync('tar', ['-xzf', tarball, '-C', directory.path]);
+  content = folder('package');
+  files = globSync('**/*', { cwd: content }).filter((file) => statSync(join(content, file)).isFile());
+  commandLine = folder('command-line');
+  currentApp = folder('current');
+  oldestApp = folder('oldest');
+  node22 = join(folder('node22'), 'node_modules', node22Package, 'bin/node');
+  await install(commandLine, 'commonjs', [tarball]);
+  await install(currentApp, 'module', [tarball, ...['aws-cdk-lib', 'constructs', '@types/node'].map(current)]);
+  await install(oldestApp, 'commonjs', [tarball, oldest('aws-cdk-lib'), oldest('constructs')]);
+  await install(folder('node22'), 'commonjs', [`${node22Package}@22.13.0`]);
+}, 600_000);
+afterAll(async () => await directory.remove());
+
+const textOf = (file: string) => readFileSync(join(content, file), 'utf8');
+
+describe('the tarball', () => {
+  it('has at most 3 MB', () => {
+    expect(statSync(tarball).size).toBeLessThan(3_000_000);
+  });
+
+  it('has no unexpected files: no TypeScript, tests or benchmarks', () => {
+    const expected = [
+      /^(package\.json|README\.md|LICENSE|CHANGELOG\.md)$/,
+      /^bin\/(report-exporter|require-node)\.mjs$/,
+      /^docs\/[a-z-]+\.md$/,
+      /^docs\/schemas\/[a-z0-9.]+\.schema\.json$/,
+      /^dist\/(bin|lib)\/[a-z0-9/-]+\.(js|js\.map|d\.ts)$/,
+      /^dist\/lib\/operator\/run-report\/run-report\.css$/,
+      new RegExp(`^dist/functions/(${stepNames.join('|')})/index\\.js$`),
+    ];
+    expect(files.length).toBeGreaterThan(300);
+    expect(files.filter((file) => !expected.some((pattern) => pattern.test(file)))).toEqual([]);
+  });
+
+  it('has the documents that messages refer to, and every document of docs', () => {
+    expect(files).toContain('docs/runbook.md');
+    expect(globSync('docs/*.md', { cwd: root }).filter((file) => !files.includes(file))).toEqual([]);
+  });
+
+  it('has every file that an entry of package.json names', () => {
+    const named = JSON.stringify(packageJson.exports).match(/(?<=\.\/)[^"]+\.(js|d\.ts)(?=")/g) ?? [];
+    expect(named).toHaveLength(4);
+    expect(named.filter((file) => !files.includes(file))).toEqual([]);
+  });
+
+  it('has source maps that contain the sources', () => {
+    const maps = files.filter((file) => file.endsWith('.map'));
+    expect(maps.length).toBeGreaterThan(100);
+    const empty = maps.filter((file) => {
+      const { sourcesContent } = JSON.parse(textOf(file)) as { readonly sourcesContent?: readonly string[] };
+      return (sourcesContent?.[0] ?? '') === '';
+    });
+    expect(empty).toEqual([]);
+  });
+
+  it('names no folder of the machine that built it', () => {
+    expect(files.filter((file) => textOf(file).includes(root))).toEqual([]);
+  });
+
+  it('declares exactly the packages that it imports', () => {
+    const scripts = files.filter((file) => /^(bin|dist\/(bin|lib))\/.*\.m?js$/.test(file));
+    const specifiers = scripts.flatMap((file) => [
+      ...textOf(file).matchAll(/(?:\bfrom\s+|\bimport\s+|\bimport\(|\bresolve\()(['"])([^.'"][^'"\n]*)\1/g),
+    ]);
+    const packages = specifiers.map(([, , name = '']) => /^(@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? '');
+    const imported = new Set(packages.filter((name) => !name.startsWith('node:') && name !== 'report-exporter'));
+    const { dependencies, peerDependencies } = packageJson;
+    expect([...imported].sort()).toEqual(Object.keys({ ...dependencies, ...peerDependencies }).sort());
+  });
+});
+
+const installed = (project: string) => join(project, 'node_modules/report-exporter');
+
+describe('the installed command line', () => {
+  const run = (args: readonly string[], node?: string): Promise<Outcome> =>
+    runNode(commandLine, ['node_modules/.bin/report-exporter', ...args], node === undefined ? {} : { node });
+
+  it('brings neither CDK nor what only development needs', async () => {
+    const packages = await readdir(join(commandLine, 'node_modules'));
+    expect(packages).toContain('commander');
+    const unwanted = ['aws-cdk-lib', 'constructs', 'cdk-nag', 'esbuild', 'typescript', 'vitest', 'node'];
+    expect(unwanted.filter((name) => packages.includes(name))).toEqual([]);
+  });
+
+  it.each([
+    ['the Node.js of this project', () => process.execPath],
+    ['Node.js 22.13', () => node22],
+  ])('exports, shows, verifies and reports a run on %s', async (name, node) => {
+    const out = join(commandLine, name.replaceAll(/\W/g, '-'));
+    const ok = { status: 0, stderr: '' };
+    expect(await run(['--version'], node())).toEqual({ ...ok, stdout: `${packageJson.version}\n` });
+    // The second run starts where the first one ended.
+    let since = '1970-01-01T00:00:00Z';
+    for (const _ of ['first', 'second']) {
+      const local = await run(['local', '--out', out, '--json'], node());
+      expect(local).toMatchObject({ status: 0, stderr: expect.not.stringContaining('Warning') });
+      const result = JSON.parse(local.stdout) as { readonly watermark: string };
+      expect(result).toMatchObject({ status: 'completed', since });
+      since = result.watermark;
+    }
+    const status = await run(['status', '--out', out, '--json'], node());
+    expect(status).toMatchObject(ok);
+    expect(JSON.parse(status.stdout)).toMatchObject({
+      exports: [{ export: 'reports', runs: [{ state: 'completed' }, { state: 'completed' }] }],
+    });
+    const verify = await run(['verify', '--out', out], node());
+    expect(verify).toMatchObject({ ...ok, stdout: expect.stringMatching(/^Verified: /) });
+    expect(await run(['doctor', '--out', out], node())).toMatchObject({ status: 0 });
+
+    const file = join(out, 'report.html');
+    expect(await run(['report', '--out', out, '--to', file], node())).toMatchObject(ok);
+    const html = await readFile(file, 'utf8');
+    expect(html).toContain(await readFile(join(root, 'lib/operator/run-report/run-report.css'), 'utf8'));
+  });
+
+  it('draws the charts of a run report with the scripts that the package contains', async () => {
+    const out = join(commandLine, 'charts');
+    await run(['local', '--out', out, '--size', '1']);
+    const file = join(out, 'report.html');
+    await run(['report', '--out', out, '--to', file]);
+    const html = await readFile(file, 'utf8');
+    expect(html).toContain('var uPlot');
+    expect(html).toContain(await readFile(join(root, 'lib/operator/run-report/draw-charts.js'), 'utf8'));
+  });
+
+  it('keeps compiled modules in its own folder, and works where it cannot', async () => {
+    const cache = join(installed(commandLine), 'node_modules/.cache/report-exporter');
+    expect((await readdir(cache)).length).toBeGreaterThan(0);
+    const project = join(directory.path, 'read-only');
+    const copy = join(project, 'node_modules/report-exporter');
+    await mkdir(dirname(copy), { recursive: true });
+    await cp(join(commandLine, 'node_modules'), join(project, 'node_modules'), {
+      recursive: true,
+      filter: (path) => !path.startsWith(join(installed(commandLine), 'node_modules')),
+    });
+    // A file where the folder would be: nobody can create it, not even root.
+    await writeFile(join(copy, 'node_modules'), '');
+    expect(await runNode(project, [join(copy, 'bin/report-exporter.mjs'), '--version'])).toEqual({
+      status: 0,
+      stdout: `${packageJson.version}\n`,
+      stderr: '',
+    });
+  });
+
+  it.skipIf(node20 === undefined)(
+    'says in one line that Node.js 20 is too old (skipped without a Node.js 20)',
+    async () => {
+      expect(await run(['--version'], node20)).toEqual({
+        status: 1,
+        stdout: '',
+        stderr: expect.stringMatching(
+          /^Error: report-exporter needs Node\.js 22\.13 or later, but this is v20\.[^\n]*\n$/,
+        ),
+      });
+    },
+  );
+});
+
+const settings = {
+  services: { acme: { baseUrl: 'https://reports.example.com', vendor: 'ACME' } },
+  exports: [{ name: 'nightly', schedule: { expression: 'cron(0 2 * * ? *)', freshness: 'PT26H' } }],
+};
+
+const typeScriptApp = `
+import { App, Stack, type StackProps } from 'aws-cdk-lib';
+import { AttributeType, Table } from 'aws-cdk-lib/aws-dynamodb';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
+import { Secret } from 'aws-cdk-lib/aws-secretsmanager';
+import { ReportExporter, ReportExporterStack, type ReportExporterProps } from 'report-exporter';
+import type { CompletedEventDetail, DeploymentSettings, FailedEventDetail, LatestPointer, Manifest } from 'report-exporter';
+import { deploymentSettings } from 'report-exporter/settings';
+
+const app = new App();
+const settings: DeploymentSettings = deploymentSettings(${JSON.stringify(settings)});
+new ReportExporterStack(app, 'ReportExporter', { settings });
+
+class OwnStack extends Stack {
+  readonly exporter: ReportExporter;
+  constructor(scope: App, id: string, props?: StackProps) {
+    super(scope, id, props);
+    const key = { partitionKey: { name: 'pk', type: AttributeType.STRING }, sortKey: { name: 'sk', type: AttributeType.STRING } };
+    const given: ReportExporterProps = {
+      service: { baseUrl: 'https://reports.example.com' },
+      exports: [{ name: 'nightly', size: 10 }],
+      bucket: new Bucket(this, 'Bucket'),
+      table: new Table(this, 'Table', { ...key, timeToLiveAttribute: 'expiresAt' }),
+      secret: new Secret(this, 'Secret'),
+    };
+    this.exporter = new ReportExporter(this, 'Reports', given);
+    this.exporter.onCompleted('Load', { export: 'nightly' });
+  }
+}
+new OwnStack(app, 'Own');
+app.synth();
+
+export const keysOf = (manifest: Manifest): string[] => manifest.pages.map(({ key }) => key);
+export const manifestOf = ({ result }: CompletedEventDetail): string => result.manifest;
+export const errorOf = ({ error }: FailedEventDetail): string => error;
+export const runOf = ({ run }: LatestPointer): string => run;
+// @ts-expect-error: the types are checked, so the number is found.
+export const wrong: ReportExporterProps['exports'] = [{ name: 1 }];
+`;
+
+const commonJsApp = `
+const { App } = require('aws-cdk-lib');
+const { ReportExporterStack } = require('report-exporter');
+const { deploymentSettings } = require('report-exporter/settings');
+const app = new App();
+new ReportExporterStack(app, 'ReportExporter', { settings: deploymentSettings(${JSON.stringify(settings)}) });
+app.synth();
+`;
+
+const syntheses = new Map<string, ReturnType<typeof synthesizeOnce>>();
+
+/** Synthesizes the app, once. Returns the code of its functions, and the resources of the first template. */
+function synthesize(project: string, app: string, node = process.execPath): ReturnType<typeof synthesizeOnce> {
+  const key = [project, app, node].join();
+  const synthesis = syntheses.get(key) ?? synthesizeOnce(project, app, node);
+  syntheses.set(key, synthesis);
+  return synthesis;
+}
+
+async function synthesizeOnce(project: string, app: string, node: string) {
+  const assembly = join(project, `cdk.out-${app}-${node.replaceAll(/\W/g, '-')}`);
+  const { status, stderr } = await runNode(project, [app], { node, variables: { CDK_OUTDIR: assembly } });
+  // Older versions of CDK print deprecations. Nothing else is printed.
+  expect({ status, stderr }).toMatchObject({ status: 0, stderr: expect.not.stringContaining('Error') });
+  const assets = globSync('asset.*/index.js', { cwd: assembly }).sort();
+  const template = await readFile(join(assembly, 'ReportExporter.template.json'), 'utf8');
+  return { assembly, assets, resources: Object.values<{ Type: string }>(JSON.parse(template).Resources) };
+}
+
+describe('the installed constructs', () => {
+  beforeAll(async () => {
+    await writeFile(join(currentApp, 'app.ts'), typeScriptApp);
+    await writeFile(join(oldestApp, 'app.js'), commonJsApp);
+  });
+
+  it('synthesize in a TypeScript app with ES modules and the current CDK, with the bundles of the package', async () => {
+    const { assembly, assets, resources } = await synthesize(currentApp, 'app.ts');
+    expect(resources.filter(({ Type }) => Type === 'AWS::Lambda::Function')).toHaveLength(4);
+    // Two services with different settings, four functions each.
+    expect(assets).toHaveLength(8);
+    const bundles = globSync('dist/functions/*/index.js', { cwd: installed(currentApp) });
+    const packaged = await Promise.all(bundles.map((file) => readFile(join(installed(currentApp), file), 'utf8')));
+    for (const asset of assets) expect(packaged).toContain(await readFile(join(assembly, asset), 'utf8'));
+    expect(await readdir(join(assembly, '..', 'node_modules'))).not.toContain('esbuild');
+  });
+
+  it('synthesize in a JavaScript app with CommonJS and the oldest CDK, with the same assets', async () => {
+    const { assets } = await synthesize(oldestApp, 'app.js');
+    expect(assets).toHaveLength(4);
+    const { assets: ofCurrent } = await synthesize(currentApp, 'app.ts');
+    expect(ofCurrent).toEqual(expect.arrayContaining(assets));
+  });
+
+  it.skipIf(node20 === undefined)('synthesize on Node.js 20, with the same assets (skipped without one)', async () => {
+    const { assets } = await synthesize(oldestApp, 'app.js', node20);
+    expect(assets).toEqual((await synthesize(oldestApp, 'app.js')).assets);
+    await writeFile(
+      join(currentApp, 'app.mjs'),
+      commonJsApp.replaceAll(/const (.*) = require\((.*)\)/g, 'import $1 from $2'),
+    );
+    expect((await synthesize(currentApp, 'app.mjs', node20)).assets).toEqual(assets);
+  });
+
+  it.each(['import', 'require'])('and every other export can be loaded with %s', async (how) => {
+    const names = Object.keys(packageJson.exports).flatMap((name) =>
+      name === './schemas/*' ? globSync('schemas/*', { cwd: join(root, 'docs') }) : name.slice(2),
+    );
+    expect(names).toEqual(['', 'settings', ...names.filter((name) => name.startsWith('schemas/')), 'package.json']);
+    const load = (name: string) => {
+      const specifier = JSON.stringify(join('report-exporter', name).replace(/\/$/, ''));
+      const options = name.endsWith('.json') ? `, { with: { type: 'json' } }` : '';
+      return how === 'import' ? `await import(${specifier}${options})` : `require(${specifier})`;
+    };
+    const body = `(async () => { for (const loaded of [${names.map(load).join(', ')}]) console.log(typeof loaded); })()`;
+    const { status, stdout, stderr } = await runNode(currentApp, ['--input-type=commonjs', '-e', body]);
+    expect({ status, stderr, count: stdout.trim().split('\n').length }).toEqual({
+      status: 0,
+      stderr: '',
+      count: names.length,
+    });
+  });
+});
+
+describe('the types of the installed package', () => {
+  const require = createRequire(import.meta.url);
+  const compiler = join(dirname(require.resolve('typescript/package.json')), 'bin/tsc');
+
+  it.each([
+    ['node16', 'node16', 'consumer.mts'],
+    ['nodenext', 'nodenext', 'consumer.mts'],
+    // CommonJS: this resolution allows `require` of an ES module, as Node.js does.
+    ['nodenext', 'nodenext', 'consumer.cts'],
+    ['esnext', 'bundler', 'consumer.ts'],
+  ])('are complete for a consumer with module %s and resolution %s: %s', async (module, moduleResolution, file) => {
+    const project = join(currentApp, `types-${moduleResolution}-${file}`);
+    await mkdir(project);
+    await writeFile(join(project, file), typeScriptApp);
+    const compilerOptions = {
+      noEmit: true,
+      strict: true,
+      skipLibCheck: false,
+      target: 'es2023',
+      types: ['node'],
+      module,
+      moduleResolution,
+    };
+    await writeFile(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: [file] }));
+    const { status, stdout } = await runNode(project, [compiler, '-p', '.']);
+    expect({ status, stdout }).toEqual({ status: 0, stdout: '' });
+  });
+});
