@@ -170,7 +170,7 @@ function addCommonAlarms(addAlarm: AddAlarm, scope: Construct, props: ServiceAla
   );
 }
 
-/** An alarm's description has at most 1,024 characters. This leaves room for everything else that it says. */
+/** An alarm's description has at most 1,024 characters. This leaves space for everything else that it says. */
 const maxNamesLength = 500;
 
 /** `a, b, c and 37 more`: as many names as fit into `maxLength` characters. */

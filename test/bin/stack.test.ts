@@ -45,7 +45,7 @@ const failed = (exportName: string, service: string) =>
       lastFailure: { error: 'RequestRejectedError', message: 'responded with 422', at: at('2026-11-20T03:00:00Z') },
     }),
   });
-/** All have completed, but for one that failed and one that runs. */
+/** All have completed, except one that failed and one that runs. */
 const content: StackContent = {
   services: [acme, globex],
   states: {
@@ -141,7 +141,7 @@ describe('start', () => {
       .commandCalls(StartExecutionCommand)
       .map(({ args: [{ input }] }) => input as StartExecutionCommandInput);
 
-  it('starts all exports, each on the machine of its service, and goes on if one cannot be started', async () => {
+  it('starts all exports, each on the machine of its service, and continues if one cannot be started', async () => {
     aws.stepFunctions.on(StartExecutionCommand).callsFake(({ stateMachineArn = '', name = '' }) => {
       if (name.startsWith('globex-03')) throw awsError('ExecutionLimitExceeded', 'Too many executions');
       return { executionArn: `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}` };

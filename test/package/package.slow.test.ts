@@ -178,7 +178,7 @@ describe('the installed command line', () => {
       recursive: true,
       filter: (path) => !path.startsWith(join(installed(commandLine), 'node_modules')),
     });
-    // A file where the folder would be: nobody can create it, not even root.
+    // A file where the folder would be: it cannot be created, not even by root.
     await writeFile(join(copy, 'node_modules'), '');
     expect(await runNode(project, [join(copy, 'bin/report-exporter.mjs'), '--version'])).toEqual({
       status: 0,

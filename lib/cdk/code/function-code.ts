@@ -12,7 +12,7 @@ import { type FunctionSettingsInput, settingsFileName } from '../../core/setting
 import type { StepName } from '../../core/state-machine/definition.ts';
 import { functionBundles } from './function-bundles.ts';
 
-/** Stands in for the bundle where CDK asks for none, which keeps the tests of a template quick. */
+/** Replaces the bundle where CDK asks for none, which keeps the tests of a template quick. */
 const placeholder =
   'exports.handler = async () => { throw new Error("The stack was synthesized without bundling"); };\n';
 

@@ -5,7 +5,7 @@
 
 import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
 
-/** A slot held for longer is returned before the next request, and requested again behind those who wait. */
+/** A slot held for longer is returned before the next request, and requested again after those that wait. */
 export const maxHoldMs = 15_000;
 
 /** There is no slot for the next request: the run continues after a wait. */

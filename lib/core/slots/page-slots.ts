@@ -7,7 +7,7 @@
  * queue when it gets a slot, and joins it at the end for its next page, so all exports advance at the same pace.
  *
  * A waiter near the front of the queue polls inside its invocation. Every other one says when it will check again, and
- * leaves. A slot is kept free for a waiter that still has time until then, so that nobody overtakes it while it sleeps. One
+ * leaves. A slot is kept free for a waiter that still has time until then, so that no other overtakes it while it sleeps. One
  * that is late keeps its place, but does not block those after it: its execution may have been stopped.
  *
  * A slot is a lease. If its holder dies, the slot becomes free when the lease ends.

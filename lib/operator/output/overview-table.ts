@@ -64,8 +64,8 @@ export function overviewLines(entries: readonly OverviewEntry[], options: Overvi
   const hint = listed.some(needsAttention) ? hintLines(`npx report-exporter status <export> ${option}`, columns) : [];
   const hintRows = hint.reduce((sum, line) => sum + Math.ceil(line.length / columns), 0);
   // The heading, an empty line, the summary and the line on which the cursor stays.
-  const room = Math.max(1, rows - 4 - hintRows);
-  const shown = listed.length > room ? listed.slice(0, Math.max(1, room - 1)) : listed;
+  const maxLines = Math.max(1, rows - 4 - hintRows);
+  const shown = listed.length > maxLines ? listed.slice(0, Math.max(1, maxLines - 1)) : listed;
   const more = listed.length - shown.length;
   return [
     ...overviewTable(shown, options),

@@ -1,6 +1,6 @@
 /**
  * Many exports that share the slots of a service, in virtual time, with faults: the limit holds, every export advances, and
- * nobody is overtaken.
+ * none is overtaken.
  */
 
 import { describe, expect, it } from 'vitest';

@@ -107,7 +107,7 @@ describe('a slot', () => {
     expect(stored().holders).toHaveLength(3);
   });
 
-  it('is given to nobody while more are held than a lowered limit allows', async () => {
+  it('is given to no export while more are held than a lowered limit allows', async () => {
     const { slots, memory, stored } = aBench(1);
     const expiresAt = startedAt / 1_000 + 600;
     memory.set({ ...stored(), version: 1, holders: ['x', 'y', 'z'].map((id) => ({ id, expiresAt })) });
@@ -262,7 +262,7 @@ describe('a waiter', () => {
     { waiters: 99, averageHoldMs: 900_000, limit: 2, waitSeconds: 300 },
     { waiters: 0, averageHoldMs: 60_000, limit: 1, waitSeconds: 15 },
   ])(
-    'after $waiters others is told to wait a little less than its turn takes: $averageHoldMs ms, limit $limit',
+    'after $waiters others waits a little less than its turn takes: $averageHoldMs ms, limit $limit',
     async ({ waiters, averageHoldMs, limit, waitSeconds }) => {
       const { slots, memory } = aBench(limit);
       const [now, expiresAt] = [startedAt / 1_000, startedAt / 1_000 + 600];

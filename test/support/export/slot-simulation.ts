@@ -90,7 +90,7 @@ interface Grant {
 /** An export between its first request for a slot and the slot. */
 interface Waiting {
   readonly since: number;
-  /** Until when the export is in time: it is waiting inside `acquire`, or was told to check again then. */
+  /** Until when the export is in time: it is waiting inside `acquire`, or is to check again then. */
   inTimeUntil: number;
 }
 
