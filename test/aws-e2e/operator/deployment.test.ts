@@ -76,7 +76,9 @@ describe('a deployed stack', () => {
     expect(segmented.definition.limits.iterationsPerExecution).toBe(2);
     expect(segmented.service).toMatchObject({ vendor: 'ACME', cursorIn: 'query' });
     expect(segmented.service.keySource).toMatch(/^secret arn:aws:secretsmanager:/);
-    expect(segmented.store.locate('segmented/latest.json')).toMatch(/^s3:\/\/.*\/reports\/segmented\/latest\.json$/);
+    expect(segmented.store.locate('segmented/latest.json')).toMatch(
+      /^s3:\/\/.*\/reports\/acme\/segmented\/latest\.json$/,
+    );
     await expect(stack.open('daily')).rejects.toThrow(
       /no export daily in stack .* Its exports: commanded, failing, followed, idle,/,
     );
