@@ -31,10 +31,10 @@ If stdout is not a terminal, the output is tab-separated: a heading, then a line
 a line of its own, with an empty run, and a line for each of its runs.
 
 Examples:
-  $ npx report-exporter status
-  $ npx report-exporter status --stack ReportExporter --failed
-  $ npx report-exporter status nightly --stack ReportExporter --watch
-  $ npx report-exporter status --json | jq -r '.exports[] | select(.stale).export'
+  $ ${context.program} status
+  $ ${context.program} status --stack ReportExporter --failed
+  $ ${context.program} status nightly --stack ReportExporter --watch
+  $ ${context.program} status --json | jq -r '.exports[] | select(.stale).export'
 
 Exit status: 0; 1 if the state of an export cannot be read; 2 wrong usage, or no such export.`,
     )
@@ -60,11 +60,11 @@ Several exports of a stack start at the same time, those of a directory run one 
 stop the others. --since and --restart apply to each. With --json, prints a JSON object per export, one per line.
 
 Examples:
-  $ npx report-exporter start reports
-  $ npx report-exporter start nightly --stack ReportExporter --follow
-  $ npx report-exporter start nightly --stack ReportExporter --since 2026-11-01T00:00:00Z
-  $ npx report-exporter start invoices orders --stack ReportExporter
-  $ npx report-exporter start --all --stack ReportExporter --follow
+  $ ${context.program} start reports
+  $ ${context.program} start nightly --stack ReportExporter --follow
+  $ ${context.program} start nightly --stack ReportExporter --since 2026-11-01T00:00:00Z
+  $ ${context.program} start invoices orders --stack ReportExporter
+  $ ${context.program} start --all --stack ReportExporter --follow
 
 Exit status: 0 completed, skipped, or started without --follow; 1 any failed; 2 wrong usage, or no such export;
 130 interrupted.`,
@@ -87,8 +87,8 @@ Checks every page (existence, size, SHA-256, metadata), the page numbers and cur
 and latest.json.
 
 Examples:
-  $ npx report-exporter verify
-  $ npx report-exporter verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c
+  $ ${context.program} verify
+  $ ${context.program} verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c
 
 Exit status: 0 verified; 1 problems found; 2 wrong usage, or no such run.`,
     )
@@ -110,9 +110,9 @@ Exit status: 0 verified; 1 problems found; 2 wrong usage, or no such run.`,
 With --json, prints a JSON object per page, or per report with --reports (field xml).
 
 Examples:
-  $ npx report-exporter pages | xargs -d '\\n' sha256sum
-  $ npx report-exporter pages nightly --stack ReportExporter | head -1
-  $ npx report-exporter pages --reports --json | jq -r .xml | head -1
+  $ ${context.program} pages | xargs -d '\\n' sha256sum
+  $ ${context.program} pages nightly --stack ReportExporter | head -1
+  $ ${context.program} pages --reports --json | jq -r .xml | head -1
 
 Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
     )
@@ -131,8 +131,8 @@ Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
 Sends no request and changes nothing.
 
 Examples:
-  $ npx report-exporter plan
-  $ npx report-exporter plan nightly --stack ReportExporter
+  $ ${context.program} plan
+  $ ${context.program} plan nightly --stack ReportExporter
 
 Exit status: 0; 1 if a start would fail; 2 wrong usage.`,
     )
@@ -152,7 +152,7 @@ Exit status: 0; 1 if a start would fail; 2 wrong usage.`,
 An abandoned run is never published. The next start begins a new run at the watermark.
 
 Example:
-  $ npx report-exporter abandon nightly --stack ReportExporter
+  $ ${context.program} abandon nightly --stack ReportExporter
 
 Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or no unfinished run.`,
     )
@@ -172,8 +172,8 @@ Checks settings, state, runs, store, schedule, API key, service, clocks and vers
 one page of size 1 and does not store it. A service that several exports use is checked once.
 
 Examples:
-  $ npx report-exporter doctor
-  $ npx report-exporter doctor --stack ReportExporter
+  $ ${context.program} doctor
+  $ ${context.program} doctor --stack ReportExporter
 
 Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`,
     )
@@ -193,8 +193,8 @@ Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`
       'after',
       `
 Examples:
-  $ npx report-exporter report --open
-  $ npx report-exporter report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c --to incident.html
+  $ ${context.program} report --open
+  $ ${context.program} report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c --to incident.html
 
 Exit status: 0 written; 2 wrong usage, or no such run.`,
     )

@@ -31,7 +31,7 @@ export async function runProgram(args: readonly string[], context: InteractiveCo
       writeErr: (text) => stderr.write(text),
       outputError: (text, write) => write(errorLines(textStyleFor(stderr, env), parserMessage(text))),
     })
-    .showHelpAfterError('For help: npx report-exporter --help');
+    .showHelpAfterError(`For help: ${context.program} --help`);
 
   addLocalCommand(program, context, setExitStatus);
   addOperatorCommands(program, context, { version, setExitStatus });
@@ -109,13 +109,13 @@ the other; one that fails does not stop the others. Without --settings, only --o
 combined with it.
 
 Examples:
-  $ npm start                                                    # a first run, against the simulator
-  $ npm start -- --size 3 --since 2026-11-20T00:00:00Z
-  $ REPORT_EXPORT_API_KEY=… npm start -- --base-url https://reports.example.com --vendor ACME --out /data/acme
-  $ npm start -- --export invoices --filter '{"type":"invoice"}' # a second export in the same directory
-  $ npm start -- --all                                           # each of them again
-  $ npm start -- --settings report-exporter.json nightly         # an export of a settings file
-  $ npm start -- --settings report-exporter.json --all --simulate --out /tmp/try # all of them, without the service
+  $ ${context.program} local                                           # a first run, against the simulator
+  $ ${context.program} local --size 3 --since 2026-11-20T00:00:00Z
+  $ REPORT_EXPORT_API_KEY=… ${context.program} local --base-url https://reports.example.com --vendor ACME --out /data/acme
+  $ ${context.program} local --export invoices --filter '{"type":"invoice"}' # a second export in the same directory
+  $ ${context.program} local --all                                           # each of them again
+  $ ${context.program} local --settings report-exporter.json nightly         # an export of a settings file
+  $ ${context.program} local --settings report-exporter.json --all --simulate --out /tmp/try # all of them, without the service
 
 Exit status: 0 completed or skipped; 1 failed; 2 wrong usage or settings; 130 interrupted.`,
     )
@@ -178,8 +178,8 @@ function addServiceCommand(
       `
 Examples:
   $ export REPORT_EXPORT_API_KEY=only-for-testing
-  $ npx report-exporter service --port 8080 --from ./reports &
-  $ npm start -- --base-url http://127.0.0.1:8080 --out /tmp/out
+  $ ${context.program} service --port 8080 --from ./reports &
+  $ ${context.program} local --base-url http://127.0.0.1:8080 --out /tmp/out
 
 Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,
     )

@@ -2,10 +2,13 @@
 /** The command line as a process: its arguments, streams and signals. */
 
 import './compile-cache.ts';
+import { dirname } from 'node:path';
 
 ignoreSqliteWarning();
 const { exitStatuses } = await import('../lib/operator/context.ts');
 const { runProgram } = await import('./program.ts');
+const { programName } = await import('../lib/operator/program-name.ts');
+const { packageFile } = await import('./package-file.ts');
 
 const interruption = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -25,7 +28,19 @@ for (const stream of [process.stdout, process.stderr]) {
 }
 const { env, stdin, stdout, stderr } = process;
 
-process.exitCode = await runProgram(process.argv.slice(2), { env, stdin, stdout, stderr, signal: interruption.signal });
+const program = programName({
+  packageFolder: dirname(packageFile),
+  workingDirectory: process.cwd(),
+  path: env['PATH'],
+});
+process.exitCode = await runProgram(process.argv.slice(2), {
+  env,
+  stdin,
+  stdout,
+  stderr,
+  signal: interruption.signal,
+  program,
+});
 // Operations in progress, such as reading a file, would keep an interrupted process alive.
 if (interruption.signal.aborted) process.exit();
 

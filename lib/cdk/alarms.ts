@@ -153,7 +153,7 @@ function addCommonAlarms(addAlarm: AddAlarm, scope: Construct, props: ServiceAla
     exports.map(({ name }) => name),
     maxNamesLength,
   );
-  const command = `npx report-exporter status --failed --stack ${Stack.of(scope).stackName}`;
+  const command = `report-exporter status --failed --stack ${Stack.of(scope).stackName}`;
   const runFailed = 'A run failed, or a start was rejected (then StartRejected is on, too).';
   addAlarm('RunFailed', `${runFailed} To see of which export (${names}): ${command}.`, {
     metric: stateMachine.metricFailed({ period: fiveMinutes }),

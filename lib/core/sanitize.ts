@@ -21,3 +21,7 @@ export function listNames(names: readonly string[]): string {
   const listed = names.toSorted().slice(0, maxListedNames).join(', ');
   return more > 0 ? `${listed} and ${more} more` : listed;
 }
+
+/** Quotes `text` for a POSIX shell, if needed. */
+export const shellQuote = (text: string): string =>
+  /^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

@@ -14,7 +14,7 @@ import type {
 } from '../core/operations/deployment.ts';
 import { overviewOf, unreadableExport } from '../core/operations/export-overview.ts';
 import type { ExportEvent, RunRef, Runtime } from '../core/ports.ts';
-import { listNames } from '../core/sanitize.ts';
+import { listNames, shellQuote } from '../core/sanitize.ts';
 import { exportDefinition } from '../core/settings/settings.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
@@ -38,7 +38,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
   if (!existsSync(stateFile)) {
     throw new ExportError(
       'ConfigurationError',
-      `No export has run in ${out}: ${stateFile} does not exist. Start a first run with npm start -- --out ${out}, or choose another directory`,
+      `No export has run in ${out}: ${stateFile} does not exist. Run an export into it first with the command local, or choose another directory`,
     );
   }
   const notes = openRunNotes(stateFile);
@@ -93,10 +93,6 @@ export async function startLocalExport(
 
 /** The option with which commands act on the directory. */
 export const directoryOption = (out: string): string => `--out ${shellQuote(out)}`;
-
-/** Quotes `text` for a POSIX shell, if needed. */
-const shellQuote = (text: string): string =>
-  /^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 function unknownExport(exportName: string, out: string, names: readonly string[]): ExportError {
   const existing = names.length === 0 ? 'It has no exports yet' : `Its exports: ${listNames(names)}`;

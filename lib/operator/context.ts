@@ -18,6 +18,8 @@ export interface CommandContext {
   readonly stderr: Terminal;
   /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal;
+  /** How this program is run here, for the commands in messages: `npx report-exporter`. */
+  readonly program: string;
 }
 
 /** The options of every command that acts on a deployment. */

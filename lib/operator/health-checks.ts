@@ -32,18 +32,20 @@ const batchSize = 8;
 
 /**
  * Checks the exports `names`, and then the service of each, but no service twice. Yields the results in the order of the names.
- * `say` receives the address of a simulator that is started for a check.
+ * `say` receives the address of a simulator that is started for a check. `program` runs this program again, for remedies.
  */
 export async function* runHealthChecks(
   deployment: Deployment,
   names: readonly string[],
   runtime: Runtime,
-  say: (text: string) => void,
+  { program, say }: { readonly program: string; readonly say: (text: string) => void },
 ): AsyncGenerator<CheckResult> {
   const usersOfService = new Map<string, DeployedExport[]>();
   for (let start = 0; start < names.length; start += batchSize) {
     const batch = names.slice(start, start + batchSize);
-    for (const { deployed, results } of await Promise.all(batch.map((name) => checkExport(deployment, name)))) {
+    for (const { deployed, results } of await Promise.all(
+      batch.map((name) => checkExport(deployment, name, program)),
+    )) {
       yield* results;
       if (deployed === undefined) continue;
       const service = identityOf(deployed.service);
@@ -71,7 +73,7 @@ interface ExportChecks {
 }
 
 /** All checks except those of the service. */
-async function checkExport(deployment: Deployment, name: string): Promise<ExportChecks> {
+async function checkExport(deployment: Deployment, name: string, program: string): Promise<ExportChecks> {
   const results: CheckResult[] = [];
   const add = (check: string, outcome: Outcome) => results.push({ check, export: name, ...outcome });
   let deployed: DeployedExport;
@@ -89,7 +91,7 @@ async function checkExport(deployment: Deployment, name: string): Promise<Export
   // The other checks read the export state too.
   if (state.state !== 'problem') {
     add('store', await checkStore(deployed));
-    add('runs', await checkRuns(deployed, deployment.option));
+    add('runs', await checkRuns(deployed, `${program} start ${name} ${deployment.option}`));
     add('schedule', await checkSchedule(deployed));
   }
   return { deployed, results };
@@ -126,12 +128,11 @@ async function checkStore({ store, log, name }: DeployedExport): Promise<Outcome
   }
 }
 
-async function checkRuns(deployed: DeployedExport, option: string): Promise<Outcome> {
+async function checkRuns(deployed: DeployedExport, startCommand: string): Promise<Outcome> {
   try {
     const newest = await newestRun(deployed);
     if (newest === undefined) return ok('none yet');
     const { run, state, lastIncident } = newest;
-    const startCommand = `npx report-exporter start ${deployed.name} ${option}`;
     const failure = lastIncident === null || lastIncident.kind === 'wait' ? undefined : lastIncident;
     const reason = failure === undefined ? '' : `: ${failure.error}: ${failure.message}`;
     if (state === 'failed' || state === 'stopped') {
@@ -166,7 +167,10 @@ async function checkSchedule(deployed: DeployedExport): Promise<Outcome> {
         );
     }
   } catch (error) {
-    return problem(error, 'check that the schedule exists: npx cdk diff');
+    return problem(
+      error,
+      'check in the AWS console that the schedule exists, and deploy the stack again if it does not',
+    );
   }
 }
 

@@ -74,13 +74,15 @@ export async function runOneByOne(
       continue;
     }
     output.write(`${index === 0 ? '' : '\n'}${style('bold', `Export ${name}`)} (${index + 1} of ${names.length})\n`);
-    const options = { exportName: name, follow: true, json, next: nextCommands(deployment, name) };
+    const options = { exportName: name, follow: true, json, next: nextCommands(deployment, name, context.program) };
     const summary = await followToSummary(options, context, async (startOptions) => {
       return await (await deployment.open(name)).start(request, startOptions);
     });
     summaries.push(summary);
   }
-  output.write(`\n${resultLines(summaries, deployment, style, output.columns).join('\n')}\n`);
+  output.write(
+    `\n${resultLines(summaries, `${context.program} status --failed ${deployment.option}`, style, output.columns).join('\n')}\n`,
+  );
   return exitStatusOf(summaries);
 }
 
@@ -109,7 +111,7 @@ export async function startConcurrently(
   context: CommandContext,
 ): Promise<number> {
   const { follow, request } = options;
-  const { signal } = context;
+  const { signal, program } = context;
   const display = createStartDisplay(names.length, options, context);
 
   const start = async (name: string, release: () => void): Promise<ExportSummary> => {
@@ -139,7 +141,10 @@ export async function startConcurrently(
       },
     };
     const outcome = await outcomeOf(async () => await (await deployment.open(name)).start(request, startOptions));
-    const summary = withExitStatus(summarizeRun(outcome, observed, nextCommands(deployment, name), lastRetry), follow);
+    const summary = withExitStatus(
+      summarizeRun(outcome, observed, nextCommands(deployment, name, program), lastRetry),
+      follow,
+    );
     display.ended(summary.json);
     return summary;
   };
@@ -161,7 +166,7 @@ async function outcomeOf(start: () => Promise<RunEnd>): Promise<StartOutcome> {
 function createStartDisplay(
   total: number,
   { json, follow }: StartManyOptions,
-  { stdout, stderr, env }: CommandContext,
+  { stdout, stderr, env, program }: CommandContext,
 ) {
   const output = json ? stderr : stdout;
   const style = textStyleFor(output, env);
@@ -199,18 +204,18 @@ function createStartDisplay(
     },
     summarize(summaries: readonly ExportSummary[], deployment: Deployment) {
       const isAnyInProgress = summaries.some(({ json: { status } }) => status === 'started');
-      const hint = isAnyInProgress ? [`Watch them with: npx report-exporter status ${deployment.option} --watch`] : [];
+      const hint = isAnyInProgress ? [`Watch them with: ${program} status ${deployment.option} --watch`] : [];
       const lines = follow
-        ? ['', ...resultLines(summaries, deployment, style, output.columns)]
+        ? ['', ...resultLines(summaries, `${program} status --failed ${deployment.option}`, style, output.columns)]
         : [summarizeResults(summaries)];
       for (const line of [...lines, ...hint]) printLine(output, line);
     },
   };
 }
 
-const nextCommands = ({ option }: Startable, name: string) => ({
-  help: `npx report-exporter plan ${name} ${option}`,
-  watch: `npx report-exporter status ${name} ${option} --watch`,
+const nextCommands = ({ option }: Startable, name: string, program: string) => ({
+  help: `${program} plan ${name} ${option}`,
+  watch: `${program} status ${name} ${option} --watch`,
 });
 
 /** A wrong setting of one export is a failure of that export, not a wrong usage of the command. */
@@ -270,7 +275,7 @@ function noteOf(json: ExportJson): string {
 /** A table of all runs, the failed ones first, and their count. */
 function resultLines(
   summaries: readonly ExportSummary[],
-  { option }: Startable,
+  detailsCommand: string,
   style: TextStyle,
   columns: number | undefined,
 ): string[] {
@@ -289,7 +294,7 @@ function resultLines(
       { text: noteOf(json) },
     ]);
   const hasFailed = summaries.some(({ json }) => json.status === 'failed');
-  const hint = hasFailed ? [style('dim', `→ for details: npx report-exporter status --failed ${option}`)] : [];
+  const hint = hasFailed ? [style('dim', `→ for details: ${detailsCommand}`)] : [];
   return [...tableLines([heading, ...rows], style, columns), '', summarizeResults(summaries), ...hint];
 }
 

@@ -305,7 +305,10 @@ describe('report-exporter local --all', () => {
 
   it('says what to do if no export has run in the directory', async () => {
     const ended = await runInProcess(['local', '--all', '--out', join(await aDirectory(), 'new')]);
-    expect(ended).toMatchObject({ status: 2, stderr: expect.stringMatching(/No export has run in .* npm start/) });
+    expect(ended).toMatchObject({
+      status: 2,
+      stderr: expect.stringMatching(/No export has run in .* the command local/),
+    });
   });
 });
 

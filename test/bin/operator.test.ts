@@ -147,7 +147,7 @@ describe('start', () => {
     const wrong = await runOn(out, 'start', 'dayly');
     expect(wrong).toMatchObject({ status: 2, stderr: expect.stringMatching(/no export dayly .*Its exports: daily/) });
     const empty = await runOn(join(out, 'nowhere'), 'start');
-    expect(empty).toMatchObject({ status: 2, stderr: expect.stringContaining('npm start -- --out') });
+    expect(empty).toMatchObject({ status: 2, stderr: expect.stringContaining('with the command local') });
   });
 });
 

@@ -95,6 +95,7 @@ describe('status', () => {
       stdout: { isTTY: true, columns: 80, rows: 24, write: (text: string) => (stdout += text) },
       stderr: { write: () => true },
       signal: new AbortController().signal,
+      program: 'npx report-exporter',
     });
     expect(status).toBe(0);
     const shown = stdout
@@ -130,7 +131,7 @@ describe('status', () => {
     aws = mockStack({ services: [{ ...acme, settings: { unknown: 1 } as never }] });
     expect(await runOnStack('status')).toMatchObject({
       status: 2,
-      stderr: expect.stringMatching(/cannot read the settings of service acme .*npx cdk deploy\n$/),
+      stderr: expect.stringMatching(/cannot read the settings of service acme .* or deploy it with this one\n$/),
     });
   });
 });

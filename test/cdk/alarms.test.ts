@@ -185,7 +185,7 @@ describe('alarms that the exports of a service have in common', () => {
     const described = (id: string, of = common) => alarm(`Servicesacme${id}`, of).AlarmDescription;
     expect(described('RunFailed')).toBe(
       'Service acme: A run failed, or a start was rejected (then StartRejected is on, too). To see of which export ' +
-        '(nightly): npx report-exporter status --failed --stack ReportExporter. What to do: docs/runbook.md#runfailed',
+        '(nightly): report-exporter status --failed --stack ReportExporter. What to do: docs/runbook.md#runfailed',
     );
     expect(described('Waiting')).toBe(
       'Service acme: Within 6 hours, its exports (nightly) had to wait for 3 hours or more in total (Retry-After): ' +

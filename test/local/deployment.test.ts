@@ -124,7 +124,7 @@ describe('a local deployment', () => {
   it('says what to do if no export has run in the directory, or none with that name', async () => {
     await using directory = await temporaryDirectory();
     expect(() => openLocalDeployment(optionsFor(join(directory.path, 'a b')))).toThrow(
-      /Start a first run with npm start/,
+      /Run an export into it first with the command local/,
     );
     const out = join(directory.path, "it's here");
     await startLocalExport(optionsFor(out), simulated('a'), {}, startOptions);

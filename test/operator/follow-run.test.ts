@@ -12,7 +12,13 @@ import { temporaryDirectory } from '../support/temporary-directory.ts';
 async function startUnwatched(follow: boolean) {
   const written: string[] = [];
   const terminal = { write: (text: string) => written.push(text) };
-  const context = { env: {}, stdout: terminal, stderr: terminal, signal: new AbortController().signal };
+  const context = {
+    env: {},
+    stdout: terminal,
+    stderr: terminal,
+    signal: new AbortController().signal,
+    program: 'npx report-exporter',
+  };
   const next = { help: 'report-exporter start --help', watch: 'report-exporter status' };
   const status = await followRun({ exportName: 'nightly', follow, json: false, next }, context, async () => ({
     status: 'started',
@@ -47,6 +53,7 @@ describe('a run whose service does not recover', () => {
       stdout: { write: (text: string) => (stdout += text) },
       stderr: { write: (text: string) => (stderr += text) },
       signal: new AbortController().signal,
+      program: 'npx report-exporter',
     };
     const definition = anExportDefinition({ name: 'nightly' });
     const options = { exportName: 'nightly', follow: true, json: false, next: { help: '', watch: '' } };

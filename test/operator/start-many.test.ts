@@ -60,7 +60,13 @@ function aContext({ isTerminal = false } = {}) {
     write: (text: string) => (written[name] += text),
   });
   const env = { NO_COLOR: '1' };
-  const context = { env, stdout: stream('stdout'), stderr: stream('stderr'), signal: interruption.signal };
+  const context = {
+    env,
+    stdout: stream('stdout'),
+    stderr: stream('stderr'),
+    signal: interruption.signal,
+    program: 'npx report-exporter',
+  };
   return { context, written, interrupt: () => interruption.abort() };
 }
 

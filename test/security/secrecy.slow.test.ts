@@ -376,7 +376,7 @@ describe('a run on this machine', () => {
           ...options,
         },
         [],
-        { env: { THE_KEY: key }, stdout, stderr, signal: new AbortController().signal },
+        { env: { THE_KEY: key }, stdout, stderr, signal: new AbortController().signal, program: 'npx report-exporter' },
       );
       outputs[name] = { stdout: stdout.output, stderr: stderr.output };
       return status;
@@ -394,7 +394,13 @@ describe('a run on this machine', () => {
     const operator = async (name: string, command: OperatorCommand, fault?: Fault) => {
       service.faults.splice(0, service.faults.length, ...(fault === undefined ? [] : [fault, fault]));
       const [stdout, stderr] = [aTerminal(), aTerminal()];
-      const context = { env: { THE_KEY: keys.current }, stdout, stderr, signal: new AbortController().signal };
+      const context = {
+        env: { THE_KEY: keys.current },
+        stdout,
+        stderr,
+        signal: new AbortController().signal,
+        program: 'npx report-exporter',
+      };
       const to = join(out.path, `${name}.html`);
       const options = { out: out.path, json: true, runs: '10', version: '0', to };
       outputs[name] = {

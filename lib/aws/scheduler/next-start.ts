@@ -93,7 +93,7 @@ function nextTime(schedule: Schedule, now: number, lastScheduledTime: string | u
     throw new ExportError(
       'ConfigurationError',
       `Schedule ${name} has the expression ${expression}, which is neither cron nor rate. ` +
-        'Restore the deployed one: npx cdk deploy',
+        'Deploy the stack again to restore it',
     );
   }
   if (startsAt > now) return startsAt;

@@ -94,7 +94,7 @@ async function stackNotFound(client: CloudFormationClient, stackName: string): P
   return new ExportError(
     'ConfigurationError',
     `There is no stack ${stackName} in ${region}.${hint} Set the stack with --stack, its region with AWS_REGION and its ` +
-      'account with AWS_PROFILE, or deploy it: npx cdk deploy',
+      'account with AWS_PROFILE, or deploy it with cdk deploy',
   );
 }
 
@@ -116,7 +116,7 @@ async function listExportStacks(client: CloudFormationClient): Promise<string[]>
 
 function noServices(stack: Stack, stackName: string): ExportError {
   const problem = isOfOlderVersion(stack)
-    ? 'was deployed by an older version, whose outputs do not list its services. Update it: npx cdk deploy'
+    ? 'was deployed by an older version, whose outputs do not list its services. Update it with cdk deploy'
     : problemOfStatus(stack.StackStatus ?? '');
   return new ExportError('ConfigurationError', `Stack ${stackName} ${problem}`);
 }
@@ -132,11 +132,11 @@ function isOfOlderVersion({ Outputs = [] }: Stack): boolean {
 
 function problemOfStatus(status: string): string {
   if (/^(CREATE|REVIEW|IMPORT)_IN_PROGRESS$/.test(status)) {
-    return `is still being created (${status}). Wait until npx cdk deploy is done, then try again`;
+    return `is still being created (${status}). Wait until cdk deploy is done, then try again`;
   }
-  if (status.startsWith('DELETE_')) return `is being deleted (${status}). Deploy it again: npx cdk deploy`;
+  if (status.startsWith('DELETE_')) return `is being deleted (${status}). Deploy it again with cdk deploy`;
   if (/FAILED$|^ROLLBACK_/.test(status)) {
-    return `was not created (${status}). See its events in CloudFormation, then deploy it again: npx cdk deploy`;
+    return `was not created (${status}). See its events in CloudFormation, then deploy it again with cdk deploy`;
   }
-  return 'has no exports, so it is not a Report Exporter stack. Set another with --stack, or deploy one: npx cdk deploy';
+  return 'has no exports, so it is not a Report Exporter stack. Set another with --stack, or deploy one with cdk deploy';
 }

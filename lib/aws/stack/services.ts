@@ -88,7 +88,7 @@ async function readMetadata(
     new ExportError(
       'ConfigurationError',
       `This version of report-exporter cannot read the settings of service ${service} in stack ${stackName}: ${reason}. ` +
-        'Use the version that deployed the stack, or deploy it with this one: npx cdk deploy',
+        'Use the version that deployed the stack, or deploy it with this one',
       { cause },
     );
   const text = await findMetadata(client, stackName, stateMachineId).catch((error: unknown) => {

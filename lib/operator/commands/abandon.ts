@@ -47,7 +47,7 @@ export async function abandonCommand(
       if (options.json === true) {
         stdout.write(`${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages })}\n`);
       } else {
-        stdout.write(`Abandoned: run ${run.run}\n  → next: npx report-exporter plan ${name} ${deployment.option}\n`);
+        stdout.write(`Abandoned: run ${run.run}\n  → next: ${context.program} plan ${name} ${deployment.option}\n`);
       }
       return exitStatuses.ok;
     },

@@ -19,12 +19,12 @@ export async function doctorCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { stdout, stderr, env } = context;
+  const { stdout, stderr, env, program } = context;
   return await runOnDeployment(options, usageErrors, context, async (deployment) => {
     const style = textStyleFor(stdout, env);
     const results: CheckResult[] = [];
     const say = (text: string) => stderr.write(`${text}\n`);
-    for await (const result of allChecks(deployment, exportName, options.version, say)) {
+    for await (const result of allChecks(deployment, exportName, options.version, { program, say })) {
       results.push(result);
       if (options.json !== true) stdout.write(formatResult(result, style));
     }
@@ -45,7 +45,7 @@ async function* allChecks(
   deployment: Deployment,
   exportName: string | undefined,
   version: string,
-  say: (text: string) => void,
+  output: { readonly program: string; readonly say: (text: string) => void },
 ): AsyncGenerator<CheckResult> {
   const ok = { export: null, state: 'ok', remedy: null } as const;
   const nodeVersion = process.versions.node;
@@ -60,10 +60,10 @@ async function* allChecks(
       check: 'exports',
       state: 'warning',
       message: 'no exports found',
-      remedy: 'make a first run: npm start',
+      remedy: `make a first run: ${output.program} local ${deployment.option}`,
     };
   }
-  yield* runHealthChecks(deployment, names, systemRuntime, say);
+  yield* runHealthChecks(deployment, names, systemRuntime, output);
 }
 
 const marks = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;

@@ -25,12 +25,12 @@ export async function localCommand(
     return await localSettingsCommand(options.settings, names, options, usageErrors, context);
   }
   if (options.all === true) return await localAllCommand(options, usageErrors, context);
-  const { env } = context;
+  const { env, program } = context;
   const followOptions = {
     exportName: String(options.export),
     follow: true,
     json: options.json === true,
-    next: { help: 'npx report-exporter local --help', watch: `npx report-exporter status --out ${options.out}` },
+    next: { help: `${program} local --help`, watch: `${program} status ${directoryOption(options.out)}` },
   };
   return await followRun(followOptions, context, async (startOptions) => {
     const { settings, out, start } = readLocalSettings(options, usageErrors, env);
@@ -45,7 +45,7 @@ async function localSettingsCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { env } = context;
+  const { env, program } = context;
   const json = options.json === true;
   let selected: FileExports;
   try {
@@ -58,8 +58,8 @@ async function localSettingsCommand(
   const [first] = exports;
   if (first !== undefined && exports.length === 1 && options.all !== true) {
     const next = {
-      help: 'npx report-exporter local --help',
-      watch: `npx report-exporter status ${directoryOption(out)}`,
+      help: `${program} local --help`,
+      watch: `${program} status ${directoryOption(out)}`,
     };
     const followOptions = { exportName: first.export.name, follow: true, json, next };
     return await followRun(followOptions, context, (startOptions) =>

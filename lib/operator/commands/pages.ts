@@ -26,13 +26,14 @@ export async function pagesCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { stdout } = context;
+  const { stdout, program } = context;
   const { json, cat, reports } = options;
   const problems = [...usageErrors];
   if (cat === true && reports === true) problems.push('--cat, --reports: use only one of them');
   if (cat === true && json === true) problems.push('--json: cannot show bytes; leave out --cat, or use --reports');
   return await runOnDeployment(options, problems, context, async (deployment) => {
     const deployed = await openExport(deployment, exportName);
+    const verifyCommand = `${program} verify ${deployed.name} ${deployment.option}`;
     const { store } = deployed;
     const { header, pages } = await openPublishedRun(store, deployed.name, options.run);
     const { run, format, container } = header;
@@ -44,10 +45,10 @@ export async function pagesCommand(
       print(stdout, `${json === true ? JSON.stringify({ run, ...record }) : text}\n`);
     for await (const page of pages) {
       if (cat === true) {
-        for await (const chunk of await readPage(deployed, page.key, deployment.option)) await print(stdout, chunk);
+        for await (const chunk of await readPage(deployed, page.key, verifyCommand)) await print(stdout, chunk);
       } else if (reports === true) {
         let report = 0;
-        for await (const xml of readReports(deployed, page.key, deployment.option)) {
+        for await (const xml of readReports(deployed, page.key, verifyCommand)) {
           report += 1;
           await printRecord({ page: page.page, report, xml }, xml);
         }
@@ -61,17 +62,17 @@ export async function pagesCommand(
 }
 
 async function readPage(
-  { store, name }: DeployedExport,
+  { store }: DeployedExport,
   key: string,
-  option: string,
+  verifyCommand: string,
 ): Promise<AsyncIterable<Uint8Array>> {
   const chunks = await store.read(key);
   if (chunks !== undefined) return chunks;
-  throw pageConflict(`${store.locate(key)} does not exist`, name, option);
+  throw pageConflict(`${store.locate(key)} does not exist`, verifyCommand);
 }
 
 /** @throws PageConflictError if the page is missing or not well-formed; errors of the store as they are */
-async function* readReports(deployed: DeployedExport, key: string, option: string): AsyncGenerator<string> {
+async function* readReports(deployed: DeployedExport, key: string, verifyCommand: string): AsyncGenerator<string> {
   let readFailure: { readonly error: unknown } | undefined;
   async function* chunksOf(page: AsyncIterable<Uint8Array>) {
     try {
@@ -81,18 +82,18 @@ async function* readReports(deployed: DeployedExport, key: string, option: strin
       throw error;
     }
   }
-  const page = await readPage(deployed, key, option);
+  const page = await readPage(deployed, key, verifyCommand);
   try {
     yield* splitReports(chunksOf(page));
   } catch (cause) {
     if (readFailure !== undefined) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
     const problem = `${deployed.store.locate(key)} is not the XML that was published (${reason})`;
-    throw pageConflict(problem, deployed.name, option, cause);
+    throw pageConflict(problem, verifyCommand, cause);
   }
 }
 
-function pageConflict(problem: string, exportName: string, option: string, cause?: unknown): ExportError {
-  const message = `${problem}. To check the whole run: npx report-exporter verify ${exportName} ${option}`;
+function pageConflict(problem: string, verifyCommand: string, cause?: unknown): ExportError {
+  const message = `${problem}. To check the whole run: ${verifyCommand}`;
   return new ExportError('PageConflictError', message, { cause });
 }

@@ -20,7 +20,7 @@ export async function planCommand(
     const plan = await planRun({ ...deployed, runtime: systemRuntime }, startInput);
     const request = firstRequest(deployed, plan);
     const { name } = deployed;
-    const startCommand = `npx report-exporter start ${name} ${deployment.option}`;
+    const startCommand = `${context.program} start ${name} ${deployment.option}`;
     context.stdout.write(
       options.json === true
         ? `${JSON.stringify({ export: name, next, plan, request: request ?? null })}\n`

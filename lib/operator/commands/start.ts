@@ -92,8 +92,8 @@ async function startOne(
 ): Promise<number> {
   const deployed = await deployment.open(exportName);
   const next = {
-    help: 'npx report-exporter start --help',
-    watch: `npx report-exporter status ${exportName} ${deployment.option} --watch`,
+    help: `${context.program} start --help`,
+    watch: `${context.program} status ${exportName} ${deployment.option} --watch`,
   };
   return await followRun({ exportName, follow, json, next }, context, (startOptions) =>
     deployed.start(request, startOptions),

@@ -118,7 +118,7 @@ async function printStatuses(
   statuses: readonly ExportStatusJson[],
   { json }: StatusOptions,
   { option }: Deployment,
-  { stdout, env }: CommandContext,
+  { stdout, env, program }: CommandContext,
   prefix: string,
 ): Promise<number> {
   const now = systemRuntime.now();
@@ -126,7 +126,7 @@ async function printStatuses(
     json === true
       ? [JSON.stringify({ at: new Date(now).toISOString(), exports: statuses })]
       : stdout.isTTY === true
-        ? statusLines(statuses, { now, style: textStyleFor(stdout, env), option })
+        ? statusLines(statuses, { now, style: textStyleFor(stdout, env), program, option })
         : statusValues(statuses, now);
   await print(stdout, `${prefix}${lines.join('\n')}\n`);
   return statuses.some((status) => 'error' in status) ? exitStatuses.failed : exitStatuses.ok;
@@ -136,7 +136,7 @@ async function printOverview(
   entries: readonly OverviewEntry[],
   { json, watch: isWatching, failed: failedOnly = false }: StatusOptions,
   { option }: Deployment,
-  { stdout, stderr, env }: CommandContext,
+  { stdout, stderr, env, program }: CommandContext,
   prefix: string,
 ): Promise<number> {
   const now = systemRuntime.now();
@@ -146,6 +146,7 @@ async function printOverview(
     overviewLines(entries, {
       now,
       style: textStyleFor(stdout, env),
+      program,
       option,
       columns: stdout.columns || 80,
       // Of a table that is longer than the screen, only the end would stay visible.

@@ -45,7 +45,8 @@ export function summarizeOverview(entries: readonly OverviewEntry[]): string {
 export interface OverviewOptions {
   readonly now: number;
   readonly style: TextStyle;
-  /** `--stack ReportExporter`: for the command that the table suggests. */
+  /** `npx report-exporter` and `--stack ReportExporter`: for the command that the table suggests. */
+  readonly program: string;
   readonly option: string;
   /** The width of the terminal. */
   readonly columns: number;
@@ -57,11 +58,11 @@ export interface OverviewOptions {
 
 /** For a terminal: a line per export, and a summary. */
 export function overviewLines(entries: readonly OverviewEntry[], options: OverviewOptions): string[] {
-  const { style, option, columns, rows = Number.POSITIVE_INFINITY, failedOnly } = options;
+  const { style, program, option, columns, rows = Number.POSITIVE_INFINITY, failedOnly } = options;
   const summary = ellipsize(summarizeOverview(entries), columns);
   const listed = sortOverview(entries).filter((entry) => !failedOnly || needsAttention(entry));
   if (listed.length === 0) return [failedOnly ? nothingFailed(entries) : summary];
-  const hint = listed.some(needsAttention) ? hintLines(`npx report-exporter status <export> ${option}`, columns) : [];
+  const hint = listed.some(needsAttention) ? hintLines(`${program} status <export> ${option}`, columns) : [];
   const hintRows = hint.reduce((sum, line) => sum + Math.ceil(line.length / columns), 0);
   // The heading, an empty line, the summary and the line on which the cursor stays.
   const maxLines = Math.max(1, rows - 4 - hintRows);

@@ -18,7 +18,8 @@ interface UnreadableExport {
 interface TableOptions {
   readonly now: number;
   readonly style: TextStyle;
-  /** `--out ./exports`: for the commands that the table suggests. */
+  /** `npx report-exporter` and `--out ./exports`: for the commands that the table suggests. */
+  readonly program: string;
   readonly option: string;
 }
 
@@ -40,7 +41,7 @@ function unreadableLines({ export: name, error }: UnreadableExport, { style }: T
 }
 
 function exportLines(status: ExportStatus, options: TableOptions): string[] {
-  const { now, style, option } = options;
+  const { now, style, program, option } = options;
   const { export: name, runs, watermark, completedAt, next } = status;
   const facts = [
     completedAt === null ? 'never completed' : `completed ${relativeTime(epochMsOf(completedAt), now)}`,
@@ -49,7 +50,7 @@ function exportLines(status: ExportStatus, options: TableOptions): string[] {
   ];
   const title = `${style('bold', name)}  ${facts.join(' · ')}`;
   const [newest] = runs;
-  if (newest === undefined) return [title, '  no runs yet', `  → npx report-exporter start ${name} ${option}`];
+  if (newest === undefined) return [title, '  no runs yet', `  → ${program} start ${name} ${option}`];
   const heading = ['RUN', 'STATE', 'PAGES', 'REPORTS', 'BYTES', 'SINCE', 'STARTED', 'TOOK'].map((text, column) => ({
     text,
     style: 'dim' as const,
@@ -95,7 +96,7 @@ function runCells(run: RunStatus, now: number): readonly Cell[] {
 
 /** Only the newest run of an export can be unfinished. */
 function newestRunLines({ export: name, state, lastIncident, lastPageAt }: RunStatus, options: TableOptions): string[] {
-  const { now, style, option } = options;
+  const { now, style, program, option } = options;
   const lines: string[] = [];
   if (state === 'running' && lastPageAt !== null) lines.push(`  last page ${relativeTime(epochMsOf(lastPageAt), now)}`);
   if (lastIncident !== null && state !== 'completed') {
@@ -104,7 +105,7 @@ function newestRunLines({ export: name, state, lastIncident, lastPageAt }: RunSt
     lines.push(`  ${label} ${when}: ${truncate(describeIncident(lastIncident), maxErrorLength)}`);
   }
   if (state === 'failed' || state === 'stopped') {
-    lines.push(`  → to resume: npx report-exporter start ${name} ${option}`);
+    lines.push(`  → to resume: ${program} start ${name} ${option}`);
   }
   return lines;
 }

@@ -118,7 +118,7 @@ function verifyCommand({ export: name, run, state }: RunFacts, deploymentOption:
       ? 'To read all pages again and compare their sizes, SHA-256 checksums, numbers and cursors with the manifest and the page log:'
       : 'To compare the pages stored so far with the page log:';
   return html`<p>${purpose}</p>
-<pre><code>npx report-exporter verify ${name} --run ${run} ${deploymentOption}</code></pre>`;
+<pre><code>report-exporter verify ${name} --run ${run} ${deploymentOption}</code></pre>`;
 }
 
 export function footer({ createdAt, deployment }: RunReportData): Html {

@@ -31,7 +31,14 @@ async function abandonWithReply(reply: string | undefined) {
   });
   let stdoutText = '';
   const stdout = { write: (text: string) => (stdoutText += text) };
-  const context = { env: {}, stdin, stdout, stderr, signal: new AbortController().signal };
+  const context = {
+    env: {},
+    stdin,
+    stdout,
+    stderr,
+    signal: new AbortController().signal,
+    program: 'npx report-exporter',
+  };
   const status = await abandonCommand('daily', { out: directory.path }, [], context);
   const state = await log.exportState('daily');
   log.close();

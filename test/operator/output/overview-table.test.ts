@@ -76,6 +76,7 @@ const mixed: readonly OverviewEntry[] = [
 const plain: OverviewOptions = {
   now,
   style: (_, text) => text,
+  program: 'npx report-exporter',
   option: '--stack ReportExporter',
   columns: 160,
   failedOnly: false,

@@ -9,7 +9,12 @@ import { at } from '../../support/builders.ts';
 
 const terminal = { isTTY: true, write: () => true };
 const now = Date.parse('2026-11-20T16:00:00Z');
-const options = { now, style: textStyleFor(terminal, {}), option: '--stack ReportExporter' };
+const options = {
+  now,
+  style: textStyleFor(terminal, {}),
+  program: 'npx report-exporter',
+  option: '--stack ReportExporter',
+};
 
 const aRunStatus = (overrides: Partial<RunStatus> = {}): RunStatus => ({
   export: 'nightly',

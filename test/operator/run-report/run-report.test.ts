@@ -40,7 +40,7 @@ describe('the run report', () => {
       'Report service responded with 503 for page 84',
       'exports/nightly/date=2026-11-20/run=20261120T020000Z-1f3a5c/manifest.json',
       'page-000124.xml',
-      'npx report-exporter verify nightly --run 20261120T020000Z-1f3a5c --out ./exports',
+      ' report-exporter verify nightly --run 20261120T020000Z-1f3a5c --out ./exports',
     ])
       expect(text).toContain(expected);
   });
