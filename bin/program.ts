@@ -1,8 +1,10 @@
 /** The command line: parses the arguments and runs the command, which is imported when it is called. */
 
 import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import type { InteractiveContext } from '../lib/operator/commands/abandon.ts';
+import type { InitOptions } from '../lib/operator/commands/init.ts';
 import type { ServiceOptions } from '../lib/operator/commands/service.ts';
 import { exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
@@ -36,6 +38,7 @@ export async function runProgram(args: readonly string[], context: InteractiveCo
   addLocalCommand(program, context, setExitStatus);
   addOperatorCommands(program, context, { version, setExitStatus });
   addServiceCommand(program, context, setExitStatus);
+  addInitCommand(program, context, setExitStatus);
 
   try {
     await program.parseAsync(resolveCommand(program, args), { from: 'user' });
@@ -189,5 +192,42 @@ Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,
       const problems = usageErrors(command);
       const { serviceCommand } = await import('../lib/operator/commands/service.ts');
       setExitStatus(await serviceCommand(command.opts<ServiceOptions>(), problems, context));
+    });
+}
+
+function addInitCommand(program: Command, context: InteractiveContext, setExitStatus: (status: number) => void): void {
+  program
+    .command('init')
+    .argument('[directory]', 'directory of the project; is created')
+    .description('create a project that deploys exports: a CDK app and its settings')
+    .addOption(optionWithValue('--base-url <url>', 'the service (default: an example, to be edited)'))
+    .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-… (default: an example)'))
+    .addOption(
+      optionWithValue(
+        '--package <version>',
+        'what the project installs as report-exporter: a version, or a tarball (default: what runs now)',
+      ),
+    )
+    .option('--json', 'print JSON on stdout')
+    .addHelpText(
+      'after',
+      `
+Writes package.json, cdk.json, app.js, report-exporter.json, .gitignore and README.md. Existing files are not overwritten.
+
+Examples:
+  $ ${context.program} init my-exports
+  $ ${context.program} init my-exports --base-url https://reports.example.com --vendor ACME
+
+Exit status: 0 created; 1 files cannot be written; 2 wrong usage, or a file exists already.`,
+    )
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(async (directory: string | undefined, _: unknown, command: Command) => {
+      // The parser passes unknown options as arguments.
+      const name = directory?.startsWith('-') === true ? undefined : directory;
+      const problems = usageErrors(command, name === undefined ? [] : [name]);
+      const { initCommand } = await import('../lib/operator/commands/init.ts');
+      const options = { ...command.opts<Omit<InitOptions, 'packageFolder'>>(), packageFolder: dirname(packageFile) };
+      setExitStatus(await initCommand(name, options, problems, context));
     });
 }

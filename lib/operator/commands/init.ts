@@ -1,0 +1,185 @@
+/** `report-exporter init`: writes a project that deploys exports, from nothing. */
+
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { ExportError } from '../../core/errors.ts';
+import { shellQuote } from '../../core/sanitize.ts';
+import { serviceNameSchema } from '../../core/settings/deployment-settings.ts';
+import { type CommandContext, exitStatuses, reportError } from '../context.ts';
+import { plural } from '../output/format.ts';
+import { textStyleFor } from '../output/terminal.ts';
+import { projectFiles } from '../project/project-files.ts';
+import { overrideSettings, readOverrides, sanitizeArgument } from '../run-options.ts';
+
+export interface InitOptions {
+  readonly baseUrl?: string;
+  readonly vendor?: string;
+  /** What the project installs as report-exporter, as npm takes it: a version, or the path of a tarball. */
+  readonly package?: string;
+  readonly json?: boolean;
+  /** The folder of the package that is running. */
+  readonly packageFolder: string;
+}
+
+/** Writes the files of the project to `directory`, all of them or none. Files that exist are not changed. */
+export async function initCommand(
+  directory: string | undefined,
+  options: InitOptions,
+  usageErrors: readonly string[],
+  context: CommandContext,
+): Promise<number> {
+  try {
+    const folder = resolve(directory ?? '.');
+    const files = readProject(directory, folder, options, usageErrors);
+    writeNewFiles(folder, files);
+    const { stdout, env } = context;
+    const names = Object.keys(files);
+    stdout.write(
+      options.json === true
+        ? `${JSON.stringify({ status: 'created', directory: folder, files: names })}\n`
+        : [
+            `${textStyleFor(stdout, env)('green', 'Created:')} ${directory} (${plural(names.length, 'file')})`,
+            `  cd ${shellQuote(String(directory))}`,
+            '  npm install',
+            '  npm start            runs an export here, against a simulated service',
+            '  Its README.md says how to export from your service, and how to deploy.',
+            '',
+          ].join('\n'),
+    );
+    return exitStatuses.ok;
+  } catch (error) {
+    return reportError(error, options, context);
+  }
+}
+
+/** The files of the project by name. @throws ConfigurationError with a line for every problem */
+function readProject(
+  directory: string | undefined,
+  folder: string,
+  options: InitOptions,
+  usageErrors: readonly string[],
+): Readonly<Record<string, string>> {
+  const { baseUrl, vendor, packageFolder } = options;
+  const problems = usageErrors.map(sanitizeArgument);
+  if (directory === undefined || directory === '') {
+    problems.push('directory: must be given, such as init my-exports; for this directory: init .');
+  }
+  overrideSettings(
+    { service: {}, export: { name: 'any' } },
+    readOverrides({ ...given({ baseUrl, vendor }) }, problems),
+    problems,
+  );
+  const version = attempt(() => findPackage(folder, options), problems);
+  if (version === undefined || problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
+  const { devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));
+  const caret = (name: string) => `^${devDependencies[name]}`;
+  const { reportExporter: _, ...featureFlags } = readJson<CdkJson>(join(packageFolder, 'cdk.json')).context;
+  return projectFiles({
+    name: packageName(basename(folder)),
+    serviceName: serviceNameOf(vendor),
+    baseUrl: baseUrl ?? 'https://reports.example.com',
+    vendor: vendor ?? 'ACME',
+    versions: {
+      'report-exporter': version,
+      'aws-cdk': caret('aws-cdk'),
+      'aws-cdk-lib': caret('aws-cdk-lib'),
+      constructs: caret('constructs'),
+    },
+    featureFlags,
+  });
+}
+
+const given = (options: Readonly<Record<string, string | undefined>>) =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+
+interface PackageJson {
+  readonly version: string;
+  readonly devDependencies: Readonly<Record<string, string>>;
+}
+
+interface CdkJson {
+  readonly context: Readonly<Record<string, unknown>>;
+}
+
+const readJson = <Value>(file: string): Value => JSON.parse(readFileSync(file, 'utf8')) as Value;
+
+function attempt<Result>(action: () => Result, problems: string[]): Result | undefined {
+  try {
+    return action();
+  } catch (error) {
+    if (!(error instanceof ExportError)) throw error;
+    problems.push(error.message);
+    return undefined;
+  }
+}
+
+/**
+ * The dependency of the project on this package: what `--package` names, otherwise the tarball that this package was installed
+ * from, or its version, which npm looks up in a registry.
+ * @throws ConfigurationError if the tarball does not exist, or if this is a checkout, which a project cannot depend on
+ */
+function findPackage(folder: string, { package: chosen, packageFolder }: InitOptions): string {
+  const installedFrom = findTarball(packageFolder);
+  const tarball = chosen === undefined ? installedFrom : isPath(chosen) ? resolve(chosen) : undefined;
+  if (tarball !== undefined) {
+    if (!existsSync(tarball)) throw new ExportError('ConfigurationError', `--package: ${tarball} does not exist`);
+    return `file:${relative(folder, tarball)}`;
+  }
+  if (chosen !== undefined) return chosen;
+  if (existsSync(join(packageFolder, 'bin/report-exporter.ts'))) {
+    throw new ExportError(
+      'ConfigurationError',
+      '--package: is needed in a checkout, to say what the project installs. Pack the checkout with npm pack, and give ' +
+        'the path of the tarball',
+    );
+  }
+  return `^${readJson<PackageJson>(join(packageFolder, 'package.json')).version}`;
+}
+
+const isPath = (specifier: string): boolean => /^\.{0,2}[/\\]|\.tgz$/.test(specifier) && !/^\w+:/.test(specifier);
+
+/** npm records where it got each package from. */
+function findTarball(packageFolder: string): string | undefined {
+  const modules = dirname(packageFolder);
+  try {
+    const { packages } = readJson<{ packages: Record<string, { resolved?: string }> }>(
+      join(modules, '.package-lock.json'),
+    );
+    const { resolved = '' } = packages[`node_modules/${basename(packageFolder)}`] ?? {};
+    return resolved.startsWith('file:') ? resolve(dirname(modules), resolved.slice('file:'.length)) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A valid name for npm. It must not be that of a dependency, which npm would refuse to install. */
+function packageName(folder: string): string {
+  const name = folder
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9-]+/g, '-')
+    .replaceAll(/^-+|-+$/g, '');
+  return name === '' || name === 'report-exporter' ? 'report-exports' : name;
+}
+
+/** `ACME` → `acme`. A vendor whose name is no name of a service gets a general one. */
+function serviceNameOf(vendor = 'ACME'): string {
+  const name = serviceNameSchema.safeParse(vendor.toLowerCase());
+  return name.success ? name.data : 'reports';
+}
+
+function writeNewFiles(folder: string, files: Readonly<Record<string, string>>): void {
+  const existing = Object.keys(files).filter((name) => existsSync(join(folder, name)));
+  if (existing.length > 0) {
+    const lines = existing.map((name) => `${join(folder, name)} exists already`);
+    const advice = 'Nothing was written. Choose another directory';
+    throw new ExportError('ConfigurationError', [...lines, `  ${advice}`].join('\n'));
+  }
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'EEXIST' && code !== 'ENOTDIR') throw error;
+    throw new ExportError('ConfigurationError', `${folder} is not a directory. Choose another one`, { cause: error });
+  }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { flag: 'wx' });
+}

@@ -1,0 +1,120 @@
+/** The files of a new project that deploys exports: a small CDK app with the package as a dependency. */
+
+/** What a new project is made from. */
+export interface ProjectTemplate {
+  /** The name in its package.json. */
+  readonly name: string;
+  readonly serviceName: string;
+  readonly baseUrl: string;
+  readonly vendor: string;
+  /** The versions of its packages, as in a package.json. */
+  readonly versions: Readonly<Record<'report-exporter' | 'aws-cdk' | 'aws-cdk-lib' | 'constructs', string>>;
+  /** The feature flags of CDK that the package is developed with. */
+  readonly featureFlags: Readonly<Record<string, unknown>>;
+}
+
+/** The text of each file, by its name. */
+export function projectFiles(template: ProjectTemplate): Readonly<Record<string, string>> {
+  return {
+    'package.json': json(packageJson(template)),
+    'cdk.json': json(cdkJson(template)),
+    'app.js': app,
+    'report-exporter.json': json(settings(template)),
+    '.gitignore': gitIgnore,
+    'README.md': readme(template),
+  };
+}
+
+const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
+
+const packageJson = ({ name, versions }: ProjectTemplate) => ({
+  name,
+  private: true,
+  type: 'module',
+  engines: { node: '>=22.13' },
+  scripts: {
+    start: 'report-exporter local --settings report-exporter.json --simulate',
+    synth: 'cdk synth --quiet',
+    deploy: 'cdk deploy',
+  },
+  dependencies: {
+    'aws-cdk-lib': versions['aws-cdk-lib'],
+    constructs: versions.constructs,
+    'report-exporter': versions['report-exporter'],
+  },
+  devDependencies: { 'aws-cdk': versions['aws-cdk'] },
+});
+
+const cdkJson = ({ featureFlags }: ProjectTemplate) => ({
+  app: 'node app.js',
+  context: { reportExporter: settingsFile, ...featureFlags },
+});
+
+const settingsFile = 'report-exporter.json';
+
+const app = `import { App } from 'aws-cdk-lib';
+import { ReportExporterStack } from 'report-exporter';
+
+const app = new App();
+new ReportExporterStack(app, 'ReportExporter', { settings: app.node.tryGetContext('reportExporter') });
+`;
+
+const settings = ({ serviceName, baseUrl, vendor }: ProjectTemplate) => ({
+  $schema: './node_modules/report-exporter/docs/schemas/settings.v1.schema.json',
+  stackName: 'ReportExporter',
+  services: { [serviceName]: { baseUrl, vendor } },
+  exports: [
+    {
+      name: 'nightly',
+      service: serviceName,
+      schedule: { expression: 'cron(0 2 * * ? *)', enabled: false, freshness: 'PT26H' },
+    },
+  ],
+});
+
+const gitIgnore = `node_modules
+cdk.out
+exports
+`;
+
+const readme = ({ name, serviceName }: ProjectTemplate) => `# ${name}
+
+Exports reports on a schedule, with [Report Exporter](node_modules/report-exporter/README.md). \`report-exporter.json\` has the service
+and its exports; [Deployment](node_modules/report-exporter/docs/deployment.md#settings) explains every setting.
+
+## On this machine
+
+You need Node.js 22.13 or newer, and no AWS account.
+
+\`\`\`console
+$ npm install
+$ npm start                                                   # exports from a simulated service to ./exports
+$ npx report-exporter status                                  # shows its runs
+\`\`\`
+
+To export from the service itself, set its address and vendor in \`report-exporter.json\`, and its API key:
+
+\`\`\`console
+$ export REPORT_EXPORT_API_KEY=…
+$ npx report-exporter local --settings report-exporter.json --out ./exports/${serviceName}
+\`\`\`
+
+## On AWS
+
+1. Check the settings: \`npm run synth\`
+2. Once per account and region: \`npx cdk bootstrap\`
+3. \`npm run deploy\`
+4. Store the API key in the secret whose ID is the stack's output \`${outputPrefix(serviceName)}ApiKeySecretId\`:
+   \`\`\`console
+   $ read -rs KEY && printf %s "$KEY" | aws secretsmanager put-secret-value --secret-id <ID> --secret-string file:///dev/stdin
+   \`\`\`
+5. Start the first export:
+   \`\`\`console
+   $ npx report-exporter start nightly --stack ReportExporter --follow
+   \`\`\`
+6. Enable the schedule: set \`"enabled": true\` in \`report-exporter.json\`, and run \`npm run deploy\`.
+`;
+
+/** As the outputs of the stack begin: `eu-reports` → `EuReports`. */
+const outputPrefix = (serviceName: string): string =>
+  serviceName.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase());

@@ -1,0 +1,138 @@
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { initCommand } from '../../../lib/operator/commands/init.ts';
+import { packageJson, root } from '../../support/package/installation.ts';
+import { aDirectory, runInProcess } from '../../support/process/command-line.ts';
+
+const files = ['.gitignore', 'README.md', 'app.js', 'cdk.json', 'package.json', 'report-exporter.json'];
+
+async function init(...words: readonly string[]) {
+  return await runInProcess(['init', ...words, '--package', '^1.0.0']);
+}
+
+const readJson = async (...path: readonly string[]) => JSON.parse(await readFile(join(...path), 'utf8'));
+
+/** A folder that npm has installed the package in, from `resolved`. */
+async function installedFrom(resolved: string): Promise<string> {
+  const project = await aDirectory();
+  const packageFolder = join(project, 'node_modules/report-exporter');
+  await mkdir(packageFolder, { recursive: true });
+  for (const file of ['package.json', 'cdk.json']) {
+    await writeFile(join(packageFolder, file), await readFile(join(root, file)));
+  }
+  const lock = { packages: { 'node_modules/report-exporter': { resolved } } };
+  await writeFile(join(project, 'node_modules/.package-lock.json'), JSON.stringify(lock));
+  return packageFolder;
+}
+
+async function dependencyOf(packageFolder: string, options: { readonly package?: string } = {}): Promise<unknown> {
+  const project = join(await aDirectory(), 'project');
+  const output: string[] = [];
+  const stream = { write: (text: string) => output.push(text) };
+  const context = { env: {}, stdout: stream, stderr: stream, signal: new AbortController().signal, program: 'x' };
+  const status = await initCommand(project, { ...options, packageFolder }, [], context);
+  if (status !== 0) return output.join('');
+  return (await readJson(project, 'package.json')).dependencies['report-exporter'];
+}
+
+describe('a new project', () => {
+  it('has a CDK app, valid settings, and the versions that the package is developed with', async () => {
+    const project = join(await aDirectory(), 'My Exports');
+    const ended = await init(project);
+    expect(ended).toMatchObject({ status: 0, stderr: '' });
+    expect(ended.stdout).toContain(`Created: ${project} (6 files)\n  cd '${project}'\n  npm install\n`);
+    expect((await readdir(project)).sort()).toEqual(files);
+
+    const { name, dependencies, devDependencies } = await readJson(project, 'package.json');
+    expect(name).toBe('my-exports');
+    expect({ ...dependencies, ...devDependencies }).toEqual({
+      'aws-cdk': `^${packageJson.devDependencies['aws-cdk']}`,
+      'aws-cdk-lib': `^${packageJson.devDependencies['aws-cdk-lib']}`,
+      constructs: `^${packageJson.devDependencies['constructs']}`,
+      'report-exporter': '^1.0.0',
+    });
+    const { context, app } = await readJson(project, 'cdk.json');
+    expect(app).toBe('node app.js');
+    expect(context).toEqual((await readJson(root, 'cdk.json')).context);
+
+    const settings = deploymentSettings(join(project, 'report-exporter.json'));
+    expect(settings.services).toMatchObject([
+      {
+        name: 'acme',
+        service: { baseUrl: 'https://reports.example.com', vendor: 'ACME' },
+        exports: [{ name: 'nightly', schedule: { enabled: false } }],
+      },
+    ]);
+  });
+
+  it('names the given service', async () => {
+    const project = join(await aDirectory(), 'contoso');
+    const { stdout } = await init(
+      project,
+      '--base-url',
+      'https://api.contoso.example',
+      '--vendor',
+      'Contoso-EU',
+      '--json',
+    );
+    expect(JSON.parse(stdout)).toEqual({ status: 'created', directory: project, files: expect.any(Array) });
+    expect(deploymentSettings(join(project, 'report-exporter.json')).services).toMatchObject([
+      { name: 'contoso-eu', service: { baseUrl: 'https://api.contoso.example', vendor: 'Contoso-EU' } },
+    ]);
+    const readme = await readFile(join(project, 'README.md'), 'utf8');
+    expect(readme).toContain('`ContosoEuApiKeySecretId`');
+  });
+
+  it('is not called as the package, which npm would refuse to install into it', async () => {
+    const project = join(await aDirectory(), 'report-exporter');
+    await init(project);
+    expect(await readJson(project, 'package.json')).toMatchObject({ name: 'report-exports' });
+  });
+
+  it.each(files)('does not overwrite %s, and then writes nothing', async (file) => {
+    const project = await aDirectory();
+    await writeFile(join(project, file), 'mine');
+    await writeFile(join(project, 'other'), '');
+    const ended = await init(project);
+    expect(ended).toMatchObject({ status: 2, stdout: '', stderr: expect.stringContaining(`${file} exists already\n`) });
+    expect((await readdir(project)).sort()).toEqual([file, 'other'].sort());
+    expect(await readFile(join(project, file), 'utf8')).toBe('mine');
+  });
+
+  it('reports every problem at once', async () => {
+    const { status, stderr } = await runInProcess(['init', '--base-url', 'nowhere', '--vendor', 'no vendor', '--what']);
+    expect(status).toBe(2);
+    for (const problem of ['directory: must be given', '--base-url: ', '--vendor: ', '--what: no such option']) {
+      expect(stderr).toContain(problem);
+    }
+    // In a checkout, nothing says what the project should install.
+    expect(stderr).toContain('--package: is needed in a checkout');
+  });
+
+  it('needs a directory', async () => {
+    const file = join(await aDirectory(), 'file');
+    await writeFile(file, '');
+    expect(await init(file)).toMatchObject({
+      status: 2,
+      stderr: `Error: ${file} is not a directory. Choose another one\n`,
+    });
+  });
+});
+
+describe('the package of a new project', () => {
+  it('is the version that runs, if it was installed from a registry', async () => {
+    const folder = await installedFrom('https://registry.example.com/report-exporter.tgz');
+    expect(await dependencyOf(folder)).toBe(`^${packageJson.version}`);
+    expect(await dependencyOf(folder, { package: '~1.2' })).toBe('~1.2');
+  });
+
+  it('is the tarball that it was installed from', async () => {
+    const folder = await installedFrom('file:report-exporter.tgz');
+    const tarball = join(folder, '../../report-exporter.tgz');
+    expect(await dependencyOf(folder)).toContain(`${tarball} does not exist`);
+    await writeFile(tarball, '');
+    expect(await dependencyOf(folder)).toMatch(/^file:\.\.\/\.\.\/.*\/report-exporter\.tgz$/);
+  });
+});
