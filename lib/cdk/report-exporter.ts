@@ -36,6 +36,7 @@ import { createPermissions, grantReadObjects } from './permissions.ts';
 import { createSchedules } from './schedule.ts';
 import { functionSettings, hasAlarmsPerExport, serviceMetadata } from './settings/deployed-export.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
+import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
 import { createStateMachine } from './state-machine.ts';
 import { createApiKeySecret, createBucket, createPageLogTable } from './storage.ts';
@@ -266,6 +267,16 @@ export class ReportExporter extends Construct implements IConnectable {
       topic: props.alarmTopic,
     });
     if (props.table === undefined) createTableAlarms(this, table, props.alarmTopic);
+    addServiceOutput(this, {
+      serviceName,
+      stateMachine: this.stateMachine,
+      table,
+      bucket,
+      prefix,
+      secret,
+      secretField: props.secretField,
+      scheduleGroup: this.scheduleGroup,
+    });
   }
 
   /**

@@ -10,13 +10,12 @@ import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
-import type { CfnStateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import { Construct } from 'constructs';
 import type { DeploymentSettings, ServiceDeploymentSettings } from '../core/settings/deployment-settings.ts';
-import { type ServiceOutput, serviceOutputSuffix } from '../core/settings/stack-output.ts';
 import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
 import { ReportExporter } from './report-exporter.ts';
+import { toPascalCase } from './service-output.ts';
 import { deploymentSettings } from './settings/deployment-settings.ts';
 import { createBucket, createPageLogTable, importApiKeySecret } from './storage.ts';
 
@@ -89,7 +88,7 @@ export class ReportExporterStack extends Stack {
       const { existing } = service.apiKeySecret;
       const secret = existing === undefined ? undefined : importApiKeySecret(secrets, service.name, existing);
       const exporter = createService(services, settings, service, secret, shared);
-      this.#addServiceOutputs(exporter, service);
+      this.#addServiceOutputs(exporter);
       return exporter;
     });
     createTableAlarms(this, this.table, this.alarmTopic);
@@ -105,10 +104,7 @@ export class ReportExporterStack extends Stack {
     this.#addOutput('DashboardName', this.dashboard.dashboardName, 'The CloudWatch dashboard');
   }
 
-  #addServiceOutputs(
-    { serviceName, prefix, bucket, table, secret, stateMachine, scheduleGroup, exportNames }: ReportExporter,
-    { apiKeySecret }: ServiceDeploymentSettings,
-  ): void {
+  #addServiceOutputs({ serviceName, secret, stateMachine, exportNames }: ReportExporter): void {
     const id = toPascalCase(serviceName);
     const secretId = secret.secretFullArn ?? secret.secretName;
     const { stateMachineArn } = stateMachine;
@@ -121,22 +117,6 @@ export class ReportExporterStack extends Stack {
       `${id}StartCommand`,
       `aws stepfunctions start-execution --state-machine-arn ${stateMachineArn} --input '${JSON.stringify({ export: exportNames[0] })}'`,
       `Starts an export of service ${serviceName} manually`,
-    );
-    const output: ServiceOutput = {
-      service: serviceName,
-      stateMachineArn,
-      stateMachineId: this.getLogicalId(stateMachine.node.defaultChild as CfnStateMachine),
-      table: table.tableName,
-      bucket: bucket.bucketName,
-      prefix,
-      apiKeySecret: secretId,
-      apiKeyField: apiKeySecret.field ?? '',
-      ...(scheduleGroup === undefined ? {} : { scheduleGroup: scheduleGroup.scheduleGroupName }),
-    };
-    this.#addOutput(
-      `${id}${serviceOutputSuffix}`,
-      this.toJsonString(output),
-      `The resources of service ${serviceName}, for report-exporter --stack`,
     );
   }
 
@@ -166,11 +146,6 @@ function createService(
     alarmsPerExport: settings.alarms.perExport,
     logRetention: settings.logRetentionDays,
   });
-}
-
-/** `eu-reports` → `EuReports`. The id of an output contains only letters and digits. */
-function toPascalCase(name: string): string {
-  return name.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase());
 }
 
 function createOrImportBucket(

@@ -1,4 +1,4 @@
-/** The CDK apps in docs/deployment.md, as they are written there, except for the path of the project. */
+/** The CDK apps in docs/deployment.md, as they are written there, except for the path of the package. */
 
 import { execFile } from 'node:child_process';
 import { symlink, writeFile } from 'node:fs/promises';
@@ -24,7 +24,10 @@ beforeAll(async () => {
   await symlink(join(root, 'node_modules'), pathOf('node_modules'));
   await writeFile(pathOf('package.json'), '{ "type": "module" }');
   for (const name of examples) {
-    await writeFile(pathOf(name), exampleIn('docs/deployment.md', name).replaceAll("'./lib/", `'${root}/lib/`));
+    await writeFile(
+      pathOf(name),
+      exampleIn('docs/deployment.md', name).replace("'report-exporter'", `'${root}/lib/api/index.ts'`),
+    );
   }
 });
 afterAll(() => directory.remove());

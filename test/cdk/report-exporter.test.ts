@@ -11,7 +11,12 @@ import { Construct } from 'constructs';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
 import { isExportError } from '../../lib/core/errors.ts';
-import { anApp, aSchedule, deploy, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
+import {
+  serviceMetadataKey,
+  serviceMetadataSchema,
+  serviceOutputSchema,
+} from '../../lib/core/settings/stack-output.ts';
+import { anApp, aSchedule, deploy, outputsOf, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
 
 type Stores = { readonly [Store in 'bucket' | 'table' | 'secret']: NonNullable<ReportExporterProps[Store]> };
 
@@ -44,6 +49,19 @@ function problemsOf(create: () => ReportExporter): string[] {
 }
 
 describe('a ReportExporter in another stack', () => {
+  it('is found by report-exporter --stack: the stack has the output of the service', () => {
+    const stack = new Stack(anApp(), 'Another');
+    const parent = new Construct(stack, 'Team');
+    new ReportExporter(parent, 'EuReports', { service, exports: [nightly], name: 'eu-reports', secretField: 'key' });
+    const template = Template.fromStack(stack);
+    const machine = resource(template, 'AWS::StepFunctions::StateMachine');
+    const output = serviceOutputSchema.parse(JSON.parse(outputsOf(template)['EuReportsService'] ?? ''));
+    expect(output).toMatchObject({ service: 'eu-reports', stateMachineId: machine.id, apiKeyField: 'key' });
+    expect(serviceMetadataSchema.parse(machine.Metadata?.[serviceMetadataKey])).toMatchObject({
+      schedules: { nightly: { enabled: true } },
+    });
+  });
+
   it('needs only the service and its exports, and creates the bucket, the table and the secret', () => {
     const stack = new Stack(anApp(), 'Another');
     const reports = new ReportExporter(stack, 'Reports', { service, exports: [nightly] });

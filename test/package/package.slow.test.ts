@@ -4,7 +4,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync, statSync } from 'node:fs';
-import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,6 +12,7 @@ import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import {
   findNode20,
   install,
+  installGlobally,
   type Outcome,
   pack,
   packageJson,
@@ -65,7 +66,8 @@ describe('the tarball', () => {
 
   it('has no unexpected files: no TypeScript, tests or benchmarks', () => {
     const expected = [
-      /^(package\.json|README\.md|LICENSE|CHANGELOG\.md)$/,
+      /^(package|cdk)\.json$/,
+      /^(README\.md|LICENSE|CHANGELOG\.md)$/,
       /^bin\/(report-exporter|require-node)\.mjs$/,
       /^docs\/[a-z-]+\.md$/,
       /^docs\/schemas\/[a-z0-9.]+\.schema\.json$/,
@@ -185,6 +187,31 @@ describe('the installed command line', () => {
       stdout: `${packageJson.version}\n`,
       stderr: '',
     });
+  });
+
+  it('brings the parser of the settings, which needs no CDK', async () => {
+    const code = `console.log(typeof require('report-exporter/settings').deploymentSettings)`;
+    expect(await runNode(commandLine, ['-e', code])).toEqual({ status: 0, stdout: 'function\n', stderr: '' });
+  });
+
+  it('names itself in messages as it can be run there', async () => {
+    const entry = join(installed(commandLine), 'bin/report-exporter.mjs');
+    const elsewhere = join(directory.path, 'elsewhere');
+    await mkdir(elsewhere);
+    const hint = async (folder: string, file: string, path = '') => {
+      const variables = { PATH: `${path}:${process.env.PATH}` };
+      const { stderr } = await runNode(folder, [file, 'local', '--size', '99'], { variables });
+      return /^For help: (.*) local --help$/m.exec(stderr)?.[1];
+    };
+    expect(await hint(commandLine, entry)).toBe('npx report-exporter');
+    // There npx would download a package of this name.
+    expect(await hint(elsewhere, entry)).toBe(`node ${entry}`);
+    const globalPrefix = join(directory.path, 'global');
+    await installGlobally(globalPrefix, tarball);
+    const command = join(globalPrefix, 'bin/report-exporter');
+    expect(await hint(elsewhere, command, dirname(command))).toBe('report-exporter');
+    expect(await hint(commandLine, command, dirname(command))).toBe('report-exporter');
+    expect(await hint(elsewhere, command)).toBe(`node ${await realpath(command)}`);
   });
 
   it.skipIf(node20 === undefined)(

@@ -52,8 +52,11 @@ const cdkJson = ({ featureFlags }: ProjectTemplate) => ({
 
 const settingsFile = 'report-exporter.json';
 
-const app = `import { App } from 'aws-cdk-lib';
-import { ReportExporterStack } from 'report-exporter';
+/** Not written out below, where it would read as an import of this module. */
+const [cdk, exporter] = [`'aws-cdk-lib'`, `'report-exporter'`];
+
+const app = `import { App } from ${cdk};
+import { ReportExporterStack } from ${exporter};
 
 const app = new App();
 new ReportExporterStack(app, 'ReportExporter', { settings: app.node.tryGetContext('reportExporter') });

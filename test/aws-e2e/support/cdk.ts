@@ -67,7 +67,7 @@ interface Template {
  * - It rejects alarms on metric math ("Properties.Metrics is not supported"), so they are removed.
  * - It resolves the Ref of a secret to its name instead of its ARN, so Ref is replaced by GetAtt, which works in both.
  */
-async function adaptToMiniStack(file: string): Promise<void> {
+export async function adaptToMiniStack(file: string): Promise<void> {
   const template: Template = JSON.parse(await readFile(file, 'utf8'));
   const resources = Object.entries(template.Resources);
   const supported = resources.filter(
@@ -81,26 +81,27 @@ async function adaptToMiniStack(file: string): Promise<void> {
   await writeFile(file, text);
 }
 
+/** The environment variables with which a tool uses MiniStack, and nothing of the developer's. */
+export function awsVariables(): Readonly<Record<string, string>> {
+  const missingFile = join(workDirectory, 'no-such-file');
+  return {
+    AWS_ENDPOINT_URL: inject('miniStack'),
+    AWS_ACCESS_KEY_ID: credentials.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
+    AWS_REGION: region,
+    AWS_CONFIG_FILE: missingFile,
+    AWS_SHARED_CREDENTIALS_FILE: missingFile,
+    CDK_HOME: join(workDirectory, 'cdk-home'),
+    CDK_DISABLE_CLI_TELEMETRY: 'true',
+  };
+}
+
 async function cdk(command: string, ...parameters: string[]): Promise<void> {
   const cli = join(project, 'node_modules/aws-cdk/bin/cdk');
-  const missingFile = join(workDirectory, 'no-such-file');
   await runTool(
     `cdk-${command}`,
     process.execPath,
     [cli, command, ...parameters, '--no-color', '--no-notices', '--progress', 'events'],
-    {
-      cwd: workDirectory,
-      env: {
-        AWS_ENDPOINT_URL: inject('miniStack'),
-        AWS_ACCESS_KEY_ID: credentials.accessKeyId,
-        AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
-        AWS_REGION: region,
-        // Not the developer's.
-        AWS_CONFIG_FILE: missingFile,
-        AWS_SHARED_CREDENTIALS_FILE: missingFile,
-        CDK_HOME: join(workDirectory, 'cdk-home'),
-        CDK_DISABLE_CLI_TELEMETRY: 'true',
-      },
-    },
+    { cwd: workDirectory, env: awsVariables() },
   );
 }

@@ -19,8 +19,8 @@ interface PackageJson {
 
 export const packageJson = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as PackageJson;
 
-/** The variables of this process, without those that npm sets for the scripts of this project. */
-const env = Object.fromEntries(
+/** The variables of this process, without those of AWS and those that npm sets for the scripts of this project. */
+export const userVariables: Readonly<Record<string, string | undefined>> = Object.fromEntries(
   Object.entries(process.env).filter(
     ([name]) => !/^(npm_(package|lifecycle)_|npm_config_local_prefix$|AWS_)/.test(name),
   ),
@@ -28,7 +28,7 @@ const env = Object.fromEntries(
 
 /** Builds the package. Returns the path of the tarball. */
 export async function pack(folder: string): Promise<string> {
-  await execute('npm', ['pack', '--silent', '--pack-destination', folder], { cwd: root, env });
+  await execute('npm', ['pack', '--silent', '--pack-destination', folder], { cwd: root, env: userVariables });
   const [name = ''] = (await readdir(folder)).filter((file) => file.endsWith('.tgz'));
   return join(folder, name);
 }
@@ -38,7 +38,13 @@ export async function install(folder: string, type: 'module' | 'commonjs', packa
   await mkdir(folder, { recursive: true });
   await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type }));
   const options = ['--silent', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline'];
-  await execute('npm', ['install', ...options, ...packages], { cwd: folder, env });
+  await execute('npm', ['install', ...options, ...packages], { cwd: folder, env: userVariables });
+}
+
+/** Installs the package as `npm install --global` does, with its command in `prefix`/bin. */
+export async function installGlobally(prefix: string, packageFile: string): Promise<void> {
+  const options = ['--silent', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline'];
+  await execute('npm', ['install', '--global', '--prefix', prefix, ...options, packageFile], { env: userVariables });
 }
 
 export interface Outcome {
