@@ -17,7 +17,9 @@ export const errorNames = [
   'RequestRejectedError',
   /** The service no longer accepts a cursor that it returned. The run starts over, a bounded number of times. */
   'CursorRejectedError',
-  /** The response violates the contract: wrong type, malformed XML, a bad or repeated cursor, a page over the size limit. */
+  /** The service returned a cursor twice in a run, which therefore contains pages twice. It is never published. */
+  'RepeatedCursorError',
+  /** The response violates the contract: wrong type, malformed XML, an invalid cursor, a page over the size limit. */
   'ContractError',
   /** A stored object or record does not belong to this run, or was changed. Nothing is overwritten. */
   'PageConflictError',

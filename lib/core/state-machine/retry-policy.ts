@@ -25,6 +25,7 @@ const permanentErrors: readonly ErrorName[] = [
   'ConfigurationError',
   'RequestRejectedError',
   'CursorRejectedError',
+  'RepeatedCursorError',
   'PageConflictError',
   'RunSupersededError',
 ];

@@ -129,7 +129,7 @@ function nextOutcome({ limits }: ExportDefinition, loop: LoopState, entry: PageE
   if (entry.nextCursor === null) return { next: 'finish', ...next };
   if (entry.repeats) {
     throw new ExportError(
-      'ContractError',
+      'RepeatedCursorError',
       `Page ${entry.page} of run ${entry.run} returned a cursor that this run has already used, so its pages repeat. ` +
         'The run is never published; the next start begins a new one',
     );

@@ -6,6 +6,7 @@
  */
 
 import * as z from 'zod/mini';
+import type { ErrorName } from '../errors.ts';
 import { type FailedRun, totalsOf, zeroTotals } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
@@ -21,6 +22,9 @@ const failureSchema = z.object({
 const lambdaCauseSchema = z.object({ errorMessage: z.string() });
 const maxMessageLength = 1_000;
 
+/** After these, a run can never complete. */
+const finalErrors: ReadonlySet<string> = new Set<ErrorName>(['CursorRejectedError', 'RepeatedCursorError']);
+
 /** Records why the run that `execution` owns has failed. Changes nothing if it owns none. Never removes a page. */
 export async function failRun(
   { definition, log, runtime, emit }: FailRunDependencies,
@@ -34,7 +38,7 @@ export async function failRun(
       return { result: { ...about, run: null, since: null, ...zeroTotals, resumable: active !== undefined } };
     }
     const last = await log.last(active);
-    const resumable = error !== 'CursorRejectedError' && last?.repeats !== true;
+    const resumable = !finalErrors.has(error) && last?.repeats !== true;
     const failure = { error, message, at: instantOf(runtime.now()) };
     const { run, since } = active;
     return {

@@ -15,6 +15,7 @@ import { type CompletedRun, manifestChunks } from '../storage/manifest.ts';
 import { instantOf } from '../timestamps.ts';
 import { ownedRun, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
+import { withDistinctCursors } from './repeated-cursors.ts';
 import { watermarkAfter } from './watermark.ts';
 
 export type FinishRunDependencies = Pick<StepDependencies, 'definition' | 'store' | 'log' | 'runtime' | 'emit'>;
@@ -27,6 +28,7 @@ interface FinishRunCommand {
 /**
  * Completes `run`, which `execution` must own. Repeated, it returns the same result.
  * @throws PageConflictError if the log is not an unbroken chain, or the store does not hold the pages it names
+ * @throws RepeatedCursorError if two pages were requested with the same cursor
  * @throws RunSupersededError if the execution does not own the run
  */
 export async function finishRun(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
@@ -62,7 +64,8 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const run = await setCompletedAt(deps, command);
   const { first, last } = await firstAndLastEntry(log, run);
   const manifest = manifestKey(run);
-  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));
+  const entries = withDistinctCursors(storedEntries(deps, run), log, run);
+  await store.putManifest(manifest, manifestChunks(run, { first, last }, entries));
   const { export: name, sequence, completedAt } = run;
   const latest = { export: name, run: run.run, sequence, completedAt, manifest };
   // A pointer with a sequence that no run has reached yet is not ours, and is replaced.

@@ -200,7 +200,7 @@ describe('an invocation of several pages', () => {
     const bench = manyPages({ script: () => aFetchedPage({ nextCursor: cursorAt(2) }) });
     expect(await bench.start()).toMatchObject({
       status: 'failed',
-      failed: { error: 'ContractError', resumable: false },
+      failed: { error: 'RepeatedCursorError', resumable: false },
     });
   });
 
@@ -213,7 +213,10 @@ describe('an invocation of several pages', () => {
       manyPages({ script: repeatingCursors, limits: { maxPages: 50 } }, pages),
     );
     for (const each of [bench, plain]) {
-      expect(await each?.start()).toMatchObject({ status: 'failed', failed: { error: 'ContractError', pages: 7 } });
+      expect(await each?.start()).toMatchObject({
+        status: 'failed',
+        failed: { error: 'RepeatedCursorError', pages: 7 },
+      });
       expect([...(each?.store.objects.keys() ?? [])]).toHaveLength(7);
     }
   });

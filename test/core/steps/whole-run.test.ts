@@ -513,11 +513,29 @@ describe('a cursor that the service rejects or repeats', () => {
         aFetchedPage({ nextCursor: cursorAt(nth <= leadIn ? nth : leadIn + 1 + ((nth - leadIn - 1) % length)) }),
     });
     const end = failed(await bench.start());
-    expect(end).toMatchObject({ error: 'ContractError', resumable: false });
+    expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: false });
     expect(end.message).toContain('so its pages repeat');
     expect(bench.service.requests.length).toBeLessThanOrEqual(3 * (leadIn + length) + 1);
     expect([...bench.store.objects.keys()].some((key) => key.endsWith('manifest.json'))).toBe(false);
     // Repeated pages must never be published, so the next start does not resume the run.
+    expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
+  });
+
+  it('fails the run if a cursor occurs twice, although the pages after it go on', async () => {
+    // Cycle detection compares with 4 then.
+    const cursors = [1, 2, 3, 4, 3, 5, 6];
+    const bench = anExportBench({
+      script: (_, nth) => {
+        const next = cursors[nth - 1];
+        return aFetchedPage({ nextCursor: next === undefined ? null : cursorAt(next) });
+      },
+    });
+    const end = failed(await bench.start());
+    expect(end).toMatchObject({ error: 'RepeatedCursorError', resumable: false, pages: 8 });
+    expect(end.message).toContain('Page 6 of run');
+    expect(end.message).toContain('was requested with the cursor of page 4, so the run contains pages twice');
+    expect([...bench.store.objects.keys()].some((key) => key.endsWith('manifest.json'))).toBe(false);
+    expect((await bench.state()).active).toBeUndefined();
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
   });
 

@@ -75,7 +75,9 @@ function checkActiveRun(
     active.cursorRestarts <= scenario.settings.maxCursorRestarts &&
     active.since === previous.since;
   const cannotResume =
-    step === 'FailRun' && active === undefined && (input.Error === 'CursorRejectedError' || last?.repeats === true);
+    step === 'FailRun' &&
+    active === undefined &&
+    (input.Error === 'CursorRejectedError' || input.Error === 'RepeatedCursorError' || last?.repeats === true);
   if (isCompleted || isRestarted || isRestartedForCursor || cannotResume) return;
   world.violate(
     'an export has one active run',

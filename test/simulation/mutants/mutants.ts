@@ -191,14 +191,14 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n',
+        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, entries));\n',
         replace: '',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
         find: '  return updateState(log, name,',
         replace:
-          '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n  return updateState(log, name,',
+          '  await store.putManifest(manifest, manifestChunks(run, { first, last }, entries));\n  return updateState(log, name,',
       },
     ],
   },
@@ -207,7 +207,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n',
+        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, entries));\n',
         replace: '',
       },
       {
@@ -219,7 +219,7 @@ export const mutants: readonly Mutant[] = [
         file: 'lib/core/steps/finish-run.ts',
         find: 'lastCompleted: { execution, completedAt, result } }, result };\n  });\n}',
         replace:
-          'lastCompleted: { execution, completedAt, result } }, result };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, storedEntries(deps, run)));\n  return result;\n}',
+          'lastCompleted: { execution, completedAt, result } }, result };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, entries));\n  return result;\n}',
       },
     ],
   },
@@ -379,6 +379,16 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
+    name: 'a run in which a cursor occurs twice is published',
+    edits: [
+      {
+        file: 'lib/core/steps/repeated-cursors.ts',
+        find: 'if (repeated.size > 0) await',
+        replace: 'if (repeated.size > count) await',
+      },
+    ],
+  },
+  {
     name: 'a resumed run skips a page',
     edits: [
       {
@@ -473,7 +483,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/fail-run.ts',
-        find: "error !== 'CursorRejectedError' && last?.repeats !== true",
+        find: '!finalErrors.has(error) && last?.repeats !== true',
         replace: "error === 'RequestRejectedError' && last?.repeats !== true",
       },
     ],

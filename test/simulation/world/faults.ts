@@ -45,6 +45,7 @@ export const faultKinds = [
   'body-stalls',
   'cursor-rejected',
   'cursor-cycle',
+  'cursor-repeated',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -66,6 +67,7 @@ const weights: Partial<FaultRates> = {
   'service-rejects-key': 0.3,
   'service-redirects': 0.3,
   'cursor-cycle': 0.3,
+  'cursor-repeated': 0.3,
 };
 
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */

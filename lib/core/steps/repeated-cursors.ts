@@ -1,0 +1,59 @@
+/**
+ * Finds a cursor that the service returned twice before a run is published. Cycle detection ends a run whose cursors go round in
+ * circles; a cursor that occurs twice by accident, after which the pages go on, would leave pages in the run twice.
+ *
+ * A number per page is enough to notice it: 8 MB for a million pages. Only if two are equal is the log read again, to name the
+ * pages.
+ */
+
+import { hash } from 'node:crypto';
+import { ExportError } from '../errors.ts';
+import type { PageEntry, Run } from '../model.ts';
+import type { PageLog } from '../ports.ts';
+
+/**
+ * Yields the given log entries of `run`, and completes only if each page was requested with another cursor.
+ * @throws RepeatedCursorError at the end, about the first cursor that two pages have in common
+ */
+export async function* withDistinctCursors(
+  entries: AsyncIterable<PageEntry>,
+  log: Pick<PageLog, 'entries'>,
+  run: Run,
+): AsyncGenerator<PageEntry> {
+  let digests = new BigUint64Array(1_024);
+  let count = 0;
+  for await (const entry of entries) {
+    if (entry.cursor !== null) {
+      if (count === digests.length) {
+        const larger = new BigUint64Array(count * 2);
+        larger.set(digests);
+        digests = larger;
+      }
+      digests[count] = digestOf(entry.cursor);
+      count += 1;
+    }
+    yield entry;
+  }
+  const sorted = digests.subarray(0, count).sort();
+  const repeated = new Set(sorted.filter((digest, index) => index > 0 && sorted[index - 1] === digest));
+  if (repeated.size > 0) await assertDistinct(repeated, log, run);
+}
+
+/** Different cursors can have the same digest. */
+async function assertDistinct(repeated: ReadonlySet<bigint>, log: Pick<PageLog, 'entries'>, run: Run): Promise<void> {
+  const pages = new Map<string, number>();
+  for await (const { page, cursor } of log.entries(run)) {
+    if (cursor === null || !repeated.has(digestOf(cursor))) continue;
+    const earlier = pages.get(cursor);
+    if (earlier !== undefined) {
+      throw new ExportError(
+        'RepeatedCursorError',
+        `Page ${page} of run ${run.run} was requested with the cursor of page ${earlier}, so the run contains pages twice. ` +
+          'The run is never published; the next start begins a new one',
+      );
+    }
+    pages.set(cursor, page);
+  }
+}
+
+const digestOf = (cursor: string): bigint => hash('sha256', cursor, 'buffer').readBigUInt64LE();

@@ -1,0 +1,42 @@
+import { describe, expect } from 'vitest';
+import type { PageEntry } from '../../../lib/core/model.ts';
+import { withDistinctCursors } from '../../../lib/core/steps/repeated-cursors.ts';
+import { aRun } from '../../support/builders.ts';
+import { fc, it } from '../../support/property.ts';
+
+const entriesFor = (cursors: readonly (string | null)[]) =>
+  cursors.map((cursor, index) => ({ page: index + 1, cursor }) as PageEntry);
+
+async function read(cursors: readonly (string | null)[]): Promise<number> {
+  const log = {
+    async *entries() {
+      yield* entriesFor(cursors);
+    },
+  };
+  let pages = 0;
+  for await (const _ of withDistinctCursors(log.entries(), log, aRun())) pages += 1;
+  return pages;
+}
+
+describe('the log entries of a run that is to be published', () => {
+  it.prop([fc.uniqueArray(fc.string(), { maxLength: 3_000, size: 'max' })])(
+    'are read to the end if no two pages have the same cursor',
+    async (cursors) => {
+      expect(await read([null, ...cursors])).toBe(cursors.length + 1);
+    },
+  );
+
+  it.prop([fc.uniqueArray(fc.string(), { minLength: 1, maxLength: 3_000, size: 'max' }), fc.nat(), fc.nat()])(
+    'are rejected if two have, wherever they are',
+    async (cursors, from, to) => {
+      const repeated = cursors[from % cursors.length] as string;
+      const withRepetition = [null, ...cursors].toSpliced((to % cursors.length) + 1, 0, repeated);
+      const pages = withRepetition.flatMap((cursor, index) => (cursor === repeated ? [index + 1] : []));
+      await expect(read(withRepetition)).rejects.toMatchObject({
+        name: 'RepeatedCursorError',
+        message: expect.stringContaining(`Page ${pages[1]} of run`),
+      });
+      await expect(read(withRepetition)).rejects.toThrow(`the cursor of page ${pages[0]},`);
+    },
+  );
+});
