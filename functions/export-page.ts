@@ -14,22 +14,27 @@ import { createS3Client } from '../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../lib/aws/s3/page-store.ts';
 import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createSecretApiKey } from '../lib/aws/secret-api-key.ts';
+import type { Telemetry } from '../lib/aws/lambda/telemetry.ts';
 import { systemRuntime } from '../lib/core/clock.ts';
 import type { LoopState } from '../lib/core/model.ts';
 import type { Clock, ReportService } from '../lib/core/ports.ts';
 import { type ExportPageOutcome, exportPage } from '../lib/core/steps/export-page.ts';
+import { type ProbeResult, probeSchema, probeService } from '../lib/core/steps/probe-service.ts';
+import { parseSettings } from '../lib/core/settings/settings.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
 import { createReportServiceClient } from '../lib/report-service/client/client.ts';
 import { limitsOf } from '../lib/report-service/client/limits.ts';
 
-export function exportPageHandler(env: Environment, loadSettings: LoadSettings): StepHandler<ExportPageOutcome> {
-  return stepHandler((telemetry) => {
+export function exportPageHandler(
+  env: Environment,
+  loadSettings: LoadSettings,
+): StepHandler<ExportPageOutcome | ProbeResult> {
+  const createStep = (telemetry: Telemetry): StepHandler<ExportPageOutcome | ProbeResult> => {
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry);
     const { environment, service: settings, dynamoDb } = context;
     const runtime = systemRuntime;
-    const service = withLatency(createService(context, runtime), runtime.now, (ms) =>
-      telemetry.count('ServiceLatency', ms),
-    );
+    const client = createService(context, runtime);
+    const service = withLatency(client, runtime.now, (ms) => telemetry.count('ServiceLatency', ms));
     const store = createS3PageStore({
       client: createS3Client(env),
       bucket: environment.BUCKET_NAME,
@@ -49,14 +54,20 @@ export function exportPageHandler(env: Environment, loadSettings: LoadSettings):
             limit: settings.maxConcurrentPages,
             runtime,
           });
-    return async ({ input, execution }, { getRemainingTimeInMillis }) => {
+    return async ({ input, execution, probe }, { getRemainingTimeInMillis }) => {
+      if (probe !== undefined) {
+        const { export: name, since } = parseSettings(probeSchema, probe, 'probe');
+        const { definition } = context.dependenciesFor({ export: name });
+        return await probeService({ definition, service: client, runtime }, since);
+      }
       const deps = { ...context.dependenciesFor(input), service, store, slots };
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
       using deadline = startInvocationDeadline(getRemainingTimeInMillis(), settings, label, runtime);
       return await exportPage(deps, { loop, execution, ...deadline });
     };
-  });
+  };
+  return stepHandler(createStep, { acceptsProbe: true });
 }
 
 function createService(

@@ -17,7 +17,7 @@ const exportPage = exportPageHandler(env, loadSettings);
 let loop: unknown = await beginRunHandler(env, loadSettings)({ input: {}, execution }, context);
 let pages = 0;
 for (let next = ''; next !== 'finish';) {
-  const outcome: ExportPageOutcome = await exportPage({ input: loop, execution }, context);
+  const outcome = (await exportPage({ input: loop, execution }, context)) as ExportPageOutcome;
   if (outcome.next === 'wait' || outcome.next === 'queue') throw new Error('The service requested a wait');
   ({ next } = outcome);
   pages = outcome.page - 1;

@@ -270,6 +270,7 @@ export class ReportExporter extends Construct implements IConnectable {
     addServiceOutput(this, {
       serviceName,
       stateMachine: this.stateMachine,
+      exportPage: this.functions.ExportPage,
       table,
       bucket,
       prefix,

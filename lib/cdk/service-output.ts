@@ -2,6 +2,7 @@
 
 import { CfnOutput, Stack } from 'aws-cdk-lib';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ScheduleGroup } from 'aws-cdk-lib/aws-scheduler';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
@@ -12,6 +13,7 @@ import { type ServiceOutput, serviceOutputSuffix } from '../core/settings/stack-
 interface ServiceResources {
   readonly serviceName: string;
   readonly stateMachine: StateMachine;
+  readonly exportPage: IFunction;
   readonly table: ITable;
   readonly bucket: IBucket;
   readonly prefix: string;
@@ -23,12 +25,14 @@ interface ServiceResources {
 
 /** Adds the output to the stack. Its name has the name of the service, wherever in the stack `scope` is. */
 export function addServiceOutput(scope: Construct, resources: ServiceResources): void {
-  const { serviceName, stateMachine, table, bucket, prefix, secret, secretField, scheduleGroup } = resources;
+  const { serviceName, stateMachine, exportPage, table, bucket, prefix, secret, secretField, scheduleGroup } =
+    resources;
   const stack = Stack.of(scope);
   const output: ServiceOutput = {
     service: serviceName,
     stateMachineArn: stateMachine.stateMachineArn,
     stateMachineId: stack.getLogicalId(stateMachine.node.defaultChild as CfnStateMachine),
+    exportPageFunction: exportPage.functionArn,
     table: table.tableName,
     bucket: bucket.bucketName,
     prefix,

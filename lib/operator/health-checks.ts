@@ -1,20 +1,22 @@
 /**
  * The checks of `doctor`: whether an export could run now, from its settings to a response of the service. They request one
- * page of size 1 from each service, and store or change nothing.
+ * page of size 1 from each service, from here and from its function on AWS, and store or change nothing.
  */
 
 import { isExportError } from '../core/errors.ts';
 import type { DeployedExport, DeployedService, Deployment } from '../core/operations/deployment.ts';
 import { planRun } from '../core/operations/plan-run.ts';
 import { listRuns, type RunStatus } from '../core/operations/run-status.ts';
+import type { Instant } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
+import { type ProbeResult, probeService } from '../core/steps/probe-service.ts';
 import { maxClockLeadMs } from '../core/steps/watermark.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
-import { epochMsOf, instantOf } from '../core/timestamps.ts';
+import { instantOf } from '../core/timestamps.ts';
 import { coarseDuration, plural } from './output/format.ts';
 
 export interface CheckResult {
-  /** `settings`, `state`, `store`, `runs`, `schedule`, `key`, `service` or `clock`. */
+  /** `settings`, `state`, `store`, `runs`, `schedule`, `key`, `service`, `clock` or `function`. */
   readonly check: string;
   /** null for a check of a service that several exports use. */
   readonly export: string | null;
@@ -174,13 +176,25 @@ async function checkSchedule(deployed: DeployedExport): Promise<Outcome> {
   }
 }
 
-/** Requests one page. Results are `key`, `service` and `clock`, or the one that failed. */
-async function checkService(
-  deployed: DeployedExport,
+/**
+ * Requests one page from here and, of a stack, from its function. Results are `key`, `service` and `clock`, or the one that failed,
+ * and `function`.
+ */
+async function checkService(deployed: DeployedExport, runtime: Runtime, say: (text: string) => void): Promise<Results> {
+  const since = await probeSince(deployed, runtime);
+  const fromHere = await checkFromHere(deployed, since, runtime, say);
+  if (deployed.probeFromFunction === undefined) return fromHere;
+  return [...fromHere, ['function', await checkFunction(deployed.probeFromFunction, since)]];
+}
+
+type Results = readonly (readonly [check: string, outcome: Outcome])[];
+
+async function checkFromHere(
+  { definition, service: { connect, keySource, address } }: DeployedExport,
+  since: Instant,
   runtime: Runtime,
   say: (text: string) => void,
-): Promise<readonly (readonly [check: string, outcome: Outcome])[]> {
-  const { connect, keySource, address } = deployed.service;
+): Promise<Results> {
   let client: Awaited<ReturnType<typeof connect>>;
   try {
     client = await connect(say);
@@ -189,17 +203,11 @@ async function checkService(
   }
   await using service = client;
   try {
-    const request = await probeRequest(deployed, runtime);
-    const requestedAt = runtime.now();
-    const page = await service.fetchPage(request);
-    const latencyMs = Math.round(runtime.now() - requestedAt);
-    for await (const _ of page.body);
-    const reports = page.reports();
-    const content = reports === null ? '' : ` with ${plural(reports, 'report')}`;
+    const { clockLeadMs, ...result } = await probeService({ definition, service, runtime }, since);
     return [
       ['key', ok(`accepted (${keySource})`)],
-      ['service', ok(`${address} returned a valid page of size 1${content} after ${latencyMs} ms; it was not stored`)],
-      ['clock', checkClock(page.serviceTime === null ? null : epochMsOf(page.serviceTime) - requestedAt)],
+      ['service', ok(`${address} returned ${describePage(result)}; it was not stored`)],
+      ['clock', checkClock(clockLeadMs)],
     ];
   } catch (error) {
     return isExportError(error, 'ConfigurationError')
@@ -213,13 +221,35 @@ async function checkService(
   }
 }
 
-/** The request of the next run, for one report. If no run could start, for the reports since now. */
-async function probeRequest(deployed: DeployedExport, runtime: Runtime) {
+/** What the function may do differs from what the operator may: its network, its role, its key. */
+async function checkFunction(
+  probe: NonNullable<DeployedExport['probeFromFunction']>,
+  since: Instant,
+): Promise<Outcome> {
+  try {
+    return ok(`ExportPage received ${describePage(await probe(since))} on AWS; it was not stored`);
+  } catch (error) {
+    // The errors of the function are no ExportErrors: this one is about the invocation.
+    return isExportError(error)
+      ? warning(`not tested from AWS: ${error.message}`, 'to test it, request the permission lambda:InvokeFunction')
+      : problem(
+          error,
+          "check that the function can reach the service (its network, the service's allow-list) and read the key; docs/runbook.md explains each error",
+        );
+  }
+}
+
+function describePage({ reports, latencyMs }: Pick<ProbeResult, 'reports' | 'latencyMs'>): string {
+  const content = reports === null ? '' : ` with ${plural(reports, 'report')}`;
+  return `a valid page of size 1${content} after ${latencyMs} ms`;
+}
+
+/** Where the next run begins. If no run could start: now. */
+async function probeSince(deployed: DeployedExport, runtime: Runtime): Promise<Instant> {
   const plan = await planRun({ ...deployed, runtime }).catch(() => undefined);
-  const now = instantOf(Math.floor(runtime.now() / 1_000) * 1_000);
-  const since = plan?.act === 'start' || plan?.act === 'resume' ? plan.since : now;
-  const request = { ...deployed.definition.request, size: 1 };
-  return { request, since, cursor: null, label: 'a health check page of size 1' };
+  return plan?.act === 'start' || plan?.act === 'resume'
+    ? plan.since
+    : instantOf(Math.floor(runtime.now() / 1_000) * 1_000);
 }
 
 /** A smaller difference is normal: the service's time has whole seconds, and the response takes time. */

@@ -1,12 +1,14 @@
 /** The commands that act on a deployment, on a stack of a hundred exports in two services. Its AWS services are mocked. */
 
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
+import { InvokeCommand } from '@aws-sdk/client-lambda';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, StartExecutionCommand, type StartExecutionCommandInput } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { runProgram } from '../../bin/program.ts';
+import { ExportError } from '../../lib/core/errors.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import {
@@ -204,6 +206,9 @@ describe('start', () => {
   });
 });
 
+/** As the SDK returns it. */
+const payload = (value: unknown) => Buffer.from(JSON.stringify(value)) as never;
+
 describe('doctor', () => {
   it('checks each service once, with its own key', async () => {
     const apiKey = 'the-key-of-this-service';
@@ -223,6 +228,8 @@ describe('doctor', () => {
     aws.s3.on(ListObjectsV2Command).resolves({});
     aws.scheduler.on(GetScheduleCommand).resolves({ ScheduleExpression: 'cron(0 2 * * ? *)', State: 'ENABLED' });
     aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: apiKey });
+    const answer = { reports: 1, latencyMs: 12, clockLeadMs: 0 };
+    aws.lambda.on(InvokeCommand).resolves({ Payload: payload(answer) });
     const ended = await runOnStack('doctor', '--json');
     for (const simulator of simulators) {
       expect(simulator.exchanges).toHaveLength(1);
@@ -240,6 +247,41 @@ describe('doctor', () => {
       ...acmeExports,
       ...globexExports,
     ]);
-    expect(aws.requests()).toMatchObject({ GetSecretValue: 2, GetSchedule: 60 });
+    const byFunction = findings.filter(({ check }) => check === 'function');
+    expect(byFunction).toMatchObject([{ message: expect.stringContaining('with 1 report after 12 ms on AWS') }, {}]);
+    expect(aws.requests()).toMatchObject({ GetSecretValue: 2, GetSchedule: 60, Invoke: 2 });
+    const [invocation] = aws.lambda.commandCalls(InvokeCommand);
+    expect(invocation?.args[0].input.FunctionName).toMatch(/:function:acme-ExportPage$/);
+    expect(JSON.parse(Buffer.from(invocation?.args[0].input.Payload as Uint8Array).toString())).toEqual({
+      probe: { export: acmeExports[0], since: expect.any(String) },
+    });
+  });
+
+  it.each([
+    [
+      'the function cannot reach the service',
+      () => ({
+        FunctionError: 'Unhandled',
+        Payload: payload({ errorType: 'ServiceUnavailableError', errorMessage: 'no route' }),
+      }),
+      { state: 'problem', message: 'ServiceUnavailableError: no route', remedy: expect.stringContaining('allow-list') },
+    ],
+    [
+      'the operator may not invoke it',
+      // As the client explains it, which is mocked here.
+      () => Promise.reject(new ExportError('ConfigurationError', 'Access denied to lambda:Invoke')),
+      { state: 'warning', remedy: expect.stringContaining('lambda:InvokeFunction') },
+    ],
+  ])('shows that %s, also if the operator cannot read the key', async (_, answer, expected) => {
+    aws.restore();
+    aws = mockStack({ services: [{ name: 'acme', exports: ['daily'] }] });
+    aws.dynamoDb.on(GetItemCommand).resolves({});
+    aws.s3.on(GetObjectCommand).rejects(awsError('NoSuchKey'));
+    aws.s3.on(ListObjectsV2Command).resolves({});
+    aws.secretsManager.on(GetSecretValueCommand).rejects(awsError('AccessDeniedException'));
+    aws.lambda.on(InvokeCommand).callsFake(answer);
+    const { findings } = JSON.parse((await runOnStack('doctor', '--json')).stdout) as { findings: { check: string }[] };
+    expect(findings.find(({ check }) => check === 'function')).toMatchObject(expected);
+    expect(findings.find(({ check }) => check === 'key')).toMatchObject({ state: 'problem' });
   });
 });

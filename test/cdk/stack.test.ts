@@ -365,6 +365,7 @@ describe('the shared resources', () => {
       service: 'acme',
       stateMachineArn: ref(scheduled.template, 'AWS::StepFunctions::StateMachine'),
       stateMachineId: resource(scheduled.template, 'AWS::StepFunctions::StateMachine').id,
+      exportPageFunction: expect.stringContaining('ServicesacmeExportPage'),
       table: ref(scheduled.template, 'AWS::DynamoDB::Table'),
       bucket: ref(scheduled.template, 'AWS::S3::Bucket'),
       prefix: 'all/acme/',

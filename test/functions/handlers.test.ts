@@ -2,7 +2,7 @@
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DeleteItemCommand, DynamoDBClient, QueryCommand } from '@aws-sdk/client-dynamodb';
+import { DeleteItemCommand, DynamoDBClient, QueryCommand, ScanCommand } from '@aws-sdk/client-dynamodb';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { beginRunHandler } from '../../functions/begin-run.ts';
 import { exportPageHandler } from '../../functions/export-page.ts';
@@ -145,6 +145,50 @@ beforeEach(() => {
 afterEach(() => {
   vi.restoreAllMocks();
   vi.unstubAllEnvs();
+});
+
+describe('a probe of the service by ExportPage', () => {
+  const since = '2026-01-01T00:00:00Z';
+  const probe = (deployment: Deployment, exportName = 'reports') =>
+    deployment.functions.ExportPage({ probe: { export: exportName, since } } as never, {
+      awsRequestId: 'probe',
+      getRemainingTimeInMillis: () => 60_000,
+    });
+
+  it('requests one report, and touches no state', async () => {
+    await using deployment = await deploy({ reports: 5 });
+    expect(await probe(deployment)).toEqual({
+      reports: 1,
+      latencyMs: expect.any(Number),
+      clockLeadMs: expect.any(Number),
+    });
+    expect(deployment.service.exchanges).toMatchObject([{ status: 200 }]);
+    // One request to AWS: the API key is read.
+    expect(deployment.aws.sessionTokens).toHaveLength(1);
+    const client = new DynamoDBClient({});
+    expect(await client.send(new ScanCommand({ TableName: deployment.aws.table }))).toMatchObject({ Count: 0 });
+    client.destroy();
+    expect(lines().filter((line) => '_aws' in line || line['level'] === 'ERROR')).toEqual([]);
+  });
+
+  it('fails with the name and the message of what is wrong, which is no failed attempt', async () => {
+    await using deployment = await deploy({ faults: onRequest(1, errorResponse(503)) });
+    await expect(probe(deployment)).rejects.toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('503 for a health check page of size 1'),
+    });
+    await expect(probe(deployment, 'other')).rejects.toMatchObject({ name: 'ConfigurationError' });
+    expect(events('attempt-failed')).toEqual([]);
+  });
+
+  it('is accepted by ExportPage alone', async () => {
+    await using deployment = await deploy();
+    const context = { awsRequestId: 'probe', getRemainingTimeInMillis: () => 60_000 };
+    for (const name of ['BeginRun', 'FinishRun', 'FailRun'] as const) {
+      const event = { probe: { export: 'reports', since } } as never;
+      await expect(deployment.functions[name](event, context)).rejects.toMatchObject({ name: 'ConfigurationError' });
+    }
+  });
 });
 
 describe('the functions', () => {

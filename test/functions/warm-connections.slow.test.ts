@@ -90,7 +90,7 @@ async function warmFunction(
       secrets: secrets.made,
     }),
     async invoke() {
-      const outcome = await invokeHandler(exportPage, previousOutcome);
+      const outcome = (await invokeHandler(exportPage, previousOutcome)) as ExportPageOutcome;
       previousOutcome = outcome;
       return outcome;
     },

@@ -15,6 +15,8 @@ interface StepEvent {
   readonly execution: string;
   /** The input that the execution was started with. FailRun alone receives it. */
   readonly startInput?: unknown;
+  /** Instead of all the above: an operator asks ExportPage whether it reaches the service. */
+  readonly probe?: unknown;
 }
 
 type InvocationContext = Pick<Context, 'awsRequestId' | 'getRemainingTimeInMillis'>;
@@ -24,19 +26,25 @@ export type StepHandler<Outcome> = (event: StepEvent, context: InvocationContext
  * A Lambda handler that calls `createStep` on its first invocation, so that a mistake in the environment fails that
  * invocation instead of the cold start, and reuses the step afterwards. Errors keep their names: the state machine
  * decides by them.
+ *
+ * With `acceptsProbe`, the step also receives the events of operators, which are not attempts of an export.
  */
-export function stepHandler<Outcome>(createStep: (telemetry: Telemetry) => StepHandler<Outcome>): StepHandler<Outcome> {
+export function stepHandler<Outcome>(
+  createStep: (telemetry: Telemetry) => StepHandler<Outcome>,
+  { acceptsProbe = false }: { readonly acceptsProbe?: boolean } = {},
+): StepHandler<Outcome> {
   const telemetry = createTelemetry();
   let step: StepHandler<Outcome> | undefined;
+  const isProbe = (event: Partial<StepEvent> | undefined) => acceptsProbe && event?.probe !== undefined;
   return async (event, context) => {
     telemetry.begin({ execution: event?.execution, request: context.awsRequestId });
     try {
-      assertStepEvent(event);
+      if (!isProbe(event)) assertStepEvent(event);
       step ??= createStep(telemetry);
       return await step(event, context);
     } catch (error) {
       nameFromCode(error);
-      telemetry.failed(error, runAndPageOf(event?.input));
+      if (!isProbe(event)) telemetry.failed(error, runAndPageOf(event?.input));
       throw error;
     } finally {
       telemetry.end();

@@ -5,6 +5,7 @@
 
 import { CloudFormationClient } from '@aws-sdk/client-cloudformation';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SchedulerClient } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SFNClient } from '@aws-sdk/client-sfn';
@@ -26,6 +27,12 @@ const operatorS3Config = {
   requestHandler: { ...operatorConfig.requestHandler, socketTimeout: 600_000 },
 };
 
+/** An invocation responds when the function has ended: a cold start and half a minute for the service. It is not repeated. */
+const operatorLambdaConfig = {
+  maxAttempts: 1,
+  requestHandler: { ...operatorConfig.requestHandler, requestTimeout: 60_000 },
+};
+
 /** Errors that the operator can fix are thrown as ExportError. `env` is only for what the SDK does not find by itself. */
 export function createOperatorClients(env: Environment) {
   const clients = {
@@ -35,6 +42,7 @@ export function createOperatorClients(env: Environment) {
     dynamoDb: new DynamoDBClient(operatorConfig),
     s3: createS3Client(env, operatorS3Config),
     secretsManager: new SecretsManagerClient(operatorConfig),
+    lambda: new LambdaClient(operatorLambdaConfig),
   };
   for (const client of Object.values(clients)) addFriendlyErrors(client);
   return {

@@ -16,6 +16,7 @@ import { followExecution } from '../step-functions/follow-execution.ts';
 import { incidentsOf, lastIncidentOf } from '../step-functions/incidents.ts';
 import { takeSnapshot } from '../step-functions/progress-poller.ts';
 import type { OperatorClients } from './clients.ts';
+import { probeFromFunction } from './function-probe.ts';
 import type { StackExport } from './services.ts';
 
 /** Sends no request. */
@@ -36,6 +37,7 @@ export function openDeployedExport(
     store,
     log,
     executions: createExecutions(client),
+    probeFromFunction: (since) => probeFromFunction(clients.lambda, service.exportPageFunction, name, since),
     nextStart: () =>
       nextStartOf(schedule && { name, group: schedule.group }, {
         client: clients.scheduler,

@@ -4,6 +4,7 @@
  */
 
 import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult, RunTotals } from '../model.ts';
+import type { ProbeResult } from '../steps/probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../ports.ts';
 
 export interface Deployment extends AsyncDisposable {
@@ -64,6 +65,11 @@ export interface DeployedExport {
   readonly store: StoreReader;
   readonly log: PageLog & RunHistory;
   readonly executions: Executions;
+  /**
+   * Has the function that fetches its pages request one and throw it away, and so tests the network, the role and the key of that
+   * function. Absent where exports run in this process.
+   */
+  readonly probeFromFunction?: (since: Instant) => Promise<ProbeResult>;
   /** When its schedule starts it next. */
   nextStart(): Promise<NextStart>;
   /** The incidents of the run in chronological order, as far back as they are recorded. */

@@ -17,6 +17,8 @@ export const serviceOutputSchema = z.object({
   stateMachineArn: name,
   /** The logical ID of the state machine in the template, whose metadata has the settings. */
   stateMachineId: name,
+  /** The ARN of the function that fetches the pages. */
+  exportPageFunction: name,
   table: name,
   bucket: name,
   /** The prefix of every key of the service in the bucket. */

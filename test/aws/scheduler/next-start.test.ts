@@ -211,7 +211,7 @@ describe('the next start', () => {
   it('is an error for an expression that is neither cron nor rate', async () => {
     await expect(nextStart({ ScheduleExpression: 'at(2026-11-20T02:00:00)' })).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringContaining('npx cdk deploy'),
+      message: expect.stringContaining('Deploy the stack again to restore it'),
     });
   });
 });

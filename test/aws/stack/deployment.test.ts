@@ -148,7 +148,7 @@ describe('a deployed stack', () => {
     const expected = {
       name: 'ConfigurationError',
       message: expect.stringMatching(
-        `^This version of report-exporter cannot read the settings of service acme in stack ReportExporter: .*\\. Use the version that deployed the stack, or deploy it with this one: npx cdk deploy$`,
+        `^This version of report-exporter cannot read the settings of service acme in stack ReportExporter: .*\\. Use the version that deployed the stack, or deploy it with this one$`,
       ),
     };
     await expect(stack.open('daily')).rejects.toMatchObject(expected);
@@ -162,7 +162,7 @@ describe('a deployed stack', () => {
       .rejects(awsError('ValidationError', 'Stack with id ReportExporter does not exist'));
     const problem = 'There is no stack ReportExporter in eu-central-1.';
     const remedy =
-      'Set the stack with --stack, its region with AWS_REGION and its account with AWS_PROFILE, or deploy it: npx cdk deploy';
+      'Set the stack with --stack, its region with AWS_REGION and its account with AWS_PROFILE, or deploy it with cdk deploy';
     // The message stays useful if the other stacks cannot be listed.
     aws.cloudFormation.on(DescribeStacksCommand, { StackName: undefined }).rejects(awsError('AccessDenied'));
     await expect(open()).rejects.toMatchObject({ name: 'ConfigurationError', message: `${problem} ${remedy}` });
@@ -180,12 +180,12 @@ describe('a deployed stack', () => {
   const olderOutput = { export: 'daily', stateMachineArn: arn('stateMachine', 'daily'), exportPageFunction: 'x' };
 
   it.each([
-    ['CREATE_IN_PROGRESS', [], /is still being created .* Wait until npx cdk deploy is done/],
+    ['CREATE_IN_PROGRESS', [], /is still being created .* Wait until cdk deploy is done/],
     ['REVIEW_IN_PROGRESS', [], /is still being created/],
     [
       'ROLLBACK_COMPLETE',
       [],
-      /was not created .* See its events in CloudFormation, then deploy it again: npx cdk deploy/,
+      /was not created .* See its events in CloudFormation, then deploy it again with cdk deploy/,
     ],
     ['DELETE_IN_PROGRESS', [], /is being deleted .* Deploy it again/],
     [
@@ -199,7 +199,7 @@ describe('a deployed stack', () => {
     [
       'CREATE_COMPLETE',
       [{ OutputKey: 'DailyStateMachineArn', OutputValue: 'x' }],
-      /by an older version, whose outputs do not list its services\. Update it: npx cdk deploy/,
+      /by an older version, whose outputs do not list its services\. Update it with cdk deploy/,
     ],
     [
       'CREATE_COMPLETE',

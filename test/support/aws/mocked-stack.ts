@@ -13,6 +13,7 @@ import {
   QueryCommand,
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
+import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { ListSchedulesCommand, SchedulerClient, type ScheduleSummary } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
@@ -50,6 +51,7 @@ export function serviceOutput({ name, output }: AService): ServiceOutput {
     service: name,
     stateMachineArn: arn('stateMachine', name),
     stateMachineId: `${name}StateMachine`,
+    exportPageFunction: `arn:aws:lambda:eu-central-1:123456789012:function:${name}-ExportPage`,
     table: 'page-log',
     bucket: 'bucket',
     prefix: `reports/${name}/`,
@@ -112,6 +114,7 @@ export function mockAws(services: readonly AService[]) {
     dynamoDb: mockClient(DynamoDBClient),
     s3: mockClient(S3Client),
     secretsManager: mockClient(SecretsManagerClient),
+    lambda: mockClient(LambdaClient),
   };
   const all = Object.entries(clients) as [string, typeof clients.s3][];
   for (const [name, client] of all) {

@@ -1,0 +1,67 @@
+/** Asks the service for one small page and throws it away: whether an export could run from here. */
+
+import * as z from 'zod/mini';
+import { ExportError } from '../errors.ts';
+import type { ExportDefinition, Instant } from '../model.ts';
+import type { ReportService, Runtime } from '../ports.ts';
+import { epochMsOf, instantSchema } from '../timestamps.ts';
+
+export interface ProbeResult {
+  /** The number of reports on the page; null if the format is not XML. */
+  readonly reports: number | null;
+  /** From the request to the response headers, in milliseconds. */
+  readonly latencyMs: number;
+  /** How far the service's clock is ahead of the local one, in milliseconds; null if the service sends no time. */
+  readonly clockLeadMs: number | null;
+}
+
+interface ProbeDependencies {
+  readonly definition: Pick<ExportDefinition, 'request'>;
+  readonly service: ReportService;
+  readonly runtime: Pick<Runtime, 'now'>;
+}
+
+/** A service that needs longer for one report would keep a person waiting. */
+const timeoutMs = 30_000;
+
+/**
+ * Requests the reports since `since`, one per page, and reads the response to its end.
+ * @throws what `fetchPage` throws; ServiceUnavailableError after 30 s
+ */
+export async function probeService(
+  { definition, service, runtime }: ProbeDependencies,
+  since: Instant,
+): Promise<ProbeResult> {
+  const request = { ...definition.request, size: 1 };
+  const timeout = new AbortController();
+  const timer = setTimeout(() => {
+    const message = `Report service took longer than ${timeoutMs / 1_000} s for ${label}`;
+    timeout.abort(new ExportError('ServiceUnavailableError', message));
+  }, timeoutMs);
+  try {
+    const requestedAt = runtime.now();
+    const page = await service.fetchPage({ request, since, cursor: null, label }, timeout.signal);
+    const latencyMs = Math.round(runtime.now() - requestedAt);
+    for await (const _ of page.body);
+    const { serviceTime } = page;
+    const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - requestedAt;
+    return { reports: page.reports(), latencyMs, clockLeadMs };
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const label = 'a health check page of size 1';
+
+/** What the function of ExportPage is invoked with to do so. It touches no state. */
+export const probeSchema = z.object({ export: z.string(), since: instantSchema });
+
+export interface ProbeEvent {
+  readonly probe: z.infer<typeof probeSchema>;
+}
+
+export const probeResultSchema = z.object({
+  reports: z.nullable(z.number()),
+  latencyMs: z.number(),
+  clockLeadMs: z.nullable(z.number()),
+});
