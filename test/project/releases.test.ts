@@ -1,0 +1,128 @@
+/** Keeps a release possible: one version, a changelog with a section for it, and the notes that the release workflow publishes. */
+
+import { globSync, readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { root, runNode } from '../support/package/installation.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const textOf = (file: string) => readFileSync(join(root, file), 'utf8');
+const { version } = JSON.parse(textOf('package.json')) as { readonly version: string };
+const versionPattern = /^(\d+)\.(\d+)\.(\d+)$/;
+
+describe('the version', () => {
+  it('of the lock file is that of package.json', () => {
+    const lock = JSON.parse(textOf('package-lock.json')) as {
+      readonly version: string;
+      readonly packages: Readonly<Record<string, { readonly version?: string }>>;
+    };
+    expect([lock.version, lock.packages['']?.version]).toEqual([version, version]);
+  });
+
+  it('is a release, without a suffix', () => {
+    expect(version).toMatch(versionPattern);
+  });
+
+  it('has no copy in the sources', () => {
+    const files = globSync('{bin,functions,lib}/**/*.{ts,mjs,js}', { cwd: root });
+    expect(files.length).toBeGreaterThan(150);
+    const copy = new RegExp(`(?<![\\d.])${RegExp.escape(version)}(?![\\d.])`);
+    // The example of the script that prints release notes.
+    expect(files.filter((file) => copy.test(textOf(file).replaceAll(/@example.*/g, '')))).toEqual([]);
+  });
+});
+
+describe('package.json', () => {
+  it('allows publishing, to everybody and with provenance', () => {
+    // The rehearsal in `npm run check:package` accepts a private package.
+    const { publishConfig, ...fields } = JSON.parse(textOf('package.json')) as Readonly<Record<string, unknown>>;
+    expect(fields).not.toHaveProperty('private');
+    expect(publishConfig).toEqual({ access: 'public', provenance: true });
+  });
+});
+
+describe('CHANGELOG.md', () => {
+  const headings = [...textOf('CHANGELOG.md').matchAll(/^## (.*)$/gm)].map(([, heading = '']) => heading);
+  const releases = headings.slice(1).map((heading) => {
+    const [, name = '', date = ''] = /^(\S+) - (\d{4}-\d\d-\d\d)$/.exec(heading) ?? [];
+    return { name, date };
+  });
+
+  it('begins with what is unreleased, followed by releases with their dates', () => {
+    expect(headings[0]).toBe('Unreleased');
+    for (const { name, date } of releases) {
+      expect(name).toMatch(versionPattern);
+      expect(new Date(date).toISOString().slice(0, 10)).toBe(date);
+    }
+  });
+
+  it('has a section for the version of package.json, the newest one', () => {
+    expect(releases[0]?.name).toBe(version);
+  });
+
+  it('has releases in descending order, by version and by date', () => {
+    const sortKey = (name: string) => name.replaceAll(/\d+/g, (number) => number.padStart(6, '0'));
+    const names = releases.map(({ name }) => sortKey(name));
+    expect(names).toEqual([...new Set(names)].sort().reverse());
+    const dates = releases.map(({ date }) => date);
+    expect(dates).toEqual(dates.toSorted().reverse());
+  });
+});
+
+describe('the release notes', () => {
+  const script = join(root, 'bin/release-notes.ts');
+  async function notesOf(tag: string, packageVersion: string, changelog: string) {
+    await using directory = await temporaryDirectory();
+    await writeFile(join(directory.path, 'package.json'), JSON.stringify({ version: packageVersion }));
+    await writeFile(join(directory.path, 'CHANGELOG.md'), changelog);
+    return await runNode(directory.path, [script, tag]);
+  }
+  const changelog =
+    '# Changelog\n\n## Unreleased\n\n- next\n\n## 1.10.0 - 2026-02-01\n\n- ten\n\n### Fixed\n\n- bug\n\n## 1.1.0 - 2026-01-01\n';
+
+  it('are the section of the version that the tag names', async () => {
+    expect(await notesOf('v1.10.0', '1.10.0', changelog)).toEqual({
+      status: 0,
+      stdout: '- ten\n\n### Fixed\n\n- bug\n',
+      stderr: '',
+    });
+  });
+
+  it.each([
+    ['the tag is not the version of package.json', 'v1.10.1', '1.10.0', 'Tag v1.10.0 instead'],
+    ['there is no tag', '', '1.10.0', 'Tag v1.10.0 instead'],
+    ['the version has no section', 'v1.11.0', '1.11.0', 'CHANGELOG.md has no notes for 1.11.0'],
+    ['the section is empty', 'v1.1.0', '1.1.0', 'CHANGELOG.md has no notes for 1.1.0'],
+  ])('are refused if %s', async (_, tag, packageVersion, message) => {
+    expect(await notesOf(tag, packageVersion, changelog)).toMatchObject({
+      status: 1,
+      stdout: '',
+      stderr: expect.stringMatching(new RegExp(`^Error: [^\\n]*${RegExp.escape(message)}[^\\n]*\\n$`)),
+    });
+  });
+
+  it('of this version exist', async () => {
+    expect(await runNode(root, [script, `v${version}`])).toMatchObject({ status: 0, stderr: '' });
+  });
+});
+
+describe('the workflows', () => {
+  const workflows = globSync('.github/workflows/*.yml', { cwd: root });
+
+  it('pin every action of others to a commit, and say which version that is', () => {
+    const uses = workflows.flatMap((file) =>
+      [...textOf(file).matchAll(/\buses: (.*)$/gm)].map(([, action = '']) => action),
+    );
+    const foreign = uses.filter((action) => !action.startsWith('./'));
+    expect(foreign.length).toBeGreaterThan(5);
+    for (const action of foreign) expect(action).toMatch(/^[\w-]+\/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
+  });
+
+  it('run every tier of .ci/run', () => {
+    const [, tiers = ''] = /^tiers=\((.*)\)$/m.exec(textOf('.ci/run')) ?? [];
+    expect(tiers.split(' ').length).toBeGreaterThan(5);
+    const [, matrix = ''] = /^ +tier: \[(.*)\]$/m.exec(textOf('.github/workflows/ci.yml')) ?? [];
+    expect(matrix.split(', ')).toEqual(tiers.split(' '));
+  });
+});
