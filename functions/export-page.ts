@@ -19,7 +19,7 @@ import { systemRuntime } from '../lib/core/clock.ts';
 import type { LoopState } from '../lib/core/model.ts';
 import type { Clock, ReportService } from '../lib/core/ports.ts';
 import { type ExportPageOutcome, exportPage } from '../lib/core/steps/export-page.ts';
-import { type ProbeResult, probeSchema, probeService } from '../lib/core/steps/probe-service.ts';
+import { type ProbeResult, probeSchema, probeService } from '../lib/core/operations/probe-service.ts';
 import { parseSettings } from '../lib/core/settings/settings.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
 import { createReportServiceClient } from '../lib/report-service/client/client.ts';

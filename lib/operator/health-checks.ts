@@ -9,7 +9,7 @@ import { planRun } from '../core/operations/plan-run.ts';
 import { listRuns, type RunStatus } from '../core/operations/run-status.ts';
 import type { Instant } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
-import { type ProbeResult, probeService } from '../core/steps/probe-service.ts';
+import { type ProbeResult, probeService } from '../core/operations/probe-service.ts';
 import { maxClockLeadMs } from '../core/steps/watermark.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { instantOf } from '../core/timestamps.ts';

@@ -2,7 +2,7 @@
 
 import { InvokeCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import type { Instant } from '../../core/model.ts';
-import { type ProbeEvent, type ProbeResult, probeResultSchema } from '../../core/steps/probe-service.ts';
+import { type ProbeEvent, type ProbeResult, probeResultSchema } from '../../core/operations/probe-service.ts';
 import { parseJson } from '../step-functions/history.ts';
 
 /**

@@ -4,7 +4,7 @@
  */
 
 import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult, RunTotals } from '../model.ts';
-import type { ProbeResult } from '../steps/probe-service.ts';
+import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../ports.ts';
 
 export interface Deployment extends AsyncDisposable {
