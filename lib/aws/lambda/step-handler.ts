@@ -5,6 +5,7 @@
 
 import type { Context } from 'aws-lambda';
 import { ExportError } from '../../core/errors.ts';
+import { explainAccessDenied } from '../access-denied.ts';
 import { createTelemetry, type Telemetry } from './telemetry.ts';
 
 /** As `lib/core/state-machine/definition.ts` sends it. */
@@ -36,6 +37,7 @@ export function stepHandler<Outcome>(createStep: (telemetry: Telemetry) => StepH
       return await step(event, context);
     } catch (error) {
       nameFromCode(error);
+      explainAccessDenied(error);
       telemetry.failed(error, runAndPageOf(event?.input));
       throw error;
     } finally {

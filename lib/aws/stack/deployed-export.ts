@@ -35,7 +35,7 @@ export function openDeployedExport(
     service: deployedService({ serviceSettings, service }, clients, runtime),
     store,
     log,
-    executions: createExecutions(client),
+    executions: createExecutions(client, stateMachineArn),
     nextStart: () =>
       nextStartOf(schedule && { name, group: schedule.group }, {
         client: clients.scheduler,
