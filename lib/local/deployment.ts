@@ -149,7 +149,7 @@ async function startRun(
   { out, env, runtime }: LocalDeploymentOptions,
   settings: LocalExport,
   startInput: StartRequest,
-  { signal, ...listeners }: StartOptions,
+  { signal, maxAttempts, ...listeners }: StartOptions,
   settingsToSave?: LocalExportInput,
 ): Promise<RunEnd> {
   const service = localService(settings, env, runtime);
@@ -161,6 +161,7 @@ async function startRun(
     startInput,
     runtime,
     signal,
+    maxAttempts,
     openObserver: (stateFile) => {
       const notes = openRunNotes(stateFile);
       const recorder = recordIncidents(notes, listeners, runtime);

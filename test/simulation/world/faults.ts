@@ -45,6 +45,7 @@ export const faultKinds = [
   'body-stalls',
   'cursor-rejected',
   'cursor-cycle',
+  'connection-refused',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -68,14 +69,18 @@ const weights: Partial<FaultRates> = {
   'cursor-cycle': 0.3,
 };
 
+/** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
+const laterKinds: ReadonlySet<FaultKind> = new Set(['connection-refused']);
+
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */
-export function createFaultRates(rng: Rng): FaultRates {
+export function createFaultRates(rng: Rng, laterRng: Rng): FaultRates {
   const shareOfKinds = rng.pick([0.15, 0.3, 0.6, 1]);
   const baseRate = rng.pick([0.002, 0.01, 0.03, 0.08]);
   return Object.fromEntries(
     faultKinds.map((kind) => {
-      const isUsed = rng.chance(shareOfKinds);
-      const rate = baseRate * (weights[kind] ?? 1) * 4 ** rng.between(-1, 1);
+      const kindRng = laterKinds.has(kind) ? laterRng : rng;
+      const isUsed = kindRng.chance(shareOfKinds);
+      const rate = baseRate * (weights[kind] ?? 1) * 4 ** kindRng.between(-1, 1);
       return [kind, isUsed ? Math.min(rate, 0.5) : 0];
     }),
   ) as unknown as FaultRates;
