@@ -51,6 +51,7 @@ Exit status: 0; 1 if the state of an export cannot be read; 2 wrong usage, or no
     .addOption(optionWithValue('--since <instant>', 'start here, not at the watermark (ISO 8601 UTC)'))
     .option('--restart', 'abandon an unfinished run and start over')
     .option('--follow', 'wait for the end of the runs; always on for a directory')
+    .addOption(optionWithValue('--max-attempts <n>', 'try each step of a local run at most n times; 1: no retries'))
     .addHelpText(
       'after',
       `

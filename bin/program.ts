@@ -98,6 +98,7 @@ function addLocalCommand(program: Command, context: InteractiveContext, setExitS
     .option('--all', 'run every export of the settings file; without one, every export in the directory again')
     .option('--restart', 'abandon an unfinished run and start over')
     .addOption(optionWithValue('--max-pages <n>', 'fail if the run has more pages'))
+    .addOption(optionWithValue('--max-attempts <n>', 'try each step at most n times; 1: no retries'))
     .option('--json', 'print JSON on stdout, everything else on stderr')
     .addHelpText(
       'after',
@@ -108,8 +109,8 @@ With --settings, the exports run exactly as they would be deployed, one after th
 of a service comes from the environment variable in its apiKeyEnv.
 
 A directory holds any number of exports, and saves the settings of each when a run begins. With --all they run one after
-the other; one that fails does not stop the others. Without --settings, only --out, --json, --since and --restart can be
-combined with it.
+the other; one that fails does not stop the others. Without --settings, only --out, --json, --since, --restart and
+--max-attempts can be combined with it.
 
 Examples:
   $ ${context.program} local                                           # a first run, against the simulator
@@ -138,7 +139,14 @@ Exit status: 0 completed or skipped; 1 failed; 2 wrong usage or settings; 130 in
     });
 }
 
-const combinableWithAll: ReadonlySet<string> = new Set(['--all', '--out', '--json', '--since', '--restart']);
+const combinableWithAll: ReadonlySet<string> = new Set([
+  '--all',
+  '--out',
+  '--json',
+  '--since',
+  '--restart',
+  '--max-attempts',
+]);
 
 /** The options that define one export, if they are given with `--all`. Even the API key may differ between exports. */
 function conflictsWithAll(command: Command): string[] {

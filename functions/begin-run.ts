@@ -10,9 +10,11 @@ import { type BeginRunOutcome, beginRun } from '../lib/core/steps/begin-run.ts';
 export function beginRunHandler(env: Environment, loadSettings: LoadSettings): StepHandler<BeginRunOutcome> {
   return stepHandler((telemetry) => {
     const context = openServiceContext('BeginRun', env, loadSettings, telemetry);
-    const executions = createExecutions(new SFNClient(sdkConfig));
-    return async ({ input, execution }) =>
-      await beginRun({ ...context.dependenciesFor(input), executions }, { input, execution });
+    const client = new SFNClient(sdkConfig);
+    return async ({ input, execution }) => {
+      const executions = createExecutions(client, execution);
+      return await beginRun({ ...context.dependenciesFor(input), executions }, { input, execution });
+    };
   });
 }
 

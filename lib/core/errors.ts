@@ -7,10 +7,18 @@
  */
 
 export const errorNames = [
-  /** Settings, start input, or an API key that the service rejects even after a refresh. A person must act. */
+  /**
+   * Settings, start input, an API key that the service rejects even after a refresh, or a page over the size limit. A person
+   * must act.
+   */
   'ConfigurationError',
   /** The service is unreachable or too slow, responds with 408 or 5xx, or truncates its response. A retry helps. */
   'ServiceUnavailableError',
+  /**
+   * The host name does not exist, the connection is refused, or the certificate is not trusted. Before the first page of a
+   * run, the settings are probably wrong. Later it is an outage, and `exportPage` throws ServiceUnavailableError instead.
+   */
+  'ServiceUnreachableError',
   /** The service responds with 429, or with 503 and Retry-After. Waiting helps. */
   'ServiceThrottledError',
   /** The service rejects the request (another 4xx, a redirect), or its Retry-After exceeds the settings. */
@@ -19,7 +27,7 @@ export const errorNames = [
   'CursorRejectedError',
   /** The service returned a cursor twice in a run, which therefore contains pages twice. It is never published. */
   'RepeatedCursorError',
-  /** The response violates the contract: wrong type, malformed XML, an invalid cursor, a page over the size limit. */
+  /** The response violates the contract: wrong type, malformed XML, an invalid cursor. */
   'ContractError',
   /** A stored object or record does not belong to this run, or was changed. Nothing is overwritten. */
   'PageConflictError',

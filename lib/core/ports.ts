@@ -25,8 +25,8 @@ export interface ReportService {
    * Sends one request. Resolves once the response's status and headers are validated; the body is yet to be read.
    * Does not retry, except once with a refreshed API key after a 401 or 403.
    *
-   * @throws ConfigurationError, ServiceUnavailableError, ServiceThrottledError, RequestRejectedError, CursorRejectedError
-   *   or ContractError, as `errors.ts` defines them
+   * @throws ConfigurationError, ServiceUnavailableError, ServiceUnreachableError, ServiceThrottledError,
+   *   RequestRejectedError, CursorRejectedError or ContractError, as `errors.ts` defines them
    */
   fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage>;
 }

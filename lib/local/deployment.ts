@@ -145,7 +145,7 @@ async function startRun(
   { out, env, runtime }: LocalDeploymentOptions,
   settings: LocalExport,
   startInput: StartRequest,
-  { signal, ...listeners }: StartOptions,
+  { signal, maxAttempts, ...listeners }: StartOptions,
   settingsToSave?: LocalExportInput,
 ): Promise<RunEnd> {
   const service = localService(settings, env, runtime);
@@ -157,6 +157,7 @@ async function startRun(
     startInput,
     runtime,
     signal,
+    maxAttempts,
     openObserver: (stateFile) => {
       const notes = openRunNotes(stateFile);
       const recorder = recordIncidents(notes, listeners, runtime);

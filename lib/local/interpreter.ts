@@ -15,7 +15,9 @@ import {
 import { asRunId, type FailedRun, type LoopState, type RunResult, zeroTotals } from '../core/model.ts';
 import type { Retry } from '../core/operations/deployment.ts';
 import type { StepDependencies } from '../core/ports.ts';
+import type { State, StateMachine } from '../core/state-machine/asl.ts';
 import { byStep, type StateName, type StepName, stateMachine } from '../core/state-machine/definition.ts';
+import { limitRetries } from '../core/state-machine/retry-policy.ts';
 import { beginRun } from '../core/steps/begin-run.ts';
 import { exportPage } from '../core/steps/export-page.ts';
 import { failRun } from '../core/steps/fail-run.ts';
@@ -39,6 +41,8 @@ export interface InterpretOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called when a retry is due, before its delay. */
   readonly onRetry?: ((retry: Retry) => void) | undefined;
+  /** How often a step is tried at most, per retrier. Absent, or more than the definition says: as it says. */
+  readonly maxAttempts?: number | undefined;
   /** Seconds between attempts and in Wait states, for tests. Default: those of the definition. */
   readonly pauseSeconds?: number | undefined;
 }
@@ -59,16 +63,20 @@ const timeouts = { stepTimeoutSeconds: byStep(() => 900), executionTimeoutSecond
 export async function interpretExecution(
   deps: StepDependencies,
   start: ExecutionStart,
-  { signal, onRetry, pauseSeconds }: InterpretOptions = {},
+  { signal, onRetry, maxAttempts, pauseSeconds }: InterpretOptions = {},
 ): Promise<LocalExecutionOutcome> {
-  const retryDelays = createRetryDelays(deps.runtime, onRetry ?? (() => {}), pauseSeconds);
+  const retryDelays = createRetryDelays(deps.runtime, onRetry ?? (() => {}), {
+    maxAttempts,
+    fixedDelaySeconds: pauseSeconds,
+  });
   const tasks = createTasks(deps, retryDelays, signal);
-  const machine = stateMachine({
+  const definition = stateMachine({
     functions: byStep((step) => step),
     eventBus: 'local',
     partition: 'aws',
     ...timeouts,
   });
+  const machine = withMaxAttempts(definition, maxAttempts);
   const execution = new Interpreter(machine as unknown as StateMachineDefinition, {
     // Tests validate the definition. Validating it at each start would take longer than the run.
     validationOptions: { noValidate: true },
@@ -105,6 +113,19 @@ export async function interpretExecution(
   // FailRun failed too. Report the error that led to it, which is the one to act on.
   const failed = { export: deps.definition.name, run: null, since: null, ...zeroTotals, ...lastError, resumable: true };
   return { status: 'failed', failed };
+}
+
+/** The definition with no more retries than `maxAttempts` allows. */
+function withMaxAttempts<Name extends string>(
+  definition: StateMachine<Name>,
+  maxAttempts = Number.POSITIVE_INFINITY,
+): StateMachine<Name> {
+  const limited = Object.entries<State>(definition.States).map(([name, state]) =>
+    state.Type === 'Task'
+      ? [name, { ...state, Retry: state.Retry.map((retrier) => limitRetries(retrier, maxAttempts)) }]
+      : [name, state],
+  );
+  return { ...definition, States: Object.fromEntries(limited) };
 }
 
 type TaskHandler = (parameters: unknown) => Promise<unknown>;

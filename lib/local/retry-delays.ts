@@ -9,7 +9,7 @@ import type { Retry } from '../core/operations/deployment.ts';
 import type { Runtime } from '../core/ports.ts';
 import type { Retrier } from '../core/state-machine/asl.ts';
 import type { StepName } from '../core/state-machine/definition.ts';
-import { findRetrier, maxRetryDelaySeconds } from '../core/state-machine/retry-policy.ts';
+import { findRetrier, limitRetries, maxRetryDelaySeconds } from '../core/state-machine/retry-policy.ts';
 
 export interface RetryDelays {
   /** Milliseconds before the next retry of each step. The interpreter reads them after an attempt has failed. */
@@ -23,7 +23,10 @@ export interface RetryDelays {
 export function createRetryDelays(
   { randomHex }: Pick<Runtime, 'randomHex'>,
   onRetry: (retry: Retry) => void,
-  fixedDelaySeconds?: number,
+  {
+    maxAttempts = Number.POSITIVE_INFINITY,
+    fixedDelaySeconds,
+  }: { readonly maxAttempts?: number | undefined; readonly fixedDelaySeconds?: number | undefined } = {},
 ): RetryDelays {
   const overrides: Record<string, number> = {};
   const attempts = new Map<StepName, Map<Retrier, number>>();
@@ -33,18 +36,19 @@ export function createRetryDelays(
       attempts.delete(step);
     },
     failed(step, failure) {
-      const retrier = findRetrier(failure.error);
+      const retrier = findRetrier(failure.error, step);
       if (retrier === undefined) return;
       const attemptsOfStep = attempts.get(step) ?? new Map<Retrier, number>();
       const attempt = (attemptsOfStep.get(retrier) ?? 0) + 1;
       attempts.set(step, attemptsOfStep.set(retrier, attempt));
-      if (attempt > retrier.MaxAttempts) {
+      const { MaxAttempts } = limitRetries(retrier, maxAttempts);
+      if (attempt > MaxAttempts) {
         attempts.delete(step);
         return;
       }
       const delaySeconds = fixedDelaySeconds ?? maxRetryDelaySeconds(retrier, attempt) * randomFraction(randomHex);
       overrides[step] = delaySeconds * 1_000;
-      onRetry({ state: step, ...failure, attempt, maxAttempts: retrier.MaxAttempts, delaySeconds });
+      onRetry({ state: step, ...failure, attempt, maxAttempts: MaxAttempts, delaySeconds });
     },
   };
 }

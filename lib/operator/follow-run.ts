@@ -20,6 +20,8 @@ export interface FollowOptions {
   /** Whether to stay until the end of the run. */
   readonly follow: boolean;
   readonly json: boolean;
+  /** How often a step of a local run is tried at most. */
+  readonly maxAttempts?: number | undefined;
   readonly next: NextCommands;
 }
 
@@ -32,12 +34,12 @@ export async function followRun(options: FollowOptions, context: CommandContext,
 
 /** As `followRun`, but resolves to how the run ended. */
 export async function followToSummary(
-  { exportName, follow, json, next }: FollowOptions,
+  { exportName, follow, json, maxAttempts, next }: FollowOptions,
   { stdout, stderr, env, signal }: CommandContext,
   start: Start,
 ): Promise<RunSummary> {
   const { now } = systemRuntime;
-  const progress = createProgressDisplay(stderr, textStyleFor(stderr, env), now);
+  const progress = createProgressDisplay(stderr, textStyleFor(stderr, env), now, { countsDown: !json });
   const startedAt = now();
   let observed = unobservedRun(exportName);
   let lastRetry: Retry | undefined;
@@ -45,6 +47,7 @@ export async function followToSummary(
   try {
     outcome = await start({
       follow,
+      maxAttempts,
       signal,
       say: progress.say,
       onRetry: (retry) => {
@@ -60,7 +63,7 @@ export async function followToSummary(
     outcome = { status: 'error', error };
   }
   progress.end();
-  const summary = withExitStatus(summarizeRun(outcome, observed, next, lastRetry), follow);
+  const summary = withExitStatus(summarizeRun(outcome, observed, next, lastRetry, maxAttempts), follow);
   const isFailure = summary.json.status === 'failed' || summary.json.status === 'interrupted';
   const output = json || isFailure ? stderr : stdout;
   output.write(formatSummary(summary, now() - startedAt, textStyleFor(output, env)));

@@ -36,6 +36,8 @@ export interface LocalOptions extends SettingOptions {
   /** Every export of the settings file; without one, every export in the directory, with its saved settings. */
   readonly all?: boolean;
   readonly restart?: boolean;
+  /** How often a step is tried at most. */
+  readonly maxAttempts?: string;
   readonly json?: boolean;
 }
 
@@ -150,6 +152,14 @@ export function readRunOptions(
       ...(restart === true ? { restart: true } : {}),
     },
   };
+}
+
+/** The value of `--max-attempts`; undefined if it was not given. Adds to `problems` what is wrong. */
+export function readMaxAttempts(text: string | undefined, problems: string[]): number | undefined {
+  const attempts = parseNumber(text);
+  if (attempts === undefined || (Number.isSafeInteger(attempts) && attempts >= 1)) return attempts;
+  problems.push('--max-attempts: must be a whole number of at least 1, which means no retry');
+  return undefined;
 }
 
 function parseFilter(text: string | undefined, problems: string[]): unknown {

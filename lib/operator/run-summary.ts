@@ -4,7 +4,7 @@ import { isExportError } from '../core/errors.ts';
 import { zeroTotals } from '../core/model.ts';
 import type { Retry, RunEnd } from '../core/operations/deployment.ts';
 import type { ExportEvent } from '../core/ports.ts';
-import { findRetrier } from '../core/state-machine/retry-policy.ts';
+import { findRetrier, stepNames } from '../core/state-machine/retry-policy.ts';
 import { exitStatuses } from './context.ts';
 import { totals } from './output/format.ts';
 import { errorLines, type TextStyle, withProblemCount } from './output/terminal.ts';
@@ -80,12 +80,13 @@ export interface RunSummary {
   readonly next: string;
 }
 
-/** `lastRetry` is the newest one that was announced. */
+/** `lastRetry` is the newest one that was announced, `maxAttempts` the limit that the start was given. */
 export function summarizeRun(
   outcome: StartOutcome,
   observed: ObservedRun,
   { help, watch }: NextCommands,
   lastRetry?: Retry,
+  maxAttempts?: number,
 ): RunSummary {
   const unfinished = { ...observed, watermark: null, manifest: null };
   switch (outcome.status) {
@@ -112,7 +113,7 @@ export function summarizeRun(
       // Refused before a run was begun or resumed: the request contradicts the export state.
       if (json.run === null && name === 'ConfigurationError') return usageError(json, help);
       const next = resumable ? resumeHint(json) : afterFinalFailure(run === null && observed.run !== null, watch);
-      return { exitStatus: exitStatuses.failed, json, next: `${gaveUp(name, lastRetry)}${next}` };
+      return { exitStatus: exitStatuses.failed, json, next: `${gaveUp(name, lastRetry, maxAttempts)}${next}` };
     }
     case 'error': {
       const { name, message } = outcome.error instanceof Error ? outcome.error : new Error(String(outcome.error));
@@ -130,14 +131,23 @@ const usageError = (json: RunJson, help: string): RunSummary => ({
   next: `For help: ${help}`,
 });
 
+/**
+ * The retries of an error that the retry policy names; 0 if that depends on the step, which is unknown here. Timeouts are
+ * such errors, and `States.Timeout` is also the name for the time limit of the whole execution, which is not retried.
+ */
+function retriesInEveryStep(error: string): number {
+  const retriers = stepNames.map((step) => findRetrier(error, step));
+  const [retries = 0, ...others] = new Set(
+    retriers.map((retrier) => (retrier?.ErrorEquals.includes(error) === true ? retrier.MaxAttempts : 0)),
+  );
+  return others.length === 0 ? retries : 0;
+}
+
 /** Says that the retries are used up. A run that fails with an error of the retry policy has had all its retries. */
-function gaveUp(error: string, lastRetry: Retry | undefined): string {
+function gaveUp(error: string, lastRetry: Retry | undefined, maxAttempts = Number.POSITIVE_INFINITY): string {
   const wasLast = lastRetry?.error === error && lastRetry.attempt === lastRetry.maxAttempts;
-  const retrier = findRetrier(error);
-  // Step Functions uses this name also for the time limit of the whole execution, which is not retried.
-  const isRetried = retrier?.ErrorEquals.includes(error) === true && error !== 'States.Timeout';
-  const retries = wasLast ? lastRetry.maxAttempts : isRetried ? retrier.MaxAttempts : 0;
-  return retries === 0 ? '' : `Gave up after ${retries} retries. `;
+  const retries = wasLast ? lastRetry.maxAttempts : Math.min(retriesInEveryStep(error), maxAttempts - 1);
+  return retries === 0 ? '' : `Gave up after ${retries} ${retries === 1 ? 'retry' : 'retries'}. `;
 }
 
 /** If the failed execution no longer owned the run, another one may have published it by now. */

@@ -35,6 +35,8 @@ export interface StartManyOptions {
   readonly json: boolean;
   /** Whether to wait for the end of the runs. Those of a directory are always followed. */
   readonly follow: boolean;
+  /** How often a step of a local run is tried at most. */
+  readonly maxAttempts?: number | undefined;
 }
 
 /** @throws ConfigurationError that lists the names which are not exports of the deployment, or are given twice */
@@ -60,7 +62,7 @@ export interface Startable extends Pick<Deployment, 'option'> {
 export async function runOneByOne(
   deployment: Startable,
   names: readonly string[],
-  { request, json }: StartManyOptions,
+  { request, json, maxAttempts }: StartManyOptions,
   context: CommandContext,
 ): Promise<number> {
   const output = json ? context.stderr : context.stdout;
@@ -74,7 +76,8 @@ export async function runOneByOne(
       continue;
     }
     output.write(`${index === 0 ? '' : '\n'}${style('bold', `Export ${name}`)} (${index + 1} of ${names.length})\n`);
-    const options = { exportName: name, follow: true, json, next: nextCommands(deployment, name, context.program) };
+    const next = nextCommands(deployment, name, context.program);
+    const options = { exportName: name, follow: true, json, maxAttempts, next };
     const summary = await followToSummary(options, context, async (startOptions) => {
       return await (await deployment.open(name)).start(request, startOptions);
     });

@@ -44,8 +44,8 @@ it('local exports a page that is larger than the default, if the settings file a
   const rejected = await run({});
   expect(rejected.status).toBe(1);
   expect(jsonOf(rejected).error).toMatchObject({
-    name: 'ContractError',
-    message: expect.stringContaining('268435456'),
+    name: 'ConfigurationError',
+    message: expect.stringContaining('maxPageBytes is 268435456'),
   });
 
   const accepted = await run({ maxPageBytes: 300 * mebibyte });

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { always, delayed } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { aDirectory, jsonOf, readManifest, runInProcess, start } from '../support/process/command-line.ts';
+import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
 import { aReport } from '../support/service/simulator-client.ts';
 
 const env = { REPORT_EXPORT_API_KEY: 'the-key-of-the-first-service', OTHER_KEY: 'the-key-of-the-other-one' };
@@ -164,18 +164,21 @@ describe('report-exporter local --settings', () => {
   });
 
   it.each([
-    [{ maxPageBytes: 20 }, /^Retrying in .*: ContractError: .*\b20 bytes/m],
-    [{ headersTimeout: 'PT0.1S' }, /^Retrying in .*: ServiceUnavailableError: .*within 100 ms/m],
-  ])('has the limits and timeouts of the file: %j', async (limits, message) => {
+    [
+      { maxPageBytes: 20 },
+      'ConfigurationError',
+      /^Report service sent \d+ bytes for page 1 .*maxPageBytes is 20\. Raise/,
+    ],
+    [{ headersTimeout: 'PT0.1S' }, 'ServiceUnavailableError', /within 100 ms/],
+  ])('has the limits and timeouts of the file: %j', async (limits, name, message) => {
     const service = await aService({ faults: always(delayed('headersTimeout' in limits ? 10_000 : 0)) });
     const { local } = await aFile({
       services: { acme: { baseUrl: service.baseUrl, vendor: 'ACME', ...limits } },
       exports: [{ name: 'nightly' }],
     });
-    const running = start(local, env);
-    await expect.poll(() => running.stderr(), { timeout: 10_000 }).toMatch(message);
-    running.process.kill('SIGINT');
-    expect(await running.ended).toMatchObject({ status: 130 });
+    const ended = await runInProcess([...local, '--max-attempts', '1', '--json'], env);
+    expect(ended.status).toBe(1);
+    expect(jsonOf(ended).error).toMatchObject({ name, message: expect.stringMatching(message) });
   });
 
   it('reports every problem of the file and of the options at once, and exits with 2', async () => {

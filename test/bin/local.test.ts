@@ -1,7 +1,9 @@
 /** `report-exporter local`, `service` and the program itself, as processes. */
 
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { always, errorResponse } from '../../lib/report-service/simulator/faults.ts';
@@ -9,6 +11,15 @@ import { inMemoryReports } from '../../lib/report-service/simulator/report-sourc
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { aDirectory, jsonOf, readManifest, run, runInProcess, start } from '../support/process/command-line.ts';
 import { someReports } from '../support/service/simulator-client.ts';
+
+/** The address of a service that has ended. */
+async function closedPort(): Promise<string> {
+  const gone = createServer().listen(0, '127.0.0.1');
+  await once(gone, 'listening');
+  const { port } = gone.address() as AddressInfo;
+  gone.close();
+  return `http://127.0.0.1:${port}`;
+}
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest('hex');
 
@@ -135,18 +146,59 @@ describe('report-exporter local', () => {
   });
 
   it('says what failed, and when it retries', async () => {
-    const running = start(['local', '--out', await aDirectory(), '--base-url', 'http://127.0.0.1:1'], {
-      REPORT_EXPORT_API_KEY: 'a-key-without-a-service',
+    const apiKey = 'key-of-the-503-test';
+    const faults = always(errorResponse(503));
+    await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, reports: inMemoryReports([]), faults });
+    const running = start(['local', '--out', await aDirectory(), '--base-url', simulator.baseUrl], {
+      REPORT_EXPORT_API_KEY: apiKey,
     });
     await expect.poll(() => running.stderr()).toContain('attempt 1 of 20');
     running.process.kill('SIGINT');
     const { status, stdout, stderr } = await running.ended;
     expect(stderr).toMatch(
-      /^Retrying in [\d.]+ s \(attempt 1 of 20\): ServiceUnavailableError: .*ECONNREFUSED.* for page 1 of run /m,
+      /^Retrying in [\d.]+ s \(attempt 1 of 20\): ServiceUnavailableError: .* 503 for page 1 of run /m,
     );
     expect(stderr).toMatch(/\nInterrupted before page 1 was stored\. Run again to resume\.\n$/);
     expect(stderr).not.toMatch(/fail/i);
     expect({ status, stdout }).toEqual({ status: 130, stdout: '' });
+  });
+
+  it('tries as often as --max-attempts allows, and says so', async () => {
+    const out = await aDirectory();
+    const options = ['--out', out, '--base-url', await closedPort()];
+    const env = { REPORT_EXPORT_API_KEY: 'a-key-without-a-service' };
+    const single = await runInProcess(['local', ...options, '--max-attempts', '1', '--json'], env);
+    expect(single.status).toBe(1);
+    expect(jsonOf(single).error).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message: expect.stringMatching(
+        /refused the connection \(ECONNREFUSED\) for page 1 .*\. Check the host name and the port/,
+      ),
+    });
+    expect(single.stderr).not.toMatch(/Retrying|Gave up/);
+    const twice = await runInProcess(['start', '--out', out, '--max-attempts=2'], env);
+    expect(twice.status).toBe(1);
+    expect(twice.stderr.match(/^Retrying .*/gm)).toEqual([expect.stringContaining('(attempt 1 of 1): ServiceUnreach')]);
+    expect(twice.stderr).toContain('\nGave up after 1 retry. Run again to resume.\n');
+  });
+
+  it.each([
+    [['local', '--max-attempts', '0']],
+    [['local', '--max-attempts=1.5']],
+    [['local', '--all', '--max-attempts=many']],
+    [['start', '--max-attempts', '']],
+  ])('rejects %j', async (args) => {
+    const ended = await runInProcess([...args, '--out', await aDirectory()]);
+    expect(ended.status).toBe(2);
+    expect(ended.stderr).toContain('--max-attempts: must be a whole number of at least 1, which means no retry');
+  });
+
+  it('rejects --max-attempts for a stack', async () => {
+    const ended = await runInProcess(['start', '--stack', 'Reports', '--max-attempts', '3']);
+    expect(ended).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('--max-attempts: applies to local runs'),
+    });
   });
 
   it('names the URL that does not exist', async () => {

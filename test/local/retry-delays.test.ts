@@ -6,9 +6,9 @@ import { createRetryDelays } from '../../lib/local/retry-delays.ts';
 
 const outage = { error: 'ServiceUnavailableError', message: 'responded with 503' };
 
-function recordRetries(random = '80000000', fixedDelaySeconds?: number) {
+function recordRetries(random = '80000000', options?: Parameters<typeof createRetryDelays>[2]) {
   const retries: Retry[] = [];
-  const delays = createRetryDelays({ randomHex: () => random }, (retry) => retries.push(retry), fixedDelaySeconds);
+  const delays = createRetryDelays({ randomHex: () => random }, (retry) => retries.push(retry), options);
   return { delays, retries };
 }
 
@@ -33,7 +33,7 @@ describe('the delay before a retry', () => {
   });
 
   it('is the fixed delay, if one is given', () => {
-    const { delays, retries } = recordRetries('80000000', 0);
+    const { delays, retries } = recordRetries('80000000', { fixedDelaySeconds: 0 });
     delays.failed('ExportPage', outage);
     expect(retries[0]?.delaySeconds).toBe(0);
     expect(delays.overrides.ExportPage).toBe(0);
@@ -62,6 +62,20 @@ describe('a retry', () => {
       [1, 2],
       [1, 20],
     ]);
+  });
+
+  it('is announced no more often than the given number of attempts allows', () => {
+    const { delays, retries } = recordRetries('80000000', { maxAttempts: 3 });
+    for (let attempt = 1; attempt <= 5; attempt += 1) delays.failed('ExportPage', outage);
+    delays.failed('ExportPage', { error: 'ContractError', message: 'bad XML' });
+    expect(retries.map(({ attempt, maxAttempts }) => [attempt, maxAttempts])).toEqual([
+      [1, 2],
+      [2, 2],
+      [1, 2],
+      [2, 2],
+      [1, 2],
+    ]);
+    expect(recordRetries('80000000', { maxAttempts: 1 }).retries).toEqual([]);
   });
 
   it('is not announced for an error that is not retried', () => {

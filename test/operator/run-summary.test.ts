@@ -85,10 +85,23 @@ describe('a run that failed', () => {
     expect(midway.next).toBe('Run again to resume after page 7.');
   });
 
-  it.each(['ConfigurationError', 'States.Timeout', 'ExecutionAborted'])('does not say so for %s', (error) => {
-    const summary = summarizeRun({ status: 'failed', failed: { ...unknownRun, error, message: '' } }, observed, next);
-    expect(summary.next).toBe('Run again to resume after page 7.');
+  it('counts the retries that the start allowed', () => {
+    const failed = { ...unknownRun, ...outage };
+    const summaryWith = (maxAttempts: number) =>
+      summarizeRun({ status: 'failed', failed }, observed, next, undefined, maxAttempts).next;
+    expect(summaryWith(2)).toBe('Gave up after 1 retry. Run again to resume after page 7.');
+    expect(summaryWith(1)).toBe('Run again to resume after page 7.');
+    expect(summaryWith(100)).toMatch(/^Gave up after 20 retries\. /);
   });
+
+  // How often a timeout is retried depends on the step.
+  it.each(['ConfigurationError', 'States.Timeout', 'Sandbox.Timedout', 'ExecutionAborted'])(
+    'does not say so for %s',
+    (error) => {
+      const summary = summarizeRun({ status: 'failed', failed: { ...unknownRun, error, message: '' } }, observed, next);
+      expect(summary.next).toBe('Run again to resume after page 7.');
+    },
+  );
 });
 
 describe('a run whose failure could not be recorded', () => {

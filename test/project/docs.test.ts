@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { alarmIds, runbook } from '../../lib/cdk/alarms.ts';
 import { errorNames } from '../../lib/core/errors.ts';
 import { settingsJsonSchema } from '../../lib/core/settings/published-settings.ts';
-import { stepRetries } from '../../lib/core/state-machine/retry-policy.ts';
+import { stepNames, stepRetries } from '../../lib/core/state-machine/retry-policy.ts';
 import type { PublishedName } from '../../lib/core/storage/published-schemas.ts';
 import {
   blocksOf,
@@ -35,7 +35,8 @@ describe('the runbook', () => {
   });
 
   it('names every error that the state machine retries, and an execution that a person stopped', () => {
-    const names = stepRetries.flatMap(({ ErrorEquals }) => ErrorEquals).filter((name) => name !== 'States.ALL');
+    const retriers = stepNames.flatMap((step) => stepRetries(step));
+    const names = retriers.flatMap(({ ErrorEquals }) => ErrorEquals).filter((name) => name !== 'States.ALL');
     for (const name of names) expect(sectionOf(page, 2, errors)).toMatch(new RegExp(`(^### |\`)${name}\\b`, 'm'));
     expect(textOf(page)).toContain('`ExecutionAborted`');
   });

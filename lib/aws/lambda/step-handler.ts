@@ -5,6 +5,7 @@
 
 import type { Context } from 'aws-lambda';
 import { ExportError } from '../../core/errors.ts';
+import { explainAccessDenied } from '../access-denied.ts';
 import { createTelemetry, type Telemetry } from './telemetry.ts';
 
 /** As `lib/core/state-machine/definition.ts` sends it. */
@@ -44,6 +45,7 @@ export function stepHandler<Outcome>(
       return await step(event, context);
     } catch (error) {
       nameFromCode(error);
+      explainAccessDenied(error);
       if (!isProbe(event)) telemetry.failed(error, runAndPageOf(event?.input));
       throw error;
     } finally {

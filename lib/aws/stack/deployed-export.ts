@@ -36,7 +36,7 @@ export function openDeployedExport(
     service: deployedService({ serviceSettings, service }, clients, runtime),
     store,
     log,
-    executions: createExecutions(client),
+    executions: createExecutions(client, stateMachineArn),
     probeFromFunction: (since) => probeFromFunction(clients.lambda, service.exportPageFunction, name, since),
     nextStart: () =>
       nextStartOf(schedule && { name, group: schedule.group }, {

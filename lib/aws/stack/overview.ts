@@ -114,7 +114,7 @@ async function readProgress(
   const isUncertain = !isListed && (!isComplete || active.lastFailure === undefined);
   const [last, isRunning] = await Promise.all([
     log.last(active),
-    isUncertain ? createExecutions(stepFunctions).isRunning(active.execution) : isListed,
+    isUncertain ? createExecutions(stepFunctions, stateMachineArn).isRunning(active.execution) : isListed,
   ]);
   return { isRunning, last };
 }

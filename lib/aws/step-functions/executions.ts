@@ -2,6 +2,7 @@
 
 import { DescribeExecutionCommand, type SFNClient } from '@aws-sdk/client-sfn';
 import type { Executions } from '../../core/ports.ts';
+import { isAccessDenied } from '../access-denied.ts';
 
 /** Not over: such an execution continues, by itself or once its redrive begins. */
 const activeStatuses: ReadonlySet<string> = new Set(['RUNNING', 'PENDING_REDRIVE']);
@@ -9,8 +10,16 @@ const activeStatuses: ReadonlySet<string> = new Set(['RUNNING', 'PENDING_REDRIVE
 /** No such execution: it ended so long ago that Step Functions no longer knows it, or it never was one. */
 const notFoundErrors: ReadonlySet<string> = new Set(['ExecutionDoesNotExist', 'InvalidArn']);
 
-/** Needs states:DescribeExecution. Every other error, a denied access included, is thrown: the execution may be running. */
-export function createExecutions(client: SFNClient): Executions {
+/**
+ * `ownArn` is the ARN of the deployment's state machine, or of one of its executions. Needs states:DescribeExecution for its
+ * executions; every other error about them is thrown, a denied access included, because they may be running.
+ *
+ * A run may belong to an execution of another state machine, if the stack was replaced or its table was restored elsewhere.
+ * If such an execution cannot be described, it counts as ended; otherwise the run would be blocked for good. If it is
+ * running after all, it is superseded and stops at its next step, as after any takeover (docs/architecture.md, "Active run").
+ */
+export function createExecutions(client: SFNClient, ownArn: string): Executions {
+  const ownMachine = machineOf(ownArn);
   return {
     async isRunning(execution) {
       // A run that began outside AWS, and whose state was copied here.
@@ -20,8 +29,15 @@ export function createExecutions(client: SFNClient): Executions {
         return activeStatuses.has(status ?? '');
       } catch (error) {
         if (error instanceof Error && notFoundErrors.has(error.name)) return false;
+        if (isAccessDenied(error) && machineOf(execution) !== ownMachine) return false;
         throw error;
       }
     },
   };
+}
+
+/** Region, account and name of the state machine, from its ARN or from that of an execution. */
+function machineOf(arn: string): string {
+  const [, , , region, account, , name] = arn.split(':');
+  return [region, account, name].join(':');
 }

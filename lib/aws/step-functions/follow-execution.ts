@@ -7,7 +7,6 @@ import { DescribeExecutionCommand, type DescribeExecutionCommandOutput } from '@
 import { asRunId } from '../../core/model.ts';
 import type { RunEnd, StartOptions } from '../../core/operations/deployment.ts';
 import type { Clock, StoreReader } from '../../core/ports.ts';
-import { stepNames } from '../../core/state-machine/definition.ts';
 import { findRetrier, maxRetryDelaySeconds } from '../../core/state-machine/retry-policy.ts';
 import { type ExecutionResult, type ExecutionResultDependencies, readExecutionResult } from './execution-result.ts';
 import type { IncidentEvent } from './history.ts';
@@ -152,7 +151,7 @@ function createIncidentReporter(
     }
     if (incident.kind === 'failed-attempt') {
       const { error, message } = incident;
-      const retrier = stepNames.some((step) => step === state) ? findRetrier(error) : undefined;
+      const retrier = findRetrier(error, state);
       if (retrier === undefined || attempt > retrier.MaxAttempts) return;
       const retry = { state, error, message, attempt, maxAttempts: retrier.MaxAttempts };
       // The delay of a retry that has begun is over.

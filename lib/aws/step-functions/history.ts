@@ -80,7 +80,7 @@ export function createHistoryReader(run?: string): HistoryReader {
       }
       const failure = attemptFailureIn(event);
       if (failure !== undefined) {
-        const retrier = findRetrier(failure.error);
+        const retrier = findRetrier(failure.error, current.state);
         const attempt = (attempts.get(retrier) ?? 0) + 1;
         attempts.set(retrier, attempt);
         failedAttempt = incidentAt(event, (where) => ({ kind: 'failed-attempt', ...where, ...failure }), attempt);

@@ -151,6 +151,8 @@ export interface StartOptions {
   readonly followers?: (() => number) | undefined;
   /** Receives failed attempts that will be retried. */
   readonly onRetry: (retry: Retry) => void;
+  /** How often a step of a local run is tried at most, per kind of error. A stack has its own retry policy. */
+  readonly maxAttempts?: number | undefined;
   /** Interrupts a local run. A deployed run continues, but is no longer followed. */
   readonly signal: AbortSignal;
 }

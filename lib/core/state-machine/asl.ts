@@ -40,13 +40,14 @@ interface ChoiceRule {
 
 export type State =
   | TaskState
-  | { readonly Type: 'Choice'; readonly Choices: readonly ChoiceRule[] }
+  | { readonly Type: 'Choice'; readonly Choices: readonly ChoiceRule[]; readonly Default: string }
   | { readonly Type: 'Wait'; readonly Comment: string; readonly SecondsPath: string; readonly Next: string }
   | {
       readonly Type: 'Pass';
       readonly Comment: string;
       readonly Parameters: Template;
-      readonly ResultPath: string;
+      /** Absent: the result replaces the input. */
+      readonly ResultPath?: string;
       readonly Next: string;
     }
   | { readonly Type: 'Succeed'; readonly Comment: string }

@@ -14,6 +14,7 @@
  *                     ─ queue ────▶ WaitForSlot ─▶ ExportPage
  *                     ─ continue ─▶ ContinueInNewExecution ─▶ Continued
  *                     ─ finish ───▶ FinishRun ─▶ AnnounceCompleted ─▶ Completed
+ * any other action ─▶ UnknownAction ─▶ FailRun
  * superseded ─▶ Skipped;  any other error ─▶ FailRun ─▶ AnnounceFailed ─▶ Failed
  *                                            FailRun fails ─▶ FailureNotRecorded ─▶ AnnounceFailed
  * ```
@@ -21,10 +22,9 @@
 
 import type { ErrorName } from '../errors.ts';
 import type { Catcher, State, StateMachine, TaskState, Template } from './asl.ts';
-import { retryAnything, retryWithBackoff, stepRetries } from './retry-policy.ts';
+import { retryAnything, retryWithBackoff, type StepName, stepNames, stepRetries } from './retry-policy.ts';
 
-export const stepNames = ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'] as const;
-export type StepName = (typeof stepNames)[number];
+export { type StepName, stepNames };
 
 /** Creates a value for each step. */
 export function byStep<Value>(make: (step: StepName) => Value): Readonly<Record<StepName, Value>> {
@@ -44,6 +44,7 @@ export type StateName =
   | 'WaitForSlot'
   | 'ContinueInNewExecution'
   | 'AnnounceCompleted'
+  | 'UnknownAction'
   | 'FailureNotRecorded'
   | 'AnnounceFailed'
   | 'Skipped'
@@ -122,6 +123,18 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         [failRun],
         'Completed',
       ),
+      UnknownAction: {
+        Type: 'Pass',
+        Comment:
+          'The function is of another version of the deployment, and returned an action that this definition lacks',
+        // In the form in which a Catch passes an error to FailRun. It replaces the input.
+        Parameters: {
+          Error: 'UnknownActionError',
+          'Cause.$':
+            "States.Format('The state machine has no action {}, which a step returned during a deployment. Start again: the run resumes', $.next)",
+        },
+        Next: 'FailRun',
+      },
       FailRun: {
         ...step(binding, 'FailRun', 'Records the failure; the next start resumes the run', 'AnnounceFailed'),
         Parameters: {
@@ -192,7 +205,7 @@ function step(binding: DefinitionSubstitutions, name: StepName, comment: string,
     },
     OutputPath: '$.Payload',
     TimeoutSeconds: binding.stepTimeoutSeconds[name],
-    Retry: stepRetries,
+    Retry: stepRetries(name),
     Catch: [skipSuperseded, failRun],
     Next: next,
   };
@@ -210,6 +223,8 @@ function choice(next: Readonly<Record<string, StateName>>): State {
       StringEquals: value,
       Next: state,
     })),
+    // Without it, the execution would fail without an event and without a record of the failure.
+    Default: 'UnknownAction' satisfies StateName,
   };
 }
 

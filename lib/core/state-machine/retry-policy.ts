@@ -1,10 +1,13 @@
 /**
- * Which errors are retried, and with which backoff. Only the state machine retries requests to the report service.
- * Each name of `../errors.ts` occurs here exactly once, which a test verifies.
+ * Which errors of which step are retried, and with which backoff. Only the state machine retries requests to the report
+ * service. Each name of `../errors.ts` occurs exactly once for each step, which a test verifies.
  */
 
 import type { ErrorName } from '../errors.ts';
 import type { Retrier } from './asl.ts';
+
+export const stepNames = ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'] as const;
+export type StepName = (typeof stepNames)[number];
 
 /** Failures of Lambda or of the interpreter: the step may not have run, or may still be running. Retrying is safe. */
 const platformErrors = [
@@ -14,13 +17,23 @@ const platformErrors = [
   'Lambda.ClientExecutionTimeoutException',
   'Lambda.TooManyRequestsException',
   'Lambda.Unknown',
-  'Sandbox.Timedout',
   'Runtime.ExitError',
-  'States.Timeout',
 ] as const;
 
+/** The step took longer than its function's timeout, by Lambda's clock or by that of Step Functions. */
+const timeoutErrors = ['Sandbox.Timedout', 'States.Timeout'] as const;
+
 const outageErrors: readonly ErrorName[] = ['ServiceUnavailableError', 'ServiceThrottledError'];
-const transientErrors: readonly ErrorName[] = ['ContractError'];
+/**
+ * Errors that are rarely temporary. Each attempt may download a page, or delays the message about a wrong setting.
+ * AWS denies access for some seconds after a deployment has granted it, because IAM is eventually consistent.
+ */
+const unlikelyToPass: readonly string[] = [
+  'ContractError' satisfies ErrorName,
+  'ServiceUnreachableError' satisfies ErrorName,
+  'AccessDenied',
+  'AccessDeniedException',
+];
 const permanentErrors: readonly ErrorName[] = [
   'ConfigurationError',
   'RequestRejectedError',
@@ -58,16 +71,46 @@ export const retryAnything: Retrier = {
   JitterStrategy: 'FULL',
 };
 
-export const stepRetries: readonly Retrier[] = [
-  { ErrorEquals: permanentErrors, MaxAttempts: 0 },
-  { ErrorEquals: [...outageErrors, ...platformErrors], ...backoff },
-  { ErrorEquals: transientErrors, IntervalSeconds: 5, BackoffRate: 3, MaxAttempts: 2, JitterStrategy: 'FULL' },
-  retryAnything,
-];
+/**
+ * Publishing needs the same time in each attempt, except if Lambda or the store was slow. Another 20 attempts of up to 15
+ * minutes would delay the failure of a run that is too large by five hours.
+ */
+const retryOnce: Retrier = {
+  ErrorEquals: timeoutErrors,
+  IntervalSeconds: 5,
+  BackoffRate: 2,
+  MaxAttempts: 1,
+  JitterStrategy: 'FULL',
+};
 
-/** The entry of {@link stepRetries} that applies to an error of this name. */
-export function findRetrier(error: string): Retrier | undefined {
-  return stepRetries.find(({ ErrorEquals }) => ErrorEquals.includes(error) || ErrorEquals.includes('States.ALL'));
+/** The retriers of a step. The first one that matches an error applies. */
+export function stepRetries(step: StepName): readonly Retrier[] {
+  const outages = [...outageErrors, ...platformErrors];
+  const finishes = step === 'FinishRun';
+  return [
+    { ErrorEquals: permanentErrors, MaxAttempts: 0 },
+    ...(finishes ? [retryOnce] : []),
+    { ErrorEquals: finishes ? outages : [...outages, ...timeoutErrors], ...backoff },
+    // Up to 5 + 15 s.
+    { ErrorEquals: unlikelyToPass, IntervalSeconds: 5, BackoffRate: 3, MaxAttempts: 2, JitterStrategy: 'FULL' },
+    retryAnything,
+  ];
+}
+
+const retriersByState: ReadonlyMap<string, readonly Retrier[]> = new Map(
+  stepNames.map((step) => [step, stepRetries(step)]),
+);
+
+/** The retrier that applies to an error of this name in the state, the same object each time; undefined if it is no step. */
+export function findRetrier(error: string, state: string): Retrier | undefined {
+  return retriersByState
+    .get(state)
+    ?.find(({ ErrorEquals }) => ErrorEquals.includes(error) || ErrorEquals.includes('States.ALL'));
+}
+
+/** The retrier with at most as many retries as `maxAttempts` allows, which counts the first attempt. */
+export function limitRetries(retrier: Retrier, maxAttempts: number): Retrier {
+  return { ...retrier, MaxAttempts: Math.min(retrier.MaxAttempts, maxAttempts - 1) };
 }
 
 /** The longest delay before retry `attempt`, counted from 1; full jitter picks a random one up to this. */

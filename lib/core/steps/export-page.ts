@@ -77,8 +77,16 @@ export async function exportPage(
     return nextWait(deps, run, waiting, error, error.retryAfterSeconds);
   }
   if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, loop, execution, error);
+  if (isExportError(error, 'ServiceUnreachableError') && hasFetchedPage(run, lastLogged)) throw asOutage(error);
   throw error;
 }
+
+/** Whether the settings of the run are known to be right. A run that started over has fetched the pages before. */
+const hasFetchedPage = (run: Run, lastLogged: PageEntry | undefined): boolean =>
+  lastLogged !== undefined || run.cursorRestarts > 0;
+
+const asOutage = ({ message, cause }: ExportError): ExportError =>
+  new ExportError('ServiceUnavailableError', message, { cause });
 
 /** The outcome of an iteration that found no free slot. Counts as two iterations, as a Wait state adds two events. */
 function queue({ emit }: ExportPageDependencies, run: Run, loop: LoopState, waitSeconds: number): ExportPageOutcome {

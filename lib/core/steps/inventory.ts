@@ -5,6 +5,9 @@
  * Stores list keys in different orders: S3 lists page 1,000,000 before page 100,001, a directory has no order. So both
  * sides are summed up per chunk of pages, by a sum that does not depend on the order: some 250 sums for a million pages.
  * Only a chunk whose sums differ is compared page by page, to name the first page that differs.
+ *
+ * The store is listed while the log is read: of a large run, each takes minutes of waiting. The store already holds every page
+ * when the check begins, because a page is logged after it is stored.
  */
 
 import { hash } from 'node:crypto';
@@ -28,14 +31,30 @@ type ChunkSums = Map<number, bigint>;
  */
 export async function* storedEntries(deps: InventoryDependencies, run: Run): AsyncGenerator<PageEntry> {
   const logged: ChunkSums = new Map();
-  for await (const entry of deps.log.entries(run)) {
-    add(logged, entry.page, entry);
-    yield entry;
+  const abandoned = new AbortController();
+  const listing = sumUpStored(deps, run, abandoned.signal);
+  // It may fail before it is awaited, and is not awaited if the log cannot be read.
+  const listingSettled = listing.catch(() => {});
+  try {
+    for await (const entry of deps.log.entries(run)) {
+      add(logged, entry.page, entry);
+      yield entry;
+    }
+    const chunk = firstDifference(logged, await listing);
+    if (chunk !== undefined) throw await conflictIn(chunk, deps, run);
+  } finally {
+    abandoned.abort();
+    await listingSettled;
   }
+}
+
+async function sumUpStored(deps: InventoryDependencies, run: Run, signal: AbortSignal): Promise<ChunkSums> {
   const stored: ChunkSums = new Map();
-  for await (const [page, object] of storedPages(deps, run)) add(stored, page, object);
-  const chunk = firstDifference(logged, stored);
-  if (chunk !== undefined) throw await conflictIn(chunk, deps, run);
+  for await (const [page, object] of storedPages(deps, run)) {
+    if (signal.aborted) break;
+    add(stored, page, object);
+  }
+  return stored;
 }
 
 async function* storedPages(

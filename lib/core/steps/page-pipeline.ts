@@ -226,13 +226,17 @@ function cancelAll(tasks: readonly PageTask[], reason: unknown): void {
 
 /** Whether the service gave no page, possibly because of its cursor. Not an error of the page store: that must be seen. */
 const isRefusal = (error: unknown): boolean =>
-  isExportError(error) && /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable)Error$/.test(error.name);
+  isExportError(error) &&
+  /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable|ServiceUnreachable)Error$/.test(error.name);
 
 /** Whether the state machine retries this error soon. An error with a Retry-After of its own is left as it is. */
 function isRetried(error: unknown, { signal }: Invocation): boolean {
   if (!isExportError(error)) return signal?.aborted !== true;
   const { name, retryAfterSeconds } = error;
-  return retryAfterSeconds === undefined && /^(ServiceUnavailable|ServiceThrottled|Contract)Error$/.test(name);
+  return (
+    retryAfterSeconds === undefined &&
+    /^(ServiceUnavailable|ServiceUnreachable|ServiceThrottled|Contract)Error$/.test(name)
+  );
 }
 
 /** Never reaches a caller: the pipeline cancels the page and requests its replacement. */

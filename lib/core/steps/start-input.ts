@@ -14,27 +14,34 @@ const printableName = (maxLength: number) =>
     z.refine((text) => toPrintable(text) === text, 'must be printable, on one line'),
   );
 
-const startInputSchema = z.partial(
-  z.strictObject({
-    /** The export to run. May be absent if there is only one. Its name is checked by `selectExport`. */
-    export: z.string(),
-    /** From the scheduler: the same in each delivery of one schedule event. */
-    scheduledTime: printableName(100),
-    since: instantSchema,
-    restart: z.boolean(),
-    /** The execution that this one continues. */
-    continues: printableName(400),
-    /** With `continues`: the consecutive long waits that the previous execution ended with. */
-    waits: z
-      .int('must be a whole number')
-      .check(z.minimum(0, 'must not be negative'), z.maximum(1_000, 'must be at most 1000')),
-  }),
-);
+const executionSchema = printableName(400);
+const fields = {
+  /** The export to run. May be absent if there is only one. Its name is checked by `selectExport`. */
+  export: z.string(),
+  /** From the scheduler: the same in each delivery of one schedule event. */
+  scheduledTime: printableName(100),
+  since: instantSchema,
+  restart: z.boolean(),
+  /** The execution that this one continues. */
+  continues: executionSchema,
+  /** With `continues`: the consecutive long waits that the previous execution ended with. */
+  waits: z
+    .int('must be a whole number')
+    .check(z.minimum(0, 'must not be negative'), z.maximum(1_000, 'must be at most 1000')),
+};
+/** An unknown field is probably mistyped, and ignoring it would start another run than the operator intended. */
+const startInputSchema = z.partial(z.strictObject(fields));
+/**
+ * The state machine writes this input for its next execution. After a rollback of the deployment, the execution before may
+ * be of a newer version, which may write more fields. Ignoring them resumes the run after its last logged page.
+ */
+const continuationSchema = z.partial(z.object(fields));
 export type StartInput = z.infer<typeof startInputSchema>;
 
 /** @throws ConfigurationError that names every problem of the input */
 export function parseStartInput(input: unknown): StartInput {
-  const parsed = startInputSchema.safeParse(input);
+  const { success: isContinuation } = z.object({ continues: executionSchema }).safeParse(input);
+  const parsed = (isContinuation ? continuationSchema : startInputSchema).safeParse(input);
   if (parsed.success) return parsed.data;
   throw new ExportError(
     'ConfigurationError',

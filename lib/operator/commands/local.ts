@@ -9,7 +9,7 @@ import { directoryOption, startLocalExport } from '../../local/deployment.ts';
 import type { LocalExportInput } from '../../local/settings.ts';
 import { type CommandContext, reportError, runOnDeployment } from '../context.ts';
 import { followRun } from '../follow-run.ts';
-import { type LocalOptions, readLocalSettings } from '../run-options.ts';
+import { type LocalOptions, readLocalSettings, readMaxAttempts } from '../run-options.ts';
 import { type FileExports, readFileExports } from '../settings-file.ts';
 import { runOneByOne } from '../start-many.ts';
 import { allExports, readStartRequest } from './start.ts';
@@ -21,35 +21,44 @@ export async function localCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
+  const problems = [...usageErrors];
+  const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
   if (options.settings !== undefined) {
-    return await localSettingsCommand(options.settings, names, options, usageErrors, context);
+    return await localSettingsCommand(options.settings, names, options, { problems, maxAttempts }, context);
   }
-  if (options.all === true) return await localAllCommand(options, usageErrors, context);
+  if (options.all === true) return await localAllCommand(options, { problems, maxAttempts }, context);
   const { env, program } = context;
   const followOptions = {
     exportName: String(options.export),
     follow: true,
     json: options.json === true,
+    maxAttempts,
     next: { help: `${program} local --help`, watch: `${program} status ${directoryOption(options.out)}` },
   };
   return await followRun(followOptions, context, async (startOptions) => {
-    const { settings, out, start } = readLocalSettings(options, usageErrors, env);
+    const { settings, out, start } = readLocalSettings(options, problems, env);
     return await startLocalExport({ out, env, runtime: systemRuntime }, settings, start, startOptions);
   });
+}
+
+/** What was found when the options were read. */
+interface Checked {
+  readonly problems: readonly string[];
+  readonly maxAttempts: number | undefined;
 }
 
 async function localSettingsCommand(
   file: string,
   names: readonly string[],
   options: LocalOptions,
-  usageErrors: readonly string[],
+  { problems, maxAttempts }: Checked,
   context: CommandContext,
 ): Promise<number> {
   const { env, program } = context;
   const json = options.json === true;
   let selected: FileExports;
   try {
-    selected = readFileExports(file, names, options, usageErrors, env);
+    selected = readFileExports(file, names, options, problems, env);
   } catch (error) {
     return reportError(error, { json }, context);
   }
@@ -61,7 +70,7 @@ async function localSettingsCommand(
       help: `${program} local --help`,
       watch: `${program} status ${directoryOption(out)}`,
     };
-    const followOptions = { exportName: first.export.name, follow: true, json, next };
+    const followOptions = { exportName: first.export.name, follow: true, json, maxAttempts, next };
     return await followRun(followOptions, context, (startOptions) =>
       startLocalExport(localOptions, first, request, startOptions),
     );
@@ -74,12 +83,12 @@ async function localSettingsCommand(
         await startLocalExport(localOptions, byName.get(name) as LocalExportInput, ...start),
     }),
   };
-  return await runOneByOne(startable, [...byName.keys()], { request, json, follow: true }, context);
+  return await runOneByOne(startable, [...byName.keys()], { request, json, follow: true, maxAttempts }, context);
 }
 
 async function localAllCommand(
   { out, json = false, ...start }: LocalOptions,
-  usageErrors: readonly string[],
+  { problems: usageErrors, maxAttempts }: Checked,
   context: CommandContext,
 ): Promise<number> {
   const problems = [...usageErrors];
@@ -90,7 +99,7 @@ async function localAllCommand(
     context,
     async (deployment) => {
       const names = await allExports(deployment);
-      return await runOneByOne(deployment, names, { request, json, follow: true }, context);
+      return await runOneByOne(deployment, names, { request, json, follow: true, maxAttempts }, context);
     },
     { handlesInterruption: true },
   );

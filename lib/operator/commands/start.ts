@@ -8,12 +8,15 @@ import { describeProblems } from '../../core/settings/validation-errors.ts';
 import { instantSchema } from '../../core/timestamps.ts';
 import { type CommandContext, runOnDeployment, type TargetOptions } from '../context.ts';
 import { followRun } from '../follow-run.ts';
-import { assertExportNames, runOneByOne, startConcurrently } from '../start-many.ts';
+import { readMaxAttempts } from '../run-options.ts';
+import { assertExportNames, runOneByOne, type StartManyOptions, startConcurrently } from '../start-many.ts';
 
 export interface StartCommandOptions extends TargetOptions {
   readonly since?: string;
   readonly restart?: boolean;
   readonly follow?: boolean;
+  /** How often a step of a local run is tried at most. */
+  readonly maxAttempts?: string;
   /** Every export of the deployment. */
   readonly all?: boolean;
 }
@@ -27,6 +30,10 @@ export async function startCommand(
 ): Promise<number> {
   const problems = [...usageErrors];
   const request = readStartRequest(options, problems);
+  const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
+  if (options.maxAttempts !== undefined && options.stack !== undefined) {
+    problems.push('--max-attempts: applies to local runs only; the state machine of a stack has its own retries');
+  }
   if (options.all === true && exportNames.length > 0) {
     problems.push('--all: starts every export; leave out the names of exports');
   }
@@ -40,10 +47,10 @@ export async function startCommand(
       const json = options.json === true;
       const [name] = names;
       if (options.all !== true && name !== undefined && names.length === 1) {
-        return await startOne(deployment, name, { request, follow, json }, context);
+        return await startOne(deployment, name, { request, follow, json, maxAttempts }, context);
       }
       const startMany = options.stack === undefined ? runOneByOne : startConcurrently;
-      return await startMany(deployment, names, { request, follow, json }, context);
+      return await startMany(deployment, names, { request, follow, json, maxAttempts }, context);
     },
     { handlesInterruption: true },
   );
@@ -87,7 +94,7 @@ async function namedExports(deployment: Deployment, names: readonly string[]): P
 async function startOne(
   deployment: Deployment,
   exportName: string,
-  { request, follow, json }: { readonly request: StartRequest; readonly follow: boolean; readonly json: boolean },
+  { request, ...follow }: StartManyOptions,
   context: CommandContext,
 ): Promise<number> {
   const deployed = await deployment.open(exportName);
@@ -95,7 +102,7 @@ async function startOne(
     help: `${context.program} start --help`,
     watch: `${context.program} status ${exportName} ${deployment.option} --watch`,
   };
-  return await followRun({ exportName, follow, json, next }, context, (startOptions) =>
+  return await followRun({ exportName, ...follow, next }, context, (startOptions) =>
     deployed.start(request, startOptions),
   );
 }

@@ -20,13 +20,20 @@ export interface ProgressDisplay {
 const minIntervalMs = { terminal: 100, log: 1_000 };
 
 /** The progress of one run, from its events. */
-export function createProgressDisplay(stream: Terminal, style: TextStyle, now: () => number): ProgressDisplay {
+export function createProgressDisplay(
+  stream: Terminal,
+  style: TextStyle,
+  now: () => number,
+  { countsDown = true }: { readonly countsDown?: boolean } = {},
+): ProgressDisplay {
   const status = createStatusLine(stream, now);
+  const countdown = createCountdown(countsDown && stream.isTTY === true ? status.show : () => {}, now);
   let rate = createRate(now());
 
   return {
     say: (text) => status.print(style('dim', text)),
     onEvent(event) {
+      countdown.stop();
       switch (event.event) {
         case 'run-started':
           rate = createRate(now());
@@ -73,8 +80,34 @@ export function createProgressDisplay(stream: Terminal, style: TextStyle, now: (
             : '';
       const attempts = `attempt ${attempt} of ${maxAttempts}`;
       status.print(style('yellow', `Retrying${when} (${attempts}): ${error}: ${message}`));
+      countdown.start(delaySeconds ?? 0);
     },
-    end: status.clear,
+    end() {
+      countdown.stop();
+      status.clear();
+    },
+  };
+}
+
+/** Shows the seconds until the next attempt, and then that it is under way. A delay of less than a second is not shown. */
+function createCountdown(show: (text: string) => void, now: () => number) {
+  let timer: NodeJS.Timeout | undefined;
+  const stop = () => clearInterval(timer);
+  return {
+    stop,
+    start(seconds: number) {
+      stop();
+      if (seconds < 1) return;
+      const endsAt = now() + seconds * 1_000;
+      const tick = () => {
+        const remaining = Math.round((endsAt - now()) / 1_000);
+        if (remaining <= 0) stop();
+        show(remaining <= 0 ? 'Retrying …' : `Retrying in ${remaining} s …`);
+      };
+      tick();
+      // The display does not keep the process alive.
+      timer = setInterval(tick, 1_000).unref();
+    },
   };
 }
 
@@ -114,7 +147,10 @@ export function createPageCounter(stream: Terminal, verb: string, now: () => num
   };
 }
 
-/** `update` rewrites the last line on a terminal; `print` writes a line that stays. */
+/**
+ * `show` rewrites the last line on a terminal, and so does `update`, unless it was called just before. `print` writes a line
+ * that stays.
+ */
 export function createStatusLine(stream: Terminal, now: () => number) {
   const isTerminal = stream.isTTY === true;
   const intervalMs = isTerminal ? minIntervalMs.terminal : minIntervalMs.log;
@@ -129,15 +165,19 @@ export function createStatusLine(stream: Terminal, now: () => number) {
     clear();
     stream.write(`${text}\n`);
   };
+  const show = (text: string) => {
+    if (!isTerminal) return print(text);
+    stream.write(`\r\x1b[K${text.slice(0, (stream.columns || 80) - 1)}`);
+    isShown = true;
+  };
   return {
     print,
     clear,
+    show,
     update(text: string) {
       if (now() - updatedAt < intervalMs) return;
       updatedAt = now();
-      if (!isTerminal) return print(text);
-      stream.write(`\r\x1b[K${text.slice(0, (stream.columns || 80) - 1)}`);
-      isShown = true;
+      show(text);
     },
   };
 }

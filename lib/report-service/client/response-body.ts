@@ -59,7 +59,7 @@ async function* readChecked(
       });
       if (done === true) break;
       bytes += chunk.length;
-      if (bytes > maxPageBytes) throw pageTooLarge(subject, maxPageBytes);
+      if (bytes > maxPageBytes) throw pageTooLarge(subject, `more than ${maxPageBytes} bytes`, maxPageBytes);
       assertWellFormed(subject, xmlCheck?.push(chunk));
       yield chunk;
     }

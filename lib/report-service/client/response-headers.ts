@@ -6,7 +6,7 @@ import type { ExportError } from '../../core/errors.ts';
 import { asCursor, type Cursor, type Instant } from '../../core/model.ts';
 import { epochMsOf, instantOf, parseHttpDate } from '../../core/timestamps.ts';
 import { containsKey, presentable } from '../redaction/redact.ts';
-import { contractError, type Subject } from './errors.ts';
+import { contractError, failure, type Subject } from './errors.ts';
 
 /** By lower-case name. Values are decoded as Latin-1; a header that occurs repeatedly is an array. */
 export type Headers = Dispatcher.ResponseData['headers'];
@@ -93,21 +93,30 @@ function isUtf8Xml(contentType: Header): boolean {
 /**
  * Asserts that a truncated body will be noticed. Without a length and chunks, the body ends when the connection closes,
  * for whatever reason. That is accepted for XML only, where the end tag of the root marks the end.
- * @throws ContractError
+ * @throws ContractError; ConfigurationError if the stated length exceeds the limit
  */
 export function assertFraming(subject: Subject, headers: Headers, isXml: boolean, maxPageBytes: number): void {
   const coding = allValues(headers['transfer-encoding']);
   if (!/^(chunked)?$/i.test(coding)) throw contractError(subject, `transfer encoding ${quote(subject, coding)}`);
   const length = singleValue(headers['content-length']);
-  if (Number(length) > maxPageBytes) throw pageTooLarge(subject, maxPageBytes);
+  if (Number(length) > maxPageBytes) throw pageTooLarge(subject, `${Number(length)} bytes`, maxPageBytes);
   if (!isXml && length === undefined && coding === '') {
     const problem = 'neither a content-length nor chunked encoding, so a truncated body would go unnoticed';
     throw contractError(subject, problem);
   }
 }
 
-export function pageTooLarge(subject: Subject, maxPageBytes: number): ExportError {
-  return contractError(subject, `more than ${maxPageBytes} bytes, the limit for a page (maxPageBytes)`);
+/**
+ * Not retried: the page is no smaller at the next attempt, which would transfer up to the whole limit again.
+ * `size` completes the sentence.
+ */
+export function pageTooLarge(subject: Subject, size: string, maxPageBytes: number): ExportError {
+  return failure(
+    subject,
+    'ConfigurationError',
+    `Report service sent ${size} for ${subject.label}, but maxPageBytes is ${maxPageBytes}. ` +
+      'Raise maxPageBytes, or request fewer reports per page (size)',
+  );
 }
 
 /**

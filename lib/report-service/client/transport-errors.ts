@@ -1,12 +1,13 @@
 /**
  * Maps errors of the connection to errors of the export. Nearly always a retry helps; but a response that is not HTTP, or
- * whose headers are too large, breaks the contract.
+ * whose headers are too large, breaks the contract, and a service that cannot be reached may have another address.
  */
 
 import type { ErrorName } from '../../core/errors.ts';
 import type { Deadline } from './deadline.ts';
 import { failure, type Subject } from './errors.ts';
 import type { Limits } from './limits.ts';
+import { explainUnreachable } from './unreachable.ts';
 
 export const maxHeaderBytes = 16 * 1024;
 
@@ -30,18 +31,19 @@ export function transportError(
   if (deadline.endedBy === 'caller') return callerSignal?.reason;
   const code = codeOf(error, bytesRead);
   if (programmingErrors.has(code)) return error;
-  const [name, problem] =
+  const [name, problem, remedy] =
     deadline.endedBy === 'time'
       ? unavailable(`took longer than ${limits.totalTimeoutMs} ms in total`)
       : explain(code, limits, bytesRead);
   const place = bytesRead === undefined ? `for ${subject.label}` : `after ${bytesRead} bytes of ${subject.label}`;
-  return failure(subject, name, `Report service ${problem} ${place}`, { cause: error });
+  const advice = remedy === undefined ? '' : `. ${remedy}`;
+  return failure(subject, name, `Report service ${problem} ${place}${advice}`, { cause: error });
 }
 
 /** Not caused by the service, and not helped by a retry: the client was closed, or called undici wrongly. */
 const programmingErrors = new Set(['UND_ERR_DESTROYED', 'UND_ERR_CLOSED', 'UND_ERR_INVALID_ARG']);
 
-type Explanation = readonly [name: ErrorName, problem: string];
+type Explanation = readonly [name: ErrorName, problem: string, remedy?: string];
 const unavailable = (problem: string): Explanation => ['ServiceUnavailableError', problem];
 const invalid = (problem: string): Explanation => ['ContractError', problem];
 
@@ -57,11 +59,12 @@ function explain(code: string, limits: Limits, bytesRead: number | undefined): E
       return invalid(`sent more than ${maxHeaderBytes} bytes of headers`);
     case 'NOT_HTTP':
       return invalid('sent a response that is not HTTP/1.1');
-    default:
-      return unavailable(
-        bytesRead === undefined ? `did not respond (${code || 'no error code'})` : 'closed the connection',
-      );
   }
+  // TLS errors during the body mean a broken connection: its certificate was accepted.
+  if (bytesRead !== undefined) return unavailable('closed the connection');
+  const unreachable = explainUnreachable(code);
+  if (unreachable !== undefined) return ['ServiceUnreachableError', unreachable.problem, unreachable.remedy];
+  return unavailable(`did not respond (${code || 'no error code'})`);
 }
 
 /** undici's code. Parser errors have none: `NOT_HTTP` stands for those that mean more than a lost connection. */

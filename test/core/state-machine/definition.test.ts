@@ -1,8 +1,9 @@
 import aslValidator from 'asl-validator';
 import { describe, expect, it } from 'vitest';
 import { errorNames } from '../../../lib/core/errors.ts';
-import type { State, TaskState } from '../../../lib/core/state-machine/asl.ts';
+import type { Retrier, State, TaskState } from '../../../lib/core/state-machine/asl.ts';
 import { byStep, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
+import { findRetrier, maxRetryDelaySeconds } from '../../../lib/core/state-machine/retry-policy.ts';
 
 const machine = stateMachine({
   functions: { BeginRun: 'begin', ExportPage: 'page', FinishRun: 'finish', FailRun: 'fail' },
@@ -17,7 +18,10 @@ const tasks = states.filter((entry): entry is [string, TaskState] => entry[1].Ty
 describe('the state machine', () => {
   it('has exactly these transitions', () => {
     const transitions = states.flatMap(([name, state]) => {
-      if (state.Type === 'Choice') return state.Choices.map((rule) => `${name} ─ ${rule.StringEquals} ─▶ ${rule.Next}`);
+      if (state.Type === 'Choice') {
+        const rules = state.Choices.map((rule) => `${name} ─ ${rule.StringEquals} ─▶ ${rule.Next}`);
+        return [...rules, `${name} ─ any other ─▶ ${state.Default}`];
+      }
       if (state.Type === 'Succeed' || state.Type === 'Fail') return [`${name} (${state.Type})`];
       const caught = state.Type === 'Task' ? state.Catch : [];
       return [
@@ -33,6 +37,7 @@ describe('the state machine', () => {
       HasWork ─ skip ─▶ Skipped
       HasWork ─ export ─▶ ExportPage
       HasWork ─ finish ─▶ FinishRun
+      HasWork ─ any other ─▶ UnknownAction
       ExportPage ─▶ NextAction
       ExportPage ─ RunSupersededError ─▶ Skipped
       ExportPage ─ States.ALL ─▶ FailRun
@@ -41,6 +46,7 @@ describe('the state machine', () => {
       NextAction ─ queue ─▶ WaitForSlot
       NextAction ─ continue ─▶ ContinueInNewExecution
       NextAction ─ finish ─▶ FinishRun
+      NextAction ─ any other ─▶ UnknownAction
       WaitForService ─▶ ExportPage
       WaitForSlot ─▶ ExportPage
       ContinueInNewExecution ─▶ Continued
@@ -51,6 +57,7 @@ describe('the state machine', () => {
       FinishRun ─ States.ALL ─▶ FailRun
       AnnounceCompleted ─▶ Completed
       AnnounceCompleted ─ States.ALL ─▶ FailRun
+      UnknownAction ─▶ FailRun
       FailRun ─▶ AnnounceFailed
       FailRun ─ States.ALL ─▶ FailureNotRecorded
       FailureNotRecorded ─▶ AnnounceFailed
@@ -84,10 +91,32 @@ describe('the state machine', () => {
       for (const error of errorNames) expect(named.filter((other) => other === error)).toHaveLength(1);
       expect(Retry.at(-1)?.ErrorEquals).toEqual(['States.ALL']);
       expect(named.filter((error) => error === 'States.ALL')).toHaveLength(1);
-      expect(named).toEqual(
-        expect.arrayContaining(['Lambda.TooManyRequestsException', 'Lambda.Unknown', 'States.Timeout']),
-      );
+      for (const error of ['Lambda.TooManyRequestsException', 'Lambda.Unknown', 'States.Timeout', 'Sandbox.Timedout']) {
+        expect(named.filter((other) => other === error)).toEqual([error]);
+      }
     }
+  });
+
+  it.each([
+    ['ExportPage', 'ServiceUnavailableError', 20, 300],
+    ['ExportPage', 'ServiceUnreachableError', 2, 15],
+    ['ExportPage', 'ContractError', 2, 15],
+    ['ExportPage', 'ConfigurationError', 0, 0],
+    ['ExportPage', 'AccessDeniedException', 2, 15],
+    ['BeginRun', 'AccessDenied', 2, 15],
+    ['ExportPage', 'SlowDown', 8, 120],
+    ['ExportPage', 'Sandbox.Timedout', 20, 300],
+    ['FinishRun', 'Sandbox.Timedout', 1, 5],
+    ['FinishRun', 'States.Timeout', 1, 5],
+    ['FinishRun', 'Lambda.Unknown', 20, 300],
+  ] as const)('%s retries %s %d times, after at most %d s', (step, error, retries, maxDelaySeconds) => {
+    const retrier = findRetrier(error, step) as Retrier;
+    const delays = Array.from({ length: retries }, (_, index) => maxRetryDelaySeconds(retrier, index + 1));
+    expect({ retries: retrier.MaxAttempts, maxDelay: Math.max(0, ...delays) }).toEqual({
+      retries,
+      maxDelay: maxDelaySeconds,
+    });
+    expect((machine.States[step] as TaskState).Retry).toContainEqual(retrier);
   });
 
   it('retries with exponential backoff, a maximum delay of 300 s and full jitter', () => {

@@ -1,5 +1,6 @@
 /** What must hold before a run is published: its log is consistent, and the store holds every page that it names. */
 
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { PageEntry } from '../../../lib/core/model.ts';
 import type { ListedObject, PageLog, PageStore } from '../../../lib/core/ports.ts';
@@ -9,6 +10,7 @@ import { manifestChunks } from '../../../lib/core/storage/manifest.ts';
 import { interpretExecution, type LocalExecutionOutcome } from '../../../lib/local/interpreter.ts';
 import { aCursor, anExportRequest, aPageEntry, aRun, aRunId, at, collect, sha256Of } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import { createMemoryLog, createMemoryStore } from '../../support/export/memory-adapters.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 
 const manifestsIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.endsWith('/manifest.json'));
@@ -31,6 +33,70 @@ async function interruptedBeforePublication(): Promise<{ readonly bench: Bench; 
   expect(manifestsIn(bench)).toEqual([]);
   return { bench, pages: pagesIn(bench) };
 }
+
+describe('the check of the store', () => {
+  const run = aRun();
+  const entries = [1, 2, 3].map((page) => aPageEntry({ run: run.run, page, key: pageKey(run, page) }));
+  const objects: readonly ListedObject[] = entries.map(({ key, bytes, revision }) => ({ key, bytes, revision }));
+  const depsOf = (parts: Pick<PageLog, 'entries'> & Pick<PageStore, 'list'>) => ({
+    log: { ...createMemoryLog(), entries: parts.entries },
+    store: { ...createMemoryStore(), list: parts.list },
+  });
+
+  it('lists the store while it reads the log', async () => {
+    const listed = Promise.withResolvers<void>();
+    const deps = depsOf({
+      async *entries() {
+        // Without the overlap, this would wait for ever.
+        await listed.promise;
+        yield* entries;
+      },
+      async *list() {
+        yield* objects;
+        listed.resolve();
+      },
+    });
+    expect(await collect(storedEntries(deps, run))).toEqual(entries);
+  });
+
+  it('fails with the error of the store, even if that comes first', async () => {
+    const deps = depsOf({
+      async *entries() {
+        await setImmediate();
+        yield* entries;
+      },
+      // oxlint-disable-next-line require-yield
+      async *list() {
+        throw new Error('the store cannot be listed');
+      },
+    });
+    await expect(collect(storedEntries(deps, run))).rejects.toThrow('the store cannot be listed');
+  });
+
+  it('stops listing if the log cannot be read, and fails once it has stopped', async () => {
+    let listing = 'not started';
+    const deps = depsOf({
+      // oxlint-disable-next-line require-yield
+      async *entries() {
+        await setImmediate();
+        throw new Error('the log cannot be read');
+      },
+      async *list() {
+        try {
+          for (;;) {
+            listing = 'in progress';
+            yield* objects;
+            await setImmediate();
+          }
+        } finally {
+          listing = 'stopped';
+        }
+      },
+    });
+    await expect(collect(storedEntries(deps, run))).rejects.toThrow('the log cannot be read');
+    expect(listing).toBe('stopped');
+  });
+});
 
 describe('a page that is no longer stored as it was logged', () => {
   it.each<[string, (objects: Map<string, string>, keys: readonly string[]) => unknown, RegExp]>([

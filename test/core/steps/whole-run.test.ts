@@ -8,7 +8,7 @@ import type { LocalExecutionOutcome } from '../../../lib/local/interpreter.ts';
 import { aFetchedPage, at, sha256Of } from '../../support/builders.ts';
 import { anExportBench, type Bench, executionId, reportIdsOf } from '../../support/export/export-bench.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
-import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
+import { cursorAt, failsAtRequest, someReports } from '../../support/export/scripted-service.ts';
 
 function completed(end: LocalExecutionOutcome): RunResult {
   if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
@@ -119,6 +119,74 @@ describe('a run from its first page to its manifest', () => {
     const result = completed(await bench.execute(second.next));
     expect(result.run).toBe(run?.run);
     expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);
+  });
+});
+
+describe('a service that cannot be reached', () => {
+  const unreachable = () => {
+    throw new ExportError('ServiceUnreachableError', 'Report service refused the connection (ECONNREFUSED)');
+  };
+
+  it('fails the run after three attempts, before its first page', async () => {
+    const bench = anExportBench({ script: unreachable });
+    expect(failed(await bench.start())).toMatchObject({
+      error: 'ServiceUnreachableError',
+      message: 'Report service refused the connection (ECONNREFUSED)',
+      pages: 0,
+      resumable: true,
+    });
+    expect(bench.service.requests).toHaveLength(3);
+    expect(await bench.with({ script: () => undefined }).start()).toMatchObject({ status: 'completed' });
+  });
+
+  it('is an outage once the run has a page, and is retried like one', async () => {
+    const bench = anExportBench({ script: (_, nth) => (nth >= 2 && nth <= 15 ? unreachable() : undefined) });
+    expect(await bench.start()).toMatchObject({ status: 'completed' });
+    expect(bench.service.requests).toHaveLength(3 + 14);
+    const lasting = anExportBench({ script: (_, nth) => (nth >= 2 ? unreachable() : undefined) });
+    expect(failed(await lasting.start())).toMatchObject({ error: 'ServiceUnavailableError', pages: 1 });
+    expect(lasting.service.requests).toHaveLength(1 + 21);
+  });
+
+  it('is an outage when a run resumes that has a page', async () => {
+    const bench = anExportBench({ script: failsAtRequest(2) });
+    expect(failed(await bench.start())).toMatchObject({ error: 'RequestRejectedError', pages: 1 });
+    const later = bench.with({ script: unreachable });
+    expect(failed(await later.start())).toMatchObject({ error: 'ServiceUnavailableError', pages: 1 });
+    expect(later.service.requests).toHaveLength(21);
+  });
+
+  it('is an outage before the first page of a run that has started over', async () => {
+    const bench = anExportBench({
+      script(_, nth) {
+        if (nth === 2) throw new ExportError('CursorRejectedError', 'expired');
+        return nth > 2 && nth <= 9 ? unreachable() : undefined;
+      },
+    });
+    expect(await bench.start()).toMatchObject({ status: 'completed' });
+  });
+
+  it('is an outage if only the page after the first one cannot be requested', async () => {
+    // The second request is sent while the body of the first page is still being stored.
+    const bench = anExportBench({
+      limits: { pagesPerInvocation: 5 },
+      script: (_, nth) => (nth >= 2 && nth <= 9 ? unreachable() : undefined),
+    });
+    expect(await bench.start()).toMatchObject({ status: 'completed', result: { pages: 3 } });
+  });
+});
+
+describe('a page over the size limit', () => {
+  it('fails the run at once, and the run resumes with a higher limit', async () => {
+    const bench = anExportBench({
+      script(_, nth) {
+        if (nth >= 2) throw new ExportError('ConfigurationError', 'maxPageBytes is 10');
+        return undefined;
+      },
+    });
+    expect(failed(await bench.start())).toMatchObject({ error: 'ConfigurationError', pages: 1, resumable: true });
+    expect(bench.service.requests).toHaveLength(2);
+    expect(await bench.with({ script: () => undefined }).start()).toMatchObject({ status: 'completed' });
   });
 });
 

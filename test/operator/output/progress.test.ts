@@ -1,6 +1,6 @@
 /** What a person reads while a run or other long work is in progress. */
 
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { createPageCounter, createProgressDisplay } from '../../../lib/operator/output/progress.ts';
 import { textStyleFor } from '../../../lib/operator/output/terminal.ts';
@@ -21,14 +21,16 @@ const page = (number: number): ExportEvent => ({
   totalBytes: 1_000 * number,
 });
 
-function aDisplay(isTTY = false) {
+function aDisplay(isTTY = false, options: { readonly countsDown?: boolean } = {}) {
   let output = '';
   let now = 0;
   const stream = { isTTY, columns: 40, write: (text: string) => (output += text) };
-  const display = createProgressDisplay(stream, textStyleFor(stream, { NO_COLOR: '1' }), () => now);
+  const display = createProgressDisplay(stream, textStyleFor(stream, { NO_COLOR: '1' }), () => now, options);
   return {
     ...display,
-    pass: (ms: number) => (now += ms),
+    pass(ms: number) {
+      now += ms;
+    },
     output: () => output,
     lines: () => output.split('\n').slice(0, -1),
   };
@@ -89,6 +91,10 @@ describe('the progress of a run', () => {
 });
 
 describe('a retry', () => {
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
   const retry = { state: 'ExportPage', error: 'ServiceUnavailableError', message: '503', attempt: 3, maxAttempts: 20 };
   const lineOf = (more: { readonly delaySeconds?: number; readonly maxDelaySeconds?: number }) => {
     const display = aDisplay();
@@ -111,6 +117,60 @@ describe('a retry', () => {
     expect(lineOf({ maxDelaySeconds: 8 })).toEqual([
       'Retrying within 8 s (attempt 3 of 20): ServiceUnavailableError: 503',
     ]);
+  });
+
+  describe('on a terminal', () => {
+    const startRetry = (options?: { readonly countsDown: boolean }) => {
+      vi.useFakeTimers();
+      const display = aDisplay(true, options);
+      const pass = (ms: number) => {
+        for (let passed = 0; passed < ms; passed += 100) {
+          display.pass(100);
+          vi.advanceTimersByTime(100);
+        }
+      };
+      display.onRetry({ ...retry, delaySeconds: 3.2 });
+      return { ...display, pass };
+    };
+    const line = 'Retrying in 3 s (attempt 3 of 20): ServiceUnavailableError: 503\n';
+
+    it('counts down to the next attempt in one line, which the next output replaces', () => {
+      const display = startRetry();
+      display.pass(10_000);
+      const counted = ['in 3 s …', 'in 2 s …', 'in 1 s …', '…'].map((text) => `\r\x1b[KRetrying ${text}`).join('');
+      expect(display.output()).toBe(line + counted);
+      display.onRetry({ ...retry, attempt: 4, delaySeconds: 0.5 });
+      display.pass(5_000);
+      expect(display.output()).toBe(
+        `${line}${counted}\r\x1b[KRetrying in 0.5 s (attempt 4 of 20): ServiceUnavailableError: 503\n`,
+      );
+    });
+
+    it.each([
+      ['the next event', (display: ReturnType<typeof aDisplay>) => display.onEvent(page(2))],
+      ['the end', (display: ReturnType<typeof aDisplay>) => display.end()],
+    ])('stops counting at %s', (_, stop) => {
+      const display = startRetry();
+      stop(display);
+      const before = display.output();
+      display.pass(10_000);
+      expect(display.output()).toBe(before);
+      expect(vi.getTimerCount()).toBe(0);
+    });
+
+    it('does not count down with --json', () => {
+      const display = startRetry({ countsDown: false });
+      display.pass(10_000);
+      expect(display.output()).toBe(line);
+    });
+  });
+
+  it('does not count down in a pipe', () => {
+    vi.useFakeTimers();
+    const display = aDisplay();
+    display.onRetry({ ...retry, delaySeconds: 8 });
+    vi.advanceTimersByTime(10_000);
+    expect(display.lines()).toEqual(['Retrying in 8 s (attempt 3 of 20): ServiceUnavailableError: 503']);
   });
 
   it('says nothing of a delay that is over', () => {

@@ -168,8 +168,8 @@ describe('an endless response', () => {
     await using server = await startRawServer(flood.respond);
     await using client = clientFor(server, { limits: { maxPageBytes: 100_000 } });
     expect(await failureOf(readPage(client.fetchPage(pageRequest())))).toMatchObject({
-      name: 'ContractError',
-      message: expect.stringContaining('100000 bytes, the limit for a page'),
+      name: 'ConfigurationError',
+      message: expect.stringContaining('more than 100000 bytes'),
     });
     await expect.poll(() => server.open, backoff).toBe(0);
   });

@@ -232,13 +232,18 @@ describe('the framing and encoding of a response', () => {
     expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('"gzip, chunked"') });
   });
 
-  it('fails with ContractError if the content-length is above the limit, before the body is read', async () => {
+  it('fails with ConfigurationError if the content-length is above the limit, before the body is read', async () => {
     await using server = await startRawServer(
       'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ncontent-length: 101\r\n\r\n',
     );
     await using client = clientFor(server, { limits: { maxPageBytes: 100 } });
     const error = await failureOf(client.fetchPage(pageRequest()));
-    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('100 bytes') });
+    expect(error).toMatchObject({
+      name: 'ConfigurationError',
+      message:
+        'Report service sent 101 bytes for page 1 of run R, but maxPageBytes is 100. ' +
+        'Raise maxPageBytes, or request fewer reports per page (size)',
+    });
     await expect.poll(() => server.open, backoff).toBe(0);
   });
 });

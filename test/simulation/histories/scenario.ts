@@ -74,7 +74,7 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     faultsEndAt,
     lastStartAt: faultsEndAt + 4 * hour,
     end: faultsEndAt + 9 * hour,
-    rates: createFaultRates(rng),
+    rates: createFaultRates(rng, createRng(seed, 'later faults')),
     timedOutFunctionsContinue: rng.chance(0.5),
     maxFunctionSkewMs,
     table: { returnsExisting: rng.chance(0.5), maxBatch: rng.pick([2, 5, 500]) },

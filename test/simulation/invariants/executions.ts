@@ -50,6 +50,9 @@ export function createExecutionChecks(
           const retry = retryInMs === undefined ? 'no further attempt' : `retry in ${Math.round(retryInMs)} ms`;
           return `${event.state} fails: ${event.error}; ${retry}`;
         });
+        if (event.error === 'ServiceUnreachableError' && !/ for page 1 of run /.test(event.cause)) {
+          world.violate('an unreachable service fails no run that has a page', `${name}: ${event.cause}`);
+        }
         if (event.error === 'PageConflictError') {
           world.violate('no PageConflictError occurs', `${name}: ${event.cause}`);
         }

@@ -42,6 +42,7 @@ export const invariants = [
   'no PageConflictError occurs',
   'an execution history stays within its limit',
   'every error has a specific name', // also world/lambda.ts
+  'an unreachable service fails no run that has a page',
   // Requests to the report service: world/report-service.ts
   'requests follow the service contract',
   // Slots: world/traffic.ts, slots.ts

@@ -324,6 +324,16 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
+    name: 'an outage fails a run that has a page at once',
+    edits: [
+      {
+        file: 'lib/core/steps/export-page.ts',
+        find: "'ServiceUnreachableError') && hasFetchedPage(run, lastLogged)) throw",
+        replace: "'ServiceUnreachableError') && hasFetchedPage(run, undefined)) throw",
+      },
+    ],
+  },
+  {
     name: 'a run never continues in a new execution',
     edits: [
       {

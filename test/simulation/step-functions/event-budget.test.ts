@@ -23,9 +23,10 @@ const { iterationsPerExecution, maxConsecutiveWaits } = exportSettingsSchema.par
 });
 
 /** Every error that is retried, as often as it is retried: the most failures that one task can have before it succeeds. */
-const allRetriedErrors = stepRetries.flatMap(({ ErrorEquals: [error = ''], MaxAttempts }) =>
-  Array.from({ length: MaxAttempts }, () => (error === 'States.ALL' ? 'SlowDown' : error)),
-);
+const allRetriedErrors = (step: StepName) =>
+  stepRetries(step).flatMap(({ ErrorEquals: [error = ''], MaxAttempts }) =>
+    Array.from({ length: MaxAttempts }, () => (error === 'States.ALL' ? 'SlowDown' : error)),
+  );
 
 interface Payload {
   readonly input: LoopState;
@@ -74,10 +75,10 @@ async function exportWithAllErrors({
     random: () => 0,
     async perform({ execution, state, parameters, attempt }) {
       const task = `${execution.name}/${state}/${execution.eventCount - 3 * attempt}`;
-      if (task !== currentTask) remainingErrors = [...allRetriedErrors];
+      const step = stepNames.find((each) => each === state);
+      if (task !== currentTask) remainingErrors = step === undefined ? [] : allRetriedErrors(step);
       currentTask = task;
       const error = remainingErrors.pop();
-      const step = stepNames.find((each) => each === state);
       if (error !== undefined && step !== undefined) throw new TaskFailure(error, 'injected');
       const {
         Payload: payload,

@@ -5,6 +5,9 @@ import { failed, interpret, loop, type Script, simulate } from './scripted-execu
 const errors = fc.constantFrom(
   'ConfigurationError',
   'ServiceUnavailableError',
+  'ServiceUnreachableError',
+  'Sandbox.Timedout',
+  'AccessDeniedException',
   'ContractError',
   'CursorRejectedError',
   'RunSupersededError',
@@ -15,10 +18,10 @@ const resultsOf = (result: fc.Arbitrary<object>) =>
   fc.array(fc.oneof({ weight: 3, arbitrary: result }, errors), { minLength: 1, maxLength: 6 });
 const next = (...names: string[]) => fc.constantFrom(...names).map((each) => ({ next: each, ...loop, waitSeconds: 3 }));
 const scripts: fc.Arbitrary<Script> = fc.record({
-  BeginRun: resultsOf(next('skip', 'export', 'finish')),
+  BeginRun: resultsOf(next('skip', 'export', 'finish', 'action-of-a-newer-version')),
   // The last result repeats, so it must end the loop.
   ExportPage: fc
-    .tuple(resultsOf(next('page', 'wait', 'queue')), next('finish', 'continue'))
+    .tuple(resultsOf(next('page', 'wait', 'queue')), next('finish', 'continue', 'action-of-a-newer-version'))
     .map(([before, last]) => [...before, last]),
   FinishRun: resultsOf(fc.constant({ export: 'reports', run: 'run-1', pages: 1 })),
   FailRun: resultsOf(fc.constant(failed)),

@@ -207,9 +207,7 @@ async function runState(
       return undefined;
     case 'Choice': {
       const choice = state.Choices.find(({ Variable, StringEquals }) => getPath(data, Variable) === StringEquals);
-      if (choice !== undefined) return { next: choice.Next, data };
-      end(execution, 'FAILED', { error: 'States.NoChoiceMatched', cause: `in ${name}` });
-      return undefined;
+      return { next: choice?.Next ?? state.Default, data };
     }
     case 'Pass': {
       const result = resolveTemplate(state.Parameters, data, contextOf(options, execution));

@@ -46,6 +46,7 @@ export const faultKinds = [
   'cursor-rejected',
   'cursor-cycle',
   'cursor-repeated',
+  'connection-refused',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -67,17 +68,20 @@ const weights: Partial<FaultRates> = {
   'service-rejects-key': 0.3,
   'service-redirects': 0.3,
   'cursor-cycle': 0.3,
-  'cursor-repeated': 0.3,
 };
 
+/** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
+const laterKinds: ReadonlySet<FaultKind> = new Set(['cursor-repeated', 'connection-refused']);
+
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */
-export function createFaultRates(rng: Rng): FaultRates {
+export function createFaultRates(rng: Rng, laterRng: Rng): FaultRates {
   const shareOfKinds = rng.pick([0.15, 0.3, 0.6, 1]);
   const baseRate = rng.pick([0.002, 0.01, 0.03, 0.08]);
   return Object.fromEntries(
     faultKinds.map((kind) => {
-      const isUsed = rng.chance(shareOfKinds);
-      const rate = baseRate * (weights[kind] ?? 1) * 4 ** rng.between(-1, 1);
+      const kindRng = laterKinds.has(kind) ? laterRng : rng;
+      const isUsed = kindRng.chance(shareOfKinds);
+      const rate = baseRate * (weights[kind] ?? 1) * 4 ** kindRng.between(-1, 1);
       return [kind, isUsed ? Math.min(rate, 0.5) : 0];
     }),
   ) as unknown as FaultRates;

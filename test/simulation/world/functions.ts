@@ -125,7 +125,10 @@ function commonDependencies(
     definition,
     table,
     log: createDynamoPageLog({ ...table, service: serviceName, runtime }),
-    executions: createExecutions(createSfnClient(world, process, (command) => stepFunctions(process, command))),
+    executions: createExecutions(
+      createSfnClient(world, process, (command) => stepFunctions(process, command)),
+      process.payload.execution,
+    ),
     runtime,
     emit: ({ event, ...fields }: ExportEvent) =>
       world.log(process.id, () => `emits ${event} ${JSON.stringify(fields)}`),

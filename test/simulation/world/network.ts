@@ -49,6 +49,11 @@ export class SimulatedNetwork extends Dispatcher {
       headers: options.headers as Record<string, string>,
       body: typeof options.body === 'string' ? options.body : '',
     };
+    if (this.#world.injectFault('connection-refused', site)) {
+      await this.#world.time.sleep(20);
+      controller.fail(connectionRefused());
+      return;
+    }
     let response: ServiceResponse;
     try {
       const operation = path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
@@ -120,6 +125,7 @@ export class SimulatedNetwork extends Dispatcher {
   override async destroy(): Promise<void> {}
 }
 
+const connectionRefused = () => Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
 const connectionClosed = () => new errors.SocketError('other side closed');
 
 class Controller implements Dispatcher.DispatchController {

@@ -1,0 +1,128 @@
+/** A service that cannot be reached at its address: real connections, and name servers that are replaced. */
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { Pool } from 'undici';
+import { describe, expect, it } from 'vitest';
+import { clientFor, failureOf, pageRequest, readPage } from '../../support/service/service-client.ts';
+import { startTlsServer } from '../../support/service/tls-server.ts';
+
+/** The error of a request for the first page. */
+async function failureAt(url: string, options: Parameters<typeof clientFor>[1] = {}) {
+  await using client = clientFor({ url }, options);
+  return await failureOf(client.fetchPage(pageRequest()));
+}
+
+/** A connection pool whose name server answers every look-up with this error. */
+function failingLookup(url: string, code: string): Pool {
+  return new Pool(url, {
+    connect: {
+      lookup: (hostname, _, callback) =>
+        callback(Object.assign(new Error(`getaddrinfo ${code} ${hostname}`), { code, hostname }), ''),
+    },
+  });
+}
+
+describe('a service that is probably not at this address', () => {
+  it('has a host name that does not exist', async () => {
+    const url = 'http://reports.example.invalid';
+    const error = await failureAt(url, { dispatcher: failingLookup(url, 'ENOTFOUND') });
+    expect(error).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message:
+        'Report service has a host name that does not exist (ENOTFOUND) for page 1 of run R. Check the host name in baseUrl',
+      cause: { code: 'ENOTFOUND' },
+    });
+  });
+
+  it('refuses the connection', async () => {
+    const gone = createTcpServer().listen(0, '127.0.0.1');
+    await once(gone, 'listening');
+    const { port } = gone.address() as AddressInfo;
+    gone.close();
+    expect(await failureAt(`http://127.0.0.1:${port}`)).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message:
+        'Report service refused the connection (ECONNREFUSED) for page 1 of run R. ' +
+        'Check the host name and the port in baseUrl, and that the service is running',
+      cause: { code: 'ECONNREFUSED' },
+    });
+  });
+
+  it('has a certificate of an unknown issuer', async () => {
+    const trusted = getCACertificates('default');
+    await using server = await startTlsServer((_, response) => response.end());
+    setDefaultCACertificates(trusted);
+    expect(await failureAt(server.url)).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message: expect.stringMatching(/presented a certificate that is not trusted \(DEPTH_ZERO_SELF_SIGNED_CERT\) for/),
+    });
+  });
+
+  it('has a certificate for another host', async () => {
+    await using server = await startTlsServer((_, response) => response.end());
+    expect(await failureAt(server.url.replace('127.0.0.1', 'localhost'))).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message: expect.stringMatching(
+        /\(ERR_TLS_CERT_ALTNAME_INVALID\) for page 1.*\. Check the host name in baseUrl, and/,
+      ),
+    });
+  });
+
+  it('responds with HTTP where HTTPS is expected', async () => {
+    const server = createServer((_, response) => response.end()).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    expect(await failureAt(`https://127.0.0.1:${port}`)).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message: expect.stringMatching(/handshake \(ERR_SSL_WRONG_VERSION_NUMBER\).*\. Check that the port in baseUrl/),
+    });
+    server.close();
+  });
+
+  it('supports other TLS versions only', async () => {
+    await using server = await startTlsServer((_, response) => response.end(), { maxVersion: 'TLSv1.2' });
+    const dispatcher = new Pool(server.url, { connect: { minVersion: 'TLSv1.3' } });
+    expect(await failureAt(server.url, { dispatcher })).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message: expect.stringContaining('(ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION)'),
+    });
+  });
+});
+
+describe('an outage', () => {
+  it('is a name server that does not answer', async () => {
+    const url = 'http://reports.example.invalid';
+    expect(await failureAt(url, { dispatcher: failingLookup(url, 'EAI_AGAIN') })).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: 'Report service did not respond (EAI_AGAIN) for page 1 of run R',
+    });
+  });
+
+  it('is a TLS connection that is closed before its handshake is complete', async () => {
+    const closing = createTcpServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
+    await once(closing, 'listening');
+    const { port } = closing.address() as AddressInfo;
+    expect(await failureAt(`https://127.0.0.1:${port}`)).toMatchObject({ name: 'ServiceUnavailableError' });
+    closing.close();
+  });
+
+  it('is a connection that breaks during the body, with whatever code', async () => {
+    const broken = Object.assign(new Error('bad record'), { code: 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC' });
+    await using server = await startTlsServer((_, response) => {
+      response.writeHead(200, { 'content-type': 'application/xml;charset=UTF-8', 'content-length': '100' });
+      response.write('<r>');
+    });
+    const dispatcher = new Pool(server.url);
+    await using client = clientFor(server, { dispatcher });
+    const page = await client.fetchPage(pageRequest());
+    const reading = failureOf(readPage(page));
+    await dispatcher.destroy(broken);
+    expect(await reading).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringMatching(/^Report service closed the connection after \d+ bytes of page 1/),
+    });
+  });
+});
