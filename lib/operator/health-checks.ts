@@ -14,7 +14,7 @@ import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { coarseDuration, plural } from './output/format.ts';
 
 export interface CheckResult {
-  /** `settings`, `state`, `store`, `runs`, `schedule`, `key`, `service` or `clock`. */
+  /** `settings`, `state`, `store`, `runs`, `schedule`, `network`, `key`, `service` or `clock`. */
   readonly check: string;
   /** null for a check of a service that several exports use. */
   readonly export: string | null;
@@ -62,9 +62,9 @@ export async function* runHealthChecks(
   }
 }
 
-/** Exports with the same address, headers and API key use the same service. */
-const identityOf = ({ address, vendor, cursorIn, keySource }: DeployedService): string =>
-  JSON.stringify([address, vendor, cursorIn, keySource]);
+/** Exports with the same address, headers, network and API key use the same service. */
+const identityOf = ({ address, vendor, cursorIn, keySource, network }: DeployedService): string =>
+  JSON.stringify([address, vendor, cursorIn, keySource, network]);
 
 interface ExportChecks {
   /** undefined if the export cannot be opened. */
@@ -174,12 +174,30 @@ async function checkSchedule(deployed: DeployedExport): Promise<Outcome> {
   }
 }
 
-/** Requests one page. Results are `key`, `service` and `clock`, or the one that failed. */
+type NamedOutcome = readonly [check: string, outcome: Outcome];
+
+/** Reads certificates and credentials, and requests one page. The result `network` is left out for a direct connection. */
 async function checkService(
   deployed: DeployedExport,
   runtime: Runtime,
   say: (text: string) => void,
-): Promise<readonly (readonly [check: string, outcome: Outcome])[]> {
+): Promise<readonly NamedOutcome[]> {
+  let network: string;
+  try {
+    network = await deployed.service.describeNetwork();
+  } catch (error) {
+    return [['network', problem(error, networkRemedy)]];
+  }
+  const results = await checkRequest(deployed, runtime, say);
+  return network === '' || results[0]?.[0] === 'network' ? results : [['network', ok(network)], ...results];
+}
+
+/** Requests one page. Results are `key`, `service` and `clock`, or the one that failed. */
+async function checkRequest(
+  deployed: DeployedExport,
+  runtime: Runtime,
+  say: (text: string) => void,
+): Promise<readonly NamedOutcome[]> {
   const { connect, keySource, address } = deployed.service;
   let client: Awaited<ReturnType<typeof connect>>;
   try {
@@ -202,6 +220,10 @@ async function checkService(
       ['clock', checkClock(page.serviceTime === null ? null : epochMsOf(page.serviceTime) - requestedAt)],
     ];
   } catch (error) {
+    // Only an error of the connection has a cause.
+    if (isExportError(error, 'ConfigurationError') && error.cause !== undefined) {
+      return [['network', problem(error, networkRemedy)]];
+    }
     return isExportError(error, 'ConfigurationError')
       ? [['key', problem(error, `check that the key is correct and allowed to export (${keySource})`)]]
       : [
@@ -212,6 +234,8 @@ async function checkService(
         ];
   }
 }
+
+const networkRemedy = 'correct what the message names; docs/deployment.md explains proxies and certificates';
 
 /** The request of the next run, for one report. If no run could start, for the reports since now. */
 async function probeRequest(deployed: DeployedExport, runtime: Runtime) {

@@ -4,6 +4,7 @@
  */
 
 import type { ErrorName } from '../../core/errors.ts';
+import { certificateRemedy, explainNetworkError } from '../network/errors.ts';
 import type { Deadline } from './deadline.ts';
 import { failure, type Subject } from './errors.ts';
 import type { Limits } from './limits.ts';
@@ -30,12 +31,14 @@ export function transportError(
   if (deadline.endedBy === 'caller') return callerSignal?.reason;
   const code = codeOf(error, bytesRead);
   if (programmingErrors.has(code)) return error;
+  const network = deadline.endedBy === undefined ? explainNetworkError(error) : undefined;
+  if (network !== undefined) return failure(subject, network.name, network.message(subject.label), { cause: error });
   const [name, problem] =
     deadline.endedBy === 'time'
       ? unavailable(`took longer than ${limits.totalTimeoutMs} ms in total`)
       : explain(code, limits, bytesRead);
   const place = bytesRead === undefined ? `for ${subject.label}` : `after ${bytesRead} bytes of ${subject.label}`;
-  return failure(subject, name, `Report service ${problem} ${place}`, { cause: error });
+  return failure(subject, name, `Report service ${problem} ${place}${certificateRemedy(error)}`, { cause: error });
 }
 
 /** Not caused by the service, and not helped by a retry: the client was closed, or called undici wrongly. */
