@@ -12,6 +12,10 @@ export function optionWithValue(flags: string, description: string, defaultValue
   return defaultValue === undefined ? option : option.default(defaultValue);
 }
 
+/** The option with a list of all its values. */
+export const repeatable = (option: Option): Option =>
+  option.argParser((value: string, earlier: unknown) => [...(Array.isArray(earlier) ? earlier : []), value]);
+
 /** The options that were given on the command line, such as `--size`. */
 export function givenOptions(command: Command): string[] {
   return command.options

@@ -169,7 +169,7 @@ Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or no unfinished run.`
     .addHelpText(
       'after',
       `
-Checks settings, state, runs, store, schedule, API key, service, clocks and versions. The check of a service requests
+Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions. The check of a service requests
 one page of size 1 and does not store it. A service that several exports use is checked once.
 
 Examples:

@@ -9,7 +9,7 @@ import type { ServiceOptions } from '../lib/operator/commands/service.ts';
 import { exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { defaultApiKeyEnv, type LocalOptions, sanitizeArgument } from '../lib/operator/run-options.ts';
-import { givenOptions, givenValues, optionWithValue, usageErrors } from './command-options.ts';
+import { givenOptions, givenValues, optionWithValue, repeatable, usageErrors } from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';
 import { packageFile } from './package-file.ts';
 
@@ -86,6 +86,14 @@ function addLocalCommand(program: Command, context: InteractiveContext, setExitS
     .addOption(optionWithValue('--base-url <url>', 'the service (default: a local simulator)'))
     .addOption(optionWithValue('--vendor <name>', 'vendor part of the headers X-<name>-…', 'SERVICE'))
     .addOption(optionWithValue('--api-key-env <variable>', 'environment variable with the API key', defaultApiKeyEnv))
+    .addOption(optionWithValue('--proxy-url <url>', 'HTTP proxy (default: the variables HTTPS_PROXY and NO_PROXY)'))
+    .addOption(optionWithValue('--ca <file>', 'trust only the certificate authorities in this PEM file'))
+    .addOption(optionWithValue('--client-certificate <file>', 'PEM file with a client certificate'))
+    .addOption(optionWithValue('--client-key <file>', 'PEM file with its key'))
+    .addOption(
+      optionWithValue('--client-key-passphrase-env <variable>', 'environment variable with the passphrase of the key'),
+    )
+    .addOption(repeatable(optionWithValue('--header <header>', "another header, 'Name: value'; may be repeated")))
     .addOption(optionWithValue('--export <name>', 'name of the export, and first part of its keys', 'reports'))
     .addOption(optionWithValue('--since <instant>', 'start here, not at the watermark (ISO 8601 UTC)'))
     .addOption(optionWithValue('--overlap <duration>', 'start this long before the watermark', 'PT0S'))

@@ -15,6 +15,7 @@ import { createS3PageStore } from '../lib/aws/s3/page-store.ts';
 import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createSecretApiKey } from '../lib/aws/secret-api-key.ts';
 import type { Telemetry } from '../lib/aws/lambda/telemetry.ts';
+import { createSecretNetwork } from '../lib/aws/secret-network.ts';
 import { systemRuntime } from '../lib/core/clock.ts';
 import type { LoopState } from '../lib/core/model.ts';
 import type { Clock, ReportService } from '../lib/core/ports.ts';
@@ -74,13 +75,16 @@ function createService(
   { environment, service }: Pick<ServiceContext<'ExportPage'>, 'environment' | 'service'>,
   clock: Clock,
 ): ReportService {
-  const { baseUrl, vendor, cursorIn, maxConcurrentPages: _, ...limits } = service;
+  const { baseUrl, vendor, cursorIn, headers, maxConcurrentPages: _, ...limits } = service;
+  const client = new SecretsManagerClient(sdkConfig);
   return createReportServiceClient({
     baseUrl,
     vendor,
     cursorIn,
+    headers,
+    network: createSecretNetwork({ client, settings: service, now: clock.now }),
     apiKey: createSecretApiKey({
-      client: new SecretsManagerClient(sdkConfig),
+      client,
       secretId: environment.API_KEY_SECRET_ID,
       field: environment.API_KEY_SECRET_FIELD,
       now: clock.now,

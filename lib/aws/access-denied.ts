@@ -19,5 +19,5 @@ export function explainAccessDenied(error: unknown): void {
   const [, action] = /not authorized to perform: ([a-z0-9-]+:\w+)/i.exec(error.message) ?? [];
   error.message =
     `${error.message.replace(/\.?\s*$/, '')}. AWS denied ${action ?? 'the request'} to a function of the stack. Restore the permission ` +
-    '(npx cdk diff shows changes of its own policies; check bucket, key and endpoint policies and permissions boundaries), then start again';
+    '(cdk diff shows changes of its own policies; check bucket, key and endpoint policies and permissions boundaries), then start again';
 }

@@ -3,9 +3,10 @@
  * the service rejects it, because it may have been rotated.
  */
 
-import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { ExportError } from '../core/errors.ts';
 import type { ApiKeySource } from '../report-service/client/api-key.ts';
+import { readField, readSecret } from './secret-value.ts';
 
 export interface SecretApiKeyOptions {
   readonly client: SecretsManagerClient;
@@ -36,30 +37,6 @@ export function createSecretApiKey(options: SecretApiKeyOptions): ApiKeySource {
   };
 }
 
-/** Errors that a person must fix. All others, such as throttling, pass through and are retried. */
-const permanentErrors: ReadonlySet<string> = new Set([
-  'ResourceNotFoundException',
-  'AccessDeniedException',
-  'DecryptionFailure',
-  'InvalidRequestException',
-  'InvalidParameterException',
-  'ValidationException',
-]);
-
-async function readSecret(client: SecretsManagerClient, secretId: string): Promise<string | undefined> {
-  try {
-    return (await client.send(new GetSecretValueCommand({ SecretId: secretId }))).SecretString;
-  } catch (cause) {
-    if (!(cause instanceof Error) || !permanentErrors.has(cause.name)) throw cause;
-    throw new ExportError(
-      'ConfigurationError',
-      `The secret ${secretId} cannot be read (${cause.name}). Check that it exists, and allow ` +
-        'secretsmanager:GetSecretValue on it, and kms:Decrypt if a customer managed key encrypts it; then start again',
-      { cause },
-    );
-  }
-}
-
 function parseKey(secret: string | undefined, secretId: string, field: string): string {
   const value = field === '' ? secret : readField(secret, field);
   // Editors and shells append a line break that is not part of the key.
@@ -70,16 +47,4 @@ function parseKey(secret: string | undefined, secretId: string, field: string): 
     'ConfigurationError',
     `The secret ${secretId} holds no API key. Store the key ${format}, and start again`,
   );
-}
-
-/** Drops the parser's error, which would quote the secret: JSON that cannot be parsed has no fields. */
-function readField(secret: string | undefined, field: string): unknown {
-  try {
-    const value: unknown = JSON.parse(secret ?? '');
-    return typeof value === 'object' && value !== null && Object.hasOwn(value, field)
-      ? (value as Record<string, unknown>)[field]
-      : undefined;
-  } catch {
-    return undefined;
-  }
 }

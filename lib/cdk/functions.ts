@@ -55,7 +55,8 @@ export interface FunctionNetwork {
 
 export interface FunctionNetworkProps {
   readonly serviceName: string;
-  readonly baseUrl: string;
+  /** Where the functions connect to: the service, or a proxy. */
+  readonly target: URL;
   readonly vpc: IVpc;
   /** Absent: the private subnets. */
   readonly vpcSubnets: SubnetSelection | undefined;
@@ -69,14 +70,14 @@ export function createFunctionNetwork(scope: Construct, props: FunctionNetworkPr
 }
 
 /** Allows requests to the service and to AWS, and nothing else. */
-function createSecurityGroup(scope: Construct, { serviceName, baseUrl, vpc }: FunctionNetworkProps): SecurityGroup {
+function createSecurityGroup(scope: Construct, { serviceName, target, vpc }: FunctionNetworkProps): SecurityGroup {
   const group = new SecurityGroup(scope, 'SecurityGroup', {
     vpc,
     description: `Functions of Report Exporter, service ${serviceName}`,
     allowAllOutbound: false,
   });
   const httpsPort = 443;
-  const servicePort = Number(new URL(baseUrl).port) || httpsPort;
+  const servicePort = Number(target.port) || (target.protocol === 'http:' ? 80 : httpsPort);
   for (const port of new Set([httpsPort, servicePort])) {
     group.addEgressRule(Peer.anyIpv4(), Port.tcp(port), 'The service and AWS');
   }
@@ -99,7 +100,7 @@ interface FunctionConfig {
 
 function functionConfigs(props: ServiceFunctionsProps): Readonly<Record<StepName, FunctionConfig>> {
   const { serviceName, permissions, limits } = props;
-  const { grantPageLog, grantPageStore, grantReadApiKey } = permissions;
+  const { grantPageLog, grantPageStore, grantReadSecrets } = permissions;
   return {
     BeginRun: {
       description: `Begins or resumes runs of service ${serviceName}, or skips executions`,
@@ -112,7 +113,7 @@ function functionConfigs(props: ServiceFunctionsProps): Readonly<Record<StepName
       // Lambda allocates CPU in proportion to memory. The function mostly waits for the service, and parses the XML meanwhile.
       memoryMebibytes: 512,
       ephemeralStorageMebibytes: limits.ephemeralStorageMebibytes,
-      grants: [grantPageLog, grantPageStore, grantReadApiKey],
+      grants: [grantPageLog, grantPageStore, grantReadSecrets],
     },
     FinishRun: {
       description: `Publishes the manifests of runs of service ${serviceName}`,

@@ -19,7 +19,10 @@ export interface PermissionsProps {
   /** The prefix of every key of the service in the bucket. */
   readonly prefix: string;
   readonly table: ITable;
+  /** The API key. */
   readonly secret: ISecret;
+  /** The client certificate, and the credentials for the proxy. */
+  readonly networkSecrets: readonly ISecret[];
   /** Encrypts those of the three that do not know their own key. */
   readonly encryptionKey?: IKey | undefined;
 }
@@ -30,7 +33,8 @@ export type AddPermissions = (role: Role) => void;
 export interface Permissions {
   readonly grantPageLog: AddPermissions;
   readonly grantPageStore: AddPermissions;
-  readonly grantReadApiKey: AddPermissions;
+  /** The API key, the client certificate and the credentials for the proxy. */
+  readonly grantReadSecrets: AddPermissions;
 }
 
 /** What DynamoDB does with the key on behalf of its caller, for reads and writes. */
@@ -44,7 +48,7 @@ const tableKeyActions = [
 ];
 
 export function createPermissions(props: PermissionsProps): Permissions {
-  const { serviceName, bucket, prefix, table, secret, encryptionKey } = props;
+  const { serviceName, bucket, prefix, table, secret, networkSecrets, encryptionKey } = props;
   return {
     grantPageLog(role) {
       role.addToPolicy(
@@ -69,11 +73,13 @@ export function createPermissions(props: PermissionsProps): Permissions {
       const key = bucket.encryptionKey ?? encryptionKey;
       if (key !== undefined) grantKey(role, key, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
     },
-    grantReadApiKey(role) {
-      // An ARN ends with six random characters. They are unknown if only the secret's name is known.
-      grant(role, ['secretsmanager:GetSecretValue'], secret.secretFullArn ?? `${secret.secretArn}-??????`);
-      const key = secret.encryptionKey ?? encryptionKey;
-      if (key !== undefined) grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
+    grantReadSecrets(role) {
+      for (const each of [secret, ...networkSecrets]) {
+        // An ARN ends with six random characters. They are unknown if only the secret's name is known.
+        grant(role, ['secretsmanager:GetSecretValue'], each.secretFullArn ?? `${each.secretArn}-??????`);
+        const key = each.encryptionKey ?? encryptionKey;
+        if (key !== undefined) grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
+      }
     },
   };
 }

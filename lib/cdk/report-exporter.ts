@@ -25,7 +25,9 @@ import { ExportError } from '../core/errors.ts';
 import type { MetricName } from '../core/metrics.ts';
 import { listNames } from '../core/sanitize.ts';
 import type { ExportDeploymentSettings, ServiceInput } from '../core/settings/deployment-settings.ts';
+import type { NetworkSettings } from '../core/settings/network-settings.ts';
 import { alarmedAge } from '../core/settings/schedule-settings.ts';
+import type { ServiceSettings } from '../core/settings/settings.ts';
 import { detailTypes } from '../core/state-machine/definition.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { createEventRule, type EventRuleProps } from './event-rules.ts';
@@ -38,8 +40,9 @@ import { functionSettings, hasAlarmsPerExport, serviceMetadata } from './setting
 import { parseExporterSettings } from './settings/exporter-settings.ts';
 import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
+import { withCertificates } from './settings/service-network.ts';
 import { createStateMachine } from './state-machine.ts';
-import { createApiKeySecret, createBucket, createPageLogTable } from './storage.ts';
+import { createApiKeySecret, createBucket, createPageLogTable, importSecret } from './storage.ts';
 
 /** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
 export interface ReportExporterProps {
@@ -217,13 +220,14 @@ export class ReportExporter extends Construct implements IConnectable {
     this.secret = props.secret ?? createApiKeySecret(this, 'ApiKey', serviceName, encryptionKey);
     this.#encryptionKey = encryptionKey;
     this.#identity = this.#assertSeparate();
-    this.#network = this.#createNetwork(props, service.baseUrl);
+    this.#network = this.#createNetwork(props, service);
 
     const { bucket, table, secret } = this;
     const limits = functionLimits({ service, exports });
+    const deployedService = withCertificates(props.service, '.');
     this.functions = createFunctions(this, {
       serviceName,
-      settings: functionSettings(props.service, props.exports),
+      settings: functionSettings(deployedService, props.exports),
       environment: {
         DEPLOYMENT_NAME: Stack.of(this).stackName,
         SERVICE_NAME: serviceName,
@@ -234,12 +238,20 @@ export class ReportExporter extends Construct implements IConnectable {
         API_KEY_SECRET_ID: secret.secretFullArn ?? secret.secretName,
         API_KEY_SECRET_FIELD: props.secretField ?? '',
       },
-      permissions: createPermissions({ serviceName, bucket, prefix, table, secret, encryptionKey }),
+      permissions: createPermissions({
+        serviceName,
+        bucket,
+        prefix,
+        table,
+        secret,
+        networkSecrets: this.#importNetworkSecrets(service),
+        encryptionKey,
+      }),
       limits,
       logRetention,
       network: this.#network,
     });
-    const metadata = serviceMetadata(props.service, props.exports);
+    const metadata = serviceMetadata(deployedService, props.exports);
     const machine = createStateMachine(this, { functions: this.functions, limits, metadata, logRetention });
     this.stateMachine = machine.stateMachine;
 
@@ -472,12 +484,28 @@ export class ReportExporter extends Construct implements IConnectable {
     return (this.node.tryFindChild('Rules') as Construct | undefined) ?? new Construct(this, 'Rules');
   }
 
-  #createNetwork(props: ReportExporterProps, baseUrl: string): FunctionNetwork | undefined {
+  #importNetworkSecrets({ tls, proxyCredentialsSecret }: NetworkSettings): readonly ISecret[] {
+    const ids = { ClientCertificate: tls?.clientCertificateSecret, ProxyCredentials: proxyCredentialsSecret };
+    return Object.entries(ids).flatMap(([id, secretId]) =>
+      secretId === undefined ? [] : [importSecret(this, id, secretId)],
+    );
+  }
+
+  #createNetwork(
+    props: ReportExporterProps,
+    { baseUrl, proxyUrl }: Pick<ServiceSettings, 'baseUrl' | 'proxyUrl'>,
+  ): FunctionNetwork | undefined {
     const { vpc, vpcSubnets, securityGroups } = props;
     if (vpc !== undefined) {
       if (securityGroups?.length === 0) this.#reject('securityGroups: must have at least one');
       const { serviceName } = this;
-      return createFunctionNetwork(this, { serviceName, baseUrl, vpc, vpcSubnets, securityGroups });
+      return createFunctionNetwork(this, {
+        serviceName,
+        target: new URL(proxyUrl ?? baseUrl),
+        vpc,
+        vpcSubnets,
+        securityGroups,
+      });
     }
     if (vpcSubnets !== undefined) this.#reject('vpcSubnets: requires vpc');
     if (securityGroups !== undefined) this.#reject('securityGroups: requires vpc');

@@ -17,7 +17,7 @@ import { createDashboard } from './dashboard.ts';
 import { ReportExporter } from './report-exporter.ts';
 import { toPascalCase } from './service-output.ts';
 import { deploymentSettings } from './settings/deployment-settings.ts';
-import { createBucket, createPageLogTable, importApiKeySecret } from './storage.ts';
+import { createBucket, createPageLogTable, importSecret } from './storage.ts';
 
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
 export interface ReportExporterStackProps extends StackProps {
@@ -86,7 +86,7 @@ export class ReportExporterStack extends Stack {
     const services = new Construct(this, 'Services');
     this.services = settings.services.map((service) => {
       const { existing } = service.apiKeySecret;
-      const secret = existing === undefined ? undefined : importApiKeySecret(secrets, service.name, existing);
+      const secret = existing === undefined ? undefined : importSecret(secrets, service.name, existing);
       const exporter = createService(services, settings, service, secret, shared);
       this.#addServiceOutputs(exporter);
       return exporter;

@@ -67,7 +67,7 @@ export function createPageLogTable(scope: Construct, key: IKey | undefined): ITa
 }
 
 /** `nameOrArn` is the name or the complete ARN of an existing secret. */
-export function importApiKeySecret(scope: Construct, id: string, nameOrArn: string): ISecret {
+export function importSecret(scope: Construct, id: string, nameOrArn: string): ISecret {
   return nameOrArn.startsWith('arn:')
     ? Secret.fromSecretCompleteArn(scope, id, nameOrArn)
     : Secret.fromSecretNameV2(scope, id, nameOrArn);

@@ -23,7 +23,7 @@ import type {
 export interface ReportService {
   /**
    * Sends one request. Resolves once the response's status and headers are validated; the body is yet to be read.
-   * Does not retry, except once with a refreshed API key after a 401 or 403.
+   * Does not retry, except once with refreshed credentials that had been rejected: the API key, a client certificate, those for a proxy.
    *
    * @throws ConfigurationError, ServiceUnavailableError, ServiceUnreachableError, ServiceThrottledError,
    *   RequestRejectedError, CursorRejectedError or ContractError, as `errors.ts` defines them

@@ -3,12 +3,15 @@
 import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../core/operations/deployment.ts';
 import type { Runtime } from '../core/ports.ts';
+import { networkSettingsOf } from '../core/settings/network-settings.ts';
 import { sourceOf } from '../core/settings/settings.ts';
 import { fixedApiKey } from '../report-service/client/api-key.ts';
 import { createReportServiceClient } from '../report-service/client/client.ts';
 import { limitsOf } from '../report-service/client/limits.ts';
+import { describeNetwork, directNetwork, type NetworkSource } from '../report-service/network/network.ts';
 import { generatedReports } from '../report-service/simulator/generated-reports.ts';
 import { startSimulator } from '../report-service/simulator/simulator.ts';
+import { createLocalNetwork } from './network.ts';
 import type { LocalExport } from './settings.ts';
 
 /** A fixed seed, so that the simulator starts with the same reports every time. */
@@ -18,13 +21,15 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The service, with the API key from `env`. Connecting without a base URL starts a simulator. */
 export function localService(
-  { service: { baseUrl, vendor, cursorIn, ...limits }, apiKeyEnv }: LocalExport,
+  { service: { baseUrl, vendor, cursorIn, headers, ...limits }, apiKeyEnv }: LocalExport,
   env: Environment,
   runtime: Runtime,
 ): DeployedService {
-  const createClient = (url: string, key: string) =>
+  const createClient = (url: string, key: string, network: NetworkSource) =>
     createReportServiceClient({
       baseUrl: url,
+      headers,
+      network,
       vendor,
       cursorIn,
       apiKey: fixedApiKey(key),
@@ -39,15 +44,26 @@ export function localService(
     },
   });
   if (baseUrl !== undefined) {
+    const settings = networkSettingsOf({ headers, ...limits });
+    const network = createLocalNetwork({ baseUrl, settings, env, now: runtime.now });
     return {
+      network: settings,
+      describeNetwork: async () => describeNetwork(await network.get()),
       vendor,
       cursorIn,
       address: sourceOf(baseUrl),
       keySource: `environment variable ${apiKeyEnv}`,
-      connect: async () => disposable(createClient(baseUrl, readApiKey(env, apiKeyEnv))),
+      async connect() {
+        const key = readApiKey(env, apiKeyEnv);
+        // Read first, so that a wrong file fails the start instead of a request.
+        await network.get();
+        return disposable(createClient(baseUrl, key, network));
+      },
     };
   }
   return {
+    network: {},
+    describeNetwork: async () => '',
     vendor,
     cursorIn,
     address: 'simulator',
@@ -57,7 +73,7 @@ export function localService(
       const reports = generatedReports({ ...simulatedReports, now: runtime.now });
       const simulator = await startSimulator({ vendor, apiKey: key, reports, seed: simulatedReports.seed });
       say(`Using a simulated service at ${simulator.baseUrl}`);
-      return disposable(createClient(simulator.baseUrl, key), () => simulator.close());
+      return disposable(createClient(simulator.baseUrl, key, directNetwork), () => simulator.close());
     },
   };
 }

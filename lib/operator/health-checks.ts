@@ -16,7 +16,7 @@ import { instantOf } from '../core/timestamps.ts';
 import { coarseDuration, plural } from './output/format.ts';
 
 export interface CheckResult {
-  /** `settings`, `state`, `store`, `runs`, `schedule`, `key`, `service`, `clock` or `function`. */
+  /** `settings`, `state`, `store`, `runs`, `schedule`, `network`, `key`, `service`, `clock` or `function`. */
   readonly check: string;
   /** null for a check of a service that several exports use. */
   readonly export: string | null;
@@ -64,9 +64,9 @@ export async function* runHealthChecks(
   }
 }
 
-/** Exports with the same address, headers and API key use the same service. */
-const identityOf = ({ address, vendor, cursorIn, keySource }: DeployedService): string =>
-  JSON.stringify([address, vendor, cursorIn, keySource]);
+/** Exports with the same address, headers, network and API key use the same service. */
+const identityOf = ({ address, vendor, cursorIn, keySource, network }: DeployedService): string =>
+  JSON.stringify([address, vendor, cursorIn, keySource, network]);
 
 interface ExportChecks {
   /** undefined if the export cannot be opened. */
@@ -177,8 +177,8 @@ async function checkSchedule(deployed: DeployedExport): Promise<Outcome> {
 }
 
 /**
- * Requests one page from here and, of a stack, from its function. Results are `key`, `service` and `clock`, or the one that failed,
- * and `function`.
+ * Requests one page from here and, of a stack, from its function. Results are `network` (left out for a direct connection), `key`,
+ * `service` and `clock`, or the one that failed, and `function`.
  */
 async function checkService(deployed: DeployedExport, runtime: Runtime, say: (text: string) => void): Promise<Results> {
   const since = await probeSince(deployed, runtime);
@@ -189,7 +189,24 @@ async function checkService(deployed: DeployedExport, runtime: Runtime, say: (te
 
 type Results = readonly (readonly [check: string, outcome: Outcome])[];
 
+/** Reads certificates and credentials, and requests one page. */
 async function checkFromHere(
+  deployed: DeployedExport,
+  since: Instant,
+  runtime: Runtime,
+  say: (text: string) => void,
+): Promise<Results> {
+  let network: string;
+  try {
+    network = await deployed.service.describeNetwork();
+  } catch (error) {
+    return [['network', problem(error, networkRemedy)]];
+  }
+  const results = await checkRequest(deployed, since, runtime, say);
+  return network === '' || results[0]?.[0] === 'network' ? results : [['network', ok(network)], ...results];
+}
+
+async function checkRequest(
   { definition, service: { connect, keySource, address } }: DeployedExport,
   since: Instant,
   runtime: Runtime,
@@ -210,6 +227,10 @@ async function checkFromHere(
       ['clock', checkClock(clockLeadMs)],
     ];
   } catch (error) {
+    // Only an error of the connection has a cause.
+    if (isExportError(error, 'ConfigurationError') && error.cause !== undefined) {
+      return [['network', problem(error, networkRemedy)]];
+    }
     return isExportError(error, 'ConfigurationError')
       ? [['key', problem(error, `check that the key is correct and allowed to export (${keySource})`)]]
       : [
@@ -243,6 +264,8 @@ function describePage({ reports, latencyMs }: Pick<ProbeResult, 'reports' | 'lat
   const content = reports === null ? '' : ` with ${plural(reports, 'report')}`;
   return `a valid page of size 1${content} after ${latencyMs} ms`;
 }
+
+const networkRemedy = 'correct what the message names; docs/deployment.md explains proxies and certificates';
 
 /** Where the next run begins. If no run could start: now. */
 async function probeSince(deployed: DeployedExport, runtime: Runtime): Promise<Instant> {

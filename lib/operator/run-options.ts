@@ -1,10 +1,12 @@
 /** Parses the options of the command line into settings. All problems are reported at once, each by its option. */
 
+import { resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import type { StartRequest } from '../core/operations/deployment.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import { apiKeyEnvSchema, defaultApiKeyEnv } from '../core/settings/deployment-settings.ts';
+import { isPem, type TlsSettings } from '../core/settings/network-settings.ts';
 import { describeProblem, formatPath } from '../core/settings/validation-errors.ts';
 import { instantSchema } from '../core/timestamps.ts';
 import { problemOfApiKey } from '../local/service.ts';
@@ -22,6 +24,13 @@ export interface SettingOptions {
   readonly container?: string;
   readonly cursorIn?: string;
   readonly maxPages?: string;
+  readonly proxyUrl?: string;
+  readonly ca?: string;
+  readonly clientCertificate?: string;
+  readonly clientKey?: string;
+  readonly clientKeyPassphraseEnv?: string;
+  /** Each as `Name: value`. */
+  readonly header?: readonly string[];
 }
 
 /** The options of `local`. All but `out` and `export` may be absent with a settings file, which then decides. */
@@ -60,6 +69,12 @@ const optionOf: Readonly<Record<string, string>> = {
   'service.baseUrl': '--base-url',
   'service.vendor': '--vendor',
   'service.cursorIn': '--cursor-in',
+  'service.proxyUrl': '--proxy-url',
+  'service.tls.ca': '--ca',
+  'service.tls.clientCertificate': '--client-certificate',
+  'service.tls.clientKey': '--client-key',
+  'service.tls.clientKeyPassphraseEnv': '--client-key-passphrase-env',
+  'service.headers': '--header',
   'export.name': '--export',
   'export.since': '--overlap',
   'export.size': '--size',
@@ -86,9 +101,24 @@ export function readLocalSettings(
   const run = readRunOptions(options, problems);
   const { baseUrl, apiKeyEnv = defaultApiKeyEnv } = options;
   if (baseUrl !== undefined) readApiKey(apiKeyEnv, env, problems);
+  else problems.push(...findUnusedOptions(options));
   if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
   // The simulator needs no key. A name that was not checked is not stored: it could be a key.
   return { settings: { ...settings, apiKeyEnv: baseUrl === undefined ? defaultApiKeyEnv : apiKeyEnv }, ...run };
+}
+
+/** A user who sets them expects them to have an effect. */
+function findUnusedOptions(options: SettingOptions): string[] {
+  const given = {
+    '--proxy-url': options.proxyUrl,
+    '--ca': options.ca,
+    '--client-certificate': options.clientCertificate,
+    '--client-key': options.clientKey,
+    '--client-key-passphrase-env': options.clientKeyPassphraseEnv,
+  };
+  return Object.entries(given)
+    .filter(([, value]) => value !== undefined)
+    .map(([option]) => `${option}: the simulator does not use it; add --base-url`);
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -105,9 +135,20 @@ export interface Overrides {
 
 /** Adds to `problems` what is wrong. The values are checked by `overrideSettings`. */
 export function readOverrides(options: SettingOptions, problems: string[]): Overrides {
-  const { baseUrl, vendor, cursorIn, format, container, overlap } = options;
+  const { baseUrl, vendor, cursorIn, format, container, overlap, proxyUrl, clientKeyPassphraseEnv } = options;
+  const tls = withoutUndefined({
+    ...resolvePaths(options, process.cwd()),
+    clientKeyPassphraseEnv,
+  });
   return {
-    service: withoutUndefined({ baseUrl, vendor, cursorIn }) as Overrides['service'],
+    service: withoutUndefined({
+      baseUrl,
+      vendor,
+      cursorIn,
+      proxyUrl,
+      tls: Object.keys(tls).length === 0 ? undefined : tls,
+      headers: parseHeaders(options.header, problems),
+    }) as Overrides['service'],
     export: withoutUndefined({
       filter: parseFilter(options.filter, problems),
       format,
@@ -122,12 +163,40 @@ export function readOverrides(options: SettingOptions, problems: string[]): Over
 const withoutUndefined = (fields: object): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
+/** The paths of certificates, relative to `directory`, as absolute ones: later starts may have another working directory. */
+export function resolvePaths(
+  { ca, clientCertificate, clientKey }: Pick<TlsSettings, 'ca' | 'clientCertificate' | 'clientKey'>,
+  directory: string,
+): Pick<TlsSettings, 'ca' | 'clientCertificate' | 'clientKey'> {
+  const absolute = (path: string | undefined) =>
+    path === undefined || path === '' || isPem(path) ? path : resolve(directory, path);
+  return { ca: absolute(ca), clientCertificate: absolute(clientCertificate), clientKey: absolute(clientKey) };
+}
+
+/** Without the values in problems: a credential given by mistake must not appear in a log. */
+function parseHeaders(headers: readonly string[] | undefined, problems: string[]): unknown {
+  if (headers === undefined) return undefined;
+  const parsed = new Map<string, string>();
+  for (const header of headers) {
+    const [, name, value = ''] = /^([^:\s]+):\s*(.*?)\s*$/s.exec(header) ?? [];
+    if (name === undefined) problems.push("--header: must be a name and a value, such as 'X-Tenant: acme'");
+    else if (parsed.has(name)) problems.push(`--header: ${sanitizeArgument(name)} is given twice`);
+    else parsed.set(name, value);
+  }
+  return Object.fromEntries(parsed);
+}
+
 /** The settings with the overrides. What is wrong with them is added to `problems`, by the option. */
 export function overrideSettings(base: Settings, overrides: Overrides, problems: string[]): Settings {
   const { since } = base.export;
   const { overlap } = overrides;
   const settings = {
-    service: { ...base.service, ...overrides.service },
+    service: {
+      ...base.service,
+      ...overrides.service,
+      ...mergedField('tls', base, overrides),
+      ...mergedField('headers', base, overrides),
+    },
     export: {
       ...base.export,
       ...overrides.export,
@@ -137,6 +206,10 @@ export function overrideSettings(base: Settings, overrides: Overrides, problems:
   for (const issue of settingsSchema.safeParse(settings).error?.issues ?? []) problems.push(describeOption(issue));
   return settings;
 }
+
+/** An option replaces a field of these objects, not the whole object. */
+const mergedField = (field: 'tls' | 'headers', base: Settings, overrides: Overrides): object =>
+  overrides.service[field] === undefined ? {} : { [field]: { ...base.service[field], ...overrides.service[field] } };
 
 /** The options of a run that are not settings. Adds to `problems` what is wrong. */
 export function readRunOptions(
@@ -177,11 +250,15 @@ function parseFilter(text: string | undefined, problems: string[]): unknown {
 /** NaN for blank text, which Number takes for 0. */
 const parseNumber = (text: string | undefined) => (text === undefined ? undefined : Number(text.trim() || Number.NaN));
 
-/** `--size: must be 1 to 10`. The filter is an object, so its problems also say in which field. */
+/** `--size: must be 1 to 10`. Filter and headers are objects, so their problems also say in which field. */
 function describeOption(issue: z.core.$ZodIssue): string {
   const { path } = issue;
-  const option = optionOf[path.slice(0, 2).join('.')] ?? optionOf[String(path[0])] ?? path.join('.');
-  const field = option === '--filter' ? formatPath(path.slice(2)) : '';
+  const option =
+    optionOf[path.slice(0, 3).join('.')] ??
+    optionOf[path.slice(0, 2).join('.')] ??
+    optionOf[String(path[0])] ??
+    path.join('.');
+  const field = option === '--filter' || option === '--header' ? formatPath(path.slice(2)) : '';
   return `${option}: ${field === '' ? '' : `${field} `}${describeProblem(issue)}`;
 }
 

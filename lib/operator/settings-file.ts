@@ -1,12 +1,14 @@
 /** The exports of a settings file that `report-exporter local` runs on this machine, with the overrides of the command line. */
 
 import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { ExportError, isExportError } from '../core/errors.ts';
 import { listNames } from '../core/sanitize.ts';
 import {
   defaultApiKeyEnv,
   type DeploymentSettings,
   parseDeployment,
+  type ServiceInput,
   type ServiceDeploymentSettings,
 } from '../core/settings/deployment-settings.ts';
 import { fileDocument } from '../core/settings/settings-document.ts';
@@ -18,6 +20,7 @@ import {
   readApiKey,
   readOverrides,
   readRunOptions,
+  resolvePaths,
   sanitizeArgument,
   type SettingOptions,
 } from './run-options.ts';
@@ -48,13 +51,15 @@ export function readFileExports(
   const selected =
     deployment === undefined ? [] : (attempt(() => select(deployment, file, names, options.all), problems) ?? []);
   problems.push(...findAmbiguousOverrides(selected, options));
-  const exports = selected.map(({ service, settings }): LocalExportInput => {
-    const { baseUrl, ...others } = service.service;
+  const exports = selected.map(({ service, settings: exportSettings }): LocalExportInput => {
+    const { baseUrl, ...others } = withResolvedPaths(service.service, dirname(file));
     const simulated = options.simulate === true;
-    const base = { service: simulated ? others : { baseUrl, ...others }, export: settings };
+    const base = { service: simulated ? others : { baseUrl, ...others }, export: exportSettings };
     const apiKeyEnv = simulated ? defaultApiKeyEnv : (options.apiKeyEnv ?? service.apiKeyEnv);
     if (!simulated) checkApiKey(service, options.apiKeyEnv, { file, env, problems });
-    return { ...overrideSettings(base, overrides, problems), apiKeyEnv };
+    const settings = overrideSettings(base, overrides, problems);
+    if (!simulated) problems.push(...findMissingCertificate(settings.service, `${file} services.${service.name}`));
+    return { ...settings, apiKeyEnv };
   });
   // The options have problems of their own, whatever the file says.
   if (exports.length === 0) overrideSettings({ service: {}, export: { name: 'any' } }, overrides, problems);
@@ -64,6 +69,25 @@ export function readFileExports(
 }
 
 const readFile = (file: string) => parseDeployment(fileDocument(file, (path) => readFileSync(path, 'utf8')));
+
+/** Paths in the file are relative to it. */
+const withResolvedPaths = ({ tls, ...service }: ServiceInput, directory: string): ServiceInput =>
+  tls === undefined
+    ? service
+    : {
+        ...service,
+        tls: Object.fromEntries(
+          Object.entries({ ...tls, ...resolvePaths(tls, directory) }).filter(([, value]) => value !== undefined),
+        ),
+      };
+
+/** The service requires a client certificate, which on AWS is a secret, and this machine has none. */
+function findMissingCertificate({ tls }: Pick<ServiceInput, 'tls'>, place: string): string[] {
+  if (tls?.clientCertificateSecret === undefined || tls.clientCertificate !== undefined) return [];
+  return [
+    `${place}.tls.clientCertificate: is required on this machine, with clientKey; clientCertificateSecret is for AWS only`,
+  ];
+}
 
 /** Adds the lines of a ConfigurationError to `problems`. */
 function attempt<Result>(action: () => Result, problems: string[]): Result | undefined {
@@ -114,6 +138,11 @@ function findAmbiguousOverrides(selected: readonly SelectedExport[], options: Se
     '--vendor': options.vendor,
     '--api-key-env': options.apiKeyEnv,
     '--cursor-in': options.cursorIn,
+    '--ca': options.ca,
+    '--client-certificate': options.clientCertificate,
+    '--client-key': options.clientKey,
+    '--client-key-passphrase-env': options.clientKeyPassphraseEnv,
+    '--header': options.header,
   });
   return given
     .filter(([, value]) => value !== undefined)

@@ -45,7 +45,7 @@ const importTable: Readonly<Record<string, Module>> = {
  */
 const layers: Readonly<Record<string, readonly string[]>> = {
   'lib/core': ['.', 'state-machine', 'settings', 'storage', 'slots', 'steps', 'operations'],
-  'lib/report-service': ['redaction', 'xml', 'client', 'simulator'],
+  'lib/report-service': ['redaction', 'xml', 'network', 'client', 'simulator'],
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
   'lib/operator': ['output', 'run-report', '.', 'commands'],

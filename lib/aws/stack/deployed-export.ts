@@ -3,13 +3,16 @@
 import { type SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import type { DeployedExport, DeployedService, StartRequest } from '../../core/operations/deployment.ts';
 import type { Runtime } from '../../core/ports.ts';
+import { networkSettingsOf } from '../../core/settings/network-settings.ts';
 import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
 import { createReportServiceClient } from '../../report-service/client/client.ts';
 import { limitsOf } from '../../report-service/client/limits.ts';
+import { describeNetwork } from '../../report-service/network/network.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { nextStartOf } from '../scheduler/next-start.ts';
 import { createSecretApiKey } from '../secret-api-key.ts';
+import { createSecretNetwork } from '../secret-network.ts';
 import { manualName } from '../step-functions/execution-names.ts';
 import { createExecutions } from '../step-functions/executions.ts';
 import { followExecution } from '../step-functions/follow-execution.ts';
@@ -92,9 +95,13 @@ function deployedService(
   clients: OperatorClients,
   clock: Runtime,
 ): DeployedService {
-  const { baseUrl, vendor, cursorIn, ...limits } = serviceSettings;
+  const { baseUrl, vendor, cursorIn, headers, ...limits } = serviceSettings;
   const { apiKeySecret: secretId, apiKeyField: field } = service;
+  const settings = networkSettingsOf(serviceSettings);
+  const network = createSecretNetwork({ client: clients.secretsManager, settings, now: clock.now });
   return {
+    network: settings,
+    describeNetwork: async () => describeNetwork(await network.get()),
     address: sourceOf(baseUrl),
     vendor,
     cursorIn,
@@ -103,7 +110,16 @@ function deployedService(
       const apiKey = createSecretApiKey({ client: clients.secretsManager, secretId, field, now: clock.now });
       // Read first, so that a missing key is not reported as a failed request.
       await apiKey.get();
-      const client = createReportServiceClient({ baseUrl, vendor, cursorIn, apiKey, limits: limitsOf(limits), clock });
+      const client = createReportServiceClient({
+        baseUrl,
+        vendor,
+        cursorIn,
+        headers,
+        network,
+        apiKey,
+        limits: limitsOf(limits),
+        clock,
+      });
       return {
         fetchPage: (request, signal) => client.fetchPage(request, signal),
         [Symbol.asyncDispose]: () => client.close(),

@@ -4,6 +4,7 @@ import type { ExportDeploymentSettings, ServiceInput } from '../../core/settings
 import type { FunctionSettingsInput } from '../../core/settings/environment.ts';
 import { type ScheduleSettings, scheduleSettingsSchema } from '../../core/settings/schedule-settings.ts';
 import type { ServiceMetadataInput } from '../../core/settings/stack-output.ts';
+import { withoutLocalSettings } from './service-network.ts';
 
 /** A list of alarms per export becomes confusing and expensive, so by default a larger service has common alarms. */
 const maxExportsWithOwnAlarms = 20;
@@ -18,7 +19,10 @@ export function functionSettings(
   service: ServiceInput,
   exports: readonly ExportDeploymentSettings[],
 ): FunctionSettingsInput {
-  return { service, exports: exports.map(({ schedule: _schedule, ...settings }) => settings) };
+  return {
+    service: withoutLocalSettings(service),
+    exports: exports.map(({ schedule: _schedule, ...settings }) => settings),
+  };
 }
 
 /** What the operator's commands read from the template. */

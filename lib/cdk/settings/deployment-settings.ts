@@ -4,6 +4,7 @@
  */
 
 import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import {
   assignExports,
@@ -22,6 +23,7 @@ import {
   valueDocument,
 } from '../../core/settings/settings-document.ts';
 import { findLimitProblems } from '../function-limits.ts';
+import { findNetworkProblems, withCertificates } from './service-network.ts';
 import { findSizeProblem } from './stack-size.ts';
 
 export { defaultStackName } from '../../core/settings/deployment-settings.ts';
@@ -45,7 +47,12 @@ const isParsed = (value: unknown): value is DeploymentSettings =>
 export function deploymentSettings(value: unknown): DeploymentSettings {
   if (isParsed(value)) return value;
   const document = documentOf(value);
-  const settings = parseDeployment(document, findMisfits);
+  const directory = isFilePath(value) ? dirname(value) : '.';
+  const parsed = parseDeployment(document, (found) => [...findMisfits(found), ...findNetworkMisfits(found, directory)]);
+  const settings = {
+    ...parsed,
+    services: parsed.services.map((each) => ({ ...each, service: withCertificates(each.service, directory) })),
+  };
   const problem = findSizeProblem(settings);
   if (problem !== undefined) {
     throw new ExportError('ConfigurationError', document.describe([issueAt([], problem)]).join('\n'));
@@ -54,9 +61,12 @@ export function deploymentSettings(value: unknown): DeploymentSettings {
   return settings;
 }
 
+const isFilePath = (value: unknown): value is string =>
+  typeof value === 'string' && value.trim() !== '' && !value.trimStart().startsWith('{');
+
 function documentOf(value: unknown): SettingsDocument {
+  if (isFilePath(value)) return fileDocument(value, (path) => readFileSync(path, 'utf8'));
   if (typeof value !== 'string' || value.trim() === '') return valueDocument(value, 'cdk.json', [contextKey]);
-  if (!value.trimStart().startsWith('{')) return fileDocument(value, (path) => readFileSync(path, 'utf8'));
   return valueDocument(parseJson(value, `cdk.json ${contextKey}:`), 'cdk.json', [contextKey]);
 }
 
@@ -76,5 +86,17 @@ function findMisfits(value: unknown): SettingsIssue[] {
     );
     for (const problem of problems) reported.add(`${service} ${problem}`);
     return problems.map((problem) => issueAt(['exports', index], problem));
+  });
+}
+
+/** What is wrong with certificates and secrets of the services. Empty for invalid settings, which the schemas report. */
+function findNetworkMisfits(value: unknown, directory: string): SettingsIssue[] {
+  return Object.entries(fieldsOf(fieldsOf(value).services)).flatMap(([name, entry]) => {
+    const { apiKeySecret: _secret, apiKeyEnv: _env, ...service } = fieldsOf(entry);
+    const parsed = serviceSettingsSchema.safeParse(service);
+    if (!parsed.success) return [];
+    return findNetworkProblems(parsed.data, directory).map(({ path, message }) =>
+      issueAt(['services', name, ...path], message),
+    );
   });
 }

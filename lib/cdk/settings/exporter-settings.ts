@@ -15,6 +15,7 @@ import {
 import { parseSettings, serviceSettingsSchema } from '../../core/settings/settings.ts';
 import { formatPath } from '../../core/settings/validation-errors.ts';
 import { findLimitProblems } from '../function-limits.ts';
+import { findNetworkProblems } from './service-network.ts';
 
 const exporterSettingsSchema = z.strictObject({
   name: serviceNameSchema,
@@ -43,7 +44,7 @@ export function parseExporterSettings(input: ExporterSettingsInput, subject: str
   // First, because a token is not a valid value of most settings, which would be reported instead.
   assertNoProblems(subject, findTokens(given));
   const settings = parseSettings(exporterSettingsSchema, given, subject);
-  assertNoProblems(subject, [...findCollisions(settings), ...findMisfits(settings)]);
+  assertNoProblems(subject, [...findCollisions(settings), ...findMisfits(settings), ...findNetworkMisfits(settings)]);
   return settings;
 }
 
@@ -88,4 +89,9 @@ function findMisfits({ service, exports }: ExporterSettings): string[] {
   return exports.flatMap((settings, index) =>
     findLimitProblems(service, settings).map((problem) => `exports[${index}]: ${problem}`),
   );
+}
+
+/** Paths are relative to the working directory of the app. */
+function findNetworkMisfits({ service }: ExporterSettings): string[] {
+  return findNetworkProblems(service, '.').map(({ path, message }) => `service.${path.join('.')}: ${message}`);
 }

@@ -9,6 +9,7 @@ import {
   defaultStackName,
   type ExportDeploymentSettings,
   type ServiceDeploymentSettings,
+  type ServiceInput,
 } from '../../core/settings/deployment-settings.ts';
 import { alarmedAge, scheduleSettingsSchema } from '../../core/settings/schedule-settings.ts';
 import { hasAlarmsPerExport, serviceMetadata } from './deployed-export.ts';
@@ -118,6 +119,7 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
     (kmsKeyArn === undefined ? 0 : 2_000 + 10 * kmsKeyArn.length) +
     5 * (apiKeySecret.existing ?? '').length +
     4 * jsonBytes(apiKeySecret.field ?? '') +
+    networkSecretBytes(service, kmsKeyArn) +
     // Two descriptions that list names of exports.
     (perExport ? 0 : 2_600) +
     alarmCount * (alarms.existingTopicArn ?? '').length +
@@ -126,6 +128,13 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
   const topicBytes =
     exportSizes.reduce((sum, each) => sum + each.resources, 0) * (alarms.existingTopicArn ?? '').length;
   return sumOf([{ resources, templateBytes: templateBytes + topicBytes, settingsBytes }, ...exportSizes]);
+}
+
+/** The statements that let ExportPage read the client certificate and the credentials for the proxy. */
+function networkSecretBytes({ tls, proxyCredentialsSecret }: ServiceInput, kmsKeyArn: string | undefined): number {
+  const secretIds = [tls?.clientCertificateSecret, proxyCredentialsSecret].filter((id) => id !== undefined);
+  const keyBytes = kmsKeyArn === undefined ? 0 : 400 + kmsKeyArn.length;
+  return secretIds.reduce((sum, id) => sum + 400 + id.length + keyBytes, 0);
 }
 
 /** The schedule and the alarms of an export. */

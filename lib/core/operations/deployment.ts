@@ -6,6 +6,7 @@
 import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult, RunTotals } from '../model.ts';
 import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../ports.ts';
+import type { NetworkSettings } from '../settings/network-settings.ts';
 
 export interface Deployment extends AsyncDisposable {
   /** For messages: `directory ./exports`, `stack ReportExporter in eu-central-1`. */
@@ -86,11 +87,18 @@ export interface DeployedService {
   readonly address: string;
   readonly vendor: string;
   readonly cursorIn: 'query' | 'body';
+  /** What the settings say about proxy, certificates and headers. */
+  readonly network: NetworkSettings;
+  /**
+   * Reads certificates and credentials, and describes them without secrets. Empty for a direct connection.
+   * @throws ConfigurationError if they cannot be used
+   */
+  readonly describeNetwork: () => Promise<string>;
   /** Where the API key comes from: `environment variable REPORT_EXPORT_API_KEY`, `secret arn:…`. Never the key. */
   readonly keySource: string;
   /**
    * Creates a client that has the API key. A simulator is started first, and `say` is called with its address.
-   * @throws ConfigurationError if there is no API key
+   * @throws ConfigurationError if there is no API key, or certificates or credentials cannot be used
    */
   readonly connect: (say: (text: string) => void) => Promise<ReportService & AsyncDisposable>;
 }

@@ -11,6 +11,7 @@ import { extend } from 'zod/mini';
 import { ExportError } from '../errors.ts';
 import { listNames, toPrintable, truncate } from '../sanitize.ts';
 import { functionEnvironmentSchema } from './environment.ts';
+import { secretIdPattern, secretIdProblem } from './network-settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from './settings.ts';
 import type { SettingsDocument } from './settings-document.ts';
@@ -54,13 +55,7 @@ export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
 const apiKeySecretSchema = z
   .strictObject({
     /** The name or the complete ARN of an existing secret. Absent: an empty secret is created. */
-    existing: z
-      .string()
-      .regex(
-        /^(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,512}$/,
-        'must be the name or the complete ARN of a secret',
-      )
-      .optional(),
+    existing: z.string().regex(secretIdPattern, secretIdProblem).optional(),
     /** The field of the secret's JSON that contains the key. Absent: the whole secret is the key. */
     field: z.string().min(1, 'must not be empty').optional(),
   })

@@ -27,6 +27,20 @@ const descriptions: Readonly<Record<string, string>> = {
   'services.*.maxPageBytes': 'The maximum size of a page in bytes.',
   'services.*.maxConcurrentPages':
     'How many pages are requested at the same time, over all exports of the service. Without it, there is no limit.',
+  'services.*.proxyUrl': 'An HTTP proxy, http or https, through which the service is requested. Without credentials.',
+  'services.*.proxyCredentialsSecret':
+    'On AWS: the name or the complete ARN of a secret, whose JSON has the fields username and password for the proxy.',
+  'services.*.tls': 'Certificates of the connection to the service.',
+  'services.*.tls.ca':
+    'The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to this file. Without it, the public ones.',
+  'services.*.tls.clientCertificateSecret':
+    'On AWS: the name or the complete ARN of a secret, whose JSON has the fields cert, key and, for an encrypted key, passphrase.',
+  'services.*.tls.clientCertificate':
+    'On this machine: the path of a PEM file with the client certificate, relative to this file.',
+  'services.*.tls.clientKey': 'On this machine: the path of a PEM file with the key of the client certificate.',
+  'services.*.tls.clientKeyPassphraseEnv':
+    'On this machine: the environment variable with the passphrase of the key. Never the passphrase itself.',
+  'services.*.headers': 'Further headers of every request. They are not secret: the template contains them.',
   'services.*.apiKeySecret': 'The secret with the API key on AWS.',
   'services.*.apiKeySecret.existing': 'The name or the complete ARN of an existing secret. Without it, one is created.',
   'services.*.apiKeySecret.field':

@@ -8,6 +8,7 @@ import { ExportError } from '../errors.ts';
 import type { ExportDefinition, JsonObject } from '../model.ts';
 import { durationSchema, instantSchema } from '../timestamps.ts';
 import { findFilterProblems } from './filter.ts';
+import { networkFields } from './network-settings.ts';
 import { describeProblems, orExample } from './validation-errors.ts';
 
 const mebibyte = 1024 * 1024;
@@ -65,6 +66,7 @@ const serviceFields = {
   maxPageBytes: count(256 * mebibyte),
   /** How many pages are requested at the same time, over all exports of the service. Absent: no limit. */
   maxConcurrentPages: z.optional(positiveInteger.check(z.maximum(100, 'must be at most 100'))),
+  ...networkFields,
 };
 /** Where the service is, and the limits of its client. */
 export const serviceSettingsSchema = z.strictObject(serviceFields, {

@@ -8,10 +8,12 @@ import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
+import { mayRejectCredentials, rejectsCredentials } from '../network/errors.ts';
+import { directNetwork, type NetworkSource } from '../network/network.ts';
 import { presentable } from '../redaction/redact.ts';
 import { createXmlCheck } from '../xml/well-formedness.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
-import { createPool } from './connection-pool.ts';
+import { createConnections, fixedConnections } from './connection-pool.ts';
 import { type Deadline, startDeadline } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import type { Subject } from './errors.ts';
@@ -36,6 +38,10 @@ export interface ReportServiceClientOptions {
   readonly vendor: string;
   readonly cursorIn: CursorLocation;
   readonly apiKey: ApiKeySource;
+  /** Sent with every request, in addition to those of the exporter. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Proxy and certificates; by default a direct connection. */
+  readonly network?: NetworkSource | undefined;
   readonly limits: Limits;
   readonly clock: Clock;
   /** Sends the requests; by default a connection pool that the client creates. */
@@ -47,7 +53,7 @@ export type ReportServiceClient = ReportService & {
   close(): Promise<void>;
 };
 
-/** One call of `fetchPage`: at most two requests, under one deadline. */
+/** One call of `fetchPage`: at most one request for each set of credentials, under one deadline. */
 interface Exchange {
   readonly request: PageRequest;
   readonly subject: Subject;
@@ -61,11 +67,13 @@ interface Exchange {
 interface Response extends Dispatcher.ResponseData {
   /** From sending the request to receiving the headers. */
   readonly elapsedMs: number;
+  /** What the request was sent with. */
+  readonly pool: Dispatcher;
 }
 
 /**
  * The `body` of a page must be read or closed; otherwise its connection stays open until the total timeout.
- * Errors of `apiKey` are rethrown unchanged, and so is the reason of an aborted signal.
+ * Errors of `apiKey` and `network` are rethrown unchanged, and so is the reason of an aborted signal.
  *
  * @example
  * const service = createReportServiceClient({ baseUrl: 'https://reports.example.com', vendor: 'SERVICE', … });
@@ -77,7 +85,10 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
   const base = parseBaseUrl(options.baseUrl);
   const names = headerNames(options.vendor);
   const recentKeys = createRecentKeys();
-  const dispatcher = options.dispatcher ?? createPool(base, limits);
+  const connections =
+    options.dispatcher === undefined
+      ? createConnections(base, limits, options.network ?? directNetwork)
+      : fixedConnections(options.dispatcher);
 
   async function fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage> {
     signal?.throwIfAborted();
@@ -88,7 +99,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     const exchange: Exchange = { request, subject, triedKeys: new Set(), deadline, translate };
     let response: Response | undefined;
     try {
-      response = await requestWithFreshKey(exchange);
+      response = await requestWithFreshCredentials(exchange);
       const responseSubject = withRequestId(subject, response.headers);
       if (isSuccess(response.statusCode)) return toPage(exchange, responseSubject, response);
       const excerpt = await readExcerpt(response, recentKeys.keys, clock);
@@ -102,43 +113,72 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     }
   }
 
-  /** The response; if it rejects the API key and there is a newer one, the response to a second request with that key. */
-  async function requestWithFreshKey(exchange: Exchange): Promise<Response> {
+  /**
+   * The response; if it rejects the API key, and there is a newer key or a newer client certificate, the response to a second
+   * request with these.
+   */
+  async function requestWithFreshCredentials(exchange: Exchange): Promise<Response> {
     const response = await send(exchange, await fetchKey(exchange, () => apiKey.get()));
     if (!isKeyRejected(response.statusCode)) return response;
-    const refreshedKey = await fetchKey(exchange, () => apiKey.refresh()).catch((error: unknown) => {
+    try {
+      const refreshedKey = await fetchKey(exchange, () => apiKey.refresh());
+      const refreshedPool = await read(exchange, () => connections.refresh());
+      if (exchange.triedKeys.has(refreshedKey) && refreshedPool === response.pool) return response;
+      response.body.destroy();
+      return await send(exchange, refreshedKey);
+    } catch (error) {
       response.body.destroy();
       throw error;
-    });
-    if (exchange.triedKeys.has(refreshedKey)) return response;
-    response.body.destroy();
-    return send(exchange, refreshedKey);
+    }
   }
 
-  /** The key of `read`, within the deadline. */
-  async function fetchKey({ deadline, translate, subject }: Exchange, read: () => Promise<string>): Promise<string> {
-    const key = await deadline.race(read()).catch((error: unknown) => {
-      throw deadline.endedBy === undefined ? error : translate(error, subject);
-    });
+  async function fetchKey(exchange: Exchange, readKey: () => Promise<string>): Promise<string> {
+    const key = await read(exchange, readKey);
     assertValidApiKey(key);
     return key;
   }
 
-  async function send({ request, subject, triedKeys, deadline, translate }: Exchange, key: string): Promise<Response> {
+  /** The result of `action`, within the deadline. */
+  async function read<T>({ deadline, translate, subject }: Exchange, action: () => Promise<T>): Promise<T> {
+    return await deadline.race(action()).catch((error: unknown) => {
+      throw deadline.endedBy === undefined ? error : translate(error, subject);
+    });
+  }
+
+  /** If a proxy or the TLS handshake rejects the credentials, and there are newer ones, the request is sent again with these. */
+  async function send(exchange: Exchange, key: string): Promise<Response> {
+    const { subject, translate } = exchange;
+    const pool = await read(exchange, () => connections.pool());
+    try {
+      return await sendOver(pool, exchange, key);
+    } catch (error) {
+      const areRejected = rejectsCredentials(error);
+      if (!areRejected && !mayRejectCredentials(error)) throw translate(error, subject);
+      const refreshedPool = await read(exchange, () => connections.refresh()).catch((refreshError: unknown) => {
+        throw areRejected ? refreshError : translate(error, subject);
+      });
+      if (refreshedPool === pool) throw translate(error, subject);
+      return await sendOver(refreshedPool, exchange, key).catch((secondError: unknown) => {
+        throw translate(secondError, subject);
+      });
+    }
+  }
+
+  async function sendOver(
+    pool: Dispatcher,
+    { request, triedKeys, deadline }: Exchange,
+    key: string,
+  ): Promise<Response> {
     triedKeys.add(key);
     recentKeys.add(key);
     const sentAt = clock.now();
-    try {
-      const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key });
-      const response = await deadline.race(
-        sendRequest.call(dispatcher, { ...parts, origin: base.origin, signal: deadline.signal }),
-      );
-      // A body that is destroyed before it is read emits an error, which would end the process without a listener.
-      response.body.on('error', () => {});
-      return { ...response, elapsedMs: clock.now() - sentAt };
-    } catch (error) {
-      throw translate(error, subject);
-    }
+    const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key }, options.headers);
+    const response = await deadline.race(
+      sendRequest.call(pool, { ...parts, origin: base.origin, signal: deadline.signal }),
+    );
+    // A body that is destroyed before it is read emits an error, which would end the process without a listener.
+    response.body.on('error', () => {});
+    return { ...response, elapsedMs: clock.now() - sentAt, pool };
   }
 
   /** @throws ContractError if the headers do not announce a complete page */
@@ -170,7 +210,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     };
   }
 
-  return { fetchPage, close: () => dispatcher.destroy() };
+  return { fetchPage, close: () => connections.destroy() };
 }
 
 function parseBaseUrl(baseUrl: string): URL {

@@ -1,11 +1,15 @@
 /**
- * Creates the connection pool. A connection is reused for later pages, so that a warm function pays for no second
+ * Creates the connection pools: one, and another whenever certificates or credentials have changed. A connection is reused for later pages, so that a warm function pays for no second
  * handshake; a new connection resumes the TLS session of the last one.
  */
 
-import type { buildConnector } from 'undici';
+import { isDeepStrictEqual } from 'node:util';
+import type { buildConnector, Dispatcher } from 'undici';
 import createConnector from 'undici/lib/core/connect.js';
 import Pool from 'undici/lib/dispatcher/pool.js';
+import type { ClientCertificate } from '../../core/settings/certificates.ts';
+import type { NetworkSource, ServiceNetwork } from '../network/network.ts';
+import { openTunnel } from '../network/tunnel.ts';
 import type { Limits } from './limits.ts';
 import { maxHeaderBytes } from './transport-errors.ts';
 
@@ -17,9 +21,44 @@ const keepAliveMs = 60_000;
 /** The upper limit on what the service says: AWS NAT gateways drop connections after 350 s without traffic. */
 const maxKeepAliveMs = 300_000;
 
-export function createPool(base: URL, limits: Limits): Pool {
+export interface Connections {
+  /** For the next request. @throws the errors of the network's source */
+  pool(): Promise<Dispatcher>;
+  /** For the next request, after reading certificates and credentials again. The same as before if they have not changed. */
+  refresh(): Promise<Dispatcher>;
+  destroy(): Promise<void>;
+}
+
+export function createConnections(base: URL, limits: Limits, source: NetworkSource): Connections {
+  // Requests in progress keep the pool that they began with. Its idle connections time out.
+  const pools: Pool[] = [];
+  let current: ServiceNetwork | undefined;
+  function poolFor(network: ServiceNetwork): Pool {
+    const [newest] = pools;
+    if (newest !== undefined && isDeepStrictEqual(network, current)) return newest;
+    const pool = createPool(base, limits, network);
+    pools.unshift(pool);
+    current = network;
+    return pool;
+  }
+  return {
+    pool: async () => poolFor(await source.get()),
+    refresh: async () => poolFor(await source.refresh()),
+    async destroy() {
+      await Promise.all(pools.map((pool) => pool.destroy()));
+    },
+  };
+}
+
+/** For a dispatcher that needs no certificates or credentials. */
+export function fixedConnections(dispatcher: Dispatcher): Connections {
+  const pool = async () => dispatcher;
+  return { pool, refresh: pool, destroy: () => dispatcher.destroy() };
+}
+
+function createPool(base: URL, limits: Limits, network: ServiceNetwork): Pool {
   return new Pool(base.origin, {
-    connect: createResumingConnector(limits.connectTimeoutMs),
+    connect: createConnect(base, limits.connectTimeoutMs, network),
     headersTimeout: limits.headersTimeoutMs,
     bodyTimeout: limits.bodyTimeoutMs,
     maxHeaderSize: maxHeaderBytes,
@@ -30,11 +69,29 @@ export function createPool(base: URL, limits: Limits): Pool {
   });
 }
 
+function createConnect(base: URL, timeout: number, network: ServiceNetwork): buildConnector.connector {
+  const { proxy, ca, clientCertificate } = network;
+  const connect = createResumingConnector(timeout, { ...(ca === undefined ? {} : { ca }), ...clientCertificate });
+  if (proxy === undefined) return connect;
+  const isTls = base.protocol === 'https:';
+  const authority = `${base.hostname}:${base.port || (isTls ? 443 : 80)}`;
+  return (options, callback) => {
+    openTunnel(proxy, { authority, timeoutMs: timeout, ca }, (...[error, httpSocket]) => {
+      if (error !== null) callback(error, null);
+      else if (isTls) connect({ ...options, httpSocket }, callback);
+      else callback(null, httpSocket);
+    });
+  };
+}
+
 /** For a single origin. undici keeps TLS sessions by weak references only, which garbage collection clears. */
-function createResumingConnector(timeout: number): buildConnector.connector {
+function createResumingConnector(
+  timeout: number,
+  tls: Partial<ClientCertificate> & { readonly ca?: string },
+): buildConnector.connector {
   let session: Buffer | undefined;
   return (options, callback) => {
-    const connect = createConnector({ timeout, allowH2: false, ...(session === undefined ? {} : { session }) });
+    const connect = createConnector({ ...tls, timeout, allowH2: false, ...(session === undefined ? {} : { session }) });
     connect(options, (...[error, socket]) => {
       if (error !== null) {
         callback(error, null);

@@ -13,11 +13,13 @@ export function httpRequest(
   request: PageRequest,
   route: CursorLocation,
   apiKey: { name: string; key: string },
+  headers: Readonly<Record<string, string>> = {},
 ) {
   return {
     method: 'POST',
     path: requestPath(base, request, route),
     headers: {
+      ...headers,
       'content-type': 'application/json',
       'accept-encoding': 'identity',
       'user-agent': 'report-exporter',

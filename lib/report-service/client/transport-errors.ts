@@ -4,10 +4,11 @@
  */
 
 import type { ErrorName } from '../../core/errors.ts';
+import { certificateRemedy, explainNetworkError } from '../network/errors.ts';
+import { explainUnreachable } from '../network/unreachable.ts';
 import type { Deadline } from './deadline.ts';
 import { failure, type Subject } from './errors.ts';
 import type { Limits } from './limits.ts';
-import { explainUnreachable } from './unreachable.ts';
 
 export const maxHeaderBytes = 16 * 1024;
 
@@ -31,12 +32,14 @@ export function transportError(
   if (deadline.endedBy === 'caller') return callerSignal?.reason;
   const code = codeOf(error, bytesRead);
   if (programmingErrors.has(code)) return error;
+  const network = deadline.endedBy === undefined ? explainNetworkError(error) : undefined;
+  if (network !== undefined) return failure(subject, network.name, network.message(subject.label), { cause: error });
   const [name, problem, remedy] =
     deadline.endedBy === 'time'
       ? unavailable(`took longer than ${limits.totalTimeoutMs} ms in total`)
       : explain(code, limits, bytesRead);
   const place = bytesRead === undefined ? `for ${subject.label}` : `after ${bytesRead} bytes of ${subject.label}`;
-  const advice = remedy === undefined ? '' : `. ${remedy}`;
+  const advice = `${remedy === undefined ? '' : `. ${remedy}`}${certificateRemedy(error)}`;
   return failure(subject, name, `Report service ${problem} ${place}${advice}`, { cause: error });
 }
 

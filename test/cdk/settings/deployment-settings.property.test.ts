@@ -14,6 +14,7 @@ import { serviceMetadataSchema } from '../../../lib/core/settings/stack-output.t
 import { aSchedule, someServices, someSettings } from '../../support/aws/cdk-deployment.ts';
 import { anyValue, mutationsOf, nested } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
+import { createAuthority } from '../../support/service/certificates.ts';
 
 const repositoryFile: unknown = JSON.parse(
   readFileSync(join(import.meta.dirname, '../../../report-exporter.json'), 'utf8'),
@@ -21,6 +22,13 @@ const repositoryFile: unknown = JSON.parse(
 
 const everything = someSettings({
   stackName: 'Reports',
+  service: {
+    baseUrl: 'https://reports.example.com',
+    proxyUrl: 'http://proxy.example.com:3128',
+    proxyCredentialsSecret: 'reports/proxy',
+    headers: { 'X-Tenant': 'acme' },
+    tls: { ca: createAuthority({ name: 'CA' }).cert, clientCertificateSecret: 'reports/client' },
+  },
   apiKeySecret: { existing: 'reports/api-key', field: 'apiKey' },
   bucket: { existing: 'some-bucket', prefix: 'all/' },
   kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/12345678-1234-1234-1234-123456789012',

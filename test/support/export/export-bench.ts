@@ -159,6 +159,8 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
       vendor: 'ACME',
       cursorIn: 'query',
       keySource: 'a test',
+      network: {},
+      describeNetwork: async () => '',
       connect: async () => ({
         fetchPage: (...request) => service.fetchPage(...request),
         [Symbol.asyncDispose]: async () => {},

@@ -1,0 +1,55 @@
+/**
+ * The network settings of a service in a deployment. The functions have no files of this machine: the certificate authorities are
+ * read at synthesis, and what is only for runs on this machine is left out.
+ */
+
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { isExportError } from '../../core/errors.ts';
+import { readCertificateAuthorities } from '../../core/settings/certificates.ts';
+import type { ServiceInput } from '../../core/settings/deployment-settings.ts';
+import type { NetworkSettings } from '../../core/settings/network-settings.ts';
+
+const readAuthorities = (ca: string, directory: string) =>
+  readCertificateAuthorities(ca, (path) => readFileSync(resolve(directory, path), 'utf8'), Date.now());
+
+/** The service with the content of the file in `tls.ca`, whose path is relative to `directory`. */
+export function withCertificates(service: ServiceInput, directory: string): ServiceInput {
+  const { tls, ...others } = service;
+  return tls?.ca === undefined ? service : { ...others, tls: { ...tls, ca: readAuthorities(tls.ca, directory) } };
+}
+
+/** As the functions need it. The content of `tls.ca` has been read. */
+export function withoutLocalSettings(service: ServiceInput): ServiceInput {
+  const { tls, ...others } = service;
+  if (tls === undefined) return service;
+  const { clientCertificate: _certificate, clientKey: _key, clientKeyPassphraseEnv: _env, ...deployed } = tls;
+  return Object.keys(deployed).length === 0 ? others : { ...others, tls: deployed };
+}
+
+interface NetworkProblem {
+  /** In the settings of the service. */
+  readonly path: readonly string[];
+  readonly message: string;
+}
+
+/** What a deployment cannot use, of settings that the schema accepts. */
+export function findNetworkProblems({ tls, proxyUrl, proxyCredentialsSecret }: NetworkSettings, directory: string) {
+  const problems: NetworkProblem[] = [];
+  if (tls?.clientCertificate !== undefined && tls.clientCertificateSecret === undefined) {
+    problems.push({
+      path: ['tls', 'clientCertificateSecret'],
+      message: 'is required on AWS with clientCertificate, which is for runs on this machine only',
+    });
+  }
+  if (proxyCredentialsSecret !== undefined && proxyUrl === undefined) {
+    problems.push({ path: ['proxyUrl'], message: 'is required with proxyCredentialsSecret' });
+  }
+  try {
+    if (tls?.ca !== undefined) readAuthorities(tls.ca, directory);
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError')) throw error;
+    problems.push({ path: ['tls', 'ca'], message: error.message.replace(/^tls\.ca:? /, '') });
+  }
+  return problems;
+}

@@ -1,0 +1,138 @@
+/**
+ * How requests reach the service: through a proxy, with other certificate authorities than the public ones, with a client
+ * certificate, with further headers. The settings name secrets, files and environment variables; they contain no secret.
+ */
+
+import * as z from 'zod/mini';
+
+export const secretIdPattern = /^(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,512}$/;
+export const secretIdProblem = 'must be the name or the complete ARN of a secret';
+const secretIdSchema = z.string().check(z.regex(secretIdPattern, secretIdProblem));
+
+/** A schema of text for which `find` returns what is wrong, or undefined. It must not quote the text, which may be a secret. */
+const checkedText = (find: (text: string) => string | undefined) =>
+  z.string().check(
+    z.superRefine((text, context) => {
+      const message = find(text);
+      if (message !== undefined) context.addIssue({ code: 'custom', message });
+    }),
+  );
+
+const proxyUrlSchema = checkedText((text) => {
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
+    return 'must be the URL of an HTTP proxy, such as http://proxy.example.com:3128';
+  }
+  const url = new URL(text);
+  if (url.username !== '' || url.password !== '') {
+    return 'must not contain a user or password: on AWS, set proxyCredentialsSecret; on this machine, the variable HTTPS_PROXY';
+  }
+  return url.pathname === '/' && url.search === '' && url.hash === ''
+    ? undefined
+    : 'must not contain a path, query or fragment';
+});
+
+const maxHeaderBytes = 4_096;
+
+/** Names that the exporter or the connection sets, and those that change which response is returned. */
+const reservedHeader =
+  /^(accept(-encoding)?|connection|content-.*|date|expect|host|if-.*|keep-alive|proxy-.*|range|te|trailer|transfer-encoding|upgrade|user-agent|x-.*-cursor)$/;
+/** Their values are secrets, but settings are stored in the template. */
+const credentialHeader = /^(authorization|cookie|proxy-authorization|x-(.*-)?api-key)$/;
+
+function findHeaderProblem(name: string, value: string): string | undefined {
+  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/.test(name)) return 'is not a valid header name';
+  const lowerName = name.toLowerCase();
+  if (credentialHeader.test(lowerName))
+    return 'must not be set: it holds a credential, and these headers are not secret';
+  if (reservedHeader.test(lowerName)) return 'must not be set: the exporter or the connection sets it';
+  return /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value)
+    ? undefined
+    : 'must be printable ASCII characters, without white space at the beginning or end';
+}
+
+const headersSchema = z.record(z.string(), z.string()).check(
+  z.superRefine((headers, context) => {
+    const names = new Set<string>();
+    for (const [name, value] of Object.entries(headers)) {
+      const message = names.has(name.toLowerCase())
+        ? 'is already set in another spelling'
+        : findHeaderProblem(name, value);
+      if (message !== undefined) context.addIssue({ code: 'custom', path: [name], message });
+      names.add(name.toLowerCase());
+    }
+    const bytes = Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0);
+    if (bytes > maxHeaderBytes) {
+      context.addIssue({ code: 'custom', message: `must be at most ${maxHeaderBytes} bytes in total` });
+    }
+  }),
+);
+
+const maxCaCharacters = 65_536;
+
+/** Whether the text is a certificate or a key itself, instead of the path of a file. */
+export const isPem = (text: string): boolean => text.includes('-----BEGIN');
+
+const maxPathLength = 4_096;
+const isPath = (text: string) => text.length <= maxPathLength && /^[^\0\r\n]+$/.test(text);
+
+const pathSchema = checkedText((text) =>
+  isPath(text) && !isPem(text) ? undefined : 'must be the path of a PEM file, not its content',
+);
+
+const tlsSchema = z
+  .strictObject({
+    /** PEM text, or the path of a PEM file, with the only certificate authorities that are trusted. Absent: the public ones. */
+    ca: z.optional(
+      checkedText((text) => {
+        if (text.length > maxCaCharacters) return `must be at most ${maxCaCharacters} characters`;
+        return isPem(text) || isPath(text) ? undefined : 'must be PEM text, or the path of a PEM file';
+      }),
+    ),
+    /** On AWS: the name or the complete ARN of a secret, whose JSON has `cert`, `key` and optionally `passphrase`. */
+    clientCertificateSecret: z.optional(secretIdSchema),
+    /** On this machine: the paths of PEM files. */
+    clientCertificate: z.optional(pathSchema),
+    clientKey: z.optional(pathSchema),
+    /** On this machine: the environment variable with the passphrase of the key; never the passphrase itself. */
+    clientKeyPassphraseEnv: z.optional(
+      z
+        .string()
+        .check(
+          z.regex(
+            /^[A-Za-z_][A-Za-z0-9_]{0,99}$/,
+            'must be the name of an environment variable (letters, digits, underscores), not the passphrase',
+          ),
+        ),
+    ),
+  })
+  .check(
+    z.superRefine(({ clientCertificate, clientKey, clientKeyPassphraseEnv }, context) => {
+      const addMissing = (field: string, other: string) =>
+        context.addIssue({ code: 'custom', path: [field], message: `is required with ${other}` });
+      if (clientCertificate !== undefined && clientKey === undefined) addMissing('clientKey', 'clientCertificate');
+      if (clientKey !== undefined && clientCertificate === undefined) addMissing('clientCertificate', 'clientKey');
+      if (clientKeyPassphraseEnv !== undefined && clientKey === undefined)
+        addMissing('clientKey', 'clientKeyPassphraseEnv');
+    }),
+  );
+
+export const networkFields = {
+  /** An HTTP proxy, through which a tunnel to the service is opened (CONNECT). Absent: a direct connection. */
+  proxyUrl: z.optional(proxyUrlSchema),
+  /** On AWS: the name or the complete ARN of a secret, whose JSON has `username` and `password` for the proxy. */
+  proxyCredentialsSecret: z.optional(secretIdSchema),
+  tls: z.optional(tlsSchema),
+  /** Sent with every request, in addition to those of the exporter. Not secret. */
+  headers: z.optional(headersSchema),
+};
+export type TlsSettings = z.infer<typeof tlsSchema>;
+
+/** Of the settings of a service, those that are about its network. */
+export function networkSettingsOf(service: NetworkSettings): NetworkSettings {
+  const { proxyUrl, proxyCredentialsSecret, tls, headers } = service;
+  return { proxyUrl, proxyCredentialsSecret, tls, headers };
+}
+
+export type NetworkSettings = {
+  readonly [Field in keyof typeof networkFields]?: z.infer<(typeof networkFields)[Field]> | undefined;
+};

@@ -1,0 +1,75 @@
+/** The proxy and the certificates of a service on this machine: from settings, files and environment variables. */
+
+import { readFileSync } from 'node:fs';
+import { ExportError } from '../core/errors.ts';
+import {
+  assertClientCertificate,
+  type ClientCertificate,
+  filePlace,
+  readCertificateAuthorities,
+  readPemFile,
+} from '../core/settings/certificates.ts';
+import type { NetworkSettings, TlsSettings } from '../core/settings/network-settings.ts';
+import type { NetworkSource, Proxy, ServiceNetwork } from '../report-service/network/network.ts';
+import { proxyCredentialsFor, proxyFromVariables } from './proxy-variables.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface LocalNetworkOptions {
+  readonly baseUrl: string;
+  readonly settings: NetworkSettings;
+  readonly env: Environment;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/** `get` and `refresh` throw ConfigurationError that names the file or the variable that cannot be used. */
+export function createLocalNetwork({ baseUrl, settings, env, now }: LocalNetworkOptions): NetworkSource {
+  const { tls } = settings;
+  let cached: ServiceNetwork | undefined;
+  async function refresh(): Promise<ServiceNetwork> {
+    cached = {
+      proxy: findProxy(baseUrl, settings.proxyUrl, env),
+      ca: tls?.ca === undefined ? undefined : readCertificateAuthorities(tls.ca, readText, now()),
+      clientCertificate: tls === undefined ? undefined : readClientCertificate(tls, env, now()),
+    };
+    return cached;
+  }
+  return { get: async () => cached ?? (await refresh()), refresh };
+}
+
+const readText = (path: string) => readFileSync(path, 'utf8');
+
+function findProxy(baseUrl: string, proxyUrl: string | undefined, env: Environment): Proxy | undefined {
+  if (proxyUrl === undefined) return proxyFromVariables(baseUrl, env);
+  const { origin } = new URL(proxyUrl);
+  return { origin, credentials: proxyCredentialsFor(origin, env) };
+}
+
+function readClientCertificate(tls: TlsSettings, env: Environment, now: number): ClientCertificate | undefined {
+  const { clientCertificate, clientKey, clientKeyPassphraseEnv } = tls;
+  if (clientCertificate === undefined || clientKey === undefined) return undefined;
+  const passphrase = clientKeyPassphraseEnv === undefined ? undefined : readPassphrase(clientKeyPassphraseEnv, env);
+  const certificate = {
+    cert: readPemFile(clientCertificate, 'tls.clientCertificate', readText),
+    key: readPemFile(clientKey, 'tls.clientKey', readText),
+    ...(passphrase === undefined ? {} : { passphrase }),
+  };
+  const places = {
+    cert: filePlace(clientCertificate, 'tls.clientCertificate'),
+    key: filePlace(clientKey, 'tls.clientKey'),
+    passphrase: 'tls.clientKeyPassphraseEnv names its environment variable',
+  };
+  assertClientCertificate(certificate, places, now);
+  return certificate;
+}
+
+/** Without the name of the variable, which might be the passphrase by mistake. */
+function readPassphrase(variable: string, env: Environment): string {
+  const passphrase = env[variable];
+  if (passphrase !== undefined && passphrase !== '') return passphrase;
+  throw new ExportError(
+    'ConfigurationError',
+    'The environment variable in tls.clientKeyPassphraseEnv is not set. Set it to the passphrase of the key',
+  );
+}

@@ -1,0 +1,88 @@
+/**
+ * The proxy in the standard variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY. In either case, the lower-case name comes first, and a
+ * variable that is set but empty means no proxy. As in curl and in undici: HTTP_PROXY is used for https if there is no
+ * HTTPS_PROXY. As in Go: a service on the loopback interface is never requested through a proxy.
+ */
+
+import { ExportError } from '../core/errors.ts';
+import type { Proxy } from '../report-service/network/network.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** @throws ConfigurationError, without the value, which may contain a password */
+export function proxyFromVariables(baseUrl: string, env: Environment): Proxy | undefined {
+  const url = new URL(baseUrl);
+  if (isLoopback(url.hostname)) return undefined;
+  const name = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'].find((each) => env[each] !== undefined);
+  const value = name === undefined ? '' : (env[name] ?? '').trim();
+  if (name === undefined || value === '' || isExcluded(url, env.no_proxy ?? env.NO_PROXY ?? '')) return undefined;
+  return parseProxy(value, name);
+}
+
+/** The credentials for `origin` in the variables, which can have them for a proxy that a setting names. */
+export function proxyCredentialsFor(origin: string, env: Environment): Proxy['credentials'] {
+  for (const name of ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY']) {
+    const value = (env[name] ?? '').trim();
+    const url = URL.parse(value);
+    if (url?.origin === origin && url.username !== '') return parseProxy(value, name).credentials;
+  }
+  return undefined;
+}
+
+function parseProxy(value: string, name: string): Proxy {
+  // curl accepts a host and port without a scheme, too.
+  const url = URL.parse(value.includes('://') ? value : `http://${value}`);
+  const problem =
+    url === null
+      ? 'is not a URL'
+      : /^https?:$/.test(url.protocol)
+        ? undefined
+        : 'names a proxy of another kind than HTTP';
+  if (url === null || problem !== undefined) {
+    throw new ExportError(
+      'ConfigurationError',
+      `The environment variable ${name} ${problem}. Set it to the URL of an HTTP proxy, such as http://proxy.example.com:3128, or remove it`,
+    );
+  }
+  const { origin, username, password } = url;
+  if (username === '') return { origin };
+  try {
+    return {
+      origin,
+      credentials: { username: decodeURIComponent(username), password: decodeURIComponent(password) },
+    };
+  } catch {
+    throw new ExportError(
+      'ConfigurationError',
+      `The environment variable ${name} has credentials that are not percent-encoded correctly. Encode each % in them as %25`,
+    );
+  }
+}
+
+const isLoopback = (hostname: string): boolean =>
+  hostname === 'localhost' ||
+  hostname.endsWith('.localhost') ||
+  hostname === '[::1]' ||
+  /^127(\.\d+){3}$/.test(hostname);
+
+/** Whether a list such as `localhost,.example.com,10.1.2.3:8443` excludes the host of `url`, with or without its subdomains. */
+function isExcluded(url: URL, list: string): boolean {
+  const host = withoutBrackets(url.hostname).replace(/\.$/, '');
+  const port = url.port || (url.protocol === 'https:' ? '443' : '80');
+  return list
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean)
+    .some((entry) => {
+      const [, name = entry, entryPort] = /^(\[.+\]|[^:]+):(\d+)$/.exec(entry) ?? [];
+      if (entryPort !== undefined && entryPort !== port) return false;
+      if (name === '*') return true;
+      const isOnlySubdomains = name.startsWith('*.');
+      const domain = withoutBrackets(name)
+        .replace(/^\*?\./, '')
+        .replace(/\.$/, '');
+      return (!isOnlySubdomains && host === domain) || host.endsWith(`.${domain}`);
+    });
+}
+
+const withoutBrackets = (host: string) => host.replace(/^\[(.+)\]$/, '$1');

@@ -1,0 +1,126 @@
+/** Proxies, certificates and headers of a service in a deployment: what the functions get, and what they may read. */
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import { type IVpc, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { describe, expect, it } from 'vitest';
+import { ReportExporter } from '../../lib/cdk/report-exporter.ts';
+import { functionSettings } from '../../lib/cdk/settings/deployed-export.ts';
+import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
+import { stackSize } from '../../lib/cdk/settings/stack-size.ts';
+import { anApp, deployWith, resourcesOf, someSettings, textOf } from '../support/aws/cdk-deployment.ts';
+import { aDirectory } from '../support/process/command-line.ts';
+import { createAuthority } from '../support/service/certificates.ts';
+
+const authority = createAuthority({ name: 'Example CA' });
+const baseUrl = 'https://reports.example.com';
+const secretArn = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:reports/proxy-AbCdEf';
+const kmsKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
+const everything = {
+  baseUrl,
+  proxyUrl: 'http://proxy.example:3128',
+  proxyCredentialsSecret: secretArn,
+  headers: { 'X-Tenant': 'acme' },
+  tls: {
+    ca: authority.cert,
+    clientCertificateSecret: 'reports/client',
+    clientCertificate: 'certs/client.pem',
+    clientKey: 'certs/client.key',
+    clientKeyPassphraseEnv: 'PASSPHRASE',
+  },
+};
+
+/** The secrets that each role may read. */
+function readableSecrets(template: Template): Record<string, string[]> {
+  const policies = Object.entries(resourcesOf(template, 'AWS::IAM::Policy'));
+  return Object.fromEntries(
+    policies.flatMap(([id, { Properties }]) => {
+      const statements = Properties.PolicyDocument.Statement as { Action: unknown; Resource: unknown }[];
+      const resources = statements
+        .filter(({ Action }) => [Action].flat().includes('secretsmanager:GetSecretValue'))
+        .flatMap(({ Resource }) => [Resource].flat().map((each) => textOf(each)));
+      return resources.length === 0 ? [] : [[id.replace(/RoleDefaultPolicy.*/, ''), resources]];
+    }),
+  );
+}
+
+describe('the network settings of a service', () => {
+  it('are deployed without what is for runs on this machine only', () => {
+    const [service] = deploymentSettings(someSettings({ service: everything })).services;
+    const { tls, ...others } = everything;
+    expect(functionSettings(service?.service ?? { baseUrl }, [])).toEqual({
+      service: { ...others, tls: { ca: tls.ca, clientCertificateSecret: tls.clientCertificateSecret } },
+      exports: [],
+    });
+  });
+
+  it('let ExportPage alone read the two secrets, with the key that encrypts them', () => {
+    const { template } = deployWith(someSettings({ service: everything, kmsKeyArn }));
+    const readable = Object.entries(readableSecrets(template));
+    expect(readable).toHaveLength(1);
+    const [[role, secrets] = ['', []]] = readable;
+    expect(role).toMatch(/ExportPage$/);
+    expect(secrets).toHaveLength(3);
+    expect(secrets).toContainEqual(expect.stringMatching(/:secret:reports\/client-\?\?\?\?\?\?$/));
+    expect(secrets).toContain(secretArn);
+  });
+
+  it('appear in the template, except for paths of this machine', () => {
+    const { template } = deployWith(someSettings({ service: everything }));
+    const text = JSON.stringify(template.toJSON());
+    expect(text).toContain('X-Tenant');
+    expect(text).not.toMatch(/certs\/client|PASSPHRASE/);
+  });
+
+  it('count in the predicted size of the stack', () => {
+    for (const settings of [someSettings({ service: everything }), someSettings({ service: everything, kmsKeyArn })]) {
+      const app = anApp({ 'aws:cdk:enable-path-metadata': true, 'aws:cdk:enable-asset-metadata': true });
+      const { template } = deployWith(settings, app);
+      const predicted = stackSize(deploymentSettings(settings));
+      expect(predicted.resources).toBe(Object.keys(resourcesOf(template)).length);
+      const ratio = predicted.templateBytes / Buffer.byteLength(JSON.stringify(template.toJSON()));
+      expect(ratio).toSatisfy((value: number) => value >= 1 && value <= 1.3);
+    }
+  });
+
+  it('have the content of the file in tls.ca, whose path is relative to the settings file', async () => {
+    const directory = await aDirectory();
+    mkdirSync(join(directory, 'certs'));
+    writeFileSync(join(directory, 'certs/ca.pem'), `# notes\n${authority.cert}`);
+    const file = join(directory, 'settings.json');
+    writeFileSync(file, JSON.stringify(someSettings({ service: { baseUrl, tls: { ca: 'certs/ca.pem' } } })));
+    expect(deploymentSettings(file).services[0]?.service.tls?.ca).toBe(authority.cert);
+  });
+
+  it.each([
+    [{ tls: { ca: 'nowhere.pem' } }, 'tls.ca: nowhere.pem does not exist'],
+    [{ tls: { ca: 'package.json' } }, 'tls.ca: package.json contains no certificate. Store it in PEM form'],
+    [
+      { tls: { clientCertificate: 'c.pem', clientKey: 'k.pem' } },
+      'tls.clientCertificateSecret: is required on AWS with clientCertificate, which is for runs on this machine only',
+    ],
+    [{ proxyCredentialsSecret: 'reports/proxy' }, 'proxyUrl: is required with proxyCredentialsSecret'],
+    [{ proxyUrl: 'http://u:p@proxy.example' }, 'proxyUrl: must not contain a user or password'],
+    [{ headers: { 'X-ACME-API-KEY': 'x' } }, 'headers.X-ACME-API-KEY: must not be set'],
+  ])('are rejected at synthesis: %j', (settings, problem) => {
+    const service = { baseUrl, ...settings };
+    expect(() => deploymentSettings(someSettings({ service }))).toThrow(`services.acme.${problem}`);
+    const construct = () =>
+      new ReportExporter(new Stack(anApp(), 'Own'), 'Reports', { service, exports: [{ name: 'a' }] });
+    expect(construct).toThrow(`service.${problem}`);
+  });
+
+  it('work in a construct, whose security group allows the port of the proxy', () => {
+    const stack = new Stack(anApp(), 'Own');
+    const vpc = new Vpc(stack, 'Vpc', { maxAzs: 1 }) as IVpc;
+    new ReportExporter(stack, 'Reports', { service: everything, exports: [{ name: 'a' }], vpc });
+    const template = Template.fromStack(stack);
+    expect(Object.values(readableSecrets(template))).toMatchObject([expect.arrayContaining([secretArn])]);
+    const groups = Object.values(resourcesOf(template, 'AWS::EC2::SecurityGroup'));
+    expect(groups.map(({ Properties }) => Properties.SecurityGroupEgress)).toMatchObject([
+      [{ FromPort: 443 }, { FromPort: 3128 }],
+    ]);
+  });
+});

@@ -1,0 +1,65 @@
+/** A service on the loopback interface with a certificate of a private authority. It may demand a client certificate. */
+
+import { once } from 'node:events';
+import type { RequestListener } from 'node:http';
+import { createServer, type ServerOptions } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { type CertificateAuthority, createAuthority } from './certificates.ts';
+import { twoReports } from './raw-server.ts';
+
+/** Only a proxy can resolve it. */
+export const privateHost = 'reports.internal.example';
+
+export interface PrivateService extends AsyncDisposable {
+  readonly url: string;
+  /** The same port, by the name that only a proxy can resolve. */
+  readonly namedUrl: string;
+  readonly authority: CertificateAuthority;
+  /** The headers of each request, and the common name of the client certificate that it came with. */
+  readonly requests: readonly {
+    readonly headers: NodeJS.Dict<string | string[]>;
+    readonly client: string | undefined;
+  }[];
+  /** For each connection: whether it resumed an earlier TLS session. */
+  readonly resumed: readonly boolean[];
+}
+
+interface PrivateServiceOptions {
+  readonly tls?: ServerOptions;
+  readonly listener?: RequestListener;
+  readonly until?: Date;
+  readonly hosts?: readonly string[];
+}
+
+const onePage: RequestListener = (_request, response) => {
+  response.setHeader('content-type', 'application/xml;charset=UTF-8').end(twoReports);
+};
+
+export async function startPrivateService(options: PrivateServiceOptions = {}): Promise<PrivateService> {
+  const { tls, listener = onePage, until, hosts = ['127.0.0.1', privateHost] } = options;
+  const authority = createAuthority({ name: 'Example Private CA' });
+  const requests: { headers: NodeJS.Dict<string | string[]>; client: string | undefined }[] = [];
+  const resumed: boolean[] = [];
+  const issued = authority.issue({ name: 'reports', hosts, ...(until === undefined ? {} : { until }) });
+  const server = createServer({ ...issued, ca: authority.cert, ...tls }, (request, response) => {
+    const subject = (request.socket as TLSSocket).getPeerCertificate().subject as { CN?: string } | undefined;
+    requests.push({ headers: request.headers, client: subject?.CN });
+    listener(request, response);
+  });
+  server.on('secureConnection', (socket: TLSSocket) => resumed.push(socket.isSessionReused()));
+  server.on('tlsClientError', () => {});
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `https://127.0.0.1:${port}`,
+    namedUrl: `https://${privateHost}:${port}`,
+    authority,
+    requests,
+    resumed,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await once(server.close(), 'close');
+    },
+  };
+}
