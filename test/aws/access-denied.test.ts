@@ -38,7 +38,7 @@ describe('a request that AWS denies to a function', () => {
     const error = await errorOfStep(denied(name, message));
     expect(error.name).toBe(name);
     expect(error.message).toBe(
-      `${message}. AWS denied ${action} to a function of the stack. Restore the permission (npx cdk diff shows changes of its own ` +
+      `${message}. AWS denied ${action} to a function of the stack. Restore the permission (cdk diff shows changes of its own ` +
         'policies; check bucket, key and endpoint policies and permissions boundaries), then start again',
     );
   });
