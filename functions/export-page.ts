@@ -25,7 +25,7 @@ import { limitsOf } from '../lib/report-service/client/limits.ts';
 export function exportPageHandler(env: Environment, loadSettings: LoadSettings): StepHandler<ExportPageOutcome> {
   return stepHandler((telemetry) => {
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry);
-    const { environment, service: settings, dynamoDb } = context;
+    const { environment, service: settings, objects, dynamoDb } = context;
     const runtime = systemRuntime;
     const service = withLatency(createService(context, runtime), runtime.now, (ms) =>
       telemetry.count('ServiceLatency', ms),
@@ -34,6 +34,7 @@ export function exportPageHandler(env: Environment, loadSettings: LoadSettings):
       client: createS3Client(env),
       bucket: environment.BUCKET_NAME,
       prefix: environment.KEY_PREFIX,
+      objects,
       runtime,
     });
     const slots =
