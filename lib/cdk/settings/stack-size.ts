@@ -91,7 +91,10 @@ function sharedSize(settings: DeploymentSettings): PartSize {
       createEndpoints.length +
       (interfaces.length === 0 ? 0 : 1),
     templateBytes:
-      12_000 +
+      12_000 -
+      // What is not created.
+      (bucket.existing === undefined ? 0 : 800) -
+      (alarms.existingTopicArn === undefined ? 0 : 1_000) +
       20 * stackName.length +
       3 * (bucket.existing ?? '').length +
       (kmsKeyArn === undefined ? 0 : 300 + 4 * kmsKeyArn.length) +
@@ -136,7 +139,7 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
     200 * name.length +
     6 * prefix.length +
     8 * (bucket.existing ?? '').length +
-    (kmsKeyArn === undefined ? 0 : 1_700 + 10 * kmsKeyArn.length) +
+    (kmsKeyArn === undefined ? 0 : 2_000 + 10 * kmsKeyArn.length) +
     5 * (apiKeySecret.existing ?? '').length +
     4 * jsonBytes(apiKeySecret.field ?? '') +
     // Two descriptions that list names of exports.
