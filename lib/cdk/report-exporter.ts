@@ -24,7 +24,9 @@ import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
 import type { MetricName } from '../core/metrics.ts';
 import { listNames } from '../core/sanitize.ts';
+import type { ExportPageSettings, LifecycleSettings } from '../core/settings/account-settings.ts';
 import type { ExportDeploymentSettings, ServiceInput } from '../core/settings/deployment-settings.ts';
+import type { LogLevel, StorageClass } from '../core/settings/environment.ts';
 import type { NetworkSettings } from '../core/settings/network-settings.ts';
 import { alarmedAge } from '../core/settings/schedule-settings.ts';
 import type { ServiceSettings } from '../core/settings/settings.ts';
@@ -33,8 +35,9 @@ import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { createEventRule, type EventRuleProps } from './event-rules.ts';
 import { functionLimits } from './function-limits.ts';
 import { createFunctionNetwork, createFunctions, type FunctionNetwork, type ServiceFunctions } from './functions.ts';
+import { lifecycleRules } from './lifecycle.ts';
 import { exportMetric, isServiceMetric, serviceMetric } from './metrics.ts';
-import { createPermissions, grantReadObjects } from './permissions.ts';
+import { createPermissions, grantReaderAccounts, grantReadObjects } from './permissions.ts';
 import { createSchedules } from './schedule.ts';
 import { functionSettings, hasAlarmsPerExport, serviceMetadata } from './settings/deployed-export.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
@@ -115,8 +118,51 @@ export interface ReportExporterProps {
    */
   readonly logRetention?: RetentionDays | undefined;
   /**
+   * Which lines the functions log: `INFO` (a line for each page) or `ERROR` (failures alone). Metrics and alarms are the same.
+   *
+   * @default 'INFO'
+   */
+  readonly logLevel?: LogLevel | undefined;
+  /**
+   * Whether the functions and the state machine send traces to X-Ray.
+   *
+   * @default true
+   */
+  readonly tracing?: boolean | undefined;
+  /**
+   * The memory and the reserved concurrency of the function ExportPage. docs/deployment.md, "Settings", describes both.
+   *
+   * @default - 512 MiB, and no reserved concurrency
+   */
+  readonly exportPage?: ExportPageSettings | undefined;
+  /**
+   * When pages and manifests are moved to other storage classes and deleted. Not with `bucket`, which has lifecycle rules of its own.
+   *
+   * @default - they are kept in the storage class in which they were stored
+   */
+  readonly lifecycle?: LifecycleSettings | undefined;
+  /**
+   * The storage class of new pages.
+   *
+   * @default 'STANDARD'
+   */
+  readonly storageClass?: StorageClass | undefined;
+  /**
+   * The tags of new pages and manifests, at most 10.
+   *
+   * @default - none
+   */
+  readonly objectTags?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The IDs of accounts that may read what was exported, by the policies of the bucket and of its key. If the app has not created the
+   * key, its owner must add the statement: docs/consumers.md, "Other accounts".
+   *
+   * @default - none
+   */
+  readonly readerAccounts?: readonly string[] | undefined;
+  /**
    * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step Functions,
-   * through a NAT gateway or VPC endpoints.
+   * through a NAT gateway or VPC endpoints: docs/deployment.md, "What the functions must reach".
    *
    * @default - the functions run in no VPC
    */
@@ -208,14 +254,24 @@ export class ReportExporter extends Construct implements IConnectable {
   /** @throws ConfigurationError that names every problem in the settings */
   constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
-    const { encryptionKey, logRetention = RetentionDays.THREE_MONTHS } = props;
+    const { encryptionKey, logRetention = RetentionDays.THREE_MONTHS, tracing = true } = props;
     const name = props.name ?? serviceNameFrom(pathInStack(this));
     const settings = parseExporterSettings({ ...props, name }, this.node.path);
     const { name: serviceName, prefix, service, exports } = settings;
     this.serviceName = serviceName;
     this.prefix = prefix;
     this.exportNames = exports.map((each) => each.name);
-    this.bucket = props.bucket ?? createBucket(this, 'Bucket', encryptionKey);
+    this.bucket =
+      props.bucket ??
+      createBucket(
+        this,
+        'Bucket',
+        encryptionKey,
+        lifecycleRules(
+          settings.lifecycle,
+          exports.map((each) => ({ prefix, name: each.name })),
+        ),
+      );
     this.table = props.table ?? createPageLogTable(this, encryptionKey);
     this.secret = props.secret ?? createApiKeySecret(this, 'ApiKey', serviceName, encryptionKey);
     this.#encryptionKey = encryptionKey;
@@ -225,9 +281,10 @@ export class ReportExporter extends Construct implements IConnectable {
     const { bucket, table, secret } = this;
     const limits = functionLimits({ service, exports });
     const deployedService = withCertificates(props.service, '.');
+    const fileOfFunctions = functionSettings(deployedService, props.exports, settings);
     this.functions = createFunctions(this, {
       serviceName,
-      settings: functionSettings(deployedService, props.exports),
+      settings: fileOfFunctions,
       environment: {
         DEPLOYMENT_NAME: Stack.of(this).stackName,
         SERVICE_NAME: serviceName,
@@ -246,13 +303,16 @@ export class ReportExporter extends Construct implements IConnectable {
         secret,
         networkSecrets: this.#importNetworkSecrets(service),
         encryptionKey,
+        hasObjectTags: fileOfFunctions.objects?.tags !== undefined,
       }),
       limits,
       logRetention,
+      exportPage: settings.exportPage ?? {},
+      tracing,
       network: this.#network,
     });
     const metadata = serviceMetadata(deployedService, props.exports);
-    const machine = createStateMachine(this, { functions: this.functions, limits, metadata, logRetention });
+    const machine = createStateMachine(this, { functions: this.functions, limits, metadata, logRetention, tracing });
     this.stateMachine = machine.stateMachine;
 
     const exportScopes = new Construct(this, 'Exports');
@@ -290,6 +350,7 @@ export class ReportExporter extends Construct implements IConnectable {
       secretField: props.secretField,
       scheduleGroup: this.scheduleGroup,
     });
+    if (settings.readerAccounts !== undefined) this.#grantReaderAccounts(settings.readerAccounts);
   }
 
   /**
@@ -315,7 +376,7 @@ export class ReportExporter extends Construct implements IConnectable {
     this.#assertExport(exportName);
     const { bucket } = this;
     const prefix = exportName === undefined ? this.prefix : `${this.prefix}${exportName}/`;
-    return grantReadObjects(grantee, { bucket, prefix, key: bucket.encryptionKey ?? this.#encryptionKey });
+    return grantReadObjects(grantee, { bucket, prefix, key: this.#bucketKey() });
   }
 
   /**
@@ -489,6 +550,20 @@ export class ReportExporter extends Construct implements IConnectable {
     return Object.entries(ids).flatMap(([id, secretId]) =>
       secretId === undefined ? [] : [importSecret(this, id, secretId)],
     );
+  }
+
+  #grantReaderAccounts(accounts: readonly string[]): void {
+    const { bucket, prefix } = this;
+    const added = grantReaderAccounts(this, { bucket, prefix, key: this.#bucketKey() }, accounts);
+    if (added.bucket) return;
+    this.#reject(
+      'readerAccounts: this app cannot change the policy of the bucket, because it has not created it. Add the statements to it ' +
+        'yourself (docs/consumers.md, "Other accounts")',
+    );
+  }
+
+  #bucketKey(): IKey | undefined {
+    return this.bucket.encryptionKey ?? this.#encryptionKey;
   }
 
   #createNetwork(

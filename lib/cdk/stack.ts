@@ -3,7 +3,7 @@
  * CDK generates the resource names; outputs contain them.
  */
 
-import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
+import { CfnOutput, type Environment, PermissionsBoundary, Stack, type StackProps } from 'aws-cdk-lib';
 import type { Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
@@ -14,6 +14,9 @@ import { Construct } from 'constructs';
 import type { DeploymentSettings, ServiceDeploymentSettings } from '../core/settings/deployment-settings.ts';
 import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
+import { lifecycleRules } from './lifecycle.ts';
+import { type ExistingNetwork, importNetwork } from './network.ts';
+import { readerKeyStatement } from './permissions.ts';
 import { ReportExporter } from './report-exporter.ts';
 import { toPascalCase } from './service-output.ts';
 import { deploymentSettings } from './settings/deployment-settings.ts';
@@ -40,6 +43,7 @@ interface SharedResources {
   readonly table: ITable;
   readonly topic: ITopic;
   readonly key: IKey | undefined;
+  readonly network: ExistingNetwork | undefined;
 }
 
 /**
@@ -70,6 +74,7 @@ export class ReportExporterStack extends Stack {
       // A template has a maximum size, and indentation would make it a third larger.
       suppressTemplateIndentation: true,
       ...stackProps,
+      ...stackPropsOf(settings, stackProps),
       ...(stackName === undefined ? {} : { stackName }),
     });
     const key = settings.kmsKeyArn === undefined ? undefined : Key.fromKeyArn(this, 'Key', settings.kmsKeyArn);
@@ -78,6 +83,7 @@ export class ReportExporterStack extends Stack {
       table: createPageLogTable(this, key),
       topic: createOrImportAlarmTopic(this, settings.alarms),
       key,
+      network: settings.network === undefined ? undefined : importNetwork(this, settings.network),
     };
     this.bucket = shared.bucket;
     this.table = shared.table;
@@ -102,6 +108,7 @@ export class ReportExporterStack extends Stack {
       'The SNS topic of the alarms. Subscribe to it to be notified',
     );
     this.#addOutput('DashboardName', this.dashboard.dashboardName, 'The CloudWatch dashboard');
+    this.#addReaderKeyOutput(settings, key);
   }
 
   #addServiceOutputs({ serviceName, secret, stateMachine, exportNames }: ReportExporter): void {
@@ -120,17 +127,49 @@ export class ReportExporterStack extends Stack {
     );
   }
 
+  /** The stack cannot change the policy of a key that it does not create. */
+  #addReaderKeyOutput({ services }: DeploymentSettings, key: IKey | undefined): void {
+    const accounts = new Set(services.flatMap(({ readerAccounts = [] }) => readerAccounts));
+    if (key === undefined || accounts.size === 0) return;
+    this.#addOutput(
+      'ReaderKeyPolicyStatement',
+      this.toJsonString(readerKeyStatement(this, [...accounts]).toStatementJson()),
+      'Add this statement to the policy of the KMS key, so that the reader accounts can decrypt what they read',
+    );
+  }
+
   #addOutput(id: string, value: string, description: string): void {
     new CfnOutput(this, id, { value, description });
   }
 }
 
+/** The properties of the stack that the settings have. Props of the CDK app take precedence; tags are combined. */
+function stackPropsOf(
+  { env, tags, terminationProtection, permissionsBoundary }: DeploymentSettings,
+  props: StackProps,
+) {
+  return {
+    // Type assertion: see storage.ts.
+    ...(env === undefined ? {} : { env: props.env ?? (env as Environment) }),
+    ...(tags === undefined ? {} : { tags: { ...tags, ...props.tags } }),
+    ...(terminationProtection === undefined
+      ? {}
+      : { terminationProtection: props.terminationProtection ?? terminationProtection }),
+    ...(permissionsBoundary === undefined
+      ? {}
+      : { permissionsBoundary: props.permissionsBoundary ?? boundaryOf(permissionsBoundary) }),
+  };
+}
+
+const boundaryOf = (nameOrArn: string): PermissionsBoundary =>
+  nameOrArn.startsWith('arn:') ? PermissionsBoundary.fromArn(nameOrArn) : PermissionsBoundary.fromName(nameOrArn);
+
 function createService(
   scope: Construct,
   settings: DeploymentSettings,
-  { name, prefix, service, apiKeySecret, exports }: ServiceDeploymentSettings,
+  { name, prefix, service, apiKeySecret, exportPage, readerAccounts, exports }: ServiceDeploymentSettings,
   secret: ISecret | undefined,
-  { bucket, table, topic, key }: SharedResources,
+  { bucket, table, topic, key, network }: SharedResources,
 ): ReportExporter {
   return new ReportExporter(scope, name, {
     name,
@@ -145,15 +184,23 @@ function createService(
     alarmTopic: topic,
     alarmsPerExport: settings.alarms.perExport,
     logRetention: settings.logRetentionDays,
+    logLevel: settings.logLevel,
+    tracing: settings.tracing,
+    exportPage,
+    storageClass: settings.bucket.storageClass,
+    objectTags: settings.bucket.objectTags,
+    readerAccounts,
+    ...network,
   });
 }
 
 function createOrImportBucket(
   scope: Construct,
-  { bucket: { existing } }: DeploymentSettings,
+  { bucket: { existing, lifecycle }, services }: DeploymentSettings,
   key: IKey | undefined,
 ): IBucket {
+  const agingExports = services.flatMap(({ prefix, exports }) => exports.map(({ name }) => ({ prefix, name })));
   return existing === undefined
-    ? createBucket(scope, 'Reports', key)
+    ? createBucket(scope, 'Reports', key, lifecycleRules(lifecycle, agingExports))
     : Bucket.fromBucketName(scope, 'Reports', existing);
 }

@@ -24,6 +24,8 @@ export interface ServiceStateMachineProps {
   /** For the operator's commands, which read it from the template. */
   readonly metadata: ServiceMetadataInput;
   readonly logRetention: RetentionDays;
+  /** Whether executions send traces to X-Ray. */
+  readonly tracing: boolean;
 }
 
 export interface ServiceStateMachine {
@@ -42,7 +44,7 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
       Partition: Aws.PARTITION,
       ...Object.fromEntries(stepNames.map((step) => [`${step}Arn`, props.functions[step].functionArn])),
     },
-    tracingEnabled: true,
+    tracingEnabled: props.tracing,
     logs: {
       destination: createLogGroup(scope, props.logRetention),
       level: LogLevel.ERROR,
@@ -55,6 +57,7 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
     'Step Functions keeps the full history of each execution for 90 days, and the functions write a log line for each page; ' +
       'logging every event would add seven lines per page with the same information',
   );
+  if (!props.tracing) acknowledge(machine, 'AwsSolutions-SF2', 'The settings switch tracing off');
   acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');
   (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, JSON.stringify(props.metadata));
   grantInvokeAndPutEvents(machine, props.functions);

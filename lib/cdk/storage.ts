@@ -15,14 +15,20 @@ import {
   BucketEncryption,
   type CfnBucket,
   type IBucket,
+  type LifecycleRule,
   ObjectOwnership,
 } from 'aws-cdk-lib/aws-s3';
 import { type CfnSecret, type ISecret, Secret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { Construct } from 'constructs';
 import { acknowledge } from './nag-suppressions.ts';
 
-/** Creates the bucket for pages and manifests. */
-export function createBucket(scope: Construct, id: string, key: IKey | undefined): IBucket {
+/** Creates the bucket for pages and manifests. `lifecycleRules` say what happens to them as they grow old. */
+export function createBucket(
+  scope: Construct,
+  id: string,
+  key: IKey | undefined,
+  lifecycleRules: readonly LifecycleRule[] = [],
+): IBucket {
   const bucket = new Bucket(scope, id, {
     ...(key === undefined
       ? { encryption: BucketEncryption.S3_MANAGED }
@@ -33,7 +39,10 @@ export function createBucket(scope: Construct, id: string, key: IKey | undefined
     minimumTLSVersion: 1.2,
     versioned: true,
     // A function that is killed leaves the parts of its upload, which are invisible but billed.
-    lifecycleRules: [{ id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(2) }],
+    lifecycleRules: [
+      { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(2) },
+      ...lifecycleRules,
+    ],
     removalPolicy: RemovalPolicy.RETAIN,
   });
   // Notifies consumers of each new object. Set on the CloudFormation resource, because CDK's own property deploys a function.

@@ -14,6 +14,7 @@ import {
 import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../../core/errors.ts';
 import type { ListedObject, Runtime } from '../../core/ports.ts';
+import type { StorageClass } from '../../core/settings/environment.ts';
 import type { ObjectMetadata } from './page-metadata.ts';
 import type { SpooledBody } from './spool.ts';
 
@@ -25,6 +26,16 @@ export interface S3Object {
 
 /** For unique tokens, and for delays between attempts. */
 export type RetryRuntime = Pick<Runtime, 'sleep' | 'randomHex'>;
+
+/** What an object has besides its bytes. */
+interface NewObject {
+  readonly contentType: string;
+  readonly metadata: ObjectMetadata;
+  /** Absent: STANDARD. */
+  readonly storageClass?: StorageClass | undefined;
+  /** With tags, the caller also needs s3:PutObjectTagging. */
+  readonly tags?: Readonly<Record<string, string>> | undefined;
+}
 
 /** What S3 returns about an object without its bytes. */
 export type ObjectInfo = Pick<
@@ -49,7 +60,7 @@ const maxAttempts = 6;
 export async function createObject(
   { client, ...location }: S3Object,
   body: SpooledBody,
-  { contentType, metadata }: { readonly contentType: string; readonly metadata: ObjectMetadata },
+  { contentType, metadata, storageClass, tags }: NewObject,
   runtime: RetryRuntime,
 ): Promise<ObjectInfo & { readonly created: boolean }> {
   const token = runtime.randomHex(32);
@@ -67,6 +78,8 @@ export async function createObject(
           ContentLength: body.bytes,
           ContentType: contentType,
           Metadata,
+          ...(storageClass === undefined ? {} : { StorageClass: storageClass }),
+          ...(tags === undefined ? {} : { Tagging: toQuery(tags) }),
           IfNoneMatch: '*',
           ChecksumAlgorithm: 'SHA256',
           // The checksum of the whole body is valid only for a single PutObject; parts have their own.
@@ -179,5 +192,11 @@ export async function backOff(attempt: number, { sleep, randomHex }: RetryRuntim
   const random = Number.parseInt(randomHex(6), 16) / 0x1000000;
   await sleep(firstDelayMs * 2 ** Math.min(attempt - 1, 5) * (0.5 + random));
 }
+
+/** The form of a URL query. Not URLSearchParams, which writes a space as `+`. */
+const toQuery = (tags: Readonly<Record<string, string>>): string =>
+  Object.entries(tags)
+    .map((pair) => pair.map(encodeURIComponent).join('='))
+    .join('&');
 
 const toBase64 = (hexadecimal: string): string => Buffer.from(hexadecimal, 'hex').toString('base64');

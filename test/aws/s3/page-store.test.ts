@@ -80,6 +80,16 @@ describe('storing a page', () => {
     });
   });
 
+  it('has the storage class and the tags of the settings', async () => {
+    const tags = { team: 'finance & co', 'cost=center': 'Köln 1+1', empty: '' };
+    const { s3, store } = aMockedStore({ objects: { storageClass: 'STANDARD_IA', tags } });
+    await store.put(aPageIdentity(), aFetchedPage());
+    const put = theOnlyPut(s3);
+    expect(put.StorageClass).toBe('STANDARD_IA');
+    expect(put.Tagging).toBe('team=finance%20%26%20co&cost%3Dcenter=K%C3%B6ln%201%2B1&empty=');
+    expect(Object.fromEntries(new URLSearchParams(put.Tagging))).toEqual(tags);
+  });
+
   it('marks the last page explicitly, and omits unknown values', async () => {
     const { s3, store } = aMockedStore();
     await store.put(aPageIdentity(), aFetchedPage({ nextCursor: null, serviceTime: null, reports: null }));
@@ -130,7 +140,7 @@ describe('storing a page', () => {
   });
 
   it('uploads a larger page in parts of 8 MiB, and completes them with If-None-Match', async () => {
-    const { s3, store } = aMockedStore();
+    const { s3, store } = aMockedStore({ objects: { storageClass: 'GLACIER_IR', tags: { team: 'finance' } } });
     s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
     s3.on(UploadPartCommand).callsFake(({ PartNumber, Body }) => ({
       ETag: `"${PartNumber}"`,
@@ -148,6 +158,8 @@ describe('storing a page', () => {
       ChecksumAlgorithm: 'SHA256',
       ContentType: 'application/xml;charset=UTF-8',
       Metadata: { sha256: sha256Of(body), bytes: String(body.length) },
+      StorageClass: 'GLACIER_IR',
+      Tagging: 'team=finance',
     });
     const parts = s3.commandCalls(UploadPartCommand).map(({ args: [{ input }] }) => input);
     parts.sort((a, b) => (a.PartNumber ?? 0) - (b.PartNumber ?? 0));
