@@ -34,6 +34,7 @@ export function exportPageHandler(env: Environment, loadSettings: LoadSettings):
       client: createS3Client(env),
       bucket: environment.BUCKET_NAME,
       prefix: environment.KEY_PREFIX,
+      kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
       runtime,
     });
     const slots =

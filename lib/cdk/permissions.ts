@@ -20,8 +20,14 @@ export interface PermissionsProps {
   readonly prefix: string;
   readonly table: ITable;
   readonly secret: ISecret;
-  /** Encrypts those of the three that do not know their own key. */
-  readonly encryptionKey?: IKey | undefined;
+  readonly keys: StorageKeys;
+}
+
+/** The customer managed keys of what a service stores. Undefined: a key that AWS owns or manages. */
+export interface StorageKeys {
+  readonly bucket: IKey | undefined;
+  readonly table: IKey | undefined;
+  readonly secret: IKey | undefined;
 }
 
 /** Adds permissions to a function's role. */
@@ -44,7 +50,7 @@ const tableKeyActions = [
 ];
 
 export function createPermissions(props: PermissionsProps): Permissions {
-  const { serviceName, bucket, prefix, table, secret, encryptionKey } = props;
+  const { serviceName, bucket, prefix, table, secret, keys } = props;
   return {
     grantPageLog(role) {
       role.addToPolicy(
@@ -55,8 +61,7 @@ export function createPermissions(props: PermissionsProps): Permissions {
           conditions: { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': [`${serviceName}/*`] } },
         }),
       );
-      const key = table.encryptionKey ?? encryptionKey;
-      if (key !== undefined) grantKey(role, key, 'dynamodb', tableKeyActions);
+      if (keys.table !== undefined) grantKey(role, keys.table, 'dynamodb', tableKeyActions);
     },
     grantPageStore(role) {
       const objects = bucket.arnForObjects(`${prefix}*`);
@@ -66,14 +71,12 @@ export function createPermissions(props: PermissionsProps): Permissions {
       // on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes and ETags of all
       // objects, but no content.
       grant(role, ['s3:ListBucket'], bucket.bucketArn);
-      const key = bucket.encryptionKey ?? encryptionKey;
-      if (key !== undefined) grantKey(role, key, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
+      if (keys.bucket !== undefined) grantKey(role, keys.bucket, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
     },
     grantReadApiKey(role) {
       // An ARN ends with six random characters. They are unknown if only the secret's name is known.
       grant(role, ['secretsmanager:GetSecretValue'], secret.secretFullArn ?? `${secret.secretArn}-??????`);
-      const key = secret.encryptionKey ?? encryptionKey;
-      if (key !== undefined) grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
+      if (keys.secret !== undefined) grantKey(role, keys.secret, 'secretsmanager', ['kms:Decrypt']);
     },
   };
 }
@@ -160,12 +163,12 @@ function grant(role: Role, actions: string[], resource: string): void {
 
 /** Allows the key's use through `service` only. */
 function grantKey(role: Role, key: IKey, service: string, actions: string[]): void {
-  const { region } = Stack.of(role);
+  const { region, urlSuffix } = Stack.of(role);
   role.addToPolicy(
     new PolicyStatement({
       actions,
       resources: [key.keyArn],
-      conditions: { StringEquals: { 'kms:ViaService': `${service}.${region}.amazonaws.com` } },
+      conditions: { StringEquals: { 'kms:ViaService': `${service}.${region}.${urlSuffix}` } },
     }),
   );
 }

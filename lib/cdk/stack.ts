@@ -41,6 +41,14 @@ interface SharedResources {
   readonly table: ITable;
   readonly topic: ITopic;
   readonly key: IKey | undefined;
+  readonly bucketKey: IKey | undefined;
+}
+
+interface ServiceSecret {
+  /** Undefined: one is created. */
+  readonly secret: ISecret | undefined;
+  /** Undefined: the common key. */
+  readonly secretKey: IKey | undefined;
 }
 
 /**
@@ -73,12 +81,14 @@ export class ReportExporterStack extends Stack {
       ...stackProps,
       ...(stackName === undefined ? {} : { stackName }),
     });
-    const key = settings.kmsKeyArn === undefined ? undefined : Key.fromKeyArn(this, 'Key', settings.kmsKeyArn);
+    const key = importKey(this, 'Key', settings.kmsKeyArn);
+    const bucketKey = importKey(this, 'BucketKey', settings.bucket.kmsKeyArn) ?? key;
     const shared: SharedResources = {
-      bucket: createOrImportBucket(this, settings, key),
+      bucket: createOrImportBucket(this, settings, bucketKey),
       table: createPageLogTable(this, key),
       topic: createOrImportAlarmTopic(this, settings.alarms),
       key,
+      bucketKey,
     };
     this.bucket = shared.bucket;
     this.table = shared.table;
@@ -86,13 +96,14 @@ export class ReportExporterStack extends Stack {
     const secrets = new Construct(this, 'ApiKeys');
     const services = new Construct(this, 'Services');
     this.services = settings.services.map((service) => {
-      const { existing } = service.apiKeySecret;
+      const { existing, kmsKeyArn } = service.apiKeySecret;
       const secret = existing === undefined ? undefined : importApiKeySecret(secrets, service.name, existing);
-      const exporter = createService(services, settings, service, secret, shared);
+      const secretKey = importKey(secrets, `${service.name}-key`, kmsKeyArn);
+      const exporter = createService(services, settings, service, { ...shared, secret, secretKey });
       this.#addServiceOutputs(exporter, service);
       return exporter;
     });
-    createTableAlarms(this, this.table, this.alarmTopic);
+    createTableAlarms(this, this.table, { topic: this.alarmTopic, runbookUrl: settings.alarms.runbookUrl });
     this.dashboard = createDashboard(this, this.services);
 
     this.#addOutput('BucketName', this.bucket.bucketName, 'The bucket for pages and manifests');
@@ -149,8 +160,7 @@ function createService(
   scope: Construct,
   settings: DeploymentSettings,
   { name, prefix, service, apiKeySecret, exports }: ServiceDeploymentSettings,
-  secret: ISecret | undefined,
-  { bucket, table, topic, key }: SharedResources,
+  { bucket, table, topic, key, bucketKey, secret, secretKey }: SharedResources & ServiceSecret,
 ): ReportExporter {
   return new ReportExporter(scope, name, {
     name,
@@ -162,7 +172,10 @@ function createService(
     secret,
     secretField: apiKeySecret.field,
     encryptionKey: key,
+    bucketEncryptionKey: bucketKey,
+    secretEncryptionKey: secretKey,
     alarmTopic: topic,
+    runbookUrl: settings.alarms.runbookUrl,
     alarmsPerExport: settings.alarms.perExport,
     logRetention: settings.logRetentionDays,
   });
@@ -172,6 +185,9 @@ function createService(
 function toPascalCase(name: string): string {
   return name.replaceAll(/(?:^|-+)([a-z0-9]?)/g, (_, first: string) => first.toUpperCase());
 }
+
+const importKey = (scope: Construct, id: string, arn: string | undefined): IKey | undefined =>
+  arn === undefined ? undefined : Key.fromKeyArn(scope, id, arn);
 
 function createOrImportBucket(
   scope: Construct,

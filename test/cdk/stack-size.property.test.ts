@@ -64,11 +64,13 @@ const anyFilter = fc.dictionary(
   { maxKeys: 20 },
 );
 const anyExport = fc.record({ length: fc.integer({ min: 2, max: 39 }), schedule: anySchedule, filter: anyFilter });
+const longKeyArn = 'arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab';
 const anyService = fc.record({
   length: fc.integer({ min: 2, max: 30 }),
   apiKeySecret: fc.constantFrom(
     {},
     { existing: 'our/key', field: 'the "field"' },
+    { kmsKeyArn: longKeyArn },
     { existing: 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:reports/key-AbCdEf' },
     { existing: 'k'.repeat(512) },
   ),
@@ -77,14 +79,15 @@ const anyService = fc.record({
 const anyDeployment = fc
   .record({
     stackName: fc.integer({ min: 1, max: 128 }).map((length) => 'S'.repeat(length)),
-    bucket: fc.constantFrom({}, { prefix: 'a/'.repeat(100) }, { existing: 'b'.repeat(63), prefix: 'all/' }),
-    kmsKeyArn: fc.constantFrom(
-      undefined,
-      'arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab',
+    bucket: fc.constantFrom(
+      {},
+      { prefix: 'a/'.repeat(100) },
+      { existing: 'b'.repeat(63), prefix: 'all/', kmsKeyArn: longKeyArn },
     ),
+    kmsKeyArn: fc.constantFrom(undefined, longKeyArn),
     alarms: fc.constantFrom(
       {},
-      { perExport: false },
+      { perExport: false, runbookUrl: `https://wiki.example.com/${'r'.repeat(200)}` },
       { email: 'operator@example.com', perExport: true },
       { existingTopicArn: `arn:aws:sns:eu-central-1:123456789012:${'t'.repeat(256)}` },
     ),

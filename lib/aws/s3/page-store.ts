@@ -13,6 +13,7 @@ import type { PageStore, StoreReader } from '../../core/ports.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
   createObject,
+  encryptionWith,
   hasDifferentBytes,
   headObject,
   listObjects,
@@ -30,6 +31,8 @@ export interface S3PageStoreOptions {
   readonly bucket: string;
   /** Precedes every key in the bucket: empty, or ending with a slash. The model's keys do not have it. */
   readonly prefix: string;
+  /** Encrypts all objects. Absent: the bucket's default encryption does. */
+  readonly kmsKeyArn?: string | undefined;
   readonly runtime: RetryRuntime;
   /** Where bodies are buffered; files in the system's temporary directory by default. */
   readonly spool?: Spool;
@@ -40,7 +43,8 @@ export interface S3PageStoreOptions {
  * instead of 404.
  */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
-  const { client, bucket, prefix, runtime, spool = fileSpool(tmpdir()) } = options;
+  const { client, bucket, prefix, kmsKeyArn, runtime, spool = fileSpool(tmpdir()) } = options;
+  const encryption = encryptionWith(kmsKeyArn);
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
 
@@ -80,6 +84,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
           {
             contentType: toHeaderValue(fetched.contentType),
             metadata: encodePageMetadata({ key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime }),
+            encryption,
           },
           runtime,
         );
@@ -93,7 +98,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         const { created, ...info } = await createObject(
           objectAt(key),
           body,
-          { contentType: 'application/json', metadata: { sha256: body.sha256 } },
+          { contentType: 'application/json', metadata: { sha256: body.sha256 }, encryption },
           runtime,
         );
         const isSame =
@@ -102,7 +107,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
       });
     },
 
-    putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, runtime),
+    putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, { encryption, runtime }),
 
     async *list(folder) {
       for await (const object of listObjects({ client, Bucket: bucket }, `${prefix}${folder}/`)) {

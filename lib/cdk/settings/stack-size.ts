@@ -86,8 +86,11 @@ function sharedSize({ stackName = defaultStackName, bucket, kmsKeyArn, alarms }:
       12_000 +
       20 * stackName.length +
       3 * (bucket.existing ?? '').length +
-      (kmsKeyArn === undefined ? 0 : 300 + 4 * kmsKeyArn.length) +
+      keyBytes(kmsKeyArn, 150, 2) +
+      keyBytes(bucket.kmsKeyArn ?? kmsKeyArn, 150, 2) +
+      // The topic and the two alarms of the table.
       4 * (alarms.existingTopicArn ?? '').length +
+      2 * runbookBytes(alarms) +
       (alarms.email === undefined ? 0 : 300 + jsonBytes(alarms.email)),
   };
 }
@@ -115,17 +118,21 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
     200 * name.length +
     6 * prefix.length +
     8 * (bucket.existing ?? '').length +
-    (kmsKeyArn === undefined ? 0 : 2_000 + 10 * kmsKeyArn.length) +
+    keyBytes(kmsKeyArn, 1_300, 5) +
+    // In the policies and in the variables of two functions.
+    keyBytes(bucket.kmsKeyArn ?? kmsKeyArn, 600, 5) +
+    keyBytes(apiKeySecret.kmsKeyArn ?? kmsKeyArn, 300, 2) +
     5 * (apiKeySecret.existing ?? '').length +
     4 * jsonBytes(apiKeySecret.field ?? '') +
     // Two descriptions that list names of exports.
     (perExport ? 0 : 2_600) +
-    alarmCount * (alarms.existingTopicArn ?? '').length +
+    alarmCount * ((alarms.existingTopicArn ?? '').length + runbookBytes(alarms)) +
     settingsBytes;
-  // Every alarm refers to the topic.
-  const topicBytes =
-    exportSizes.reduce((sum, each) => sum + each.resources, 0) * (alarms.existingTopicArn ?? '').length;
-  return sumOf([{ resources, templateBytes: templateBytes + topicBytes, settingsBytes }, ...exportSizes]);
+  // Every alarm refers to the topic and to the runbook.
+  const alarmBytes =
+    exportSizes.reduce((sum, each) => sum + each.resources, 0) *
+    ((alarms.existingTopicArn ?? '').length + runbookBytes(alarms));
+  return sumOf([{ resources, templateBytes: templateBytes + alarmBytes, settingsBytes }, ...exportSizes]);
 }
 
 /** The schedule and the alarms of an export. */
@@ -154,5 +161,15 @@ function exportSize(
     ...(perExport ? [{ resources: 2, templateBytes: bytes(1_300, 5, 5, 10) }] : []),
   ]);
 }
+
+/** Of the address in the description of an alarm. */
+const runbookBytes = ({ runbookUrl }: DeploymentSettings['alarms']) =>
+  runbookUrl === undefined ? runbookInPackageBytes : jsonBytes(runbookUrl);
+
+/** How much longer the path in the package is than the shortest address. */
+const runbookInPackageBytes = 30;
+
+const keyBytes = (arn: string | undefined, fixed: number, occurrences: number) =>
+  arn === undefined ? 0 : fixed + occurrences * arn.length;
 
 const jsonBytes = (text: string) => Buffer.byteLength(JSON.stringify(text));

@@ -6,7 +6,7 @@ import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import type { Spool } from '../../../lib/aws/s3/spool.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 
-export function aMockedStore(options: { readonly spool?: Spool } = {}) {
+export function aMockedStore(options: { readonly spool?: Spool; readonly kmsKeyArn?: string } = {}) {
   const client = new S3Client({ region: 'us-east-1' });
   const s3 = mockClient(client);
   return {
