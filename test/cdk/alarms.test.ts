@@ -17,7 +17,7 @@ const alarm = (idBegins: string, of = template) => resource(of, 'AWS::CloudWatch
 const freshnessAlarm = (freshness: string) =>
   alarm(
     'ServicesacmeExportsaNotFresh',
-    deploy({ exports: [{ name: 'a', schedule: aSchedule({ freshness }) }] }).template,
+    deploy({ exports: [{ name: 'a', schedule: aSchedule({ expression: 'rate(1 minute)', freshness }) }] }).template,
   );
 
 interface AlarmMetric {

@@ -46,7 +46,7 @@ const numbered = (count: number, settings: object = {}) =>
 /** Names of the given length, different for each index. */
 const named = (index: number, length: number) => `${'abcdefghij'[index]}${'x'.repeat(Math.max(0, length - 1))}`;
 
-const anyFreshness = fc.constantFrom('PT26H', 'PT90M', 'none');
+const anyFreshness = fc.constantFrom('PT26H', 'P2D', 'none');
 const anySchedule = fc.option(
   fc
     .record({
@@ -87,7 +87,7 @@ const anyDeployment = fc
     kmsKeyArn: fc.constantFrom(undefined, longKeyArn),
     alarms: fc.constantFrom(
       {},
-      { perExport: false, runbookUrl: `https://wiki.example.com/${'r'.repeat(200)}` },
+      { perExport: false, runbookUrl: `https://wiki.example.com/${'r'.repeat(150)}` },
       { email: 'operator@example.com', perExport: true },
       { existingTopicArn: `arn:aws:sns:eu-central-1:123456789012:${'t'.repeat(256)}` },
     ),
