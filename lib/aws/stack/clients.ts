@@ -8,6 +8,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SchedulerClient } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SFNClient } from '@aws-sdk/client-sfn';
+import { SNSClient } from '@aws-sdk/client-sns';
 import { createS3Client } from '../s3/client.ts';
 import type { Environment } from '../sdk-config.ts';
 import { addFriendlyErrors } from './error-messages.ts';
@@ -35,6 +36,7 @@ export function createOperatorClients(env: Environment) {
     dynamoDb: new DynamoDBClient(operatorConfig),
     s3: createS3Client(env, operatorS3Config),
     secretsManager: new SecretsManagerClient(operatorConfig),
+    sns: new SNSClient(operatorConfig),
   };
   for (const client of Object.values(clients)) addFriendlyErrors(client);
   return {
