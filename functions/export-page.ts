@@ -41,6 +41,7 @@ export function exportPageHandler(
       bucket: environment.BUCKET_NAME,
       prefix: environment.KEY_PREFIX,
       objects,
+      kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
       runtime,
     });
     const slots =

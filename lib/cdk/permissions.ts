@@ -32,10 +32,16 @@ export interface PermissionsProps {
   readonly secret: ISecret;
   /** The client certificate, and the credentials for the proxy. */
   readonly networkSecrets: readonly ISecret[];
-  /** Encrypts those of the three that do not know their own key. */
-  readonly encryptionKey?: IKey | undefined;
+  readonly keys: StorageKeys;
   /** Whether pages and manifests have tags. */
   readonly hasObjectTags: boolean;
+}
+
+/** The customer managed keys of what a service stores. Undefined: a key that AWS owns or manages. */
+export interface StorageKeys {
+  readonly bucket: IKey | undefined;
+  readonly table: IKey | undefined;
+  readonly secret: IKey | undefined;
 }
 
 /** Adds permissions to a function's role. */
@@ -59,7 +65,7 @@ const tableKeyActions = [
 ];
 
 export function createPermissions(props: PermissionsProps): Permissions {
-  const { serviceName, bucket, prefix, table, secret, networkSecrets, encryptionKey, hasObjectTags } = props;
+  const { serviceName, bucket, prefix, table, secret, networkSecrets, keys, hasObjectTags } = props;
   return {
     grantPageLog(role) {
       role.addToPolicy(
@@ -70,8 +76,7 @@ export function createPermissions(props: PermissionsProps): Permissions {
           conditions: { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': [`${serviceName}/*`] } },
         }),
       );
-      const key = table.encryptionKey ?? encryptionKey;
-      if (key !== undefined) grantKey(role, key, 'dynamodb', tableKeyActions);
+      if (keys.table !== undefined) grantKey(role, keys.table, 'dynamodb', tableKeyActions);
     },
     grantPageStore(role) {
       const objects = bucket.arnForObjects(`${prefix}*`);
@@ -85,14 +90,13 @@ export function createPermissions(props: PermissionsProps): Permissions {
       // on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes and ETags of all
       // objects, but no content.
       grant(role, ['s3:ListBucket'], bucket.bucketArn);
-      const key = bucket.encryptionKey ?? encryptionKey;
-      if (key !== undefined) grantKey(role, key, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
+      if (keys.bucket !== undefined) grantKey(role, keys.bucket, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
     },
     grantReadSecrets(role) {
       for (const each of [secret, ...networkSecrets]) {
         // An ARN ends with six random characters. They are unknown if only the secret's name is known.
         grant(role, ['secretsmanager:GetSecretValue'], each.secretFullArn ?? `${each.secretArn}-??????`);
-        const key = each.encryptionKey ?? encryptionKey;
+        const key = each === secret ? keys.secret : (each.encryptionKey ?? keys.secret);
         if (key !== undefined) grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
       }
     },
@@ -223,12 +227,12 @@ function grant(role: Role, actions: string[], resource: string): void {
 
 /** Allows the key's use through `service` only. */
 function grantKey(role: Role, key: IKey, service: string, actions: string[]): void {
-  const { region } = Stack.of(role);
+  const { region, urlSuffix } = Stack.of(role);
   role.addToPolicy(
     new PolicyStatement({
       actions,
       resources: [key.keyArn],
-      conditions: { StringEquals: { 'kms:ViaService': `${service}.${region}.amazonaws.com` } },
+      conditions: { StringEquals: { 'kms:ViaService': `${service}.${region}.${urlSuffix}` } },
     }),
   );
 }

@@ -37,7 +37,7 @@ import { functionLimits } from './function-limits.ts';
 import { createFunctionNetwork, createFunctions, type FunctionNetwork, type ServiceFunctions } from './functions.ts';
 import { lifecycleRules } from './lifecycle.ts';
 import { exportMetric, isServiceMetric, serviceMetric } from './metrics.ts';
-import { createPermissions, grantReaderAccounts, grantReadObjects } from './permissions.ts';
+import { createPermissions, grantReaderAccounts, grantReadObjects, type StorageKeys } from './permissions.ts';
 import { createSchedules } from './schedule.ts';
 import { functionSettings, hasAlarmsPerExport, serviceMetadata } from './settings/deployed-export.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
@@ -100,11 +100,29 @@ export interface ReportExporterProps {
    */
   readonly encryptionKey?: IKey | undefined;
   /**
+   * The customer managed key of the bucket. Every object is written with it, whatever the default encryption of the bucket is.
+   *
+   * @default - the key of the given bucket, if it knows its key, otherwise `encryptionKey`
+   */
+  readonly bucketEncryptionKey?: IKey | undefined;
+  /**
+   * The customer managed key of the secret.
+   *
+   * @default - the key of the given secret, if it knows its key, otherwise `encryptionKey`
+   */
+  readonly secretEncryptionKey?: IKey | undefined;
+  /**
    * The topic that alarms publish to.
    *
    * @default - alarms have no action
    */
   readonly alarmTopic?: ITopic | undefined;
+  /**
+   * The address at which operators read docs/runbook.md. The description of each alarm contains it.
+   *
+   * @default - the descriptions name the file in the package
+   */
+  readonly runbookUrl?: string | undefined;
   /**
    * Whether each export has its own alarms for failed and waiting runs. Otherwise they have common ones.
    *
@@ -246,7 +264,7 @@ export class ReportExporter extends Construct implements IConnectable {
   readonly scheduleGroup: ScheduleGroup | undefined;
   /** Receives the starts that the schedules could not deliver. Undefined: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
-  readonly #encryptionKey: IKey | undefined;
+  readonly #keys: StorageKeys;
   readonly #network: FunctionNetwork | undefined;
   /** Undefined: the props were rejected. */
   readonly #identity: ServiceIdentity | undefined;
@@ -254,27 +272,28 @@ export class ReportExporter extends Construct implements IConnectable {
   /** @throws ConfigurationError that names every problem in the settings */
   constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
-    const { encryptionKey, logRetention = RetentionDays.THREE_MONTHS, tracing = true } = props;
+    const { logRetention = RetentionDays.THREE_MONTHS, tracing = true } = props;
     const name = props.name ?? serviceNameFrom(pathInStack(this));
     const settings = parseExporterSettings({ ...props, name }, this.node.path);
     const { name: serviceName, prefix, service, exports } = settings;
     this.serviceName = serviceName;
     this.prefix = prefix;
     this.exportNames = exports.map((each) => each.name);
+    const keys = storageKeys(props);
     this.bucket =
       props.bucket ??
       createBucket(
         this,
         'Bucket',
-        encryptionKey,
+        keys.bucket,
         lifecycleRules(
           settings.lifecycle,
           exports.map((each) => ({ prefix, name: each.name })),
         ),
       );
-    this.table = props.table ?? createPageLogTable(this, encryptionKey);
-    this.secret = props.secret ?? createApiKeySecret(this, 'ApiKey', serviceName, encryptionKey);
-    this.#encryptionKey = encryptionKey;
+    this.table = props.table ?? createPageLogTable(this, keys.table);
+    this.secret = props.secret ?? createApiKeySecret(this, 'ApiKey', serviceName, keys.secret);
+    this.#keys = keys;
     this.#identity = this.#assertSeparate();
     this.#network = this.#createNetwork(props, service);
 
@@ -291,6 +310,7 @@ export class ReportExporter extends Construct implements IConnectable {
         TABLE_NAME: table.tableName,
         BUCKET_NAME: bucket.bucketName,
         KEY_PREFIX: prefix,
+        BUCKET_KMS_KEY_ARN: keys.bucket?.keyArn ?? '',
         // The name if the complete ARN is unknown: a partial ARN may match another secret.
         API_KEY_SECRET_ID: secret.secretFullArn ?? secret.secretName,
         API_KEY_SECRET_FIELD: props.secretField ?? '',
@@ -302,7 +322,7 @@ export class ReportExporter extends Construct implements IConnectable {
         table,
         secret,
         networkSecrets: this.#importNetworkSecrets(service),
-        encryptionKey,
+        keys,
         hasObjectTags: fileOfFunctions.objects?.tags !== undefined,
       }),
       limits,
@@ -329,6 +349,7 @@ export class ReportExporter extends Construct implements IConnectable {
     this.schedules = schedules?.byExport ?? new Map();
     this.scheduleGroup = schedules?.group;
     this.deadLetterQueue = schedules?.deadLetterQueue;
+    const notifications = { topic: props.alarmTopic, runbookUrl: props.runbookUrl };
     createServiceAlarms(this, {
       serviceName,
       exports: scoped.map(({ schedule, ...each }) => ({ ...each, freshnessMs: alarmedAge(schedule) })),
@@ -336,9 +357,9 @@ export class ReportExporter extends Construct implements IConnectable {
       functions: this.functions,
       stateMachine: this.stateMachine,
       deadLetterQueue: this.deadLetterQueue,
-      topic: props.alarmTopic,
+      notifications,
     });
-    if (props.table === undefined) createTableAlarms(this, table, props.alarmTopic);
+    if (props.table === undefined) createTableAlarms(this, table, notifications);
     addServiceOutput(this, {
       serviceName,
       stateMachine: this.stateMachine,
@@ -376,7 +397,7 @@ export class ReportExporter extends Construct implements IConnectable {
     this.#assertExport(exportName);
     const { bucket } = this;
     const prefix = exportName === undefined ? this.prefix : `${this.prefix}${exportName}/`;
-    return grantReadObjects(grantee, { bucket, prefix, key: this.#bucketKey() });
+    return grantReadObjects(grantee, { bucket, prefix, key: this.#keys.bucket });
   }
 
   /**
@@ -554,16 +575,12 @@ export class ReportExporter extends Construct implements IConnectable {
 
   #grantReaderAccounts(accounts: readonly string[]): void {
     const { bucket, prefix } = this;
-    const added = grantReaderAccounts(this, { bucket, prefix, key: this.#bucketKey() }, accounts);
+    const added = grantReaderAccounts(this, { bucket, prefix, key: this.#keys.bucket }, accounts);
     if (added.bucket) return;
     this.#reject(
       'readerAccounts: this app cannot change the policy of the bucket, because it has not created it. Add the statements to it ' +
         'yourself (docs/consumers.md, "Other accounts")',
     );
-  }
-
-  #bucketKey(): IKey | undefined {
-    return this.bucket.encryptionKey ?? this.#encryptionKey;
   }
 
   #createNetwork(
@@ -619,6 +636,15 @@ export class ReportExporter extends Construct implements IConnectable {
   #reject(problem: string): never {
     throw new ExportError('ConfigurationError', `${this.node.path} ${problem}`);
   }
+}
+
+function storageKeys(props: ReportExporterProps): StorageKeys {
+  const { encryptionKey, bucketEncryptionKey, secretEncryptionKey, bucket, table, secret } = props;
+  return {
+    bucket: bucketEncryptionKey ?? bucket?.encryptionKey ?? encryptionKey,
+    table: table?.encryptionKey ?? encryptionKey,
+    secret: secretEncryptionKey ?? secret?.encryptionKey ?? encryptionKey,
+  };
 }
 
 /** `Data/Reports`, without the stack. */

@@ -44,6 +44,14 @@ interface SharedResources {
   readonly topic: ITopic;
   readonly key: IKey | undefined;
   readonly network: ExistingNetwork | undefined;
+  readonly bucketKey: IKey | undefined;
+}
+
+interface ServiceSecret {
+  /** Undefined: one is created. */
+  readonly secret: ISecret | undefined;
+  /** Undefined: the common key. */
+  readonly secretKey: IKey | undefined;
 }
 
 /**
@@ -77,13 +85,15 @@ export class ReportExporterStack extends Stack {
       ...stackPropsOf(settings, stackProps),
       ...(stackName === undefined ? {} : { stackName }),
     });
-    const key = settings.kmsKeyArn === undefined ? undefined : Key.fromKeyArn(this, 'Key', settings.kmsKeyArn);
+    const key = importKey(this, 'Key', settings.kmsKeyArn);
+    const bucketKey = importKey(this, 'BucketKey', settings.bucket.kmsKeyArn) ?? key;
     const shared: SharedResources = {
-      bucket: createOrImportBucket(this, settings, key),
+      bucket: createOrImportBucket(this, settings, bucketKey),
       table: createPageLogTable(this, key),
       topic: createOrImportAlarmTopic(this, settings.alarms),
       key,
       network: settings.network === undefined ? undefined : importNetwork(this, settings.network),
+      bucketKey,
     };
     this.bucket = shared.bucket;
     this.table = shared.table;
@@ -91,13 +101,14 @@ export class ReportExporterStack extends Stack {
     const secrets = new Construct(this, 'ApiKeys');
     const services = new Construct(this, 'Services');
     this.services = settings.services.map((service) => {
-      const { existing } = service.apiKeySecret;
+      const { existing, kmsKeyArn } = service.apiKeySecret;
       const secret = existing === undefined ? undefined : importSecret(secrets, service.name, existing);
-      const exporter = createService(services, settings, service, secret, shared);
+      const secretKey = importKey(secrets, `${service.name}-key`, kmsKeyArn);
+      const exporter = createService(services, settings, service, { ...shared, secret, secretKey });
       this.#addServiceOutputs(exporter);
       return exporter;
     });
-    createTableAlarms(this, this.table, this.alarmTopic);
+    createTableAlarms(this, this.table, { topic: this.alarmTopic, runbookUrl: settings.alarms.runbookUrl });
     this.dashboard = createDashboard(this, this.services);
 
     this.#addOutput('BucketName', this.bucket.bucketName, 'The bucket for pages and manifests');
@@ -108,7 +119,7 @@ export class ReportExporterStack extends Stack {
       'The SNS topic of the alarms. Subscribe to it to be notified',
     );
     this.#addOutput('DashboardName', this.dashboard.dashboardName, 'The CloudWatch dashboard');
-    this.#addReaderKeyOutput(settings, key);
+    this.#addReaderKeyOutput(settings, bucketKey);
   }
 
   #addServiceOutputs({ serviceName, secret, stateMachine, exportNames }: ReportExporter): void {
@@ -168,8 +179,7 @@ function createService(
   scope: Construct,
   settings: DeploymentSettings,
   { name, prefix, service, apiKeySecret, exportPage, readerAccounts, exports }: ServiceDeploymentSettings,
-  secret: ISecret | undefined,
-  { bucket, table, topic, key, network }: SharedResources,
+  { bucket, table, topic, key, bucketKey, network, secret, secretKey }: SharedResources & ServiceSecret,
 ): ReportExporter {
   return new ReportExporter(scope, name, {
     name,
@@ -181,7 +191,10 @@ function createService(
     secret,
     secretField: apiKeySecret.field,
     encryptionKey: key,
+    bucketEncryptionKey: bucketKey,
+    secretEncryptionKey: secretKey,
     alarmTopic: topic,
+    runbookUrl: settings.alarms.runbookUrl,
     alarmsPerExport: settings.alarms.perExport,
     logRetention: settings.logRetentionDays,
     logLevel: settings.logLevel,
@@ -193,6 +206,9 @@ function createService(
     ...network,
   });
 }
+
+const importKey = (scope: Construct, id: string, arn: string | undefined): IKey | undefined =>
+  arn === undefined ? undefined : Key.fromKeyArn(scope, id, arn);
 
 function createOrImportBucket(
   scope: Construct,

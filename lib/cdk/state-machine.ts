@@ -40,10 +40,9 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
   const machine = new StateMachine(scope, 'StateMachine', {
     stateMachineType: StateMachineType.STANDARD,
     definitionBody: DefinitionBody.fromString(JSON.stringify(stateMachineTemplate(props.limits))),
-    definitionSubstitutions: {
-      Partition: Aws.PARTITION,
-      ...Object.fromEntries(stepNames.map((step) => [`${step}Arn`, props.functions[step].functionArn])),
-    },
+    definitionSubstitutions: Object.fromEntries(
+      stepNames.map((step) => [`${step}Arn`, props.functions[step].functionArn]),
+    ),
     tracingEnabled: props.tracing,
     logs: {
       destination: createLogGroup(scope, props.logRetention),
@@ -70,13 +69,15 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
   };
 }
 
-/** The definition with placeholders for the partition and for the ARN of each function. */
+/**
+ * The definition with placeholders for the ARN of each function. CloudFormation resolves the partition, as linters expect: to them a
+ * placeholder in the ARN of an integration is an error.
+ */
 export function stateMachineTemplate(limits: FunctionLimits) {
   return stateMachine({
     functions: byStep((step) => `\${${step}Arn}`),
     eventBus: eventBusName,
-    // oxlint-disable-next-line no-template-curly-in-string -- CloudFormation's placeholder
-    partition: '${Partition}',
+    partition: Aws.PARTITION,
     stepTimeoutSeconds: byStep((step) => limits.timeoutSeconds[step] + stateGraceSeconds),
     executionTimeoutSeconds: limits.executionTimeoutSeconds,
   });

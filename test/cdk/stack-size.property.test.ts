@@ -46,7 +46,7 @@ const numbered = (count: number, settings: object = {}) =>
 /** Names of the given length, different for each index. */
 const named = (index: number, length: number) => `${'abcdefghij'[index]}${'x'.repeat(Math.max(0, length - 1))}`;
 
-const anyFreshness = fc.constantFrom('PT26H', 'PT90M', 'none');
+const anyFreshness = fc.constantFrom('PT26H', 'P2D', 'none');
 const anySchedule = fc.option(
   fc
     .record({
@@ -64,6 +64,7 @@ const anyFilter = fc.dictionary(
   { maxKeys: 20 },
 );
 const anyExport = fc.record({ length: fc.integer({ min: 2, max: 39 }), schedule: anySchedule, filter: anyFilter });
+const longKeyArn = 'arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab';
 const accounts = (count: number) => Array.from({ length: count }, (_, index) => String(210_987_654_300 + index));
 const ids = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${prefix}-0aaaaaaaaaaaaaa${10 + index}`);
@@ -94,6 +95,7 @@ const anyService = fc.record({
   apiKeySecret: fc.constantFrom(
     {},
     { existing: 'our/key', field: 'the "field"' },
+    { kmsKeyArn: longKeyArn },
     { existing: 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:reports/key-AbCdEf' },
     { existing: 'k'.repeat(512) },
   ),
@@ -104,20 +106,21 @@ const anyDeployment = fc
   .record({
     stackName: fc.integer({ min: 1, max: 128 }).map((length) => 'S'.repeat(length)),
     bucket: fc.oneof(
-      fc.constantFrom({}, { prefix: 'a/'.repeat(100) }, { existing: 'b'.repeat(63), prefix: 'all/' }),
+      fc.constantFrom(
+        {},
+        { prefix: 'a/'.repeat(100) },
+        { existing: 'b'.repeat(63), prefix: 'all/', kmsKeyArn: longKeyArn },
+      ),
       anyLifecycle.map((lifecycle) => ({ lifecycle, prefix: 'all/' })),
     ),
     network: anyNetwork,
     permissionsBoundary: fc.constantFrom(undefined, 'Boundary', `arn:aws:iam::123456789012:policy/${'b'.repeat(100)}`),
     tracing: fc.constantFrom(undefined, false),
     env: fc.constantFrom(undefined, { account: '123456789012' }),
-    kmsKeyArn: fc.constantFrom(
-      undefined,
-      'arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab',
-    ),
+    kmsKeyArn: fc.constantFrom(undefined, longKeyArn),
     alarms: fc.constantFrom(
       {},
-      { perExport: false },
+      { perExport: false, runbookUrl: `https://wiki.example.com/${'r'.repeat(150)}` },
       { email: 'operator@example.com', perExport: true },
       { existingTopicArn: `arn:aws:sns:eu-central-1:123456789012:${'t'.repeat(256)}` },
     ),

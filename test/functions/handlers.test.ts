@@ -65,6 +65,7 @@ async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
     TABLE_NAME: aws.table,
     BUCKET_NAME: 'bucket',
     KEY_PREFIX: 'all/',
+    BUCKET_KMS_KEY_ARN: '',
     API_KEY_SECRET_ID: 'reports/api-key',
     API_KEY_SECRET_FIELD: 'apiKey',
     ...options.env,

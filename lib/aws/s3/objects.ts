@@ -9,6 +9,7 @@ import {
   HeadObjectCommand,
   type HeadObjectCommandOutput,
   ListObjectsV2Command,
+  type PutObjectCommandInput,
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
@@ -23,6 +24,16 @@ export interface S3Object {
   readonly Bucket: string;
   readonly Key: string;
 }
+
+/** The headers that make S3 encrypt an object with a key of KMS; none, and S3 uses the default of the bucket. */
+export type ObjectEncryption = Pick<PutObjectCommandInput, 'ServerSideEncryption' | 'SSEKMSKeyId' | 'BucketKeyEnabled'>;
+
+/**
+ * Every write names the key: an existing bucket may have another default, and a bucket policy may reject writes that name none.
+ * With a bucket key, S3 asks KMS for a data key for many objects at once.
+ */
+export const encryptionWith = (kmsKeyArn: string | undefined): ObjectEncryption =>
+  kmsKeyArn === undefined ? {} : { ServerSideEncryption: 'aws:kms', SSEKMSKeyId: kmsKeyArn, BucketKeyEnabled: true };
 
 /** For unique tokens, and for delays between attempts. */
 export type RetryRuntime = Pick<Runtime, 'sleep' | 'randomHex'>;
@@ -50,6 +61,12 @@ const maxParts = 10_000;
 
 const maxAttempts = 6;
 
+interface NewObject {
+  readonly contentType: string;
+  readonly metadata: ObjectMetadata;
+  readonly encryption: ObjectEncryption;
+}
+
 /**
  * Creates the object unless it exists, and resolves to the object that is there: `created` tells whether this call created
  * it. An upload that fails leaves nothing visible, and its parts are removed.
@@ -60,7 +77,7 @@ const maxAttempts = 6;
 export async function createObject(
   { client, ...location }: S3Object,
   body: SpooledBody,
-  { contentType, metadata, storageClass, tags }: NewObject,
+  { contentType, metadata, storageClass, tags, encryption }: NewObject,
   runtime: RetryRuntime,
 ): Promise<ObjectInfo & { readonly created: boolean }> {
   const token = runtime.randomHex(32);
@@ -81,6 +98,7 @@ export async function createObject(
           ...(storageClass === undefined ? {} : { StorageClass: storageClass }),
           ...(tags === undefined ? {} : { Tagging: toQuery(tags) }),
           IfNoneMatch: '*',
+          ...encryption,
           ChecksumAlgorithm: 'SHA256',
           // The checksum of the whole body is valid only for a single PutObject; parts have their own.
           ...(body.bytes <= partBytes ? { ChecksumSHA256: toBase64(body.sha256) } : {}),

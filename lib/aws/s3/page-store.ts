@@ -14,6 +14,7 @@ import type { ObjectSettings } from '../../core/settings/environment.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
   createObject,
+  encryptionWith,
   hasDifferentBytes,
   headObject,
   listObjects,
@@ -31,6 +32,8 @@ export interface S3PageStoreOptions {
   readonly bucket: string;
   /** Precedes every key in the bucket: empty, or ending with a slash. The model's keys do not have it. */
   readonly prefix: string;
+  /** Encrypts all objects. Absent: the bucket's default encryption does. */
+  readonly kmsKeyArn?: string | undefined;
   readonly runtime: RetryRuntime;
   /** How new objects are stored. */
   readonly objects?: ObjectSettings | undefined;
@@ -43,8 +46,9 @@ export interface S3PageStoreOptions {
  * instead of 404. With tags, it also needs s3:PutObjectTagging.
  */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
-  const { client, bucket, prefix, runtime, objects = {}, spool = fileSpool(tmpdir()) } = options;
+  const { client, bucket, prefix, kmsKeyArn, runtime, objects = {}, spool = fileSpool(tmpdir()) } = options;
   const { storageClass, tags } = objects;
+  const encryption = encryptionWith(kmsKeyArn);
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
 
@@ -86,6 +90,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
             metadata: encodePageMetadata({ key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime }),
             storageClass,
             tags,
+            encryption,
           },
           runtime,
         );
@@ -99,7 +104,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         const { created, ...info } = await createObject(
           objectAt(key),
           body,
-          { contentType: 'application/json', metadata: { sha256: body.sha256 }, tags },
+          { contentType: 'application/json', metadata: { sha256: body.sha256 }, tags, encryption },
           runtime,
         );
         const isSame =
@@ -108,7 +113,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
       });
     },
 
-    putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, runtime),
+    putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, { encryption, runtime }),
 
     async *list(folder) {
       for await (const object of listObjects({ client, Bucket: bucket }, `${prefix}${folder}/`)) {

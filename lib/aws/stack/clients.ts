@@ -9,6 +9,7 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SchedulerClient } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SFNClient } from '@aws-sdk/client-sfn';
+import { SNSClient } from '@aws-sdk/client-sns';
 import { createS3Client } from '../s3/client.ts';
 import type { Environment } from '../sdk-config.ts';
 import { addFriendlyErrors } from './error-messages.ts';
@@ -43,6 +44,7 @@ export function createOperatorClients(env: Environment) {
     s3: createS3Client(env, operatorS3Config),
     secretsManager: new SecretsManagerClient(operatorConfig),
     lambda: new LambdaClient(operatorLambdaConfig),
+    sns: new SNSClient(operatorConfig),
   };
   for (const client of Object.values(clients)) addFriendlyErrors(client);
   return {

@@ -8,6 +8,7 @@ import { listNames } from '../../core/sanitize.ts';
 import type { ServiceOutput } from '../../core/settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
 import { parseJson } from '../step-functions/history.ts';
+import { alarmTopicOutput, readAlarmTopic } from './alarm-topic.ts';
 import { createOperatorClients } from './clients.ts';
 import { openDeployedExport } from './deployed-export.ts';
 import { readOverview } from './overview.ts';
@@ -27,7 +28,7 @@ export interface StackOptions {
 export async function openStack({ stackName, env, runtime }: StackOptions): Promise<Deployment> {
   const clients = createOperatorClients(env);
   try {
-    const services = await readServices(clients.cloudFormation, stackName);
+    const { services, alarmTopic } = await readStack(clients.cloudFormation, stackName);
     const region = await clients.cloudFormation.config.region();
     const exports = lazy(() => readExports(clients.cloudFormation, stackName, services));
     return {
@@ -44,6 +45,7 @@ export async function openStack({ stackName, env, runtime }: StackOptions): Prom
         );
       },
       overview: async () => await readOverview([...(await exports()).values()], clients, runtime),
+      alarmTopic: async () => (alarmTopic === undefined ? undefined : await readAlarmTopic(clients.sns, alarmTopic)),
       async [Symbol.asyncDispose]() {
         clients.close();
       },
@@ -68,13 +70,20 @@ function lazy<Value>(read: () => Promise<Value>): () => Promise<Value> {
   };
 }
 
+interface StackContent {
+  readonly services: readonly ServiceOutput[];
+  /** The ARN of the topic. Undefined: an app has removed the output. */
+  readonly alarmTopic: string | undefined;
+}
+
 /** Needs cloudformation:DescribeStacks. */
-async function readServices(client: CloudFormationClient, stackName: string): Promise<readonly ServiceOutput[]> {
+async function readStack(client: CloudFormationClient, stackName: string): Promise<StackContent> {
   const stack = await findStack(client, stackName);
   if (stack === undefined) throw await stackNotFound(client, stackName);
   const services = servicesOf(stack);
   if (services.length === 0) throw noServices(stack, stackName);
-  return services;
+  const alarmTopic = stack.Outputs?.find(({ OutputKey }) => OutputKey === alarmTopicOutput)?.OutputValue;
+  return { services, alarmTopic };
 }
 
 async function findStack(client: CloudFormationClient, stackName: string): Promise<Stack | undefined> {

@@ -98,15 +98,18 @@ function sharedSize(settings: DeploymentSettings): PartSize {
       (alarms.existingTopicArn === undefined ? 0 : 1_000) +
       20 * stackName.length +
       3 * (bucket.existing ?? '').length +
-      (kmsKeyArn === undefined ? 0 : 300 + 4 * kmsKeyArn.length) +
+      keyBytes(kmsKeyArn, 150, 2) +
+      keyBytes(bucket.kmsKeyArn ?? kmsKeyArn, 150, 2) +
+      // The topic and the two alarms of the table.
       4 * (alarms.existingTopicArn ?? '').length +
+      2 * runbookBytes(alarms) +
       (alarms.email === undefined ? 0 : 300 + jsonBytes(alarms.email)) +
       createEndpoints.length * 420 +
       (createEndpoints.length - interfaces.length) * jsonBytes(JSON.stringify(routeTableIds)) +
       interfaces.length * jsonBytes(JSON.stringify(subnetIds)) +
       (interfaces.length === 0 ? 0 : 700 + 180 * vpcCidrs.length) +
       // The statement for the key.
-      (readers === 0 || kmsKeyArn === undefined ? 0 : 500 + 75 * readers),
+      (readers === 0 || (bucket.kmsKeyArn ?? kmsKeyArn) === undefined ? 0 : 500 + 75 * readers),
   };
 }
 
@@ -140,22 +143,26 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
     200 * name.length +
     6 * prefix.length +
     8 * (bucket.existing ?? '').length +
-    (kmsKeyArn === undefined ? 0 : 2_000 + 10 * kmsKeyArn.length) +
+    keyBytes(kmsKeyArn, 1_300, 5) +
+    // In the policies and in the variables of two functions.
+    keyBytes(bucket.kmsKeyArn ?? kmsKeyArn, 600, 5) +
+    keyBytes(apiKeySecret.kmsKeyArn ?? kmsKeyArn, 300, 2) +
     5 * (apiKeySecret.existing ?? '').length +
     4 * jsonBytes(apiKeySecret.field ?? '') +
     networkSecretBytes(service, kmsKeyArn) +
     // Two descriptions that list names of exports.
     (perExport ? 0 : 2_600) +
-    alarmCount * (alarms.existingTopicArn ?? '').length +
+    alarmCount * ((alarms.existingTopicArn ?? '').length + runbookBytes(alarms)) +
     (network === undefined ? 0 : networkBytes(network, name)) +
     // Those of the functions and the state machine, and with a schedule that of Scheduler.
     (isScheduled ? 6 : 5) * boundaryBytes(permissionsBoundary) +
     (readerAccounts === undefined ? 0 : 400 + 2 * prefix.length + 170 * readerAccounts.length) +
     settingsBytes;
-  // Every alarm refers to the topic.
-  const topicBytes =
-    exportSizes.reduce((sum, each) => sum + each.resources, 0) * (alarms.existingTopicArn ?? '').length;
-  return sumOf([{ resources, templateBytes: templateBytes + topicBytes, settingsBytes }, ...exportSizes]);
+  // Every alarm refers to the topic and to the runbook.
+  const alarmBytes =
+    exportSizes.reduce((sum, each) => sum + each.resources, 0) *
+    ((alarms.existingTopicArn ?? '').length + runbookBytes(alarms));
+  return sumOf([{ resources, templateBytes: templateBytes + alarmBytes, settingsBytes }, ...exportSizes]);
 }
 
 /** The statements that let ExportPage read the client certificate and the credentials for the proxy. */
@@ -202,5 +209,15 @@ function exportSize(
     ...(perExport ? [{ resources: 2, templateBytes: bytes(1_300, 5, 5, 10) }] : []),
   ]);
 }
+
+/** Of the address in the description of an alarm. */
+const runbookBytes = ({ runbookUrl }: DeploymentSettings['alarms']) =>
+  runbookUrl === undefined ? runbookInPackageBytes : jsonBytes(runbookUrl);
+
+/** How much longer the path in the package is than the shortest address. */
+const runbookInPackageBytes = 30;
+
+const keyBytes = (arn: string | undefined, fixed: number, occurrences: number) =>
+  arn === undefined ? 0 : fixed + occurrences * arn.length;
 
 const jsonBytes = (text: string) => Buffer.byteLength(JSON.stringify(text));

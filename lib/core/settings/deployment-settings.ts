@@ -70,12 +70,18 @@ export const apiKeyEnvSchema = z
   );
 export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
 
+const kmsKeyArnSchema = z
+  .string()
+  .regex(/^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key\/[A-Za-z0-9-]+$/, 'must be the ARN of a KMS key, not of an alias');
+
 const apiKeySecretSchema = z
   .strictObject({
     /** The name or the complete ARN of an existing secret. Absent: an empty secret is created. */
     existing: z.string().regex(secretIdPattern, secretIdProblem).optional(),
     /** The field of the secret's JSON that contains the key. Absent: the whole secret is the key. */
     field: z.string().min(1, 'must not be empty').optional(),
+    /** The customer managed key of the secret. Absent: the common one. */
+    kmsKeyArn: kmsKeyArnSchema.optional(),
   })
   .default({});
 
@@ -145,13 +151,12 @@ export const settingsFileSchema = z.strictObject(
         lifecycle: z.optional(lifecycleSchema),
         storageClass: z.optional(storageClassSchema),
         objectTags: z.optional(objectTagsSchema),
+        /** The customer managed key of all objects, also in an existing bucket. Absent: the common one. */
+        kmsKeyArn: kmsKeyArnSchema.optional(),
       })
       .prefault({}),
     /** A customer managed key for bucket, table and secrets. Absent: keys owned or managed by AWS. */
-    kmsKeyArn: z
-      .string()
-      .regex(/^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key\/[A-Za-z0-9-]+$/, 'must be the ARN of a KMS key, not of an alias')
-      .optional(),
+    kmsKeyArn: kmsKeyArnSchema.optional(),
     alarms: z
       .strictObject({
         email: z.email('must be an email address').optional(),
@@ -159,6 +164,14 @@ export const settingsFileSchema = z.strictObject(
         existingTopicArn: z
           .string()
           .regex(/^arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$/, 'must be the ARN of an SNS topic')
+          .optional(),
+        /** The address of the runbook, to which the alarms refer. Absent: its path in the package. */
+        runbookUrl: z
+          .string()
+          .regex(
+            /^https?:\/\/[^\s#]{1,190}$/,
+            'must be an http or https address of at most 190 characters without a #, to which alarms add one',
+          )
           .optional(),
         /** Whether failed and waiting runs raise an alarm per export, or one per service. Absent: up to 20 exports, per export. */
         perExport: z.boolean('must be true or false').optional(),

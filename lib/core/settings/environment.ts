@@ -70,6 +70,8 @@ export const functionEnvironmentSchema = z.object({
   BUCKET_NAME: nonEmpty,
   /** The prefix of every key in the bucket. */
   KEY_PREFIX: z.string().check(z.regex(/^$|^[^/].*\/$/, 'must be empty, or end with a slash and not begin with one')),
+  /** The ARN of the KMS key that encrypts every object. Empty: the default encryption of the bucket does. */
+  BUCKET_KMS_KEY_ARN: z.string(),
   /** The secret that holds the API key; never the key itself. */
   API_KEY_SECRET_ID: nonEmpty,
   /** The field of the secret's JSON that holds the key. Empty: the whole secret is the key. */
@@ -79,7 +81,7 @@ export type FunctionEnvironment = z.infer<typeof functionEnvironmentSchema>;
 export type FunctionVariable = keyof FunctionEnvironment;
 
 const commonVariables = ['DEPLOYMENT_NAME', 'SERVICE_NAME', 'TABLE_NAME'] as const;
-const storeVariables = ['BUCKET_NAME', 'KEY_PREFIX'] as const;
+const storeVariables = ['BUCKET_NAME', 'KEY_PREFIX', 'BUCKET_KMS_KEY_ARN'] as const;
 const apiKeyVariables = ['API_KEY_SECRET_ID', 'API_KEY_SECRET_FIELD'] as const;
 
 /** The variables that the function of each step has. */

@@ -45,6 +45,8 @@ const descriptions: Readonly<Record<string, string>> = {
   'services.*.apiKeySecret.existing': 'The name or the complete ARN of an existing secret. Without it, one is created.',
   'services.*.apiKeySecret.field':
     "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
+  'services.*.apiKeySecret.kmsKeyArn':
+    'The ARN of the customer managed KMS key that encrypts the secret. Without it, the common `kmsKeyArn`.',
   'services.*.apiKeyEnv': 'The environment variable with the API key, for runs on this machine. Never the key itself.',
   'services.*.exportPage': 'The function that requests pages.',
   'services.*.exportPage.memoryMebibytes': 'Its memory in MiB. Lambda allocates CPU in proportion to it.',
@@ -97,11 +99,15 @@ const descriptions: Readonly<Record<string, string>> = {
   'bucket.lifecycle.transitions[].afterDays': 'After how many days they are moved.',
   'bucket.storageClass': 'The storage class of new pages. Without it, STANDARD.',
   'bucket.objectTags': 'The tags of new pages and manifests.',
+  'bucket.kmsKeyArn':
+    'The ARN of the customer managed KMS key that encrypts every object, also in an existing bucket. Without it, the common `kmsKeyArn`.',
   kmsKeyArn:
     'The ARN of a customer managed KMS key for bucket, table and secrets. Without it, AWS owns or manages the keys.',
   alarms: 'Where alarms are sent, and how many there are.',
   'alarms.email': 'An address that is subscribed to the alarm topic.',
   'alarms.existingTopicArn': 'The ARN of an existing SNS topic for alarms. Without it, one is created.',
+  'alarms.runbookUrl':
+    'The address at which operators read docs/runbook.md. The description of each alarm contains it. Without it, they name the file in the package.',
   'alarms.perExport':
     'Whether failed and waiting runs raise an alarm per export, or a common one per service. Without it, per export for up to 20 exports of a service.',
   logRetentionDays: 'How long logs are kept, in days; 9999 for ever.',

@@ -24,6 +24,9 @@ export function runsPrefix(exportName: string): string {
   return `${exportName}/date=`;
 }
 
+/** Matches every key in the folder of a run, also with a prefix, as a policy of AWS compares: `*` is any text, slashes included. */
+export const runObjectsPattern = '*/date=*/run=*/*';
+
 /** `…/page-000001.xml`. Six digits keep keys in page order up to a million pages; beyond that, the manifest does. */
 export function pageKey(run: RunKeyParts, page: number): string {
   return `${runFolder(run)}/page-${String(page).padStart(6, '0')}.${extensionOf(run.request)}`;

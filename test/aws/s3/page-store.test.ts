@@ -1,9 +1,12 @@
 /** The commands that the S3 page store sends. What a reader sees is tested by the suite in `test/contracts`. */
 
+import { Readable } from 'node:stream';
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
+  GetObjectCommand,
+  type GetObjectCommandOutput,
   HeadObjectCommand,
   type HeadObjectCommandOutput,
   ListObjectsV2Command,
@@ -14,7 +17,16 @@ import {
 import { describe, expect, it } from 'vitest';
 import { encodePageMetadata } from '../../../lib/aws/s3/page-metadata.ts';
 import { asCursor, type PageMetadata, type StoredPage } from '../../../lib/core/model.ts';
-import { aCursor, aFetchedPage, aPageIdentity, at, collect, randomBody, sha256Of } from '../../support/builders.ts';
+import {
+  aCursor,
+  aFetchedPage,
+  aLatest,
+  aPageIdentity,
+  at,
+  collect,
+  randomBody,
+  sha256Of,
+} from '../../support/builders.ts';
 import { aMockedStore, commandsSent, inputsSent, s3Error, theOnlyPut } from './mocked-s3.ts';
 
 const base64Sha256 = (body: string | Uint8Array) => Buffer.from(sha256Of(body), 'hex').toString('base64');
@@ -137,6 +149,47 @@ describe('storing a page', () => {
     // Counts the prefix `x-amz-meta-` of each name, although S3 does not.
     const size = Object.entries(Metadata).reduce((sum, [name, value]) => sum + 11 + name.length + value.length, 0);
     expect(size).toBeLessThan(2_048);
+  });
+
+  describe('with a key of KMS', () => {
+    const kmsKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
+    const encryption = { ServerSideEncryption: 'aws:kms', SSEKMSKeyId: kmsKeyArn, BucketKeyEnabled: true };
+
+    it('encrypts a page, a manifest and the pointer to it with the key', async () => {
+      const { s3, store } = aMockedStore({ kmsKeyArn });
+      s3.on(GetObjectCommand).rejects(s3Error('NoSuchKey', 404));
+      await store.put(aPageIdentity(), aFetchedPage());
+      await store.putManifest('manifest.json', Readable.from(['{}']));
+      await store.putLatest('latest.json', aLatest(), async () => true);
+      const puts = s3.commandCalls(PutObjectCommand).map(({ args: [{ input }] }) => input);
+      expect(puts).toHaveLength(3);
+      for (const put of puts) expect(put).toMatchObject({ ...encryption, IfNoneMatch: '*' });
+    });
+
+    it('replaces the pointer with the key', async () => {
+      const { s3, store } = aMockedStore({ kmsKeyArn });
+      const Body = { transformToString: async () => JSON.stringify(aLatest({ sequence: 1 })) };
+      s3.on(GetObjectCommand).resolves({ ETag: '"one"', Body } as unknown as GetObjectCommandOutput);
+      await store.putLatest('latest.json', aLatest({ sequence: 2 }), async () => true);
+      expect(theOnlyPut(s3)).toMatchObject({ ...encryption, IfMatch: '"one"' });
+    });
+
+    it('encrypts a page in parts with the key, which only the request that creates the upload names', async () => {
+      const { s3, store } = aMockedStore({ kmsKeyArn });
+      s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
+      s3.on(UploadPartCommand).resolves({ ETag: '"part"' });
+      s3.on(CompleteMultipartUploadCommand).resolves({});
+      await store.put(aPageIdentity(), aFetchedPage({ body: megabytes(9) }));
+      const [created, ...others] = s3.commandCalls(CreateMultipartUploadCommand);
+      expect(others).toEqual([]);
+      expect(created?.args[0].input).toMatchObject(encryption);
+    });
+  });
+
+  it('leaves the encryption to the bucket without a key', async () => {
+    const { s3, store } = aMockedStore();
+    await store.put(aPageIdentity(), aFetchedPage());
+    expect(Object.keys(theOnlyPut(s3)).filter((name) => /SSE|Encryption|BucketKey/.test(name))).toEqual([]);
   });
 
   it('uploads a larger page in parts of 8 MiB, and completes them with If-None-Match', async () => {
