@@ -45,7 +45,7 @@ export function importNetwork(stack: Construct, settings: NetworkSettings): Exis
     ...(securityGroupIds === undefined
       ? {}
       : {
-          // Type assertion: see lib/cdk/storage.ts.
+          // Type assertion: see lib/cdk/storage/stores.ts.
           securityGroups: securityGroupIds.map(
             (id) => SecurityGroup.fromSecurityGroupId(scope, id, id, { mutable: false }) as ISecurityGroup,
           ),

@@ -35,7 +35,7 @@ import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { createEventRule, type EventRuleProps } from './event-rules.ts';
 import { functionLimits } from './function-limits.ts';
 import { createFunctionNetwork, createFunctions, type FunctionNetwork, type ServiceFunctions } from './functions.ts';
-import { lifecycleRules } from './lifecycle.ts';
+import { lifecycleRules } from './storage/lifecycle.ts';
 import { exportMetric, isServiceMetric, serviceMetric } from './metrics.ts';
 import { createPermissions, grantReaderAccounts, grantReadObjects, type StorageKeys } from './permissions.ts';
 import { createSchedules } from './schedule.ts';
@@ -45,7 +45,7 @@ import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
 import { withCertificates } from './settings/service-network.ts';
 import { createStateMachine } from './state-machine.ts';
-import { createApiKeySecret, createBucket, createPageLogTable, importSecret } from './storage.ts';
+import { createApiKeySecret, createBucket, createPageLogTable, importSecret } from './storage/stores.ts';
 
 /** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
 export interface ReportExporterProps {

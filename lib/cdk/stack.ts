@@ -14,13 +14,13 @@ import { Construct } from 'constructs';
 import type { DeploymentSettings, ServiceDeploymentSettings } from '../core/settings/deployment-settings.ts';
 import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
-import { lifecycleRules } from './lifecycle.ts';
+import { lifecycleRules } from './storage/lifecycle.ts';
 import { type ExistingNetwork, importNetwork } from './network.ts';
 import { readerKeyStatement } from './permissions.ts';
 import { ReportExporter } from './report-exporter.ts';
 import { toPascalCase } from './service-output.ts';
 import { deploymentSettings } from './settings/deployment-settings.ts';
-import { createBucket, createPageLogTable, importSecret } from './storage.ts';
+import { createBucket, createPageLogTable, importSecret } from './storage/stores.ts';
 
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
 export interface ReportExporterStackProps extends StackProps {

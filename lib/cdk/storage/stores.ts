@@ -21,8 +21,8 @@ import {
 } from 'aws-cdk-lib/aws-s3';
 import { type CfnSecret, type ISecret, Secret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { Construct } from 'constructs';
-import { runObjectsPattern } from '../core/storage/keys.ts';
-import { acknowledge } from './nag-suppressions.ts';
+import { runObjectsPattern } from '../../core/storage/keys.ts';
+import { acknowledge } from '../nag-suppressions.ts';
 
 /** Creates the bucket for pages and manifests. `lifecycleRules` say what happens to them as they grow old. */
 export function createBucket(
