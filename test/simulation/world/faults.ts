@@ -68,6 +68,7 @@ const weights: Partial<FaultRates> = {
   'service-rejects-key': 0.3,
   'service-redirects': 0.3,
   'cursor-cycle': 0.3,
+  'cursor-repeated': 6,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */

@@ -161,7 +161,9 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       if (!positions.has(nextCursor)) positions.set(nextCursor, next);
       nextCursor = cycles.get(nextCursor) ?? nextCursor;
       // Once only: the pages go on from there, and may then be others.
-      if (canRepeat && world.injectFault('cursor-repeated', `at ${nextCursor}`)) nextCursor = rng.pick(previousCursors);
+      if (canRepeat && world.injectFault('cursor-repeated', `at ${nextCursor}`)) {
+        nextCursor = rng.chance(0.5) ? (previousCursors.at(-1) ?? nextCursor) : rng.pick(previousCursors);
+      }
     }
     const isXml = request.format === 'XML';
     const text = reports.map((report) => formatReport(report, now(), isXml)).join('\n');
