@@ -25,10 +25,10 @@ import { createBucket, createPageLogTable, importSecret } from './storage/stores
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
 export interface ReportExporterStackProps extends StackProps {
   /**
-   * The services and their exports: an object as in cdk.json, or what `deploymentSettings` has made of it. docs/deployment.md,
-   * "Settings", has every field.
+   * The services and their exports: an object as in the settings file, the path of such a file, or what `deploymentSettings` has made
+   * of it. docs/deployment.md, "Settings", has every field.
    */
-  readonly settings: object;
+  readonly settings: object | string;
   /**
    * The name of the stack.
    *

@@ -1,11 +1,14 @@
 /** The stack as a CDK app creates it: its props, its name, its settings in either form. */
 
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Stage } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { ReportExporterStack, type ReportExporterStackProps } from '../../lib/cdk/stack.ts';
 import { anApp, resourcesOf, someSettings } from '../support/aws/cdk-deployment.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
 
 const aStack = (props: Partial<ReportExporterStackProps> = {}, id = 'Reports', app = anApp()) =>
   new ReportExporterStack(app, id, { settings: someSettings(), ...props });
@@ -24,12 +27,13 @@ describe('the props of the stack', () => {
     expect(aStack().templateOptions.description).toMatch(/^Report Exporter: /);
   });
 
-  it('include settings as they are written or parsed', () => {
-    const templates = [someSettings(), JSON.stringify(someSettings()), deploymentSettings(someSettings())].map(
-      (settings) => Template.fromStack(aStack({ settings: settings as object })).toJSON(),
-    );
-    expect(templates[1]).toEqual(templates[0]);
-    expect(templates[2]).toEqual(templates[0]);
+  it('include settings as they are written or parsed, or the path of their file', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'settings.json');
+    await writeFile(file, JSON.stringify(someSettings()));
+    const forms = [someSettings(), JSON.stringify(someSettings()), deploymentSettings(someSettings()), file];
+    const templates = forms.map((settings) => Template.fromStack(aStack({ settings })).toJSON());
+    for (const template of templates.slice(1)) expect(template).toEqual(templates[0]);
   });
 
   it('are rejected with every problem in the settings', () => {
