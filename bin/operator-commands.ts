@@ -169,8 +169,9 @@ Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or no unfinished run.`
     .addHelpText(
       'after',
       `
-Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions. The check of a service requests
-one page of size 1 and does not store it. A service that several exports use is checked once.
+Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions; of a stack, also whether
+its alarms reach anyone. The check of a service requests one page of size 1 and does not store it; of a stack, the function
+requests another one. A service that several exports use is checked once.
 
 Examples:
   $ ${context.program} doctor

@@ -13,12 +13,33 @@ const permanentErrors: ReadonlySet<string> = new Set([
   'ValidationException',
 ]);
 
+const networkCodes: ReadonlySet<string> = new Set([
+  'ENOTFOUND',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ETIMEDOUT',
+]);
+
+const isNetworkError = (error: Error): boolean =>
+  error.name === 'TimeoutError' || ('code' in error && typeof error.code === 'string' && networkCodes.has(error.code));
+
+/** Keeps the name, by which it is retried, and says that it is not the report service that does not answer. */
+function unreachable(cause: Error): Error {
+  const message =
+    `Secrets Manager cannot be reached (${cause.message}). In a VPC, the functions need a NAT gateway, or an endpoint for ` +
+    'secretsmanager (docs/deployment.md#network)';
+  return Object.assign(new Error(message, { cause }), { name: cause.name });
+}
+
 /** @throws ConfigurationError if the secret is missing or cannot be read */
 export async function readSecret(client: SecretsManagerClient, secretId: string): Promise<string | undefined> {
   try {
     return (await client.send(new GetSecretValueCommand({ SecretId: secretId }))).SecretString;
   } catch (cause) {
-    if (!(cause instanceof Error) || !permanentErrors.has(cause.name)) throw cause;
+    if (!(cause instanceof Error)) throw cause;
+    if (isNetworkError(cause)) throw unreachable(cause);
+    if (!permanentErrors.has(cause.name)) throw cause;
     throw new ExportError(
       'ConfigurationError',
       `The secret ${secretId} cannot be read (${cause.name}). Check that it exists, and allow ` +

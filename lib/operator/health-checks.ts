@@ -4,7 +4,7 @@
  */
 
 import { isExportError } from '../core/errors.ts';
-import type { DeployedExport, DeployedService, Deployment } from '../core/operations/deployment.ts';
+import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
 import { planRun } from '../core/operations/plan-run.ts';
 import { listRuns, type RunStatus } from '../core/operations/run-status.ts';
 import type { Instant } from '../core/model.ts';
@@ -52,7 +52,7 @@ export async function* runHealthChecks(
     )) {
       yield* results;
       if (deployed === undefined) continue;
-      const service = identityOf(deployed.service);
+      const service = identityOf(deployed);
       usersOfService.set(service, [...(usersOfService.get(service) ?? []), deployed]);
     }
   }
@@ -86,10 +86,10 @@ async function alarmOutcome(deployment: Deployment): Promise<Outcome | undefined
     if (confirmed > 0) return ok(`${plural(confirmed, 'confirmed subscription')} of ${topic}`);
     return pending > 0
       ? warning(
-          `nobody is notified: ${plural(pending, 'subscription')} of ${topic} not confirmed`,
+          `no one is notified: ${plural(pending, 'subscription')} of ${topic} not confirmed`,
           'open the link in the mail "AWS Notification - Subscription Confirmation"',
         )
-      : warning(`nobody is notified: ${topic} has no subscription`, 'set alarms.email, or subscribe to the topic');
+      : warning(`no one is notified: ${topic} has no subscription`, 'set alarms.email, or subscribe to the topic');
   } catch (error) {
     const { message } = error instanceof Error ? error : new Error(String(error));
     return warning(
@@ -99,9 +99,11 @@ async function alarmOutcome(deployment: Deployment): Promise<Outcome | undefined
   }
 }
 
-/** Exports with the same address, headers, network and API key use the same service. */
-const identityOf = ({ address, vendor, cursorIn, keySource, network }: DeployedService): string =>
-  JSON.stringify([address, vendor, cursorIn, keySource, network]);
+/** Exports with the same address, headers, network and API key, and in a stack with the same function, use the same service. */
+const identityOf = ({ service, probeFromFunction }: DeployedExport): string => {
+  const { address, vendor, cursorIn, keySource, network } = service;
+  return JSON.stringify([address, vendor, cursorIn, keySource, network, probeFromFunction?.functionArn]);
+};
 
 interface ExportChecks {
   /** undefined if the export cannot be opened. */
@@ -279,19 +281,26 @@ async function checkRequest(
 
 /** What the function may do differs from what the operator may: its network, its role, its key. */
 async function checkFunction(
-  probe: NonNullable<DeployedExport['probeFromFunction']>,
+  { probe }: NonNullable<DeployedExport['probeFromFunction']>,
   since: Instant,
 ): Promise<Outcome> {
   try {
     return ok(`ExportPage received ${describePage(await probe(since))} on AWS; it was not stored`);
   } catch (error) {
-    // The errors of the function are no ExportErrors: this one is about the invocation.
-    return isExportError(error)
-      ? warning(`not tested from AWS: ${error.message}`, 'to test it, request the permission lambda:InvokeFunction')
-      : problem(
-          error,
-          "check that the function can reach the service (its network, the service's allow-list) and read the key; docs/runbook.md explains each error",
-        );
+    // The errors of the function itself are no ExportErrors: these are about the invocation.
+    if (!isExportError(error)) {
+      return problem(
+        error,
+        "check that the function can reach the service (its network, the service's allow-list) and read the key; docs/runbook.md explains each error",
+      );
+    }
+    if (error.message.startsWith('Access denied')) {
+      return warning(
+        `not tested from AWS: ${error.message}`,
+        'to test it, request the permission lambda:InvokeFunction',
+      );
+    }
+    return problem(error, 'correct what the message names, then run doctor again');
   }
 }
 

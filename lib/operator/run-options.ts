@@ -230,7 +230,8 @@ export function readRunOptions(
 /** The value of `--max-attempts`; undefined if it was not given. Adds to `problems` what is wrong. */
 export function readMaxAttempts(text: string | undefined, problems: string[]): number | undefined {
   const attempts = parseNumber(text);
-  if (attempts === undefined || (Number.isSafeInteger(attempts) && attempts >= 1)) return attempts;
+  if (attempts === undefined || (/^\d+$/.test(text ?? '') && Number.isSafeInteger(attempts) && attempts >= 1))
+    return attempts;
   problems.push('--max-attempts: must be a whole number of at least 1, which means no retry');
   return undefined;
 }

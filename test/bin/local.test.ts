@@ -152,11 +152,11 @@ describe('report-exporter local', () => {
     const running = start(['local', '--out', await aDirectory(), '--base-url', simulator.baseUrl], {
       REPORT_EXPORT_API_KEY: apiKey,
     });
-    await expect.poll(() => running.stderr()).toContain('attempt 1 of 20');
+    await expect.poll(() => running.stderr()).toContain('attempt 2 of 21');
     running.process.kill('SIGINT');
     const { status, stdout, stderr } = await running.ended;
     expect(stderr).toMatch(
-      /^Retrying in [\d.]+ s \(attempt 1 of 20\): ServiceUnavailableError: .* 503 for page 1 of run /m,
+      /^Retrying in [\d.]+ s \(attempt 2 of 21\): ServiceUnavailableError: .* 503 for page 1 of run /m,
     );
     expect(stderr).toMatch(/\nInterrupted before page 1 was stored\. Run again to resume\.\n$/);
     expect(stderr).not.toMatch(/fail/i);
@@ -178,7 +178,7 @@ describe('report-exporter local', () => {
     expect(single.stderr).not.toMatch(/Retrying|Gave up/);
     const twice = await runInProcess(['start', '--out', out, '--max-attempts=2'], env);
     expect(twice.status).toBe(1);
-    expect(twice.stderr.match(/^Retrying .*/gm)).toEqual([expect.stringContaining('(attempt 1 of 1): ServiceUnreach')]);
+    expect(twice.stderr.match(/^Retrying .*/gm)).toEqual([expect.stringContaining('(attempt 2 of 2): ServiceUnreach')]);
     expect(twice.stderr).toContain('\nGave up after 1 retry. Run again to resume.\n');
   });
 

@@ -267,9 +267,27 @@ describe('doctor', () => {
       { state: 'problem', message: 'ServiceUnavailableError: no route', remedy: expect.stringContaining('allow-list') },
     ],
     [
+      'the function does not exist',
+      () => Promise.reject(awsError('ResourceNotFoundException')),
+      { state: 'problem', message: expect.stringContaining('Deploy the stack again') },
+    ],
+    [
+      'the function is throttled',
+      () => Promise.reject(awsError('TooManyRequestsException')),
+      { state: 'problem', message: expect.stringContaining('Lambda throttles') },
+    ],
+    [
+      'the function is of another version',
+      () => ({ Payload: payload({ next: 'page' }) }),
+      {
+        state: 'problem',
+        message: expect.stringMatching(/did not answer as this version does. Deploy the stack again$/),
+      },
+    ],
+    [
       'the operator may not invoke it',
       // As the client explains it, which is mocked here.
-      () => Promise.reject(new ExportError('ConfigurationError', 'Access denied to lambda:Invoke')),
+      () => Promise.reject(new ExportError('ConfigurationError', 'Access denied to lambda:InvokeFunction')),
       { state: 'warning', remedy: expect.stringContaining('lambda:InvokeFunction') },
     ],
   ])('shows that %s, also if the operator cannot read the key', async (_, answer, expected) => {

@@ -74,7 +74,7 @@ describe('a run whose service does not recover', () => {
       Array.from(
         { length: 20 },
         (_, index) =>
-          `Retrying now (attempt ${index + 1} of 20): ServiceUnavailableError: Report service responded with 503`,
+          `Retrying now (attempt ${index + 2} of 21): ServiceUnavailableError: Report service responded with 503`,
       ),
     );
     expect(stderr).toMatch(

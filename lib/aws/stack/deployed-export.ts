@@ -40,7 +40,10 @@ export function openDeployedExport(
     store,
     log,
     executions: createExecutions(client, stateMachineArn),
-    probeFromFunction: (since) => probeFromFunction(clients.lambda, service.exportPageFunction, name, since),
+    probeFromFunction: {
+      functionArn: service.exportPageFunction,
+      probe: (since) => probeFromFunction(clients.lambda, service.exportPageFunction, name, since),
+    },
     nextStart: () =>
       nextStartOf(schedule && { name, group: schedule.group }, {
         client: clients.scheduler,

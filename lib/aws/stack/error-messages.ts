@@ -21,7 +21,7 @@ export function addFriendlyErrors(client: Client): void {
         try {
           return await next(args);
         } catch (error) {
-          throw explain(error, iamServiceOf(clientName), commandName.replace(/Command$/, '')) ?? error;
+          throw explain(error, iamServiceOf(clientName), iamActionOf(commandName)) ?? error;
         }
       },
     // Outermost, so that it sees errors of the credential, region and endpoint resolution, and only the last attempt's.
@@ -33,6 +33,12 @@ export function addFriendlyErrors(client: Client): void {
 function iamServiceOf(clientName: string): string {
   const name = clientName.replace(/Client$/, '').toLowerCase();
   return name === 'sfn' ? 'states' : name;
+}
+
+/** The action that a command needs. One has another name. */
+function iamActionOf(commandName: string): string {
+  const action = commandName.replace(/Command$/, '');
+  return action === 'Invoke' ? 'InvokeFunction' : action;
 }
 
 const credentialErrors: Readonly<Record<string, string>> = {

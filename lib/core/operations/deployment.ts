@@ -82,7 +82,10 @@ export interface DeployedExport {
    * Has the function that fetches its pages request one and throw it away, and so tests the network, the role and the key of that
    * function. Absent where exports run in this process.
    */
-  readonly probeFromFunction?: (since: Instant) => Promise<ProbeResult>;
+  readonly probeFromFunction?: {
+    readonly functionArn: string;
+    readonly probe: (since: Instant) => Promise<ProbeResult>;
+  };
   /** When its schedule starts it next. */
   nextStart(): Promise<NextStart>;
   /** The incidents of the run in chronological order, as far back as they are recorded. */

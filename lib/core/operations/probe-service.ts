@@ -35,7 +35,8 @@ export async function probeService(
   const request = { ...definition.request, size: 1 };
   const timeout = new AbortController();
   const timer = setTimeout(() => {
-    const message = `Report service took longer than ${timeoutMs / 1_000} s for ${label}`;
+    // Reading the API key may have taken the time, too.
+    const message = `The health check took longer than ${timeoutMs / 1_000} s`;
     timeout.abort(new ExportError('ServiceUnavailableError', message));
   }, timeoutMs);
   try {

@@ -78,7 +78,8 @@ export function createProgressDisplay(
           : maxDelaySeconds !== undefined
             ? ` within ${delay(maxDelaySeconds)}`
             : '';
-      const attempts = `attempt ${attempt} of ${maxAttempts}`;
+      // The first attempt was no retry.
+      const attempts = `attempt ${attempt + 1} of ${maxAttempts + 1}`;
       status.print(style('yellow', `Retrying${when} (${attempts}): ${error}: ${message}`));
       countdown.start(delaySeconds ?? 0);
     },

@@ -115,7 +115,7 @@ export function pageTooLarge(subject: Subject, size: string, maxPageBytes: numbe
     subject,
     'ConfigurationError',
     `Report service sent ${size} for ${subject.label}, but maxPageBytes is ${maxPageBytes}. ` +
-      'Raise maxPageBytes, or request fewer reports per page (size)',
+      'Raise maxPageBytes in the settings file, or restart the run with fewer reports per page (size)',
   );
 }
 

@@ -47,6 +47,13 @@ export function explainNetworkError(error: unknown): NetworkProblem | undefined 
 
 function explainProxyError({ origin, code, status, hadCredentials }: ProxyError): NetworkProblem {
   const proxy = `Proxy ${origin}`;
+  if (code.startsWith('HPE_')) {
+    return {
+      name: 'ServiceUnreachableError',
+      message: (label) =>
+        `${origin} is not an HTTP proxy: it did not answer CONNECT for ${label} with HTTP (${code}). Check proxyUrl`,
+    };
+  }
   if (status === undefined) {
     return {
       name: explainUnreachable(code) === undefined ? 'ServiceUnavailableError' : 'ServiceUnreachableError',
@@ -61,6 +68,14 @@ function explainProxyError({ origin, code, status, hadCredentials }: ProxyError)
       ? `it rejected the credentials. On AWS, correct the secret in ${credentials}`
       : `it requires credentials. On AWS, set ${credentials}`;
     return { name: 'ConfigurationError', message: (label) => `${responded(label)}: ${remedy}` };
+  }
+  // What proxies answer if they cannot reach the service.
+  if (status === 502 || status === 503 || status === 504) {
+    return {
+      name: 'ServiceUnreachableError',
+      message: (label) =>
+        `${responded(label)}: it could not connect to the service. Check the host name and the port in baseUrl, and that the proxy can reach it`,
+    };
   }
   const isTemporary = status >= 500 || status === 408 || status === 429;
   return isTemporary

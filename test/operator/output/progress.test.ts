@@ -103,19 +103,19 @@ describe('a retry', () => {
   };
 
   it('says the delay, which attempt it is, and of how many', () => {
-    expect(lineOf({ delaySeconds: 8.2 })).toEqual(['Retrying in 8 s (attempt 3 of 20): ServiceUnavailableError: 503']);
+    expect(lineOf({ delaySeconds: 8.2 })).toEqual(['Retrying in 8 s (attempt 4 of 21): ServiceUnavailableError: 503']);
   });
 
   it('says "now" instead of a delay of 0.0 s', () => {
-    expect(lineOf({ delaySeconds: 0.04 })).toEqual(['Retrying now (attempt 3 of 20): ServiceUnavailableError: 503']);
+    expect(lineOf({ delaySeconds: 0.04 })).toEqual(['Retrying now (attempt 4 of 21): ServiceUnavailableError: 503']);
     expect(lineOf({ delaySeconds: 0.05 })).toEqual([
-      'Retrying in 0.1 s (attempt 3 of 20): ServiceUnavailableError: 503',
+      'Retrying in 0.1 s (attempt 4 of 21): ServiceUnavailableError: 503',
     ]);
   });
 
   it('says the maximum of a delay that is random', () => {
     expect(lineOf({ maxDelaySeconds: 8 })).toEqual([
-      'Retrying within 8 s (attempt 3 of 20): ServiceUnavailableError: 503',
+      'Retrying within 8 s (attempt 4 of 21): ServiceUnavailableError: 503',
     ]);
   });
 
@@ -132,7 +132,7 @@ describe('a retry', () => {
       display.onRetry({ ...retry, delaySeconds: 3.2 });
       return { ...display, pass };
     };
-    const line = 'Retrying in 3 s (attempt 3 of 20): ServiceUnavailableError: 503\n';
+    const line = 'Retrying in 3 s (attempt 4 of 21): ServiceUnavailableError: 503\n';
 
     it('counts down to the next attempt in one line, which the next output replaces', () => {
       const display = startRetry();
@@ -142,7 +142,7 @@ describe('a retry', () => {
       display.onRetry({ ...retry, attempt: 4, delaySeconds: 0.5 });
       display.pass(5_000);
       expect(display.output()).toBe(
-        `${line}${counted}\r\x1b[KRetrying in 0.5 s (attempt 4 of 20): ServiceUnavailableError: 503\n`,
+        `${line}${counted}\r\x1b[KRetrying in 0.5 s (attempt 5 of 21): ServiceUnavailableError: 503\n`,
       );
     });
 
@@ -170,11 +170,11 @@ describe('a retry', () => {
     const display = aDisplay();
     display.onRetry({ ...retry, delaySeconds: 8 });
     vi.advanceTimersByTime(10_000);
-    expect(display.lines()).toEqual(['Retrying in 8 s (attempt 3 of 20): ServiceUnavailableError: 503']);
+    expect(display.lines()).toEqual(['Retrying in 8 s (attempt 4 of 21): ServiceUnavailableError: 503']);
   });
 
   it('says nothing of a delay that is over', () => {
-    expect(lineOf({})).toEqual(['Retrying (attempt 3 of 20): ServiceUnavailableError: 503']);
+    expect(lineOf({})).toEqual(['Retrying (attempt 4 of 21): ServiceUnavailableError: 503']);
   });
 });
 

@@ -209,7 +209,7 @@ describe('an invalid body', () => {
       name: 'ConfigurationError',
       message:
         'Report service sent more than 100000 bytes for page 1 of run R, but maxPageBytes is 100000. ' +
-        'Raise maxPageBytes, or request fewer reports per page (size)',
+        'Raise maxPageBytes in the settings file, or restart the run with fewer reports per page (size)',
     });
     await expect.poll(() => server.open, backoff).toBe(0);
   });

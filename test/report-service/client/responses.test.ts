@@ -242,7 +242,7 @@ describe('the framing and encoding of a response', () => {
       name: 'ConfigurationError',
       message:
         'Report service sent 101 bytes for page 1 of run R, but maxPageBytes is 100. ' +
-        'Raise maxPageBytes, or request fewer reports per page (size)',
+        'Raise maxPageBytes in the settings file, or restart the run with fewer reports per page (size)',
     });
     await expect.poll(() => server.open, backoff).toBe(0);
   });

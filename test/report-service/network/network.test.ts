@@ -123,7 +123,9 @@ describe('through a proxy, the client', () => {
   it.each([
     [403, 'ConfigurationError', /responded with 403 to CONNECT for .*does not allow connections to the service/],
     [400, 'ConfigurationError', /responded with 400 to CONNECT/],
-    [503, 'ServiceUnavailableError', /responded with 503 to CONNECT for .*no connection to the service/],
+    [500, 'ServiceUnavailableError', /responded with 500 to CONNECT for .*no connection to the service/],
+    [502, 'ServiceUnreachableError', /responded with 502 to CONNECT for .*Check the host name and the port in baseUrl/],
+    [503, 'ServiceUnreachableError', /responded with 503 to CONNECT for .*Check the host name and the port in baseUrl/],
   ])('names the proxy if it responds with %i', async (status, name, message) => {
     await using service = await startPrivateService();
     await using proxy = await startProxy({ target: service, reject: status });
@@ -160,12 +162,21 @@ describe('through a proxy, the client', () => {
         socket.write('HTTP/1.1 200 OK\r\n\r\n');
       },
     ],
-    ['responds with something else than HTTP', (socket: Socket) => void socket.end('SSH-2.0-x\r\n')],
   ])('fails as an outage if it %s', async (_, reject) => {
     await using service = await startPrivateService();
     await using proxy = await startProxy({ target: service, reject });
     await using client = clientFor({ url: service.namedUrl }, { network: aSource({ proxy: through(proxy) }) });
     expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
+  });
+
+  it('says that it is not a proxy if it does not speak HTTP', async () => {
+    await using service = await startPrivateService();
+    await using proxy = await startProxy({ target: service, reject: (socket) => void socket.end('SSH-2.0-x\r\n') });
+    await using client = clientFor({ url: service.namedUrl }, { network: aSource({ proxy: through(proxy) }) });
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message: expect.stringMatching(/is not an HTTP proxy: .*Check proxyUrl/) as unknown,
+    });
   });
 
   it('fails as an outage if it accepts the connection and stays silent', async () => {
