@@ -7,7 +7,10 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { bundledPackages } from '../lib/cdk/code/bundled-packages.ts';
 import { bundleWithSourceMaps } from '../lib/cdk/code/bundling.ts';
+import { licenseTexts } from './dependencies/licenses.ts';
+import { packagesIn, readLockFile } from './dependencies/lock-file.ts';
 
 const root = join(import.meta.dirname, '..');
 const dist = join(root, 'dist');
@@ -16,6 +19,7 @@ rmSync(dist, { recursive: true, force: true });
 compile();
 copyAssets();
 writeBundles();
+writeLicenses();
 
 /** Compiles the entry points in tsconfig.build.json and every module that they import. */
 function compile(): void {
@@ -41,4 +45,10 @@ function writeBundles(): void {
     writeFileSync(join(folder, 'index.js'), code);
     writeFileSync(join(folder, 'index.js.map'), sourceMap);
   }
+}
+
+/** The licenses of the packages whose code the bundles contain ask to pass on their texts. */
+function writeLicenses(): void {
+  const packages = packagesIn(readLockFile(), bundledPackages());
+  writeFileSync(join(dist, 'functions/THIRD-PARTY-LICENSES.txt'), licenseTexts(packages));
 }

@@ -8,6 +8,7 @@ import { cp, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promi
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { packagesIn, readLockFile } from '../../bin/dependencies/lock-file.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import {
   findNode20,
@@ -74,6 +75,7 @@ describe('the tarball', () => {
       /^dist\/(bin|lib)\/[a-z0-9/-]+\.(js|js\.map|d\.ts)$/,
       /^dist\/lib\/operator\/run-report\/run-report\.css$/,
       new RegExp(`^dist/functions/(${stepNames.join('|')})/index\\.js(\\.map)?$`),
+      /^dist\/functions\/THIRD-PARTY-LICENSES\.txt$/,
     ];
     expect(files.length).toBeGreaterThan(300);
     expect(files.filter((file) => !expected.some((pattern) => pattern.test(file)))).toEqual([]);
@@ -88,6 +90,14 @@ describe('the tarball', () => {
     const named = JSON.stringify(packageJson.exports).match(/(?<=\.\/)[^"]+\.(js|d\.ts)(?=")/g) ?? [];
     expect(named).toHaveLength(4);
     expect(named.filter((file) => !files.includes(file))).toEqual([]);
+  });
+
+  it('has the licenses of the packages that the functions contain', () => {
+    const licenses = textOf('dist/functions/THIRD-PARTY-LICENSES.txt');
+    for (const name of ['@aws-sdk/client-s3', '@aws-lambda-powertools/logger', 'saxes', 'undici', 'zod']) {
+      expect(licenses).toMatch(new RegExp(`^${RegExp.escape(name)} [0-9.]+ \\([\\w.-]+\\)$`, 'm'));
+    }
+    expect(licenses).toContain('Permission is hereby granted, free of charge');
   });
 
   it('has source maps that contain the sources', () => {
@@ -136,6 +146,13 @@ describe('the installed command line', () => {
     expect(packages).toContain('commander');
     const unwanted = ['aws-cdk-lib', 'constructs', 'cdk-nag', 'esbuild', 'typescript', 'vitest', 'node'];
     expect(unwanted.filter((name) => packages.includes(name))).toEqual([]);
+  });
+
+  it('brings the packages in the software bill of materials', () => {
+    const names = (folder: string) =>
+      packagesIn(readLockFile(folder), []).flatMap(({ name, isInstalled }) => (isInstalled ? [name] : []));
+    const installedNames = names(commandLine).filter((name) => name !== 'report-exporter');
+    expect(new Set(installedNames)).toEqual(new Set(names(root)));
   });
 
   it.each([

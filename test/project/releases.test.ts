@@ -28,8 +28,8 @@ describe('the version', () => {
     const files = globSync('{bin,functions,lib}/**/*.{ts,mjs,js}', { cwd: root, exclude: ['**/node_modules'] });
     expect(files.length).toBeGreaterThan(150);
     const copy = new RegExp(`(?<![\\d.])${RegExp.escape(version)}(?![\\d.])`);
-    // The example of the script that prints release notes.
-    expect(files.filter((file) => copy.test(textOf(file).replaceAll(/@example.*/g, '')))).toEqual([]);
+    // The example of the script that prints release notes, and the name of a license.
+    expect(files.filter((file) => copy.test(textOf(file).replaceAll(/@example.*|BlueOak-[\d.]+/g, '')))).toEqual([]);
   });
 });
 
@@ -124,5 +124,16 @@ describe('the workflows', () => {
     expect(tiers.split(' ').length).toBeGreaterThan(5);
     const [, matrix = ''] = /^ +tier: \[(.*)\]$/m.exec(textOf('.github/workflows/ci.yml')) ?? [];
     expect(matrix.split(', ')).toEqual(tiers.split(' '));
+  });
+
+  it('count an audit as passed only if the advisory service has answered', () => {
+    const jobs = textOf('.github/workflows/ci.yml');
+    expect(jobs).toContain("\n    if: needs.audit.outputs.outcome == 'passed'\n");
+  });
+
+  it('attach the software bill of materials to a release', () => {
+    const file = 'release/report-exporter.cdx.json';
+    expect(textOf('.github/workflows/release.yml')).toContain(`npm run --silent sbom > ${file}\n`);
+    expect(textOf('.github/workflows/release.yml')).toMatch(new RegExp(`gh release create .* \\./${file} `));
   });
 });

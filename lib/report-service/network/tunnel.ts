@@ -9,7 +9,7 @@
 import { request as requestOverHttp } from 'node:http';
 import { request as requestOverHttps } from 'node:https';
 import { isIP, type Socket } from 'node:net';
-import { getCACertificates } from 'node:tls';
+import tls from 'node:tls';
 import type { Proxy } from './network.ts';
 
 /** The proxy could not be reached (`status` is undefined), or rejected the tunnel. */
@@ -63,7 +63,7 @@ export function openTunnel(
     path: authority,
     headers: { host: authority, connection: 'keep-alive', ...authorizationOf(proxy) },
     agent: false,
-    ...(isTls && ca !== undefined ? { ca: [...getCACertificates('default'), ca] } : {}),
+    ...(isTls && ca !== undefined ? { ca: [...defaultAuthorities(), ca] } : {}),
   });
   const timer = setTimeout(
     () => request.destroy(Object.assign(new Error('Timeout'), { code: 'ETIMEDOUT' })),
@@ -96,4 +96,10 @@ function authorizationOf({ credentials }: Proxy): Readonly<Record<string, string
   if (credentials === undefined) return {};
   const { username, password } = credentials;
   return { 'proxy-authorization': `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` };
+}
+
+/** The authorities that Node.js trusts. Node.js 22.13 and 22.14 can list only those that they contain. */
+function defaultAuthorities(): readonly string[] {
+  const { getCACertificates }: { getCACertificates?: typeof tls.getCACertificates } = tls;
+  return getCACertificates?.('default') ?? tls.rootCertificates;
 }

@@ -356,6 +356,17 @@ describe('an error message', () => {
     );
   });
 
+  it('contains nothing that controls a terminal or reverses text, wherever the service sends it', async () => {
+    const hostile = '\u001b]0;title\u0007\u001b[2J\r\n\u009b31m\u202eabc\u2066';
+    const { message } = await failureFor({
+      status: 500,
+      headers: { 'content-type': 'text/plain', 'x-request-id': 'a\u009b31mb' },
+      body: `before ${hostile} after`,
+    });
+    expect(message).toMatch(/before .* after/);
+    expect(message).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
+  });
+
   it('quotes at most 200 characters of the response', async () => {
     const error = await failureFor({
       status: 500,

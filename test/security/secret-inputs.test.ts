@@ -1,0 +1,62 @@
+/** Secrets enter by Secrets Manager, environment variables and files alone: never by settings or arguments, which others can read. */
+
+import { describe, expect, it } from 'vitest';
+import { settingsJsonSchema } from '../../lib/core/settings/published-settings.ts';
+import { runInProcess } from '../support/process/command-line.ts';
+
+const sensitive = /key|secret|password|passphrase|token|credential|certificate/i;
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+  readonly additionalProperties?: Schema | boolean;
+}
+
+function pathsOf({ properties = {}, items = {}, additionalProperties = {} }: Schema, path = ''): string[] {
+  const nested = Object.entries(properties).flatMap(([name, schema]) => [
+    `${path}.${name}`,
+    ...pathsOf(schema, `${path}.${name}`),
+  ]);
+  if (path.length > 200 || (Object.keys(items).length === 0 && typeof additionalProperties === 'boolean'))
+    return nested;
+  const more = [items, additionalProperties].filter((each) => typeof each === 'object' && Object.keys(each).length > 0);
+  return [...nested, ...more.flatMap((schema) => pathsOf(schema as Schema, path))];
+}
+
+// In both lists, each entry names a secret, a field of one, a variable, a file or a KMS key. None is the secret itself.
+describe('the settings', () => {
+  it('have no place for a secret', () => {
+    const names = pathsOf(settingsJsonSchema() as Schema).map((path) => path.split('.').slice(2).join('.'));
+    expect([...new Set(names.filter((name) => sensitive.test(name)))].sort()).toMatchInlineSnapshot(`
+      [
+        "apiKeyEnv",
+        "apiKeySecret",
+        "apiKeySecret.existing",
+        "apiKeySecret.field",
+        "apiKeySecret.kmsKeyArn",
+        "kmsKeyArn",
+        "proxyCredentialsSecret",
+        "tls.clientCertificate",
+        "tls.clientCertificateSecret",
+        "tls.clientKey",
+        "tls.clientKeyPassphraseEnv",
+      ]
+    `);
+  });
+});
+
+describe('the commands', () => {
+  it('have no option for a secret', async () => {
+    const commands = ['local', 'status', 'start', 'verify', 'pages', 'plan', 'abandon', 'doctor', 'report', 'init'];
+    const helps = await Promise.all(commands.map(async (command) => (await runInProcess([command, '--help'])).stdout));
+    const options = helps.flatMap((help) => help.match(/--[a-z-]+ <[^>]+>|--[a-z-]+ [A-Z]+|--[a-z-]+/g) ?? []);
+    expect([...new Set(options.filter((option) => sensitive.test(option)))].sort()).toMatchInlineSnapshot(`
+      [
+        "--api-key-env <variable>",
+        "--client-certificate <file>",
+        "--client-key <file>",
+        "--client-key-passphrase-env <variable>",
+      ]
+    `);
+  });
+});
