@@ -7,7 +7,6 @@ import type { Runtime } from '../../core/ports.ts';
 import { listNames } from '../../core/sanitize.ts';
 import type { ServiceOutput } from '../../core/settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
-import { parseJson } from '../step-functions/history.ts';
 import { createOperatorClients } from './clients.ts';
 import { openDeployedExport } from './deployed-export.ts';
 import { readOverview } from './overview.ts';
@@ -115,19 +114,7 @@ async function listExportStacks(client: CloudFormationClient): Promise<string[]>
 }
 
 function noServices(stack: Stack, stackName: string): ExportError {
-  const problem = isOfOlderVersion(stack)
-    ? 'was deployed by an older version, whose outputs do not list its services. Update it with cdk deploy'
-    : problemOfStatus(stack.StackStatus ?? '');
-  return new ExportError('ConfigurationError', `Stack ${stackName} ${problem}`);
-}
-
-/** Older versions had an output for the state machine of each export, and later another with all its resources. */
-function isOfOlderVersion({ Outputs = [] }: Stack): boolean {
-  return Outputs.some(({ OutputKey = '', OutputValue = '' }) => {
-    if (OutputKey.endsWith('StateMachineArn')) return true;
-    const value = OutputKey.endsWith('Export') ? parseJson(OutputValue) : undefined;
-    return typeof value === 'object' && value !== null && 'export' in value && 'stateMachineArn' in value;
-  });
+  return new ExportError('ConfigurationError', `Stack ${stackName} ${problemOfStatus(stack.StackStatus ?? '')}`);
 }
 
 function problemOfStatus(status: string): string {
