@@ -8,6 +8,7 @@ import { listNames } from '../../core/sanitize.ts';
 import type { ServiceOutput } from '../../core/settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
 import { createOperatorClients } from './clients.ts';
+import { type AskMfaCode, assertProfileExists } from './credentials.ts';
 import { openDeployedExport } from './deployed-export.ts';
 import { readOverview } from './overview.ts';
 import { readExports, servicesOf } from './services.ts';
@@ -17,14 +18,17 @@ export interface StackOptions {
   /** For what the SDK does not find by itself. It finds profile, region, endpoints and credentials. */
   readonly env: Environment;
   readonly runtime: Runtime;
+  /** For a profile that requires a code. */
+  readonly askMfaCode: AskMfaCode;
 }
 
 /**
  * Reads the stack now, and the settings of its services when they are first needed, each once.
- * @throws ConfigurationError if there is no such stack, it is not ready or has no services, or AWS denies access
+ * @throws ConfigurationError if there is no such profile or stack, it is not ready or has no services, or AWS denies access
  */
-export async function openStack({ stackName, env, runtime }: StackOptions): Promise<Deployment> {
-  const clients = createOperatorClients(env);
+export async function openStack({ stackName, env, runtime, askMfaCode }: StackOptions): Promise<Deployment> {
+  await assertProfileExists(env);
+  const clients = createOperatorClients(env, askMfaCode);
   try {
     const services = await readServices(clients.cloudFormation, stackName);
     const region = await clients.cloudFormation.config.region();

@@ -20,6 +20,7 @@ import {
   type MockedAws,
   mockAws,
   nightly,
+  noMfa,
   openMockedStack as open,
   resourceWith,
   serviceMetadata,
@@ -314,7 +315,7 @@ async function startRejectingEndpoint(status: number, type: string, message: str
 
 describe('an AWS error is explained to the operator', () => {
   const start = async () => {
-    const clients = createOperatorClients({});
+    const clients = createOperatorClients({}, noMfa);
     try {
       await clients.stepFunctions.send(new StartExecutionCommand({ stateMachineArn: arn('stateMachine', 'Daily') }));
     } finally {
