@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { bundleFunctions } from '../lib/cdk/code/bundling.ts';
+import { bundleWithSourceMaps } from '../lib/cdk/code/bundling.ts';
 
 const root = join(import.meta.dirname, '..');
 const dist = join(root, 'dist');
@@ -33,11 +33,12 @@ function copyAssets(): void {
   }
 }
 
-/** Without source maps: the bundles are minified, and the maps would be three times as large. */
+/** With source maps, but without the sources in them: they translate a stack trace into files and lines. */
 function writeBundles(): void {
-  for (const [step, code] of Object.entries(bundleFunctions())) {
+  for (const [step, { code, sourceMap }] of Object.entries(bundleWithSourceMaps())) {
     const folder = join(dist, 'functions', step);
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'index.js'), code);
+    writeFileSync(join(folder, 'index.js.map'), sourceMap);
   }
 }

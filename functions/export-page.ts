@@ -32,7 +32,7 @@ export function exportPageHandler(
 ): StepHandler<ExportPageOutcome | ProbeResult> {
   const createStep = (telemetry: Telemetry): StepHandler<ExportPageOutcome | ProbeResult> => {
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry);
-    const { environment, service: settings, dynamoDb } = context;
+    const { environment, service: settings, objects, dynamoDb } = context;
     const runtime = systemRuntime;
     const client = createService(context, runtime);
     const service = withLatency(client, runtime.now, (ms) => telemetry.count('ServiceLatency', ms));
@@ -40,6 +40,8 @@ export function exportPageHandler(
       client: createS3Client(env),
       bucket: environment.BUCKET_NAME,
       prefix: environment.KEY_PREFIX,
+      objects,
+      kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
       runtime,
     });
     const slots =

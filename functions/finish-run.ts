@@ -16,6 +16,8 @@ export function finishRunHandler(env: Environment, loadSettings: LoadSettings): 
       client: createS3Client(env),
       bucket: context.environment.BUCKET_NAME,
       prefix: context.environment.KEY_PREFIX,
+      objects: context.objects,
+      kmsKeyArn: context.environment.BUCKET_KMS_KEY_ARN || undefined,
       runtime: systemRuntime,
     });
     return async ({ input, execution }) => {

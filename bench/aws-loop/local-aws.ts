@@ -32,6 +32,7 @@ export function functionEnvironment(
     TABLE_NAME: table,
     BUCKET_NAME: 'bucket',
     KEY_PREFIX: '',
+    BUCKET_KMS_KEY_ARN: '',
     API_KEY_SECRET_ID: 'reports/api-key',
     API_KEY_SECRET_FIELD: 'apiKey',
   };

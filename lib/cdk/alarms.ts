@@ -51,8 +51,15 @@ export interface ServiceAlarmsProps {
   readonly stateMachine: StateMachine;
   /** Absent: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
+  readonly notifications: AlarmNotifications;
+}
+
+/** Whom an alarm notifies, and of what. */
+export interface AlarmNotifications {
   /** Absent: the alarms have no action. */
   readonly topic: ITopic | undefined;
+  /** Where operators read the runbook. Absent: in the package. */
+  readonly runbookUrl: string | undefined;
 }
 
 interface AlarmedExport {
@@ -77,9 +84,9 @@ const exportsPerMaxWait = 10;
 
 /** Creates the alarms of a service and of its exports. Executions stopped by an operator raise no alarm. */
 export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps): void {
-  const { serviceName, exports, perExport, topic } = props;
+  const { serviceName, exports, perExport, notifications } = props;
   const addAlarm: AddAlarm = (id, what, condition) =>
-    createAlarm(scope, id, `Service ${serviceName}: ${what}`, condition, topic);
+    createAlarm(scope, id, `Service ${serviceName}: ${what}`, condition, notifications);
 
   addFunctionAlarms(addAlarm, props);
   addAlarm(
@@ -88,7 +95,7 @@ export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps)
       'were changed, the run is unfinished, and its failure is not recorded.',
     { metric: serviceMetric(scope, serviceName, 'StartsRejected', { statistic: 'Sum', period: fiveMinutes }) },
   );
-  for (const each of exports) createExportAlarms(each, perExport, topic);
+  for (const each of exports) createExportAlarms(each, perExport, notifications);
   if (!perExport) addCommonAlarms(addAlarm, scope, props);
 }
 
@@ -120,10 +127,10 @@ function addFunctionAlarms(addAlarm: AddAlarm, { stateMachine, functions, deadLe
 function createExportAlarms(
   { name, scope, freshnessMs }: AlarmedExport,
   perExport: boolean,
-  topic: ITopic | undefined,
+  notifications: AlarmNotifications,
 ): void {
   const addAlarm: AddAlarm = (id, what, condition) =>
-    createAlarm(scope, id, `Export ${name}: ${what}`, condition, topic);
+    createAlarm(scope, id, `Export ${name}: ${what}`, condition, notifications);
   // Each export has this one in any case: an alarm detects the absence of data only if it watches a single metric. In a sum
   // over several exports, the runs of the others would hide the missing ones.
   if (freshnessMs !== undefined) {
@@ -187,7 +194,7 @@ function namesWithin(names: readonly string[], maxLength: number): string {
 }
 
 /** Creates the alarms of the table, which all services share. */
-export function createTableAlarms(scope: Construct, table: ITable, topic: ITopic | undefined): void {
+export function createTableAlarms(scope: Construct, table: ITable, notifications: AlarmNotifications): void {
   for (const [id, metricName, operation] of [
     ['TableReadsThrottled', 'ReadThrottleEvents', 'reads from'],
     ['TableWritesThrottled', 'WriteThrottleEvents', 'writes to'],
@@ -199,7 +206,7 @@ export function createTableAlarms(scope: Construct, table: ITable, topic: ITopic
     });
     const what = `All services: DynamoDB throttled ${operation} the page log for 15 minutes.`;
     const condition = { metric: zeroIfMissing(metric, fiveMinutes), evaluationPeriods: throttlingPeriods };
-    createAlarm(scope, id, what, condition, topic);
+    createAlarm(scope, id, what, condition, notifications);
   }
 }
 
@@ -211,10 +218,13 @@ function createAlarm(
   id: AlarmId,
   what: string,
   condition: AlarmCondition,
-  topic: ITopic | undefined,
+  { topic, runbookUrl }: AlarmNotifications,
 ): void {
+  const anchor = `#${id.toLowerCase()}`;
+  const section =
+    runbookUrl === undefined ? `${runbook.page}${anchor} in the package report-exporter` : `${runbookUrl}${anchor}`;
   const alarm = new Alarm(scope, id, {
-    alarmDescription: `${what} What to do: ${runbook.page}#${id.toLowerCase()}`,
+    alarmDescription: `${what} What to do: ${section}`,
     threshold: 1,
     evaluationPeriods: 1,
     comparisonOperator: ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
@@ -271,7 +281,14 @@ export function createOrImportAlarmTopic(scope: Construct, { email, existingTopi
   return topic;
 }
 
-/** A customer managed key: CloudWatch cannot use the AWS managed key of SNS, and its notifications would be lost silently. */
+/**
+ * A customer managed key: CloudWatch cannot use the AWS managed key of SNS, and its notifications would be lost silently. The
+ * statement has no condition: the published one for CloudWatch has none, and SNS documents that requests of EventBridge lack
+ * aws:SourceAccount and aws:SourceArn. A missing key would lose every notification. The policy of the topic has the condition.
+ *
+ * https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Notify_Users_Alarm_Changes.html
+ * https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html#compatibility-with-aws-services
+ */
 function createTopicKey(scope: Construct): Key {
   const key = new Key(scope, 'AlarmTopicKey', {
     description: 'Encrypts the alarm notifications of Report Exporter',
@@ -283,7 +300,6 @@ function createTopicKey(scope: Construct): Key {
       actions: ['kms:Decrypt', 'kms:GenerateDataKey*'],
       principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
       resources: ['*'],
-      conditions: { StringEquals: { 'aws:SourceAccount': Stack.of(scope).account } },
     }),
   );
   return key;

@@ -20,10 +20,12 @@ import {
   Function as LambdaFunction,
   LoggingFormat,
   Runtime,
+  SystemLogLevel,
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
+import type { ExportPageSettings } from '../core/settings/account-settings.ts';
 import { type FunctionSettingsInput, type FunctionVariable, stepVariables } from '../core/settings/environment.ts';
 import { byStep, type StepName } from '../core/state-machine/definition.ts';
 import { withFunctionCode } from './code/function-code.ts';
@@ -42,6 +44,9 @@ export interface ServiceFunctionsProps {
   readonly permissions: Permissions;
   readonly limits: FunctionLimits;
   readonly logRetention: RetentionDays;
+  readonly exportPage: ExportPageSettings;
+  /** Whether the functions send traces to X-Ray. */
+  readonly tracing: boolean;
   /** Absent: the functions run in no VPC. */
   readonly network: FunctionNetwork | undefined;
 }
@@ -95,11 +100,12 @@ interface FunctionConfig {
   readonly description: string;
   readonly memoryMebibytes: number;
   readonly ephemeralStorageMebibytes?: number;
+  readonly reservedConcurrency?: number | undefined;
   readonly grants: readonly AddPermissions[];
 }
 
 function functionConfigs(props: ServiceFunctionsProps): Readonly<Record<StepName, FunctionConfig>> {
-  const { serviceName, permissions, limits } = props;
+  const { serviceName, permissions, limits, exportPage } = props;
   const { grantPageLog, grantPageStore, grantReadSecrets } = permissions;
   return {
     BeginRun: {
@@ -111,7 +117,8 @@ function functionConfigs(props: ServiceFunctionsProps): Readonly<Record<StepName
     ExportPage: {
       description: `Fetches, stores and logs pages of service ${serviceName}`,
       // Lambda allocates CPU in proportion to memory. The function mostly waits for the service, and parses the XML meanwhile.
-      memoryMebibytes: 512,
+      memoryMebibytes: exportPage.memoryMebibytes ?? 512,
+      reservedConcurrency: exportPage.reservedConcurrency,
       ephemeralStorageMebibytes: limits.ephemeralStorageMebibytes,
       grants: [grantPageLog, grantPageStore, grantReadSecrets],
     },
@@ -145,9 +152,10 @@ function createFunction(
   const role = new Role(scope, `${id}Role`, { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
   logGroup.grantWrite(role);
   for (const grant of config.grants) grant(role);
-  const { network } = props;
+  const { network, settings, tracing } = props;
   if (network !== undefined) grantNetworkInterfaces(role, network.subnets.subnets, network.securityGroups);
-  acknowledgeWildcard(role, '*', 'X-Ray and the Describe actions of EC2 do not support resource-level permissions');
+  if (tracing || network !== undefined)
+    acknowledgeWildcard(role, '*', 'X-Ray and the Describe actions of EC2 do not support resource-level permissions');
   return new LambdaFunction(scope, id, {
     description: config.description,
     code,
@@ -159,9 +167,13 @@ function createFunction(
     ...(config.ephemeralStorageMebibytes === undefined
       ? {}
       : { ephemeralStorageSize: Size.mebibytes(config.ephemeralStorageMebibytes) }),
+    ...(config.reservedConcurrency === undefined ? {} : { reservedConcurrentExecutions: config.reservedConcurrency }),
     environment: Object.fromEntries(stepVariables[id].map((variable) => [variable, props.environment[variable]])),
-    tracing: Tracing.ACTIVE,
+    ...(tracing ? { tracing: Tracing.ACTIVE } : {}),
     loggingFormat: LoggingFormat.JSON,
+    // Leaves out Lambda's lines of successful invocations. Its filter of application logs stays as it is: below that level
+    // it would also drop the metrics, which are log lines.
+    ...(settings.logLevel === 'ERROR' ? { systemLogLevelV2: SystemLogLevel.WARN } : {}),
     logGroup,
     role,
     ...(network === undefined

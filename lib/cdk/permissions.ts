@@ -7,10 +7,19 @@
 import { ArnFormat, Stack } from 'aws-cdk-lib';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import type { ISecurityGroup, ISubnet } from 'aws-cdk-lib/aws-ec2';
-import { Effect, Grant, type IGrantable, PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
+import {
+  AccountPrincipal,
+  Effect,
+  Grant,
+  type IGrantable,
+  type IPrincipal,
+  PolicyStatement,
+  type Role,
+} from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
+import type { Construct } from 'constructs';
 import { acknowledgeWildcard } from './nag-suppressions.ts';
 
 export interface PermissionsProps {
@@ -23,8 +32,16 @@ export interface PermissionsProps {
   readonly secret: ISecret;
   /** The client certificate, and the credentials for the proxy. */
   readonly networkSecrets: readonly ISecret[];
-  /** Encrypts those of the three that do not know their own key. */
-  readonly encryptionKey?: IKey | undefined;
+  readonly keys: StorageKeys;
+  /** Whether pages and manifests have tags. */
+  readonly hasObjectTags: boolean;
+}
+
+/** The customer managed keys of what a service stores. Undefined: a key that AWS owns or manages. */
+export interface StorageKeys {
+  readonly bucket: IKey | undefined;
+  readonly table: IKey | undefined;
+  readonly secret: IKey | undefined;
 }
 
 /** Adds permissions to a function's role. */
@@ -48,7 +65,7 @@ const tableKeyActions = [
 ];
 
 export function createPermissions(props: PermissionsProps): Permissions {
-  const { serviceName, bucket, prefix, table, secret, networkSecrets, encryptionKey } = props;
+  const { serviceName, bucket, prefix, table, secret, networkSecrets, keys, hasObjectTags } = props;
   return {
     grantPageLog(role) {
       role.addToPolicy(
@@ -59,25 +76,27 @@ export function createPermissions(props: PermissionsProps): Permissions {
           conditions: { 'ForAllValues:StringLike': { 'dynamodb:LeadingKeys': [`${serviceName}/*`] } },
         }),
       );
-      const key = table.encryptionKey ?? encryptionKey;
-      if (key !== undefined) grantKey(role, key, 'dynamodb', tableKeyActions);
+      if (keys.table !== undefined) grantKey(role, keys.table, 'dynamodb', tableKeyActions);
     },
     grantPageStore(role) {
       const objects = bucket.arnForObjects(`${prefix}*`);
-      grant(role, ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject'], objects);
+      grant(
+        role,
+        ['s3:AbortMultipartUpload', 's3:GetObject', 's3:PutObject', ...(hasObjectTags ? ['s3:PutObjectTagging'] : [])],
+        objects,
+      );
       acknowledgeWildcard(role, objects, 'The objects of this service; no objects with another prefix are accessible');
       // FinishRun lists the run's folder, and without ListBucket S3 answers 403 instead of 404 for a missing object. A condition
       // on s3:prefix would undo that, because a HEAD request has no prefix. ListBucket reveals the keys, sizes and ETags of all
       // objects, but no content.
       grant(role, ['s3:ListBucket'], bucket.bucketArn);
-      const key = bucket.encryptionKey ?? encryptionKey;
-      if (key !== undefined) grantKey(role, key, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
+      if (keys.bucket !== undefined) grantKey(role, keys.bucket, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
     },
     grantReadSecrets(role) {
       for (const each of [secret, ...networkSecrets]) {
         // An ARN ends with six random characters. They are unknown if only the secret's name is known.
         grant(role, ['secretsmanager:GetSecretValue'], each.secretFullArn ?? `${each.secretArn}-??????`);
-        const key = each.encryptionKey ?? encryptionKey;
+        const key = each === secret ? keys.secret : (each.encryptionKey ?? keys.secret);
         if (key !== undefined) grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
       }
     },
@@ -112,6 +131,48 @@ export function grantReadObjects(grantee: IGrantable, { bucket, prefix, key }: R
   const objects = read.combine(list);
   return key === undefined ? objects : objects.combine(key.grantDecrypt(grantee));
 }
+
+/**
+ * Lets accounts read objects and list their folders: the same as `grantReadObjects`, in the policies of the bucket and of the key. In
+ * each account, an administrator grants the same to its principals. Returns which policies could be changed.
+ */
+export function grantReaderAccounts(
+  scope: Construct,
+  { bucket, prefix, key }: ReadableObjects,
+  accounts: readonly string[],
+): { readonly bucket: boolean; readonly key: boolean } {
+  const principals = accountPrincipals(accounts);
+  const read = new PolicyStatement({
+    principals,
+    actions: ['s3:GetObject'],
+    resources: [bucket.arnForObjects(`${prefix}*`)],
+  });
+  const list = new PolicyStatement({
+    principals,
+    actions: ['s3:ListBucket'],
+    resources: [bucket.bucketArn],
+    ...(prefix === '' ? {} : { conditions: { StringLike: { 's3:prefix': `${prefix}*` } } }),
+  });
+  const added = [read, list].map((statement) => bucket.addToResourcePolicy(statement).statementAdded);
+  return {
+    bucket: added.every(Boolean),
+    key: key === undefined || key.addToResourcePolicy(readerKeyStatement(scope, accounts)).statementAdded,
+  };
+}
+
+/** The statement in the policy of a key that lets accounts decrypt with it, through S3 only. `*` is the key itself. */
+export function readerKeyStatement(scope: Construct, accounts: readonly string[]): PolicyStatement {
+  const { region, urlSuffix } = Stack.of(scope);
+  return new PolicyStatement({
+    principals: accountPrincipals(accounts),
+    actions: ['kms:Decrypt'],
+    resources: ['*'],
+    conditions: { StringEquals: { 'kms:ViaService': `s3.${region}.${urlSuffix}` } },
+  });
+}
+
+const accountPrincipals = (accounts: readonly string[]): IPrincipal[] =>
+  accounts.map((account) => new AccountPrincipal(account) as IPrincipal);
 
 /**
  * Lets Lambda create the network interfaces of a function in these subnets, and delete them. Lambda uses the function's role for
@@ -166,12 +227,12 @@ function grant(role: Role, actions: string[], resource: string): void {
 
 /** Allows the key's use through `service` only. */
 function grantKey(role: Role, key: IKey, service: string, actions: string[]): void {
-  const { region } = Stack.of(role);
+  const { region, urlSuffix } = Stack.of(role);
   role.addToPolicy(
     new PolicyStatement({
       actions,
       resources: [key.keyArn],
-      conditions: { StringEquals: { 'kms:ViaService': `${service}.${region}.amazonaws.com` } },
+      conditions: { StringEquals: { 'kms:ViaService': `${service}.${region}.${urlSuffix}` } },
     }),
   );
 }

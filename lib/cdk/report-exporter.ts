@@ -24,7 +24,9 @@ import { Construct } from 'constructs';
 import { ExportError } from '../core/errors.ts';
 import type { MetricName } from '../core/metrics.ts';
 import { listNames } from '../core/sanitize.ts';
+import type { ExportPageSettings, LifecycleSettings } from '../core/settings/account-settings.ts';
 import type { ExportDeploymentSettings, ServiceInput } from '../core/settings/deployment-settings.ts';
+import type { LogLevel, StorageClass } from '../core/settings/environment.ts';
 import type { NetworkSettings } from '../core/settings/network-settings.ts';
 import { alarmedAge } from '../core/settings/schedule-settings.ts';
 import type { ServiceSettings } from '../core/settings/settings.ts';
@@ -33,8 +35,9 @@ import { createServiceAlarms, createTableAlarms } from './alarms.ts';
 import { createEventRule, type EventRuleProps } from './event-rules.ts';
 import { functionLimits } from './function-limits.ts';
 import { createFunctionNetwork, createFunctions, type FunctionNetwork, type ServiceFunctions } from './functions.ts';
+import { lifecycleRules } from './storage/lifecycle.ts';
 import { exportMetric, isServiceMetric, serviceMetric } from './metrics.ts';
-import { createPermissions, grantReadObjects } from './permissions.ts';
+import { createPermissions, grantReaderAccounts, grantReadObjects, type StorageKeys } from './permissions.ts';
 import { createSchedules } from './schedule.ts';
 import { functionSettings, hasAlarmsPerExport, serviceMetadata } from './settings/deployed-export.ts';
 import { parseExporterSettings } from './settings/exporter-settings.ts';
@@ -42,7 +45,7 @@ import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
 import { withCertificates } from './settings/service-network.ts';
 import { createStateMachine } from './state-machine.ts';
-import { createApiKeySecret, createBucket, createPageLogTable, importSecret } from './storage.ts';
+import { createApiKeySecret, createBucket, createPageLogTable, importSecret } from './storage/stores.ts';
 
 /** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
 export interface ReportExporterProps {
@@ -97,11 +100,29 @@ export interface ReportExporterProps {
    */
   readonly encryptionKey?: IKey | undefined;
   /**
+   * The customer managed key of the bucket. Every object is written with it, whatever the default encryption of the bucket is.
+   *
+   * @default - the key of the given bucket, if it knows its key, otherwise `encryptionKey`
+   */
+  readonly bucketEncryptionKey?: IKey | undefined;
+  /**
+   * The customer managed key of the secret.
+   *
+   * @default - the key of the given secret, if it knows its key, otherwise `encryptionKey`
+   */
+  readonly secretEncryptionKey?: IKey | undefined;
+  /**
    * The topic that alarms publish to.
    *
    * @default - alarms have no action
    */
   readonly alarmTopic?: ITopic | undefined;
+  /**
+   * The address at which operators read docs/runbook.md. The description of each alarm contains it.
+   *
+   * @default - the descriptions name the file in the package
+   */
+  readonly runbookUrl?: string | undefined;
   /**
    * Whether each export has its own alarms for failed and waiting runs. Otherwise they have common ones.
    *
@@ -115,8 +136,51 @@ export interface ReportExporterProps {
    */
   readonly logRetention?: RetentionDays | undefined;
   /**
+   * Which lines the functions log: `INFO` (a line for each page) or `ERROR` (failures alone). Metrics and alarms are the same.
+   *
+   * @default 'INFO'
+   */
+  readonly logLevel?: LogLevel | undefined;
+  /**
+   * Whether the functions and the state machine send traces to X-Ray.
+   *
+   * @default true
+   */
+  readonly tracing?: boolean | undefined;
+  /**
+   * The memory and the reserved concurrency of the function ExportPage. docs/deployment.md, "Settings", describes both.
+   *
+   * @default - 512 MiB, and no reserved concurrency
+   */
+  readonly exportPage?: ExportPageSettings | undefined;
+  /**
+   * When pages and manifests are moved to other storage classes and deleted. Not with `bucket`, which has lifecycle rules of its own.
+   *
+   * @default - they are kept in the storage class in which they were stored
+   */
+  readonly lifecycle?: LifecycleSettings | undefined;
+  /**
+   * The storage class of new pages.
+   *
+   * @default 'STANDARD'
+   */
+  readonly storageClass?: StorageClass | undefined;
+  /**
+   * The tags of new pages and manifests, at most 10.
+   *
+   * @default - none
+   */
+  readonly objectTags?: Readonly<Record<string, string>> | undefined;
+  /**
+   * The IDs of accounts that may read what was exported, by the policies of the bucket and of its key. If the app has not created the
+   * key, its owner must add the statement: docs/consumers.md, "Other accounts".
+   *
+   * @default - none
+   */
+  readonly readerAccounts?: readonly string[] | undefined;
+  /**
    * The VPC in which all four functions run. They must reach the service, and S3, DynamoDB, Secrets Manager and Step Functions,
-   * through a NAT gateway or VPC endpoints.
+   * through a NAT gateway or VPC endpoints: docs/deployment.md, "What the functions must reach".
    *
    * @default - the functions run in no VPC
    */
@@ -200,7 +264,7 @@ export class ReportExporter extends Construct implements IConnectable {
   readonly scheduleGroup: ScheduleGroup | undefined;
   /** Receives the starts that the schedules could not deliver. Undefined: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
-  readonly #encryptionKey: IKey | undefined;
+  readonly #keys: StorageKeys;
   readonly #network: FunctionNetwork | undefined;
   /** Undefined: the props were rejected. */
   readonly #identity: ServiceIdentity | undefined;
@@ -208,32 +272,45 @@ export class ReportExporter extends Construct implements IConnectable {
   /** @throws ConfigurationError that names every problem in the settings */
   constructor(scope: Construct, id: string, props: ReportExporterProps) {
     super(scope, id);
-    const { encryptionKey, logRetention = RetentionDays.THREE_MONTHS } = props;
+    const { logRetention = RetentionDays.THREE_MONTHS, tracing = true } = props;
     const name = props.name ?? serviceNameFrom(pathInStack(this));
     const settings = parseExporterSettings({ ...props, name }, this.node.path);
     const { name: serviceName, prefix, service, exports } = settings;
     this.serviceName = serviceName;
     this.prefix = prefix;
     this.exportNames = exports.map((each) => each.name);
-    this.bucket = props.bucket ?? createBucket(this, 'Bucket', encryptionKey);
-    this.table = props.table ?? createPageLogTable(this, encryptionKey);
-    this.secret = props.secret ?? createApiKeySecret(this, 'ApiKey', serviceName, encryptionKey);
-    this.#encryptionKey = encryptionKey;
+    const keys = storageKeys(props);
+    this.bucket =
+      props.bucket ??
+      createBucket(
+        this,
+        'Bucket',
+        keys.bucket,
+        lifecycleRules(
+          settings.lifecycle,
+          exports.map((each) => ({ prefix, name: each.name })),
+        ),
+      );
+    this.table = props.table ?? createPageLogTable(this, keys.table);
+    this.secret = props.secret ?? createApiKeySecret(this, 'ApiKey', serviceName, keys.secret);
+    this.#keys = keys;
     this.#identity = this.#assertSeparate();
     this.#network = this.#createNetwork(props, service);
 
     const { bucket, table, secret } = this;
     const limits = functionLimits({ service, exports });
     const deployedService = withCertificates(props.service, '.');
+    const fileOfFunctions = functionSettings(deployedService, props.exports, settings);
     this.functions = createFunctions(this, {
       serviceName,
-      settings: functionSettings(deployedService, props.exports),
+      settings: fileOfFunctions,
       environment: {
         DEPLOYMENT_NAME: Stack.of(this).stackName,
         SERVICE_NAME: serviceName,
         TABLE_NAME: table.tableName,
         BUCKET_NAME: bucket.bucketName,
         KEY_PREFIX: prefix,
+        BUCKET_KMS_KEY_ARN: keys.bucket?.keyArn ?? '',
         // The name if the complete ARN is unknown: a partial ARN may match another secret.
         API_KEY_SECRET_ID: secret.secretFullArn ?? secret.secretName,
         API_KEY_SECRET_FIELD: props.secretField ?? '',
@@ -245,14 +322,17 @@ export class ReportExporter extends Construct implements IConnectable {
         table,
         secret,
         networkSecrets: this.#importNetworkSecrets(service),
-        encryptionKey,
+        keys,
+        hasObjectTags: fileOfFunctions.objects?.tags !== undefined,
       }),
       limits,
       logRetention,
+      exportPage: settings.exportPage ?? {},
+      tracing,
       network: this.#network,
     });
     const metadata = serviceMetadata(deployedService, props.exports);
-    const machine = createStateMachine(this, { functions: this.functions, limits, metadata, logRetention });
+    const machine = createStateMachine(this, { functions: this.functions, limits, metadata, logRetention, tracing });
     this.stateMachine = machine.stateMachine;
 
     const exportScopes = new Construct(this, 'Exports');
@@ -269,6 +349,7 @@ export class ReportExporter extends Construct implements IConnectable {
     this.schedules = schedules?.byExport ?? new Map();
     this.scheduleGroup = schedules?.group;
     this.deadLetterQueue = schedules?.deadLetterQueue;
+    const notifications = { topic: props.alarmTopic, runbookUrl: props.runbookUrl };
     createServiceAlarms(this, {
       serviceName,
       exports: scoped.map(({ schedule, ...each }) => ({ ...each, freshnessMs: alarmedAge(schedule) })),
@@ -276,9 +357,9 @@ export class ReportExporter extends Construct implements IConnectable {
       functions: this.functions,
       stateMachine: this.stateMachine,
       deadLetterQueue: this.deadLetterQueue,
-      topic: props.alarmTopic,
+      notifications,
     });
-    if (props.table === undefined) createTableAlarms(this, table, props.alarmTopic);
+    if (props.table === undefined) createTableAlarms(this, table, notifications);
     addServiceOutput(this, {
       serviceName,
       stateMachine: this.stateMachine,
@@ -290,6 +371,7 @@ export class ReportExporter extends Construct implements IConnectable {
       secretField: props.secretField,
       scheduleGroup: this.scheduleGroup,
     });
+    if (settings.readerAccounts !== undefined) this.#grantReaderAccounts(settings.readerAccounts);
   }
 
   /**
@@ -315,7 +397,7 @@ export class ReportExporter extends Construct implements IConnectable {
     this.#assertExport(exportName);
     const { bucket } = this;
     const prefix = exportName === undefined ? this.prefix : `${this.prefix}${exportName}/`;
-    return grantReadObjects(grantee, { bucket, prefix, key: bucket.encryptionKey ?? this.#encryptionKey });
+    return grantReadObjects(grantee, { bucket, prefix, key: this.#keys.bucket });
   }
 
   /**
@@ -491,6 +573,16 @@ export class ReportExporter extends Construct implements IConnectable {
     );
   }
 
+  #grantReaderAccounts(accounts: readonly string[]): void {
+    const { bucket, prefix } = this;
+    const added = grantReaderAccounts(this, { bucket, prefix, key: this.#keys.bucket }, accounts);
+    if (added.bucket) return;
+    this.#reject(
+      'readerAccounts: this app cannot change the policy of the bucket, because it has not created it. Add the statements to it ' +
+        'yourself (docs/consumers.md, "Other accounts")',
+    );
+  }
+
   #createNetwork(
     props: ReportExporterProps,
     { baseUrl, proxyUrl }: Pick<ServiceSettings, 'baseUrl' | 'proxyUrl'>,
@@ -544,6 +636,15 @@ export class ReportExporter extends Construct implements IConnectable {
   #reject(problem: string): never {
     throw new ExportError('ConfigurationError', `${this.node.path} ${problem}`);
   }
+}
+
+function storageKeys(props: ReportExporterProps): StorageKeys {
+  const { encryptionKey, bucketEncryptionKey, secretEncryptionKey, bucket, table, secret } = props;
+  return {
+    bucket: bucketEncryptionKey ?? bucket?.encryptionKey ?? encryptionKey,
+    table: table?.encryptionKey ?? encryptionKey,
+    secret: secretEncryptionKey ?? secret?.encryptionKey ?? encryptionKey,
+  };
 }
 
 /** `Data/Reports`, without the stack. */

@@ -3,7 +3,7 @@
  * CDK generates the resource names; outputs contain them.
  */
 
-import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
+import { CfnOutput, type Environment, PermissionsBoundary, Stack, type StackProps } from 'aws-cdk-lib';
 import type { Dashboard } from 'aws-cdk-lib/aws-cloudwatch';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
@@ -14,10 +14,13 @@ import { Construct } from 'constructs';
 import type { DeploymentSettings, ServiceDeploymentSettings } from '../core/settings/deployment-settings.ts';
 import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
+import { lifecycleRules } from './storage/lifecycle.ts';
+import { type ExistingNetwork, importNetwork } from './network.ts';
+import { readerKeyStatement } from './permissions.ts';
 import { ReportExporter } from './report-exporter.ts';
 import { toPascalCase } from './service-output.ts';
 import { deploymentSettings } from './settings/deployment-settings.ts';
-import { createBucket, createPageLogTable, importSecret } from './storage.ts';
+import { createBucket, createPageLogTable, importSecret } from './storage/stores.ts';
 
 /** The properties of a `ReportExporterStack`: its settings, and those of every CDK stack, such as `env` and `tags`. */
 export interface ReportExporterStackProps extends StackProps {
@@ -40,6 +43,15 @@ interface SharedResources {
   readonly table: ITable;
   readonly topic: ITopic;
   readonly key: IKey | undefined;
+  readonly network: ExistingNetwork | undefined;
+  readonly bucketKey: IKey | undefined;
+}
+
+interface ServiceSecret {
+  /** Undefined: one is created. */
+  readonly secret: ISecret | undefined;
+  /** Undefined: the common key. */
+  readonly secretKey: IKey | undefined;
 }
 
 /**
@@ -70,14 +82,18 @@ export class ReportExporterStack extends Stack {
       // A template has a maximum size, and indentation would make it a third larger.
       suppressTemplateIndentation: true,
       ...stackProps,
+      ...stackPropsOf(settings, stackProps),
       ...(stackName === undefined ? {} : { stackName }),
     });
-    const key = settings.kmsKeyArn === undefined ? undefined : Key.fromKeyArn(this, 'Key', settings.kmsKeyArn);
+    const key = importKey(this, 'Key', settings.kmsKeyArn);
+    const bucketKey = importKey(this, 'BucketKey', settings.bucket.kmsKeyArn) ?? key;
     const shared: SharedResources = {
-      bucket: createOrImportBucket(this, settings, key),
+      bucket: createOrImportBucket(this, settings, bucketKey),
       table: createPageLogTable(this, key),
       topic: createOrImportAlarmTopic(this, settings.alarms),
       key,
+      network: settings.network === undefined ? undefined : importNetwork(this, settings.network),
+      bucketKey,
     };
     this.bucket = shared.bucket;
     this.table = shared.table;
@@ -85,13 +101,14 @@ export class ReportExporterStack extends Stack {
     const secrets = new Construct(this, 'ApiKeys');
     const services = new Construct(this, 'Services');
     this.services = settings.services.map((service) => {
-      const { existing } = service.apiKeySecret;
+      const { existing, kmsKeyArn } = service.apiKeySecret;
       const secret = existing === undefined ? undefined : importSecret(secrets, service.name, existing);
-      const exporter = createService(services, settings, service, secret, shared);
+      const secretKey = importKey(secrets, `${service.name}-key`, kmsKeyArn);
+      const exporter = createService(services, settings, service, { ...shared, secret, secretKey });
       this.#addServiceOutputs(exporter);
       return exporter;
     });
-    createTableAlarms(this, this.table, this.alarmTopic);
+    createTableAlarms(this, this.table, { topic: this.alarmTopic, runbookUrl: settings.alarms.runbookUrl });
     this.dashboard = createDashboard(this, this.services);
 
     this.#addOutput('BucketName', this.bucket.bucketName, 'The bucket for pages and manifests');
@@ -102,6 +119,7 @@ export class ReportExporterStack extends Stack {
       'The SNS topic of the alarms. Subscribe to it to be notified',
     );
     this.#addOutput('DashboardName', this.dashboard.dashboardName, 'The CloudWatch dashboard');
+    this.#addReaderKeyOutput(settings, bucketKey);
   }
 
   #addServiceOutputs({ serviceName, secret, stateMachine, exportNames }: ReportExporter): void {
@@ -120,17 +138,48 @@ export class ReportExporterStack extends Stack {
     );
   }
 
+  /** The stack cannot change the policy of a key that it does not create. */
+  #addReaderKeyOutput({ services }: DeploymentSettings, key: IKey | undefined): void {
+    const accounts = new Set(services.flatMap(({ readerAccounts = [] }) => readerAccounts));
+    if (key === undefined || accounts.size === 0) return;
+    this.#addOutput(
+      'ReaderKeyPolicyStatement',
+      this.toJsonString(readerKeyStatement(this, [...accounts]).toStatementJson()),
+      'Add this statement to the policy of the KMS key, so that the reader accounts can decrypt what they read',
+    );
+  }
+
   #addOutput(id: string, value: string, description: string): void {
     new CfnOutput(this, id, { value, description });
   }
 }
 
+/** The properties of the stack that the settings have. Props of the CDK app take precedence; tags are combined. */
+function stackPropsOf(
+  { env, tags, terminationProtection, permissionsBoundary }: DeploymentSettings,
+  props: StackProps,
+) {
+  return {
+    // Type assertion: see storage.ts.
+    ...(env === undefined ? {} : { env: props.env ?? (env as Environment) }),
+    ...(tags === undefined ? {} : { tags: { ...tags, ...props.tags } }),
+    ...(terminationProtection === undefined
+      ? {}
+      : { terminationProtection: props.terminationProtection ?? terminationProtection }),
+    ...(permissionsBoundary === undefined
+      ? {}
+      : { permissionsBoundary: props.permissionsBoundary ?? boundaryOf(permissionsBoundary) }),
+  };
+}
+
+const boundaryOf = (nameOrArn: string): PermissionsBoundary =>
+  nameOrArn.startsWith('arn:') ? PermissionsBoundary.fromArn(nameOrArn) : PermissionsBoundary.fromName(nameOrArn);
+
 function createService(
   scope: Construct,
   settings: DeploymentSettings,
-  { name, prefix, service, apiKeySecret, exports }: ServiceDeploymentSettings,
-  secret: ISecret | undefined,
-  { bucket, table, topic, key }: SharedResources,
+  { name, prefix, service, apiKeySecret, exportPage, readerAccounts, exports }: ServiceDeploymentSettings,
+  { bucket, table, topic, key, bucketKey, network, secret, secretKey }: SharedResources & ServiceSecret,
 ): ReportExporter {
   return new ReportExporter(scope, name, {
     name,
@@ -142,18 +191,32 @@ function createService(
     secret,
     secretField: apiKeySecret.field,
     encryptionKey: key,
+    bucketEncryptionKey: bucketKey,
+    secretEncryptionKey: secretKey,
     alarmTopic: topic,
+    runbookUrl: settings.alarms.runbookUrl,
     alarmsPerExport: settings.alarms.perExport,
     logRetention: settings.logRetentionDays,
+    logLevel: settings.logLevel,
+    tracing: settings.tracing,
+    exportPage,
+    storageClass: settings.bucket.storageClass,
+    objectTags: settings.bucket.objectTags,
+    readerAccounts,
+    ...network,
   });
 }
 
+const importKey = (scope: Construct, id: string, arn: string | undefined): IKey | undefined =>
+  arn === undefined ? undefined : Key.fromKeyArn(scope, id, arn);
+
 function createOrImportBucket(
   scope: Construct,
-  { bucket: { existing } }: DeploymentSettings,
+  { bucket: { existing, lifecycle }, services }: DeploymentSettings,
   key: IKey | undefined,
 ): IBucket {
+  const agingExports = services.flatMap(({ prefix, exports }) => exports.map(({ name }) => ({ prefix, name })));
   return existing === undefined
-    ? createBucket(scope, 'Reports', key)
+    ? createBucket(scope, 'Reports', key, lifecycleRules(lifecycle, agingExports))
     : Bucket.fromBucketName(scope, 'Reports', existing);
 }

@@ -24,6 +24,8 @@ export interface ServiceStateMachineProps {
   /** For the operator's commands, which read it from the template. */
   readonly metadata: ServiceMetadataInput;
   readonly logRetention: RetentionDays;
+  /** Whether executions send traces to X-Ray. */
+  readonly tracing: boolean;
 }
 
 export interface ServiceStateMachine {
@@ -38,11 +40,10 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
   const machine = new StateMachine(scope, 'StateMachine', {
     stateMachineType: StateMachineType.STANDARD,
     definitionBody: DefinitionBody.fromString(JSON.stringify(stateMachineTemplate(props.limits))),
-    definitionSubstitutions: {
-      Partition: Aws.PARTITION,
-      ...Object.fromEntries(stepNames.map((step) => [`${step}Arn`, props.functions[step].functionArn])),
-    },
-    tracingEnabled: true,
+    definitionSubstitutions: Object.fromEntries(
+      stepNames.map((step) => [`${step}Arn`, props.functions[step].functionArn]),
+    ),
+    tracingEnabled: props.tracing,
     logs: {
       destination: createLogGroup(scope, props.logRetention),
       level: LogLevel.ERROR,
@@ -55,6 +56,7 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
     'Step Functions keeps the full history of each execution for 90 days, and the functions write a log line for each page; ' +
       'logging every event would add seven lines per page with the same information',
   );
+  if (!props.tracing) acknowledge(machine, 'AwsSolutions-SF2', 'The settings switch tracing off');
   acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');
   (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, JSON.stringify(props.metadata));
   grantInvokeAndPutEvents(machine, props.functions);
@@ -67,13 +69,15 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
   };
 }
 
-/** The definition with placeholders for the partition and for the ARN of each function. */
+/**
+ * The definition with placeholders for the ARN of each function. CloudFormation resolves the partition, as linters expect: to them a
+ * placeholder in the ARN of an integration is an error.
+ */
 export function stateMachineTemplate(limits: FunctionLimits) {
   return stateMachine({
     functions: byStep((step) => `\${${step}Arn}`),
     eventBus: eventBusName,
-    // oxlint-disable-next-line no-template-curly-in-string -- CloudFormation's placeholder
-    partition: '${Partition}',
+    partition: Aws.PARTITION,
     stepTimeoutSeconds: byStep((step) => limits.timeoutSeconds[step] + stateGraceSeconds),
     executionTimeoutSeconds: limits.executionTimeoutSeconds,
   });

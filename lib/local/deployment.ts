@@ -56,6 +56,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
     option: directoryOption(out),
     exportNames: async () => notes.exportNames(),
     open: async (exportName) => open(exportName),
+    alarmTopic: async () => undefined,
     async overview() {
       const entries: OverviewEntry[] = [];
       for (const exportName of notes.exportNames()) {

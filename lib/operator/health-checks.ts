@@ -16,9 +16,11 @@ import { instantOf } from '../core/timestamps.ts';
 import { coarseDuration, plural } from './output/format.ts';
 
 export interface CheckResult {
-  /** `settings`, `state`, `store`, `runs`, `schedule`, `network`, `key`, `service`, `clock` or `function`. */
+  /**
+   * `alarms`, `settings`, `state`, `store`, `runs`, `schedule`, `network`, `key`, `service`, `clock` or `function`.
+   */
   readonly check: string;
-  /** null for a check of a service that several exports use. */
+  /** null for a check of the whole deployment, or of a service that several exports use. */
   readonly export: string | null;
   readonly state: 'ok' | 'warning' | 'problem';
   readonly message: string;
@@ -61,6 +63,39 @@ export async function* runHealthChecks(
     for (const [check, outcome] of await checkService(deployed, runtime, say)) {
       yield { check, export: name, ...outcome };
     }
+  }
+}
+
+/** Whether a notification of an alarm would arrive. Undefined: the deployment has no alarms. */
+export async function checkAlarmTopic(deployment: Deployment): Promise<CheckResult | undefined> {
+  const outcome = await alarmOutcome(deployment);
+  return outcome && { check: 'alarms', export: null, ...outcome };
+}
+
+async function alarmOutcome(deployment: Deployment): Promise<Outcome | undefined> {
+  try {
+    const found = await deployment.alarmTopic();
+    if (found === undefined) return undefined;
+    const { topic, confirmed, pending, hasUnusableKey } = found;
+    if (hasUnusableKey) {
+      return warning(
+        `${topic} is encrypted with alias/aws/sns, which CloudWatch cannot use: every notification is lost`,
+        'encrypt it with a customer managed key that CloudWatch may use; docs/deployment.md#alarms-that-arrive',
+      );
+    }
+    if (confirmed > 0) return ok(`${plural(confirmed, 'confirmed subscription')} of ${topic}`);
+    return pending > 0
+      ? warning(
+          `nobody is notified: ${plural(pending, 'subscription')} of ${topic} not confirmed`,
+          'open the link in the mail "AWS Notification - Subscription Confirmation"',
+        )
+      : warning(`nobody is notified: ${topic} has no subscription`, 'set alarms.email, or subscribe to the topic');
+  } catch (error) {
+    const { message } = error instanceof Error ? error : new Error(String(error));
+    return warning(
+      `the topic cannot be read: ${message}`,
+      'allow sns:GetTopicAttributes on it, or check its subscriptions',
+    );
   }
 }
 

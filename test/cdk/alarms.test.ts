@@ -17,7 +17,7 @@ const alarm = (idBegins: string, of = template) => resource(of, 'AWS::CloudWatch
 const freshnessAlarm = (freshness: string) =>
   alarm(
     'ServicesacmeExportsaNotFresh',
-    deploy({ exports: [{ name: 'a', schedule: aSchedule({ freshness }) }] }).template,
+    deploy({ exports: [{ name: 'a', schedule: aSchedule({ expression: 'rate(1 minute)', freshness }) }] }).template,
   );
 
 interface AlarmMetric {
@@ -82,7 +82,9 @@ describe('the alarms', () => {
     const ids = alarms.map(([logicalId, { Properties }]) => {
       const id = alarmOf(logicalId);
       expect(Properties.AlarmDescription).toMatch(/^(Export nightly|Service acme|All services): .+\. What to do: /);
-      expect(Properties.AlarmDescription).toMatch(new RegExp(`: docs/runbook\\.md#${id.toLowerCase()}$`));
+      expect(Properties.AlarmDescription).toMatch(
+        new RegExp(`: docs/runbook\\.md#${id.toLowerCase()} in the package report-exporter$`),
+      );
       return id;
     });
     expect(ids.sort()).toEqual([...alarmIds].sort());
@@ -112,6 +114,9 @@ describe('the alarms', () => {
       'kms:Decrypt',
       'kms:GenerateDataKey*',
     ]);
+    // CloudWatch's requests to KMS may lack any key that a condition could name.
+    const ofKey = resource(template, 'AWS::KMS::Key').Properties.KeyPolicy.Statement as { Condition?: unknown }[];
+    expect(ofKey.filter(({ Condition }) => Condition !== undefined)).toEqual([]);
     expect(resource(template, 'AWS::SNS::Topic').Properties.KmsMasterKeyId).toBeDefined();
     expect(resource(template, 'AWS::KMS::Key').Properties.EnableKeyRotation).toBe(true);
   });
@@ -185,16 +190,17 @@ describe('alarms that the exports of a service have in common', () => {
     const described = (id: string, of = common) => alarm(`Servicesacme${id}`, of).AlarmDescription;
     expect(described('RunFailed')).toBe(
       'Service acme: A run failed, or a start was rejected (then StartRejected is on, too). To see of which export ' +
-        '(nightly): report-exporter status --failed --stack ReportExporter. What to do: docs/runbook.md#runfailed',
+        '(nightly): report-exporter status --failed --stack ReportExporter. What to do: docs/runbook.md#runfailed in the ' +
+        'package report-exporter',
     );
     expect(described('Waiting')).toBe(
       'Service acme: Within 6 hours, its exports (nightly) had to wait for 3 hours or more in total (Retry-After): ' +
-        '3 hours for every 10 exports. What to do: docs/runbook.md#waiting',
+        '3 hours for every 10 exports. What to do: docs/runbook.md#waiting in the package report-exporter',
     );
     expect(described('StartRejected')).toBe(
       'Service acme: An execution failed because its start input names no export of the service. If it had begun a ' +
         'run before the exports were changed, the run is unfinished, and its failure is not recorded. ' +
-        'What to do: docs/runbook.md#startrejected',
+        'What to do: docs/runbook.md#startrejected in the package report-exporter',
     );
   });
 
@@ -216,6 +222,7 @@ describe('alarms that the exports of a service have in common', () => {
     const longest = (index: number) => `${index}-`.padEnd(40, 'x');
     const { template: many } = deploy({
       stackName: 'S'.repeat(128),
+      alarms: { runbookUrl: `https://wiki.example.com/${'r'.repeat(171)}` },
       exports: Array.from({ length: 30 }, (_, index) => ({ name: longest(index) })),
     });
     for (const id of ['RunFailed', 'Waiting']) {
@@ -225,7 +232,22 @@ describe('alarms that the exports of a service have in common', () => {
       expect(names.split(', ').length + Number(more)).toBe(30);
       expect(names.length).toBeGreaterThan(400);
       expect(description.length).toBeLessThanOrEqual(1_024);
-      expect(description).toMatch(new RegExp(`: docs/runbook\\.md#${id.toLowerCase()}$`));
+      expect(description).toMatch(new RegExp(`: https://\\S+#${id.toLowerCase()}$`));
+    }
+  });
+
+  it('name a runbook that a mail program can open, if there is an address', () => {
+    const runbookUrl = 'https://wiki.example.com/report-exporter/runbook';
+    const { template: of } = deploy({ alarms: { runbookUrl } });
+    const described = Object.entries(resourcesOf(of, 'AWS::CloudWatch::Alarm')).map(
+      ([id, { Properties }]) => [id, Properties.AlarmDescription as string] as const,
+    );
+    expect(described.length).toBeGreaterThan(8);
+    for (const [id, description] of described) {
+      const [, name = ''] =
+        /What to do: https:\/\/wiki\.example\.com\/report-exporter\/runbook#(\w+)$/.exec(description) ?? [];
+      expect(id.toLowerCase()).toContain(name);
+      expect(name).not.toBe('');
     }
   });
 

@@ -6,7 +6,15 @@ import { type ISecurityGroup, type IVpc, Peer, Port, SecurityGroup, SubnetType, 
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
-import { anApp, resource, resourcesOf, textOf } from '../support/aws/cdk-deployment.ts';
+import {
+  anApp,
+  deploy,
+  deployWith,
+  resource,
+  resourcesOf,
+  someServices,
+  textOf,
+} from '../support/aws/cdk-deployment.ts';
 
 const steps = ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'];
 const subnetIds = ['subnet-0aaaaaaaaaaaaaaa1', 'subnet-0aaaaaaaaaaaaaaa2'];
@@ -156,5 +164,100 @@ describe('functions in a VPC', () => {
       'Another/Reports securityGroups: must have at least one',
     );
     expect(() => deployInVpc(() => ({ securityGroups: [] }))).toThrow('Another/Reports securityGroups: requires vpc');
+  });
+});
+
+describe('the network settings of a stack', () => {
+  const network = { vpcId: 'vpc-0aaaaaaaaaaaaaaa1', subnetIds };
+  const all = {
+    ...network,
+    createEndpoints: ['s3', 'dynamodb', 'secretsmanager', 'states'],
+    routeTableIds: ['rtb-0aaaaaaaaaaaaaaa1', 'rtb-0aaaaaaaaaaaaaaa2'],
+    vpcCidrs: ['10.0.0.0/16', '100.64.0.0/16'],
+  };
+  const functionsOf = (template: Template) => Object.values(resourcesOf(template, 'AWS::Lambda::Function'));
+
+  it('place the functions of all services in the subnets, each service with a security group of its own', () => {
+    const { template } = deployWith(someServices({ network }));
+    template.resourceCountIs('AWS::EC2::VPC', 0);
+    template.resourceCountIs('AWS::EC2::VPCEndpoint', 0);
+    const functions = Object.entries(resourcesOf(template, 'AWS::Lambda::Function'));
+    expect(functions).toHaveLength(8);
+    for (const [id, { Properties }] of functions) {
+      const service = id.startsWith('Serviceseu') ? 'Serviceseu' : 'Servicesus';
+      const group = resource(template, 'AWS::EC2::SecurityGroup', service);
+      expect(group.Properties.VpcId).toBe(network.vpcId);
+      expect(Properties.VpcConfig).toEqual({
+        SubnetIds: subnetIds,
+        SecurityGroupIds: [{ 'Fn::GetAtt': [group.id, 'GroupId'] }],
+      });
+    }
+  });
+
+  it('give all functions the permissions for network interfaces, and without them no function has any', () => {
+    const ec2Policies = (template: Template) =>
+      Object.values(resourcesOf(template, 'AWS::IAM::Policy')).filter(({ Properties }) =>
+        JSON.stringify(Properties).includes('"ec2:CreateNetworkInterface"'),
+      );
+    expect(ec2Policies(deploy({ network }).template)).toHaveLength(4);
+    expect(ec2Policies(deploy().template)).toEqual([]);
+  });
+
+  it('may name the security groups', () => {
+    const securityGroupIds = ['sg-0aaaaaaaaaaaaaaa1', 'sg-0aaaaaaaaaaaaaaa2'];
+    const { template } = deploy({ network: { ...network, securityGroupIds } });
+    template.resourceCountIs('AWS::EC2::SecurityGroup', 0);
+    for (const { Properties } of functionsOf(template)) {
+      expect(Properties.VpcConfig).toEqual({ SubnetIds: subnetIds, SecurityGroupIds: securityGroupIds });
+    }
+  });
+
+  it('need no account, no lookup and no warning', () => {
+    const { app, stack, template } = deploy({ network });
+    const assembly = app.synth();
+    expect(assembly.manifest.missing).toBeUndefined();
+    expect(assembly.getStackArtifact(stack.artifactId).messages.map(({ entry }) => entry.data)).toEqual([]);
+    expect(stack.environment).toBe('aws://unknown-account/unknown-region');
+    expect(JSON.stringify(template.toJSON())).not.toContain('"unknown"');
+  });
+
+  it('create the endpoints that they name: routes to S3 and DynamoDB, and interfaces with private DNS', () => {
+    const { app, template } = deploy({ network: all });
+    const group = resource(template, 'AWS::EC2::SecurityGroup', 'NetworkEndpoint');
+    const endpoints = Object.values(resourcesOf(template, 'AWS::EC2::VPCEndpoint')).map(({ Properties }) => ({
+      ...Properties,
+      ServiceName: textOf(Properties.ServiceName),
+    }));
+    const gateway = { VpcEndpointType: 'Gateway', VpcId: network.vpcId, RouteTableIds: all.routeTableIds };
+    const anInterface = {
+      VpcEndpointType: 'Interface',
+      VpcId: network.vpcId,
+      PrivateDnsEnabled: true,
+      SubnetIds: subnetIds,
+      SecurityGroupIds: [{ 'Fn::GetAtt': [group.id, 'GroupId'] }],
+    };
+    expect(endpoints).toEqual(
+      [
+        { ServiceName: 's3', ...gateway },
+        { ServiceName: 'dynamodb', ...gateway },
+        { ServiceName: 'secretsmanager', ...anInterface },
+        { ServiceName: 'states', ...anInterface },
+      ].map(({ ServiceName, ...rest }) => ({ ServiceName: `com.amazonaws.<AWS::Region>.${ServiceName}`, ...rest })),
+    );
+    expect(group.Properties.SecurityGroupIngress).toEqual(
+      all.vpcCidrs.map((CidrIp) => expect.objectContaining({ CidrIp, IpProtocol: 'tcp', FromPort: 443, ToPort: 443 })),
+    );
+    expect(new AwsSolutionsChecks(app).validateScope(app).violations).toEqual([]);
+  });
+
+  it.each([
+    [{ createEndpoints: ['states'], vpcCidrs: ['10.0.0.0/16'] }, 1, 2],
+    [{ createEndpoints: ['s3'], routeTableIds: all.routeTableIds }, 1, 1],
+    [{}, 0, 1],
+  ])('create only those: an existing endpoint needs no second one: %j', (settings, endpoints, groups) => {
+    const { template } = deploy({ network: { ...network, ...settings } });
+    expect(Object.keys(resourcesOf(template, 'AWS::EC2::VPCEndpoint'))).toHaveLength(endpoints);
+    // That of the functions, and that of interface endpoints.
+    expect(Object.keys(resourcesOf(template, 'AWS::EC2::SecurityGroup'))).toHaveLength(groups);
   });
 });

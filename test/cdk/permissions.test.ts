@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { asRunId } from '../../lib/core/model.ts';
+import { latestKey, manifestKey, pageKey } from '../../lib/core/storage/keys.ts';
 import {
   type Deployment,
   deploy,
@@ -8,6 +10,7 @@ import {
   someServices,
   textOf,
 } from '../support/aws/cdk-deployment.ts';
+import { at } from '../support/builders.ts';
 
 interface Statement {
   readonly Effect: 'Allow' | 'Deny';
@@ -26,6 +29,11 @@ function statementsOf({ template }: Deployment, roleIdBegins: string): Statement
 
 const listed = <Value>(value: Value | readonly Value[]): readonly Value[] =>
   Array.isArray(value) ? value : [value as Value];
+/** `s3` of a condition that allows a key through S3 only, in any partition. */
+function viaService(condition: unknown): string | undefined {
+  const { 'kms:ViaService': via } = (condition as { StringEquals: Record<string, unknown> }).StringEquals;
+  return /^(\w+)\.<AWS::Region>\.<AWS::URLSuffix>$/.exec(textOf(via))?.[1];
+}
 const actionsOf = (statements: readonly Statement[]) => statements.flatMap(({ Action }) => listed(Action)).sort();
 const withAction = (statements: readonly Statement[], action: string) =>
   statements.filter(({ Action }) => listed(Action).includes(action));
@@ -135,7 +143,7 @@ describe('permissions', () => {
     const keysOf = (role: string) =>
       statementsOf(encrypted, role)
         .filter(({ Resource }) => Resource === key)
-        .map(({ Action, Condition }) => [JSON.stringify(Condition).match(/"(\w+)\./)?.[1], listed(Action)]);
+        .map(({ Action, Condition }) => [viaService(Condition), listed(Action)]);
     const forTable = [
       'kms:Decrypt',
       'kms:DescribeKey',
@@ -152,6 +160,31 @@ describe('permissions', () => {
     expect(keysOf('ServicesacmeFailRunRole')).toEqual([['dynamodb', forTable]]);
   });
 
+  it('allow each key only for what it encrypts, if there are several', () => {
+    const keyArn = (name: string) => `arn:aws:kms:eu-central-1:123456789012:key/${name}`;
+    const several = deploy({
+      kmsKeyArn: keyArn('common'),
+      bucket: { existing: 'our-bucket', kmsKeyArn: keyArn('bucket') },
+      apiKeySecret: { existing: 'our/key', kmsKeyArn: keyArn('secret') },
+    });
+    const keysOf = (role: string) =>
+      Object.fromEntries(
+        statementsOf(several, role).flatMap(({ Resource, Condition }) =>
+          String(Resource).includes(':kms:') ? [[viaService(Condition), Resource]] : [],
+        ),
+      );
+    const ofTable = { dynamodb: keyArn('common') };
+    const ofBucket = { s3: keyArn('bucket') };
+    expect(keysOf('ServicesacmeExportPageRole')).toEqual({
+      ...ofTable,
+      ...ofBucket,
+      secretsmanager: keyArn('secret'),
+    });
+    expect(keysOf('ServicesacmeFinishRunRole')).toEqual({ ...ofTable, ...ofBucket });
+    expect(keysOf('ServicesacmeBeginRunRole')).toEqual(ofTable);
+    expect(keysOf('ServicesacmeFailRunRole')).toEqual(ofTable);
+  });
+
   it('refer to an existing secret by its ARN, or by its name and a wildcard for the random suffix', () => {
     const secretOf = (existing: string) =>
       withAction(
@@ -161,6 +194,52 @@ describe('permissions', () => {
     const arn = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:reports/key-AbCdEf';
     expect(secretOf(arn)).toBe(arn);
     expect(JSON.stringify(secretOf('reports/key'))).toContain(':secret:reports/key-??????');
+  });
+});
+
+describe('the bucket policy', () => {
+  interface Write {
+    readonly key: string;
+    /** The header If-None-Match. */
+    readonly ifNoneMatch: boolean;
+    /** What S3 sets for the operation. */
+    readonly createsObject: boolean;
+  }
+  const { template } = deploy({ bucket: { prefix: 'team/' } });
+  const { PolicyDocument } = resource(template, 'AWS::S3::BucketPolicy').Properties;
+  const denials = (PolicyDocument.Statement as readonly (Statement & { readonly Sid?: string })[]).filter(
+    ({ Sid }) => Sid === 'DenyOverwrites',
+  );
+  const isDenied = ({ key, ifNoneMatch, createsObject }: Write) =>
+    denials.some(({ Effect, Action, Resource, Condition }) => {
+      expect([Effect, Action]).toEqual(['Deny', 's3:PutObject']);
+      expect(Condition).toEqual({
+        Null: { 's3:if-none-match': 'true' },
+        Bool: { 's3:ObjectCreationOperation': 'true' },
+      });
+      const object = `<${resource(template, 'AWS::S3::Bucket').id}.Arn>/${key}`;
+      return isLike(textOf(Resource), object) && !ifNoneMatch && createsObject;
+    });
+  const run = { export: 'nightly', run: asRunId('20261120T020000Z-1f3a5c'), startedAt: at('2026-11-20T02:00:00Z') };
+  const request = { format: 'XML', container: 'NONE' };
+  const writtenOnce = [manifestKey(run), pageKey({ ...run, request }, 1), pageKey({ ...run, request }, 1_000_000)];
+
+  it.each(writtenOnce.flatMap((key) => [key, `team/acme/${key}`]))('denies to overwrite %s', (key) => {
+    expect(isDenied({ key, ifNoneMatch: false, createsObject: true })).toBe(true);
+    expect(isDenied({ key, ifNoneMatch: true, createsObject: true })).toBe(false);
+    // The creation of a multipart upload, and its parts.
+    expect(isDenied({ key, ifNoneMatch: false, createsObject: false })).toBe(false);
+  });
+
+  it('lets the pointer to the newest run be replaced', () => {
+    for (const key of [latestKey('nightly'), `team/acme/${latestKey('nightly')}`]) {
+      expect(isDenied({ key, ifNoneMatch: false, createsObject: true })).toBe(false);
+    }
+  });
+
+  it('applies to everyone', () => {
+    expect(denials).toHaveLength(1);
+    expect(denials).toMatchObject([{ Principal: { AWS: '*' } }]);
   });
 });
 

@@ -76,6 +76,7 @@ describe('a ReportExporter in another stack', () => {
       SERVICE_NAME: 'reports',
       BUCKET_NAME: { Ref: bucket.id },
       KEY_PREFIX: '',
+      BUCKET_KMS_KEY_ARN: '',
       TABLE_NAME: { Ref: table.id },
       API_KEY_SECRET_ID: { Ref: secret.id },
       API_KEY_SECRET_FIELD: '',
@@ -83,7 +84,11 @@ describe('a ReportExporter in another stack', () => {
     expect(stack.resolve([reports.bucket.bucketName, reports.table.tableName, reports.secret.secretArn])).toEqual(
       [bucket, table, secret].map(({ id }) => ({ Ref: id })),
     );
-    expect([bucket, table, secret].map(({ DeletionPolicy }) => DeletionPolicy)).toEqual(Array(3).fill('Retain'));
+    expect([bucket, table, secret].map(({ DeletionPolicy }) => DeletionPolicy)).toEqual([
+      'RetainExceptOnCreate',
+      'Retain',
+      'RetainExceptOnCreate',
+    ]);
     const alarms = Object.keys(resourcesOf(template, 'AWS::CloudWatch::Alarm')).map((id) => id.slice(0, -8));
     expect(alarms).toEqual(expect.arrayContaining(['ReportsTableReadsThrottled', 'ReportsTableWritesThrottled']));
   });
@@ -125,6 +130,30 @@ describe('a ReportExporter in another stack', () => {
     expect(encryption[0].ServerSideEncryptionByDefault.KMSMasterKeyID).toEqual(arn);
     expect(resource(template, 'AWS::DynamoDB::Table').Properties.SSESpecification.KMSMasterKeyId).toEqual(arn);
     expect(resource(template, 'AWS::SecretsManager::Secret').Properties.KmsKeyId).toEqual(arn);
+  });
+
+  it('writes to a given bucket with its key, or with the one that is given for it', () => {
+    const keyArn = (digit: string) =>
+      `arn:aws:kms:eu-central-1:123456789012:key/${'11111111-2222-3333-4444-555555555555'.replaceAll(/\d/g, digit)}`;
+    const keyOf = (props: (given: IKey) => object) => {
+      const stack = new Stack(anApp(), 'Another');
+      const [ofBucket, given] = ['1', '2'].map(
+        (digit) => Key.fromKeyArn(stack, `Key${digit}`, keyArn(digit)) as IKey,
+      ) as [IKey, IKey];
+      const bucket = Bucket.fromBucketAttributes(stack, 'Bucket', {
+        bucketName: 'our-bucket',
+        encryptionKey: ofBucket,
+      });
+      new ReportExporter(stack, 'Reports', { service, exports: [nightly], bucket, ...props(given) });
+      const { Environment } = resource(
+        Template.fromStack(stack),
+        'AWS::Lambda::Function',
+        'ReportsExportPage',
+      ).Properties;
+      return Environment.Variables.BUCKET_KMS_KEY_ARN as unknown;
+    };
+    expect(keyOf((encryptionKey) => ({ encryptionKey }))).toBe(keyArn('1'));
+    expect(keyOf((bucketEncryptionKey) => ({ bucketEncryptionKey }))).toBe(keyArn('2'));
   });
 
   it('has a name from its path in the stack, which fits into 30 characters', () => {
@@ -186,6 +215,7 @@ describe('a ReportExporter in another stack', () => {
     ).toMatchObject({
       SERVICE_NAME: 'acme',
       KEY_PREFIX: 'acme/',
+      BUCKET_KMS_KEY_ARN: '',
       API_KEY_SECRET_FIELD: 'apiKey',
     });
     const alarms = Object.keys(resourcesOf(template, 'AWS::CloudWatch::Alarm'));

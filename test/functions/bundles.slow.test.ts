@@ -1,13 +1,13 @@
 /** The deployed bundles: each is one file that runs by itself, with the modules that the function needs and no others. */
 
 import { execFile } from 'node:child_process';
-import { cp, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { bundleFunctions } from '../../lib/cdk/code/bundling.ts';
+import { bundleFunctions, bundleWithSourceMaps } from '../../lib/cdk/code/bundling.ts';
 import { functionEnvironmentSchema, settingsFileName } from '../../lib/core/settings/environment.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
@@ -18,6 +18,7 @@ import {
   functionNames,
 } from '../support/aws/bundled-functions.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
+import { textOf } from '../support/docs/doc-pages.ts';
 import { executionArn } from '../support/export/function-machine.ts';
 import { simulatorApiKey, someReports } from '../support/service/simulator-client.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
@@ -75,6 +76,7 @@ describe('a bundle', () => {
       TABLE_NAME: aws.table,
       BUCKET_NAME: 'bucket',
       KEY_PREFIX: '',
+      BUCKET_KMS_KEY_ARN: '',
       API_KEY_SECRET_ID: 'reports/api-key',
       API_KEY_SECRET_FIELD: '',
     };
@@ -143,6 +145,48 @@ describe('a bundle', () => {
     });
     expect(JSON.parse(stdout)).toEqual(bundleFunctions());
     expect(stdout).not.toContain(root);
+  });
+});
+
+describe('a stack trace', () => {
+  it('is translated into files and lines of the project by the command in the runbook', async () => {
+    const [, script = ''] = /node -e '([^']+)' node_modules\//.exec(textOf('docs/runbook.md')) ?? [];
+    const { code, sourceMap } = bundleWithSourceMaps().ExportPage;
+    await using folder = await temporaryDirectory();
+    const [file, map, stackFile] = ['index.cjs', 'index.js.map', 'stack.txt'].map((name) =>
+      join(folder.path, name),
+    ) as [string, string, string];
+    await writeFile(file, code);
+    await writeFile(map, sourceMap);
+    // The settings file is missing.
+    const env = Object.fromEntries(Object.keys(functionEnvironmentSchema.shape).map((variable) => [variable, 'x/']));
+    const { stdout, stderr } = await promisify(execFile)(
+      process.execPath,
+      [
+        fileURLToPath(new URL('children/invoke.ts', import.meta.url)),
+        file,
+        JSON.stringify({ input: {}, execution: 'e' }),
+      ],
+      { env: { ...env, AWS_REGION: 'us-east-1' } },
+    );
+    const logged = `${stdout}\n${stderr}`.split('\n').find((line) => line.includes('attempt-failed')) ?? '';
+    expect(logged).toContain('openServiceContext');
+    // Lambda has the bundle as index.js.
+    await writeFile(stackFile, logged.replaceAll(file, '/var/task/index.js'));
+    const translated = await promisify(execFile)('/bin/sh', [
+      '-c',
+      '"$0" -e "$1" "$2" < "$3"',
+      process.execPath,
+      script,
+      map,
+      stackFile,
+    ]);
+    const [, line] = /at .*\.\.\/lib\/aws\/lambda\/service-context\.ts:(\d+)/.exec(translated.stdout) ?? [];
+    const source = (
+      await readFile(fileURLToPath(new URL('../../lib/aws/lambda/service-context.ts', import.meta.url)), 'utf8')
+    ).split('\n');
+    expect(source[Number(line) - 1]).toContain("new ExportError('ConfigurationError', `Cannot read the settings");
+    expect(translated.stdout).not.toMatch(/index\.js:\d+:\d+/);
   });
 });
 

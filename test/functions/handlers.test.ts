@@ -46,6 +46,8 @@ interface DeploymentOptions {
   /** Settings of each export, in addition to its name and size. */
   readonly settings?: Readonly<Record<string, unknown>>;
   readonly serviceSettings?: Readonly<Record<string, unknown>>;
+  /** Further fields of the settings file. */
+  readonly options?: Readonly<Record<string, unknown>>;
   readonly secret?: string;
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -63,6 +65,7 @@ async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
     TABLE_NAME: aws.table,
     BUCKET_NAME: 'bucket',
     KEY_PREFIX: 'all/',
+    BUCKET_KMS_KEY_ARN: '',
     API_KEY_SECRET_ID: 'reports/api-key',
     API_KEY_SECRET_FIELD: 'apiKey',
     ...options.env,
@@ -72,6 +75,7 @@ async function deploy(options: DeploymentOptions = {}): Promise<Deployment> {
   const loadSettings = () => ({
     service: { baseUrl: service.baseUrl, ...serviceSettings },
     exports: (options.exports ?? ['reports']).map((name) => ({ name, size: 2, ...settings })),
+    ...options.options,
   });
   const functions: Functions = {
     BeginRun: beginRunHandler(env, loadSettings),
@@ -239,6 +243,36 @@ describe('the functions', () => {
       expect(line).not.toHaveProperty('service');
     }
     expect(metrics).toHaveLength(5);
+  });
+
+  it('log failures alone with the log level ERROR, and publish the same metrics', async () => {
+    await using deployment = await deploy({
+      reports: 5,
+      options: { logLevel: 'ERROR' },
+      faults: onRequest(2, errorResponse(503)),
+    });
+    const { status } = await execute(deployment.functions, { name: 'first' });
+    expect(status).toBe('succeeded');
+    expect(events().map(({ message }) => message)).toEqual(['attempt-failed']);
+    const totals = { RunsStarted: 1, PagesExported: 3, ReportsExported: 5, RunsCompleted: 1, FailedAttempts: 1 };
+    for (const [metric, total] of Object.entries(totals)) expect([metric, totalOf(metric)]).toEqual([metric, total]);
+  });
+
+  it('store pages in the storage class of the settings, and tag all that is never replaced', async () => {
+    const objects = { storageClass: 'STANDARD_IA', tags: { team: 'finance' } };
+    await using deployment = await deploy({ reports: 5, options: { objects } });
+    await execute(deployment.functions, { name: 'first' });
+    const stored = [...deployment.aws.objects].map(([key, { headers }]) => [
+      key.split('/').at(-1),
+      [headers['x-amz-storage-class'], headers['x-amz-tagging']],
+    ]);
+    expect(Object.fromEntries(stored)).toEqual({
+      'page-000001.xml': ['STANDARD_IA', 'team=finance'],
+      'page-000002.xml': ['STANDARD_IA', 'team=finance'],
+      'page-000003.xml': ['STANDARD_IA', 'team=finance'],
+      'manifest.json': [undefined, 'team=finance'],
+      'latest.json': [undefined, undefined],
+    });
   });
 
   it('recover from transient errors: failed attempts are logged, and no report is lost or duplicated', async () => {

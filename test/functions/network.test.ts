@@ -59,6 +59,7 @@ async function deploy(serviceSettings: object = {}): Promise<Deployment> {
     KEY_PREFIX: '',
     API_KEY_SECRET_ID: 'reports/api-key',
     API_KEY_SECRET_FIELD: '',
+    BUCKET_KMS_KEY_ARN: '',
   };
   const loadSettings = () => ({
     service: {

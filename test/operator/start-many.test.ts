@@ -21,6 +21,7 @@ function aDeployment(names: readonly string[]) {
     name: 'stack Reports in eu-central-1',
     option: '--stack Reports',
     exportNames: async () => names,
+    alarmTopic: async () => undefined,
     overview: async () => [],
     async open(name) {
       const end = ends.get(name);

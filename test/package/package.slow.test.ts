@@ -73,7 +73,7 @@ describe('the tarball', () => {
       /^docs\/schemas\/[a-z0-9.]+\.schema\.json$/,
       /^dist\/(bin|lib)\/[a-z0-9/-]+\.(js|js\.map|d\.ts)$/,
       /^dist\/lib\/operator\/run-report\/run-report\.css$/,
-      new RegExp(`^dist/functions/(${stepNames.join('|')})/index\\.js$`),
+      new RegExp(`^dist/functions/(${stepNames.join('|')})/index\\.js(\\.map)?$`),
     ];
     expect(files.length).toBeGreaterThan(300);
     expect(files.filter((file) => !expected.some((pattern) => pattern.test(file)))).toEqual([]);
@@ -91,13 +91,22 @@ describe('the tarball', () => {
   });
 
   it('has source maps that contain the sources', () => {
-    const maps = files.filter((file) => file.endsWith('.map'));
+    const maps = files.filter((file) => file.endsWith('.map') && !file.startsWith('dist/functions/'));
     expect(maps.length).toBeGreaterThan(100);
     const empty = maps.filter((file) => {
       const { sourcesContent } = JSON.parse(textOf(file)) as { readonly sourcesContent?: readonly string[] };
       return (sourcesContent?.[0] ?? '') === '';
     });
     expect(empty).toEqual([]);
+  });
+
+  it('has source maps of the functions, which name files of the project', () => {
+    for (const step of stepNames) {
+      const { sources } = JSON.parse(textOf(`dist/functions/${step}/index.js.map`)) as {
+        readonly sources: readonly string[];
+      };
+      expect(sources).toContain('../lib/core/errors.ts');
+    }
   });
 
   it('names no folder of the machine that built it', () => {

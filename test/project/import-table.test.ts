@@ -49,7 +49,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
   'lib/operator': ['output', 'run-report', '.', 'commands'],
-  'lib/cdk': ['function-limits.ts', 'settings', 'code', '.'],
+  'lib/cdk': ['function-limits.ts', 'nag-suppressions.ts', 'settings', 'storage', 'code', '.'],
   'lib/api': ['.'],
 };
 

@@ -147,6 +147,7 @@ async function deploy(): Promise<Deployment> {
     TABLE_NAME: aws.table,
     BUCKET_NAME: 'bucket',
     KEY_PREFIX: '',
+    BUCKET_KMS_KEY_ARN: '',
     API_KEY_SECRET_ID: 'reports/api-key',
     API_KEY_SECRET_FIELD: 'apiKey',
   };

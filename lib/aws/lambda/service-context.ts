@@ -8,6 +8,7 @@ import { ExportError } from '../../core/errors.ts';
 import type { StepDependencies } from '../../core/ports.ts';
 import {
   functionSettingsSchema,
+  type ObjectSettings,
   readFunctionEnvironment,
   type StepEnvironment,
   settingsFileName,
@@ -23,6 +24,8 @@ import type { Telemetry } from './telemetry.ts';
 export interface ServiceContext<Step extends StepName> {
   readonly environment: StepEnvironment<Step>;
   readonly service: ServiceSettings;
+  /** How objects are stored in the bucket. */
+  readonly objects: ObjectSettings | undefined;
   readonly dynamoDb: DynamoDBClient;
   /**
    * The dependencies of one invocation, for the export that `input` names. From here on, telemetry names it.
@@ -56,7 +59,9 @@ export function openServiceContext<Step extends StepName>(
   telemetry: Telemetry,
 ): ServiceContext<Step> {
   const environment = readFunctionEnvironment(env, stepVariables[step]) as StepEnvironment<Step>;
-  const { service, exports } = parseSettings(functionSettingsSchema, loadSettings(), settingsFileName);
+  const settings = parseSettings(functionSettingsSchema, loadSettings(), settingsFileName);
+  const { service, exports, objects, logLevel } = settings;
+  if (logLevel !== undefined) telemetry.setLogLevel(logLevel);
   const source = sourceOf(service.baseUrl);
   const definitions = new Map(exports.map((settings) => [settings.name, exportDefinition(settings, source)]));
   const dynamoDb = new DynamoDBClient(sdkConfig);
@@ -70,6 +75,7 @@ export function openServiceContext<Step extends StepName>(
   return {
     environment,
     service,
+    objects,
     dynamoDb,
     dependenciesFor(input) {
       const definition = selectExport(definitions, input);

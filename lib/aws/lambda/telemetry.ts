@@ -14,9 +14,12 @@ import {
   serviceDimensions,
   serviceMetrics,
 } from '../../core/metrics.ts';
+import type { LogLevel } from '../../core/settings/environment.ts';
 import type { EventSink, ExportEvent } from '../../core/ports.ts';
 
 export interface Telemetry {
+  /** Sets which lines are logged from now on. Metrics are always published. */
+  setLogLevel(level: LogLevel): void;
   /** Names the deployment and the service in every later metric. */
   setService(deployment: string, service: string): void;
   /** Names the export in the later lines and metrics of this invocation. */
@@ -33,6 +36,11 @@ export interface Telemetry {
 
 export function createTelemetry(): Telemetry {
   const logger = new Logger({ serviceName: 'report-exporter' });
+  /** Not the logger's own level, which in Lambda is that of the function's log settings. */
+  let logsInfo = true;
+  const info = (message: string, fields: Record<string, unknown>) => {
+    if (logsInfo) logger.info(message, fields);
+  };
   let deployment = '';
   let serviceTotals: Metrics | undefined;
   /** Of the export of this invocation. */
@@ -43,6 +51,9 @@ export function createTelemetry(): Telemetry {
     if (isServiceMetric(metric)) serviceTotals?.addMetric(metric, metricUnits[metric], value);
   };
   return {
+    setLogLevel(level) {
+      logsInfo = level === 'INFO';
+    },
     setService(deploymentName, service) {
       deployment = deploymentName;
       serviceTotals = metricsWith(serviceDimensions(deployment, service));
@@ -63,14 +74,14 @@ export function createTelemetry(): Telemetry {
         logger.error(name, { ...fields, errorMessage });
       } else {
         const { event: name, ...fields } = event;
-        logger.info(name, fields);
+        info(name, fields);
       }
       for (const [metric, value] of metricsOf(event)) count(metric, value);
     },
     count,
     failed(error, fields) {
       if (isExportError(error, 'RunSupersededError')) {
-        logger.info('run-superseded', { ...fields, errorMessage: error.message });
+        info('run-superseded', { ...fields, errorMessage: error.message });
         return;
       }
       logger.error('attempt-failed', { ...fields, error: error instanceof Error ? error : new Error(String(error)) });

@@ -4,7 +4,15 @@ import { Readable } from 'node:stream';
 import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import type { LatestPointer } from '../../core/model.ts';
 import { maxPointerBytes, sequenceOfPointer } from '../../core/storage/stored-records.ts';
-import { accessDenied, backOff, isConflict, isNotFound, type RetryRuntime, type S3Object } from './objects.ts';
+import {
+  accessDenied,
+  backOff,
+  isConflict,
+  isNotFound,
+  type ObjectEncryption,
+  type RetryRuntime,
+  type S3Object,
+} from './objects.ts';
 
 /** Few runs of an export finish at the same time: to lose more races than this means that something else is wrong. */
 const maxAttempts = 30;
@@ -18,7 +26,7 @@ export async function replaceLatestObject(
   object: S3Object,
   latest: LatestPointer,
   hasBegun: (sequence: number) => Promise<boolean>,
-  runtime: RetryRuntime,
+  { encryption, runtime }: { readonly encryption: ObjectEncryption; readonly runtime: RetryRuntime },
 ): Promise<void> {
   const { client, ...location } = object;
   for (let attempt = 1; ; attempt += 1) {
@@ -31,6 +39,7 @@ export async function replaceLatestObject(
           ...location,
           Body: `${JSON.stringify(latest, null, 2)}\n`,
           ContentType: 'application/json',
+          ...encryption,
           ChecksumAlgorithm: 'SHA256',
           ...(existing === undefined ? { IfNoneMatch: '*' } : { IfMatch: existing.etag }),
         }),

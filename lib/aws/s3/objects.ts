@@ -9,11 +9,13 @@ import {
   HeadObjectCommand,
   type HeadObjectCommandOutput,
   ListObjectsV2Command,
+  type PutObjectCommandInput,
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../../core/errors.ts';
 import type { ListedObject, Runtime } from '../../core/ports.ts';
+import type { StorageClass } from '../../core/settings/environment.ts';
 import type { ObjectMetadata } from './page-metadata.ts';
 import type { SpooledBody } from './spool.ts';
 
@@ -23,8 +25,28 @@ export interface S3Object {
   readonly Key: string;
 }
 
+/** The headers that make S3 encrypt an object with a key of KMS; none, and S3 uses the default of the bucket. */
+export type ObjectEncryption = Pick<PutObjectCommandInput, 'ServerSideEncryption' | 'SSEKMSKeyId' | 'BucketKeyEnabled'>;
+
+/**
+ * Every write names the key: an existing bucket may have another default, and a bucket policy may reject writes that name none.
+ * With a bucket key, S3 asks KMS for a data key for many objects at once.
+ */
+export const encryptionWith = (kmsKeyArn: string | undefined): ObjectEncryption =>
+  kmsKeyArn === undefined ? {} : { ServerSideEncryption: 'aws:kms', SSEKMSKeyId: kmsKeyArn, BucketKeyEnabled: true };
+
 /** For unique tokens, and for delays between attempts. */
 export type RetryRuntime = Pick<Runtime, 'sleep' | 'randomHex'>;
+
+/** What an object has besides its bytes. */
+interface NewObject {
+  readonly contentType: string;
+  readonly metadata: ObjectMetadata;
+  /** Absent: STANDARD. */
+  readonly storageClass?: StorageClass | undefined;
+  /** With tags, the caller also needs s3:PutObjectTagging. */
+  readonly tags?: Readonly<Record<string, string>> | undefined;
+}
 
 /** What S3 returns about an object without its bytes. */
 export type ObjectInfo = Pick<
@@ -39,6 +61,12 @@ const maxParts = 10_000;
 
 const maxAttempts = 6;
 
+interface NewObject {
+  readonly contentType: string;
+  readonly metadata: ObjectMetadata;
+  readonly encryption: ObjectEncryption;
+}
+
 /**
  * Creates the object unless it exists, and resolves to the object that is there: `created` tells whether this call created
  * it. An upload that fails leaves nothing visible, and its parts are removed.
@@ -49,7 +77,7 @@ const maxAttempts = 6;
 export async function createObject(
   { client, ...location }: S3Object,
   body: SpooledBody,
-  { contentType, metadata }: { readonly contentType: string; readonly metadata: ObjectMetadata },
+  { contentType, metadata, storageClass, tags, encryption }: NewObject,
   runtime: RetryRuntime,
 ): Promise<ObjectInfo & { readonly created: boolean }> {
   const token = runtime.randomHex(32);
@@ -67,7 +95,10 @@ export async function createObject(
           ContentLength: body.bytes,
           ContentType: contentType,
           Metadata,
+          ...(storageClass === undefined ? {} : { StorageClass: storageClass }),
+          ...(tags === undefined ? {} : { Tagging: toQuery(tags) }),
           IfNoneMatch: '*',
+          ...encryption,
           ChecksumAlgorithm: 'SHA256',
           // The checksum of the whole body is valid only for a single PutObject; parts have their own.
           ...(body.bytes <= partBytes ? { ChecksumSHA256: toBase64(body.sha256) } : {}),
@@ -179,5 +210,11 @@ export async function backOff(attempt: number, { sleep, randomHex }: RetryRuntim
   const random = Number.parseInt(randomHex(6), 16) / 0x1000000;
   await sleep(firstDelayMs * 2 ** Math.min(attempt - 1, 5) * (0.5 + random));
 }
+
+/** The form of a URL query. Not URLSearchParams, which writes a space as `+`. */
+const toQuery = (tags: Readonly<Record<string, string>>): string =>
+  Object.entries(tags)
+    .map((pair) => pair.map(encodeURIComponent).join('='))
+    .join('&');
 
 const toBase64 = (hexadecimal: string): string => Buffer.from(hexadecimal, 'hex').toString('base64');

@@ -10,9 +10,11 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { ExportError } from '../../core/errors.ts';
 import type { PageMetadata, StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
+import type { ObjectSettings } from '../../core/settings/environment.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
   createObject,
+  encryptionWith,
   hasDifferentBytes,
   headObject,
   listObjects,
@@ -30,17 +32,23 @@ export interface S3PageStoreOptions {
   readonly bucket: string;
   /** Precedes every key in the bucket: empty, or ending with a slash. The model's keys do not have it. */
   readonly prefix: string;
+  /** Encrypts all objects. Absent: the bucket's default encryption does. */
+  readonly kmsKeyArn?: string | undefined;
   readonly runtime: RetryRuntime;
+  /** How new objects are stored. */
+  readonly objects?: ObjectSettings | undefined;
   /** Where bodies are buffered; files in the system's temporary directory by default. */
   readonly spool?: Spool;
 }
 
 /**
  * Needs s3:GetObject, s3:PutObject and s3:AbortMultipartUpload on the objects, and s3:ListBucket: without it S3 answers 403
- * instead of 404.
+ * instead of 404. With tags, it also needs s3:PutObjectTagging.
  */
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
-  const { client, bucket, prefix, runtime, spool = fileSpool(tmpdir()) } = options;
+  const { client, bucket, prefix, kmsKeyArn, runtime, objects = {}, spool = fileSpool(tmpdir()) } = options;
+  const { storageClass, tags } = objects;
+  const encryption = encryptionWith(kmsKeyArn);
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
 
@@ -80,6 +88,9 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
           {
             contentType: toHeaderValue(fetched.contentType),
             metadata: encodePageMetadata({ key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime }),
+            storageClass,
+            tags,
+            encryption,
           },
           runtime,
         );
@@ -93,7 +104,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         const { created, ...info } = await createObject(
           objectAt(key),
           body,
-          { contentType: 'application/json', metadata: { sha256: body.sha256 } },
+          { contentType: 'application/json', metadata: { sha256: body.sha256 }, tags, encryption },
           runtime,
         );
         const isSame =
@@ -102,7 +113,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
       });
     },
 
-    putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, runtime),
+    putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, { encryption, runtime }),
 
     async *list(folder) {
       for await (const object of listObjects({ client, Bucket: bucket }, `${prefix}${folder}/`)) {

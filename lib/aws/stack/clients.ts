@@ -9,6 +9,7 @@ import { LambdaClient } from '@aws-sdk/client-lambda';
 import { SchedulerClient } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SFNClient } from '@aws-sdk/client-sfn';
+import { SNSClient } from '@aws-sdk/client-sns';
 import { createS3Client } from '../s3/client.ts';
 import type { Environment } from '../sdk-config.ts';
 import { type AskMfaCode, operatorIdentity } from './credentials.ts';
@@ -46,6 +47,7 @@ export function createOperatorClients(env: Environment, askMfaCode: AskMfaCode) 
     s3: createS3Client(env, { ...operatorS3Config, ...identity }),
     secretsManager: new SecretsManagerClient(config),
     lambda: new LambdaClient({ ...operatorLambdaConfig, ...identity }),
+    sns: new SNSClient(config),
   };
   for (const client of Object.values(clients)) addFriendlyErrors(client);
   return {

@@ -7,6 +7,7 @@ import type { Runtime } from '../../core/ports.ts';
 import { listNames } from '../../core/sanitize.ts';
 import type { ServiceOutput } from '../../core/settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
+import { alarmTopicOutput, readAlarmTopic } from './alarm-topic.ts';
 import { createOperatorClients } from './clients.ts';
 import { type AskMfaCode, assertProfileExists } from './credentials.ts';
 import { openDeployedExport } from './deployed-export.ts';
@@ -30,7 +31,7 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
   await assertProfileExists(env);
   const clients = createOperatorClients(env, askMfaCode);
   try {
-    const services = await readServices(clients.cloudFormation, stackName);
+    const { services, alarmTopic } = await readStack(clients.cloudFormation, stackName);
     const region = await clients.cloudFormation.config.region();
     const exports = lazy(() => readExports(clients.cloudFormation, stackName, services));
     return {
@@ -47,6 +48,7 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
         );
       },
       overview: async () => await readOverview([...(await exports()).values()], clients, runtime),
+      alarmTopic: async () => (alarmTopic === undefined ? undefined : await readAlarmTopic(clients.sns, alarmTopic)),
       async [Symbol.asyncDispose]() {
         clients.close();
       },
@@ -71,13 +73,20 @@ function lazy<Value>(read: () => Promise<Value>): () => Promise<Value> {
   };
 }
 
+interface StackContent {
+  readonly services: readonly ServiceOutput[];
+  /** The ARN of the topic. Undefined: an app has removed the output. */
+  readonly alarmTopic: string | undefined;
+}
+
 /** Needs cloudformation:DescribeStacks. */
-async function readServices(client: CloudFormationClient, stackName: string): Promise<readonly ServiceOutput[]> {
+async function readStack(client: CloudFormationClient, stackName: string): Promise<StackContent> {
   const stack = await findStack(client, stackName);
   if (stack === undefined) throw await stackNotFound(client, stackName);
   const services = servicesOf(stack);
   if (services.length === 0) throw noServices(stack, stackName);
-  return services;
+  const alarmTopic = stack.Outputs?.find(({ OutputKey }) => OutputKey === alarmTopicOutput)?.OutputValue;
+  return { services, alarmTopic };
 }
 
 async function findStack(client: CloudFormationClient, stackName: string): Promise<Stack | undefined> {

@@ -21,6 +21,8 @@ export const bundling = {
   /** The Lambda runtime's Node version, so that nothing is rewritten for an older one. */
   target: 'node24',
   minify: true,
+  /** Stack traces in the logs name functions and classes as the sources do. It makes a bundle a twentieth larger. */
+  keepNames: true,
   /** Prefers ES modules, which esbuild can tree-shake. */
   mainFields: ['module', 'main'],
   /**
@@ -44,16 +46,31 @@ const functionModules: Readonly<Record<StepName, string>> = {
 
 /** The code of each function. */
 export function bundleFunctions(): Readonly<Record<StepName, string>> {
+  const bundles = bundleWithSourceMaps();
+  return byStep((step) => bundles[step].code);
+}
+
+interface Bundle {
+  readonly code: string;
+  /** Translates positions in the code. Not deployed: Lambda would read a megabyte more at each cold start. */
+  readonly sourceMap: string;
+}
+
+/** The code of each function, with its source map. */
+export function bundleWithSourceMaps(): Readonly<Record<StepName, Bundle>> {
   const { outputFiles } = buildSync({
     ...bundling,
+    sourcemap: 'external',
+    sourcesContent: false,
     entryPoints: Object.fromEntries(stepNames.map((step) => [step, `functions/${functionModules[step]}.ts`])),
     outdir: join(root, 'bundles'),
     write: false,
     logLevel: 'warning',
   });
   return byStep((step) => {
-    const file = outputFiles.find(({ path }) => path.endsWith(`${step}.js`));
-    if (file === undefined) throw new Error(`esbuild returned no bundle of ${step}`);
-    return file.text;
+    const textOf = (extension: string) => outputFiles.find(({ path }) => path.endsWith(`${step}${extension}`))?.text;
+    const [code, sourceMap] = [textOf('.js'), textOf('.js.map')];
+    if (code === undefined || sourceMap === undefined) throw new Error(`esbuild returned no bundle of ${step}`);
+    return { code, sourceMap };
   });
 }

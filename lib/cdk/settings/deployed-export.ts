@@ -1,7 +1,7 @@
 /** What a deployment derives from the settings of a service and its exports. */
 
 import type { ExportDeploymentSettings, ServiceInput } from '../../core/settings/deployment-settings.ts';
-import type { FunctionSettingsInput } from '../../core/settings/environment.ts';
+import type { FunctionSettingsInput, LogLevel, StorageClass } from '../../core/settings/environment.ts';
 import { type ScheduleSettings, scheduleSettingsSchema } from '../../core/settings/schedule-settings.ts';
 import type { ServiceMetadataInput } from '../../core/settings/stack-output.ts';
 import { withoutLocalSettings } from './service-network.ts';
@@ -14,14 +14,28 @@ export function hasAlarmsPerExport(setting: boolean | undefined, count: number):
   return setting ?? count <= maxExportsWithOwnAlarms;
 }
 
-/** The content of the functions' settings file. The functions do not need the schedules. */
+/** What the functions' settings file contains besides the service and its exports. */
+export interface FunctionOptions {
+  readonly storageClass?: StorageClass | undefined;
+  readonly objectTags?: Readonly<Record<string, string>> | undefined;
+  readonly logLevel?: LogLevel | undefined;
+}
+
+/** The content of the functions' settings file. The functions do not need the schedules. What is absent has no field. */
 export function functionSettings(
   service: ServiceInput,
   exports: readonly ExportDeploymentSettings[],
+  { storageClass, objectTags, logLevel }: FunctionOptions = {},
 ): FunctionSettingsInput {
+  const objects = {
+    ...(storageClass === undefined ? {} : { storageClass }),
+    ...(objectTags === undefined || Object.keys(objectTags).length === 0 ? {} : { tags: { ...objectTags } }),
+  };
   return {
     service: withoutLocalSettings(service),
     exports: exports.map(({ schedule: _schedule, ...settings }) => settings),
+    ...(Object.keys(objects).length === 0 ? {} : { objects }),
+    ...(logLevel === undefined ? {} : { logLevel }),
   };
 }
 

@@ -14,6 +14,7 @@ import {
   issueAt,
   parseDeployment,
   type SettingsIssue,
+  splitServiceEntry,
 } from '../../core/settings/deployment-settings.ts';
 import { serviceSettingsSchema } from '../../core/settings/settings.ts';
 import {
@@ -76,7 +77,7 @@ function findMisfits(value: unknown): SettingsIssue[] {
   // What is wrong with a service is wrong with all its exports. Report it once.
   const reported = new Set<string>();
   return assignExports(value).flatMap(({ index, service = '' }) => {
-    const { apiKeySecret: _secret, apiKeyEnv: _env, ...entry } = fieldsOf(fieldsOf(services)[service]);
+    const { service: entry } = splitServiceEntry(fieldsOf(fieldsOf(services)[service]));
     const { service: _service, ...settings } = fieldsOf((exports as readonly unknown[])[index]);
     const parsedService = serviceSettingsSchema.safeParse(entry);
     const parsedExport = exportDeploymentSchema.safeParse(settings);

@@ -4,6 +4,16 @@ import { Token } from 'aws-cdk-lib';
 import * as z from 'zod/mini';
 import { ExportError } from '../../core/errors.ts';
 import {
+  type CombinationProblem,
+  exportPageSchema,
+  type ExportPageSettings,
+  findConcurrencyProblems,
+  findLifecycleProblems,
+  type LifecycleSettings,
+  lifecycleSchema,
+  readerAccountsSchema,
+} from '../../core/settings/account-settings.ts';
+import {
   type ExportDeploymentSettings,
   exportDeploymentSchema,
   describeSimilarity,
@@ -12,6 +22,13 @@ import {
   type ServiceInput,
   serviceNameSchema,
 } from '../../core/settings/deployment-settings.ts';
+import {
+  type LogLevel,
+  logLevelSchema,
+  objectTagsSchema,
+  type StorageClass,
+  storageClassSchema,
+} from '../../core/settings/environment.ts';
 import { parseSettings, serviceSettingsSchema } from '../../core/settings/settings.ts';
 import { formatPath } from '../../core/settings/validation-errors.ts';
 import { findLimitProblems } from '../function-limits.ts';
@@ -26,6 +43,12 @@ const exporterSettingsSchema = z.strictObject({
       error: ({ input }) => (input === undefined ? 'is required' : 'must be a list of exports'),
     })
     .check(z.minLength(1, 'must have at least one export')),
+  exportPage: z.optional(exportPageSchema),
+  lifecycle: z.optional(lifecycleSchema),
+  storageClass: z.optional(storageClassSchema),
+  objectTags: z.optional(objectTagsSchema),
+  readerAccounts: z.optional(readerAccountsSchema),
+  logLevel: z.optional(logLevelSchema),
 });
 type ExporterSettings = z.infer<typeof exporterSettingsSchema>;
 
@@ -35,16 +58,31 @@ export interface ExporterSettingsInput {
   readonly prefix?: string | undefined;
   readonly service: ServiceInput;
   readonly exports: readonly ExportDeploymentSettings[];
+  readonly exportPage?: ExportPageSettings | undefined;
+  readonly lifecycle?: LifecycleSettings | undefined;
+  readonly storageClass?: StorageClass | undefined;
+  readonly objectTags?: Readonly<Record<string, string>> | undefined;
+  readonly readerAccounts?: readonly string[] | undefined;
+  readonly logLevel?: LogLevel | undefined;
+  /** Whose lifecycle the caller manages. */
+  readonly bucket?: unknown;
 }
 
 /** `subject` names the construct. @throws ConfigurationError that names every problem, with its path */
 export function parseExporterSettings(input: ExporterSettingsInput, subject: string): ExporterSettings {
-  const { name, prefix = '', service, exports } = input;
-  const given = { name, prefix, service, exports };
+  const { name, prefix = '', service, exports, bucket } = input;
+  const { exportPage, lifecycle, storageClass, objectTags, readerAccounts, logLevel } = input;
+  const options = { exportPage, lifecycle, storageClass, objectTags, readerAccounts, logLevel };
+  const given = { name, prefix, service, exports, ...options };
   // First, because a token is not a valid value of most settings, which would be reported instead.
   assertNoProblems(subject, findTokens(given));
   const settings = parseSettings(exporterSettingsSchema, given, subject);
-  assertNoProblems(subject, [...findCollisions(settings), ...findMisfits(settings), ...findNetworkMisfits(settings)]);
+  assertNoProblems(subject, [
+    ...findCollisions(settings),
+    ...findMisfits(settings),
+    ...findNetworkMisfits(settings),
+    ...findCombinations(settings, bucket !== undefined),
+  ]);
   return settings;
 }
 
@@ -83,6 +121,19 @@ function findCollisions({ exports }: ExporterSettings): string[] {
     const path = `exports[${earlierIndex}].name`;
     return [`exports[${index}].name: ${describeSimilarity(own.name, earlier.name, path)}`];
   });
+}
+
+function findCombinations(settings: ExporterSettings, hasOwnBucket: boolean): string[] {
+  const { service, exportPage = {}, lifecycle, storageClass } = settings;
+  const describe = (name: string, problems: readonly CombinationProblem[]) =>
+    problems.map(({ path, message }) => `${formatPath([name, ...path])}: ${message}`);
+  return [
+    ...describe('exportPage', findConcurrencyProblems(exportPage, service.maxConcurrentPages)),
+    ...(lifecycle === undefined ? [] : describe('lifecycle', findLifecycleProblems(lifecycle, storageClass))),
+    ...(lifecycle !== undefined && hasOwnBucket
+      ? ['lifecycle: must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")']
+      : []),
+  ];
 }
 
 function findMisfits({ service, exports }: ExporterSettings): string[] {

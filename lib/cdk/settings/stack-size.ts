@@ -4,6 +4,7 @@
  * compares both with synthesized stacks.
  */
 
+import { endpointKinds, type NetworkSettings } from '../../core/settings/account-settings.ts';
 import {
   type DeploymentSettings,
   defaultStackName,
@@ -73,7 +74,11 @@ function sumOf(sizes: readonly PartSize[]): StackSize {
 }
 
 /** The bucket, the table, the alarm topic, the dashboard. */
-function sharedSize({ stackName = defaultStackName, bucket, kmsKeyArn, alarms }: DeploymentSettings): PartSize {
+function sharedSize(settings: DeploymentSettings): PartSize {
+  const { stackName = defaultStackName, bucket, kmsKeyArn, alarms, network, services } = settings;
+  const { createEndpoints = [], subnetIds = [], routeTableIds = [], vpcCidrs = [] } = network ?? {};
+  const interfaces = createEndpoints.filter((name) => endpointKinds[name] === 'interface');
+  const readers = new Set(services.flatMap(({ readerAccounts = [] }) => readerAccounts)).size;
   return {
     resources:
       // The table, its two alarms, the dashboard.
@@ -82,52 +87,82 @@ function sharedSize({ stackName = defaultStackName, bucket, kmsKeyArn, alarms }:
       (bucket.existing === undefined ? 2 : 0) +
       // The topic, its policy and its key.
       (alarms.existingTopicArn === undefined ? 3 : 0) +
-      (alarms.email === undefined ? 0 : 1),
+      (alarms.email === undefined ? 0 : 1) +
+      // The endpoints, and the security group of those with an interface.
+      createEndpoints.length +
+      (interfaces.length === 0 ? 0 : 1),
     templateBytes:
-      12_000 +
+      12_000 -
+      // What is not created.
+      (bucket.existing === undefined ? 0 : 800) -
+      (alarms.existingTopicArn === undefined ? 0 : 1_000) +
       20 * stackName.length +
       3 * (bucket.existing ?? '').length +
-      (kmsKeyArn === undefined ? 0 : 300 + 4 * kmsKeyArn.length) +
+      keyBytes(kmsKeyArn, 150, 2) +
+      keyBytes(bucket.kmsKeyArn ?? kmsKeyArn, 150, 2) +
+      // The topic and the two alarms of the table.
       4 * (alarms.existingTopicArn ?? '').length +
-      (alarms.email === undefined ? 0 : 300 + jsonBytes(alarms.email)),
+      2 * runbookBytes(alarms) +
+      (alarms.email === undefined ? 0 : 300 + jsonBytes(alarms.email)) +
+      createEndpoints.length * 420 +
+      (createEndpoints.length - interfaces.length) * jsonBytes(JSON.stringify(routeTableIds)) +
+      interfaces.length * jsonBytes(JSON.stringify(subnetIds)) +
+      (interfaces.length === 0 ? 0 : 700 + 180 * vpcCidrs.length) +
+      // The statement for the key.
+      (readers === 0 || (bucket.kmsKeyArn ?? kmsKeyArn) === undefined ? 0 : 500 + 75 * readers),
   };
 }
 
 function serviceSize(deployment: DeploymentSettings, settings: ServiceDeploymentSettings): StackSize {
-  const { stackName = defaultStackName, bucket, kmsKeyArn, alarms } = deployment;
-  const { name, prefix, service, apiKeySecret, exports } = settings;
+  const { stackName = defaultStackName, bucket, kmsKeyArn, alarms, network, env, permissionsBoundary } = deployment;
+  const { name, prefix, service, apiKeySecret, readerAccounts, exports } = settings;
   const perExport = hasAlarmsPerExport(alarms.perExport, exports.length);
   const isScheduled = exports.some(({ schedule }) => schedule !== undefined);
-  const exportSizes = exports.map((each) => exportSize(stackName, name, perExport, each));
+  /** The fixed bytes of the lifecycle rule of each export. */
+  const { lifecycle } = bucket;
+  const ruleBytes = lifecycle === undefined ? 0 : 125 + 68 * (lifecycle.transitions?.length ?? 0);
+  const exportSizes = exports.map((each) => exportSize(stackName, settings, perExport, ruleBytes, each));
   const alarmCount =
     // Six, without a schedule five, and those that the exports have in common.
     (isScheduled ? 6 : 5) + (perExport ? 0 : 2);
+  const createsSecurityGroup = network !== undefined && network.securityGroupIds === undefined;
   const resources =
     // Four functions with role, policy and log group; the state machine with role, three policies and log group.
     22 +
     // The queue and its policy, the schedule group, the role and its policy.
     (isScheduled ? 5 : 0) +
     alarmCount +
-    (apiKeySecret.existing === undefined ? 1 : 0);
+    (apiKeySecret.existing === undefined ? 1 : 0) +
+    (createsSecurityGroup ? 1 : 0);
   const settingsBytes = jsonBytes(JSON.stringify(serviceMetadata(service, exports)));
   const templateBytes =
-    36_500 +
+    36_500 -
+    // References to the account.
+    (env?.account === undefined ? 0 : 400) +
     48 * stackName.length +
     200 * name.length +
     6 * prefix.length +
     8 * (bucket.existing ?? '').length +
-    (kmsKeyArn === undefined ? 0 : 2_000 + 10 * kmsKeyArn.length) +
+    keyBytes(kmsKeyArn, 1_300, 5) +
+    // In the policies and in the variables of two functions.
+    keyBytes(bucket.kmsKeyArn ?? kmsKeyArn, 600, 5) +
+    keyBytes(apiKeySecret.kmsKeyArn ?? kmsKeyArn, 300, 2) +
     5 * (apiKeySecret.existing ?? '').length +
     4 * jsonBytes(apiKeySecret.field ?? '') +
     networkSecretBytes(service, kmsKeyArn) +
     // Two descriptions that list names of exports.
     (perExport ? 0 : 2_600) +
-    alarmCount * (alarms.existingTopicArn ?? '').length +
+    alarmCount * ((alarms.existingTopicArn ?? '').length + runbookBytes(alarms)) +
+    (network === undefined ? 0 : networkBytes(network, name)) +
+    // Those of the functions and the state machine, and with a schedule that of Scheduler.
+    (isScheduled ? 6 : 5) * boundaryBytes(permissionsBoundary) +
+    (readerAccounts === undefined ? 0 : 400 + 2 * prefix.length + 170 * readerAccounts.length) +
     settingsBytes;
-  // Every alarm refers to the topic.
-  const topicBytes =
-    exportSizes.reduce((sum, each) => sum + each.resources, 0) * (alarms.existingTopicArn ?? '').length;
-  return sumOf([{ resources, templateBytes: templateBytes + topicBytes, settingsBytes }, ...exportSizes]);
+  // Every alarm refers to the topic and to the runbook.
+  const alarmBytes =
+    exportSizes.reduce((sum, each) => sum + each.resources, 0) *
+    ((alarms.existingTopicArn ?? '').length + runbookBytes(alarms));
+  return sumOf([{ resources, templateBytes: templateBytes + alarmBytes, settingsBytes }, ...exportSizes]);
 }
 
 /** The statements that let ExportPage read the client certificate and the credentials for the proxy. */
@@ -137,11 +172,21 @@ function networkSecretBytes({ tls, proxyCredentialsSecret }: ServiceInput, kmsKe
   return secretIds.reduce((sum, id) => sum + 400 + id.length + keyBytes, 0);
 }
 
+const boundaryBytes = (nameOrArn: string | undefined): number =>
+  nameOrArn === undefined ? 0 : nameOrArn.length + (nameOrArn.startsWith('arn:') ? 35 : 130);
+
+/** The security group of a service, the VPC configuration of its four functions, and the permissions of their roles. */
+function networkBytes({ subnetIds, securityGroupIds }: NetworkSettings, serviceName: string): number {
+  const groupBytes = securityGroupIds === undefined ? 1_700 + 12 * serviceName.length : 640 * securityGroupIds.length;
+  return 3_200 + 640 * subnetIds.length + groupBytes;
+}
+
 /** The schedule and the alarms of an export. */
 function exportSize(
   stackName: string,
-  serviceName: string,
+  { name: serviceName, prefix }: ServiceDeploymentSettings,
   perExport: boolean,
+  ruleBytes: number,
   { name, schedule }: ExportDeploymentSettings,
 ): StackSize {
   /** The fixed bytes of a part, and those for each character of the names in it. */
@@ -159,9 +204,20 @@ function exportSize(
         ]),
     // NotFresh.
     ...(alarmedAge(parsed) === undefined ? [] : [{ resources: 1, templateBytes: bytes(790, 3, 3, 5) }]),
+    ...(ruleBytes === 0 ? [] : [{ resources: 0, templateBytes: ruleBytes + prefix.length + name.length }]),
     // RunFailed and Waiting.
     ...(perExport ? [{ resources: 2, templateBytes: bytes(1_300, 5, 5, 10) }] : []),
   ]);
 }
+
+/** Of the address in the description of an alarm. */
+const runbookBytes = ({ runbookUrl }: DeploymentSettings['alarms']) =>
+  runbookUrl === undefined ? runbookInPackageBytes : jsonBytes(runbookUrl);
+
+/** How much longer the path in the package is than the shortest address. */
+const runbookInPackageBytes = 30;
+
+const keyBytes = (arn: string | undefined, fixed: number, occurrences: number) =>
+  arn === undefined ? 0 : fixed + occurrences * arn.length;
 
 const jsonBytes = (text: string) => Buffer.byteLength(JSON.stringify(text));

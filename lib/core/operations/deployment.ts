@@ -19,6 +19,18 @@ export interface Deployment extends AsyncDisposable {
   open(exportName: string): Promise<DeployedExport>;
   /** Every export with its newest run, by name. Reads what is needed for all of them at once, and no manifests. */
   overview(): Promise<readonly OverviewEntry[]>;
+  /** Where alarms are sent. Undefined: there are no alarms. */
+  alarmTopic(): Promise<AlarmTopic | undefined>;
+}
+
+export interface AlarmTopic {
+  /** Its ARN. */
+  readonly topic: string;
+  /** The number of confirmed subscriptions. Only these receive notifications. */
+  readonly confirmed: number;
+  readonly pending: number;
+  /** Whether its key cannot be used for alarms, so that every notification is lost. */
+  readonly hasUnusableKey: boolean;
 }
 
 /** An export whose state cannot be read does not hide the others. */

@@ -10,7 +10,25 @@ import { z } from 'zod';
 import { extend } from 'zod/mini';
 import { ExportError } from '../errors.ts';
 import { listNames, toPrintable, truncate } from '../sanitize.ts';
-import { functionEnvironmentSchema } from './environment.ts';
+import {
+  envSchema,
+  type ExportPageSettings,
+  exportPageSchema,
+  findConcurrencyProblems,
+  findLifecycleProblems,
+  lifecycleSchema,
+  maxReaderAccounts,
+  networkSchema,
+  permissionsBoundarySchema,
+  readerAccountsSchema,
+} from './account-settings.ts';
+import {
+  functionEnvironmentSchema,
+  logLevelSchema,
+  objectTagsSchema,
+  storageClassSchema,
+  tagsSchema,
+} from './environment.ts';
 import { secretIdPattern, secretIdProblem } from './network-settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from './settings.ts';
@@ -52,18 +70,45 @@ export const apiKeyEnvSchema = z
   );
 export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
 
+const kmsKeyArnSchema = z
+  .string()
+  .regex(/^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key\/[A-Za-z0-9-]+$/, 'must be the ARN of a KMS key, not of an alias');
+
 const apiKeySecretSchema = z
   .strictObject({
     /** The name or the complete ARN of an existing secret. Absent: an empty secret is created. */
     existing: z.string().regex(secretIdPattern, secretIdProblem).optional(),
     /** The field of the secret's JSON that contains the key. Absent: the whole secret is the key. */
     field: z.string().min(1, 'must not be empty').optional(),
+    /** The customer managed key of the secret. Absent: the common one. */
+    kmsKeyArn: kmsKeyArnSchema.optional(),
   })
   .default({});
 
-/** Where the API key is, on AWS and on this machine. */
-const apiKeyFields = { apiKeySecret: apiKeySecretSchema, apiKeyEnv: apiKeyEnvSchema.default(defaultApiKeyEnv) };
-const serviceEntrySchema = extend(serviceSettingsSchema, apiKeyFields);
+/** What a service has in the settings file and the client of the service does not need. */
+const serviceDeploymentFields = {
+  /** Where the API key is, on AWS and on this machine. */
+  apiKeySecret: apiKeySecretSchema,
+  apiKeyEnv: apiKeyEnvSchema.default(defaultApiKeyEnv),
+  exportPage: z.optional(exportPageSchema),
+  /** The accounts that may read what the service exported. */
+  readerAccounts: z.optional(readerAccountsSchema),
+};
+const serviceEntrySchema = extend(serviceSettingsSchema, serviceDeploymentFields);
+type ServiceDeploymentField = keyof typeof serviceDeploymentFields;
+
+/** The settings of the client, and the others. Accepts any value. */
+export function splitServiceEntry<Entry extends object>(entry: Entry) {
+  const isDeploymentField = (name: string) => Object.hasOwn(serviceDeploymentFields, name);
+  const fields = Object.entries(entry);
+  return {
+    service: Object.fromEntries(fields.filter(([name]) => !isDeploymentField(name))) as Omit<
+      Entry,
+      ServiceDeploymentField
+    >,
+    deployment: Object.fromEntries(fields.filter(([name]) => isDeploymentField(name))),
+  };
+}
 
 const exportEntrySchema = extend(exportDeploymentSchema, {
   /** The name of its service. Absent: the only one. */
@@ -103,13 +148,15 @@ export const settingsFileSchema = z.strictObject(
           .optional(),
         /** The prefix of all keys. The name of the service follows. */
         prefix: z._default(keyPrefixSchema, ''),
+        lifecycle: z.optional(lifecycleSchema),
+        storageClass: z.optional(storageClassSchema),
+        objectTags: z.optional(objectTagsSchema),
+        /** The customer managed key of all objects, also in an existing bucket. Absent: the common one. */
+        kmsKeyArn: kmsKeyArnSchema.optional(),
       })
       .prefault({}),
     /** A customer managed key for bucket, table and secrets. Absent: keys owned or managed by AWS. */
-    kmsKeyArn: z
-      .string()
-      .regex(/^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key\/[A-Za-z0-9-]+$/, 'must be the ARN of a KMS key, not of an alias')
-      .optional(),
+    kmsKeyArn: kmsKeyArnSchema.optional(),
     alarms: z
       .strictObject({
         email: z.email('must be an email address').optional(),
@@ -117,6 +164,14 @@ export const settingsFileSchema = z.strictObject(
         existingTopicArn: z
           .string()
           .regex(/^arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$/, 'must be the ARN of an SNS topic')
+          .optional(),
+        /** The address of the runbook, to which the alarms refer. Absent: its path in the package. */
+        runbookUrl: z
+          .string()
+          .regex(
+            /^https?:\/\/[^\s#]{1,190}$/,
+            'must be an http or https address of at most 190 characters without a #, to which alarms add one',
+          )
           .optional(),
         /** Whether failed and waiting runs raise an alarm per export, or one per service. Absent: up to 20 exports, per export. */
         perExport: z.boolean('must be true or false').optional(),
@@ -129,6 +184,14 @@ export const settingsFileSchema = z.strictObject(
     logRetentionDays: z
       .literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`)
       .default(90),
+    logLevel: z.optional(logLevelSchema),
+    tracing: z.boolean('must be true or false').optional(),
+    /** The VPC of all functions. Absent: none. */
+    network: z.optional(networkSchema),
+    env: z.optional(envSchema),
+    tags: z.optional(tagsSchema(50)),
+    terminationProtection: z.boolean('must be true or false').optional(),
+    permissionsBoundary: z.optional(permissionsBoundarySchema),
   },
   { error: orWrongType('must be an object with the settings of the deployment') },
 );
@@ -144,6 +207,8 @@ export interface ServiceDeploymentSettings {
   readonly apiKeySecret: z.infer<typeof apiKeySecretSchema>;
   /** The environment variable with the API key, for runs on this machine. */
   readonly apiKeyEnv: string;
+  readonly exportPage?: ExportPageSettings;
+  readonly readerAccounts?: readonly string[];
   readonly exports: readonly ExportDeploymentSettings[];
 }
 
@@ -163,21 +228,30 @@ export function parseDeployment(
   findMore: (value: unknown) => readonly SettingsIssue[] = () => [],
 ): DeploymentSettings {
   const { data, error } = settingsFileSchema.safeParse(value);
-  const issues = [...(error?.issues ?? []), ...findConflicts(value), ...findMore(value)];
+  const issues = [...(error?.issues ?? []), ...findConflicts(value), ...findCombinations(value), ...findMore(value)];
   if (data === undefined || issues.length > 0) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
   const { $schema: _schema, services: parsed, exports: _exports, ...shared } = data;
   const written = value as SettingsFile;
   const assigned = assignExports(value);
   const services = Object.entries(written.services).map(([name, entry]) => {
-    const { apiKeySecret: _secret, apiKeyEnv: _env, ...service } = entry;
-    const { apiKeySecret = {}, apiKeyEnv = defaultApiKeyEnv } = parsed[name] ?? {};
+    const { service } = splitServiceEntry(entry);
+    const { apiKeySecret = {}, apiKeyEnv = defaultApiKeyEnv, exportPage, readerAccounts } = parsed[name] ?? {};
     const exports = assigned
       .filter(({ service: of }) => of === name)
       .map(({ index }) => {
         const { service: _service, ...settings } = written.exports[index] as SettingsFile['exports'][number];
         return settings;
       });
-    return { name, prefix: `${shared.bucket.prefix}${name}/`, service, apiKeySecret, apiKeyEnv, exports };
+    return {
+      name,
+      prefix: `${shared.bucket.prefix}${name}/`,
+      service,
+      apiKeySecret,
+      apiKeyEnv,
+      ...(exportPage === undefined ? {} : { exportPage }),
+      ...(readerAccounts === undefined ? {} : { readerAccounts }),
+      exports,
+    };
   });
   return { ...shared, services };
 }
@@ -237,6 +311,98 @@ function findConflicts(value: unknown): SettingsIssue[] {
         path: ['exports', index, 'name'],
       })),
     ),
+  ];
+}
+
+/** What is wrong with settings that are valid by themselves. Accepts any value, as `findConflicts` does. */
+function findCombinations(value: unknown): SettingsIssue[] {
+  const { services, bucket, env } = fieldsOf(value);
+  const { existing, storageClass, lifecycle } = fieldsOf(bucket);
+  const parsedLifecycle = lifecycleSchema.safeParse(lifecycle);
+  const inBucket = parsedLifecycle.success
+    ? findLifecycleProblems(parsedLifecycle.data, storageClassSchema.safeParse(storageClass).data)
+    : [];
+  const entries = Object.entries(fieldsOf(services)).map(([name, entry]) => ({ name, ...fieldsOf(entry) }));
+  return [
+    ...(lifecycle === undefined || existing === undefined
+      ? []
+      : [
+          issueAt(
+            ['bucket', 'lifecycle'],
+            'must not be set with bucket.existing: the stack cannot change a bucket that it does not create, so add the ' +
+              'rules to it yourself (docs/deployment.md, "Age of pages")',
+          ),
+        ]),
+    ...inBucket.map(({ path, message }) => issueAt(['bucket', 'lifecycle', ...path], message)),
+    ...entries.flatMap((entry) => findServiceCombinations(entry, existing !== undefined)),
+    ...findTooManyReaders(entries),
+    ...findElsewhere(value, envSchema.safeParse(env).data ?? {}),
+  ];
+}
+
+interface ServiceEntry {
+  readonly name: string;
+  readonly exportPage?: unknown;
+  readonly maxConcurrentPages?: unknown;
+  readonly readerAccounts?: unknown;
+}
+
+function findServiceCombinations(entry: ServiceEntry, hasExistingBucket: boolean): SettingsIssue[] {
+  const { name, exportPage, maxConcurrentPages, readerAccounts } = entry;
+  const parsed = exportPageSchema.safeParse(exportPage);
+  const maxPages = typeof maxConcurrentPages === 'number' ? maxConcurrentPages : undefined;
+  const path = ['services', name];
+  return [
+    ...(parsed.success ? findConcurrencyProblems(parsed.data, maxPages) : []).map((problem) =>
+      issueAt([...path, 'exportPage', ...problem.path], problem.message),
+    ),
+    ...(readerAccounts === undefined || !hasExistingBucket
+      ? []
+      : [
+          issueAt(
+            [...path, 'readerAccounts'],
+            'must not be set with bucket.existing: the stack cannot change the policy of a bucket that it does not create, ' +
+              'so add the statements to it yourself (docs/consumers.md, "Other accounts")',
+          ),
+        ]),
+  ];
+}
+
+function findTooManyReaders(entries: readonly ServiceEntry[]): SettingsIssue[] {
+  const count = entries.reduce((sum, { readerAccounts }) => sum + itemsOf(readerAccounts).length, 0);
+  if (count <= maxReaderAccounts) return [];
+  return [
+    issueAt(
+      ['services'],
+      `must have at most ${maxReaderAccounts} readerAccounts in all, but have ${count}: the policy of a bucket has a maximum size`,
+    ),
+  ];
+}
+
+/** Resources in another region than the stack, or a boundary in another account. */
+function findElsewhere(value: unknown, { account, region }: z.infer<typeof envSchema>): SettingsIssue[] {
+  const { services, kmsKeyArn, alarms, permissionsBoundary } = fieldsOf(value);
+  const regional: readonly (readonly [Path, unknown])[] = [
+    [['kmsKeyArn'], kmsKeyArn],
+    [['alarms', 'existingTopicArn'], fieldsOf(alarms).existingTopicArn],
+    ...Object.entries(fieldsOf(services)).map(
+      ([name, entry]) =>
+        [['services', name, 'apiKeySecret', 'existing'], fieldsOf(fieldsOf(entry).apiKeySecret).existing] as const,
+    ),
+  ];
+  const [, , , , boundaryAccount = ''] = typeof permissionsBoundary === 'string' ? permissionsBoundary.split(':') : [];
+  return [
+    ...regional.flatMap(([path, arn]) => {
+      const [, , , other = ''] = typeof arn === 'string' ? arn.split(':') : [];
+      return region === undefined || other === '' || other === region
+        ? []
+        : [issueAt(path, `is in another region than the stack, for which env.region is ${region}`)];
+    }),
+    ...(account === undefined || boundaryAccount === account || !/^\d{12}$/.test(boundaryAccount)
+      ? []
+      : [
+          issueAt(['permissionsBoundary'], `is in another account than the stack, for which env.account is ${account}`),
+        ]),
   ];
 }
 

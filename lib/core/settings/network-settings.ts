@@ -5,8 +5,11 @@
 
 import * as z from 'zod/mini';
 
-export const secretIdPattern = /^(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,512}$/;
-export const secretIdProblem = 'must be the name or the complete ARN of a secret';
+// Without its suffix, an ARN is accepted by Secrets Manager, but never matches the ARN in a policy.
+export const secretIdPattern =
+  /^(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]{1,505}-[A-Za-z0-9]{6}|[A-Za-z0-9/_+=.@-]{1,512})$/;
+export const secretIdProblem =
+  'must be the name of a secret, or its complete ARN, which ends with a hyphen and six random characters';
 const secretIdSchema = z.string().check(z.regex(secretIdPattern, secretIdProblem));
 
 /** A schema of text for which `find` returns what is wrong, or undefined. It must not quote the text, which may be a secret. */

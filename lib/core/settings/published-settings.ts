@@ -45,7 +45,15 @@ const descriptions: Readonly<Record<string, string>> = {
   'services.*.apiKeySecret.existing': 'The name or the complete ARN of an existing secret. Without it, one is created.',
   'services.*.apiKeySecret.field':
     "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
+  'services.*.apiKeySecret.kmsKeyArn':
+    'The ARN of the customer managed KMS key that encrypts the secret. Without it, the common `kmsKeyArn`.',
   'services.*.apiKeyEnv': 'The environment variable with the API key, for runs on this machine. Never the key itself.',
+  'services.*.exportPage': 'The function that requests pages.',
+  'services.*.exportPage.memoryMebibytes': 'Its memory in MiB. Lambda allocates CPU in proportion to it.',
+  'services.*.exportPage.reservedConcurrency':
+    'How many invocations may run at the same time, reserved for this function. Without it, the limit is that of the account.',
+  'services.*.readerAccounts':
+    'The accounts that may read what the service exported, from the bucket that the stack creates.',
   exports: 'The exports of all services.',
   'exports[]': 'What to export, from where, and when.',
   'exports[].name':
@@ -80,14 +88,45 @@ const descriptions: Readonly<Record<string, string>> = {
   bucket: 'The bucket for pages and manifests.',
   'bucket.existing': 'The name of an existing bucket. Without it, one is created.',
   'bucket.prefix': 'The prefix of every key, ending with a slash. The name of the service follows.',
+  'bucket.lifecycle':
+    'What happens to pages and manifests as they grow old, in a bucket that the stack creates. `latest.json` is kept.',
+  'bucket.lifecycle.expireAfterDays': 'After how many days they are deleted. Without it, they are kept.',
+  'bucket.lifecycle.deleteNoncurrentAfterDays':
+    'How many days later they can no longer be restored, because their earlier versions are deleted, too.',
+  'bucket.lifecycle.transitions': 'The storage classes to which they are moved, in the order of their age.',
+  'bucket.lifecycle.transitions[].storageClass':
+    'Where they are moved. Objects in GLACIER and DEEP_ARCHIVE must be restored before they can be read.',
+  'bucket.lifecycle.transitions[].afterDays': 'After how many days they are moved.',
+  'bucket.storageClass': 'The storage class of new pages. Without it, STANDARD.',
+  'bucket.objectTags': 'The tags of new pages and manifests.',
+  'bucket.kmsKeyArn':
+    'The ARN of the customer managed KMS key that encrypts every object, also in an existing bucket. Without it, the common `kmsKeyArn`.',
   kmsKeyArn:
     'The ARN of a customer managed KMS key for bucket, table and secrets. Without it, AWS owns or manages the keys.',
   alarms: 'Where alarms are sent, and how many there are.',
   'alarms.email': 'An address that is subscribed to the alarm topic.',
   'alarms.existingTopicArn': 'The ARN of an existing SNS topic for alarms. Without it, one is created.',
+  'alarms.runbookUrl':
+    'The address at which operators read docs/runbook.md. The description of each alarm contains it. Without it, they name the file in the package.',
   'alarms.perExport':
     'Whether failed and waiting runs raise an alarm per export, or a common one per service. Without it, per export for up to 20 exports of a service.',
   logRetentionDays: 'How long logs are kept, in days; 9999 for ever.',
+  logLevel: 'Which lines the functions log: INFO (a line for each page) or ERROR (failures alone).',
+  tracing: 'Whether functions and state machines send traces to X-Ray.',
+  network: 'The VPC in which the functions of all services run. Without it, they run in none.',
+  'network.vpcId': 'The ID of the VPC.',
+  'network.subnetIds': 'The IDs of the subnets of the functions: private ones, with a route to the service.',
+  'network.securityGroupIds':
+    'The IDs of the security groups of the functions. Without it, one is created for each service.',
+  'network.createEndpoints': 'The AWS services for which the stack creates an endpoint in the VPC.',
+  'network.routeTableIds': 'The IDs of the route tables of the subnets, for endpoints of s3 and dynamodb.',
+  'network.vpcCidrs': 'The IPv4 networks that may connect to endpoints of secretsmanager and states.',
+  env: 'Where the stack is deployed. Without it, where the credentials of the deployment are valid.',
+  'env.account': 'The ID of the account. With credentials for another one, the deployment is refused.',
+  'env.region': 'The region.',
+  tags: 'The tags of the stack, which CloudFormation adds to its resources.',
+  terminationProtection: 'Whether the stack cannot be deleted until this is switched off.',
+  permissionsBoundary: 'The name or the ARN of the managed policy that bounds the permissions of every role.',
 };
 
 /** What code checks, and a JSON Schema can say, too. */

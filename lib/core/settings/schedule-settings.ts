@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { durationSchema } from '../timestamps.ts';
+import { longestGapMs, months, weekdays } from './cron-gap.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -44,9 +45,19 @@ export const scheduleSettingsSchema = z
       )
       .default('none'),
   })
-  .refine(({ expression, freshness }) => freshness === 'none' || freshness > (rateIntervalMs(expression) ?? 0), {
-    path: ['freshness'],
-    error: 'must be longer than the interval of the schedule, or the alarm would always be raised',
+  .superRefine(({ expression, flexibleWindow = 0, freshness }, context) => {
+    // A field has a problem of its own.
+    if (context.issues.length > 0) return;
+    const gapMs = rateIntervalMs(expression) ?? cronGapMs(expression);
+    if (freshness === 'none' || gapMs === undefined || freshness > gapMs + flexibleWindow) return;
+    const window = flexibleWindow === 0 ? '' : `, and flexibleWindow adds ${formatHours(flexibleWindow)}`;
+    context.addIssue({
+      code: 'custom',
+      path: ['freshness'],
+      message:
+        `must be longer than the longest gap between two starts, or the alarm would be raised for no reason: ${expression} has a ` +
+        `gap of ${formatHours(gapMs)}${window}. Set a longer one (at most P7D), or none`,
+    });
   });
 export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;
 
@@ -57,6 +68,14 @@ export function alarmedAge(schedule: ScheduleSettings | undefined): number | und
 
 const rateUnits = { minute: minuteMs, hour: hourMs, day: dayMs } as const;
 const ratePattern = /^rate\(([1-9]\d*) (minute|hour|day)(s?)\)$/;
+
+function cronGapMs(expression: string): number | undefined {
+  const fields = /^cron\((.*)\)$/.exec(expression)?.[1];
+  return fields === undefined || findExpressionProblem(expression) !== undefined ? undefined : longestGapMs(fields);
+}
+
+const formatHours = (ms: number): string =>
+  ms % hourMs === 0 ? `${ms / hourMs} h` : `${Math.round(ms / minuteMs)} min`;
 
 function rateIntervalMs(expression: string): number | undefined {
   const [, value, unit] = ratePattern.exec(expression) ?? [];
@@ -94,9 +113,6 @@ function cronField(name: string, min: number, max: number, names: readonly strin
     });
   return { name, accepts };
 }
-
-const months = ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC'];
-const weekdays = ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'];
 
 const cronFields = [
   cronField('minutes', 0, 59),

@@ -16,8 +16,16 @@ export type RunKeyParts = RunLocation & { readonly request: Pick<ExportRequest, 
 
 /** `reports/date=2026-11-20/run=20261120T020000Z-1f3a5c`. The date is the day on which the run began. */
 export function runFolder(run: RunLocation): string {
-  return `${run.export}/date=${run.startedAt.slice(0, 10)}/run=${run.run}`;
+  return `${runsPrefix(run.export)}${run.startedAt.slice(0, 10)}/run=${run.run}`;
 }
+
+/** What the keys of all pages and manifests of an export begin with, and no other key. */
+export function runsPrefix(exportName: string): string {
+  return `${exportName}/date=`;
+}
+
+/** Matches every key in the folder of a run, also with a prefix, as a policy of AWS compares: `*` is any text, slashes included. */
+export const runObjectsPattern = '*/date=*/run=*/*';
 
 /** `…/page-000001.xml`. Six digits keep keys in page order up to a million pages; beyond that, the manifest does. */
 export function pageKey(run: RunKeyParts, page: number): string {

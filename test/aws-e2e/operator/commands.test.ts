@@ -60,7 +60,14 @@ describe("the operator's commands", () => {
     });
 
     const healthy = parseJson(await runOnStack('doctor', 'commanded', '--json'));
-    expect(healthy).toMatchObject({ status: 'ok' });
+    const findings = (healthy as { findings: readonly { state: string }[] }).findings;
+    expect(findings.filter(({ state }) => state !== 'ok')).toMatchObject([
+      {
+        check: 'alarms',
+        state: 'warning',
+        message: expect.stringMatching(/^nobody is notified: .* has no subscription$/),
+      },
+    ]);
     expect(JSON.stringify(healthy)).not.toContain(apiKey);
 
     const file = join(await aDirectory(), 'report.html');

@@ -16,7 +16,7 @@ interface EventQueue {
   find(what: string, matches: (event: BusEvent) => boolean): Promise<BusEvent>;
 }
 
-/** Creates a queue that receives the events of the exporter and of S3. Resolves to its URL. */
+/** Creates a queue that receives the events of the exporter. Resolves to its URL. */
 export async function createEventQueue(): Promise<string> {
   const Arn = `arn:aws:sqs:${region}:${accountId}:events`;
   const Policy = JSON.stringify({
@@ -29,7 +29,7 @@ export async function createEventQueue(): Promise<string> {
     QueueName: 'events',
     Attributes: { Policy },
   });
-  const EventPattern = JSON.stringify({ source: [eventSource, 'aws.s3'] });
+  const EventPattern = JSON.stringify({ source: [eventSource] });
   await callJson('events', 'AWSEvents.PutRule', { Name: 'events', EventPattern });
   await callJson('events', 'AWSEvents.PutTargets', { Rule: 'events', Targets: [{ Id: 'queue', Arn }] });
   return QueueUrl;

@@ -35,6 +35,13 @@ describe('a manifest', () => {
     });
   });
 
+  it('has the tags of pages, but not their storage class: it is read more often', async () => {
+    const { s3, store } = aMockedStore({ objects: { storageClass: 'GLACIER_IR', tags: { team: 'finance' } } });
+    await store.putManifest('reports/manifest.json', stream('{}'));
+    expect(theOnlyPut(s3).Tagging).toBe('team=finance');
+    expect(theOnlyPut(s3)).not.toHaveProperty('StorageClass');
+  });
+
   it('that exists with the same bytes is left unchanged', async () => {
     const { s3, store } = aMockedStore();
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));

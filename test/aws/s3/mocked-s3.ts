@@ -2,11 +2,10 @@
 
 import { PutObjectCommand, type PutObjectCommandInput, S3Client, S3ServiceException } from '@aws-sdk/client-s3';
 import { mockClient } from 'aws-sdk-client-mock';
-import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
-import type { Spool } from '../../../lib/aws/s3/spool.ts';
+import { createS3PageStore, type S3PageStoreOptions } from '../../../lib/aws/s3/page-store.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 
-export function aMockedStore(options: { readonly spool?: Spool } = {}) {
+export function aMockedStore(options: Pick<S3PageStoreOptions, 'spool' | 'objects' | 'kmsKeyArn'> = {}) {
   const client = new S3Client({ region: 'us-east-1' });
   const s3 = mockClient(client);
   return {

@@ -1,9 +1,12 @@
 /** The commands that the S3 page store sends. What a reader sees is tested by the suite in `test/contracts`. */
 
+import { Readable } from 'node:stream';
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
+  GetObjectCommand,
+  type GetObjectCommandOutput,
   HeadObjectCommand,
   type HeadObjectCommandOutput,
   ListObjectsV2Command,
@@ -14,7 +17,16 @@ import {
 import { describe, expect, it } from 'vitest';
 import { encodePageMetadata } from '../../../lib/aws/s3/page-metadata.ts';
 import { asCursor, type PageMetadata, type StoredPage } from '../../../lib/core/model.ts';
-import { aCursor, aFetchedPage, aPageIdentity, at, collect, randomBody, sha256Of } from '../../support/builders.ts';
+import {
+  aCursor,
+  aFetchedPage,
+  aLatest,
+  aPageIdentity,
+  at,
+  collect,
+  randomBody,
+  sha256Of,
+} from '../../support/builders.ts';
 import { aMockedStore, commandsSent, inputsSent, s3Error, theOnlyPut } from './mocked-s3.ts';
 
 const base64Sha256 = (body: string | Uint8Array) => Buffer.from(sha256Of(body), 'hex').toString('base64');
@@ -80,6 +92,16 @@ describe('storing a page', () => {
     });
   });
 
+  it('has the storage class and the tags of the settings', async () => {
+    const tags = { team: 'finance & co', 'cost=center': 'Köln 1+1', empty: '' };
+    const { s3, store } = aMockedStore({ objects: { storageClass: 'STANDARD_IA', tags } });
+    await store.put(aPageIdentity(), aFetchedPage());
+    const put = theOnlyPut(s3);
+    expect(put.StorageClass).toBe('STANDARD_IA');
+    expect(put.Tagging).toBe('team=finance%20%26%20co&cost%3Dcenter=K%C3%B6ln%201%2B1&empty=');
+    expect(Object.fromEntries(new URLSearchParams(put.Tagging))).toEqual(tags);
+  });
+
   it('marks the last page explicitly, and omits unknown values', async () => {
     const { s3, store } = aMockedStore();
     await store.put(aPageIdentity(), aFetchedPage({ nextCursor: null, serviceTime: null, reports: null }));
@@ -129,8 +151,49 @@ describe('storing a page', () => {
     expect(size).toBeLessThan(2_048);
   });
 
-  it('uploads a larger page in parts of 8 MiB, and completes them with If-None-Match', async () => {
+  describe('with a key of KMS', () => {
+    const kmsKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
+    const encryption = { ServerSideEncryption: 'aws:kms', SSEKMSKeyId: kmsKeyArn, BucketKeyEnabled: true };
+
+    it('encrypts a page, a manifest and the pointer to it with the key', async () => {
+      const { s3, store } = aMockedStore({ kmsKeyArn });
+      s3.on(GetObjectCommand).rejects(s3Error('NoSuchKey', 404));
+      await store.put(aPageIdentity(), aFetchedPage());
+      await store.putManifest('manifest.json', Readable.from(['{}']));
+      await store.putLatest('latest.json', aLatest(), async () => true);
+      const puts = s3.commandCalls(PutObjectCommand).map(({ args: [{ input }] }) => input);
+      expect(puts).toHaveLength(3);
+      for (const put of puts) expect(put).toMatchObject({ ...encryption, IfNoneMatch: '*' });
+    });
+
+    it('replaces the pointer with the key', async () => {
+      const { s3, store } = aMockedStore({ kmsKeyArn });
+      const Body = { transformToString: async () => JSON.stringify(aLatest({ sequence: 1 })) };
+      s3.on(GetObjectCommand).resolves({ ETag: '"one"', Body } as unknown as GetObjectCommandOutput);
+      await store.putLatest('latest.json', aLatest({ sequence: 2 }), async () => true);
+      expect(theOnlyPut(s3)).toMatchObject({ ...encryption, IfMatch: '"one"' });
+    });
+
+    it('encrypts a page in parts with the key, which only the request that creates the upload names', async () => {
+      const { s3, store } = aMockedStore({ kmsKeyArn });
+      s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
+      s3.on(UploadPartCommand).resolves({ ETag: '"part"' });
+      s3.on(CompleteMultipartUploadCommand).resolves({});
+      await store.put(aPageIdentity(), aFetchedPage({ body: megabytes(9) }));
+      const [created, ...others] = s3.commandCalls(CreateMultipartUploadCommand);
+      expect(others).toEqual([]);
+      expect(created?.args[0].input).toMatchObject(encryption);
+    });
+  });
+
+  it('leaves the encryption to the bucket without a key', async () => {
     const { s3, store } = aMockedStore();
+    await store.put(aPageIdentity(), aFetchedPage());
+    expect(Object.keys(theOnlyPut(s3)).filter((name) => /SSE|Encryption|BucketKey/.test(name))).toEqual([]);
+  });
+
+  it('uploads a larger page in parts of 8 MiB, and completes them with If-None-Match', async () => {
+    const { s3, store } = aMockedStore({ objects: { storageClass: 'GLACIER_IR', tags: { team: 'finance' } } });
     s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
     s3.on(UploadPartCommand).callsFake(({ PartNumber, Body }) => ({
       ETag: `"${PartNumber}"`,
@@ -148,6 +211,8 @@ describe('storing a page', () => {
       ChecksumAlgorithm: 'SHA256',
       ContentType: 'application/xml;charset=UTF-8',
       Metadata: { sha256: sha256Of(body), bytes: String(body.length) },
+      StorageClass: 'GLACIER_IR',
+      Tagging: 'team=finance',
     });
     const parts = s3.commandCalls(UploadPartCommand).map(({ args: [{ input }] }) => input);
     parts.sort((a, b) => (a.PartNumber ?? 0) - (b.PartNumber ?? 0));

@@ -15,6 +15,7 @@ import { HeadBucketCommand } from '@aws-sdk/client-s3';
 import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand } from '@aws-sdk/client-sfn';
+import { GetTopicAttributesCommand } from '@aws-sdk/client-sns';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { runProgram } from '../../../bin/program.ts';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
@@ -155,9 +156,10 @@ describe('a profile that requires an MFA code', () => {
       clients.s3.send(new HeadBucketCommand({ Bucket: 'x' })),
       clients.secretsManager.send(new GetSecretValueCommand({ SecretId: 'x' })),
       clients.lambda.send(new GetFunctionCommand({ FunctionName: 'x' })),
+      clients.sns.send(new GetTopicAttributesCommand({ TopicArn: 'x' })),
     ]);
     clients.close();
-    expect(results.map(({ status }) => status)).toEqual(Array(7).fill('rejected'));
+    expect(results.map(({ status }) => status)).toEqual(Array(8).fill('rejected'));
     expect(askMfaCode.mock.calls).toEqual([[serial]]);
     const [assumed, ...others] = aws.assumedRoles();
     expect(others).toEqual([]);
@@ -168,7 +170,7 @@ describe('a profile that requires an MFA code', () => {
     });
     expect(assumed?.accessKey).toBe('AKIDBASE');
     const requests = aws.requests.filter((request) => request !== assumed);
-    expect(requests).toHaveLength(7);
+    expect(requests).toHaveLength(8);
     for (const request of requests) expect(request).toMatchObject({ accessKey: 'AKIDROLE', region: 'eu-central-1' });
   });
 

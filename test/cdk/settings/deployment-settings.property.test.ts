@@ -30,10 +30,24 @@ const everything = someSettings({
     tls: { ca: createAuthority({ name: 'CA' }).cert, clientCertificateSecret: 'reports/client' },
   },
   apiKeySecret: { existing: 'reports/api-key', field: 'apiKey' },
-  bucket: { existing: 'some-bucket', prefix: 'all/' },
+  bucket: { existing: 'some-bucket', prefix: 'all/', storageClass: 'STANDARD_IA', objectTags: { team: 'finance' } },
   kmsKeyArn: 'arn:aws:kms:eu-central-1:123456789012:key/12345678-1234-1234-1234-123456789012',
   alarms: { email: 'someone@example.com' },
   logRetentionDays: 30,
+  logLevel: 'ERROR',
+  tracing: false,
+  network: {
+    vpcId: 'vpc-0abc1234',
+    subnetIds: ['subnet-0abc1234'],
+    securityGroupIds: ['sg-0abc1234'],
+    createEndpoints: ['s3', 'states'],
+    routeTableIds: ['rtb-0abc1234'],
+    vpcCidrs: ['10.0.0.0/16'],
+  },
+  env: { account: '123456789012', region: 'eu-central-1' },
+  tags: { team: 'finance' },
+  terminationProtection: true,
+  permissionsBoundary: 'Boundary',
   exports: [
     { name: 'nightly', schedule: aSchedule({ flexibleWindow: 'PT15M' }), filter: { type: 'daily' }, size: 5 },
     { name: 'hourly', since: { lookbackWindow: 'P1D' }, maxPages: 10, maxInlineWait: 'PT5S' },
@@ -42,10 +56,15 @@ const everything = someSettings({
 
 const severalServices = someServices({
   alarms: { perExport: false },
+  bucket: {
+    lifecycle: { expireAfterDays: 365, transitions: [{ storageClass: 'GLACIER_IR', afterDays: 90 }] },
+  },
   services: {
     eu: {
       baseUrl: 'https://eu.example.com',
       maxConcurrentPages: 2,
+      exportPage: { memoryMebibytes: 1_024, reservedConcurrency: 2 },
+      readerAccounts: ['210987654321'],
       apiKeySecret: { existing: 'reports/api-key' },
       apiKeyEnv: 'EU_KEY',
     },
@@ -68,7 +87,8 @@ function problemsIn(value: unknown): string[] {
     expect(deploymentSettings(toWrittenForm(settings))).toEqual(settings);
     // The functions parse the same text with the same schemas, and must accept it too.
     for (const { service, exports } of isJson(settings.services) ? settings.services : []) {
-      const text = JSON.stringify(functionSettings(service, exports));
+      const options = { ...settings.bucket, logLevel: settings.logLevel };
+      const text = JSON.stringify(functionSettings(service, exports, options));
       expect(() => parseSettings(functionSettingsSchema, JSON.parse(text), 'settings.json')).not.toThrow();
       const metadata = JSON.stringify(serviceMetadata(service, exports));
       expect(() => serviceMetadataSchema.parse(metadata)).not.toThrow();
@@ -84,7 +104,10 @@ function problemsIn(value: unknown): string[] {
 const toWrittenForm = ({ services, ...shared }: DeploymentSettings) => ({
   ...shared,
   services: Object.fromEntries(
-    services.map(({ name, service, apiKeySecret, apiKeyEnv }) => [name, { ...service, apiKeySecret, apiKeyEnv }]),
+    services.map(({ name, service, prefix: _prefix, exports: _exports, ...deployment }) => [
+      name,
+      { ...service, ...deployment },
+    ]),
   ),
   exports: services.flatMap(({ name, exports }) => exports.map((each) => ({ ...each, service: name }))),
 });

@@ -31,10 +31,17 @@ describe('the settings of a deployment', () => {
   it('are validated completely: one line per problem, with its path', () => {
     const lines = problemsOf({
       stackName: '1st',
-      services: { acme: { baseUrl: 'http://reports.example.com', pageSize: 4, apiKeyEnv: 'sk-live/1' } },
-      bucket: { existing: 'Not_A_Bucket', prefix: 'a/*/' },
+      services: {
+        acme: {
+          baseUrl: 'http://reports.example.com',
+          pageSize: 4,
+          apiKeyEnv: 'sk-live/1',
+          apiKeySecret: { kmsKeyArn: 'key' },
+        },
+      },
+      bucket: { existing: 'Not_A_Bucket', prefix: 'a/*/', kmsKeyArn: 'alias/ours' },
       kmsKeyArn: 'alias/mine',
-      alarms: { email: 'me', perExport: 'yes' },
+      alarms: { email: 'me', perExport: 'yes', runbookUrl: 'https://wiki.example.com/runbook#top' },
       logRetentionDays: 4,
       exports: [
         { name: 'nightly', schedule: { expression: 'cron(0 25 * * ? *)', timeZone: 'Mars/Phobos' } },
@@ -50,9 +57,12 @@ describe('the settings of a deployment', () => {
         'reportExporter.services.acme',
         'reportExporter.bucket.existing',
         'reportExporter.bucket.prefix',
+        'reportExporter.bucket.kmsKeyArn',
+        'reportExporter.services.acme.apiKeySecret.kmsKeyArn',
         'reportExporter.kmsKeyArn',
         'reportExporter.alarms.email',
         'reportExporter.alarms.perExport',
+        'reportExporter.alarms.runbookUrl',
         'reportExporter.logRetentionDays',
         'reportExporter.exports[0].schedule.expression',
         'reportExporter.exports[0].schedule.timeZone',
@@ -63,7 +73,19 @@ describe('the settings of a deployment', () => {
         'reportExporter.exports[1].schedule.flexibleWindow',
       ]),
     );
-    expect(lines).toHaveLength(17);
+    expect(lines).toHaveLength(20);
+  });
+
+  it('name a secret, or its complete ARN: the permission to read it would not match another', () => {
+    const parse = (existing: string) =>
+      onlyServiceOf(someSettings({ apiKeySecret: { existing } })).apiKeySecret.existing;
+    const partial = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:reports/api';
+    for (const valid of ['reports/api', `${partial}-AbCd12`]) expect(parse(valid)).toBe(valid);
+    for (const invalid of [partial, `${partial}-key`, `${partial}-AbC_12`]) {
+      expect(() => parse(invalid)).toThrow(
+        'apiKeySecret.existing: must be the name of a secret, or its complete ARN, which ends with a hyphen and six random characters',
+      );
+    }
   });
 
   it.each([undefined, null, [], 7, '', ' '])('are required: %j', (value) => {

@@ -20,7 +20,7 @@ describe('a schedule', () => {
     'cron(0 0 15W * ? *)',
     'cron(0 0 ? * 6L *)',
     'cron(0 0 ? * FRI#2 *)',
-  ])('accepts %s', (expression) => expect(problemsOf({ expression, freshness: 'P6D' })).toEqual([]));
+  ])('accepts %s', (expression) => expect(problemsOf({ expression, freshness: 'none' })).toEqual([]));
 
   it.each([
     ['every day', 'must be rate('],
@@ -53,7 +53,7 @@ describe('a schedule', () => {
   );
 
   it.each(['PT1M', 'PT15M', 'P1D'])('accepts a flexible window of %s', (flexibleWindow) =>
-    expect(problemsOf({ flexibleWindow })).toEqual([]),
+    expect(problemsOf({ flexibleWindow, freshness: 'none' })).toEqual([]),
   );
   it.each(['PT0S', 'PT90S', 'PT30S', 'P2D'])('rejects a flexible window of %s', (flexibleWindow) =>
     expect(problemsOf({ flexibleWindow })).toEqual([expect.stringContaining('whole minutes')]),
@@ -63,7 +63,7 @@ describe('a schedule', () => {
     const { freshness: _, ...schedule } = aSchedule();
     expect(scheduleSettingsSchema.parse(schedule).freshness).toBe('none');
     expect(alarmedAge(scheduleSettingsSchema.parse(schedule))).toBeUndefined();
-    expect(alarmedAge(scheduleSettingsSchema.parse(aSchedule({ freshness: 'PT1H' })))).toBe(3_600_000);
+    expect(alarmedAge(scheduleSettingsSchema.parse(aSchedule({ freshness: 'PT25H' })))).toBe(25 * 3_600_000);
     expect(problemsOf({ freshness: 'none' })).toEqual([]);
     for (const freshness of ['PT9M', 'P8D', 'soon', null, 26]) {
       expect(problemsOf({ freshness })).toEqual([expect.stringContaining('PT26H for a nightly export')]);
@@ -72,8 +72,31 @@ describe('a schedule', () => {
 
   it('requires a freshness longer than its interval', () => {
     expect(problemsOf({ expression: 'rate(6 hours)', freshness: 'PT6H' })).toEqual([
-      expect.stringContaining('longer than the interval'),
+      expect.stringContaining('rate(6 hours) has a gap of 6 h. Set a longer one'),
     ]);
     expect(problemsOf({ expression: 'rate(6 hours)', freshness: 'PT7H' })).toEqual([]);
+  });
+
+  it.each([
+    ['cron(0 2 * * ? *)', 'PT24H', 'PT25H', '24 h'],
+    ['cron(0 6,18 * * ? *)', 'PT12H', 'PT13H', '12 h'],
+    ['cron(0/15 8-18 ? * * *)', 'PT13H', 'PT14H', '795 min'],
+    ['cron(0 2 ? * MON-FRI *)', 'PT72H', 'PT73H', '72 h'],
+    ['cron(0 2 ? * MON *)', 'P7D', 'none', '168 h'],
+    ['cron(0 2 1 * ? *)', 'P7D', 'none', '744 h'],
+    ['cron(0 2 ? * SUN#5 *)', 'P7D', 'none', '2856 h'],
+  ])('requires a freshness longer than the longest gap of %s', (expression, tooShort, enough, gap) => {
+    expect(problemsOf({ expression, freshness: tooShort })).toEqual([
+      expect.stringContaining(`${expression} has a gap of ${gap}. Set a longer one (at most P7D), or none`),
+    ]);
+    expect(problemsOf({ expression, freshness: enough })).toEqual([]);
+  });
+
+  it('adds the flexible window to the gap', () => {
+    const flexible = { expression: 'cron(0 2 * * ? *)', flexibleWindow: 'PT2H' };
+    expect(problemsOf({ ...flexible, freshness: 'PT26H' })).toEqual([
+      expect.stringContaining('a gap of 24 h, and flexibleWindow adds 2 h'),
+    ]);
+    expect(problemsOf({ ...flexible, freshness: 'PT27H' })).toEqual([]);
   });
 });

@@ -308,7 +308,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/s3/page-store.ts',
-        find: 'replaceLatestObject(objectAt(key), latest, hasBegun, runtime)',
+        find: 'replaceLatestObject(objectAt(key), latest, hasBegun, { encryption, runtime })',
         replace: 'Promise.resolve(latest && hasBegun && replaceLatestObject && undefined)',
       },
     ],

@@ -69,6 +69,7 @@ export interface Resource {
   readonly Properties: any;
   readonly DependsOn?: string | readonly string[];
   readonly DeletionPolicy?: string;
+  readonly UpdateReplacePolicy?: string;
   readonly Metadata?: Readonly<Record<string, unknown>>;
 }
 

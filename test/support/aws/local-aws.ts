@@ -145,7 +145,7 @@ function respondAsS3(
       return;
     }
     const stored = Object.entries(headers).filter(([name]) =>
-      /^(x-amz-meta-.*|content-type|x-amz-checksum-sha256)$/.test(name),
+      /^(x-amz-meta-.*|content-type|x-amz-checksum-sha256|x-amz-storage-class|x-amz-tagging)$/.test(name),
     );
     const object = { body, headers: Object.fromEntries(stored) as Record<string, string> };
     objects.set(path, object);

@@ -18,6 +18,7 @@ import { S3Client } from '@aws-sdk/client-s3';
 import { ListSchedulesCommand, SchedulerClient, type ScheduleSummary } from '@aws-sdk/client-scheduler';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, ListExecutionsCommand, SFNClient } from '@aws-sdk/client-sfn';
+import { SNSClient } from '@aws-sdk/client-sns';
 import { mockClient } from 'aws-sdk-client-mock';
 import { vi } from 'vitest';
 import { type Item, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
@@ -115,6 +116,7 @@ export function mockAws(services: readonly AService[]) {
     s3: mockClient(S3Client),
     secretsManager: mockClient(SecretsManagerClient),
     lambda: mockClient(LambdaClient),
+    sns: mockClient(SNSClient),
   };
   const all = Object.entries(clients) as [string, typeof clients.s3][];
   for (const [name, client] of all) {

@@ -1,6 +1,7 @@
 /**
  * The bucket for pages and the table for the page log, which several services may share, and the secret for the API key of each
- * service. All are retained when the stack is deleted.
+ * service. All are retained when the stack is deleted. Bucket and secret are deleted if their creation is rolled back: otherwise each
+ * failed first deployment would leave an empty one. The table is kept, because its deletion protection would block the rollback.
  *
  * The type assertions are needed because CDK's classes declare `| undefined` where its interfaces have optional properties,
  * which `exactOptionalPropertyTypes` distinguishes.
@@ -8,21 +9,28 @@
 
 import { Duration, RemovalPolicy } from 'aws-cdk-lib';
 import { AttributeType, BillingMode, type ITable, Table, TableEncryption } from 'aws-cdk-lib/aws-dynamodb';
+import { AnyPrincipal, Effect, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import {
   BlockPublicAccess,
   Bucket,
   BucketEncryption,
-  type CfnBucket,
   type IBucket,
+  type LifecycleRule,
   ObjectOwnership,
 } from 'aws-cdk-lib/aws-s3';
 import { type CfnSecret, type ISecret, Secret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { Construct } from 'constructs';
-import { acknowledge } from './nag-suppressions.ts';
+import { runObjectsPattern } from '../../core/storage/keys.ts';
+import { acknowledge } from '../nag-suppressions.ts';
 
-/** Creates the bucket for pages and manifests. */
-export function createBucket(scope: Construct, id: string, key: IKey | undefined): IBucket {
+/** Creates the bucket for pages and manifests. `lifecycleRules` say what happens to them as they grow old. */
+export function createBucket(
+  scope: Construct,
+  id: string,
+  key: IKey | undefined,
+  lifecycleRules: readonly LifecycleRule[] = [],
+): IBucket {
   const bucket = new Bucket(scope, id, {
     ...(key === undefined
       ? { encryption: BucketEncryption.S3_MANAGED }
@@ -33,13 +41,13 @@ export function createBucket(scope: Construct, id: string, key: IKey | undefined
     minimumTLSVersion: 1.2,
     versioned: true,
     // A function that is killed leaves the parts of its upload, which are invisible but billed.
-    lifecycleRules: [{ id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(2) }],
-    removalPolicy: RemovalPolicy.RETAIN,
+    lifecycleRules: [
+      { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(2) },
+      ...lifecycleRules,
+    ],
+    removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
   });
-  // Notifies consumers of each new object. Set on the CloudFormation resource, because CDK's own property deploys a function.
-  (bucket.node.defaultChild as CfnBucket).notificationConfiguration = {
-    eventBridgeConfiguration: { eventBridgeEnabled: true },
-  };
+  denyOverwrites(bucket);
   acknowledge(
     bucket,
     'AwsSolutions-S1',
@@ -47,6 +55,26 @@ export function createBucket(scope: Construct, id: string, key: IKey | undefined
       'for server access logs as well, import an existing bucket that has them',
   );
   return bucket as IBucket;
+}
+
+/**
+ * Lets nobody write a page or a manifest without If-None-Match, so that none is ever overwritten, whatever a role or the code allows.
+ * Only `latest.json` is replaced. The second condition excepts the creation and the parts of a multipart upload, which cannot have
+ * the header; its completion has it. Copying an object to such a key is denied as well.
+ *
+ * https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
+ */
+function denyOverwrites(bucket: Bucket): void {
+  bucket.addToResourcePolicy(
+    new PolicyStatement({
+      sid: 'DenyOverwrites',
+      effect: Effect.DENY,
+      principals: [new AnyPrincipal()],
+      actions: ['s3:PutObject'],
+      resources: [bucket.arnForObjects(runObjectsPattern)],
+      conditions: { Null: { 's3:if-none-match': 'true' }, Bool: { 's3:ObjectCreationOperation': 'true' } },
+    }),
+  );
 }
 
 /**
@@ -78,7 +106,7 @@ export function createApiKeySecret(scope: Construct, id: string, serviceName: st
   const secret = new Secret(scope, id, {
     description: `API key of service ${serviceName} for Report Exporter. Empty until you set it.`,
     ...(key === undefined ? {} : { encryptionKey: key }),
-    removalPolicy: RemovalPolicy.RETAIN,
+    removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
   });
   // Empty instead of CDK's random value, which the service would reject for no apparent reason.
   (secret.node.defaultChild as CfnSecret).generateSecretString = undefined;

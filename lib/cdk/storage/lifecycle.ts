@@ -1,0 +1,45 @@
+/** What S3 does with pages and manifests as they grow old. */
+
+import { Duration } from 'aws-cdk-lib';
+import { type LifecycleRule, StorageClass } from 'aws-cdk-lib/aws-s3';
+import type { LifecycleSettings } from '../../core/settings/account-settings.ts';
+import { runsPrefix } from '../../core/storage/keys.ts';
+
+/** Where the objects of an export are. */
+export interface AgingExport {
+  /** The prefix of the service. */
+  readonly prefix: string;
+  readonly name: string;
+}
+
+const defaultNoncurrentDays = 30;
+
+/**
+ * A rule for the runs of each export. A run folder begins with its date, so a rule never applies to `latest.json`, and manifests
+ * expire with their pages.
+ */
+export function lifecycleRules(
+  settings: LifecycleSettings | undefined,
+  exports: readonly AgingExport[],
+): readonly LifecycleRule[] {
+  if (settings === undefined) return [];
+  const { expireAfterDays, deleteNoncurrentAfterDays = defaultNoncurrentDays, transitions = [] } = settings;
+  return exports.map(({ prefix, name }) => ({
+    prefix: `${prefix}${runsPrefix(name)}`,
+    ...(transitions.length === 0
+      ? {}
+      : {
+          transitions: transitions.map(({ storageClass, afterDays }) => ({
+            storageClass: new StorageClass(storageClass),
+            transitionAfter: Duration.days(afterDays),
+          })),
+        }),
+    // In a versioned bucket an expired object only becomes noncurrent. S3 removes the delete marker itself.
+    ...(expireAfterDays === undefined
+      ? {}
+      : {
+          expiration: Duration.days(expireAfterDays),
+          noncurrentVersionExpiration: Duration.days(deleteNoncurrentAfterDays),
+        }),
+  }));
+}

@@ -1,0 +1,312 @@
+/** The settings with which a stack fits the rules of an AWS account: what is rejected, and how. */
+
+import { describe, expect, it } from 'vitest';
+import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
+import { parseExporterSettings } from '../../../lib/cdk/settings/exporter-settings.ts';
+import { isExportError } from '../../../lib/core/errors.ts';
+import { someServices, type SomeSettings, someSettings } from '../../support/aws/cdk-deployment.ts';
+
+const service = { baseUrl: 'https://reports.example.com' };
+
+/** The problems without what all begin with. */
+function problemsOf(settings: object): string[] {
+  try {
+    deploymentSettings(settings);
+    return [];
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError')) throw error;
+    return error.message.split('\n').map((line) => line.replace('cdk.json reportExporter.', ''));
+  }
+}
+const problems = (settings: SomeSettings) => problemsOf(someSettings(settings));
+
+describe('the settings of an account', () => {
+  it('are rejected with every problem, each with its path', () => {
+    const lines = problems({
+      service: {
+        ...service,
+        maxConcurrentPages: 8,
+        exportPage: { memoryMebibytes: 128, reservedConcurrency: 4 },
+        readerAccounts: ['1234', '210987654321'],
+      },
+      bucket: {
+        existing: 'our-bucket',
+        storageClass: 'GLACIER',
+        objectTags: { 'aws:team': 'a', team: 'a;b', note: 'x'.repeat(257) },
+        lifecycle: { expireAfterDays: 10, transitions: [{ storageClass: 'STANDARD_IA', afterDays: 20 }] },
+      },
+      network: { vpcId: 'my-vpc', subnetIds: [], createEndpoints: ['kms'], vpcCidrs: ['0.0.0.0/0'] },
+      env: { account: 123, region: 'Frankfurt' },
+      tags: { '': 'a' },
+      terminationProtection: 'yes',
+      permissionsBoundary: 'no spaces',
+      tracing: 1,
+      logLevel: 'DEBUG',
+    });
+    const paths = lines.map((line) => line.split(': ')[0]);
+    expect(paths).toHaveLength(21);
+    expect(new Set(paths)).toEqual(
+      new Set([
+        'services.acme.exportPage.memoryMebibytes',
+        'services.acme.readerAccounts[0]',
+        'services.acme.readerAccounts',
+        'bucket.storageClass',
+        'bucket.objectTags["aws:team"]',
+        'bucket.objectTags.team',
+        'bucket.objectTags.note',
+        'bucket.lifecycle',
+        'bucket.lifecycle.transitions[0].afterDays',
+        'bucket.lifecycle.expireAfterDays',
+        'network.vpcId',
+        'network.subnetIds',
+        'network.createEndpoints[0]',
+        'network.vpcCidrs[0]',
+        'env.account',
+        'env.region',
+        'tags[""]',
+        'terminationProtection',
+        'permissionsBoundary',
+        'tracing',
+        'logLevel',
+      ]),
+    );
+  });
+
+  it('reject what the stack cannot change in a bucket that it does not create', () => {
+    const lifecycle = { expireAfterDays: 30 };
+    const readerAccounts = ['210987654321'];
+    expect(
+      problems({ bucket: { existing: 'our-bucket', lifecycle }, service: { ...service, readerAccounts } }),
+    ).toEqual([
+      'bucket.lifecycle: must not be set with bucket.existing: the stack cannot change a bucket that it does not create, so add ' +
+        'the rules to it yourself (docs/deployment.md, "Age of pages")',
+      'services.acme.readerAccounts: must not be set with bucket.existing: the stack cannot change the policy of a bucket that it ' +
+        'does not create, so add the statements to it yourself (docs/consumers.md, "Other accounts")',
+    ]);
+    // Each request to store an object has these.
+    expect(
+      problems({ bucket: { existing: 'our-bucket', storageClass: 'STANDARD_IA', objectTags: { a: 'b' } } }),
+    ).toEqual([]);
+  });
+});
+
+describe('a lifecycle', () => {
+  const lifecycleProblems = (lifecycle: object, storageClass?: string) =>
+    problems({ bucket: { lifecycle, ...(storageClass === undefined ? {} : { storageClass }) } }).map((line) =>
+      line.replace('bucket.lifecycle', ''),
+    );
+  const moves = (...transitions: readonly (readonly [string, number])[]) => ({
+    transitions: transitions.map(([storageClass, afterDays]) => ({ storageClass, afterDays })),
+  });
+
+  it('has an effect', () => {
+    expect(lifecycleProblems({})).toEqual([': must have expireAfterDays or transitions']);
+    expect(lifecycleProblems({ deleteNoncurrentAfterDays: 3 })).toEqual([
+      ': must have expireAfterDays or transitions',
+      '.deleteNoncurrentAfterDays: must not be set without expireAfterDays',
+    ]);
+    expect(lifecycleProblems({ transitions: [] })).toContainEqual('.transitions: must have at least one');
+  });
+
+  it.each([
+    [moves(['STANDARD_IA', 30], ['GLACIER_IR', 60], ['DEEP_ARCHIVE', 61]), undefined],
+    [moves(['GLACIER', 1]), 'STANDARD_IA'],
+    [{ ...moves(['INTELLIGENT_TIERING', 1]), expireAfterDays: 2 }, 'STANDARD'],
+  ])('moves objects downwards, in the order of their age: %j', (lifecycle, storageClass) => {
+    expect(lifecycleProblems(lifecycle, storageClass)).toEqual([]);
+  });
+
+  it.each([
+    [
+      moves(['STANDARD_IA', 29]),
+      undefined,
+      '.transitions[0].afterDays: must be at least 30: S3 does not move objects to STANDARD_IA earlier',
+    ],
+    [
+      moves(['STANDARD_IA', 30], ['GLACIER', 59]),
+      undefined,
+      '.transitions[1].afterDays: must be at least 60: S3 does not move objects to GLACIER earlier',
+    ],
+    [
+      moves(['GLACIER', 10], ['DEEP_ARCHIVE', 10]),
+      undefined,
+      '.transitions[1].afterDays: must be at least 11: S3 does not move objects to DEEP_ARCHIVE earlier',
+    ],
+    [
+      moves(['GLACIER', 10], ['GLACIER_IR', 20]),
+      undefined,
+      '.transitions[1].storageClass: cannot follow GLACIER: S3 has no such transition',
+    ],
+    [
+      moves(['ONEZONE_IA', 30], ['GLACIER_IR', 90]),
+      undefined,
+      '.transitions[1].storageClass: cannot follow ONEZONE_IA: S3 has no such transition',
+    ],
+    [
+      moves(['STANDARD_IA', 30]),
+      'GLACIER_IR',
+      '.transitions[0].storageClass: cannot follow GLACIER_IR: S3 has no such transition',
+    ],
+    [
+      { ...moves(['GLACIER', 30]), expireAfterDays: 30 },
+      undefined,
+      '.expireAfterDays: must be after the last transition, so more than 30',
+    ],
+  ])('is rejected if S3 would reject or ignore it: %j, %s', (lifecycle, storageClass, problem) => {
+    expect(lifecycleProblems(lifecycle, storageClass)).toEqual([problem]);
+  });
+});
+
+describe('tags', () => {
+  const objectTags = (tags: object) => problems({ bucket: { objectTags: tags } });
+  const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`t${index}`, '']));
+
+  it('are within the limits of AWS', () => {
+    expect(objectTags({ ['k'.repeat(128)]: 'v'.repeat(256), 'Größe +-=._:/@': 'ä 1' })).toEqual([]);
+    expect(objectTags(many(10))).toEqual([]);
+    expect(objectTags(many(11))).toEqual(['bucket.objectTags: must have at most 10 tags']);
+    expect(problems({ tags: many(50) })).toEqual([]);
+    expect(problems({ tags: many(51) })).toEqual(['tags: must have at most 50 tags']);
+    expect(objectTags({ ['k'.repeat(129)]: '' })).toEqual([
+      expect.stringMatching(/: the key must have 1 to 128 characters$/),
+    ]);
+    expect(objectTags({ a: 1 })).toEqual(['bucket.objectTags.a: must be a string']);
+    expect(objectTags({ 'AWS:a': '' })).toEqual([
+      expect.stringMatching(/: the key must not begin with aws:, which AWS reserves$/),
+    ]);
+    expect(objectTags({ a: 'x&y' })).toEqual([
+      'bucket.objectTags.a: must have only letters, digits, spaces and + - = . _ : / @',
+    ]);
+  });
+});
+
+describe('the network', () => {
+  const network = { vpcId: 'vpc-0aaaaaaaaaaaaaaa1', subnetIds: ['subnet-0aaaaaaa'] };
+
+  it('needs what its endpoints need, and nothing else', () => {
+    expect(problems({ network: { ...network, createEndpoints: ['s3', 'dynamodb', 'states'] } })).toEqual([
+      'network.routeTableIds: is required to create an endpoint of dynamodb, s3: the route tables of the subnets',
+      'network.vpcCidrs: is required to create an endpoint of states: the networks of the VPC, which may then connect',
+    ]);
+    expect(problems({ network: { ...network, routeTableIds: ['rtb-0aaaaaaa'], vpcCidrs: ['10.0.0.0/16'] } })).toEqual([
+      'network.routeTableIds: must not be set unless createEndpoints has s3 or dynamodb',
+      'network.vpcCidrs: must not be set unless createEndpoints has secretsmanager or states',
+    ]);
+  });
+
+  it('has as many subnets and groups as Lambda allows, each once', () => {
+    const ids = (prefix: string, count: number) =>
+      Array.from({ length: count }, (_, n) => `${prefix}-0aaaaaaa${100 + n}`);
+    expect(problems({ network: { ...network, subnetIds: ids('subnet', 17), securityGroupIds: ids('sg', 6) } })).toEqual(
+      ['network.subnetIds: must have at most 16', 'network.securityGroupIds: must have at most 5'],
+    );
+    const [twice] = network.subnetIds;
+    expect(problems({ network: { ...network, subnetIds: [twice, twice] } })).toEqual([
+      'network.subnetIds: must not have a value twice',
+    ]);
+    expect(problems({ network: { subnetIds: network.subnetIds } })).toEqual(['network.vpcId: is required']);
+  });
+
+  it.each(['10.0.0.0', '10.0.0.256/16', '10.0.0.0/7', '10.0.0.0/29', '0.0.0.0/0', 'fd00::/16'])(
+    'is not accepted as a network of the VPC: %s',
+    (cidr) => {
+      const settings = { ...network, createEndpoints: ['states'], vpcCidrs: [cidr] };
+      expect(problems({ network: settings })).toEqual([
+        'network.vpcCidrs[0]: must be an IPv4 network from /8 to /28, such as 10.0.0.0/16',
+      ]);
+    },
+  );
+});
+
+describe('account and region', () => {
+  it('must be those of the resources that the stack is given', () => {
+    const elsewhere = {
+      env: { account: '123456789012', region: 'eu-central-1' },
+      kmsKeyArn: 'arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555',
+      alarms: { existingTopicArn: 'arn:aws:sns:us-east-1:123456789012:our-alarms' },
+      apiKeySecret: { existing: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:reports/key-AbCdEf' },
+      permissionsBoundary: 'arn:aws:iam::210987654321:policy/Boundary',
+    };
+    const region = 'is in another region than the stack, for which env.region is eu-central-1';
+    expect(problems(elsewhere)).toEqual([
+      `kmsKeyArn: ${region}`,
+      `alarms.existingTopicArn: ${region}`,
+      `services.acme.apiKeySecret.existing: ${region}`,
+      'permissionsBoundary: is in another account than the stack, for which env.account is 123456789012',
+    ]);
+    expect(problems({ ...elsewhere, env: {} })).toEqual([]);
+    // A key, topic or secret of another account may be shared.
+    const shared = { account: '210987654321', region: 'us-east-1' };
+    expect(problems({ ...elsewhere, env: shared })).toEqual([]);
+    expect(problems({ env: shared, apiKeySecret: { existing: 'our/key' }, permissionsBoundary: 'Boundary' })).toEqual(
+      [],
+    );
+  });
+});
+
+describe('limits that concern several settings', () => {
+  it('reserve enough concurrency for the pages that may be requested at the same time', () => {
+    const withConcurrency = (reservedConcurrency: number) =>
+      problems({ service: { ...service, maxConcurrentPages: 4, exportPage: { reservedConcurrency } } });
+    expect(withConcurrency(3)).toEqual([
+      'services.acme.exportPage.reservedConcurrency: must be at least maxConcurrentPages (4), because each page needs an invocation',
+    ]);
+    expect(withConcurrency(4)).toEqual([]);
+  });
+
+  it('keep the policy of the bucket within its size', () => {
+    const readers = (count: number) => Array.from({ length: count }, (_, index) => String(210_987_654_300 + index));
+    const withReaders = (count: number) => {
+      const names = ['a', 'b', 'c', 'd'];
+      return problemsOf({
+        services: Object.fromEntries(names.map((name) => [name, { ...service, readerAccounts: readers(count) }])),
+        exports: names.map((name) => ({ name, service: name })),
+      });
+    };
+    expect(withReaders(37)).toEqual([]);
+    expect(withReaders(38)).toEqual([
+      'services: must have at most 150 readerAccounts in all, but have 152: the policy of a bucket has a maximum size',
+    ]);
+    expect(problemsOf(someServices())).toEqual([]);
+  });
+
+  it('are the same for the construct, which names every problem', () => {
+    const parse = () =>
+      parseExporterSettings(
+        {
+          name: 'reports',
+          service: { ...service, maxConcurrentPages: 4 },
+          exports: [{ name: 'nightly' }],
+          exportPage: { reservedConcurrency: 1 },
+          lifecycle: {
+            expireAfterDays: 3,
+            deleteNoncurrentAfterDays: 1,
+            transitions: [{ storageClass: 'GLACIER', afterDays: 3 }],
+          },
+          bucket: {},
+        },
+        'Stack/Reports',
+      );
+    expect(parse).toThrow(
+      [
+        'Stack/Reports exportPage.reservedConcurrency: must be at least maxConcurrentPages (4), because each page needs an invocation',
+        'Stack/Reports lifecycle.expireAfterDays: must be after the last transition, so more than 3',
+        'Stack/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")',
+      ].join('; '),
+    );
+    expect(() =>
+      parseExporterSettings(
+        {
+          name: 'reports',
+          service,
+          exports: [{ name: 'nightly' }],
+          objectTags: { 'aws:a': '' },
+          readerAccounts: ['1'],
+        },
+        'Stack/Reports',
+      ),
+    ).toThrow(
+      /objectTags\["aws:a"\]: the key must not begin.*readerAccounts\[0\]: must be an account ID of 12 digits/s,
+    );
+  });
+});
