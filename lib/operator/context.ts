@@ -3,8 +3,9 @@
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
-import { listNames } from '../core/sanitize.ts';
+import { listNames, toPrintable } from '../core/sanitize.ts';
 import { openLocalDeployment } from '../local/deployment.ts';
+import type { TerminalInput } from './output/question.ts';
 import { errorLines, type Terminal, textStyleFor, withProblemCount } from './output/terminal.ts';
 import { sanitizeArgument } from './run-options.ts';
 
@@ -14,6 +15,8 @@ export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as 
 /** The process, as a command sees it. */
 export interface CommandContext {
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** For questions. Absent: there is no terminal to ask at. */
+  readonly stdin?: TerminalInput;
   readonly stdout: Terminal;
   readonly stderr: Terminal;
   /** Aborts on Ctrl-C. */
@@ -62,13 +65,35 @@ function assertUsable({ out, stack }: TargetOptions, usageErrors: readonly strin
   if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
 }
 
-async function openDeployment({ out, stack }: TargetOptions, { env }: CommandContext): Promise<Deployment> {
+async function openDeployment({ out, stack }: TargetOptions, context: CommandContext): Promise<Deployment> {
+  const { env } = context;
   if (stack === undefined) {
     return openLocalDeployment({ out: out ?? defaultDirectory, env, runtime: systemRuntime });
   }
   // The AWS SDK takes long to load, and most commands do not need it.
   const { openStack } = await import('../aws/stack/deployment.ts');
-  return await openStack({ stackName: stack, env, runtime: systemRuntime });
+  return await openStack({
+    stackName: stack,
+    env,
+    runtime: systemRuntime,
+    askMfaCode: async (serialNumber) => await askMfaCode(serialNumber, context),
+  });
+}
+
+/** @throws ConfigurationError if there is no terminal */
+async function askMfaCode(serialNumber: string, { stdin, stderr, signal }: CommandContext): Promise<string> {
+  const device = toPrintable(serialNumber);
+  if (stdin?.isTTY !== true || stderr.isTTY !== true) {
+    throw new ExportError(
+      'ConfigurationError',
+      `The AWS profile requires a code of the MFA device ${device}, and there is no terminal to ask for it. ` +
+        'Run the command at a terminal, or set temporary credentials (aws configure export-credentials --format env)',
+    );
+  }
+  const { ask } = await import('./output/question.ts');
+  const code = await ask(`MFA code of ${device}: `, { stdin, stderr, signal }, { isSecret: true });
+  if (code === undefined) throw new Interrupted();
+  return code.trim();
 }
 
 class Interrupted extends Error {}

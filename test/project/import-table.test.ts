@@ -27,7 +27,7 @@ const importTable: Readonly<Record<string, Module>> = {
   },
   'lib/aws': {
     modules: ['lib/core', 'lib/report-service'],
-    packages: ['@aws-sdk/*', '@aws-lambda-powertools/*', 'aws-lambda', 'croner', 'zod'],
+    packages: ['@aws-sdk/*', '@smithy/core', '@aws-lambda-powertools/*', 'aws-lambda', 'croner', 'zod'],
   },
   'lib/operator': {
     modules: ['lib/core', 'lib/report-service', 'lib/local', 'lib/aws'],

@@ -12,6 +12,7 @@ import { SFNClient } from '@aws-sdk/client-sfn';
 import { SNSClient } from '@aws-sdk/client-sns';
 import { createS3Client } from '../s3/client.ts';
 import type { Environment } from '../sdk-config.ts';
+import { type AskMfaCode, operatorIdentity } from './credentials.ts';
 import { addFriendlyErrors } from './error-messages.ts';
 
 export type OperatorClients = ReturnType<typeof createOperatorClients>;
@@ -35,16 +36,18 @@ const operatorLambdaConfig = {
 };
 
 /** Errors that the operator can fix are thrown as ExportError. `env` is only for what the SDK does not find by itself. */
-export function createOperatorClients(env: Environment) {
+export function createOperatorClients(env: Environment, askMfaCode: AskMfaCode) {
+  const identity = operatorIdentity(env, askMfaCode);
+  const config = { ...operatorConfig, ...identity };
   const clients = {
-    cloudFormation: new CloudFormationClient(operatorConfig),
-    scheduler: new SchedulerClient(operatorConfig),
-    stepFunctions: new SFNClient(operatorConfig),
-    dynamoDb: new DynamoDBClient(operatorConfig),
-    s3: createS3Client(env, operatorS3Config),
-    secretsManager: new SecretsManagerClient(operatorConfig),
-    lambda: new LambdaClient(operatorLambdaConfig),
-    sns: new SNSClient(operatorConfig),
+    cloudFormation: new CloudFormationClient(config),
+    scheduler: new SchedulerClient(config),
+    stepFunctions: new SFNClient(config),
+    dynamoDb: new DynamoDBClient(config),
+    s3: createS3Client(env, { ...operatorS3Config, ...identity }),
+    secretsManager: new SecretsManagerClient(config),
+    lambda: new LambdaClient({ ...operatorLambdaConfig, ...identity }),
+    sns: new SNSClient(config),
   };
   for (const client of Object.values(clients)) addFriendlyErrors(client);
   return {

@@ -7,9 +7,9 @@ import type { Runtime } from '../../core/ports.ts';
 import { listNames } from '../../core/sanitize.ts';
 import type { ServiceOutput } from '../../core/settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
-import { parseJson } from '../step-functions/history.ts';
 import { alarmTopicOutput, readAlarmTopic } from './alarm-topic.ts';
 import { createOperatorClients } from './clients.ts';
+import { type AskMfaCode, assertProfileExists } from './credentials.ts';
 import { openDeployedExport } from './deployed-export.ts';
 import { readOverview } from './overview.ts';
 import { readExports, servicesOf } from './services.ts';
@@ -19,14 +19,17 @@ export interface StackOptions {
   /** For what the SDK does not find by itself. It finds profile, region, endpoints and credentials. */
   readonly env: Environment;
   readonly runtime: Runtime;
+  /** For a profile that requires a code. */
+  readonly askMfaCode: AskMfaCode;
 }
 
 /**
  * Reads the stack now, and the settings of its services when they are first needed, each once.
- * @throws ConfigurationError if there is no such stack, it is not ready or has no services, or AWS denies access
+ * @throws ConfigurationError if there is no such profile or stack, it is not ready or has no services, or AWS denies access
  */
-export async function openStack({ stackName, env, runtime }: StackOptions): Promise<Deployment> {
-  const clients = createOperatorClients(env);
+export async function openStack({ stackName, env, runtime, askMfaCode }: StackOptions): Promise<Deployment> {
+  await assertProfileExists(env);
+  const clients = createOperatorClients(env, askMfaCode);
   try {
     const { services, alarmTopic } = await readStack(clients.cloudFormation, stackName);
     const region = await clients.cloudFormation.config.region();
@@ -124,19 +127,7 @@ async function listExportStacks(client: CloudFormationClient): Promise<string[]>
 }
 
 function noServices(stack: Stack, stackName: string): ExportError {
-  const problem = isOfOlderVersion(stack)
-    ? 'was deployed by an older version, whose outputs do not list its services. Update it with cdk deploy'
-    : problemOfStatus(stack.StackStatus ?? '');
-  return new ExportError('ConfigurationError', `Stack ${stackName} ${problem}`);
-}
-
-/** Older versions had an output for the state machine of each export, and later another with all its resources. */
-function isOfOlderVersion({ Outputs = [] }: Stack): boolean {
-  return Outputs.some(({ OutputKey = '', OutputValue = '' }) => {
-    if (OutputKey.endsWith('StateMachineArn')) return true;
-    const value = OutputKey.endsWith('Export') ? parseJson(OutputValue) : undefined;
-    return typeof value === 'object' && value !== null && 'export' in value && 'stateMachineArn' in value;
-  });
+  return new ExportError('ConfigurationError', `Stack ${stackName} ${problemOfStatus(stack.StackStatus ?? '')}`);
 }
 
 function problemOfStatus(status: string): string {

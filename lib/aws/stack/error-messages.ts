@@ -91,6 +91,11 @@ function explain(cause: unknown, service: string, operation: string): ExportErro
   if (/^region is missing|^region not accepted: region=""/i.test(cause.message)) {
     return configurationError('No AWS region is set. Set the region of the stack, such as AWS_REGION=eu-central-1');
   }
+  if (accessDeniedErrors.has(cause.name) && cause.message.startsWith('MultiFactorAuthentication')) {
+    return configurationError(
+      `AWS rejected the MFA code (${details}). Each code works once: try again with the next one`,
+    );
+  }
   // Without s3:ListBucket, S3 answers 403 for a missing object. The page store explains that itself.
   if (accessDeniedErrors.has(cause.name) && !(service === 's3' && /^(Get|Head)Object$/.test(operation))) {
     return configurationError(

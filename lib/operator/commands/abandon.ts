@@ -1,10 +1,10 @@
 /** `report-exporter abandon`: abandons an unfinished run, after a confirmation. */
 
-import { createInterface } from 'node:readline/promises';
 import { ExportError } from '../../core/errors.ts';
 import { abandonRun, requireAbandonableRun } from '../../core/operations/abandon-run.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { plural } from '../output/format.ts';
+import { ask, type TerminalInput } from '../output/question.ts';
 
 export interface AbandonOptions extends TargetOptions {
   readonly yes?: boolean;
@@ -12,7 +12,7 @@ export interface AbandonOptions extends TargetOptions {
 
 /** A context in which a command can ask a question. */
 export interface InteractiveContext extends CommandContext {
-  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
+  readonly stdin: TerminalInput;
 }
 
 export async function abandonCommand(
@@ -60,19 +60,5 @@ async function confirm(question: string, { stdin, stderr, signal }: InteractiveC
   if (stdin.isTTY !== true || stderr.isTTY !== true) {
     throw new ExportError('ConfigurationError', '--yes: required if there is no terminal to ask for confirmation');
   }
-  const terminal = createInterface({ input: stdin, output: stderr as unknown as NodeJS.WritableStream });
-  // A question whose input ends would never be answered.
-  const inputEnded = new AbortController();
-  terminal.once('close', () => inputEnded.abort());
-  try {
-    const reply = await terminal.question(`${question} [y/N] `, {
-      signal: AbortSignal.any([signal, inputEnded.signal]),
-    });
-    return /^y(es)?$/i.test(reply.trim());
-  } catch {
-    // Interrupted, or the end of the input: that is not a yes.
-    return false;
-  } finally {
-    terminal.close();
-  }
+  return /^y(es)?$/i.test((await ask(`${question} [y/N] `, { stdin, stderr, signal }))?.trim() ?? '');
 }

@@ -12,6 +12,7 @@ import type {
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { combineScripts, errorResponse, onPage, throttled } from '../../../lib/report-service/simulator/faults.ts';
 import { collect } from '../../support/builders.ts';
+import { noMfa } from '../../support/aws/mocked-stack.ts';
 import { stepFunctions } from '../support/aws.ts';
 import { eventually } from '../support/eventually.ts';
 import { deployOperatorStack, operatorStackName, stubOperatorEnvironment } from '../support/operator-stack.ts';
@@ -55,7 +56,12 @@ describe('a deployed stack', () => {
   let stack: Deployment;
   beforeAll(async () => {
     await deployOperatorStack();
-    stack = await openStack({ stackName: operatorStackName, env: stubOperatorEnvironment(), runtime: systemRuntime });
+    stack = await openStack({
+      stackName: operatorStackName,
+      env: stubOperatorEnvironment(),
+      runtime: systemRuntime,
+      askMfaCode: noMfa,
+    });
   });
   afterAll(async () => await stack[Symbol.asyncDispose]());
 
@@ -96,12 +102,22 @@ describe('a deployed stack', () => {
   });
 
   it('is suggested if another stack does not exist or has no exports', async () => {
-    const missingStack = openStack({ stackName: 'Nowhere', env: stubOperatorEnvironment(), runtime: systemRuntime });
+    const missingStack = openStack({
+      stackName: 'Nowhere',
+      env: stubOperatorEnvironment(),
+      runtime: systemRuntime,
+      askMfaCode: noMfa,
+    });
     await expect(missingStack).rejects.toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringMatching(/no stack Nowhere in us-east-1.*ReportExporterOperated.*AWS_PROFILE.*cdk deploy/),
     });
-    const toolkit = openStack({ stackName: 'CDKToolkit', env: stubOperatorEnvironment(), runtime: systemRuntime });
+    const toolkit = openStack({
+      stackName: 'CDKToolkit',
+      env: stubOperatorEnvironment(),
+      runtime: systemRuntime,
+      askMfaCode: noMfa,
+    });
     await expect(toolkit).rejects.toThrow(/CDKToolkit has no exports, so it is not a Report Exporter stack/);
   });
 

@@ -159,8 +159,11 @@ export const resourceWith = (metadata: unknown) => ({
   },
 });
 
+/** For operators whose profile requires no MFA code. */
+export const noMfa = () => Promise.reject(new Error('an MFA code that the test does not expect'));
+
 export const openMockedStack = (runtime: Runtime = systemRuntime, name = stackName) =>
-  openStack({ stackName: name, env: {}, runtime });
+  openStack({ stackName: name, env: {}, runtime, askMfaCode: noMfa });
 
 /** What is stored in, and running on, a stack. */
 export interface StackContent {

@@ -1,0 +1,51 @@
+/**
+ * Who an operator is to AWS: profile, credentials and region. They are resolved once, for all clients, so a profile that
+ * requires an MFA code asks for one code only.
+ */
+
+import { defaultProvider } from '@aws-sdk/credential-provider-node';
+import { parseKnownFiles } from '@smithy/core/config';
+import { ExportError } from '../../core/errors.ts';
+import { listNames, toPrintable } from '../../core/sanitize.ts';
+import type { Environment } from '../sdk-config.ts';
+
+/** Asks a person for the code that the MFA device `serialNumber` shows. */
+export type AskMfaCode = (serialNumber: string) => Promise<string>;
+
+/** The part of every client's configuration that says who the operator is. Nothing is read until a client needs it. */
+export function operatorIdentity(env: Environment, askMfaCode: AskMfaCode) {
+  return {
+    credentials: defaultProvider({ mfaCodeProvider: oneAtATime(askMfaCode) }),
+    // The SDK does not know this variable, but the AWS CLI and the CDK do. There too, it comes before the profile's region.
+    ...(!env.AWS_REGION && env.AWS_DEFAULT_REGION ? { region: env.AWS_DEFAULT_REGION } : {}),
+  };
+}
+
+/** The SDK may refresh credentials while an earlier refresh still waits for its code. Two prompts would share the keyboard. */
+function oneAtATime(ask: AskMfaCode): AskMfaCode {
+  let previous: Promise<unknown> = Promise.resolve();
+  return async (serialNumber) => {
+    const code = previous.catch(() => undefined).then(() => ask(serialNumber));
+    previous = code;
+    return await code;
+  };
+}
+
+/**
+ * The SDK would try other sources of credentials if the profile does not exist, and then report a missing region.
+ * @throws ConfigurationError that lists the profiles
+ */
+export async function assertProfileExists({ AWS_PROFILE: profile = '' }: Environment): Promise<void> {
+  // The SDK works without a default profile.
+  if (profile === '' || profile === 'default') return;
+  const sections = Object.keys(await parseKnownFiles({}));
+  if (sections.includes(profile)) return;
+  const names = sections.filter((section) => !/^(sso-session|services)\./.test(section)).sort();
+  throw new ExportError(
+    'ConfigurationError',
+    `There is no AWS profile "${toPrintable(profile)}". ` +
+      (names.length === 0
+        ? 'No profiles are configured: aws configure creates one'
+        : `Set AWS_PROFILE to one of: ${listNames(names)}`),
+  );
+}

@@ -1,0 +1,474 @@
+/** The procedures in docs/procedures.md, with the real functions, AWS over local HTTP, and a service whose keys are rotated. */
+
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import {
+  CreateTableCommand,
+  DeleteItemCommand,
+  DynamoDBClient,
+  PutItemCommand,
+  ScanCommand,
+} from '@aws-sdk/client-dynamodb';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beginRunHandler } from '../../functions/begin-run.ts';
+import { exportPageHandler } from '../../functions/export-page.ts';
+import { failRunHandler } from '../../functions/fail-run.ts';
+import { finishRunHandler } from '../../functions/finish-run.ts';
+import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
+import { createS3Client } from '../../lib/aws/s3/client.ts';
+import { createS3PageStore } from '../../lib/aws/s3/page-store.ts';
+import { systemRuntime } from '../../lib/core/clock.ts';
+import { verifyPublishedRun } from '../../lib/core/operations/verify-run.ts';
+import { openPublishedRun } from '../../lib/core/storage/published-runs.ts';
+import { combineScripts, errorResponse, type FaultScript, onPage } from '../../lib/report-service/simulator/faults.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
+import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
+import { exampleIn } from '../support/docs/doc-pages.ts';
+import { type ExecutionResult, execute, executionArn, type Functions } from '../support/export/function-machine.ts';
+import { someReports } from '../support/service/simulator-client.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const root = join(import.meta.dirname, '../..');
+const oldKey = 'the-old-api-key-7f3a';
+const newKey = 'the-new-api-key-91cd';
+
+let written: string[] = [];
+beforeEach(() => {
+  written = [];
+  const capture = (chunk: unknown) => {
+    written.push(String(chunk));
+    return true;
+  };
+  vi.spyOn(process.stdout, 'write').mockImplementation(capture);
+  vi.spyOn(process.stderr, 'write').mockImplementation(capture);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
+const failedAttempts = () => written.join('').split('"attempt-failed"').length - 1;
+
+interface ServiceOptions {
+  readonly faults?: FaultScript;
+  /** Called before the response to the request with this number, from 1. */
+  readonly onRequest?: (request: number, keys: Set<string>) => void;
+}
+
+/** A simulator of five reports behind a server that accepts the keys in `keys`. */
+async function startService({ faults, onRequest }: ServiceOptions) {
+  const simulator = await startSimulator({
+    vendor: 'SERVICE',
+    apiKey: 'internal-key',
+    reports: inMemoryReports(someReports(5)),
+    faults,
+  });
+  const keys = new Set([oldKey]);
+  const requests: { readonly key: string; readonly accepted: boolean }[] = [];
+  const server = createServer((request, response) => {
+    onRequest?.(requests.length + 1, keys);
+    const key = String(request.headers['x-service-api-key']);
+    const accepted = keys.has(key);
+    requests.push({ key, accepted });
+    if (!accepted) {
+      request.resume();
+      response.writeHead(401).end();
+      return;
+    }
+    const forward = async () => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      const { host: _host, connection: _connection, 'content-length': _length, ...headers } = request.headers;
+      const page = await fetch(`${simulator.baseUrl}${request.url}`, {
+        method: request.method ?? 'POST',
+        headers: { ...(headers as Record<string, string>), 'x-service-api-key': 'internal-key' },
+        body: Buffer.concat(chunks),
+      });
+      response.writeHead(page.status, Object.fromEntries(page.headers));
+      response.end(Buffer.from(await page.arrayBuffer()));
+    };
+    void forward();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    keys,
+    requests,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await simulator.close();
+    },
+  };
+}
+
+type Service = Awaited<ReturnType<typeof startService>>;
+
+interface Deployment {
+  readonly aws: LocalAws;
+  readonly bucket: string;
+  readonly functions: Functions;
+}
+
+/** A stack. Its functions have caches of their own, as in new containers. */
+function deploy(
+  aws: LocalAws,
+  service: Service,
+  { bucket = 'bucket', settings = {} }: { bucket?: string; settings?: object } = {},
+): Deployment {
+  for (const [name, value] of Object.entries(aws.env)) vi.stubEnv(name, value);
+  const env = {
+    ...aws.env,
+    DEPLOYMENT_NAME: 'ReportExporter',
+    SERVICE_NAME: 'acme',
+    TABLE_NAME: aws.table,
+    BUCKET_NAME: bucket,
+    KEY_PREFIX: 'all/',
+    BUCKET_KMS_KEY_ARN: '',
+    API_KEY_SECRET_ID: 'reports/api-key',
+    API_KEY_SECRET_FIELD: '',
+  };
+  const loadSettings = () => ({
+    service: { baseUrl: service.baseUrl },
+    exports: [{ name: 'nightly', size: 1, ...settings }],
+  });
+  return {
+    aws,
+    bucket,
+    functions: {
+      BeginRun: beginRunHandler(env, loadSettings),
+      ExportPage: exportPageHandler(env, loadSettings),
+      FinishRun: finishRunHandler(env, loadSettings),
+      FailRun: failRunHandler(env, loadSettings),
+    },
+  };
+}
+
+async function localAws(): Promise<LocalAws> {
+  const aws = await startLocalAws();
+  aws.secrets.set('reports/api-key', oldKey);
+  return aws;
+}
+
+interface Completed {
+  readonly run: string;
+  readonly since: string;
+  readonly watermark: string;
+  readonly manifest: string;
+}
+
+const completed = ({ status, output, cause }: ExecutionResult): Completed => {
+  expect({ status, cause }).toEqual({ status: 'succeeded', cause: undefined });
+  return output as Completed;
+};
+
+function objectAt({ aws, bucket }: Deployment, key: string): string {
+  return aws.objects.get(`${bucket}/all/${key}`)?.body.toString() ?? '';
+}
+
+const latestOf = (deployment: Deployment) =>
+  JSON.parse(objectAt(deployment, 'nightly/latest.json')) as { run: string; sequence: number };
+
+/** The sequence follows the clock, in seconds. The runs of these tests follow each other faster than real ones. */
+async function clockAfter({ sequence }: { readonly sequence: number }): Promise<void> {
+  while (Math.floor(Date.now() / 1_000) <= sequence) await sleep(50);
+}
+
+function idsOf(deployment: Deployment, manifest: string): string[] {
+  const { pages } = JSON.parse(objectAt(deployment, manifest)) as { pages: readonly { key: string }[] };
+  return pages.flatMap(({ key }) =>
+    [...objectAt(deployment, key).matchAll(/<r id="([^"]*)"/g)].map(([, id]) => id ?? ''),
+  );
+}
+
+const allIds = ['r1', 'r2', 'r3', 'r4', 'r5'];
+
+/** What `verify` finds, and its notes. */
+async function verify({ aws, bucket }: Deployment, run?: string) {
+  const dynamoDb = new DynamoDBClient();
+  const s3 = createS3Client(aws.env);
+  const store = createS3PageStore({ client: s3, bucket, prefix: 'all/', runtime: systemRuntime });
+  const log = createDynamoPageLog({ client: dynamoDb, table: aws.table, service: 'acme', runtime: systemRuntime });
+  const findings: string[] = [];
+  const published = await openPublishedRun(store, 'nightly', run);
+  const { notes, pages } = await verifyPublishedRun(
+    { store, log, onFinding: ({ message }) => findings.push(message), onPage: () => undefined },
+    published,
+  );
+  dynamoDb.destroy();
+  s3.destroy();
+  return { run: published.header.run, findings, notes, pages };
+}
+
+describe('rotating the API key', () => {
+  it.each([1, 25])(
+    'fails no request while both keys are valid, nor when the old one ends: %i pages per invocation',
+    async (pagesPerInvocation) => {
+      await using aws = await localAws();
+      await using service = await startService({
+        onRequest(request, keys) {
+          if (request === 3) {
+            keys.add(newKey);
+            aws.secrets.set('reports/api-key', newKey);
+          }
+          if (request === 5) keys.delete(oldKey);
+        },
+      });
+      const deployment = deploy(aws, service, { settings: { pagesPerInvocation } });
+      const { manifest } = completed(await execute(deployment.functions, { name: 'first' }));
+      expect(idsOf(deployment, manifest)).toEqual(allIds);
+      expect(service.requests.filter(({ accepted }) => accepted)).toHaveLength(5);
+      expect(service.requests.filter(({ accepted }) => !accepted)).toEqual([{ key: oldKey, accepted: false }]);
+      expect(service.requests.at(-1)).toEqual({ key: newKey, accepted: true });
+      expect(failedAttempts()).toBe(0);
+      expect(written.join('')).not.toMatch(new RegExp(`${oldKey}|${newKey}`));
+    },
+  );
+
+  it('fails a run that needs the new key before it is stored, and the next start resumes the run', async () => {
+    await using aws = await localAws();
+    await using service = await startService({
+      onRequest(request, keys) {
+        if (request !== 3) return;
+        keys.clear();
+        keys.add(newKey);
+      },
+    });
+    const deployment = deploy(aws, service);
+    const failed = await execute(deployment.functions, { name: 'first' });
+    expect(failed).toMatchObject({ status: 'failed', error: 'ConfigurationError' });
+    expect(JSON.stringify(failed.cause)).toContain('the API key was rejected, even after a refresh');
+
+    aws.executions.set(executionArn('first'), 'FAILED');
+    aws.secrets.set('reports/api-key', newKey);
+    const { manifest } = completed(await execute(deployment.functions, { name: 'second' }));
+    expect(idsOf(deployment, manifest)).toEqual(allIds);
+    // No page is fetched twice.
+    expect(service.requests.filter(({ accepted }) => accepted)).toHaveLength(5);
+  });
+});
+
+/** The items of the table, or those that replace all of its items. */
+async function itemsIn(aws: LocalAws, table = aws.table) {
+  const client = new DynamoDBClient();
+  const { Items = [] } = await client.send(new ScanCommand({ TableName: table, ConsistentRead: true }));
+  client.destroy();
+  return Items;
+}
+
+/** What DynamoDB restores: a table beside the other, with the items that it had. */
+async function restoreTo(table: string, items: Awaited<ReturnType<typeof itemsIn>>): Promise<void> {
+  const client = new DynamoDBClient();
+  await client.send(
+    new CreateTableCommand({
+      TableName: table,
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: ['pk', 'sk'].map((AttributeName) => ({ AttributeName, AttributeType: 'S' as const })),
+      KeySchema: [
+        { AttributeName: 'pk', KeyType: 'HASH' },
+        { AttributeName: 'sk', KeyType: 'RANGE' },
+      ],
+    }),
+  );
+  for (const Item of items) await client.send(new PutItemCommand({ TableName: table, Item }));
+  client.destroy();
+}
+
+async function deleteItems(aws: LocalAws, prefix: string): Promise<void> {
+  const client = new DynamoDBClient();
+  for (const { pk, sk } of await itemsIn(aws)) {
+    if (pk === undefined || sk?.S?.startsWith(prefix) !== true) continue;
+    await client.send(new DeleteItemCommand({ TableName: aws.table, Key: { pk, sk } }));
+  }
+  client.destroy();
+}
+
+/** The pages of the bucket, by key. */
+const pagesIn = ({ objects }: LocalAws) =>
+  new Map([...objects].filter(([key]) => key.includes('/page-')).map(([key, { body }]) => [key, body.toString()]));
+
+/** Runs the program in the documentation, and returns its output. */
+async function copyItems(aws: LocalAws, prefix: string): Promise<string> {
+  const within = join(root, 'node_modules/.cache');
+  await mkdir(within, { recursive: true });
+  await using directory = await temporaryDirectory(within);
+  const program = join(directory.path, 'copy-items.mjs');
+  await writeFile(program, exampleIn('docs/procedures.md', 'copy-items.mjs'));
+  const args = [program, 'restored', aws.table, 'acme/nightly', prefix];
+  const { stdout } = await promisify(execFile)(process.execPath, args, {
+    env: { PATH: process.env['PATH'], ...aws.env },
+  });
+  return stdout.trim();
+}
+
+describe('restoring the table', () => {
+  it('restores the page log of a run', async () => {
+    await using aws = await localAws();
+    await using service = await startService({});
+    const deployment = deploy(aws, service);
+    const { run } = completed(await execute(deployment.functions, { name: 'first' }));
+    await restoreTo('restored', await itemsIn(aws));
+    await deleteItems(aws, `run#${run}#page#000000000003`);
+    expect((await verify(deployment)).findings).not.toEqual([]);
+
+    expect(await copyItems(aws, `run#${run}#`)).toBe('5 items copied');
+    expect(await verify(deployment)).toEqual({ run, findings: [], notes: [], pages: 5 });
+  });
+
+  it('restores a deleted state, from which the next run starts at the watermark', async () => {
+    await using aws = await localAws();
+    await using service = await startService({});
+    const deployment = deploy(aws, service);
+    const first = completed(await execute(deployment.functions, { name: 'first' }));
+    await restoreTo('restored', await itemsIn(aws));
+    await deleteItems(aws, 'state');
+    expect(await copyItems(aws, 'state')).toBe('1 items copied');
+    expect(completed(await execute(deployment.functions, { name: 'second' })).since).toBe(first.watermark);
+  });
+
+  it('exports reports of later runs again after a restore to an earlier time, with a higher sequence', async () => {
+    await using aws = await localAws();
+    await using service = await startService({});
+    const deployment = deploy(aws, service);
+    const first = completed(await execute(deployment.functions, { name: 'first' }));
+    await restoreTo('restored', await itemsIn(aws));
+    const second = completed(await execute(deployment.functions, { name: 'second' }));
+    const before = latestOf(deployment);
+    await copyItems(aws, 'state');
+    await clockAfter(before);
+
+    const third = completed(await execute(deployment.functions, { name: 'third' }));
+    expect(third.since).toBe(first.watermark);
+    expect(third.run).not.toBe(second.run);
+    expect(latestOf(deployment).run).toBe(third.run);
+    expect(latestOf(deployment).sequence).toBeGreaterThan(before.sequence);
+    expect((await verify(deployment, second.run)).findings).toEqual([]);
+  });
+
+  it('resumes a run that was in progress then and still is, and uses the pages that it has stored since', async () => {
+    await using aws = await localAws();
+    const faults = combineScripts(onPage(3, errorResponse(403)), onPage(5, errorResponse(403)));
+    await using service = await startService({ faults });
+    const deployment = deploy(aws, service);
+    expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ status: 'failed' });
+    aws.executions.set(executionArn('first'), 'FAILED');
+    await restoreTo('restored', await itemsIn(aws));
+    expect(await execute(deployment.functions, { name: 'second' })).toMatchObject({ status: 'failed' });
+    aws.executions.set(executionArn('second'), 'FAILED');
+    const stored = pagesIn(aws);
+    expect(stored.size).toBe(4);
+
+    await deleteItems(aws, 'run#');
+    expect(await copyItems(aws, 'run#')).toBe('2 items copied');
+    expect(await copyItems(aws, 'state')).toBe('1 items copied');
+    const { run, manifest } = completed(await execute(deployment.functions, { name: 'third' }));
+    expect(idsOf(deployment, manifest)).toEqual(allIds);
+    for (const [key, body] of stored) expect([key, pagesIn(aws).get(key)]).toEqual([key, body]);
+    expect(await verify(deployment)).toEqual({ run, findings: [], notes: [], pages: 5 });
+  });
+
+  it('refuses a run that was in progress then and is published now, until a start with `restart`', async () => {
+    await using aws = await localAws();
+    await using service = await startService({ faults: onPage(3, errorResponse(403)) });
+    const deployment = deploy(aws, service);
+    expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ status: 'failed' });
+    aws.executions.set(executionArn('first'), 'FAILED');
+    await restoreTo('restored', await itemsIn(aws));
+    const published = completed(await execute(deployment.functions, { name: 'second' }));
+    const before = latestOf(deployment);
+    const objects = new Map(aws.objects);
+
+    await copyItems(aws, 'state');
+    await clockAfter(before);
+    const refused = await execute(deployment.functions, { name: 'third' });
+    expect(refused).toMatchObject({ status: 'failed', error: 'PageConflictError' });
+    expect(JSON.stringify(refused.cause)).toContain('already exists, but does not match what this exporter wrote');
+    expect(aws.objects).toEqual(objects);
+
+    aws.executions.set(executionArn('third'), 'FAILED');
+    const input = { export: 'nightly', restart: true };
+    const again = completed(await execute(deployment.functions, { name: 'fourth', input }));
+    expect(again).toMatchObject({ since: published.since, run: expect.not.stringMatching(published.run) as string });
+    expect(latestOf(deployment).run).toBe(again.run);
+    expect(latestOf(deployment).sequence).toBeGreaterThan(before.sequence);
+    expect((await verify(deployment)).findings).toEqual([]);
+    expect((await verify(deployment, published.run)).findings).toEqual([]);
+  });
+});
+
+/** What `aws s3 sync` does: the objects with their metadata. */
+function copyBucket({ objects: from }: LocalAws, { objects: to }: LocalAws, bucket: string): void {
+  for (const [path, object] of from) {
+    if (path.startsWith('bucket/')) to.set(path.replace('bucket', bucket), object);
+  }
+}
+
+describe('moving', () => {
+  it('to another bucket keeps published runs and the watermark', async () => {
+    await using aws = await localAws();
+    await using service = await startService({});
+    const before = deploy(aws, service);
+    const first = completed(await execute(before.functions, { name: 'first' }));
+    copyBucket(aws, aws, 'new-bucket');
+    const after = deploy(aws, service, { bucket: 'new-bucket' });
+    for (const path of aws.objects.keys()) if (path.startsWith('bucket/')) aws.objects.delete(path);
+
+    expect(await verify(after, first.run)).toEqual({ run: first.run, findings: [], notes: [], pages: 5 });
+    expect(idsOf(after, first.manifest)).toEqual(allIds);
+    const second = completed(await execute(after.functions, { name: 'second' }));
+    expect(second.since).toBe(first.watermark);
+    expect(latestOf(after).run).toBe(second.run);
+    expect((await verify(after)).findings).toEqual([]);
+    expect([...aws.objects.keys()].filter((path) => path.startsWith('bucket/'))).toEqual([]);
+  });
+
+  it('to another account starts at the old watermark, and copied runs can be verified', async () => {
+    await using aws = await localAws();
+    await using newAws = await localAws();
+    await using service = await startService({});
+    const before = deploy(aws, service);
+    const first = completed(await execute(before.functions, { name: 'first' }));
+    const last = latestOf(before);
+    copyBucket(aws, newAws, 'bucket');
+    await clockAfter(last);
+
+    const after = deploy(newAws, service);
+    const copied = await verify(after, first.run);
+    expect(copied).toMatchObject({ run: first.run, findings: [], pages: 5 });
+    expect(copied.notes).toEqual([expect.stringContaining('page log')]);
+    const input = { export: 'nightly', since: first.watermark };
+    const second = completed(await execute(after.functions, { name: 'second', input }));
+    expect(second.since).toBe(first.watermark);
+    expect(latestOf(after).run).toBe(second.run);
+    expect(latestOf(after).sequence).toBeGreaterThan(last.sequence);
+    expect(completed(await execute(after.functions, { name: 'third' })).since).toBe(second.watermark);
+  });
+});
+
+describe('after an export with the wrong filter', () => {
+  it('a start with `since` exports the right reports, and the wrong run can be deleted', async () => {
+    await using aws = await localAws();
+    await using service = await startService({});
+    const wrong = deploy(aws, service, { settings: { filter: { type: 'WRONG' } } });
+    const first = completed(await execute(wrong.functions, { name: 'first' }));
+
+    const right = deploy(aws, service);
+    const refused = await execute(right.functions, { name: 'second' });
+    expect(refused).toMatchObject({ status: 'failed', error: 'ConfigurationError' });
+    const input = { export: 'nightly', since: first.since };
+    const second = completed(await execute(right.functions, { name: 'third', input }));
+    expect(idsOf(right, second.manifest)).toEqual(allIds);
+    expect(latestOf(right).run).toBe(second.run);
+
+    for (const path of aws.objects.keys()) if (path.includes(`run=${first.run}/`)) aws.objects.delete(path);
+    expect(await verify(right)).toEqual({ run: second.run, findings: [], notes: [], pages: 5 });
+    expect(completed(await execute(right.functions, { name: 'fourth' })).since).toBe(second.watermark);
+  });
+});
