@@ -1,9 +1,9 @@
 /** `report-exporter init`: writes a project that deploys exports, from nothing. */
 
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
-import { shellQuote } from '../../core/sanitize.ts';
+import { shellQuote, toPrintable } from '../../core/sanitize.ts';
 import { serviceNameSchema } from '../../core/settings/deployment-settings.ts';
 import { type CommandContext, exitStatuses, reportError } from '../context.ts';
 import { plural } from '../output/format.ts';
@@ -38,7 +38,7 @@ export async function initCommand(
       options.json === true
         ? `${JSON.stringify({ status: 'created', directory: folder, files: names })}\n`
         : [
-            `${textStyleFor(stdout, env)('green', 'Created:')} ${directory} (${plural(names.length, 'file')})`,
+            `${textStyleFor(stdout, env)('green', 'Created:')} ${toPrintable(String(directory))} (${plural(names.length, 'file')})`,
             `  cd ${shellQuote(String(directory))}`,
             '  npm install',
             '  npm start            runs an export here, against a simulated service',
@@ -123,9 +123,17 @@ function findPackage(folder: string, { package: chosen, packageFolder }: InitOpt
   const tarball = chosen === undefined ? installedFrom : isPath(chosen) ? resolve(chosen) : undefined;
   if (tarball !== undefined) {
     if (!existsSync(tarball)) throw new ExportError('ConfigurationError', `--package: ${tarball} does not exist`);
+    if (!statSync(tarball).isFile()) {
+      const message = `--package: ${tarball} is not a tarball. Pack that checkout with npm pack`;
+      throw new ExportError('ConfigurationError', message);
+    }
     return `file:${relative(folder, tarball)}`;
   }
-  if (chosen !== undefined) return chosen;
+  if (chosen !== undefined) {
+    if (versionPattern.test(chosen)) return chosen;
+    const message = '--package: must be a version, such as ^1.0.0, a tag, or the path of a tarball';
+    throw new ExportError('ConfigurationError', message);
+  }
   if (existsSync(join(packageFolder, 'bin/report-exporter.ts'))) {
     throw new ExportError(
       'ConfigurationError',
@@ -135,6 +143,9 @@ function findPackage(folder: string, { package: chosen, packageFolder }: InitOpt
   }
   return `^${readJson<PackageJson>(join(packageFolder, 'package.json')).version}`;
 }
+
+/** A range may have several parts; everything else that npm takes has one. */
+const versionPattern = /^([\w.:/@+#~^-]+|([\^~<>=|*\d.x -]|\d[\w.+-]*)+)$/;
 
 const isPath = (specifier: string): boolean => /^\.{0,2}[/\\]|\.tgz$/.test(specifier) && !/^\w+:/.test(specifier);
 
@@ -155,11 +166,21 @@ function findTarball(packageFolder: string): string | undefined {
 /** A valid name for npm. It must not be that of a dependency, which npm would refuse to install. */
 function packageName(folder: string): string {
   const name = folder
+    .normalize('NFKD')
+    .replaceAll(/\p{Mark}/gu, '')
     .toLowerCase()
     .replaceAll(/[^a-z0-9-]+/g, '-')
     .replaceAll(/^-+|-+$/g, '');
-  return name === '' || name === 'report-exporter' ? 'report-exports' : name;
+  return name === '' || reservedNames.has(name) ? 'report-exports' : name.slice(0, 100);
 }
+
+const reservedNames: ReadonlySet<string> = new Set([
+  'report-exporter',
+  'aws-cdk',
+  'aws-cdk-lib',
+  'constructs',
+  'node-modules',
+]);
 
 /** `ACME` → `acme`. A vendor whose name is no name of a service gets a general one. */
 function serviceNameOf(vendor = 'ACME'): string {
@@ -171,15 +192,30 @@ function writeNewFiles(folder: string, files: Readonly<Record<string, string>>):
   const existing = Object.keys(files).filter((name) => existsSync(join(folder, name)));
   if (existing.length > 0) {
     const lines = existing.map((name) => `${join(folder, name)} exists already`);
-    const advice = 'Nothing was written. Choose another directory';
+    const advice = 'Nothing was written. Delete what is no longer needed, or choose another directory';
     throw new ExportError('ConfigurationError', [...lines, `  ${advice}`].join('\n'));
   }
+  const written: string[] = [];
   try {
-    mkdirSync(folder, { recursive: true });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== 'EEXIST' && code !== 'ENOTDIR') throw error;
-    throw new ExportError('ConfigurationError', `${folder} is not a directory. Choose another one`, { cause: error });
+    createFolder(folder);
+    for (const [name, text] of Object.entries(files)) {
+      const file = join(folder, name);
+      writeFileSync(file, text, { flag: 'wx' });
+      written.push(file);
+    }
+  } catch (cause) {
+    // The next attempt must not find half a project.
+    for (const file of written) rmSync(file, { force: true });
+    const { code = '' } = cause as NodeJS.ErrnoException;
+    throw new ExportError('ConfigurationError', `${folder} cannot be written (${code}). Choose another directory`, {
+      cause,
+    });
   }
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text, { flag: 'wx' });
+}
+
+/** One level after the other: where a file system refuses with ENOENT, Node.js tries to create the parents forever. */
+function createFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  createFolder(dirname(folder));
+  mkdirSync(folder);
 }

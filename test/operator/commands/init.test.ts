@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
@@ -85,10 +85,62 @@ describe('a new project', () => {
     expect(readme).toContain('`ContosoEuApiKeySecretId`');
   });
 
-  it('is not called as the package, which npm would refuse to install into it', async () => {
-    const project = join(await aDirectory(), 'report-exporter');
-    await init(project);
-    expect(await readJson(project, 'package.json')).toMatchObject({ name: 'report-exports' });
+  it.each([
+    // npm would refuse to install a package into one of the same name.
+    ['report-exporter', 'report-exports'],
+    ['aws-cdk-lib', 'report-exports'],
+    ['日本', 'report-exports'],
+    ['Ünï côde', 'uni-code'],
+    ['new\nline', 'new-line'],
+  ])('in %j has a name that npm accepts: %s', async (folder, name) => {
+    const project = join(await aDirectory(), folder);
+    const { stdout } = await init(project);
+    expect(await readJson(project, 'package.json')).toMatchObject({ name });
+    expect(stdout.split('\n')[0]).toMatch(/^Created: .* \(6 files\)$/);
+  });
+
+  it('leaves nothing behind if a file cannot be written', async () => {
+    const parent = await aDirectory();
+    // A name of 256 bytes.
+    const ended = await init(join(parent, 'a'.repeat(256)));
+    expect(ended).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('(ENAMETOOLONG). Choose another directory\n'),
+    });
+    const project = join(parent, 'project');
+    await mkdir(project);
+    // It does not exist, but cannot be created either.
+    await symlink('/nowhere/at/all', join(project, 'cdk.json'));
+    expect(await init(project)).toMatchObject({ status: 2 });
+    expect(await readdir(project)).toEqual(['cdk.json']);
+  });
+
+  it.skipIf(process.platform !== 'linux')('fails at once where no folder can be created', async () => {
+    expect(await init('/proc/report-exporter')).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('(ENOENT)'),
+    });
+  });
+
+  it.each(['', '^9 evil', 'a b', '--x y'])('is not made to install %j', async (version) => {
+    const project = join(await aDirectory(), 'project');
+    const ended = await runInProcess(['init', project, '--package', version]);
+    expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining('--package: ') });
+  });
+
+  it.each(['^1.0.0', '1.x', '>=1.0.0 <2', '~1.2 || 2', 'next', 'github:owner/name#v1'])(
+    'can install %s',
+    async (version) => {
+      const project = join(await aDirectory(), 'project');
+      expect(await runInProcess(['init', project, '--package', version])).toMatchObject({ status: 0 });
+      expect((await readJson(project, 'package.json')).dependencies['report-exporter']).toBe(version);
+    },
+  );
+
+  it('cannot install a folder, such as a checkout', async () => {
+    const project = join(await aDirectory(), 'project');
+    const ended = await runInProcess(['init', project, '--package', await aDirectory()]);
+    expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining('is not a tarball') });
   });
 
   it.each(files)('does not overwrite %s, and then writes nothing', async (file) => {
@@ -116,7 +168,7 @@ describe('a new project', () => {
     await writeFile(file, '');
     expect(await init(file)).toMatchObject({
       status: 2,
-      stderr: `Error: ${file} is not a directory. Choose another one\n`,
+      stderr: expect.stringMatching(/cannot be written \((EEXIST|ENOTDIR)\)\. Choose another directory\n$/),
     });
   });
 });
