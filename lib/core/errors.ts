@@ -51,12 +51,13 @@ interface ErrorDetails {
  */
 export class ExportError extends Error {
   override readonly name: ErrorName;
-  readonly retryAfterSeconds: number | undefined;
+  declare readonly retryAfterSeconds: number | undefined;
 
   constructor(name: ErrorName, message: string, details: ErrorDetails = {}) {
     super(message, 'cause' in details ? { cause: details.cause } : undefined);
     this.name = name;
-    this.retryAfterSeconds = details.retryAfterSeconds;
+    // Node.js prints every field of an error that is not caught.
+    if (details.retryAfterSeconds !== undefined) this.retryAfterSeconds = details.retryAfterSeconds;
   }
 }
 

@@ -47,6 +47,16 @@ const isParsed = (value: unknown): value is DeploymentSettings =>
  */
 export function deploymentSettings(value: unknown): DeploymentSettings {
   if (isParsed(value)) return value;
+  try {
+    return parseSettingsOf(value);
+  } catch (error) {
+    // An app need not catch it: the problems are then printed without the frames of this package.
+    if (error instanceof ExportError) error.stack = `${error.name}: ${error.message}`;
+    throw error;
+  }
+}
+
+function parseSettingsOf(value: unknown): DeploymentSettings {
   const document = documentOf(value);
   const directory = isFilePath(value) ? dirname(value) : '.';
   const parsed = parseDeployment(document, (found) => [...findMisfits(found), ...findNetworkMisfits(found, directory)]);
@@ -66,6 +76,13 @@ const isFilePath = (value: unknown): value is string =>
   typeof value === 'string' && value.trim() !== '' && !value.trimStart().startsWith('{');
 
 function documentOf(value: unknown): SettingsDocument {
+  if (value === undefined) {
+    throw new ExportError(
+      'ConfigurationError',
+      `There are no settings. cdk.json names them in context.${contextKey}, which only the CDK CLI reads (cdk synth); or pass the path of the ` +
+        'settings file as the prop settings',
+    );
+  }
   if (isFilePath(value)) return fileDocument(value, (path) => readFileSync(path, 'utf8'));
   if (typeof value !== 'string' || value.trim() === '') return valueDocument(value, 'cdk.json', [contextKey]);
   return valueDocument(parseJson(value, `cdk.json ${contextKey}:`), 'cdk.json', [contextKey]);

@@ -1,6 +1,6 @@
 /**
  * Finds a cursor that the service returned twice before a run is published. Cycle detection ends a run whose cursors go round in
- * circles; a cursor that occurs twice by accident, after which the pages go on, would leave pages in the run twice.
+ * circles; a cursor that occurs twice by accident, with other pages after it, would leave pages in the run twice.
  *
  * A number per page is enough to notice it: 8 MB for a million pages. Only if two are equal is the log read again, to name the
  * pages.

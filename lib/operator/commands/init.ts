@@ -131,7 +131,7 @@ function findPackage(folder: string, { package: chosen, packageFolder }: InitOpt
   }
   if (chosen !== undefined) {
     if (versionPattern.test(chosen)) return chosen;
-    const message = '--package: must be a version, such as ^1.0.0, a tag, or the path of a tarball';
+    const message = '--package: must be a version or a range, a tag, or the path of a tarball';
     throw new ExportError('ConfigurationError', message);
   }
   if (existsSync(join(packageFolder, 'bin/report-exporter.ts'))) {

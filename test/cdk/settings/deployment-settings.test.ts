@@ -90,7 +90,9 @@ describe('the settings of a deployment', () => {
 
   it.each([undefined, null, [], 7, '', ' '])('are required: %j', (value) => {
     expect(problemsOf(value)).toEqual([
-      expect.stringMatching(/^cdk\.json reportExporter: must be an object with the settings/),
+      expect.stringMatching(
+        /^(cdk\.json reportExporter: must be an object with the settings|There are no settings\. cdk\.json)/,
+      ),
     ]);
   });
 
@@ -422,4 +424,16 @@ describe('a stack', () => {
       'exports[0].name: is reserved by CDK',
     );
   });
+});
+
+it('prints only the problems if the app does not catch the error', () => {
+  try {
+    deploymentSettings({ services: {}, exports: [], unknown: 1 });
+    expect.unreachable();
+  } catch (error) {
+    const { stack, message } = error as Error;
+    expect(stack).toBe(`ConfigurationError: ${message}`);
+    // Node.js also prints the fields of the error.
+    expect(Object.keys(error as Error).filter((field) => field !== 'name')).toEqual([]);
+  }
 });

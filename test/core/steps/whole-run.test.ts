@@ -589,7 +589,7 @@ describe('a cursor that the service rejects or repeats', () => {
     expect(completed(await bench.with({ script: () => undefined }).start()).reports).toBe(5);
   });
 
-  it('fails the run if a cursor occurs twice, although the pages after it go on', async () => {
+  it('fails the run if a cursor occurs twice, although other pages follow it', async () => {
     // Cycle detection compares with 4 then.
     const cursors = [1, 2, 3, 4, 3, 5, 6];
     const bench = anExportBench({

@@ -160,7 +160,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       }
       if (!positions.has(nextCursor)) positions.set(nextCursor, next);
       nextCursor = cycles.get(nextCursor) ?? nextCursor;
-      // Once only: the pages go on from there, and may then be others.
+      // Once only: the pages continue from there, and may then be others.
       if (canRepeat && world.injectFault('cursor-repeated', `at ${nextCursor}`)) {
         nextCursor = rng.chance(0.5) ? (previousCursors.at(-1) ?? nextCursor) : rng.pick(previousCursors);
       }
