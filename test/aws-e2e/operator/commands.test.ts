@@ -65,7 +65,7 @@ describe("the operator's commands", () => {
       {
         check: 'alarms',
         state: 'warning',
-        message: expect.stringMatching(/^nobody is notified: .* has no subscription$/),
+        message: expect.stringMatching(/^no one is notified: .* has no subscription$/),
       },
     ]);
     expect(JSON.stringify(healthy)).not.toContain(apiKey);
