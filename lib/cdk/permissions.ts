@@ -41,7 +41,10 @@ export interface PermissionsProps {
 export interface StorageKeys {
   readonly bucket: IKey | undefined;
   readonly table: IKey | undefined;
+  /** That of the API key. */
   readonly secret: IKey | undefined;
+  /** That of the client certificate and the credentials for the proxy. */
+  readonly networkSecrets: IKey | undefined;
 }
 
 /** Adds permissions to a function's role. */
@@ -93,10 +96,13 @@ export function createPermissions(props: PermissionsProps): Permissions {
       if (keys.bucket !== undefined) grantKey(role, keys.bucket, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
     },
     grantReadSecrets(role) {
-      for (const each of [secret, ...networkSecrets]) {
+      const all = [
+        { each: secret, key: keys.secret },
+        ...networkSecrets.map((each) => ({ each, key: keys.networkSecrets })),
+      ];
+      for (const { each, key } of all) {
         // An ARN ends with six random characters. They are unknown if only the secret's name is known.
         grant(role, ['secretsmanager:GetSecretValue'], each.secretFullArn ?? `${each.secretArn}-??????`);
-        const key = each === secret ? keys.secret : (each.encryptionKey ?? keys.secret);
         if (key !== undefined) grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
       }
     },

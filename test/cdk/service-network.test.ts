@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type IVpc, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Key } from 'aws-cdk-lib/aws-kms';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter } from '../../lib/cdk/report-exporter.ts';
 import { functionSettings } from '../../lib/cdk/settings/deployed-export.ts';
@@ -18,6 +19,7 @@ const authority = createAuthority({ name: 'Example CA' });
 const baseUrl = 'https://reports.example.com';
 const secretArn = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:reports/proxy-AbCdEf';
 const kmsKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
+const otherKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/99999999-2222-3333-4444-555555555555';
 const everything = {
   baseUrl,
   proxyUrl: 'http://proxy.example:3128',
@@ -31,6 +33,17 @@ const everything = {
     clientKeyPassphraseEnv: 'PASSPHRASE',
   },
 };
+
+/** The keys that the roles may use through Secrets Manager, sorted. CDK merges equal statements. */
+function secretKeys(template: Template): string[] {
+  return Object.values(resourcesOf(template, 'AWS::IAM::Policy'))
+    .flatMap(({ Properties }) =>
+      (Properties.PolicyDocument.Statement as { Resource: unknown; Condition?: unknown }[])
+        .filter(({ Condition }) => /"kms:ViaService":.*secretsmanager/.test(JSON.stringify(Condition) ?? ''))
+        .flatMap(({ Resource }) => [Resource].flat().map((each) => textOf(each))),
+    )
+    .sort();
+}
 
 /** The secrets that each role may read. */
 function readableSecrets(template: Template): Record<string, string[]> {
@@ -65,6 +78,30 @@ describe('the network settings of a service', () => {
     expect(secrets).toHaveLength(3);
     expect(secrets).toContainEqual(expect.stringMatching(/:secret:reports\/client-\?\?\?\?\?\?$/));
     expect(secrets).toContain(secretArn);
+  });
+
+  it.each([
+    ['the common key, also if the API key has another', { kmsKeyArn: otherKeyArn }, [kmsKeyArn, otherKeyArn]],
+    ['the common key', {}, [kmsKeyArn]],
+  ])('decrypt the two secrets with %s', (_, apiKeySecret, expected) => {
+    const inStack = deployWith(someSettings({ service: everything, apiKeySecret, kmsKeyArn })).template;
+    expect(secretKeys(inStack)).toEqual(expected);
+  });
+
+  it('decrypt the two secrets in a construct with encryptionKey, also if the API key has another', () => {
+    const stack = new Stack(anApp(), 'Own');
+    new ReportExporter(stack, 'Reports', {
+      service: everything,
+      exports: [{ name: 'a' }],
+      encryptionKey: Key.fromKeyArn(stack, 'Common', kmsKeyArn),
+      secretEncryptionKey: Key.fromKeyArn(stack, 'ForApiKey', otherKeyArn),
+    });
+    expect(secretKeys(Template.fromStack(stack))).toEqual([kmsKeyArn, otherKeyArn]);
+  });
+
+  it('need no key for the two secrets if only the API key has one', () => {
+    const apiKeySecret = { kmsKeyArn: otherKeyArn };
+    expect(secretKeys(deployWith(someSettings({ service: everything, apiKeySecret })).template)).toEqual([otherKeyArn]);
   });
 
   it('appear in the template, except for paths of this machine', () => {
