@@ -11,6 +11,7 @@ import { ReportExporter } from '../../lib/cdk/report-exporter.ts';
 import { functionSettings } from '../../lib/cdk/settings/deployed-export.ts';
 import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { stackSize } from '../../lib/cdk/settings/stack-size.ts';
+import { isExportError } from '../../lib/core/errors.ts';
 import { anApp, deployWith, resourcesOf, someSettings, textOf } from '../support/aws/cdk-deployment.ts';
 import { aDirectory } from '../support/process/command-line.ts';
 import { createAuthority } from '../support/service/certificates.ts';
@@ -57,6 +58,17 @@ function readableSecrets(template: Template): Record<string, string[]> {
       return resources.length === 0 ? [] : [[id.replace(/RoleDefaultPolicy.*/, ''), resources]];
     }),
   );
+}
+
+/** The problems without what all begin with. */
+function problemsOf(settings: object): string[] {
+  try {
+    deploymentSettings(settings);
+    return [];
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError')) throw error;
+    return error.message.split('\n').map((line) => line.replace('cdk.json reportExporter.', ''));
+  }
 }
 
 describe('the network settings of a service', () => {
@@ -147,6 +159,33 @@ describe('the network settings of a service', () => {
     const construct = () =>
       new ReportExporter(new Stack(anApp(), 'Own'), 'Reports', { service, exports: [{ name: 'a' }] });
     expect(construct).toThrow(`service.${problem}`);
+  });
+
+  it.each(
+    Object.entries({
+      apiKeySecret: { field: 'key' },
+      apiKeyEnv: 'ACME_API_KEY',
+      exportPage: { memoryMebibytes: 1_024 },
+      readerAccounts: ['210987654321'],
+    }).map(([field, value]) => ({ [field]: value })),
+  )('are checked together with everything else, whatever else the service has: %j', (deploymentField) => {
+    const service = {
+      baseUrl,
+      ...deploymentField,
+      proxyCredentialsSecret: 'reports/proxy',
+      tls: { ca: 'nowhere.pem', clientCertificate: 'c.pem', clientKey: 'k.pem' },
+      totalTimeout: 'PT20M',
+    };
+    const settings = someSettings({ service, exports: [{ name: 'a' }, { name: 'a' }] });
+    expect(problemsOf(settings)).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^services\.acme\.tls\.ca: nowhere\.pem does not exist/),
+        expect.stringMatching(/^services\.acme\.tls\.clientCertificateSecret: is required on AWS/),
+        'services.acme.proxyUrl: is required with proxyCredentialsSecret',
+        expect.stringMatching(/^exports\[0\]: one page may take \d+ s/),
+        expect.stringMatching(/^exports\[1\]\.name: is the same/),
+      ]),
+    );
   });
 
   it('work in a construct, whose security group allows the port of the proxy', () => {
