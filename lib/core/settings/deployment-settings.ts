@@ -322,7 +322,12 @@ function findCombinations(value: unknown): SettingsIssue[] {
   const inBucket = parsedLifecycle.success
     ? findLifecycleProblems(parsedLifecycle.data, storageClassSchema.safeParse(storageClass).data)
     : [];
-  const entries = Object.entries(fieldsOf(services)).map(([name, entry]) => ({ name, ...fieldsOf(entry) }));
+  const assigned = assignExports(value);
+  const entries = Object.entries(fieldsOf(services)).map(([name, entry]) => ({
+    ...fieldsOf(entry),
+    name,
+    exportCount: assigned.filter(({ service }) => service === name).length,
+  }));
   return [
     ...(lifecycle === undefined || existing === undefined
       ? []
@@ -342,18 +347,17 @@ function findCombinations(value: unknown): SettingsIssue[] {
 
 interface ServiceEntry {
   readonly name: string;
+  readonly exportCount: number;
   readonly exportPage?: unknown;
-  readonly maxConcurrentPages?: unknown;
   readonly readerAccounts?: unknown;
 }
 
 function findServiceCombinations(entry: ServiceEntry, hasExistingBucket: boolean): SettingsIssue[] {
-  const { name, exportPage, maxConcurrentPages, readerAccounts } = entry;
+  const { name, exportCount, exportPage, readerAccounts } = entry;
   const parsed = exportPageSchema.safeParse(exportPage);
-  const maxPages = typeof maxConcurrentPages === 'number' ? maxConcurrentPages : undefined;
   const path = ['services', name];
   return [
-    ...(parsed.success ? findConcurrencyProblems(parsed.data, maxPages) : []).map((problem) =>
+    ...(parsed.success ? findConcurrencyProblems(parsed.data, exportCount) : []).map((problem) =>
       issueAt([...path, 'exportPage', ...problem.path], problem.message),
     ),
     ...(readerAccounts === undefined || !hasExistingBucket

@@ -245,13 +245,26 @@ describe('account and region', () => {
 });
 
 describe('limits that concern several settings', () => {
-  it('reserve enough concurrency for the pages that may be requested at the same time', () => {
-    const withConcurrency = (reservedConcurrency: number) =>
-      problems({ service: { ...service, maxConcurrentPages: 4, exportPage: { reservedConcurrency } } });
-    expect(withConcurrency(3)).toEqual([
-      'services.acme.exportPage.reservedConcurrency: must be at least maxConcurrentPages (4), because each page needs an invocation',
-    ]);
-    expect(withConcurrency(4)).toEqual([]);
+  it('reserve an invocation for each export of the service, however many pages may be requested at the same time', () => {
+    const withConcurrency = (reservedConcurrency: number, maxConcurrentPages?: number) =>
+      problemsOf({
+        services: {
+          acme: {
+            ...service,
+            exportPage: { reservedConcurrency },
+            ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
+          },
+          other: { ...service, exportPage: { reservedConcurrency: 1 } },
+        },
+        exports: [...['a', 'b', 'c'].map((name) => ({ name, service: 'acme' })), { name: 'd', service: 'other' }],
+      });
+    for (const maxConcurrentPages of [undefined, 1, 8]) {
+      expect(withConcurrency(2, maxConcurrentPages)).toEqual([
+        'services.acme.exportPage.reservedConcurrency: must be at least 3, the number of exports of the service: each may need ' +
+          'an invocation at the same time, also while it waits because of maxConcurrentPages',
+      ]);
+      expect(withConcurrency(3, maxConcurrentPages)).toEqual([]);
+    }
   });
 
   it('keep the policy of the bucket within its size', () => {
@@ -275,8 +288,8 @@ describe('limits that concern several settings', () => {
       parseExporterSettings(
         {
           name: 'reports',
-          service: { ...service, maxConcurrentPages: 4 },
-          exports: [{ name: 'nightly' }],
+          service,
+          exports: [{ name: 'nightly' }, { name: 'hourly' }],
           exportPage: { reservedConcurrency: 1 },
           lifecycle: {
             expireAfterDays: 3,
@@ -289,7 +302,8 @@ describe('limits that concern several settings', () => {
       );
     expect(parse).toThrow(
       [
-        'Stack/Reports exportPage.reservedConcurrency: must be at least maxConcurrentPages (4), because each page needs an invocation',
+        'Stack/Reports exportPage.reservedConcurrency: must be at least 2, the number of exports of the service: each may need ' +
+          'an invocation at the same time, also while it waits because of maxConcurrentPages',
         'Stack/Reports lifecycle.expireAfterDays: must be after the last transition, so more than 3',
         'Stack/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")',
       ].join('; '),
