@@ -383,16 +383,23 @@ function findTooManyReaders(entries: readonly ServiceEntry[]): SettingsIssue[] {
   ];
 }
 
-/** Resources in another region than the stack, or a boundary in another account. */
+/** Resources in another region than the stack, or a boundary in another account. Accounts may share keys, secrets and topics. */
 function findElsewhere(value: unknown, { account, region }: z.infer<typeof envSchema>): SettingsIssue[] {
-  const { services, kmsKeyArn, alarms, permissionsBoundary } = fieldsOf(value);
+  const { services, bucket, kmsKeyArn, alarms, permissionsBoundary } = fieldsOf(value);
   const regional: readonly (readonly [Path, unknown])[] = [
     [['kmsKeyArn'], kmsKeyArn],
     [['alarms', 'existingTopicArn'], fieldsOf(alarms).existingTopicArn],
-    ...Object.entries(fieldsOf(services)).map(
-      ([name, entry]) =>
-        [['services', name, 'apiKeySecret', 'existing'], fieldsOf(fieldsOf(entry).apiKeySecret).existing] as const,
-    ),
+    [['bucket', 'kmsKeyArn'], fieldsOf(bucket).kmsKeyArn],
+    ...Object.entries(fieldsOf(services)).flatMap(([name, entry]) => {
+      const { apiKeySecret, tls, proxyCredentialsSecret } = fieldsOf(entry);
+      const path = ['services', name];
+      return [
+        [[...path, 'apiKeySecret', 'existing'], fieldsOf(apiKeySecret).existing],
+        [[...path, 'apiKeySecret', 'kmsKeyArn'], fieldsOf(apiKeySecret).kmsKeyArn],
+        [[...path, 'tls', 'clientCertificateSecret'], fieldsOf(tls).clientCertificateSecret],
+        [[...path, 'proxyCredentialsSecret'], proxyCredentialsSecret],
+      ] as const;
+    }),
   ];
   const [, , , , boundaryAccount = ''] = typeof permissionsBoundary === 'string' ? permissionsBoundary.split(':') : [];
   return [

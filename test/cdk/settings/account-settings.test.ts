@@ -220,24 +220,45 @@ describe('the network', () => {
 
 describe('account and region', () => {
   it('must be those of the resources that the stack is given', () => {
+    const key = 'arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555';
     const elsewhere = {
       env: { account: '123456789012', region: 'eu-central-1' },
-      kmsKeyArn: 'arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555',
+      kmsKeyArn: key,
+      bucket: { kmsKeyArn: key },
+      service: {
+        ...service,
+        proxyUrl: 'http://proxy.example.com:3128',
+        proxyCredentialsSecret: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:reports/proxy-AbCdEf',
+        tls: { clientCertificateSecret: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:reports/client-AbCdEf' },
+      },
       alarms: { existingTopicArn: 'arn:aws:sns:us-east-1:123456789012:our-alarms' },
-      apiKeySecret: { existing: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:reports/key-AbCdEf' },
+      apiKeySecret: {
+        existing: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:reports/key-AbCdEf',
+        kmsKeyArn: key,
+      },
       permissionsBoundary: 'arn:aws:iam::210987654321:policy/Boundary',
     };
     const region = 'is in another region than the stack, for which env.region is eu-central-1';
     expect(problems(elsewhere)).toEqual([
       `kmsKeyArn: ${region}`,
       `alarms.existingTopicArn: ${region}`,
+      `bucket.kmsKeyArn: ${region}`,
       `services.acme.apiKeySecret.existing: ${region}`,
+      `services.acme.apiKeySecret.kmsKeyArn: ${region}`,
+      `services.acme.tls.clientCertificateSecret: ${region}`,
+      `services.acme.proxyCredentialsSecret: ${region}`,
       'permissionsBoundary: is in another account than the stack, for which env.account is 123456789012',
     ]);
     expect(problems({ ...elsewhere, env: {} })).toEqual([]);
     // A key, topic or secret of another account may be shared.
     const shared = { account: '210987654321', region: 'us-east-1' };
     expect(problems({ ...elsewhere, env: shared })).toEqual([]);
+    const names = {
+      proxyUrl: 'http://proxy.example.com',
+      proxyCredentialsSecret: 'a',
+      tls: { clientCertificateSecret: 'b' },
+    };
+    expect(problems({ env: shared, service: { ...service, ...names } })).toEqual([]);
     expect(problems({ env: shared, apiKeySecret: { existing: 'our/key' }, permissionsBoundary: 'Boundary' })).toEqual(
       [],
     );
