@@ -41,7 +41,10 @@ export interface PermissionsProps {
 export interface StorageKeys {
   readonly bucket: IKey | undefined;
   readonly table: IKey | undefined;
+  /** That of the API key. */
   readonly secret: IKey | undefined;
+  /** That of the client certificate and the credentials for the proxy. */
+  readonly networkSecrets: IKey | undefined;
 }
 
 /** Adds permissions to a function's role. */
@@ -93,10 +96,13 @@ export function createPermissions(props: PermissionsProps): Permissions {
       if (keys.bucket !== undefined) grantKey(role, keys.bucket, 's3', ['kms:Decrypt', 'kms:GenerateDataKey']);
     },
     grantReadSecrets(role) {
-      for (const each of [secret, ...networkSecrets]) {
+      const all = [
+        { each: secret, key: keys.secret },
+        ...networkSecrets.map((each) => ({ each, key: keys.networkSecrets })),
+      ];
+      for (const { each, key } of all) {
         // An ARN ends with six random characters. They are unknown if only the secret's name is known.
         grant(role, ['secretsmanager:GetSecretValue'], each.secretFullArn ?? `${each.secretArn}-??????`);
-        const key = each === secret ? keys.secret : (each.encryptionKey ?? keys.secret);
         if (key !== undefined) grantKey(role, key, 'secretsmanager', ['kms:Decrypt']);
       }
     },
@@ -175,8 +181,8 @@ const accountPrincipals = (accounts: readonly string[]): IPrincipal[] =>
   accounts.map((account) => new AccountPrincipal(account) as IPrincipal);
 
 /**
- * Lets Lambda create the network interfaces of a function in these subnets, and delete them. Lambda uses the function's role for
- * that, so the function's own code is denied the same actions.
+ * Lets Lambda create and delete the network interfaces of a function, in this account and in subnets that another account shares
+ * with it. Lambda uses the function's role for that, so the function's own code is denied the same actions.
  */
 export function grantNetworkInterfaces(
   role: Role,
@@ -186,7 +192,11 @@ export function grantNetworkInterfaces(
   const stack = Stack.of(role);
   const arnOf = (resource: string, resourceName: string, account = stack.account) =>
     stack.formatArn({ service: 'ec2', resource, resourceName, account, arnFormat: ArnFormat.SLASH_RESOURCE_NAME });
-  const interfaces = arnOf('network-interface', '*');
+  // Not network-interface/*: "If you don't specify a resource ID for DeleteNetworkInterface in the execution role, your function may
+  // not be able to access the VPC. Either specify a unique resource ID, or include all resource IDs, for example
+  // "Resource": "arn:aws:ec2:us-west-2:123456789012:*/*"."
+  // https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
+  const interfaces = arnOf('*', '*');
   // Another account may own them and share them with this one.
   const network = [
     ...subnets.map(({ subnetId }) => arnOf('subnet', subnetId, '*')),
@@ -214,7 +224,7 @@ export function grantNetworkInterfaces(
   acknowledgeWildcard(
     role,
     interfaces,
-    'Lambda creates and names the network interfaces when the function is deployed',
+    'Lambda creates and names the network interfaces, and AWS documents this resource for their deletion',
   );
   for (const arn of network) {
     acknowledgeWildcard(role, arn, 'One subnet or security group; the wildcard is the account, which may share it');

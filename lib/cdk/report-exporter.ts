@@ -93,8 +93,8 @@ export interface ReportExporterProps {
    */
   readonly secretField?: string | undefined;
   /**
-   * A customer managed key. It encrypts the bucket, the table and the secret that this construct creates, and those that are given
-   * without knowing their own key.
+   * A customer managed key. It encrypts the bucket, the table and the secret that this construct creates, those that are given
+   * without knowing their own key, and the secrets with the client certificate and with the credentials for the proxy.
    *
    * @default - keys that AWS owns or manages
    */
@@ -644,6 +644,7 @@ function storageKeys(props: ReportExporterProps): StorageKeys {
     bucket: bucketEncryptionKey ?? bucket?.encryptionKey ?? encryptionKey,
     table: table?.encryptionKey ?? encryptionKey,
     secret: secretEncryptionKey ?? secret?.encryptionKey ?? encryptionKey,
+    networkSecrets: encryptionKey,
   };
 }
 

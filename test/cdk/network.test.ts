@@ -98,7 +98,8 @@ describe('functions in a VPC', () => {
       const describing = ['DescribeNetworkInterfaces', 'DescribeSubnets'];
       expect(lines.filter((line) => line.includes(' ec2:')).sort()).toEqual(
         [
-          ...onInterfaces.map((action) => `Allow ec2:${action} ${ec2('network-interface/*')}`),
+          // AWS documents this form for roles that name resources for DeleteNetworkInterface.
+          ...onInterfaces.map((action) => `Allow ec2:${action} ${ec2('*/*')}`),
           ...subnetIds.map((subnet) => `Allow ec2:CreateNetworkInterface ${ec2(`subnet/${subnet}`, '*')}`),
           `Allow ec2:CreateNetworkInterface ${ec2(`security-group/<${group.id}.GroupId>`, '*')}`,
           ...describing.map((action) => `Allow ec2:${action} *`),

@@ -11,6 +11,7 @@ import {
   textOf,
 } from '../support/aws/cdk-deployment.ts';
 import { at } from '../support/builders.ts';
+import { exampleIn } from '../support/docs/doc-pages.ts';
 
 interface Statement {
   readonly Effect: 'Allow' | 'Deny';
@@ -229,6 +230,22 @@ describe('the bucket policy', () => {
     expect(isDenied({ key, ifNoneMatch: true, createsObject: true })).toBe(false);
     // The creation of a multipart upload, and its parts.
     expect(isDenied({ key, ifNoneMatch: false, createsObject: false })).toBe(false);
+  });
+
+  it('is documented for an existing bucket, limited to the keys of a service', () => {
+    const documented = JSON.parse(exampleIn('docs/deployment.md', 'deny-overwrites.json')) as Statement;
+    const [own] = denials;
+    expect(documented).toMatchObject({ Effect: own?.Effect, Action: own?.Action, Condition: own?.Condition });
+    const [pattern = '', ...others] = listed(documented.Resource).map((each) =>
+      String(each).replace('<bucket>', 'our-bucket').replace('<bucket.prefix>', 'team/').replace('<service>', 'acme'),
+    );
+    expect(others).toEqual([]);
+    const applies = (key: string) => isLike(pattern, `arn:aws:s3:::our-bucket/${key}`);
+    for (const key of writtenOnce) expect(applies(`team/acme/${key}`)).toBe(true);
+    expect(applies(`team/acme/${latestKey('nightly')}`)).toBe(false);
+    for (const prefix of ['', 'acme/', 'team/', 'team/other/', 'other/team/acme/']) {
+      for (const key of writtenOnce) expect(applies(`${prefix}${key}`)).toBe(false);
+    }
   });
 
   it('lets the pointer to the newest run be replaced', () => {

@@ -5,11 +5,13 @@ import { join } from 'node:path';
 import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { type IVpc, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { Key } from 'aws-cdk-lib/aws-kms';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter } from '../../lib/cdk/report-exporter.ts';
 import { functionSettings } from '../../lib/cdk/settings/deployed-export.ts';
 import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
 import { stackSize } from '../../lib/cdk/settings/stack-size.ts';
+import { isExportError } from '../../lib/core/errors.ts';
 import { anApp, deployWith, resourcesOf, someSettings, textOf } from '../support/aws/cdk-deployment.ts';
 import { aDirectory } from '../support/process/command-line.ts';
 import { createAuthority } from '../support/service/certificates.ts';
@@ -18,6 +20,7 @@ const authority = createAuthority({ name: 'Example CA' });
 const baseUrl = 'https://reports.example.com';
 const secretArn = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:reports/proxy-AbCdEf';
 const kmsKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
+const otherKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/99999999-2222-3333-4444-555555555555';
 const everything = {
   baseUrl,
   proxyUrl: 'http://proxy.example:3128',
@@ -32,6 +35,17 @@ const everything = {
   },
 };
 
+/** The keys that the roles may use through Secrets Manager, sorted. CDK merges equal statements. */
+function secretKeys(template: Template): string[] {
+  return Object.values(resourcesOf(template, 'AWS::IAM::Policy'))
+    .flatMap(({ Properties }) =>
+      (Properties.PolicyDocument.Statement as { Resource: unknown; Condition?: unknown }[])
+        .filter(({ Condition }) => /"kms:ViaService":.*secretsmanager/.test(JSON.stringify(Condition) ?? ''))
+        .flatMap(({ Resource }) => [Resource].flat().map((each) => textOf(each))),
+    )
+    .sort();
+}
+
 /** The secrets that each role may read. */
 function readableSecrets(template: Template): Record<string, string[]> {
   const policies = Object.entries(resourcesOf(template, 'AWS::IAM::Policy'));
@@ -44,6 +58,17 @@ function readableSecrets(template: Template): Record<string, string[]> {
       return resources.length === 0 ? [] : [[id.replace(/RoleDefaultPolicy.*/, ''), resources]];
     }),
   );
+}
+
+/** The problems without what all begin with. */
+function problemsOf(settings: object): string[] {
+  try {
+    deploymentSettings(settings);
+    return [];
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError')) throw error;
+    return error.message.split('\n').map((line) => line.replace('cdk.json reportExporter.', ''));
+  }
 }
 
 describe('the network settings of a service', () => {
@@ -65,6 +90,30 @@ describe('the network settings of a service', () => {
     expect(secrets).toHaveLength(3);
     expect(secrets).toContainEqual(expect.stringMatching(/:secret:reports\/client-\?\?\?\?\?\?$/));
     expect(secrets).toContain(secretArn);
+  });
+
+  it.each([
+    ['the common key, also if the API key has another', { kmsKeyArn: otherKeyArn }, [kmsKeyArn, otherKeyArn]],
+    ['the common key', {}, [kmsKeyArn]],
+  ])('decrypt the two secrets with %s', (_, apiKeySecret, expected) => {
+    const inStack = deployWith(someSettings({ service: everything, apiKeySecret, kmsKeyArn })).template;
+    expect(secretKeys(inStack)).toEqual(expected);
+  });
+
+  it('decrypt the two secrets in a construct with encryptionKey, also if the API key has another', () => {
+    const stack = new Stack(anApp(), 'Own');
+    new ReportExporter(stack, 'Reports', {
+      service: everything,
+      exports: [{ name: 'a' }],
+      encryptionKey: Key.fromKeyArn(stack, 'Common', kmsKeyArn),
+      secretEncryptionKey: Key.fromKeyArn(stack, 'ForApiKey', otherKeyArn),
+    });
+    expect(secretKeys(Template.fromStack(stack))).toEqual([kmsKeyArn, otherKeyArn]);
+  });
+
+  it('need no key for the two secrets if only the API key has one', () => {
+    const apiKeySecret = { kmsKeyArn: otherKeyArn };
+    expect(secretKeys(deployWith(someSettings({ service: everything, apiKeySecret })).template)).toEqual([otherKeyArn]);
   });
 
   it('appear in the template, except for paths of this machine', () => {
@@ -110,6 +159,33 @@ describe('the network settings of a service', () => {
     const construct = () =>
       new ReportExporter(new Stack(anApp(), 'Own'), 'Reports', { service, exports: [{ name: 'a' }] });
     expect(construct).toThrow(`service.${problem}`);
+  });
+
+  it.each(
+    Object.entries({
+      apiKeySecret: { field: 'key' },
+      apiKeyEnv: 'ACME_API_KEY',
+      exportPage: { memoryMebibytes: 1_024 },
+      readerAccounts: ['210987654321'],
+    }).map(([field, value]) => ({ [field]: value })),
+  )('are checked together with everything else, whatever else the service has: %j', (deploymentField) => {
+    const service = {
+      baseUrl,
+      ...deploymentField,
+      proxyCredentialsSecret: 'reports/proxy',
+      tls: { ca: 'nowhere.pem', clientCertificate: 'c.pem', clientKey: 'k.pem' },
+      totalTimeout: 'PT20M',
+    };
+    const settings = someSettings({ service, exports: [{ name: 'a' }, { name: 'a' }] });
+    expect(problemsOf(settings)).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^services\.acme\.tls\.ca: nowhere\.pem does not exist/),
+        expect.stringMatching(/^services\.acme\.tls\.clientCertificateSecret: is required on AWS/),
+        'services.acme.proxyUrl: is required with proxyCredentialsSecret',
+        expect.stringMatching(/^exports\[0\]: one page may take \d+ s/),
+        expect.stringMatching(/^exports\[1\]\.name: is the same/),
+      ]),
+    );
   });
 
   it('work in a construct, whose security group allows the port of the proxy', () => {

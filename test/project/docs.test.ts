@@ -104,6 +104,16 @@ describe('the pages', () => {
     }
   });
 
+  it('take the first item of a list from all pages: with text output, the AWS CLI applies a query to each page', () => {
+    const commands = pages.flatMap((page) =>
+      textOf(page)
+        .split('\n')
+        .filter((line) => /\baws [a-z]/.test(line)),
+    );
+    expect(commands.length).toBeGreaterThan(10);
+    expect(commands.filter((line) => /--query .*\[0\]/.test(line) && line.includes('--output text'))).toEqual([]);
+  });
+
   it('name only files and folders that exist', () => {
     const paths = pages.flatMap((page) =>
       [...proseOf(page).matchAll(/`((?:bench|bin|docs|functions|lib|test)(?:\/[\w.-]+)*)`/g)].map(([, path = '']) => ({

@@ -42,6 +42,7 @@ export type RetryRuntime = Pick<Runtime, 'sleep' | 'randomHex'>;
 interface NewObject {
   readonly contentType: string;
   readonly metadata: ObjectMetadata;
+  readonly encryption: ObjectEncryption;
   /** Absent: STANDARD. */
   readonly storageClass?: StorageClass | undefined;
   /** With tags, the caller also needs s3:PutObjectTagging. */
@@ -60,12 +61,6 @@ const concurrency = 4;
 const maxParts = 10_000;
 
 const maxAttempts = 6;
-
-interface NewObject {
-  readonly contentType: string;
-  readonly metadata: ObjectMetadata;
-  readonly encryption: ObjectEncryption;
-}
 
 /**
  * Creates the object unless it exists, and resolves to the object that is there: `created` tells whether this call created

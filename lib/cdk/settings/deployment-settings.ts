@@ -110,8 +110,7 @@ function findMisfits(value: unknown): SettingsIssue[] {
 /** What is wrong with certificates and secrets of the services. Empty for invalid settings, which the schemas report. */
 function findNetworkMisfits(value: unknown, directory: string): SettingsIssue[] {
   return Object.entries(fieldsOf(fieldsOf(value).services)).flatMap(([name, entry]) => {
-    const { apiKeySecret: _secret, apiKeyEnv: _env, ...service } = fieldsOf(entry);
-    const parsed = serviceSettingsSchema.safeParse(service);
+    const parsed = serviceSettingsSchema.safeParse(splitServiceEntry(fieldsOf(entry)).service);
     if (!parsed.success) return [];
     return findNetworkProblems(parsed.data, directory).map(({ path, message }) =>
       issueAt(['services', name, ...path], message),

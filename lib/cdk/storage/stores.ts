@@ -58,9 +58,10 @@ export function createBucket(
 }
 
 /**
- * Lets nobody write a page or a manifest without If-None-Match, so that none is ever overwritten, whatever a role or the code allows.
- * Only `latest.json` is replaced. The second condition excepts the creation and the parts of a multipart upload, which cannot have
- * the header; its completion has it. Copying an object to such a key is denied as well.
+ * Denies every write of a page or a manifest without If-None-Match, so that none is ever overwritten, whatever a role or the code
+ * allows. Only `latest.json` is replaced. The second condition excepts the creation and the parts of a multipart upload, which cannot
+ * have the header; its completion has it. Copying an object to such a key is denied as well. The statement applies to the whole
+ * bucket, because services with other prefixes may share it.
  *
  * https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
  */

@@ -208,17 +208,21 @@ export const exportPageSchema = z.strictObject({
 });
 export type ExportPageSettings = z.infer<typeof exportPageSchema>;
 
-/** Fewer would always be throttled before they reach the limit of pages. */
+/**
+ * A running export takes one invocation of the function at a time, whether it requests pages or waits for a slot. With a lower
+ * concurrency, Lambda would throttle exports that run at the same time.
+ */
 export function findConcurrencyProblems(
   { reservedConcurrency }: ExportPageSettings,
-  maxConcurrentPages: number | undefined,
+  exportCount: number,
 ): CombinationProblem[] {
-  if (reservedConcurrency === undefined || maxConcurrentPages === undefined) return [];
-  if (reservedConcurrency >= maxConcurrentPages) return [];
+  if (reservedConcurrency === undefined || reservedConcurrency >= exportCount) return [];
   return [
     {
       path: ['reservedConcurrency'],
-      message: `must be at least maxConcurrentPages (${maxConcurrentPages}), because each page needs an invocation`,
+      message:
+        `must be at least ${exportCount}, the number of exports of the service: each may need an invocation at the same ` +
+        'time, also while it waits because of maxConcurrentPages',
     },
   ];
 }

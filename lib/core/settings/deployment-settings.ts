@@ -322,7 +322,12 @@ function findCombinations(value: unknown): SettingsIssue[] {
   const inBucket = parsedLifecycle.success
     ? findLifecycleProblems(parsedLifecycle.data, storageClassSchema.safeParse(storageClass).data)
     : [];
-  const entries = Object.entries(fieldsOf(services)).map(([name, entry]) => ({ name, ...fieldsOf(entry) }));
+  const assigned = assignExports(value);
+  const entries = Object.entries(fieldsOf(services)).map(([name, entry]) => ({
+    ...fieldsOf(entry),
+    name,
+    exportCount: assigned.filter(({ service }) => service === name).length,
+  }));
   return [
     ...(lifecycle === undefined || existing === undefined
       ? []
@@ -342,18 +347,17 @@ function findCombinations(value: unknown): SettingsIssue[] {
 
 interface ServiceEntry {
   readonly name: string;
+  readonly exportCount: number;
   readonly exportPage?: unknown;
-  readonly maxConcurrentPages?: unknown;
   readonly readerAccounts?: unknown;
 }
 
 function findServiceCombinations(entry: ServiceEntry, hasExistingBucket: boolean): SettingsIssue[] {
-  const { name, exportPage, maxConcurrentPages, readerAccounts } = entry;
+  const { name, exportCount, exportPage, readerAccounts } = entry;
   const parsed = exportPageSchema.safeParse(exportPage);
-  const maxPages = typeof maxConcurrentPages === 'number' ? maxConcurrentPages : undefined;
   const path = ['services', name];
   return [
-    ...(parsed.success ? findConcurrencyProblems(parsed.data, maxPages) : []).map((problem) =>
+    ...(parsed.success ? findConcurrencyProblems(parsed.data, exportCount) : []).map((problem) =>
       issueAt([...path, 'exportPage', ...problem.path], problem.message),
     ),
     ...(readerAccounts === undefined || !hasExistingBucket
@@ -379,16 +383,23 @@ function findTooManyReaders(entries: readonly ServiceEntry[]): SettingsIssue[] {
   ];
 }
 
-/** Resources in another region than the stack, or a boundary in another account. */
+/** Resources in another region than the stack, or a boundary in another account. Accounts may share keys, secrets and topics. */
 function findElsewhere(value: unknown, { account, region }: z.infer<typeof envSchema>): SettingsIssue[] {
-  const { services, kmsKeyArn, alarms, permissionsBoundary } = fieldsOf(value);
+  const { services, bucket, kmsKeyArn, alarms, permissionsBoundary } = fieldsOf(value);
   const regional: readonly (readonly [Path, unknown])[] = [
     [['kmsKeyArn'], kmsKeyArn],
     [['alarms', 'existingTopicArn'], fieldsOf(alarms).existingTopicArn],
-    ...Object.entries(fieldsOf(services)).map(
-      ([name, entry]) =>
-        [['services', name, 'apiKeySecret', 'existing'], fieldsOf(fieldsOf(entry).apiKeySecret).existing] as const,
-    ),
+    [['bucket', 'kmsKeyArn'], fieldsOf(bucket).kmsKeyArn],
+    ...Object.entries(fieldsOf(services)).flatMap(([name, entry]) => {
+      const { apiKeySecret, tls, proxyCredentialsSecret } = fieldsOf(entry);
+      const path = ['services', name];
+      return [
+        [[...path, 'apiKeySecret', 'existing'], fieldsOf(apiKeySecret).existing],
+        [[...path, 'apiKeySecret', 'kmsKeyArn'], fieldsOf(apiKeySecret).kmsKeyArn],
+        [[...path, 'tls', 'clientCertificateSecret'], fieldsOf(tls).clientCertificateSecret],
+        [[...path, 'proxyCredentialsSecret'], proxyCredentialsSecret],
+      ] as const;
+    }),
   ];
   const [, , , , boundaryAccount = ''] = typeof permissionsBoundary === 'string' ? permissionsBoundary.split(':') : [];
   return [

@@ -220,24 +220,45 @@ describe('the network', () => {
 
 describe('account and region', () => {
   it('must be those of the resources that the stack is given', () => {
+    const key = 'arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555';
     const elsewhere = {
       env: { account: '123456789012', region: 'eu-central-1' },
-      kmsKeyArn: 'arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555',
+      kmsKeyArn: key,
+      bucket: { kmsKeyArn: key },
+      service: {
+        ...service,
+        proxyUrl: 'http://proxy.example.com:3128',
+        proxyCredentialsSecret: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:reports/proxy-AbCdEf',
+        tls: { clientCertificateSecret: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:reports/client-AbCdEf' },
+      },
       alarms: { existingTopicArn: 'arn:aws:sns:us-east-1:123456789012:our-alarms' },
-      apiKeySecret: { existing: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:reports/key-AbCdEf' },
+      apiKeySecret: {
+        existing: 'arn:aws:secretsmanager:us-east-1:123456789012:secret:reports/key-AbCdEf',
+        kmsKeyArn: key,
+      },
       permissionsBoundary: 'arn:aws:iam::210987654321:policy/Boundary',
     };
     const region = 'is in another region than the stack, for which env.region is eu-central-1';
     expect(problems(elsewhere)).toEqual([
       `kmsKeyArn: ${region}`,
       `alarms.existingTopicArn: ${region}`,
+      `bucket.kmsKeyArn: ${region}`,
       `services.acme.apiKeySecret.existing: ${region}`,
+      `services.acme.apiKeySecret.kmsKeyArn: ${region}`,
+      `services.acme.tls.clientCertificateSecret: ${region}`,
+      `services.acme.proxyCredentialsSecret: ${region}`,
       'permissionsBoundary: is in another account than the stack, for which env.account is 123456789012',
     ]);
     expect(problems({ ...elsewhere, env: {} })).toEqual([]);
     // A key, topic or secret of another account may be shared.
     const shared = { account: '210987654321', region: 'us-east-1' };
     expect(problems({ ...elsewhere, env: shared })).toEqual([]);
+    const names = {
+      proxyUrl: 'http://proxy.example.com',
+      proxyCredentialsSecret: 'a',
+      tls: { clientCertificateSecret: 'b' },
+    };
+    expect(problems({ env: shared, service: { ...service, ...names } })).toEqual([]);
     expect(problems({ env: shared, apiKeySecret: { existing: 'our/key' }, permissionsBoundary: 'Boundary' })).toEqual(
       [],
     );
@@ -245,13 +266,26 @@ describe('account and region', () => {
 });
 
 describe('limits that concern several settings', () => {
-  it('reserve enough concurrency for the pages that may be requested at the same time', () => {
-    const withConcurrency = (reservedConcurrency: number) =>
-      problems({ service: { ...service, maxConcurrentPages: 4, exportPage: { reservedConcurrency } } });
-    expect(withConcurrency(3)).toEqual([
-      'services.acme.exportPage.reservedConcurrency: must be at least maxConcurrentPages (4), because each page needs an invocation',
-    ]);
-    expect(withConcurrency(4)).toEqual([]);
+  it('reserve an invocation for each export of the service, however many pages may be requested at the same time', () => {
+    const withConcurrency = (reservedConcurrency: number, maxConcurrentPages?: number) =>
+      problemsOf({
+        services: {
+          acme: {
+            ...service,
+            exportPage: { reservedConcurrency },
+            ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
+          },
+          other: { ...service, exportPage: { reservedConcurrency: 1 } },
+        },
+        exports: [...['a', 'b', 'c'].map((name) => ({ name, service: 'acme' })), { name: 'd', service: 'other' }],
+      });
+    for (const maxConcurrentPages of [undefined, 1, 8]) {
+      expect(withConcurrency(2, maxConcurrentPages)).toEqual([
+        'services.acme.exportPage.reservedConcurrency: must be at least 3, the number of exports of the service: each may need ' +
+          'an invocation at the same time, also while it waits because of maxConcurrentPages',
+      ]);
+      expect(withConcurrency(3, maxConcurrentPages)).toEqual([]);
+    }
   });
 
   it('keep the policy of the bucket within its size', () => {
@@ -275,8 +309,8 @@ describe('limits that concern several settings', () => {
       parseExporterSettings(
         {
           name: 'reports',
-          service: { ...service, maxConcurrentPages: 4 },
-          exports: [{ name: 'nightly' }],
+          service,
+          exports: [{ name: 'nightly' }, { name: 'hourly' }],
           exportPage: { reservedConcurrency: 1 },
           lifecycle: {
             expireAfterDays: 3,
@@ -289,7 +323,8 @@ describe('limits that concern several settings', () => {
       );
     expect(parse).toThrow(
       [
-        'Stack/Reports exportPage.reservedConcurrency: must be at least maxConcurrentPages (4), because each page needs an invocation',
+        'Stack/Reports exportPage.reservedConcurrency: must be at least 2, the number of exports of the service: each may need ' +
+          'an invocation at the same time, also while it waits because of maxConcurrentPages',
         'Stack/Reports lifecycle.expireAfterDays: must be after the last transition, so more than 3',
         'Stack/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")',
       ].join('; '),
