@@ -79,7 +79,7 @@ function documentOf(value: unknown): SettingsDocument {
   if (value === undefined) {
     throw new ExportError(
       'ConfigurationError',
-      `There are no settings. cdk.json names them in context.${contextKey}, which only the CDK CLI reads (cdk synth); or pass the path of the ` +
+      `cdk.json ${contextKey}: is missing. Only the CDK CLI reads the context of cdk.json (cdk synth); elsewhere, pass the path of the ` +
         'settings file as the prop settings',
     );
   }

@@ -50,11 +50,11 @@ describe('doctor checks that alarms arrive', () => {
     });
   });
 
-  it('warns of a subscription that nobody has confirmed', async () => {
+  it('warns of a subscription that no one has confirmed', async () => {
     attributes({ SubscriptionsConfirmed: '0', SubscriptionsPending: '2' });
     expect(await check()).toMatchObject({
       state: 'warning',
-      message: `nobody is notified: 2 subscriptions of ${topic} not confirmed`,
+      message: `no one is notified: 2 subscriptions of ${topic} not confirmed`,
       remedy: expect.stringContaining('Subscription Confirmation'),
     });
   });
@@ -63,7 +63,7 @@ describe('doctor checks that alarms arrive', () => {
     attributes({ SubscriptionsConfirmed: '0', SubscriptionsPending: '0' });
     expect(await check()).toMatchObject({
       state: 'warning',
-      message: `nobody is notified: ${topic} has no subscription`,
+      message: `no one is notified: ${topic} has no subscription`,
       remedy: expect.stringContaining('alarms.email'),
     });
   });

@@ -90,9 +90,7 @@ describe('the settings of a deployment', () => {
 
   it.each([undefined, null, [], 7, '', ' '])('are required: %j', (value) => {
     expect(problemsOf(value)).toEqual([
-      expect.stringMatching(
-        /^(cdk\.json reportExporter: must be an object with the settings|There are no settings\. cdk\.json)/,
-      ),
+      expect.stringMatching(/^cdk\.json reportExporter: (must be an object with the settings|is missing)/),
     ]);
   });
 
@@ -427,13 +425,17 @@ describe('a stack', () => {
 });
 
 it('prints only the problems if the app does not catch the error', () => {
-  try {
-    deploymentSettings({ services: {}, exports: [], unknown: 1 });
-    expect.unreachable();
-  } catch (error) {
-    const { stack, message } = error as Error;
-    expect(stack).toBe(`ConfigurationError: ${message}`);
-    // Node.js also prints the fields of the error.
-    expect(Object.keys(error as Error).filter((field) => field !== 'name')).toEqual([]);
-  }
+  const error = errorOf(() => deploymentSettings({ services: {}, exports: [], unknown: 1 }));
+  expect(error.stack).toBe(`ConfigurationError: ${error.message}`);
+  // Node.js also prints the fields of the error.
+  expect(Object.keys(error).filter((field) => field !== 'name')).toEqual([]);
 });
+
+function errorOf(action: () => unknown): Error {
+  try {
+    action();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('There was no error');
+}
