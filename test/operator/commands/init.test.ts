@@ -99,7 +99,7 @@ describe('a new project', () => {
     expect(stdout.split('\n')[0]).toMatch(/^Created: .* \(6 files\)$/);
   });
 
-  it('leaves nothing behind if a file cannot be written', async () => {
+  it('leaves no file if one cannot be written', async () => {
     const parent = await aDirectory();
     // A name of 256 bytes.
     const ended = await init(join(parent, 'a'.repeat(256)));
