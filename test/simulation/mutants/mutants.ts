@@ -394,7 +394,7 @@ export const mutants: readonly Mutant[] = [
       {
         file: 'lib/core/steps/repeated-cursors.ts',
         find: 'if (repeated.size > 0) await',
-        replace: 'if (repeated.size > count) await',
+        replace: 'if (repeated.size > repeated.size + 1) await',
       },
     ],
   },
