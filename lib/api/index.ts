@@ -22,4 +22,5 @@ export type {
   Manifest,
   ManifestHeader,
   ManifestPage,
+  RunSummary,
 } from '../core/storage/published-schemas.ts';

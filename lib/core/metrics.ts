@@ -23,7 +23,7 @@ export const metricUnits = {
   RunsResumed: 'Count',
   /** Executions that found nothing to do. */
   RunsSkipped: 'Count',
-  /** Runs whose manifest is published. */
+  /** Runs that completed: published, or without reports if publishEmptyRuns is false. */
   RunsCompleted: 'Count',
   /** Executions that failed. */
   RunsFailed: 'Count',

@@ -55,6 +55,8 @@ export interface ExportDefinition {
   readonly name: string;
   readonly request: ExportRequest;
   readonly since: SincePolicy;
+  /** Whether a run without reports is published. In any case it moves the watermark. */
+  readonly publishEmptyRuns: boolean;
   readonly limits: RunLimits;
 }
 
@@ -94,10 +96,18 @@ export interface Run {
   readonly scheduledTime?: string | undefined;
   /** How often this run started over because the service rejected its own cursor. */
   readonly cursorRestarts: number;
-  /** Set once, before the manifest is written, so that a repeated write has the same bytes. */
-  readonly completedAt?: Instant | undefined;
+  /** Decided once, before anything is published, so that a repeated attempt writes the same bytes, also with other settings. */
+  readonly completion?: RunCompletion | undefined;
   /** Why the run's last execution failed, for the operator. */
   readonly lastFailure?: RunFailure | undefined;
+}
+
+export interface RunCompletion {
+  readonly at: Instant;
+  /** The watermark after the run. Absent: the export has none. */
+  readonly watermark?: Watermark | undefined;
+  /** Whether the run gets a manifest. Not if it found no reports and `publishEmptyRuns` is false. */
+  readonly isPublished: boolean;
 }
 
 export interface RunFailure {
@@ -145,8 +155,8 @@ export interface RunResult extends RunTotals {
   readonly since: Instant;
   /** Where the next scheduled run starts, before its overlap is subtracted. */
   readonly watermark: Instant | null;
-  /** The manifest's key, relative to the store's root. */
-  readonly manifest: string;
+  /** The manifest's key, relative to the store's root; null if the run found no reports and was not published. */
+  readonly manifest: string | null;
 }
 
 /** The outcome of a failed execution. `run` and `since` are null if the execution did not own a run. */

@@ -78,10 +78,11 @@ export interface PageStore {
    */
   put(identity: PageIdentity, page: PageToStore): Promise<{ readonly stored: boolean; readonly page: StoredPage }>;
   /**
-   * Streams the manifest into the store, atomically. Writing the same bytes again changes nothing.
+   * Streams a JSON document into the store, atomically: a manifest, or the summary of a run. Writing the same bytes again
+   * changes nothing.
    * @throws PageConflictError if `key` already has other content
    */
-  putManifest(key: string, chunks: AsyncIterable<string>): Promise<void>;
+  putDocument(key: string, chunks: AsyncIterable<string>): Promise<void>;
   /**
    * Makes `key` point to the newest manifest. A pointer with a higher sequence stays, unless it is unreadable or
    * `hasBegun` returns false for its sequence: then no run can have written it, and it is replaced.

@@ -8,6 +8,7 @@ import { createDirectoryPageStore } from './files/page-store.ts';
 import { type ExecutionStart, type InterpretOptions, interpretExecution } from './interpreter.ts';
 import { acquireExportLock } from './lock.ts';
 import { createSqlitePageLog } from './sqlite/page-log.ts';
+import { manifestAddress } from '../core/storage/keys.ts';
 
 export interface LocalRunOptions extends Omit<InterpretOptions, 'onRetry'> {
   readonly definition: ExportDefinition;
@@ -54,7 +55,7 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
       let start: ExecutionStart = { name: runtime.randomHex(12), input: startInput };
       for (;;) {
         const outcome = await interpretExecution(deps, start, { ...run, onRetry });
-        if (outcome.status === 'completed') return { ...outcome, manifest: store.locate(outcome.result.manifest) };
+        if (outcome.status === 'completed') return { ...outcome, manifest: manifestAddress(outcome.result, store) };
         if (outcome.status !== 'continued') return outcome;
         start = outcome.next;
       }

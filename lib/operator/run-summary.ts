@@ -171,7 +171,7 @@ export function formatSummary({ json, exitStatus, next }: RunSummary, elapsedMs:
         json.watermark === null
           ? '  watermark  none: the run started after since.initial, so no watermark is set'
           : `  watermark  ${json.watermark}  (the next run starts here)`,
-        `  manifest   ${json.manifest}`,
+        `  manifest   ${json.manifest ?? 'none: a run without reports is not published (publishEmptyRuns is false)'}`,
       ];
       return `${lines.join('\n')}\n${hint}`;
     }

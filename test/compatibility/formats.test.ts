@@ -24,15 +24,18 @@ import { source } from './scenario.ts';
 describe.each(versions)('what version %s published', (version) => {
   const published = [
     ...filesOf(version)
-      .filter((file) => /\/(manifest|latest)\.json$/.test(file))
+      .filter((file) => /\/(manifest|run|latest)\.json$/.test(file))
       .map((file) => ({ path: file, body: readText(version, file) })),
     ...readAws(version, 'objects').filter(({ path }) => path.endsWith('.json')),
   ];
   const manifests = published.filter(({ path }) => path.endsWith('manifest.json'));
+  const summaries = published.filter(({ path }) => path.endsWith('run.json'));
   const pointers = published.filter(({ path }) => path.endsWith('latest.json'));
 
-  it('has manifests and pointers that match the schemas', () => {
-    expect([manifests.length, pointers.length]).toEqual([4, 4]);
+  it('has manifests, summaries and pointers that match the schemas', () => {
+    // A run of each store lacks what comes after the manifest.
+    expect([manifests.length, summaries.length, pointers.length]).toEqual([6, 4, 4]);
+    for (const { body } of summaries) expect(problemsIn('run.v1', JSON.parse(body))).toEqual([]);
     for (const { body } of manifests) expect(problemsIn('manifest.v1', JSON.parse(body))).toEqual([]);
     for (const { body } of pointers) expect(problemsIn('latest.v1', JSON.parse(body))).toEqual([]);
   });

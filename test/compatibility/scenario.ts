@@ -6,6 +6,7 @@
  * the version that first has them.
  */
 
+import { basename } from 'node:path';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { LoopState } from '../../lib/core/model.ts';
 import { asRunId } from '../../lib/core/model.ts';
@@ -49,9 +50,9 @@ export interface Situation {
 }
 
 type Interruption =
-  /** The process dies before this: the request of the page, the log entry of the page, or the manifest. */
+  /** The process dies before this: the request of the page, the log entry of the page, the manifest, or `run.json`. */
   | { readonly killedBefore: 'request' | 'entry'; readonly page: number }
-  | { readonly killedBefore: 'manifest' }
+  | { readonly killedBefore: 'manifest' | 'run' }
   /** The service answers the request of the page with this error; then, if it is temporary, the process dies. */
   | { readonly page: number; readonly error: ConstructorParameters<typeof ExportError> };
 
@@ -105,6 +106,13 @@ export const situations: readonly Situation[] = [
     onlyOnAws: true,
     next: { resumes: true, firstReport: 1, requests: 3 },
   },
+  {
+    export: 'unlisted',
+    starts: [{}],
+    happens: { killedBefore: 'run' },
+    settings: { publishEmptyRuns: false },
+    next: { resumes: true, firstReport: 1, requests: 0 },
+  },
 ];
 
 /** The settings of the functions, as the deployment writes them beside their code. */
@@ -157,9 +165,9 @@ export function interrupt({ store, log }: Storage, happens: Interruption | undef
     },
     store: {
       ...store,
-      async putManifest(...manifest) {
-        dieIf(isBefore('manifest'));
-        await store.putManifest(...manifest);
+      async putDocument(key, chunks) {
+        dieIf(isBefore(basename(key, '.json')));
+        await store.putDocument(key, chunks);
       },
     },
     log: {

@@ -291,7 +291,7 @@ export function pageStoreContract(
         for (const [index, key] of keys.entries()) {
           await store.put(aPageIdentity({ folder, key, page: index + 1 }), aFetchedPage());
         }
-        await store.putManifest(`${folder}/manifest.json`, stream('{}'));
+        await store.putDocument(`${folder}/manifest.json`, stream('{}'));
 
         expect([...(await harness.list(`${folder}/`))].sort()).toEqual([`${folder}/manifest.json`, ...keys]);
       });
@@ -302,28 +302,28 @@ export function pageStoreContract(
 
       it('stores a manifest as it was streamed, in UTF-8', async () => {
         const key = aManifestKey();
-        await store.putManifest(key, stream('{"pages":[', '"Zürich",', '"北",', '"🜁"', ']}'));
+        await store.putDocument(key, stream('{"pages":[', '"Zürich",', '"北",', '"🜁"', ']}'));
         expect(await text(key)).toBe('{"pages":["Zürich","北","🜁"]}');
       });
 
       it('stores a manifest of more than 6 MiB', async () => {
         const key = aManifestKey();
         const line = `${'x'.repeat(1_023)}\n`;
-        await store.putManifest(key, stream(...Array.from({ length: 6 * 1_024 + 1 }, () => line)));
+        await store.putDocument(key, stream(...Array.from({ length: 6 * 1_024 + 1 }, () => line)));
         expect((await harness.read(key))?.length).toBe((6 * 1_024 + 1) * 1_024);
       });
 
       it('accepts the same manifest again, in other chunks', async () => {
         const key = aManifestKey();
-        await store.putManifest(key, stream('{"pages":', '[]}'));
-        await writer(1).putManifest(key, stream('{', '"pages":[]', '}'));
+        await store.putDocument(key, stream('{"pages":', '[]}'));
+        await writer(1).putDocument(key, stream('{', '"pages":[]', '}'));
         expect(await text(key)).toBe('{"pages":[]}');
       });
 
       it('rejects a different manifest, and keeps the first one', async () => {
         const key = aManifestKey();
-        await store.putManifest(key, stream('{"pages":[]}'));
-        await expect(writer(1).putManifest(key, stream('{"pages":{}}'))).rejects.toMatchObject({
+        await store.putDocument(key, stream('{"pages":[]}'));
+        await expect(writer(1).putDocument(key, stream('{"pages":{}}'))).rejects.toMatchObject({
           name: 'PageConflictError',
         });
         expect(await text(key)).toBe('{"pages":[]}');
@@ -332,7 +332,7 @@ export function pageStoreContract(
       it('keeps one of several different manifests that are written concurrently, and rejects the others', async () => {
         const key = aManifestKey();
         const results = await Promise.allSettled(
-          Array.from({ length: writers }, (_, index) => writer(index).putManifest(key, stream(`{"by":${index}}`))),
+          Array.from({ length: writers }, (_, index) => writer(index).putDocument(key, stream(`{"by":${index}}`))),
         );
         const kept = results.flatMap(({ status }, index) => (status === 'fulfilled' ? [index] : []));
         expect(kept).toHaveLength(1);
@@ -346,7 +346,7 @@ export function pageStoreContract(
       it('accepts the same manifest from several concurrent writers', async () => {
         const key = aManifestKey();
         await Promise.all(
-          Array.from({ length: writers }, (_, index) => writer(index).putManifest(key, stream('{"by":', '"all"}'))),
+          Array.from({ length: writers }, (_, index) => writer(index).putDocument(key, stream('{"by":', '"all"}'))),
         );
         expect(await text(key)).toBe('{"by":"all"}');
       });
@@ -362,10 +362,10 @@ export function pageStoreContract(
           yield* chunks;
           throw broken;
         }
-        expect(await store.putManifest(key, breaking()).catch((error: unknown) => error)).toBe(broken);
+        expect(await store.putDocument(key, breaking()).catch((error: unknown) => error)).toBe(broken);
         await expectNothingAt(key);
 
-        await store.putManifest(key, stream('{}'));
+        await store.putDocument(key, stream('{}'));
         expect(await text(key)).toBe('{}');
       });
     });
@@ -383,7 +383,7 @@ export function pageStoreContract(
         expect(await readWhole(identity.key)).toBe(Buffer.from(body).toString('latin1'));
 
         const manifest = `${aRunFolder()}/manifest.json`;
-        await store.putManifest(manifest, stream('{"pages":', '[]}'));
+        await store.putDocument(manifest, stream('{"pages":', '[]}'));
         expect(await readWhole(manifest)).toBe('{"pages":[]}');
       });
 
@@ -489,7 +489,7 @@ export function pageStoreContract(
           const put = await store.put(aPageIdentity({ folder, page: index + 1 }), aFetchedPage({ body }));
           pages.push({ key: put.page.key, bytes: body.length, revision: put.page.revision });
         }
-        await store.putManifest(`${folder}/manifest.json`, stream('{}'));
+        await store.putDocument(`${folder}/manifest.json`, stream('{}'));
 
         const listed = (await collect(store.list(folder))).sort((a, b) => (a.key < b.key ? -1 : 1));
 
@@ -523,7 +523,7 @@ export function pageStoreContract(
           { length: listedObjects },
           (_, index) => `${folder}/${String(index).padStart(4, '0')}.json`,
         );
-        await forEachConcurrently(16, keys, (key) => store.putManifest(key, stream('{}')));
+        await forEachConcurrently(16, keys, (key) => store.putDocument(key, stream('{}')));
         expect((await collect(store.list(folder))).map(({ key }) => key).sort()).toEqual(keys);
       });
 

@@ -271,6 +271,7 @@ describe('the functions', () => {
       'page-000002.xml': ['STANDARD_IA', 'team=finance'],
       'page-000003.xml': ['STANDARD_IA', 'team=finance'],
       'manifest.json': [undefined, 'team=finance'],
+      'run.json': [undefined, 'team=finance'],
       'latest.json': [undefined, undefined],
     });
   });

@@ -111,7 +111,7 @@ it('uses one connection to S3 for large bodies, too', async () => {
   const client = createS3Client(env);
   const store = createS3PageStore({ client, bucket: 'bucket', prefix: '', runtime: systemRuntime });
   const largeBody = [Buffer.alloc(3 * 1024 * 1024)];
-  for (const key of ['a', 'b', 'c']) await store.putManifest(key, Readable.from(largeBody));
+  for (const key of ['a', 'b', 'c']) await store.putDocument(key, Readable.from(largeBody));
   client.destroy();
   expect([...aws.objects.keys()]).toEqual(['bucket/a', 'bucket/b', 'bucket/c']);
   expect(s3.made).toBe(1);

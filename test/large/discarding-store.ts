@@ -86,7 +86,7 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
       return { stored: true, page: metadata };
     },
 
-    async putManifest(key, chunks) {
+    async putDocument(key, chunks) {
       const path = join(root, key);
       mkdirSync(dirname(path), { recursive: true });
       // Synchronously: simulated time would pass while Node waits for the disk.

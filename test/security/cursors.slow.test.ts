@@ -25,6 +25,7 @@ import type { Manifest } from '../support/export/export-bench.ts';
 import { rawResponse, startRawServer } from '../support/service/raw-server.ts';
 import { clientFor, failureOf, pageRequest } from '../support/service/service-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
+import { manifestKeyOf } from '../support/builders.ts';
 
 /** Each could be mistaken for something else by one of the encodings on its way. */
 const cursors = [
@@ -158,7 +159,7 @@ async function exportAll(storage: Storage, cursorIn: 'query' | 'body') {
   }
   if (end.status !== 'completed') throw new Error(JSON.stringify(end));
   const entries = await collect(storage.log.entries({ export: definition.name, run: end.result.run }));
-  const manifest = JSON.parse(await storage.read(end.result.manifest)) as Manifest;
+  const manifest = JSON.parse(await storage.read(manifestKeyOf(end.result))) as Manifest;
   return { entries, manifest, received: service.received };
 }
 

@@ -60,6 +60,7 @@ export function anExportDefinition(overrides: Partial<ExportDefinition> = {}): E
     name: anExportName(),
     request: anExportRequest(),
     since: { from: 'watermark', overlapMs: 0 },
+    publishEmptyRuns: true,
     limits: someLimits(),
     ...overrides,
   };
@@ -94,7 +95,11 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
     }),
     scheduledTime: '2026-11-20T02:00:00Z',
     cursorRestarts: 1,
-    completedAt: at('2026-11-20T03:00:00.123Z'),
+    completion: {
+      at: at('2026-11-20T03:00:00.123Z'),
+      watermark: { instant: at('2026-11-20T01:59:58Z'), source: 'https://service.example/api', filter: { a: [1] } },
+      isPublished: true,
+    },
     lastFailure: {
       error: 'ServiceUnavailableError',
       message: 'Report service responded with 503\nfor page 7',
@@ -102,6 +107,12 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
     },
     ...overrides,
   });
+}
+
+/** The manifest's key of a run that was published. */
+export function manifestKeyOf({ manifest }: Pick<RunResult, 'manifest'>): string {
+  if (manifest === null) throw new Error('the run was not published');
+  return manifest;
 }
 
 /** A state of version 1 without an active run. */

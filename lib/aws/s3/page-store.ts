@@ -99,7 +99,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
       });
     },
 
-    async putManifest(key, chunks) {
+    async putDocument(key, chunks) {
       await spool(chunks, async (body) => {
         const { created, ...info } = await createObject(
           objectAt(key),
@@ -109,7 +109,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         );
         const isSame =
           info.Metadata?.sha256 === body.sha256 && info.ContentLength === body.bytes && !hasDifferentBytes(info, body);
-        if (!created && !isSame) throw conflict(locate(key), 'it differs from the manifest of this run');
+        if (!created && !isSame) throw conflict(locate(key), 'it differs from what this run writes');
       });
     },
 

@@ -13,6 +13,7 @@ import type { IncidentEvent } from './history.ts';
 import { recentIncidentEvents } from './incidents.ts';
 import { createProgressPoller, type ExportSnapshot, type ProgressPoller } from './progress-poller.ts';
 import { isThrottling, isTransient } from './retryable.ts';
+import { manifestAddress } from '../../core/storage/keys.ts';
 
 export interface FollowDependencies extends ExecutionResultDependencies {
   readonly store: Pick<StoreReader, 'locate'>;
@@ -116,7 +117,7 @@ async function reportEnd(
             'The event about its completion may be missing',
         );
       }
-      return { status: 'completed', result: result.result, manifest: store.locate(result.result.manifest) };
+      return { status: 'completed', result: result.result, manifest: manifestAddress(result.result, store) };
     case 'skipped':
       emit({ event: 'run-skipped', export: exportName, reason: result.reason });
       return { status: 'skipped', reason: result.reason };

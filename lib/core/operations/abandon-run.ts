@@ -47,7 +47,7 @@ export async function requireAbandonableRun(
     throw new ExportError('ConfigurationError', `Export ${exportName} has no unfinished run to abandon`);
   }
   // The manifest may be written at any moment, whether or not the state changes in between.
-  if (active.completedAt !== undefined && (await executions.isRunning(active.execution))) {
+  if (active.completion?.isPublished === true && (await executions.isRunning(active.execution))) {
     throw new ExportError(
       'ConfigurationError',
       `Run ${active.run} of export ${exportName} has all its pages and is being published; it can no longer be abandoned`,

@@ -199,8 +199,8 @@ export type RunEnd =
   | {
       readonly status: 'completed';
       readonly result: RunResult;
-      /** The address of the manifest. */
-      readonly manifest: string;
+      /** The address of the manifest; null if the run is not published. */
+      readonly manifest: string | null;
     }
   | { readonly status: 'skipped'; readonly reason: string }
   | { readonly status: 'failed'; readonly failed: FailedRun }

@@ -16,9 +16,10 @@ import {
   pageNumberAt,
   type RunKeyParts,
   runFolder,
+  runSummaryKey,
   startOf,
 } from '../storage/keys.ts';
-import { type PublishedRun, readLatestPointer } from '../storage/published-runs.ts';
+import { type PublishedRun, readLatestPointer, readRunSummary } from '../storage/published-runs.ts';
 import { type ExpectedPage, type Finding, pagesOfLog, pagesOfManifest } from './expected-pages.ts';
 
 export interface VerifyDependencies {
@@ -37,7 +38,7 @@ export interface VerifiedRun extends RunTotals {
 /** How many objects are read at once. */
 const concurrency = 8;
 
-/** Verifies a published run: its manifest, its log, its pages, its folder and the pointer to the newest run. */
+/** Verifies a published run: its manifest, its log, its pages, its folder, its summary, and the pointer to the newest run. */
 export async function verifyPublishedRun(deps: VerifyDependencies, published: PublishedRun): Promise<VerifiedRun> {
   const { header, manifest } = published;
   const run: RunKeyParts = { ...header, request: header };
@@ -50,6 +51,7 @@ export async function verifyPublishedRun(deps: VerifyDependencies, published: Pu
       report(`its totals have ${header.totals[field]} ${field}, but its pages add up to ${verified[field]}`);
     }
   }
+  await verifySummary(deps, published);
   await verifyPointer(deps, published);
   return verified;
 }
@@ -235,6 +237,29 @@ async function lastLoggedPage(log: PageLog, run: RunKeyParts, verifiedPages: num
   } catch (error) {
     if (!isExportError(error, 'PageConflictError')) throw error;
     return { page: verifiedPages, hasNextPage: true, cursor: undefined };
+  }
+}
+
+/** `run.json` repeats the header of the manifest. */
+async function verifySummary(
+  { store, onFinding }: VerifyDependencies,
+  { header, manifest }: PublishedRun,
+): Promise<void> {
+  const report = (message: string) => onFinding({ page: null, message });
+  const key = runSummaryKey(header);
+  const address = store.locate(key);
+  try {
+    const summary = await readRunSummary(store, key);
+    if (summary === undefined) return report(`${address} is missing, so tables of runs lack this run`);
+    const { totals, ...expected } = header;
+    const stated: Record<string, unknown> = { ...expected, ...totals, manifest };
+    const different = Object.entries(summary).filter(([field, value]) => field in stated && value !== stated[field]);
+    for (const [field, value] of different) {
+      report(`${address} has the ${field} ${JSON.stringify(value)}, but the manifest ${JSON.stringify(stated[field])}`);
+    }
+  } catch (error) {
+    if (!isExportError(error, 'PageConflictError')) throw error;
+    report(error.message);
   }
 }
 

@@ -70,6 +70,8 @@ const descriptions: Readonly<Record<string, string>> = {
   'exports[].size': "The number of reports per page. Without it, the service's default.",
   'exports[].maxPages': 'A run with more pages fails. Without it, there is no limit.',
   'exports[].iterationsPerExecution': 'The number of iterations after which a run continues in a new execution.',
+  'exports[].publishEmptyRuns':
+    'Whether a run that finds no reports is published and announced. With false it only moves the watermark.',
   'exports[].pagesPerInvocation': 'The maximum number of pages per invocation.',
   'exports[].maxCursorRestarts': 'How often a run starts over because the service rejected its cursor.',
   'exports[].maxInlineWait':

@@ -130,6 +130,8 @@ const exportFields = {
       .int('must be a whole number from 1 to 10')
       .check(z.minimum(1, 'must be 1 to 10'), z.maximum(10, 'must be 1 to 10')),
   ),
+  /** Whether a run that finds no reports gets a manifest and an event. */
+  publishEmptyRuns: z._default(z.boolean('must be true or false'), true),
   maxPages: z.optional(positiveInteger),
   // The history of an execution is limited to 25,000 events. An iteration takes 7, plus 3 for each of up to 30 failed attempts: 97 in all.
   iterationsPerExecution: countUpTo(
@@ -181,6 +183,7 @@ export function exportDefinition(settings: ExportSettings, source: string): Expo
       since.lookbackWindow === undefined
         ? { from: 'watermark', initial: since.initial, overlapMs: since.overlap ?? 0 }
         : { from: 'lookback', lookbackMs: since.lookbackWindow },
+    publishEmptyRuns: settings.publishEmptyRuns,
     limits: {
       maxPages: settings.maxPages,
       iterationsPerExecution: settings.iterationsPerExecution,

@@ -32,15 +32,19 @@ export interface TaskState {
   readonly Next: string;
 }
 
-interface ChoiceRule {
+type ChoiceRule = {
   readonly Variable: string;
-  readonly StringEquals: string;
   readonly Next: string;
-}
+} & ({ readonly StringEquals: string } | { readonly IsNull: boolean });
 
 export type State =
   | TaskState
-  | { readonly Type: 'Choice'; readonly Choices: readonly ChoiceRule[]; readonly Default: string }
+  | {
+      readonly Type: 'Choice';
+      readonly Comment?: string;
+      readonly Choices: readonly ChoiceRule[];
+      readonly Default: string;
+    }
   | { readonly Type: 'Wait'; readonly Comment: string; readonly SecondsPath: string; readonly Next: string }
   | {
       readonly Type: 'Pass';

@@ -13,7 +13,8 @@
  *                     ─ wait ─────▶ WaitForService ─▶ ExportPage
  *                     ─ queue ────▶ WaitForSlot ─▶ ExportPage
  *                     ─ continue ─▶ ContinueInNewExecution ─▶ Continued
- *                     ─ finish ───▶ FinishRun ─▶ AnnounceCompleted ─▶ Completed
+ *                     ─ finish ───▶ FinishRun ─▶ published? ─ yes ─▶ AnnounceCompleted ─▶ Completed
+ *                                                           ─ no ──▶ Completed
  * any other action ─▶ UnknownAction ─▶ FailRun
  * superseded ─▶ Skipped;  any other error ─▶ FailRun ─▶ AnnounceFailed ─▶ Failed
  *                                            FailRun fails ─▶ FailureNotRecorded ─▶ AnnounceFailed
@@ -43,6 +44,7 @@ export type StateName =
   | 'WaitForService'
   | 'WaitForSlot'
   | 'ContinueInNewExecution'
+  | 'IsPublished'
   | 'AnnounceCompleted'
   | 'UnknownAction'
   | 'FailureNotRecorded'
@@ -115,7 +117,14 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         Catch: [{ ErrorEquals: [alreadyStarted], Next: 'Continued' }, failRun],
         Next: 'Continued',
       },
-      FinishRun: step(binding, 'FinishRun', 'Publishes the manifest, then moves the watermark', 'AnnounceCompleted'),
+      FinishRun: step(binding, 'FinishRun', 'Publishes the manifest, then moves the watermark', 'IsPublished'),
+      IsPublished: {
+        Type: 'Choice',
+        Comment:
+          'Without reports and with publishEmptyRuns: false, a run is not published, so there is nothing to announce',
+        Choices: [{ Variable: '$.manifest', IsNull: true, Next: 'Completed' }],
+        Default: 'AnnounceCompleted',
+      },
       AnnounceCompleted: sendEvent(
         binding,
         detailTypes.completed,
@@ -173,7 +182,10 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
       ),
       Skipped: { Type: 'Succeed', Comment: 'There is nothing to do, or another execution does it' },
       Continued: { Type: 'Succeed', Comment: 'The run continues in the next execution' },
-      Completed: { Type: 'Succeed', Comment: 'The run is published' },
+      Completed: {
+        Type: 'Succeed',
+        Comment: 'The run is complete, and published unless it has no reports and publishEmptyRuns is false',
+      },
       Failed: {
         Type: 'Fail',
         Comment: 'Fails with the original error and cause',

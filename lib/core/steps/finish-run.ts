@@ -8,10 +8,10 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import type { PageEntry, Run, RunId, RunResult } from '../model.ts';
+import { type Run, type RunId, type RunResult, totalsOf } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
-import { latestKey, manifestKey } from '../storage/keys.ts';
-import { type CompletedRun, manifestChunks } from '../storage/manifest.ts';
+import { latestKey, manifestKey, runSummaryKey } from '../storage/keys.ts';
+import { type CompletedRun, manifestChunks, type RunEnds, runSummaryChunks } from '../storage/manifest.ts';
 import { instantOf } from '../timestamps.ts';
 import { ownedRun, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
@@ -60,50 +60,74 @@ async function publishOnce(deps: FinishRunDependencies, command: FinishRunComman
 
 async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
   const { definition, store, log } = deps;
-  const { execution } = command;
-  const run = await setCompletedAt(deps, command);
-  const { first, last } = await firstAndLastEntry(log, run);
+  const { run, first, last } = await setCompletion(deps, command);
+  const { completion } = run;
   const manifest = manifestKey(run);
-  const entries = withDistinctCursors(storedEntries(deps, run), log, run);
-  await store.putManifest(manifest, manifestChunks(run, { first, last }, entries));
-  const { export: name, sequence, completedAt } = run;
-  const latest = { export: name, run: run.run, sequence, completedAt, manifest };
+  const result: RunResult = {
+    export: run.export,
+    run: run.run,
+    since: run.since,
+    watermark: completion.watermark?.instant ?? null,
+    ...totalsOf(last),
+    manifest: completion.isPublished ? manifest : null,
+  };
+  const chunks = manifestChunks(run, { first, last }, withDistinctCursors(storedEntries(deps, run), log, run));
+  if (completion.isPublished) {
+    await store.putDocument(manifest, chunks);
+    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));
+    await updateLatestPointer(deps, run, manifest);
+  } else {
+    // What must hold of a published run must hold of any that moves the watermark.
+    for await (const _ of chunks);
+  }
+
+  return updateState(log, definition.name, (state) => {
+    // An earlier invocation that is still running may have started another run for the same execution.
+    ownedRun(state, command.execution, definition.name, run.run);
+    const { active: _, ...idle } = state;
+    const lastCompleted = { execution: command.execution, completedAt: completion.at, result };
+    return { change: { ...idle, watermark: completion.watermark, lastCompleted }, result };
+  });
+}
+
+function updateLatestPointer(
+  { store, log }: FinishRunDependencies,
+  { export: name, run, sequence, completion }: CompletedRun,
+  manifest: string,
+): Promise<void> {
+  const latest = { export: name, run, sequence, completedAt: completion.at, manifest };
   // A pointer with a sequence that no run has reached yet is not ours, and is replaced.
   const hasBegun = async (other: number) => other <= ((await log.exportState(name))?.sequence ?? 0);
-  await store.putLatest(latestKey(name), latest, hasBegun);
-
-  return updateState(log, name, (state) => {
-    // An earlier invocation that is still running may have started another run for the same execution.
-    ownedRun(state, execution, name, run.run);
-    const watermark = watermarkAfter(state, definition, run, first);
-    const { active: _, ...idle } = state;
-    const result: RunResult = {
-      export: name,
-      run: run.run,
-      since: run.since,
-      watermark: watermark?.instant ?? null,
-      pages: last.page,
-      reports: last.totals.reports,
-      bytes: last.totals.bytes,
-      manifest,
-    };
-    return { change: { ...idle, watermark, lastCompleted: { execution, completedAt, result } }, result };
-  });
+  return store.putLatest(latestKey(name), latest, hasBegun);
 }
 
-function setCompletedAt(
+interface LoggedRun extends RunEnds {
+  readonly run: CompletedRun;
+}
+
+/** Decides once how the run completes. The export's settings may change before a later attempt. */
+function setCompletion(
   { definition, log, runtime }: FinishRunDependencies,
   { run: id, execution }: FinishRunCommand,
-): Promise<CompletedRun> {
-  return updateState(log, definition.name, (state) => {
+): Promise<LoggedRun> {
+  return updateState(log, definition.name, async (state) => {
     const run = ownedRun(state, execution, definition.name, id);
-    if (run.completedAt !== undefined) return { result: { ...run, completedAt: run.completedAt } };
-    const completed = { ...run, completedAt: instantOf(runtime.now()) };
-    return { change: { ...state, active: completed }, result: completed };
+    const ends = await firstAndLastEntry(log, run);
+    const { first, last } = ends;
+    if (run.completion !== undefined) return { result: { ...ends, run: { ...run, completion: run.completion } } };
+    const completed = {
+      ...run,
+      completion: {
+        at: instantOf(runtime.now()),
+        watermark: watermarkAfter(state, definition, run, first),
+        isPublished: definition.publishEmptyRuns || last.totals.reports !== 0,
+      },
+    };
+    return { change: { ...state, active: completed }, result: { ...ends, run: completed } };
   });
 }
 
-async function firstAndLastEntry(log: PageLog, run: Run): Promise<{ first: PageEntry; last: PageEntry }> {
+async function firstAndLastEntry(log: PageLog, run: Run): Promise<RunEnds> {
   const last = await log.last(run);
   for await (const first of log.entries(run)) if (last !== undefined) return { first, last };
   throw new ExportError(

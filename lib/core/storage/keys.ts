@@ -4,7 +4,7 @@
  */
 
 import { ExportError } from '../errors.ts';
-import { asRunId, type ExportRequest, type Instant, type Run, type RunId } from '../model.ts';
+import { asRunId, type ExportRequest, type Instant, type Run, type RunId, type RunResult } from '../model.ts';
 import { toPrintable, truncate } from '../sanitize.ts';
 import { instantOf } from '../timestamps.ts';
 
@@ -40,6 +40,19 @@ export function pageNumberAt(run: RunKeyParts, key: string): number | undefined 
 
 export function manifestKey(run: RunLocation): string {
   return `${runFolder(run)}/manifest.json`;
+}
+
+/** The address of the run's manifest; null if the run is not published. */
+export function manifestAddress(
+  { manifest }: Pick<RunResult, 'manifest'>,
+  store: { locate(key: string): string },
+): string | null {
+  return manifest === null ? null : store.locate(manifest);
+}
+
+/** The object with the summary of a published run, for tables of runs. */
+export function runSummaryKey(run: RunLocation): string {
+  return `${runFolder(run)}/run.json`;
 }
 
 /** The manifest's key of a run of which only the ID is known. @throws ConfigurationError if `run` is not a run ID */

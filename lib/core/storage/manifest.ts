@@ -1,30 +1,39 @@
 /**
- * Writes the manifest: the object that publishes a run and lists its pages, written last.
+ * Writes the manifest: the object that publishes a run and lists its pages, written after them. And `run.json`, the summary that
+ * follows it.
  *
- * Its bytes depend only on the completed run and the page log, so a repeated write produces the same bytes. It is streamed,
- * one page per line, so a run of a million pages takes no more memory than a run of ten.
+ * Their bytes depend only on the completed run and the page log, so a repeated write produces the same bytes. The manifest is
+ * streamed, one page per line, so a run of a million pages takes no more memory than a run of ten.
  */
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
-import { addPage, type Instant, type PageEntry, type Run, zeroTotals } from '../model.ts';
+import { addPage, type PageEntry, type Run, type RunCompletion, totalsOf, zeroTotals } from '../model.ts';
 import { filterSince } from '../settings/filter.ts';
 import { pageKey, type RunKeyParts } from './keys.ts';
+import type { RunSummary } from './published-schemas.ts';
 
 /** Consumers check this first. An incompatible change gets a new number. */
 const manifestVersion = 1;
+const runVersion = 1;
 
 /** A run whose manifest can be written: it no longer changes. */
-export type CompletedRun = Run & { readonly completedAt: Instant };
+export type CompletedRun = Run & { readonly completion: RunCompletion };
+
+/** The first and the last entry of a run's log. */
+export interface RunEnds {
+  readonly first: PageEntry;
+  readonly last: PageEntry;
+}
 
 /**
- * The text of the manifest. `first` and `last` are the first and the last entry of the run's log.
+ * The text of the manifest.
  * @throws PageConflictError if the entries do not form an unbroken chain from page 1 to a page without a next cursor, or
  *   if one of them does not match its predecessor
  */
 export async function* manifestChunks(
   run: CompletedRun,
-  { first, last }: { readonly first: PageEntry; readonly last: PageEntry },
+  { first, last }: RunEnds,
   entries: AsyncIterable<PageEntry>,
 ): AsyncGenerator<string> {
   const header = {
@@ -39,7 +48,7 @@ export async function* manifestChunks(
     size: run.request.size ?? null,
     source: run.request.source,
     startedAt: run.startedAt,
-    completedAt: run.completedAt,
+    completedAt: run.completion.at,
     serviceStartedAt: first.serviceTime,
     serviceCompletedAt: last.serviceTime,
     totals: { pages: last.page, reports: last.totals.reports, bytes: last.totals.bytes },
@@ -59,6 +68,32 @@ export async function* manifestChunks(
     throw brokenChain(run, `it ends with page ${predecessor?.page ?? 0}`);
   }
   yield '\n  ]\n}\n';
+}
+
+/** The text of `run.json`: one line, so that every engine that reads lines of JSON reads many of them as a table. */
+export async function* runSummaryChunks(
+  run: CompletedRun,
+  { first, last }: RunEnds,
+  manifest: string,
+): AsyncGenerator<string> {
+  const summary = {
+    runVersion,
+    export: run.export,
+    run: run.run,
+    sequence: run.sequence,
+    since: run.since,
+    watermark: run.completion.watermark?.instant ?? null,
+    startedAt: run.startedAt,
+    completedAt: run.completion.at,
+    serviceStartedAt: first.serviceTime,
+    serviceCompletedAt: last.serviceTime,
+    format: run.request.format,
+    container: run.request.container,
+    source: run.request.source,
+    ...totalsOf(last),
+    manifest,
+  } satisfies RunSummary;
+  yield `${JSON.stringify(summary)}\n`;
 }
 
 /** Why `entry` cannot follow `predecessor` in the log of `run`; undefined if it can. */

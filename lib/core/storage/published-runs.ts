@@ -5,8 +5,7 @@ import { ExportError } from '../errors.ts';
 import type { StoreReader } from '../ports.ts';
 import { latestKey, manifestKeyFromRunId } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
-import { latestSchema } from './published-schemas.ts';
-import { maxPointerBytes } from './stored-records.ts';
+import { latestSchema, type RunSummary, runSummarySchema } from './published-schemas.ts';
 
 export interface PublishedRun extends OpenManifest {
   /** The manifest's key. */
@@ -50,20 +49,39 @@ export type Pointer = z.infer<typeof pointerSchema>;
 
 /** The content of `latest.json`; undefined if there is none. @throws PageConflictError if it cannot be read */
 export async function readLatestPointer(store: StoreReader, exportName: string): Promise<Pointer | undefined> {
-  const key = latestKey(exportName);
+  const repair = 'The next run that completes replaces it';
+  return await readSmallDocument(store, latestKey(exportName), pointerSchema, repair);
+}
+
+/** The content of the `run.json` at `key`; undefined if there is none. @throws PageConflictError if it was changed */
+export async function readRunSummary(store: StoreReader, key: string): Promise<RunSummary | undefined> {
+  return await readSmallDocument(store, key, runSummarySchema, 'Restore it from a bucket version or a backup');
+}
+
+/** More than any of these documents has. A larger object is not one and need not be read. */
+const maxDocumentBytes = 65_536;
+
+async function readSmallDocument<Schema extends z.ZodType>(
+  store: StoreReader,
+  key: string,
+  schema: Schema,
+  repair: string,
+): Promise<z.infer<Schema> | undefined> {
   const chunks = await store.read(key);
   if (chunks === undefined) return undefined;
   const content: Uint8Array[] = [];
+  let bytes = 0;
   for await (const chunk of chunks) {
     content.push(chunk);
-    if (content.reduce((bytes, { length }) => bytes + length, 0) > maxPointerBytes) break;
+    bytes += chunk.length;
+    if (bytes > maxDocumentBytes) break;
   }
   try {
-    return pointerSchema.parse(JSON.parse(Buffer.concat(content).toString()));
+    return schema.parse(JSON.parse(Buffer.concat(content).toString()));
   } catch (cause) {
     throw new ExportError(
       'PageConflictError',
-      `${store.locate(key)} does not match what this exporter wrote. The next run that completes replaces it`,
+      `${store.locate(key)} does not match what this exporter wrote. ${repair}`,
       { cause },
     );
   }

@@ -1,5 +1,5 @@
 /**
- * The public formats: the manifest, `latest.json` and the two events. The JSON Schemas in `docs/schemas` are generated from
+ * The public formats: the manifest, `run.json`, `latest.json` and the two events. The JSON Schemas in `docs/schemas` are generated from
  * here, and a test keeps them up to date.
  *
  * The schemas are exact about existing fields and allow additional ones, so that fields can be added later. An incompatible
@@ -13,7 +13,7 @@ import { runIdPattern } from './keys.ts';
 
 /** The names of the files in `docs/schemas`, without `.schema.json`. */
 export type PublishedName = keyof ReturnType<typeof published>;
-export const publishedNames = ['manifest.v1', 'latest.v1', 'completed.v1', 'failed.v1'] as const;
+export const publishedNames = ['manifest.v1', 'run.v1', 'latest.v1', 'completed.v1', 'failed.v1'] as const;
 
 /** The JSON Schema (draft 2020-12) of the format. */
 export function jsonSchemaOf(name: PublishedName): object {
@@ -62,12 +62,31 @@ type Published<Name extends keyof ReturnType<typeof published>> = z.infer<Return
 
 /** The content of a manifest. */
 export type Manifest = Published<'manifest.v1'>;
+/** The content of `run.json`: the summary of a published run. */
+export type RunSummary = Published<'run.v1'>;
 /** The content of `latest.json`. */
 export type LatestPointer = Published<'latest.v1'>;
 /** The detail of a `Report Export Completed` event. */
 export type CompletedEventDetail = Published<'completed.v1'>;
 /** The detail of a `Report Export Failed` event. */
 export type FailedEventDetail = Published<'failed.v1'>;
+
+const format = described(text, 'The requested format, for example `XML`.');
+const container = described(text, 'The requested container, for example `NONE`.');
+const source = described(text, 'The base URL of the service, or `simulator`.');
+const startedAt = described(instant, "When the run began, by the exporter's clock.");
+const serviceStartedAt = orNull(
+  instant,
+  "The service's clock at the request for the first page; null if the response had no date.",
+);
+const serviceCompletedAt = orNull(
+  instant,
+  "The service's clock at the request for the last page; null if the response had no date.",
+);
+const watermark = orNull(
+  instant,
+  'Where the next run starts, before its overlap is subtracted; null if the export has no watermark.',
+);
 
 export type ManifestHeader = z.infer<typeof manifestHeaderSchema>;
 export type ManifestPage = z.infer<typeof manifestPageSchema>;
@@ -85,20 +104,14 @@ export const manifestHeaderSchema = z.object({
     }),
     'The filter of the requests, including `since`.',
   ),
-  format: described(text, 'The requested format, for example `XML`.'),
-  container: described(text, 'The requested container, for example `NONE`.'),
+  format,
+  container,
   size: orNull(ordinal.max(10), "The requested number of reports per page; null for the service's default."),
-  source: described(text, 'The base URL of the service, or `simulator`.'),
-  startedAt: described(instant, "When the run began, by the exporter's clock."),
+  source,
+  startedAt,
   completedAt,
-  serviceStartedAt: orNull(
-    instant,
-    "The service's clock at the request for the first page; null if the response had no date.",
-  ),
-  serviceCompletedAt: orNull(
-    instant,
-    "The service's clock at the request for the last page; null if the response had no date.",
-  ),
+  serviceStartedAt,
+  serviceCompletedAt,
   totals: described(z.object(totals), 'The totals of all pages.'),
 });
 
@@ -115,6 +128,24 @@ export const manifestPageSchema = z.object({
     `The number of reports in the page, which are the child elements of its root; ${nullUnlessXml}.`,
   ),
   cursor: orNull(cursor, 'The cursor with which the page was requested, as the service returned it; null for page 1.'),
+});
+
+export const runSummarySchema = z.object({
+  runVersion: described(z.literal(1), 'The version of this schema.'),
+  export: exportName,
+  run,
+  sequence,
+  since,
+  watermark,
+  startedAt,
+  completedAt,
+  serviceStartedAt,
+  serviceCompletedAt,
+  format,
+  container,
+  source,
+  ...totals,
+  manifest,
 });
 
 export const latestSchema = z.object({ export: exportName, run, sequence, completedAt, manifest });
@@ -155,8 +186,13 @@ function published() {
       .extend({ pages: described(z.array(manifestPageSchema).min(1), 'All pages of the run, in page order.') })
       .meta({
         title: 'The manifest of a run',
-        description: 'Written last. A run is published if and only if its manifest exists.',
+        description: 'Written after all pages. A run is published if and only if its manifest exists.',
       }),
+    'run.v1': runSummarySchema.meta({
+      title: 'run.json',
+      description:
+        'The summary of a published run, as one line of JSON beside its manifest. Written after the manifest and before `latest.json`.',
+    }),
     'latest.v1': latestSchema.meta({
       title: 'latest.json',
       description: 'The pointer to the manifest of the newest published run of an export.',
@@ -170,10 +206,7 @@ function published() {
             export: exportName,
             run,
             since,
-            watermark: orNull(
-              instant,
-              'Where the next run starts, before its overlap is subtracted; null if the export has no watermark.',
-            ),
+            watermark,
             ...totals,
             manifest,
           }),

@@ -180,6 +180,8 @@ const metadataSchema = z.object({
 
 const failureSchema = z.object({ error: text, message: text, at: instant });
 
+const watermarkSchema = z.object({ instant, source: text, filter });
+
 export const runSchema = z.object({
   export: text,
   run: runId,
@@ -192,7 +194,7 @@ export const runSchema = z.object({
   executionNumber: ordinal,
   scheduledTime: z.optional(text),
   cursorRestarts: count,
-  completedAt: z.optional(instant),
+  completion: z.optional(z.object({ at: instant, watermark: z.optional(watermarkSchema), isPublished: z.boolean() })),
   lastFailure: z.optional(failureSchema),
 });
 
@@ -204,7 +206,7 @@ export const resultSchema = z.object({
   pages: count,
   reports: z.nullable(count),
   bytes: count,
-  manifest: text,
+  manifest: z.nullable(text),
 });
 
 const stateSchema = z.object({
@@ -212,7 +214,7 @@ const stateSchema = z.object({
   version: ordinal,
   sequence: count,
   active: z.optional(runSchema),
-  watermark: z.optional(z.object({ instant, source: text, filter })),
+  watermark: z.optional(watermarkSchema),
   lastScheduledTime: z.optional(text),
   lastCompleted: z.optional(z.object({ execution: text, completedAt: instant, result: resultSchema })),
   lastAbandoned: z.optional(

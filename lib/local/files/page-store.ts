@@ -100,14 +100,14 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
       });
     },
 
-    async putManifest(key, chunks) {
+    async putDocument(key, chunks) {
       const path = pathOf(key);
-      await withSpooledFile(ensureSpool, joinChunks(chunks), async (manifest) => {
+      await withSpooledFile(ensureSpool, joinChunks(chunks), async (document) => {
         const folder = await ensureDirectory(dirname(path));
-        await manifest.synced;
-        if (!linkIfAbsent(manifest.path, path)) {
+        await document.synced;
+        if (!linkIfAbsent(document.path, path)) {
           const visible = await digestIfPresent(path, key);
-          if (visible?.sha256 !== manifest.sha256) throw pageConflict(key, 'it differs from the manifest of this run');
+          if (visible?.sha256 !== document.sha256) throw pageConflict(key, 'it differs from what this run writes');
         }
         fsyncDirectorySync(folder);
       });

@@ -84,6 +84,12 @@ async function verify(
     throw new ExportError('ConfigurationError', `Export ${name} has no run to verify yet`);
   }
   const location = store.locate(wanted.manifest);
+  if (runId !== undefined && runId === lastCompleted?.result.run && lastCompleted.result.manifest === null) {
+    throw new ExportError(
+      'ConfigurationError',
+      `Run ${runId} of export ${name} found no reports, and was not published because publishEmptyRuns is false`,
+    );
+  }
   if (runId === undefined || runId === lastCompleted?.result.run) {
     // The newest run was published, so its missing manifest is damage, not a wrong argument.
     observer.onFinding({ page: null, message: `${location} is missing: the manifest of the newest run` });
@@ -108,11 +114,14 @@ async function findNewestRun(
 ): Promise<{ readonly run: string; readonly manifest: string } | undefined> {
   const pointer = await readLatestPointer(store, exportName);
   if (lastResult === undefined || pointer?.run === lastResult.run) return pointer;
-  const newest = await findManifest(store, lastResult.manifest);
+  const { run, manifest } = lastResult;
+  // It found no reports, and was not published.
+  if (manifest === null) return pointer;
+  const newest = await findManifest(store, manifest);
   // Only the header is needed; leaving the loop closes the file.
   if (newest !== undefined) for await (const _ of newest.pages) break;
   const isNewer = pointer === undefined || (newest !== undefined && newest.header.sequence > pointer.sequence);
-  return isNewer ? lastResult : pointer;
+  return isNewer ? { run, manifest } : pointer;
 }
 
 function formatResult(

@@ -17,6 +17,7 @@ import { stepFunctions } from '../support/aws.ts';
 import { eventually } from '../support/eventually.ts';
 import { deployOperatorStack, operatorStackName, stubOperatorEnvironment } from '../support/operator-stack.ts';
 import { openService } from '../support/service.ts';
+import { manifestKeyOf } from '../../support/builders.ts';
 
 /** Starts an export and follows it to its end, or only until the execution has started. */
 function follow(deployed: DeployedExport, request: StartRequest = {}, until: 'end' | 'start' = 'end') {
@@ -145,7 +146,7 @@ describe('a deployed stack', () => {
     const end = await run.end;
     expect(end).toMatchObject({ status: 'completed', result: { export: 'followed', pages: 4, reports: 7 } });
     if (end.status !== 'completed') throw new Error('The run has not completed');
-    expect(end.manifest).toBe(deployed.store.locate(end.result.manifest));
+    expect(end.manifest).toBe(deployed.store.locate(manifestKeyOf(end.result)));
     expect(run.events[0]).toMatchObject({
       event: 'run-started',
       run: end.result.run,
@@ -155,7 +156,7 @@ describe('a deployed stack', () => {
     });
     expect(run.events.at(-2)).toMatchObject({ event: 'page-exported', page: 4, totalReports: 7 });
     expect(run.events.at(-1)).toMatchObject({ event: 'run-completed', manifest: end.result.manifest });
-    const manifest = await deployed.store.read(end.result.manifest);
+    const manifest = await deployed.store.read(manifestKeyOf(end.result));
     if (manifest === undefined) throw new Error('There is no manifest');
     expect(JSON.parse(Buffer.concat(await collect(manifest)).toString())).toMatchObject({ run: end.result.run });
     expect(await collect(deployed.incidents(await newestRun(deployed)))).toEqual([]);

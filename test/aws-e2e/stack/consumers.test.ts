@@ -37,7 +37,7 @@ const nightlyOf = (outputs: Readonly<Record<string, string>>) => ({
   exportName: 'nightly',
 });
 
-const page = 'docs/consumers.md';
+const page = 'docs/recipes.md';
 const workDirectory = inject('workDirectory');
 const [consumedStack, otherStack] = ['ConsumersWatched', 'ConsumersOther'];
 const hasJq = await promisify(execFile)('jq', ['--version']).then(
@@ -50,7 +50,7 @@ interface Credentials {
   readonly secretAccessKey: string;
 }
 
-describe('the examples in docs/consumers.md', () => {
+describe('the recipes', () => {
   let python: string;
   let deployments: Readonly<Record<string, Readonly<Record<string, string>>>>;
   let eventQueue: ReturnType<typeof openEventQueue>;
@@ -237,7 +237,7 @@ describe('the examples in docs/consumers.md', () => {
         exports: [{ name: 'nightly', size: 2, since: { overlap: 'P1D' } }],
       },
       functionFolder: join(load, 'bundle'),
-      policy: exampleIn(page, 'reader-policy.json'),
+      policy: exampleIn('docs/consumers.md', 'reader-policy.json'),
     };
     const file = join(workDirectory, 'consumers.json');
     await writeFile(file, JSON.stringify(settings));

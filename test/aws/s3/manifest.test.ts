@@ -23,7 +23,7 @@ const base64 = (text: string) => Buffer.from(sha256Of(text), 'hex').toString('ba
 describe('a manifest', () => {
   it('is one JSON object with its hash, written with If-None-Match', async () => {
     const { s3, store } = aMockedStore();
-    await store.putManifest('reports/manifest.json', stream('{"pages":', '[]}'));
+    await store.putDocument('reports/manifest.json', stream('{"pages":', '[]}'));
     const { Body, ...put } = theOnlyPut(s3);
     expect(Body).toEqual(Buffer.from('{"pages":[]}'));
     expect(put).toMatchObject({
@@ -37,7 +37,7 @@ describe('a manifest', () => {
 
   it('has the tags of pages, but not their storage class: it is read more often', async () => {
     const { s3, store } = aMockedStore({ objects: { storageClass: 'GLACIER_IR', tags: { team: 'finance' } } });
-    await store.putManifest('reports/manifest.json', stream('{}'));
+    await store.putDocument('reports/manifest.json', stream('{}'));
     expect(theOnlyPut(s3).Tagging).toBe('team=finance');
     expect(theOnlyPut(s3)).not.toHaveProperty('StorageClass');
   });
@@ -46,7 +46,7 @@ describe('a manifest', () => {
     const { s3, store } = aMockedStore();
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
     s3.on(HeadObjectCommand).resolves({ Metadata: { sha256: sha256Of('{}') }, ContentLength: 2 });
-    await store.putManifest('manifest.json', stream('{}'));
+    await store.putDocument('manifest.json', stream('{}'));
     expect(commandsSent(s3)).toEqual(['PutObjectCommand', 'HeadObjectCommand']);
   });
 
@@ -60,7 +60,7 @@ describe('a manifest', () => {
     const { s3, store } = aMockedStore();
     s3.on(PutObjectCommand).rejects(s3Error('PreconditionFailed', 412));
     s3.on(HeadObjectCommand).resolves(existing);
-    await expect(store.putManifest('manifest.json', stream('{}'))).rejects.toMatchObject({
+    await expect(store.putDocument('manifest.json', stream('{}'))).rejects.toMatchObject({
       name: 'PageConflictError',
       message: expect.stringContaining('s3://bucket/all/reports/manifest.json') as unknown as string,
     });

@@ -159,7 +159,7 @@ describe('storing a page', () => {
       const { s3, store } = aMockedStore({ kmsKeyArn });
       s3.on(GetObjectCommand).rejects(s3Error('NoSuchKey', 404));
       await store.put(aPageIdentity(), aFetchedPage());
-      await store.putManifest('manifest.json', Readable.from(['{}']));
+      await store.putDocument('manifest.json', Readable.from(['{}']));
       await store.putLatest('latest.json', aLatest(), async () => true);
       const puts = s3.commandCalls(PutObjectCommand).map(({ args: [{ input }] }) => input);
       expect(puts).toHaveLength(3);

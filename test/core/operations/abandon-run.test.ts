@@ -57,30 +57,34 @@ describe('abandonRun', () => {
     const bench = anExportBench({ reports: someReports(5), size: 2 });
     const { store, log, deps } = bench;
     const rejections: string[] = [];
-    const putManifest = store.putManifest.bind(store);
-    store.putManifest = async (...manifest) => {
+    const putDocument = store.putDocument.bind(store);
+    store.putDocument = async (...document) => {
       const { active } = await bench.state();
       if (active === undefined) throw new Error('there is no run');
       bench.running.add(active.execution);
       await abandonRun({ log, store, executions: deps.executions }, active).catch(({ message }) =>
         rejections.push(message),
       );
-      await putManifest(...manifest);
+      await putDocument(...document);
     };
     const end = await bench.start();
-    expect(rejections).toEqual([expect.stringMatching(/is being published/)]);
+    // The manifest, and the summary after it.
+    expect(rejections).toEqual([
+      expect.stringMatching(/is being published/),
+      expect.stringMatching(/is being published/),
+    ]);
     expect(end.status).toBe('completed');
   });
 
   it('abandons a run whose publication stopped before its manifest was written', async () => {
     const bench = anExportBench({ reports: someReports(5), size: 2 });
     const { store, log, deps } = bench;
-    store.putManifest = async () => {
+    store.putDocument = async () => {
       throw new Error('crashed');
     };
     await bench.start();
     const { active } = await bench.state();
-    if (active?.completedAt === undefined) throw new Error('the run is not being published');
+    if (active?.completion === undefined) throw new Error('the run is not being published');
     await abandonRun({ log, store, executions: deps.executions }, active);
     expect((await bench.state()).active).toBeUndefined();
   });

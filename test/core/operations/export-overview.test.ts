@@ -8,6 +8,7 @@ import { overviewOf, unreadableExport } from '../../../lib/core/operations/expor
 import { at } from '../../support/builders.ts';
 import { anExportBench, asDeployedExport, type Bench, type BenchOptions } from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
+import { manifestKeyOf } from '../../support/builders.ts';
 
 const scheduled: NextStart = { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'x' };
 
@@ -61,7 +62,7 @@ describe('the overview of an export', () => {
     const bench = anExportBench({ reports: someReports(5), size: 2 });
     const end = await bench.start();
     if (end.status !== 'completed') throw new Error(end.status);
-    const manifest = bench.manifest(end.result.manifest);
+    const manifest = bench.manifest(manifestKeyOf(end.result));
     expect(await overviewIn(bench)).toMatchObject({
       state: 'completed',
       run: end.result.run,

@@ -156,6 +156,38 @@ describe('verifying a changed run', () => {
     );
   });
 
+  it.each<[string, (bench: Bench, key: string) => unknown, RegExp]>([
+    [
+      'is missing',
+      ({ store }, key) => store.objects.delete(key),
+      /run\.json is missing, so tables of runs lack this run$/,
+    ],
+    [
+      'is not JSON',
+      ({ store }, key) => store.objects.set(key, '{'),
+      /run\.json does not match what this exporter wrote/,
+    ],
+    [
+      'lacks a field',
+      (bench, key) => edit(bench, key, (text) => text.replace('"sequence"', '"consequence"')),
+      /run\.json does not match what this exporter wrote/,
+    ],
+    [
+      'has another total than the manifest',
+      (bench, key) => edit(bench, key, (text) => text.replace('"reports":5', '"reports":6')),
+      /run\.json has the reports 6, but the manifest 5$/,
+    ],
+    [
+      'belongs to another manifest',
+      (bench, key) => edit(bench, key, (text) => text.replace(/(?<="manifest":".*)-\d{6}(?=\/manifest)/, '-ffffff')),
+      /run\.json has the manifest ".*-ffffff\/manifest.json", but the manifest ".*manifest.json"$/,
+    ],
+  ])('reports that run.json %s', async (_, change, message) => {
+    const bench = await aPublishedRun();
+    change(bench, keyOf(bench, 'run.json'));
+    expect((await verify(bench)).findings).toEqual([{ page: null, message: expect.stringMatching(message) }]);
+  });
+
   it('reports that latest.json is missing', async () => {
     const bench = await aPublishedRun();
     const run = await openPublishedRun(bench.store, bench.deps.definition.name);

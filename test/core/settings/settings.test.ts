@@ -33,6 +33,7 @@ describe('settings', () => {
       name: 'reports',
       request: { source: 'simulator', filter: {}, format: 'XML', container: 'NONE' },
       since: { from: 'watermark', initial: undefined, overlapMs: 0 },
+      publishEmptyRuns: true,
       limits: {
         maxPages: undefined,
         iterationsPerExecution: 250,

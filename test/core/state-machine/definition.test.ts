@@ -19,7 +19,9 @@ describe('the state machine', () => {
   it('has exactly these transitions', () => {
     const transitions = states.flatMap(([name, state]) => {
       if (state.Type === 'Choice') {
-        const rules = state.Choices.map((rule) => `${name} ─ ${rule.StringEquals} ─▶ ${rule.Next}`);
+        const rules = state.Choices.map(
+          (rule) => `${name} ─ ${'IsNull' in rule ? 'is null' : rule.StringEquals} ─▶ ${rule.Next}`,
+        );
         return [...rules, `${name} ─ any other ─▶ ${state.Default}`];
       }
       if (state.Type === 'Succeed' || state.Type === 'Fail') return [`${name} (${state.Type})`];
@@ -52,9 +54,11 @@ describe('the state machine', () => {
       ContinueInNewExecution ─▶ Continued
       ContinueInNewExecution ─ StepFunctions.ExecutionAlreadyExistsException ─▶ Continued
       ContinueInNewExecution ─ States.ALL ─▶ FailRun
-      FinishRun ─▶ AnnounceCompleted
+      FinishRun ─▶ IsPublished
       FinishRun ─ RunSupersededError ─▶ Skipped
       FinishRun ─ States.ALL ─▶ FailRun
+      IsPublished ─ is null ─▶ Completed
+      IsPublished ─ any other ─▶ AnnounceCompleted
       AnnounceCompleted ─▶ Completed
       AnnounceCompleted ─ States.ALL ─▶ FailRun
       UnknownAction ─▶ FailRun

@@ -72,7 +72,8 @@ it('a run of one page costs a fixed number of calls around the page', async () =
     'store.find': 1,
     'store.put': 1,
     'store.list': 1,
-    'store.putManifest': 1,
+    // The manifest and the summary of the run.
+    'store.putDocument': 2,
     'store.putLatest': 1,
     'log.append': 1,
     'log.entries': 2,

@@ -9,6 +9,7 @@ import { interpretExecution } from '../../../lib/local/interpreter.ts';
 import { aFetchedPage, aRunId } from '../../support/builders.ts';
 import { anExportBench, type Bench, reportIdsOf } from '../../support/export/export-bench.ts';
 import { cursorAt } from '../../support/export/scripted-service.ts';
+import { manifestKeyOf } from '../../support/builders.ts';
 
 /** An error that is not retried, so it ends the execution. */
 const notRetried = new ExportError('ConfigurationError', 'cut off');
@@ -54,7 +55,7 @@ describe('a page stored but not logged', () => {
     expect(await run(bench)).toMatchObject({ status: 'failed', failed: { resumable: true } });
     const end = await run(bench, bench.store, 'another');
     if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(4)]);
     expect(bench.events).toContainEqual(expect.objectContaining({ event: 'page-adopted', page: 2, totalReports: 4 }));
   });
@@ -67,7 +68,7 @@ describe('a page stored but not logged', () => {
     });
     const end = await run(bench);
     if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(2), cursorAt(4)]);
     expect(bench.events).toContainEqual(expect.objectContaining({ event: 'page-adopted', page: 2, totalReports: 4 }));
   });
@@ -85,7 +86,7 @@ describe('a page stored but not logged', () => {
       });
       const end = await run(bench);
       if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-      expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+      expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
       expect(bench.events.map(({ event }) => event)).not.toContain('run-restarted');
       expect(bench.service.requests).toHaveLength(4);
     },
@@ -116,9 +117,9 @@ describe('a page stored but not logged', () => {
     const bench = anExportBench({ size: 2, crash: crashAfterStoringPage2() });
     const end = await run(bench, hashingCursors(bench.store));
     if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
     expect(bench.service.requests.map(({ cursor }) => cursor)).toEqual([null, cursorAt(2), cursorAt(2), cursorAt(4)]);
-    expect(bench.manifest(end.result.manifest).pages.map(({ cursor }) => cursor)).toEqual([
+    expect(bench.manifest(manifestKeyOf(end.result)).pages.map(({ cursor }) => cursor)).toEqual([
       null,
       cursorAt(2),
       cursorAt(4),
@@ -133,7 +134,7 @@ describe('a page stored but not logged', () => {
     });
     const end = await run(bench, hashingCursors(bench.store));
     if (end.status !== 'completed') throw new Error(JSON.stringify(end));
-    expect(reportIdsOf(bench, end.result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
     const restarted = bench.events.find(({ event }) => event === 'run-restarted');
     expect(restarted).toMatchObject({
       run: end.result.run,

@@ -70,9 +70,9 @@ function recordAccess(log: PageLog, store: PageStore) {
       ofKey(identity.key);
       return store.put(identity, page);
     },
-    putManifest(key, chunks) {
+    putDocument(key, chunks) {
       ofKey(key);
-      return store.putManifest(key, chunks);
+      return store.putDocument(key, chunks);
     },
     putLatest(key, latest, hasBegun) {
       for (const each of [key, latest.manifest]) ofKey(each);

@@ -254,7 +254,7 @@ describe('the inventory of a long run', () => {
 });
 
 describe('a page log that is inconsistent', () => {
-  const run = { ...aRun(), completedAt: at('2026-11-20T03:00:00Z') };
+  const run = { ...aRun(), completion: { at: at('2026-11-20T03:00:00Z'), isPublished: true } };
   const cursor = aCursor();
   const bases = { export: run.export, run: run.run, bytes: 100, reports: 2 };
   const first = aPageEntry({ ...bases, page: 1, key: pageKey(run, 1), nextCursor: cursor });

@@ -44,8 +44,8 @@ describe('FinishRun', () => {
     let newer: RunId | undefined;
     const store = {
       ...bench.store,
-      async putManifest(...written: Parameters<typeof bench.store.putManifest>) {
-        await bench.store.putManifest(...written);
+      async putDocument(...written: Parameters<typeof bench.store.putDocument>) {
+        await bench.store.putDocument(...written);
         const state = await bench.state();
         // The same execution now owns another run.
         newer = asRunId(`${old}0`);
@@ -65,7 +65,7 @@ describe('FinishRun', () => {
 });
 
 describe('two FinishRun invocations of one execution', () => {
-  it.each(['putManifest', 'putLatest'] as const)(
+  it.each(['putDocument', 'putLatest'] as const)(
     'return the same result, even if one overtakes the other in %s',
     async (slow) => {
       const bench = anExportBench({ reports: [] });

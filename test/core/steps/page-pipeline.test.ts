@@ -18,6 +18,7 @@ import { aFetchedPage, collect } from '../../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../../support/export/export-bench.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
+import { manifestKeyOf } from '../../support/builders.ts';
 
 const manyPages = (options: BenchOptions = {}, pagesPerInvocation = 25) =>
   anExportBench({ reports: someReports(9), size: 2, ...options, limits: { pagesPerInvocation, ...options.limits } });
@@ -85,13 +86,13 @@ describe('an invocation of several pages', () => {
     const end = await bench.start();
     if (end.status !== 'completed') throw new Error(end.status);
     expect(end.result).toMatchObject({ pages: 5, reports: 9 });
-    expect(reportIdsOf(bench, end.result.manifest)).toEqual(someReports(9).map(({ id }) => id));
+    expect(reportIdsOf(bench, manifestKeyOf(end.result))).toEqual(someReports(9).map(({ id }) => id));
     const plain = anExportBench({ reports: someReports(9), size: 2 });
     const other = await plain.start();
     if (other.status !== 'completed') throw new Error(other.status);
     const pagesOf = (each: Bench, key: string) =>
       each.manifest(key).pages.map((page) => ({ ...page, key: page.key.slice(-15) }));
-    expect(pagesOf(bench, end.result.manifest)).toEqual(pagesOf(plain, other.result.manifest));
+    expect(pagesOf(bench, manifestKeyOf(end.result))).toEqual(pagesOf(plain, manifestKeyOf(other.result)));
     expect(bench.service.requests).toHaveLength(5);
   });
 

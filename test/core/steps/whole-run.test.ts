@@ -9,6 +9,7 @@ import { aFetchedPage, at, sha256Of } from '../../support/builders.ts';
 import { anExportBench, type Bench, executionId, reportIdsOf } from '../../support/export/export-bench.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAtRequest, someReports } from '../../support/export/scripted-service.ts';
+import { manifestKeyOf } from '../../support/builders.ts';
 
 function completed(end: LocalExecutionOutcome): RunResult {
   if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
@@ -35,8 +36,8 @@ describe('a run from its first page to its manifest', () => {
     const bench = anExportBench({ reports: someReports(5), size: 2 });
     const result = completed(await bench.start());
 
-    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
-    const manifest = bench.manifest(result.manifest);
+    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+    const manifest = bench.manifest(manifestKeyOf(result));
     expect(manifest).toMatchObject({
       manifestVersion: 1,
       run: result.run,
@@ -56,15 +57,34 @@ describe('a run from its first page to its manifest', () => {
     }
   });
 
-  it('stores pages, manifest and latest.json under the documented keys', async () => {
+  it('stores pages, manifest, run.json and latest.json under the documented keys, in this order', async () => {
     const bench = anExportBench({ reports: someReports(1) });
-    const { run, manifest } = completed(await bench.start());
+    const result = completed(await bench.start());
+    const { run, manifest } = result;
     const { name } = bench.deps.definition;
     expect([...bench.store.objects.keys()]).toEqual([
       `${name}/date=2026-11-20/run=${run}/page-000001.xml`,
       `${name}/date=2026-11-20/run=${run}/manifest.json`,
+      `${name}/date=2026-11-20/run=${run}/run.json`,
       `${name}/latest.json`,
     ]);
+    const summary = bench.store.objects.get(`${name}/date=2026-11-20/run=${run}/run.json`) ?? '';
+    expect(summary).toMatch(/^[^\n]+\n$/);
+    const { serviceStartedAt, serviceCompletedAt, startedAt, completedAt, sequence } = bench.manifest(
+      manifestKeyOf(result),
+    );
+    expect(JSON.parse(summary)).toEqual({
+      ...result,
+      runVersion: 1,
+      sequence,
+      startedAt,
+      completedAt,
+      serviceStartedAt,
+      serviceCompletedAt,
+      format: 'XML',
+      container: 'NONE',
+      source: 'simulator',
+    });
     expect(JSON.parse(bench.store.objects.get(`${name}/latest.json`) ?? '')).toMatchObject({
       run,
       manifest,
@@ -89,11 +109,60 @@ describe('a run from its first page to its manifest', () => {
     });
     const result = completed(await bench.start());
     expect(result).toMatchObject({ pages: 3, reports: 4 });
-    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4']);
+    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r1', 'r2', 'r3', 'r4']);
   });
 
   it('publishes a run without a single report: one empty page', async () => {
     expect(completed(await anExportBench({ reports: [] }).start())).toMatchObject({ pages: 1, reports: 0 });
+  });
+
+  describe('without a single report and with publishEmptyRuns: false', () => {
+    const silent = { publishEmptyRuns: false };
+
+    it('moves the watermark, and writes and announces nothing that consumers read', async () => {
+      const bench = anExportBench({ reports: [], definition: silent });
+      const result = completed(await bench.start());
+      expect(result).toMatchObject({ pages: 1, reports: 0, manifest: null, watermark: '2026-11-20T02:00:01Z' });
+      expect([...bench.store.objects.keys()].map((key) => key.split('/').at(-1))).toEqual(['page-000001.xml']);
+      expect(await bench.state()).toMatchObject({
+        watermark: { instant: result.watermark },
+        lastCompleted: { result },
+      });
+    });
+
+    it('leaves latest.json as it is', async () => {
+      const bench = anExportBench({ definition: silent });
+      const first = completed(await bench.start());
+      const second = bench.with({ reports: [], definition: { ...silent, name: first.export } });
+      expect(completed(await second.start()).manifest).toBeNull();
+      const latest = JSON.parse(bench.store.objects.get(`${first.export}/latest.json`) ?? '');
+      expect(latest).toMatchObject({ run: first.run, manifest: first.manifest });
+    });
+
+    it('completes as it began, although the setting changes in between', async () => {
+      for (const publishEmptyRuns of [true, false]) {
+        let down = true;
+        const bench = anExportBench({ reports: [], definition: { publishEmptyRuns } });
+        const replaceState = bench.log.replaceState.bind(bench.log);
+        bench.log.replaceState = async (state) => {
+          if (down && state.lastCompleted !== undefined) throw new Error('crashed before the run was completed');
+          return await replaceState(state);
+        };
+        await bench.start();
+        down = false;
+        const changed = bench.with({ reports: [], definition: { publishEmptyRuns: !publishEmptyRuns } });
+        const { manifest } = completed(await changed.start());
+        expect(manifest === null).toBe(!publishEmptyRuns);
+      }
+    });
+
+    it('publishes a run whose reports cannot be counted', async () => {
+      const bench = anExportBench({
+        script: () => aFetchedPage({ reports: null, nextCursor: null }),
+        definition: silent,
+      });
+      expect(completed(await bench.start()).manifest).not.toBeNull();
+    });
   });
 
   it('leaves the number of reports open if the reports of one page cannot be counted', async () => {
@@ -102,7 +171,7 @@ describe('a run from its first page to its manifest', () => {
     });
     const result = completed(await bench.start());
     expect(result.reports).toBeNull();
-    expect(bench.manifest(result.manifest).totals.reports).toBeNull();
+    expect(bench.manifest(manifestKeyOf(result)).totals.reports).toBeNull();
   });
 
   it('continues in as many executions as it needs, each taking over from exactly the one before', async () => {
@@ -118,7 +187,7 @@ describe('a run from its first page to its manifest', () => {
     expect(second.next.name).toBe(`${bench.deps.definition.name}-${run?.run}-3`);
     const result = completed(await bench.execute(second.next));
     expect(result.run).toBe(run?.run);
-    expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);
+    expect(reportIdsOf(bench, manifestKeyOf(result))).toHaveLength(9);
   });
 });
 
@@ -219,7 +288,7 @@ describe('the watermark', () => {
     const initial = at('2026-11-01T00:03:00Z');
     const bench = anExportBench({ definition: { since: { from: 'watermark', initial, overlapMs: 0 } } });
     const result = completed(await bench.start());
-    expect(reportIdsOf(bench, result.manifest)).toEqual(['r4', 'r5']);
+    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r4', 'r5']);
   });
 
   it('never moves back, even when the service’s clock does', async () => {
@@ -319,8 +388,8 @@ describe('a run that is started again', () => {
     const again = bench.with({ script: () => undefined });
     const result = completed(await again.start());
     expect(again.service.requests.map(({ cursor }) => cursor)).toEqual([cursorAt(4), cursorAt(6)]);
-    expect(reportIdsOf(bench, result.manifest)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5', 'r6', 'r7']);
-    expect(bench.manifest(result.manifest).startedAt).toBe('2026-11-20T02:00:00Z');
+    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r1', 'r2', 'r3', 'r4', 'r5', 'r6', 'r7']);
+    expect(bench.manifest(manifestKeyOf(result)).startedAt).toBe('2026-11-20T02:00:00Z');
   });
 
   it('replaces latest.json even after the export state was lost', async () => {
@@ -371,7 +440,7 @@ describe('a run that is started again', () => {
     bench.running.add(executionId('old'));
     if (old.status !== 'continued') throw new Error('expected the run to continue');
     const result = completed(await bench.start({ restart: true }));
-    expect(reportIdsOf(bench, result.manifest)).toHaveLength(9);
+    expect(reportIdsOf(bench, manifestKeyOf(result))).toHaveLength(9);
     expect(await bench.execute(old.next)).toMatchObject({ status: 'skipped' });
     expect((await bench.state()).lastCompleted?.result).toEqual(result);
   });
@@ -524,9 +593,9 @@ describe('a cursor that the service rejects or repeats', () => {
   it('makes the run start over with the same since and a new run ID', async () => {
     const bench = anExportBench({ script: (_, nth) => (nth === 2 ? rejected() : undefined) });
     const result = completed(await bench.start({ since: '2026-11-01T00:01:00Z' }));
-    expect(reportIdsOf(bench, result.manifest)).toEqual(['r2', 'r3', 'r4', 'r5']);
+    expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r2', 'r3', 'r4', 'r5']);
     expect(result.since).toBe('2026-11-01T00:01:00Z');
-    expect(bench.manifest(result.manifest).sequence).toBe((await bench.state()).sequence);
+    expect(bench.manifest(manifestKeyOf(result)).sequence).toBe((await bench.state()).sequence);
     const started = startedRun(bench);
     expect(started).not.toBe(result.run);
     expect([...bench.store.objects.keys()].filter((key) => key.endsWith('manifest.json'))).toEqual([result.manifest]);

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { LoopState } from '../../../lib/core/model.ts';
@@ -21,6 +21,7 @@ import { aDirectory, jsonOf, run } from '../../support/process/command-line.ts';
 /** The values that the tests below produce, by schema. The last suite derives invalid values from them. */
 const samples: Record<PublishedName, unknown[]> = {
   'manifest.v1': [],
+  'run.v1': [],
   'latest.v1': [],
   'completed.v1': [],
   'failed.v1': [],
@@ -41,6 +42,9 @@ describe('the files of a local run', () => {
     expect(ended.stderr).toContain('Completed');
     const manifest = await read(jsonOf(ended).manifest ?? '');
     expect(violations('manifest.v1', manifest)).toEqual([]);
+    const summary = await readFile(join(dirname(jsonOf(ended).manifest ?? ''), 'run.json'), 'utf8');
+    expect(summary).toMatch(/^\{.*\}\n$/);
+    expect(violations('run.v1', JSON.parse(summary))).toEqual([]);
     expect(violations('latest.v1', await read(join(out, 'reports/latest.json')))).toEqual([]);
     return manifest;
   }

@@ -206,7 +206,7 @@ const runResult = last?.output as RunResult;
 const output: MillionPagesResult = {
   status: `${last?.status} in ${last?.state}`,
   result: runResult,
-  manifest: { file: join(directory, runResult.manifest), sha256: store.manifests },
+  manifest: { file: join(directory, runResult.manifest ?? ''), sha256: store.manifests },
   latest: store.latest?.manifest,
   executions,
   maxHistoryEvents,

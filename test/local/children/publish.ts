@@ -24,7 +24,7 @@ export const latest = aLatest({ export: 'reports', run, manifest: manifestKey })
 
 export async function publish(store: PageStore) {
   const { stored, page } = await store.put(identity, aFetchedPage({ body, nextCursor: asCursor('next') }));
-  await store.putManifest(manifestKey, chunksOf(manifest));
+  await store.putDocument(manifestKey, chunksOf(manifest));
   await store.putLatest(latestKey, latest, async () => true);
   return { stored, page };
 }

@@ -368,7 +368,7 @@ describe('the directory page store', () => {
       async function* chunks() {
         yield '{}';
       }
-      await expect(store.putManifest(key, chunks())).rejects.toEqual(conflict);
+      await expect(store.putDocument(key, chunks())).rejects.toEqual(conflict);
     });
 
     it('is a conflict if it is a dangling link', async () => {

@@ -191,14 +191,14 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, entries));\n',
+        find: '  await store.putDocument(manifest, manifestChunks(run, { first, last }, entries));\n',
         replace: '',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
         find: '  return updateState(log, name,',
         replace:
-          '  await store.putManifest(manifest, manifestChunks(run, { first, last }, entries));\n  return updateState(log, name,',
+          '  await store.putDocument(manifest, manifestChunks(run, { first, last }, entries));\n  return updateState(log, name,',
       },
     ],
   },
@@ -207,7 +207,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  await store.putManifest(manifest, manifestChunks(run, { first, last }, entries));\n',
+        find: '  await store.putDocument(manifest, manifestChunks(run, { first, last }, entries));\n',
         replace: '',
       },
       {
@@ -219,7 +219,7 @@ export const mutants: readonly Mutant[] = [
         file: 'lib/core/steps/finish-run.ts',
         find: 'lastCompleted: { execution, completedAt, result } }, result };\n  });\n}',
         replace:
-          'lastCompleted: { execution, completedAt, result } }, result };\n  });\n  await store.putManifest(manifest, manifestChunks(run, { first, last }, entries));\n  return result;\n}',
+          'lastCompleted: { execution, completedAt, result } }, result };\n  });\n  await store.putDocument(manifest, manifestChunks(run, { first, last }, entries));\n  return result;\n}',
       },
     ],
   },

@@ -206,7 +206,10 @@ async function runState(
       });
       return undefined;
     case 'Choice': {
-      const choice = state.Choices.find(({ Variable, StringEquals }) => getPath(data, Variable) === StringEquals);
+      const choice = state.Choices.find((rule) => {
+        const value = getPath(data, rule.Variable);
+        return 'IsNull' in rule ? (value === null) === rule.IsNull : value === rule.StringEquals;
+      });
       return { next: choice?.Next ?? state.Default, data };
     }
     case 'Pass': {

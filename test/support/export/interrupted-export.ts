@@ -9,7 +9,7 @@ import { asCursor, type Instant, type LatestPointer, zeroTotals } from '../../..
 import type { PageLog, PageStore, StepDependencies } from '../../../lib/core/ports.ts';
 import { filterSince } from '../../../lib/core/settings/filter.ts';
 import { interpretExecution, type LocalExecutionOutcome } from '../../../lib/local/interpreter.ts';
-import { anExportDefinition, anExportRequest, at, collect, sha256Of } from '../builders.ts';
+import { anExportDefinition, anExportRequest, at, collect, sha256Of, manifestKeyOf } from '../builders.ts';
 import type { Manifest } from './export-bench.ts';
 import { scriptedService, someReports } from './scripted-service.ts';
 import { applyEdit, type StorageEdit, type StoredItem } from './storage-edits.ts';
@@ -132,7 +132,11 @@ async function expectConsistent(
   }
   expect(newManifests).toEqual([end.result.manifest]);
   expect((JSON.parse(String(latest)) as LatestPointer).manifest).toBe(end.result.manifest);
-  await expectTrueManifest(interrupted, JSON.parse(String(objects.get(end.result.manifest))) as Manifest, objects);
+  await expectTrueManifest(
+    interrupted,
+    JSON.parse(String(objects.get(manifestKeyOf(end.result)))) as Manifest,
+    objects,
+  );
 }
 
 /** Compares every field of the manifest with the service and with the stored objects. */

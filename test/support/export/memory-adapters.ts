@@ -56,7 +56,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
       crash('after the page is stored');
       return { stored: true, page: stored };
     },
-    async putManifest(key, chunks) {
+    async putDocument(key, chunks) {
       let text = '';
       for await (const chunk of chunks) text += Buffer.from(chunk).toString('latin1');
       crash('before the manifest is written');
