@@ -9,9 +9,10 @@ import type { DeployedExport, Incident, NextStart } from './deployment.ts';
 
 /**
  * `running`: an execution is working on the run. `failed`, `stopped`: none is, and the next start resumes it.
- * `completed`: it is published. `abandoned`: it never will be.
+ * `completed`: it is published. `empty`: it found no reports and is not published, because publishEmptyRuns is false.
+ * `abandoned`: it never will be published.
  */
-export type RunState = 'running' | 'failed' | 'stopped' | 'completed' | 'abandoned';
+export type RunState = 'running' | 'failed' | 'stopped' | 'completed' | 'empty' | 'abandoned';
 
 export interface RunStatus {
   readonly export: string;
@@ -73,7 +74,7 @@ export async function* listRuns(deployed: DeployedExport, state: ExportState | u
   }
   for await (const last of deployed.log.runs(deployed.name)) {
     if (last.run === active?.run) continue;
-    const run = await pastRunStatus(deployed, last, nextStartedAt);
+    const run = await pastRunStatus(deployed, state, last, nextStartedAt);
     // The newest run may have been abandoned because it failed permanently: then the operator wants to know why.
     const mayHaveFailed = nextStartedAt === null && run.state === 'abandoned';
     yield mayHaveFailed
@@ -92,7 +93,7 @@ export async function findRunStatus(
   if (state?.active?.run === run) return await activeRunStatus(deployed, state.active);
   const last = await deployed.log.last({ export: deployed.name, run });
   if (last === undefined) return undefined;
-  const past = await pastRunStatus(deployed, last, null);
+  const past = await pastRunStatus(deployed, state, last, null);
   return past.endedAt === null ? { ...past, endedAt: await nextRunStartedAt(deployed, state, run) } : past;
 }
 
@@ -136,6 +137,7 @@ function recordedFailure({ lastFailure }: Run): Incident | null {
 
 async function pastRunStatus(
   { store }: DeployedExport,
+  exportState: ExportState | undefined,
   last: PageEntry,
   nextStartedAt: Instant | null,
 ): Promise<RunStatus> {
@@ -143,14 +145,18 @@ async function pastRunStatus(
   const manifest = manifestKey(location);
   const found = await readManifestHeader(store, manifest);
   const header = found === 'unreadable' ? undefined : found;
+  const isEmpty = found === undefined && last.nextCursor === null && last.totals.reports === 0;
+  const lastCompleted = exportState?.lastCompleted;
+  const emptyAt = isEmpty && lastCompleted?.result.run === last.run ? lastCompleted.completedAt : null;
+  const completedAt = header?.completedAt ?? emptyAt;
   return {
     export: last.export,
     run: last.run,
-    state: found === undefined ? 'abandoned' : 'completed',
+    state: isEmpty ? 'empty' : found === undefined ? 'abandoned' : 'completed',
     since: header?.since ?? null,
     startedAt: header?.startedAt ?? startOf(last.run),
-    completedAt: header?.completedAt ?? null,
-    endedAt: header?.completedAt ?? nextStartedAt,
+    completedAt,
+    endedAt: completedAt ?? (isEmpty ? last.loggedAt : nextStartedAt),
     ...totalsOf(last),
     lastPageAt: last.loggedAt,
     folder: runFolder(location),

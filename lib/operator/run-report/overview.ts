@@ -10,6 +10,7 @@ import { empty, type Html, html } from './markup.ts';
 /** CSS classes. */
 const toneOfState: Readonly<Record<RunFacts['state'], string>> = {
   completed: 'good',
+  empty: 'good',
   running: 'busy',
   failed: 'bad',
   stopped: 'idle',
@@ -47,6 +48,8 @@ function outcome({ run, totals }: RunReportData): Html {
       return run.watermark === null
         ? html`Exported every matching report: ${formatTotals(totals)}.`
         : html`Exported every matching report: ${formatTotals(totals)}. The next scheduled run starts at the watermark.`;
+    case 'empty':
+      return html`Found no reports. Nothing is published, because publishEmptyRuns is false.`;
     case 'running':
       return totals.pages === 0
         ? html`The run has started. No page is logged yet.`
