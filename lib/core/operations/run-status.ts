@@ -135,6 +135,9 @@ function recordedFailure({ lastFailure }: Run): Incident | null {
   return lastFailure === undefined ? null : { kind: 'failed-run', page: null, ...lastFailure };
 }
 
+/** Whether the run whose log ends with `last` has all its pages, and no report in them. */
+export const foundNoReports = (last: PageEntry): boolean => last.nextCursor === null && last.totals.reports === 0;
+
 async function pastRunStatus(
   { store }: DeployedExport,
   exportState: ExportState | undefined,
@@ -145,7 +148,7 @@ async function pastRunStatus(
   const manifest = manifestKey(location);
   const found = await readManifestHeader(store, manifest);
   const header = found === 'unreadable' ? undefined : found;
-  const isEmpty = found === undefined && last.nextCursor === null && last.totals.reports === 0;
+  const isEmpty = found === undefined && foundNoReports(last);
   const lastCompleted = exportState?.lastCompleted;
   const emptyAt = isEmpty && lastCompleted?.result.run === last.run ? lastCompleted.completedAt : null;
   const completedAt = header?.completedAt ?? emptyAt;
