@@ -609,6 +609,19 @@ describe('report', () => {
     expect(html).not.toContain(key);
   });
 
+  it('shows the request as it was sent, of an unfinished run and of a completed one', async () => {
+    const unfinished = await anUnfinishedRun();
+    const completed = await aCompletedRun();
+    for (const { out } of [unfinished, completed]) {
+      const file = join(out, 'report.html');
+      await runOn(out, 'report', '--to', file);
+      const html = await readFile(file, 'utf8');
+      expect(html).toContain('{&quot;date&quot;:{&quot;gte&quot;:&quot;1970-01-01T00:00:00Z&quot;}}');
+      expect(html).toMatch(/<dt>Service<\/dt><dd><code>http:\/\/127\.0\.0\.1:\d+/);
+      expect(html).not.toContain('The next scheduled run');
+    }
+  });
+
   it.each([
     ['no/such/report.html', 'does not exist. Create it, or choose another file'],
     ['.', 'is a directory. Add the name of a file'],

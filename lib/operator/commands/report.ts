@@ -9,6 +9,7 @@ import type { ExportState, JsonObject, PageEntry } from '../../core/model.ts';
 import type { DeployedExport } from '../../core/operations/deployment.ts';
 import { findRunStatus, listRuns, type RunStatus } from '../../core/operations/run-status.ts';
 import { parseRunId } from '../../core/storage/keys.ts';
+import { filterSince } from '../../core/settings/filter.ts';
 import { findManifest } from '../../core/storage/published-runs.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
@@ -74,16 +75,20 @@ async function readRunStatus(
 }
 
 async function readRunFacts(
-  { store, name }: DeployedExport,
+  deployed: DeployedExport,
   exportState: ExportState | undefined,
   status: RunStatus,
 ): Promise<RunFacts> {
+  const { store, name } = deployed;
   const { run, state, since, startedAt, completedAt, endedAt, manifest, folder, pages, reports, bytes } = status;
   const active = exportState?.active?.run === run ? exportState.active : undefined;
   const published = manifest === null ? undefined : await findManifest(store, manifest);
   // Only the header is needed; leaving the loop closes the file.
   if (published !== undefined) for await (const _ of published.pages) break;
-  const request = active?.request ?? published?.header;
+  const request =
+    active === undefined
+      ? published?.header
+      : { ...active.request, filter: filterSince(active.request.filter, active.since) };
   const lastResult = exportState?.lastCompleted?.result;
   return {
     export: name,
@@ -96,10 +101,14 @@ async function readRunFacts(
     abandonedAt: state === 'abandoned' ? endedAt : null,
     manifest: manifest === null ? null : store.locate(manifest),
     folder: store.locate(folder),
+    source: request?.source ?? null,
     filter: (request?.filter as JsonObject | undefined) ?? null,
     format: request?.format ?? null,
     container: request?.container ?? null,
     size: request?.size ?? null,
+    // Reading the schedule needs a permission of its own.
+    next: await deployed.nextStart().catch(() => null),
+    sincePolicy: deployed.definition.since,
     totals: { pages, reports, bytes },
     failure: active?.lastFailure ?? null,
   };

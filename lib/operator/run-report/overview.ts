@@ -33,7 +33,7 @@ ${definition('Pages per minute', pagesPerMinute(data))}
 </dl>
 <dl class="facts">
 ${definition('Reports dated from', run.since === null ? unknown : time(run.since))}
-${run.watermark === null ? empty : definition('New watermark', time(run.watermark))}
+${run.watermark === null ? empty : definition('Watermark', time(run.watermark))}
 ${definition('Started', time(run.startedAt))}
 ${definition(endLabel(run), time(data.endedAt))}
 </dl>
@@ -44,9 +44,7 @@ function outcome({ run, totals }: RunReportData): Html {
   const position = totals.pages === 0 ? 'before its first page' : `after page ${formatNumber(totals.pages)}`;
   switch (run.state) {
     case 'completed':
-      return run.watermark === null
-        ? html`Exported every matching report: ${formatTotals(totals)}.`
-        : html`Exported every matching report: ${formatTotals(totals)}. The next scheduled run starts at the watermark.`;
+      return html`Exported every matching report: ${formatTotals(totals)}.${run.watermark === null ? '' : ` ${nextRun(run)}.`}`;
     case 'running':
       return totals.pages === 0
         ? html`The run has started. No page is logged yet.`
@@ -58,6 +56,30 @@ function outcome({ run, totals }: RunReportData): Html {
     case 'abandoned':
       return html`Abandoned ${position}. Nothing is published.`;
   }
+}
+
+/** When the next run begins, and where. */
+function nextRun({ next, sincePolicy }: RunFacts): string {
+  const place = nextSince(sincePolicy, next?.kind === 'scheduled' ? 'its scheduled time' : 'its start');
+  switch (next?.kind) {
+    case 'scheduled':
+      return `The next scheduled run starts ${place}`;
+    case 'disabled':
+      return `The schedule is disabled: the next run starts ${place}`;
+    case 'manual':
+      return `There is no schedule: the next run starts ${place}`;
+    case undefined:
+      return `The next run starts ${place}`;
+  }
+}
+
+function nextSince(policy: RunFacts['sincePolicy'], start: string): string {
+  if (policy.from === 'lookback') {
+    return `${formatDuration(policy.lookbackMs)} before ${start} (lookbackWindow), or at the watermark if that is earlier`;
+  }
+  return policy.overlapMs === 0
+    ? 'at the watermark'
+    : `${formatDuration(policy.overlapMs)} before the watermark (overlap)`;
 }
 
 const unknown = 'unknown';
@@ -81,11 +103,12 @@ function pagesPerMinute(data: RunReportData): string {
 }
 
 export function requestSection({ run }: RunReportData): Html {
-  const { filter, format, container, size } = run;
+  const { source, filter, format, container, size } = run;
   const defaultSize = format === null ? unknown : 'default of the service';
   return html`<section>
 <h2>Request</h2>
 <dl class="facts wide">
+${definition('Service', source === null ? unknown : html`<code>${source}</code>`)}
 ${definition('Filter', html`<code>${filter === null ? unknown : JSON.stringify(filter)}</code>`)}
 </dl>
 <dl class="facts">

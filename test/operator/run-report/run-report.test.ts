@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import type { RunFacts } from '../../../lib/operator/run-report/data.ts';
 import { renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
 import {
   adoptedRun,
@@ -8,7 +9,9 @@ import {
   eventfulRun,
   failedRun,
   newRun,
+  pageEntries,
   singlePageRun,
+  someRunFacts,
   uncountedRun,
 } from './example-runs.ts';
 import { elementsOf } from './html-elements.ts';
@@ -21,6 +24,8 @@ const textOf = (file: string) =>
     .replaceAll(/<(style|script)[^>]*>[\s\S]*?<\/\1>/g, ' ')
     .replaceAll(/<[^>]*>/g, ' ')
     .replaceAll(/\s+/g, ' ');
+
+const headingsOf = (file: string) => elementsOf(file, 'h2').map(({ text }) => text);
 
 describe('the run report', () => {
   it('states as text what the charts show', async () => {
@@ -55,6 +60,67 @@ describe('the run report', () => {
     const text = textOf(await renderExample(example));
     expect(text).toContain(expected);
     expect(text).not.toMatch(/undefined|NaN|Infinity|\[object|null/);
+  });
+
+  it('lists identical incidents of an execution once, with their number', async () => {
+    const text = textOf(await renderExample(failedRun()));
+    expect(text.match(/Report service responded with 502 Bad Gateway for page 42 of run [^ ,]+ /g)).toHaveLength(1);
+    expect(text).toMatch(
+      /page 42 until 2026-11-20 02:\d\d:\d\d ServiceUnavailableError Report service responded with 502 Bad Gateway for page 42 of run \S+ 7 times/,
+    );
+    expect(text).toContain('ContractError Report service sent XML that is not well-formed');
+  });
+
+  it('has no heading for values that are all equal', async () => {
+    const file = await renderExample(adoptedRun());
+    expect(headingsOf(file)).not.toContain('Reports on each page');
+    expect(textOf(file)).toContain('Reports on each page 100');
+    expect(headingsOf(await renderExample(eventfulRun()))).toContain('Reports on each page');
+  });
+
+  it.each([
+    [39, 'Between 480 ms and 518 ms, 499 ms in the middle (median). The slowest was page 39.'],
+    [
+      40,
+      '50% of the responses started within 499 ms (median), 95% within 517 ms (p95). The slowest took 519 ms, for page 40.',
+    ],
+  ])('states percentiles only of many pages, not of %i', async (pages, expected) => {
+    const run = someRunFacts();
+    const entries = [...pageEntries(run, { pages, latencyMs: (page) => 479 + page })];
+    const text = textOf(await renderExample({ run, entries, incidents: [] }));
+    expect(text).toContain(expected);
+    expect(text.includes('p95')).toBe(pages >= 40);
+    expect(text).toContain(pages >= 40 ? 'Latency median 499 ms, p95' : 'Latency 480 ms to 518 ms, median 499 ms');
+  });
+
+  it.each<[string, Partial<RunFacts>, string]>([
+    ['with a schedule', {}, 'The next scheduled run starts at the watermark.'],
+    ['without a schedule', { next: { kind: 'manual' } }, 'There is no schedule: the next run starts at the watermark.'],
+    [
+      'with a disabled schedule',
+      { next: { kind: 'disabled', expression: 'rate(1 day)' } },
+      'The schedule is disabled: the next run starts at the watermark.',
+    ],
+    ['whose schedule cannot be read', { next: null }, 'The next run starts at the watermark.'],
+    [
+      'with an overlap',
+      { sincePolicy: { from: 'watermark', overlapMs: 3_600_000 } },
+      'The next scheduled run starts 1 h before the watermark (overlap).',
+    ],
+    [
+      'with a lookback window',
+      { sincePolicy: { from: 'lookback', lookbackMs: 172_800_000 } },
+      'The next scheduled run starts 2 d before its scheduled time (lookbackWindow), or at the watermark if that is earlier.',
+    ],
+  ])('says where the next run of an export %s starts', async (_, facts, expected) => {
+    const run = someRunFacts(facts);
+    expect(textOf(await renderExample({ run, entries: pageEntries(run, { pages: 2 }), incidents: [] }))).toContain(
+      `kB. ${expected}`,
+    );
+  });
+
+  it('names the service of the request', async () => {
+    expect(textOf(await renderExample(eventfulRun()))).toContain('Service https://reports.example.com');
   });
 
   it('allows only its own styles and scripts, and no network requests', async () => {
