@@ -21,6 +21,8 @@ export interface RunStatus {
   readonly since: Instant | null;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
+  /** The service's clock at the request for the first page; null if it is not known, as for an unpublished run. */
+  readonly serviceStartedAt: Instant | null;
   /** When it was completed, or the next run began after it was abandoned; null if it has not ended or this is unknown. */
   readonly endedAt: Instant | null;
   /** When its newest page was logged; null if it has none. */
@@ -120,6 +122,7 @@ async function activeRunStatus(deployed: DeployedExport, run: Run): Promise<RunS
     since: run.since,
     startedAt: run.startedAt,
     completedAt: null,
+    serviceStartedAt: null,
     endedAt: null,
     ...totalsOf(last),
     lastPageAt: last?.loggedAt ?? null,
@@ -150,6 +153,7 @@ async function pastRunStatus(
     since: header?.since ?? null,
     startedAt: header?.startedAt ?? startOf(last.run),
     completedAt: header?.completedAt ?? null,
+    serviceStartedAt: header?.serviceStartedAt ?? null,
     endedAt: header?.completedAt ?? nextStartedAt,
     ...totalsOf(last),
     lastPageAt: last.loggedAt,

@@ -8,7 +8,7 @@ import { formatBytes, formatDuration, formatInstant, formatNumber } from './form
 import { empty, type Html, html } from './markup.ts';
 
 /** CSS classes. */
-const toneOfState: Readonly<Record<RunFacts['state'], string>> = {
+export const toneOfState: Readonly<Record<RunFacts['state'], string>> = {
   completed: 'good',
   running: 'busy',
   failed: 'bad',
@@ -84,9 +84,10 @@ function nextSince(policy: RunFacts['sincePolicy'], start: string): string {
 
 const unknown = 'unknown';
 
-const definition = (term: string, value: string | Html): Html => html`<div><dt>${term}</dt><dd>${value}</dd></div>`;
+export const definition = (term: string, value: string | Html): Html =>
+  html`<div><dt>${term}</dt><dd>${value}</dd></div>`;
 
-const time = (instant: Instant): Html => html`<time datetime="${instant}">${formatInstant(instant)}</time>`;
+export const time = (instant: Instant): Html => html`<time datetime="${instant}">${formatInstant(instant)}</time>`;
 
 function endLabel({ state, completedAt }: RunFacts): string {
   if (completedAt !== null) return 'Completed';
@@ -144,7 +145,7 @@ function verifyCommand({ export: name, run, state }: RunFacts, deploymentOption:
 <pre><code>report-exporter verify ${name} --run ${run} ${deploymentOption}</code></pre>`;
 }
 
-export function footer({ createdAt, deployment }: RunReportData): Html {
+export function footer({ createdAt, deployment }: Pick<RunReportData, 'createdAt' | 'deployment'>): Html {
   return html`<footer>
 <p>Created from the page log and the history of ${deployment} at ${time(createdAt)}. Times are in UTC, by the clock of the
 exporter. This file is self-contained and makes no network requests.</p>

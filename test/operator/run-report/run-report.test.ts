@@ -14,16 +14,9 @@ import {
   someRunFacts,
   uncountedRun,
 } from './example-runs.ts';
-import { elementsOf } from './html-elements.ts';
+import { elementsOf, textOf } from './html-elements.ts';
 
 const renderExample = async (example: ExampleRun) => renderRunReport(await collectExample(example));
-
-/** The text that a reader sees without scripts. */
-const textOf = (file: string) =>
-  file
-    .replaceAll(/<(style|script)[^>]*>[\s\S]*?<\/\1>/g, ' ')
-    .replaceAll(/<[^>]*>/g, ' ')
-    .replaceAll(/\s+/g, ' ');
 
 const headingsOf = (file: string) => elementsOf(file, 'h2').map(({ text }) => text);
 
