@@ -44,7 +44,7 @@ function outcome({ run, totals }: RunReportData): Html {
   const position = totals.pages === 0 ? 'before its first page' : `after page ${formatNumber(totals.pages)}`;
   switch (run.state) {
     case 'completed':
-      return html`Exported every matching report: ${formatTotals(totals)}.${run.watermark === null ? '' : ` ${nextRun(run)}.`}`;
+      return html`${isPublished(run) ? `Exported every matching report: ${formatTotals(totals)}.` : 'Completed without a matching report, so it published nothing.'}${run.watermark === null ? '' : ` ${nextRun(run)}.`}`;
     case 'running':
       return totals.pages === 0
         ? html`The run has started. No page is logged yet.`
@@ -81,6 +81,9 @@ function nextSince(policy: RunFacts['sincePolicy'], start: string): string {
     ? 'at the watermark'
     : `${formatDuration(policy.overlapMs)} before the watermark (overlap)`;
 }
+
+/** A run without reports may be completed without a manifest, depending on the settings. */
+const isPublished = ({ manifest }: RunFacts): boolean => manifest !== null;
 
 const unknown = 'unknown';
 
@@ -125,7 +128,7 @@ export function filesSection({ run, firstPage, lastPage, deploymentOption }: Run
   return html`<section>
 <h2>Files</h2>
 <dl class="facts wide">
-${definition('Manifest', run.manifest === null ? 'not written; nothing is published' : path(run.manifest))}
+${definition('Manifest', run.manifest === null ? noManifest(run) : path(run.manifest))}
 ${definition('Folder', path(run.folder))}
 ${firstPage === null ? empty : definition('First page', path(firstPage))}
 ${lastPage === null ? empty : definition('Last page', path(lastPage))}
@@ -134,9 +137,13 @@ ${verifyCommand(run, deploymentOption)}
 </section>`;
 }
 
+const noManifest = ({ state }: RunFacts): string =>
+  state === 'completed' ? 'not written; the run published nothing' : 'not written; nothing is published';
+
 /** `verify` accepts published runs and the unfinished run of an export, but no abandoned runs. */
-function verifyCommand({ export: name, run, state }: RunFacts, deploymentOption: string): Html {
-  if (state === 'abandoned') return empty;
+function verifyCommand(facts: RunFacts, deploymentOption: string): Html {
+  const { export: name, run, state } = facts;
+  if (state === 'abandoned' || (state === 'completed' && !isPublished(facts))) return empty;
   const purpose =
     state === 'completed'
       ? 'To read all pages again and compare their sizes, SHA-256 checksums, numbers and cursors with the manifest and the page log:'

@@ -28,7 +28,7 @@ export async function readRunFacts(
     export: name,
     run,
     state,
-    since,
+    since: since ?? (lastResult?.run === run ? lastResult.since : null),
     watermark: lastResult?.run === run ? lastResult.watermark : null,
     startedAt,
     completedAt,

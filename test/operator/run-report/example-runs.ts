@@ -142,6 +142,13 @@ export function singlePageRun(): ExampleRun {
   return { run, entries, incidents: [] };
 }
 
+/** Completed without a report, and not published. */
+export function emptyRun(): ExampleRun {
+  const run = someRunFacts({ manifest: null, source: null, filter: null, format: null, container: null });
+  const entries = pageEntries(run, { pages: 1, bytes: () => 58, reports: () => 0 });
+  return { run, entries, incidents: [] };
+}
+
 /** Just started: no page is logged. */
 export function newRun(): ExampleRun {
   const run = someRunFacts({ state: 'running', completedAt: null, manifest: null, watermark: null });

@@ -6,6 +6,7 @@ import {
   adoptedRun,
   collectExample,
   type ExampleRun,
+  emptyRun,
   eventfulRun,
   failedRun,
   newRun,
@@ -47,6 +48,11 @@ describe('the run report', () => {
     ['with one page', singlePageRun(), 'Exported every matching report: 1 page, 2 reports, 1.3 kB.'],
     ['without pages', newRun(), 'The run has started. No page is logged yet.'],
     ['with adopted pages only', adoptedRun(), 'Not available: every page was adopted.'],
+    [
+      'that found nothing and published nothing',
+      emptyRun(),
+      'Completed without a matching report, so it published nothing. The next scheduled run starts at the watermark.',
+    ],
     ['with uncounted reports', uncountedRun(), 'Reports not counted'],
     ['that failed', failedRun(), 'Failed after page 61. Nothing is published. The next start resumes the run.'],
   ])('describes a run %s', async (_, example, expected) => {
@@ -110,6 +116,12 @@ describe('the run report', () => {
     expect(textOf(await renderExample({ run, entries: pageEntries(run, { pages: 2 }), incidents: [] }))).toContain(
       `kB. ${expected}`,
     );
+  });
+
+  it('does not suggest to verify a completed run without a manifest', async () => {
+    const text = textOf(await renderExample(emptyRun()));
+    expect(text).toContain('Manifest not written; the run published nothing');
+    expect(text).not.toContain('report-exporter verify');
   });
 
   it('names the service of the request', async () => {
