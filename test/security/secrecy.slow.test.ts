@@ -413,8 +413,8 @@ describe('a run on this machine', () => {
     await operator('status', statusCommand);
     await operator('plan', planCommand);
     await operator('verify', verifyCommand);
-    const reportOne: OperatorCommand = (name, { runs: _, ...options }, ...rest) =>
-      reportCommand(name, options, ...rest);
+    const reportOne: OperatorCommand = (name, { to }, ...rest) =>
+      reportCommand(name, { out: out.path, json: true, to }, ...rest);
     await operator('report', reportOne);
     const reportAll: OperatorCommand = (_, options, ...rest) =>
       reportCommand(undefined, { ...options, all: true }, ...rest);
