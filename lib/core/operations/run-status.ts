@@ -22,6 +22,8 @@ export interface RunStatus {
   readonly since: Instant | null;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
+  /** The service's clock at the request for the first page; null if it is not known, as for an unpublished run. */
+  readonly serviceStartedAt: Instant | null;
   /** When it was completed, or the next run began after it was abandoned; null if it has not ended or this is unknown. */
   readonly endedAt: Instant | null;
   /** When its newest page was logged; null if it has none. */
@@ -121,6 +123,7 @@ async function activeRunStatus(deployed: DeployedExport, run: Run): Promise<RunS
     since: run.since,
     startedAt: run.startedAt,
     completedAt: null,
+    serviceStartedAt: null,
     endedAt: null,
     ...totalsOf(last),
     lastPageAt: last?.loggedAt ?? null,
@@ -134,6 +137,9 @@ async function activeRunStatus(deployed: DeployedExport, run: Run): Promise<RunS
 function recordedFailure({ lastFailure }: Run): Incident | null {
   return lastFailure === undefined ? null : { kind: 'failed-run', page: null, ...lastFailure };
 }
+
+/** Whether no execution will continue the run, and it moved the watermark. */
+export const isComplete = ({ state }: Pick<RunStatus, 'state'>): boolean => state === 'completed' || state === 'empty';
 
 /** Whether the run whose log ends with `last` has all its pages, and no report in them. */
 export const foundNoReports = (last: PageEntry): boolean => last.nextCursor === null && last.totals.reports === 0;
@@ -149,16 +155,17 @@ async function pastRunStatus(
   const found = await readManifestHeader(store, manifest);
   const header = found === 'unreadable' ? undefined : found;
   const isEmpty = found === undefined && foundNoReports(last);
-  const lastCompleted = exportState?.lastCompleted;
-  const emptyAt = isEmpty && lastCompleted?.result.run === last.run ? lastCompleted.completedAt : null;
-  const completedAt = header?.completedAt ?? emptyAt;
+  const { lastCompleted } = exportState ?? {};
+  const emptyResult = isEmpty && lastCompleted?.result.run === last.run ? lastCompleted : undefined;
+  const completedAt = header?.completedAt ?? emptyResult?.completedAt ?? null;
   return {
     export: last.export,
     run: last.run,
     state: isEmpty ? 'empty' : found === undefined ? 'abandoned' : 'completed',
-    since: header?.since ?? null,
+    since: header?.since ?? emptyResult?.result.since ?? null,
     startedAt: header?.startedAt ?? startOf(last.run),
     completedAt,
+    serviceStartedAt: header?.serviceStartedAt ?? (isEmpty && last.page === 1 ? last.serviceTime : null),
     endedAt: completedAt ?? (isEmpty ? last.loggedAt : nextStartedAt),
     ...totalsOf(last),
     lastPageAt: last.loggedAt,
