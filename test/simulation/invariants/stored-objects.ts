@@ -172,7 +172,8 @@ function checkRunSummary({ world, prefix }: Observations, seen: Seen, key: strin
   const { run, sequence, since, totals } = manifest;
   const stated = [summary.run, summary.sequence, summary.since, summary.pages, summary.bytes, summary.reports];
   const isOneLine = text.indexOf('\n') === text.length - 1;
-  if (!isOneLine || `${stated}` !== `${[run, sequence, since, totals.pages, totals.bytes, totals.reports]}`) {
+  const expected = [run, sequence, since, totals.pages, totals.bytes, totals.reports];
+  if (!isOneLine || JSON.stringify(stated) !== JSON.stringify(expected)) {
     world.violate('run.json agrees with its manifest', key);
   }
   seen.summaries.set(key, summary);
