@@ -9,7 +9,7 @@ import { type Mutant, mutants } from './mutants/mutants.ts';
 /** A mutant that violates no invariant in so many histories is not found. */
 const maxHistories = 3_000;
 /** The same seeds every time, so that a mutant found today is found tomorrow. */
-const firstSeed = 1;
+const defaultFirstSeed = 1;
 
 interface SearchResult {
   readonly histories: number;
@@ -31,7 +31,7 @@ await Promise.all(Array.from({ length: availableParallelism() }, runSearches));
 process.stdout.write(`${found} of ${mutants.length} mutants found\n`);
 process.exitCode = found === mutants.length ? 0 : 1;
 
-async function findViolation({ name }: Mutant): Promise<SearchResult> {
+async function findViolation({ name, firstSeed = defaultFirstSeed }: Mutant): Promise<SearchResult> {
   const args = [
     '--import',
     pathOf('./mutants/patch-on-load.ts'),

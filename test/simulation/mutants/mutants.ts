@@ -14,6 +14,8 @@ export interface Mutant {
   /** What the broken protocol does. */
   readonly name: string;
   readonly edits: readonly Edit[];
+  /** Where the search begins, for a mutant that few histories find. Absent: with the first seed. */
+  readonly firstSeed?: number;
 }
 
 export const mutants: readonly Mutant[] = [
@@ -250,6 +252,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a stale FinishRun finishes whichever run is active',
+    // It needs an invocation that outlives its run, and then a second run of the same execution.
+    firstSeed: 3_001,
     edits: [
       {
         file: 'lib/core/steps/export-state.ts',
