@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import type { AbandonOptions, InteractiveContext } from '../lib/operator/commands/abandon.ts';
 import type { PagesOptions } from '../lib/operator/commands/pages.ts';
 import type { ReportOptions } from '../lib/operator/commands/report.ts';
+import type { RunsOptions } from '../lib/operator/commands/runs.ts';
 import type { StartCommandOptions } from '../lib/operator/commands/start.ts';
 import type { StatusOptions } from '../lib/operator/commands/status.ts';
 import type { VerifyOptions } from '../lib/operator/commands/verify.ts';
@@ -121,6 +122,30 @@ Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
       action<PagesOptions>(setExitStatus, async (name, options, problems) => {
         const { pagesCommand } = await import('../lib/operator/commands/pages.ts');
         return await pagesCommand(name, options, problems, context);
+      }),
+    );
+
+  addTargetOptions(program.command('runs'))
+    .description('list the published runs of an export, in order')
+    .addOption(optionWithValue('--after <sequence>', 'only the runs with a higher sequence', '0'))
+    .addHelpText(
+      'after',
+      `
+The lowest sequence comes first. With --json, prints a JSON object per run: the fields of its run.json, and location, the
+address of its manifest. If stdout is not a terminal, the output is tab-separated. Without runs, nothing is printed.
+
+If the run.json of a run was changed, the runs before it are printed, and the command fails.
+
+Examples:
+  $ ${context.program} runs
+  $ ${context.program} runs nightly --stack ReportExporter --after 1795140003 --json | jq -r .run
+
+Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
+    )
+    .action(
+      action<RunsOptions>(setExitStatus, async (name, options, problems) => {
+        const { runsCommand } = await import('../lib/operator/commands/runs.ts');
+        return await runsCommand(name, options, problems, context);
       }),
     );
 

@@ -100,6 +100,11 @@ export interface PageStore {
 export interface StoreReader extends Pick<PageStore, 'find' | 'list' | 'locate'> {
   /** The content of any object; undefined if there is none. */
   read(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
+  /**
+   * The keys of the folders directly in `folder`, in any order, without a slash at the end. What is in them is not listed: a
+   * run may have a million pages.
+   */
+  listFolders(folder: string): AsyncIterable<string>;
 }
 
 /** An object in a listing: a page, a manifest or a foreign object. */

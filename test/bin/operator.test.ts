@@ -7,6 +7,8 @@ import { createServer } from 'node:http';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { runProgram } from '../../bin/program.ts';
+import type { RunSummary } from '../../lib/core/storage/published-schemas.ts';
 import { always, errorResponse, onPage } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
@@ -304,6 +306,106 @@ describe('pages', () => {
     for (const args of [[], ['--run', id]]) {
       expect(await runOn(out, 'pages', ...args)).toMatchObject({ status: 2, stdout: '' });
     }
+  });
+});
+
+describe('runs', () => {
+  /** Three published runs of an export, and one that failed. */
+  async function severalRuns() {
+    const out = await aDirectory();
+    const runs: RunSummary[] = [];
+    const service = await aService(5);
+    for (const _ of [1, 2, 3]) {
+      const { manifest } = jsonOf(await runLocalExport(out, service.baseUrl));
+      runs.push(JSON.parse(await readFile(join(dirname(manifest ?? ''), 'run.json'), 'utf8')));
+    }
+    await service.close();
+    await using _ = await aService(5, { broken: true, port: Number(new URL(service.baseUrl).port) });
+    expect(jsonOf(await runLocalExport(out, service.baseUrl))).toMatchObject({ status: 'failed' });
+    return { out, runs };
+  }
+  const withLocation = (out: string) => (run: RunSummary) => ({ ...run, location: join(out, run.manifest) });
+
+  it('prints the published runs in order, as JSON lines and as tab-separated values', async () => {
+    const { out, runs } = await severalRuns();
+    const ended = await runOn(out, 'runs', '--json');
+    expect(ended).toMatchObject({ status: 0, stderr: '' });
+    expect(lines(ended).map((line) => JSON.parse(line))).toEqual(runs.map(withLocation(out)));
+    const [heading = '', ...rows] = lines(await runOn(out, 'runs', 'daily'));
+    expect(
+      rows.map((row) => Object.fromEntries(heading.split('\t').map((name, index) => [name, row.split('\t')[index]]))),
+    ).toEqual(
+      runs.map((run) => ({
+        sequence: String(run.sequence),
+        run: run.run,
+        since: run.since,
+        watermark: run.watermark,
+        started: run.startedAt,
+        completed: run.completedAt,
+        pages: String(run.pages),
+        reports: String(run.reports),
+        bytes: String(run.bytes),
+        location: join(out, run.manifest),
+      })),
+    );
+  });
+
+  it('prints a table on a terminal', async () => {
+    const { out, runs } = await severalRuns();
+    const show = async (...args: string[]) => {
+      let stdout = '';
+      const status = await runProgram(['runs', ...args, '--out', out], {
+        env: { NO_COLOR: '1' },
+        stdin: process.stdin,
+        stdout: { isTTY: true, columns: 80, rows: 24, write: (text: string) => (stdout += text) },
+        stderr: { write: () => true },
+        signal: new AbortController().signal,
+        program: 'npx report-exporter',
+      });
+      expect(status).toBe(0);
+      return stdout.trimEnd().split('\n');
+    };
+    const [heading, ...rows] = await show();
+    expect(heading).toMatch(/^ *SEQUENCE +RUN +PAGES +REPORTS +BYTES +SINCE +COMPLETED +TOOK$/);
+    expect(rows.map((row) => row.trim().split(/ +/).slice(0, 4))).toEqual(
+      runs.map((run) => [run.sequence, run.run, run.pages, run.reports].map(String)),
+    );
+    expect(await show('--after', String(runs[2]?.sequence))).toEqual(['No published runs.']);
+  });
+
+  it('prints the runs above a sequence, and nothing if there are none', async () => {
+    const { out, runs } = await severalRuns();
+    const [first, , third] = runs;
+    const above = await runOn(out, 'runs', '--after', String(first?.sequence), '--json');
+    expect(lines(above).map((line) => JSON.parse(line))).toEqual(runs.slice(1).map(withLocation(out)));
+    for (const format of [[], ['--json']]) {
+      const none = await runOn(out, 'runs', '--after', String(third?.sequence), ...format);
+      expect(none).toMatchObject({ status: 0, stdout: '', stderr: '' });
+    }
+    const { out: unpublished } = await anUnfinishedRun();
+    expect(await runOn(unpublished, 'runs', '--json')).toMatchObject({ status: 0, stdout: '', stderr: '' });
+  });
+
+  it('prints the runs before one whose run.json was changed, and then fails', async () => {
+    const { out, runs } = await severalRuns();
+    const [first, second] = runs;
+    const changed = join(out, dirname(second?.manifest ?? ''), 'run.json');
+    await writeFile(changed, '{}\n');
+    const ended = await runOn(out, 'runs', '--json');
+    expect(ended.status).toBe(1);
+    expect(ended.stderr).toContain(`Error: PageConflictError: ${changed} does not match what this exporter wrote`);
+    const [printed, failure] = lines(ended).map((line) => JSON.parse(line));
+    expect([printed.run, failure.status]).toEqual([first?.run, 'failed']);
+    expect(await runOn(out, 'runs', '--after', String(second?.sequence))).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  it.each(['-1', '1.5', 'x', '1e3', '9007199254740993', ''])('rejects --after %j', async (after) => {
+    const { out } = await anUnfinishedRun();
+    expect(await runOn(out, 'runs', `--after=${after}`)).toMatchObject({
+      status: 2,
+      stdout: '',
+      stderr: expect.stringContaining('--after: '),
+    });
   });
 });
 

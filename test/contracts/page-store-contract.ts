@@ -39,6 +39,8 @@ export interface PageStoreContractOptions {
   readonly largePageBytes?: number;
   /** The number of objects in a listed folder: more than the storage returns at once. */
   readonly listedObjects?: number;
+  /** The number of folders in a listed folder. */
+  readonly listedFolders?: number;
   /** For each test. A storage that is reached over a network needs more. */
   readonly timeoutMs?: number;
 }
@@ -49,6 +51,7 @@ export function pageStoreContract(
   options: PageStoreContractOptions = {},
 ): void {
   const { writers = 8, largePageBytes = 9 * 1_024 * 1_024, listedObjects = 1_100, timeoutMs = 20_000 } = options;
+  const { listedFolders = 30 } = options;
 
   describe(`${name} implements the PageStore port`, { timeout: timeoutMs }, () => {
     let harness: PageStoreHarness;
@@ -538,6 +541,39 @@ export function pageStoreContract(
           expect(bytes).toBeGreaterThan(0);
           break;
         }
+      });
+    });
+
+    describe('a listing of folders', () => {
+      const foldersIn = async (folder: string) => (await collect(store.listFolders(folder))).sort();
+
+      it('returns the folders directly in a folder, each once, without what is in them', async () => {
+        const exportName = anExportName();
+        const keys = ['a/1.json', 'a/2.json', 'b/deeper/1.json', 'c.json'].map((name) => `${exportName}/${name}`);
+        for (const key of [...keys, `${exportName}0/d/1.json`]) await store.putDocument(key, stream('{}'));
+        expect(await foldersIn(exportName)).toEqual([`${exportName}/a`, `${exportName}/b`]);
+        expect(await foldersIn(`${exportName}/b`)).toEqual([`${exportName}/b/deeper`]);
+        expect(await foldersIn(`${exportName}/a`)).toEqual([]);
+      });
+
+      it('of a missing folder is empty', async () => {
+        expect(await foldersIn(anExportName())).toEqual([]);
+      });
+
+      it('has no folders of the store itself', async () => {
+        const identity = aPageIdentity();
+        await store.put(identity, aFetchedPage());
+        expect(await foldersIn(identity.key.split('/').slice(0, -1).join('/'))).toEqual([]);
+      });
+
+      it(`returns all ${listedFolders} folders`, async () => {
+        const exportName = anExportName();
+        const folders = Array.from(
+          { length: listedFolders },
+          (_, index) => `${exportName}/${String(index).padStart(4, '0')}`,
+        );
+        await forEachConcurrently(16, folders, (folder) => store.putDocument(`${folder}/run.json`, stream('{}')));
+        expect(await foldersIn(exportName)).toEqual(folders);
       });
     });
 

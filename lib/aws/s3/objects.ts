@@ -9,6 +9,7 @@ import {
   HeadObjectCommand,
   type HeadObjectCommandOutput,
   ListObjectsV2Command,
+  type ListObjectsV2CommandOutput,
   type PutObjectCommandInput,
   type S3Client,
 } from '@aws-sdk/client-s3';
@@ -120,15 +121,28 @@ export async function headObject({ client, ...location }: S3Object): Promise<Obj
   }
 }
 
-/** The object's bytes, streamed; undefined if there is no object. @throws ConfigurationError if S3 denies access */
+/**
+ * The object's bytes, streamed; undefined if there is no object. To a caller that may list only some prefixes of the bucket, S3
+ * answers 403 for a missing object, too. Then a listing of the key decides.
+ * @throws ConfigurationError if S3 denies access
+ */
 export async function readObject({ client, ...location }: S3Object): Promise<AsyncIterable<Uint8Array> | undefined> {
   try {
     const { Body } = await client.send(new GetObjectCommand(location));
     return Body instanceof Readable ? Body : undefined;
   } catch (error) {
     if (isNotFound(error)) return undefined;
-    throw accessDenied(error, location) ?? error;
+    const denied = accessDenied(error, location);
+    if (denied === undefined) throw error;
+    if (await isListed({ client, ...location }).catch(() => true)) throw denied;
+    return undefined;
   }
+}
+
+async function isListed({ client, Bucket, Key }: S3Object): Promise<boolean> {
+  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket, Prefix: Key, MaxKeys: 1 }));
+  // The key itself comes before all longer ones.
+  return Contents[0]?.Key === Key;
 }
 
 /**
@@ -136,20 +150,39 @@ export async function readObject({ client, ...location }: S3Object): Promise<Asy
  * @throws ConfigurationError if S3 denies access
  */
 export async function* listObjects(
-  { client, Bucket }: Pick<S3Object, 'client' | 'Bucket'>,
+  bucket: Pick<S3Object, 'client' | 'Bucket'>,
   prefix: string,
 ): AsyncGenerator<ListedObject> {
-  let nextToken: string | undefined;
+  for await (const { Contents = [] } of listingPages(bucket, prefix)) {
+    for (const { Key: key = '', Size: bytes = 0, ETag } of Contents) yield { key, bytes, revision: revisionOf(ETag) };
+  }
+}
+
+/**
+ * The common prefixes up to the next slash of the keys that begin with `prefix`, in S3's order and with the slash. One request
+ * per thousand.
+ * @throws ConfigurationError if S3 denies access
+ */
+export async function* listCommonPrefixes(bucket: Pick<S3Object, 'client' | 'Bucket'>, prefix: string) {
+  for await (const { CommonPrefixes = [] } of listingPages(bucket, prefix, '/')) {
+    for (const { Prefix = '' } of CommonPrefixes) yield Prefix;
+  }
+}
+
+async function* listingPages(
+  { client, Bucket }: Pick<S3Object, 'client' | 'Bucket'>,
+  prefix: string,
+  Delimiter?: string,
+): AsyncGenerator<ListObjectsV2CommandOutput> {
+  let ContinuationToken: string | undefined;
   do {
-    const command = new ListObjectsV2Command({ Bucket, Prefix: prefix, ContinuationToken: nextToken });
+    const command = new ListObjectsV2Command({ Bucket, Prefix: prefix, Delimiter, ContinuationToken });
     const response = await client.send(command).catch((error: unknown) => {
       throw accessDenied(error, { Bucket, Key: prefix }) ?? error;
     });
-    for (const { Key: key = '', Size: bytes = 0, ETag } of response.Contents ?? []) {
-      yield { key, bytes, revision: revisionOf(ETag) };
-    }
-    nextToken = response.NextContinuationToken;
-  } while (nextToken !== undefined);
+    yield response;
+    ContinuationToken = response.NextContinuationToken;
+  } while (ContinuationToken !== undefined);
 }
 
 /**

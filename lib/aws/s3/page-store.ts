@@ -17,6 +17,7 @@ import {
   encryptionWith,
   hasDifferentBytes,
   headObject,
+  listCommonPrefixes,
   listObjects,
   type ObjectInfo,
   type RetryRuntime,
@@ -123,6 +124,12 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     },
 
     read: (key) => readObject(objectAt(key)),
+
+    async *listFolders(folder) {
+      for await (const key of listCommonPrefixes({ client, Bucket: bucket }, `${prefix}${folder}/`)) {
+        yield key.slice(prefix.length, -1);
+      }
+    },
 
     locate,
   };

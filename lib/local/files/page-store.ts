@@ -16,6 +16,7 @@
  * readers skip. The directory tree can be copied or moved: nothing depends on inodes or file times.
  */
 
+import type { Stats } from 'node:fs';
 import { opendir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
@@ -125,8 +126,15 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
     },
 
     async *list(folder) {
-      for await (const { name, bytes } of listFiles(pathOf(folder)))
-        yield { key: `${folder}/${name}`, bytes, revision };
+      for await (const { name, stats } of listVisible(pathOf(folder))) {
+        if (stats.isFile()) yield { key: `${folder}/${name}`, bytes: stats.size, revision };
+      }
+    },
+
+    async *listFolders(folder) {
+      for await (const { name, stats } of listVisible(pathOf(folder))) {
+        if (stats.isDirectory()) yield `${folder}/${name}`;
+      }
     },
 
     async read(key) {
@@ -167,21 +175,16 @@ async function digestIfPresent(path: string, key: string): Promise<FileDigest | 
   }
 }
 
-interface ListedFile {
-  readonly name: string;
-  readonly bytes: number;
-}
-
 /**
- * Lists the visible files directly in `folder`, in any order and without holding them all in memory; none if it does not exist.
+ * What is visible directly in `folder`, in any order and without holding it all in memory; nothing if it does not exist.
  * @throws ConfigurationError if the file system fails
  */
-async function* listFiles(folder: string): AsyncGenerator<ListedFile> {
+async function* listVisible(folder: string): AsyncGenerator<{ readonly name: string; readonly stats: Stats }> {
   try {
     for await (const { name } of await opendir(folder)) {
       if (name.startsWith('.')) continue;
       const stats = await statIfPresent(join(folder, name));
-      if (stats?.isFile()) yield { name, bytes: stats.size };
+      if (stats !== undefined) yield { name, stats };
     }
   } catch (cause) {
     if (isNotFound(cause)) return;

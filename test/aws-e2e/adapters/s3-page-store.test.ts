@@ -18,6 +18,8 @@ for (const { name, endpoint } of inject('s3Servers')) {
     () => s3Harness({ endpoint, region, credentials, bucket: 'page-store' }),
     {
       timeoutMs: 60_000,
+      // More than S3 returns at once.
+      listedFolders: 1_100,
       ...(serversWithoutAtomicWrites.has(name) ? { writers: 1 } : {}),
       ...(serversWithoutPartChecksums.has(name) ? { largePageBytes: 8 * 1_024 * 1_024 } : {}),
     },

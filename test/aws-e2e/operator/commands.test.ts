@@ -48,6 +48,13 @@ describe("the operator's commands", () => {
       status: 0,
       stdout: expect.stringContaining(`Verified: run ${report.run}`),
     });
+    const [listed, ...others] = lines(await runOnStack('runs', 'commanded', '--json')).map((line) => JSON.parse(line));
+    expect(others).toEqual([]);
+    expect(listed).toMatchObject({ run: report.run, pages: 3, reports: 5, location: report.manifest });
+    expect(await runOnStack('runs', 'commanded', '--after', String(listed.sequence))).toMatchObject({
+      status: 0,
+      stdout: '',
+    });
     const pages = lines(await runOnStack('pages', 'commanded'));
     expect(pages).toHaveLength(3);
     for (const page of pages) expect(page).toMatch(/^s3:\/\/.*\/page-00000\d\.xml$/);

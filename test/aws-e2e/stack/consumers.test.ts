@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
-import { CopyObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { build } from 'esbuild';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
@@ -40,11 +40,6 @@ const nightlyOf = (outputs: Readonly<Record<string, string>>) => ({
 const page = 'docs/recipes.md';
 const workDirectory = inject('workDirectory');
 const [consumedStack, otherStack] = ['ConsumersWatched', 'ConsumersOther'];
-const hasJq = await promisify(execFile)('jq', ['--version']).then(
-  () => true,
-  () => false,
-);
-
 interface Credentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
@@ -149,42 +144,6 @@ describe('the recipes', () => {
     await eventQueue.find('about their failure', isOf(theirFailure.arn));
   });
 
-  it.skipIf(!hasJq)('a shell script catches up on all runs since its last execution, in order', async () => {
-    await using service = await openService(3);
-    const directory = await mkdtemp(join(workDirectory, 'catch-up-'));
-    const script = join(directory, 'catch-up.sh');
-    await writeFile(script, exampleIn(page, 'catch-up.sh'));
-    const catchUp = async (exportName = 'nightly') =>
-      await asReader('bash', [script, output('BucketName'), prefix, exportName, join(directory, exportName)]);
-
-    const before = await publishedRuns();
-    const first = await completeRun();
-    // An unfinished run: it has a page, but no manifest.
-    const [page1] = first.manifest.pages;
-    if (page1 === undefined) throw new Error('the run has no page');
-    const unfinished = page1.key.replace(/run=[^/]*/, 'run=20991231T235959Z-ffffff');
-    await s3.send(
-      new CopyObjectCommand({
-        Bucket: output('BucketName'),
-        Key: prefix + unfinished,
-        CopySource: `${output('BucketName')}/${prefix}${page1.key}`,
-      }),
-    );
-    const runs = [...before, first.manifest.run];
-    expect((await catchUp()).stdout.split('\n').map((line) => line.split(/[ :]/)[1])).toEqual([...runs, undefined]);
-
-    service.addReports(4, 5);
-    const second = await completeRun();
-    expect((await catchUp()).stdout).toBe(`run ${second.manifest.run}: ${second.manifest.pages.length} pages\n`);
-    expect((await catchUp()).stdout).toBe('');
-    for (const { key } of [...first.manifest.pages, ...second.manifest.pages]) {
-      const copy = await readFile(join(directory, 'nightly', key), 'utf8');
-      expect(copy).toBe(await textAt(output('BucketName'), prefix + key));
-    }
-    // Readers of one export are denied access to another, which must not look like an export without runs.
-    await expect(catchUp('weekly')).rejects.toThrow(/AccessDenied/);
-  });
-
   it('a Python script keeps each report once, although runs overlap', async () => {
     await using service = await openService(0);
     const directory = await mkdtemp(join(workDirectory, 'newest-run-'));
@@ -266,14 +225,6 @@ describe('the recipes', () => {
         NO_PROXY: '127.0.0.1',
       },
     });
-  }
-
-  /** The IDs of the published runs, in the order of publication. */
-  async function publishedRuns(): Promise<string[]> {
-    const bucket = output('BucketName');
-    const manifests = (await keysIn(bucket)).filter((key) => key.endsWith('/manifest.json'));
-    const read = await Promise.all(manifests.map(async (key) => JSON.parse(await textAt(bucket, key))));
-    return read.sort((a, b) => a.sequence - b.sequence).map((each) => each.run);
   }
 });
 

@@ -424,6 +424,49 @@ describe('the bytes of a page that exists', () => {
   });
 });
 
+describe('reading', () => {
+  const key = 'reports/latest.json';
+  const location = { Bucket: 'bucket', Key: `all/reports/${key}` };
+
+  it('asks a listing whether an object exists if S3 answers 403, as it does to those who may list only some prefixes', async () => {
+    const { s3, store } = aMockedStore();
+    s3.on(GetObjectCommand).rejects(s3Error('AccessDenied', 403));
+    // The listing has a longer key.
+    s3.on(ListObjectsV2Command).resolves({ Contents: [{ Key: `${location.Key}.old` }] });
+    expect(await store.read(key)).toBeUndefined();
+    expect(inputsSent(s3)).toEqual([location, { Bucket: 'bucket', Prefix: location.Key, MaxKeys: 1 }]);
+  });
+
+  it.each([
+    ['the object exists', async () => ({ Contents: [{ Key: location.Key }] })],
+    ['the listing is denied, too', () => Promise.reject(s3Error('AccessDenied', 403))],
+  ])('names the missing permission if %s', async (_, list) => {
+    const { s3, store } = aMockedStore();
+    s3.on(GetObjectCommand).rejects(s3Error('AccessDenied', 403));
+    s3.on(ListObjectsV2Command).callsFake(list);
+    await expect(store.read(key)).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: matching(/s3:\/\/bucket\/all\/reports\/reports\/latest.json \(403\)/),
+    });
+  });
+});
+
+describe('a listing of folders', () => {
+  it('is requested with a delimiter, so that S3 lists no pages', async () => {
+    const { s3, store } = aMockedStore();
+    const days = ['2026-11-20', '2026-11-21'].map((day) => `reports/date=${day}`);
+    s3.on(ListObjectsV2Command)
+      .resolvesOnce({ CommonPrefixes: [{ Prefix: `all/reports/${days[0]}/` }], NextContinuationToken: 'next' })
+      .resolves({
+        CommonPrefixes: [{ Prefix: `all/reports/${days[1]}/` }],
+        Contents: [{ Key: 'all/reports/reports/x' }],
+      });
+    expect(await collect(store.listFolders('reports'))).toEqual(days);
+    const input = { Bucket: 'bucket', Prefix: 'all/reports/reports/', Delimiter: '/' };
+    expect(inputsSent(s3)).toEqual([input, { ...input, ContinuationToken: 'next' }]);
+  });
+});
+
 describe('a listing', () => {
   const folder = 'reports/date=2026-11-20/run=20261120T020000Z-1f3a5c';
   const object = (name: string, Size = 5) => ({ Key: `all/reports/${folder}/${name}`, Size, ETag: `"${name}"` });

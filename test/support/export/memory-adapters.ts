@@ -84,6 +84,14 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
         yield { key, bytes: text.length, revision: revisionOf(text) };
       }
     },
+    async *listFolders(folder) {
+      const names = [...objects.keys()]
+        .filter((key) => key.startsWith(`${folder}/`))
+        .map((key) => key.slice(folder.length + 1).split('/'));
+      for (const name of new Set(names.flatMap(([first = '', ...rest]) => (rest.length > 0 ? [first] : [])))) {
+        yield `${folder}/${name}`;
+      }
+    },
     async read(key) {
       const text = objects.get(key);
       return text === undefined ? undefined : Readable.from([Buffer.from(text, 'latin1')]);

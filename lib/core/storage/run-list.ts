@@ -1,0 +1,91 @@
+/**
+ * Lists the published runs of an export in order, from their `run.json` objects. Lists folders and never pages, so its cost
+ * depends on the number of runs alone.
+ */
+
+import { mapConcurrently } from '../concurrency.ts';
+import { ExportError, isExportError } from '../errors.ts';
+import type { StoreReader } from '../ports.ts';
+import { manifestKey, runFolder, runsPrefix } from './keys.ts';
+import { findManifest, readLatestPointer, readRunSummary } from './published-runs.ts';
+import type { RunSummary } from './published-schemas.ts';
+
+const concurrency = 16;
+
+/**
+ * The published runs with a sequence above `after`, lowest first. A run is published here once it has a `run.json`.
+ *
+ * A consumer must not skip a run, so a `run.json` that was changed is an error, thrown after the runs before it. The manifest
+ * beside it still says where in the order its run belongs.
+ * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed
+ */
+export async function* listPublishedRuns(
+  store: StoreReader,
+  exportName: string,
+  after: number,
+): AsyncGenerator<RunSummary> {
+  const found = await findRuns(store, exportName, after);
+  for (const run of found.sort((one, other) => one.sequence - other.sequence)) {
+    if ('error' in run) throw run.error;
+    yield run.summary;
+  }
+}
+
+type FoundRun =
+  | { readonly sequence: number; readonly summary: RunSummary }
+  | { readonly sequence: number; readonly error: ExportError };
+
+/**
+ * Reads the days from the newest backwards, and stops after two days in a row whose published runs are all at or below `after`.
+ * The folder of a run has the day on which it began, by the clock of the function that began it. The sequences follow these
+ * clocks, except that clocks may differ: around midnight, a run may have an earlier day than the run before it. Hence the
+ * second day. And if a clock was wrong by days, the run that `latest.json` names is still missing, and the walk continues.
+ */
+async function findRuns(store: StoreReader, exportName: string, after: number): Promise<FoundRun[]> {
+  const days: string[] = [];
+  for await (const folder of store.listFolders(exportName)) {
+    if (folder.startsWith(runsPrefix(exportName))) days.push(folder);
+  }
+  const latest = after > 0 ? await readLatestPointer(store, exportName) : undefined;
+  const found: FoundRun[] = [];
+  let daysBelow = 0;
+  for (const day of days.sort().reverse()) {
+    const runs = await readDay(store, day);
+    const above = runs.filter(({ sequence }) => sequence > after);
+    found.push(...above);
+    // A day on which every run was abandoned says nothing.
+    if (runs.length > 0) daysBelow = above.length > 0 ? 0 : daysBelow + 1;
+    const newest = latest?.sequence ?? 0;
+    if (daysBelow >= 2 && (newest <= after || found.some(({ sequence }) => sequence === newest))) break;
+  }
+  return found;
+}
+
+async function readDay(store: StoreReader, day: string): Promise<FoundRun[]> {
+  const folders: string[] = [];
+  for await (const folder of store.listFolders(day)) if (folder.startsWith(`${day}/run=`)) folders.push(folder);
+  const runs = await mapConcurrently(folders, concurrency, (folder) => readRun(store, folder));
+  return runs.filter((run) => run !== undefined);
+}
+
+/** The run in `folder`; undefined if it is not published. */
+async function readRun(store: StoreReader, folder: string): Promise<FoundRun | undefined> {
+  try {
+    const summary = await readRunSummary(store, `${folder}/run.json`);
+    if (summary === undefined) return undefined;
+    if (runFolder(summary) === folder && manifestKey(summary) === summary.manifest) {
+      return { sequence: summary.sequence, summary };
+    }
+    throw new ExportError(
+      'PageConflictError',
+      `${store.locate(`${folder}/run.json`)} is that of another run. Restore it from a bucket version or a backup`,
+    );
+  } catch (error) {
+    if (!isExportError(error, 'PageConflictError')) throw error;
+    const manifest = await findManifest(store, `${folder}/manifest.json`);
+    if (manifest === undefined) throw error;
+    // Only the header is needed; leaving the loop closes the file.
+    for await (const _ of manifest.pages) break;
+    return { sequence: manifest.header.sequence, error };
+  }
+}

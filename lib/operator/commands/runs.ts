@@ -1,0 +1,95 @@
+/** `report-exporter runs`: the published runs of an export in order, as a table, tab-separated values or JSON lines. */
+
+import type { RunSummary } from '../../core/storage/published-schemas.ts';
+import { listPublishedRuns } from '../../core/storage/run-list.ts';
+import { epochMsOf } from '../../core/timestamps.ts';
+import {
+  type CommandContext,
+  exitStatuses,
+  openExport,
+  print,
+  runOnDeployment,
+  type TargetOptions,
+} from '../context.ts';
+import { bytes, coarseDuration } from '../output/format.ts';
+import { type Cell, type TextStyle, tableLines, textStyleFor } from '../output/terminal.ts';
+
+export interface RunsOptions extends TargetOptions {
+  readonly after: string;
+}
+
+/** Writes only runs to stdout, in the order of `sequence`, also before it fails at one whose summary was changed. */
+export async function runsCommand(
+  exportName: string | undefined,
+  options: RunsOptions,
+  usageErrors: readonly string[],
+  context: CommandContext,
+): Promise<number> {
+  const { stdout, env } = context;
+  const after = /^\d+$/.test(options.after) ? Number(options.after) : Number.NaN;
+  const problems = [...usageErrors];
+  if (!Number.isSafeInteger(after)) problems.push('--after: must be a sequence: a whole number from 0');
+  return await runOnDeployment(options, problems, context, async (deployment) => {
+    const { name, store } = await openExport(deployment, exportName);
+    const runs: ListedRun[] = [];
+    try {
+      for await (const run of listPublishedRuns(store, name, after)) {
+        runs.push({ ...run, location: store.locate(run.manifest) });
+      }
+    } finally {
+      const lines = linesOf(runs, options, stdout.isTTY === true ? textStyleFor(stdout, env) : undefined);
+      for (const line of lines) await print(stdout, `${line}\n`);
+    }
+    return exitStatuses.ok;
+  });
+}
+
+/** `location` is the address of the manifest. */
+type ListedRun = RunSummary & { readonly location: string };
+
+function linesOf(runs: readonly ListedRun[], { json }: RunsOptions, style: TextStyle | undefined): readonly string[] {
+  if (json === true) return runs.map((run) => JSON.stringify(run));
+  if (runs.length === 0) return style === undefined ? [] : ['No published runs.'];
+  return style === undefined ? [columns.join('\t'), ...runs.map(valueLine)] : runTable(runs, style);
+}
+
+function runTable(runs: readonly ListedRun[], style: TextStyle): string[] {
+  const headings = ['SEQUENCE', 'RUN', 'PAGES', 'REPORTS', 'BYTES', 'SINCE', 'COMPLETED', 'TOOK'];
+  const heading = headings.map((text, column) => ({ text, style: 'dim' as const, alignRight: isRight(column) }));
+  return tableLines([heading, ...runs.map(cellsOf)], style);
+}
+
+const isRight = (column: number): boolean => column === 0 || (column >= 2 && column <= 4);
+
+function cellsOf(run: ListedRun): readonly Cell[] {
+  const texts = [
+    String(run.sequence),
+    run.run,
+    run.pages.toLocaleString('en'),
+    run.reports === null ? '–' : run.reports.toLocaleString('en'),
+    bytes(run.bytes),
+    run.since,
+    run.completedAt,
+    coarseDuration(epochMsOf(run.completedAt) - epochMsOf(run.startedAt)),
+  ];
+  return texts.map((text, column) => ({ text, alignRight: isRight(column) }));
+}
+
+const columns = [
+  'sequence',
+  'run',
+  'since',
+  'watermark',
+  'started',
+  'completed',
+  'pages',
+  'reports',
+  'bytes',
+  'location',
+] as const;
+
+function valueLine(run: ListedRun): string {
+  const { startedAt: started, completedAt: completed, ...rest } = run;
+  const values = { ...rest, started, completed };
+  return columns.map((column) => String(values[column] ?? '').replaceAll(/\s+/g, ' ')).join('\t');
+}

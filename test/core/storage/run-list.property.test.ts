@@ -1,0 +1,238 @@
+/** Which published runs are listed, in which order, and how much is read for it. The store is in memory. */
+
+import { describe, expect } from 'vitest';
+import { createRunId, latestKey, manifestKey, runFolder, runSummaryKey } from '../../../lib/core/storage/keys.ts';
+import type { RunSummary } from '../../../lib/core/storage/published-schemas.ts';
+import { listPublishedRuns } from '../../../lib/core/storage/run-list.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
+import { aLatest, anExportName, at, collect } from '../../support/builders.ts';
+import { anExportBench } from '../../support/export/export-bench.ts';
+import { createMemoryStore, type MemoryStore } from '../../support/export/memory-adapters.ts';
+import { someReports } from '../../support/export/scripted-service.ts';
+import { fc, it, test } from '../../support/property.ts';
+
+const hourMs = 3_600_000;
+const noon = Date.parse('2026-11-20T12:00:00Z');
+
+interface ARun {
+  readonly sequence: number;
+  /** When it began, by the clock of the function that began it. */
+  readonly startedMs: number;
+  /** An abandoned run has pages only. */
+  readonly published?: boolean;
+}
+
+/** An export with these runs, each with a page. `latest.json` names the one with the highest sequence. */
+function anExport(runs: readonly ARun[]) {
+  const name = anExportName();
+  const store = createMemoryStore();
+  const folders = runs.map((run) => addRun(store, name, run));
+  const newest = Math.max(0, ...runs.filter(isPublished).map(({ sequence }) => sequence));
+  if (newest > 0) {
+    store.objects.set(latestKey(name), JSON.stringify(aLatest({ export: name, sequence: newest })));
+  }
+  return { name, store, folders };
+}
+
+const isPublished = ({ published = true }: ARun) => published;
+
+function addRun(store: MemoryStore, name: string, run: ARun): string {
+  const { sequence, startedMs } = run;
+  const location = {
+    export: name,
+    run: createRunId(startedMs, sequence.toString(16).padStart(6, '0')),
+    startedAt: instantOf(startedMs),
+  };
+  const folder = runFolder(location);
+  store.objects.set(`${folder}/page-000001.xml`, '<reports/>');
+  if (!isPublished(run)) return folder;
+  const summary: RunSummary = {
+    runVersion: 1,
+    ...location,
+    sequence,
+    since: at('2026-11-01T00:00:00Z'),
+    watermark: null,
+    completedAt: location.startedAt,
+    serviceStartedAt: null,
+    serviceCompletedAt: null,
+    format: 'XML',
+    container: 'NONE',
+    source: 'simulator',
+    pages: 1,
+    reports: 0,
+    bytes: 10,
+    manifest: manifestKey(location),
+  };
+  store.objects.set(runSummaryKey(location), `${JSON.stringify(summary)}\n`);
+  return folder;
+}
+
+const sequencesOf = async (store: MemoryStore, name: string, after = 0) =>
+  (await collect(listPublishedRuns(store, name, after))).map(({ sequence }) => sequence);
+
+/** The store, and the keys that are read from it. */
+function observe(store: MemoryStore) {
+  const reads: string[] = [];
+  const observed: MemoryStore = {
+    ...store,
+    read(key) {
+      reads.push(key);
+      return store.read(key);
+    },
+    // oxlint-disable-next-line require-yield
+    async *list() {
+      throw new Error('pages are listed');
+    },
+  };
+  return { observed, reads };
+}
+
+describe('the list of runs', () => {
+  it('is in the order of the sequence, whatever their days', async () => {
+    const { name, store } = anExport([
+      { sequence: 10, startedMs: noon },
+      { sequence: 9, startedMs: noon + 24 * hourMs },
+      { sequence: 2, startedMs: noon - 48 * hourMs },
+    ]);
+    expect(await sequencesOf(store, name)).toEqual([2, 9, 10]);
+    expect(await sequencesOf(store, name, 2)).toEqual([9, 10]);
+    expect(await sequencesOf(store, name, 10)).toEqual([]);
+  });
+
+  it('has the runs that are published, and none of an export that has published nothing', async () => {
+    const { name, store } = anExport([
+      { sequence: 1, startedMs: noon },
+      { sequence: 2, startedMs: noon + hourMs, published: false },
+      { sequence: 3, startedMs: noon + 24 * hourMs, published: false },
+    ]);
+    expect(await sequencesOf(store, name)).toEqual([1]);
+    expect(await sequencesOf(store, anExportName())).toEqual([]);
+  });
+
+  it('is what a run of the exporter has written', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    const [first, second] = [await bench.start(), await bench.start()];
+    expect([first.status, second.status]).toEqual(['completed', 'completed']);
+    const { name } = bench.deps.definition;
+    const runs = await collect(listPublishedRuns(bench.store, name, 0));
+    expect(runs).toMatchObject([{ pages: 3, reports: 5 }, { run: second.status === 'completed' && second.result.run }]);
+    const keys = [...bench.store.objects.keys()].filter((key) => key.endsWith('/run.json'));
+    expect(runs).toEqual(keys.map((key) => JSON.parse(bench.store.objects.get(key) ?? '')));
+  });
+
+  it('reads the last three days of a year, if the newest run is above, and no pages', async () => {
+    const days = Array.from({ length: 365 }, (_, day) => ({ sequence: day + 1, startedMs: noon + day * 24 * hourMs }));
+    const { name, store } = anExport(days);
+    const { observed, reads } = observe(store);
+    expect(await sequencesOf(observed, name, 364)).toEqual([365]);
+    expect(reads.filter((key) => key.endsWith('/run.json'))).toHaveLength(3);
+    expect(reads).toHaveLength(4);
+  });
+
+  it('has a run whose clock was behind that of the run before it, around midnight', async () => {
+    const midnight = noon + 12 * hourMs;
+    const { name, store } = anExport([
+      { sequence: 4, startedMs: midnight - hourMs },
+      { sequence: 5, startedMs: midnight + 1_000 },
+      { sequence: 6, startedMs: midnight - 1_000 },
+    ]);
+    expect(await sequencesOf(store, name, 5)).toEqual([6]);
+  });
+
+  it('has the newest run, although a clock was ahead by a year for two days', async () => {
+    const { name, store } = anExport([
+      ...[1, 2, 3].map((sequence) => ({ sequence, startedMs: noon + sequence * 24 * hourMs })),
+      { sequence: 4, startedMs: noon + 365 * 24 * hourMs },
+      { sequence: 5, startedMs: noon + 366 * 24 * hourMs },
+      ...[6, 7, 8].map((sequence) => ({ sequence, startedMs: noon + sequence * 24 * hourMs })),
+    ]);
+    expect(await sequencesOf(store, name, 6)).toEqual([7, 8]);
+  });
+
+  const aHistory = fc
+    .array(
+      fc.record({
+        gapHours: fc.integer({ min: 0, max: 60 }),
+        skewHours: fc.integer({ min: -11, max: 11 }),
+        published: fc.boolean(),
+      }),
+      { minLength: 1, maxLength: 30 },
+    )
+    .map((runs) => {
+      let trueMs = noon;
+      return runs.map(({ gapHours, skewHours, published }, index) => {
+        trueMs += gapHours * hourMs;
+        return { sequence: index + 1, startedMs: trueMs + skewHours * hourMs, published };
+      });
+    });
+
+  test.prop([aHistory, fc.nat({ max: 31 })])(
+    'misses no run if clocks differ by less than a day',
+    async (runs, after) => {
+      const { name, store } = anExport(runs);
+      const wanted = runs.filter((run) => isPublished(run) && run.sequence > after);
+      expect(await sequencesOf(store, name, after)).toEqual(wanted.map(({ sequence }) => sequence));
+    },
+  );
+});
+
+describe('a run.json that was changed', () => {
+  /** Three runs of an exporter, the second of which has another `run.json`. */
+  async function aChangedRun(change: (text: string, texts: readonly string[]) => string) {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    for (const _ of [1, 2, 3]) expect((await bench.start()).status).toBe('completed');
+    const keys = [...bench.store.objects.keys()].filter((key) => key.endsWith('/run.json'));
+    const texts = keys.map((key) => bench.store.objects.get(key) ?? '');
+    const [, key = ''] = keys;
+    bench.store.objects.set(key, change(texts[1] ?? '', texts));
+    const sequences = texts.map((text) => (JSON.parse(text) as RunSummary).sequence) as [number, number, number];
+    return { store: bench.store, name: bench.deps.definition.name, key, sequences };
+  }
+
+  async function listUntilError(store: MemoryStore, name: string, after: number) {
+    const listed: number[] = [];
+    try {
+      for await (const { sequence } of listPublishedRuns(store, name, after)) listed.push(sequence);
+    } catch (error) {
+      return { listed, error };
+    }
+    return { listed, error: undefined };
+  }
+
+  it.each([
+    ['is empty', () => ''],
+    ['is truncated', (text: string) => text.slice(0, 100)],
+    ['has another version', (text: string) => text.replace('"runVersion":1', '"runVersion":2')],
+    ['is that of another run', (_: string, [first = '']: readonly string[]) => first],
+    [
+      'names another manifest',
+      (text: string) => text.replace(/run=[^/]+(\/manifest)/, 'run=20260101T000000Z-aaaaaa$1'),
+    ],
+  ])('ends the list after the runs before it, and is named: it %s', async (_, change) => {
+    const { store, name, key, sequences } = await aChangedRun(change);
+    const [first, second, third] = sequences;
+    expect(await listUntilError(store, name, 0)).toEqual({
+      listed: [first],
+      error: expect.objectContaining({ name: 'PageConflictError', message: expect.stringContaining(key) }),
+    });
+    // Those at or below the sequence that a consumer has processed do not matter to it.
+    expect(await listUntilError(store, name, second)).toEqual({ listed: [third], error: undefined });
+  });
+
+  it('ends the list at once if its manifest does not say where it belongs', async () => {
+    const { store, name, key, sequences } = await aChangedRun(() => '');
+    const [, second] = sequences;
+    const manifest = key.replace('run.json', 'manifest.json');
+    const text = store.objects.get(manifest) ?? '';
+    store.objects.set(manifest, text.slice(0, 20));
+    expect(await listUntilError(store, name, second)).toMatchObject({
+      listed: [],
+      error: { name: 'PageConflictError', message: expect.stringContaining(manifest) },
+    });
+    store.objects.delete(manifest);
+    expect(await listUntilError(store, name, second)).toMatchObject({
+      listed: [],
+      error: { name: 'PageConflictError', message: expect.stringContaining(key) },
+    });
+  });
+});

@@ -1,0 +1,356 @@
+/** The recipes for the shell and for Node.js in docs/recipes.md, on directories, as they are written there. */
+
+import { execFile, execFileSync, spawn } from 'node:child_process';
+import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { RunSummary } from '../../lib/core/storage/published-schemas.ts';
+import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
+import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import { sha256Of } from '../support/builders.ts';
+import { exampleIn } from '../support/docs/doc-pages.ts';
+import { problemsIn } from '../support/docs/published-schemas.ts';
+import { writeRecipeProject } from '../support/docs/recipe-project.ts';
+import type { Manifest } from '../support/export/export-bench.ts';
+import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
+import { someReports } from '../support/service/simulator-client.ts';
+
+const root = join(import.meta.dirname, '../..');
+const page = 'docs/recipes.md';
+const hasJq = await promisify(execFile)('jq', ['--version']).then(
+  () => true,
+  () => false,
+);
+
+interface PublishedRun {
+  readonly manifest: Manifest;
+  readonly summary: RunSummary;
+  /** Relative to the directory. */
+  readonly folder: string;
+}
+
+/** A directory into which an export of five reports, two on a page, runs as often as the test wants. */
+async function anExport() {
+  const out = await aDirectory();
+  const apiKey = 'the-key-of-this-service';
+  const service = await startSimulator({ vendor: 'ACME', apiKey, reports: inMemoryReports(someReports(5)) });
+  onTestFinished(() => service.close());
+  const options = ['--base-url', service.baseUrl, '--vendor', 'ACME', '--size', '2', '--export', 'daily'];
+  return {
+    out,
+    /** Each run has the reports of the one before it, too. */
+    run: async (): Promise<PublishedRun> => {
+      const ended = await runInProcess(['local', '--out', out, '--overlap', 'P365D', ...options, '--json'], {
+        REPORT_EXPORT_API_KEY: apiKey,
+      });
+      expect(ended).toMatchObject({ status: 0 });
+      const path = jsonOf(ended).manifest ?? '';
+      const summary = JSON.parse(await readFile(join(dirname(path), 'run.json'), 'utf8')) as RunSummary;
+      return { manifest: await readManifest(path), summary, folder: dirname(summary.manifest) };
+    },
+    /** Adds the folder of a run that was abandoned after its first page, as that of a later run. */
+    abandonRun: async ({ folder }: PublishedRun): Promise<string> => {
+      const abandoned = join(dirname(folder), 'run=20991231T235959Z-ffffff');
+      await mkdir(join(out, abandoned));
+      await cp(join(out, folder, 'page-000001.xml'), join(out, abandoned, 'page-000001.xml'));
+      return abandoned;
+    },
+  };
+}
+
+async function aProject(): Promise<string> {
+  const folder = await aDirectory();
+  await writeRecipeProject(folder);
+  return folder;
+}
+
+interface Outcome {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Starts a program without a terminal, in a process group of its own. */
+function startProgram([command = '', ...args]: readonly string[], cwd: string, env: Record<string, string> = {}) {
+  const child = spawn(command, args, {
+    cwd,
+    env: { PATH: process.env.PATH, AWS_REGION: 'us-east-1', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const output = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (text: string) => {
+      output[name] += text;
+    });
+  }
+  const ended = new Promise<Outcome>((resolve) => child.on('close', (status) => resolve({ status, ...output })));
+  const kill = () => {
+    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null)
+      process.kill(-child.pid, 'SIGKILL');
+  };
+  return { ended, kill };
+}
+
+const visibleFiles = async (folder: string): Promise<string[]> =>
+  (await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []))
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+    .filter((file) => !file.split('/').some((part) => part.startsWith('.')))
+    .sort();
+
+const lineOf = ({ summary }: PublishedRun) => `run ${summary.run}: ${summary.pages} pages\n`;
+
+const programs = [
+  ['catch-up.sh', ['bash', 'catch-up.sh'], hasJq],
+  ['copy-runs.ts', [process.execPath, 'copy-runs.ts'], true],
+] as const;
+
+describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, command) => {
+  async function aCopy(out: string) {
+    const project = await aProject();
+    const copy = join(project, 'copy');
+    const start = () => startProgram([...command, out, 'daily', copy], project);
+    return { copy, start, run: () => start().ended };
+  }
+
+  /** The copy has these runs whole, with the newest in latest.json, and nothing else. */
+  async function expectCopy(copy: string, out: string, runs: readonly PublishedRun[]) {
+    const files = runs.flatMap(({ manifest, folder }) => [
+      ...manifest.pages.map(({ key }) => key),
+      `${folder}/manifest.json`,
+      `${folder}/run.json`,
+    ]);
+    expect(await visibleFiles(copy)).toEqual([...files, ...(runs.length > 0 ? ['daily/latest.json'] : [])].sort());
+    for (const file of files) expect(await readFile(join(copy, file))).toEqual(await readFile(join(out, file)));
+    const newest = runs.at(-1);
+    if (newest === undefined) return;
+    const latest = JSON.parse(await readFile(join(copy, 'daily/latest.json'), 'utf8'));
+    expect(problemsIn('latest.v1', latest)).toEqual([]);
+    expect(latest).toMatchObject({ run: newest.summary.run, sequence: newest.summary.sequence });
+  }
+
+  it('copies the published runs in order, each once, and no others', async () => {
+    const { out, run, abandonRun } = await anExport();
+    const { copy, run: copyRuns } = await aCopy(out);
+    expect(await copyRuns()).toEqual({ status: 0, stdout: '', stderr: '' });
+    await expectCopy(copy, out, []);
+
+    const [first, second] = [await run(), await run()];
+    await abandonRun(first);
+    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first) + lineOf(second), stderr: '' });
+    await expectCopy(copy, out, [first, second]);
+    expect(await copyRuns()).toEqual({ status: 0, stdout: '', stderr: '' });
+
+    const third = await run();
+    expect(third.summary.reports).toBe(5);
+    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(third), stderr: '' });
+    await expectCopy(copy, out, [first, second, third]);
+  });
+
+  it('copies a run whose clock was behind around midnight, and skips one that appears late', async () => {
+    const { out, run } = await anExport();
+    const { copy, run: copyRuns } = await aCopy(out);
+    const [first, second, third] = [await run(), await run(), await run()];
+    // The second run began before midnight by its clock. The third appears after it was processed.
+    const late = join(out, '.late');
+    await rename(join(out, first.folder), late);
+    await rm(join(out, third.folder, 'run.json'));
+    expect(await copyRuns()).toMatchObject({ status: 0, stdout: lineOf(second) });
+    await mkdir(dirname(join(out, first.folder)), { recursive: true });
+    await rename(late, join(out, first.folder));
+
+    const dayBefore = dirname(third.folder).replace(/date=.*/, 'date=2026-01-01');
+    const folder = third.folder.replace(dirname(third.folder), dayBefore);
+    await mkdir(join(out, dayBefore));
+    await rename(join(out, third.folder), join(out, folder));
+    for (const name of ['manifest.json', 'run.json']) {
+      const text = name === 'run.json' ? JSON.stringify(third.summary) : JSON.stringify(third.manifest, null, 2);
+      const moved = text.replaceAll(third.folder, folder);
+      await writeFile(join(out, folder, name), `${onePagePerLine(moved)}\n`);
+    }
+    expect(await copyRuns()).toMatchObject({ status: 0, stdout: lineOf(third), stderr: '' });
+    expect(await readdir(join(copy, dayBefore))).toHaveLength(1);
+    expect(await visibleFiles(copy)).not.toContain(`${first.folder}/run.json`);
+  });
+
+  it('shows nothing of a run with a damaged page, and copies it once that is restored', async () => {
+    const { out, run } = await anExport();
+    const { copy, run: copyRuns } = await aCopy(out);
+    const [first, second, third] = [await run(), await run(), await run()];
+    const damaged = join(out, second.folder, 'page-000002.xml');
+    const original = await readFile(damaged, 'utf8');
+    await writeFile(damaged, original.replace('r3', 'r9'));
+    const failed = await copyRuns();
+    expect(failed).toMatchObject({ status: 1, stdout: lineOf(first) });
+    expect(failed.stderr).toContain('page-000002.xml');
+    await expectCopy(copy, out, [first]);
+
+    await writeFile(damaged, original);
+    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(second) + lineOf(third), stderr: '' });
+    await expectCopy(copy, out, [first, second, third]);
+  });
+
+  it('shows nothing of a run until all its pages are copied, and continues after it was killed', async () => {
+    const { out, run } = await anExport();
+    const { copy, start, run: copyRuns } = await aCopy(out);
+    const first = await run();
+    // A reader of this page waits until someone writes it.
+    const paused = join(out, first.folder, 'page-000003.xml');
+    await rename(paused, `${paused}.moved`);
+    execFileSync('mkfifo', [paused]);
+    const { ended, kill } = start();
+    onTestFinished(kill);
+    const staged = join(copy, '.incoming', first.folder);
+    await expect.poll(() => readdir(staged).catch(() => [])).toContain('page-000002.xml');
+    await expectCopy(copy, out, []);
+    kill();
+    expect(await ended).toMatchObject({ status: null, stdout: '' });
+    // A temporary file of the AWS CLI.
+    await writeFile(join(staged, 'page-000003.xml.part'), '<repo');
+
+    await rm(paused);
+    await rename(`${paused}.moved`, paused);
+    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first), stderr: '' });
+    await expectCopy(copy, out, [first]);
+  });
+
+  it('records a run that was copied, but not recorded when it was interrupted', async () => {
+    const { out, run } = await anExport();
+    const { copy, run: copyRuns } = await aCopy(out);
+    const first = await run();
+    await copyRuns();
+    await rm(join(copy, 'daily/latest.json'));
+    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first), stderr: '' });
+    await expectCopy(copy, out, [first]);
+  });
+
+  it.each([
+    ['is empty', 'run.json', () => ''],
+    ['has another version', 'run.json', (text: string) => text.replace('"runVersion":1', '"runVersion":2')],
+    ['has no pages', 'manifest.json', (text: string) => text.replaceAll(/^ {4}\{.*\n/gm, '')],
+  ])('fails if a document %s (%s: %s)', async (_, name, change) => {
+    const { out, run } = await anExport();
+    const { copy, run: copyRuns } = await aCopy(out);
+    const first = await run();
+    const file = join(out, first.folder, name);
+    await writeFile(file, change(await readFile(file, 'utf8')));
+    expect((await copyRuns()).status).toBeGreaterThan(0);
+    await expectCopy(copy, out, []);
+  });
+
+  it('reads a manifest of 200,000 pages in a fraction of its size', async () => {
+    const pageCount = 200_000;
+    const source = await aRunOf(pageCount);
+    const { copy } = await aCopy(source);
+    // Virtual memory for the programs of the shell; heap for Node.js, which reserves far more than it uses.
+    const bounded = command[0] === 'bash' ? ['bash', '-c', 'ulimit -v 40000 && exec bash "$@"', 'bash'] : [command[0]];
+    const project = dirname(copy);
+    const limited = [...bounded, ...(command[0] === 'bash' ? [] : ['--max-old-space-size=64']), ...command.slice(1)];
+    const ended = await startProgram([...limited, source, 'daily', copy], project).ended;
+    expect(ended).toEqual({ status: 0, stdout: `run 20261120T020000Z-1f3a5c: ${pageCount} pages\n`, stderr: '' });
+  });
+});
+
+/** A manifest with its pages as the exporter writes them. */
+const onePagePerLine = (text: string): string => {
+  const { pages, ...header } = JSON.parse(text) as Partial<Manifest>;
+  if (!Array.isArray(pages)) return text;
+  const lines = pages.map((each) => `    ${JSON.stringify(each)}`);
+  return `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "pages": [\n${lines.join(',\n')}\n  ]\n}`;
+};
+
+/** A directory with a run of so many pages. Its manifest has as many lines, but there are only a thousand files. */
+async function aRunOf(count: number): Promise<string> {
+  const { out, run } = await anExport();
+  const { manifest, summary, folder } = await run();
+  const id = '20261120T020000Z-1f3a5c';
+  const newFolder = `daily/date=2026-11-20/run=${id}`;
+  await rm(join(out, folder), { recursive: true });
+  await mkdir(join(out, newFolder), { recursive: true });
+  const files = Array.from({ length: 1_000 }, (_, index) => {
+    const body = `<reports><report id="r${index}"/></reports>`;
+    return {
+      key: `${newFolder}/page-${String(index).padStart(6, '0')}.xml`,
+      body,
+      bytes: body.length,
+      sha256: sha256Of(body),
+    };
+  });
+  for (const { key, body } of files) await writeFile(join(out, key), body);
+  const pages = Array.from({ length: count }, (_, index) => {
+    const { key = '', bytes = 0, sha256 = '' } = files[index % files.length] ?? {};
+    const cursor = index === 0 ? null : `1588888888888,550e8400-e29b-41d4-a716-${String(index).padStart(12, '0')}`;
+    return { page: index + 1, key, bytes, sha256, reports: 1, cursor };
+  });
+  const startedAt = '2026-11-20T02:00:00Z';
+  const text = JSON.stringify({ ...manifest, run: id, startedAt, pages });
+  await writeFile(join(out, newFolder, 'manifest.json'), `${onePagePerLine(text)}\n`);
+  const changed = { ...summary, run: id, startedAt, pages: count, manifest: `${newFolder}/manifest.json` };
+  await writeFile(join(out, newFolder, 'run.json'), `${JSON.stringify(changed)}\n`);
+  return out;
+}
+
+describe.skipIf(!hasJq)('process-runs.sh', () => {
+  async function aLoop(out: string) {
+    const folder = await aProject();
+    const command = ['bash', 'process-runs.sh', 'daily', '--out', out];
+    const PATH = [join(folder, 'bin'), process.env.PATH].join(delimiter);
+    return { folder, run: () => startProgram(command, folder, { PATH }).ended };
+  }
+  const processed = async (folder: string) => (await visibleFiles(folder)).filter((file) => file.endsWith('.xml'));
+
+  it('processes each run once, in order', async () => {
+    const { out, run } = await anExport();
+    const { folder, run: loop } = await aLoop(out);
+    expect(await loop()).not.toMatchObject({ status: 0 });
+    const [first, second] = [await run(), await run()];
+    expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
+    expect(await processed(folder)).toEqual([first, second].map(({ summary }) => `${summary.run}.xml`).sort());
+    expect(await readFile(join(folder, 'last-sequence'), 'utf8')).toBe(`${second.summary.sequence}\n`);
+    const reports = await readFile(join(folder, `${first.summary.run}.xml`), 'utf8');
+    expect(reports.match(/id="r\d"/g)).toHaveLength(5);
+
+    // What is processed already is not processed again.
+    await rm(join(folder, `${second.summary.run}.xml`));
+    const third = await run();
+    expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
+    expect(await processed(folder)).toEqual([first, third].map(({ summary }) => `${summary.run}.xml`).sort());
+  });
+
+  it.each([
+    ['a page that was deleted', 'page-000002.xml'],
+    ['a page that is not XML', 'page-000001.xml'],
+    ['a run.json that was changed', 'run.json'],
+  ])('stops at %s, and does not skip the run', async (what, name) => {
+    const { out, run } = await anExport();
+    const { folder, run: loop } = await aLoop(out);
+    const [first, second, third] = [await run(), await run(), await run()];
+    const file = join(out, second.folder, name);
+    const original = await readFile(file);
+    await (what.includes('deleted') ? rm(file) : writeFile(file, '<a>'));
+    const failed = await loop();
+    expect(failed.status).toBeGreaterThan(0);
+    expect(failed.stderr).toContain(file);
+    expect(await processed(folder)).toEqual([`${first.summary.run}.xml`]);
+
+    await writeFile(file, original);
+    expect(await loop()).toMatchObject({ status: 0 });
+    expect(await processed(folder)).toEqual([first, second, third].map(({ summary }) => `${summary.run}.xml`).sort());
+  });
+});
+
+describe('the types of copy-runs.ts', () => {
+  it('are those of the package', async () => {
+    const folder = await aProject();
+    const text = exampleIn(page, 'copy-runs.ts').replace("'report-exporter'", `'${root}/lib/api/index.ts'`);
+    await writeFile(join(folder, 'copy-runs.ts'), text);
+    const config = { extends: join(root, 'tsconfig.json'), include: [], exclude: [], files: ['copy-runs.ts'] };
+    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
+    // Its output is part of the error.
+    await expect(promisify(execFile)(join(root, 'node_modules/.bin/tsc'), ['-p', folder])).resolves.toMatchObject({
+      stdout: '',
+    });
+  });
+});
