@@ -187,9 +187,11 @@ Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`
     );
 
   addTargetOptions(program.command('report'))
-    .description('write an HTML file that shows how a run went')
+    .description('write HTML files that show how runs went')
     .addOption(optionWithValue('--run <id>', 'the run (default: the newest run)'))
-    .addOption(optionWithValue('--to <file>', 'the file (default: <export>-<run>.html)'))
+    .addOption(optionWithValue('--to <path>', 'the file (default: <export>-<run>.html), or with --all the directory'))
+    .option('--all', 'write a page per run and an index, of one export or of all')
+    .addOption(optionWithValue('--runs <n>', 'with --all: the number of newest runs per export (default: 100)'))
     .option('--open', 'open the file in the browser')
     .addHelpText(
       'after',
@@ -197,8 +199,9 @@ Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`
 Examples:
   $ ${context.program} report --open
   $ ${context.program} report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c --to incident.html
+  $ ${context.program} report --all --stack ReportExporter --to run-reports
 
-Exit status: 0 written; 2 wrong usage, or no such run.`,
+Exit status: 0 written; 1 written, but with --all some runs cannot be read; 2 wrong usage, or no such run.`,
     )
     .action(
       action<ReportOptions>(setExitStatus, async (name, options, problems) => {

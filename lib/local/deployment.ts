@@ -3,14 +3,15 @@
 import { existsSync } from 'node:fs';
 import { ExportError, isExportError } from '../core/errors.ts';
 import type { ExportDefinition } from '../core/model.ts';
-import type {
-  DeployedExport,
-  Deployment,
-  Incident,
-  OverviewEntry,
-  RunEnd,
-  StartOptions,
-  StartRequest,
+import {
+  countIncidents,
+  type DeployedExport,
+  type Deployment,
+  type Incident,
+  type OverviewEntry,
+  type RunEnd,
+  type StartOptions,
+  type StartRequest,
 } from '../core/operations/deployment.ts';
 import { overviewOf, unreadableExport } from '../core/operations/export-overview.ts';
 import type { ExportEvent, RunRef, Runtime } from '../core/ports.ts';
@@ -119,6 +120,7 @@ function deployedExport(
     async *incidents(run) {
       yield* notes.incidents(run);
     },
+    countIncidents: (run) => countIncidents(notes.incidents(run)),
     lastIncident: async (run) => notes.lastIncident(run),
     start: (request, startOptions) => startRun(options, settings, request, startOptions),
   };

@@ -1,5 +1,6 @@
 /** `report-exporter local --settings`: exports of a settings file on this machine, with a real service and a real directory. */
 
+import { readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -74,6 +75,34 @@ describe('report-exporter local --settings', () => {
     expect(bodiesOf(service).at(-1)).toMatchObject({
       size: 2,
       filter: { type: 'daily', date: { gte: plan.plan.since } },
+    });
+  });
+
+  it('publishes no run without reports with publishEmptyRuns: false, also when a later command starts it', async () => {
+    const service = await aService({ reports: inMemoryReports([]) });
+    const { out, local } = await aFile({
+      services: { acme: { baseUrl: service.baseUrl, vendor: 'ACME' } },
+      exports: [{ name: 'nightly', publishEmptyRuns: false }],
+    });
+    const ended = await runInProcess([...local, '--json'], env);
+    expect(ended).toMatchObject({ status: 0 });
+    expect(jsonOf(ended)).toMatchObject({ status: 'completed', pages: 1, reports: 0, manifest: null });
+    expect(jsonOf(await runInProcess(['start', 'nightly', '--out', out, '--json'], env))).toMatchObject({
+      manifest: null,
+    });
+    expect(readdirSync(join(out, 'nightly')).filter((name) => !name.startsWith('date='))).toEqual([]);
+
+    const status = JSON.parse((await runInProcess(['status', '--out', out, '--json'], env)).stdout);
+    expect(status).toMatchObject({ exports: [{ runs: [{ state: 'empty' }, { state: 'empty' }] }] });
+    const [newest] = status.exports[0].runs;
+    expect(await runInProcess(['verify', '--out', out, '--run', newest.run], env)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('found no reports, and was not published because publishEmptyRuns is false'),
+    });
+    expect(await runInProcess(['verify', '--out', out], env)).toMatchObject({ status: 2 });
+    expect(await runInProcess(['pages', '--out', out], env)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('has not published a run yet'),
     });
   });
 

@@ -53,6 +53,7 @@ describe('report-exporter local', () => {
       'page-000001.xml',
       'page-000002.xml',
       'page-000003.xml',
+      'run.json',
     ]);
   });
 

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Incident } from '../../lib/core/operations/deployment.ts';
-import { renderRunReport } from '../../lib/operator/run-report/run-report.ts';
+import { renderExportIndex, renderOverview } from '../../lib/operator/run-report/history/index-page.ts';
+import { type RunContext, renderRunReport } from '../../lib/operator/run-report/run-report.ts';
 import {
   adoptedRun,
   collectExample,
@@ -20,6 +21,15 @@ import {
   someRunFacts,
   uncountedRun,
 } from '../operator/run-report/example-runs.ts';
+import {
+  aHistory,
+  aHistoryRun,
+  anExportIndex,
+  dailyHistory,
+  exampleOverview,
+  historyWithGap,
+  origin,
+} from '../operator/run-report/history/example-histories.ts';
 import { at } from '../support/builders.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';
 import { findChromium, launchChromium, openFile } from './chromium.ts';
@@ -57,11 +67,31 @@ const displays = {
   narrow: { colorScheme: 'light', viewport: { width: 400, height: 900 } },
 } as const;
 
-async function open(name: string, example: ExampleRun, options: BrowserContextOptions = {}) {
+async function open(name: string, example: ExampleRun, options: BrowserContextOptions = {}, context?: RunContext) {
+  return await openHtml(name, renderRunReport(await collectExample(example), context), options);
+}
+
+async function openHtml(name: string, html: string, options: BrowserContextOptions) {
   const path = join(directory.path, `${name}.html`);
-  await writeFile(path, renderRunReport(await collectExample(example)));
+  await writeFile(path, html);
   return await openFile(browser, path, options);
 }
+
+const addressOf = (run: string) => `${run}.html`;
+
+/** A run among others, the indexes of exports and the overview of a stack. */
+const historyPages: readonly (readonly [name: string, render: () => string | Promise<string>])[] = [
+  [
+    'with-history',
+    async () => {
+      const neighbors = { index: 'index.html', older: 'older.html', newer: 'newer.html', addressOf };
+      return renderRunReport(await collectExample(eventfulRun()), { history: dailyHistory(20), neighbors });
+    },
+  ],
+  ['index', () => renderExportIndex(anExportIndex(dailyHistory(30)), { addressOf, overview: '../index.html' }, origin)],
+  ['gap', () => renderExportIndex(anExportIndex(historyWithGap()), { addressOf, overview: null }, origin)],
+  ['overview', () => renderOverview(exampleOverview(), origin)],
+];
 
 describe('the run report', () => {
   describe.each(Object.entries(displays))('in %s', (display, options) => {
@@ -80,6 +110,15 @@ describe('the run report', () => {
         expect({ requests, errors }).toEqual({ requests: [], errors: [] });
       },
     );
+
+    it.each(historyPages)('shows the history "%s" completely, legibly, and without requests', async (name, render) => {
+      await using opened = await openHtml(`${name}-${display}`, await render(), options);
+      const { page, requests, errors } = opened;
+      expect(await page.evaluate(findOverflow)).toEqual([]);
+      expect((await page.evaluate(measureContrasts)).filter(({ ratio }) => ratio < 4.5)).toEqual([]);
+      await page.screenshot({ path: join(screenshots, `${name}-${display}.png`), fullPage: true });
+      expect({ requests, errors }).toEqual({ requests: [], errors: [] });
+    });
   });
 
   it('redraws its charts when the color scheme changes from light to dark', async () => {
@@ -113,6 +152,18 @@ describe('the run report', () => {
     expect(await page.locator('#phases-readout').innerText()).toMatch(
       /^Page 6\d · .* between pages, .* latency, .* transfer$/,
     );
+  });
+
+  it('compares the runs by bars, also without JavaScript', async () => {
+    const runs = [aHistoryRun(0), aHistoryRun(1, { pages: 62 })];
+    const html = renderExportIndex(anExportIndex(aHistory({ runs })), { addressOf, overview: null }, origin);
+    await using opened = await openHtml('bars', html, { javaScriptEnabled: false });
+    const widths = await opened.page
+      .locator('.runs td:nth-child(4) rect')
+      .evaluateAll((bars) => bars.map((bar) => bar.getBoundingClientRect().width));
+    const [widest = 0, half = 0] = widths;
+    expect(widest).toBeGreaterThan(50);
+    expect(half / widest).toBeCloseTo(0.5, 1);
   });
 
   it('prints dark on light, also from a dark screen', async () => {

@@ -39,6 +39,15 @@ describe('a completed run', () => {
     );
   });
 
+  it('says if it was not published, because it found no reports', () => {
+    const result = aRunResult({ pages: 1, reports: 0, manifest: null });
+    const summary = summarizeRun({ status: 'completed', result, manifest: null }, observed, next);
+    expect(summary).toMatchObject({ exitStatus: 0, json: { status: 'completed', manifest: null } });
+    expect(textOf(summary)).toContain(
+      '  manifest   none: a run without reports is not published (publishEmptyRuns is false)\n',
+    );
+  });
+
   it('says if there is no watermark yet', () => {
     const outcome = { status: 'completed', result: aRunResult({ watermark: null }), manifest: 'm' } as const;
     expect(textOf(summarizeRun(outcome, observed, next))).toContain(

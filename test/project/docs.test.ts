@@ -104,6 +104,15 @@ describe('the pages', () => {
     }
   });
 
+  it('show a run.json that matches its schema and the event of the same run', () => {
+    const { detail } = JSON.parse(exampleIn('docs/consumers.md', 'completed-event.json')) as {
+      detail: { result: object };
+    };
+    const summary: unknown = JSON.parse(exampleIn('docs/consumers.md', 'run.json'));
+    expect(problemsIn('run.v1', summary)).toEqual([]);
+    expect(summary).toMatchObject(detail.result);
+  });
+
   it('take the first item of a list from all pages: with text output, the AWS CLI applies a query to each page', () => {
     const commands = pages.flatMap((page) =>
       textOf(page)

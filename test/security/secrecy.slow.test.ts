@@ -413,11 +413,21 @@ describe('a run on this machine', () => {
     await operator('status', statusCommand);
     await operator('plan', planCommand);
     await operator('verify', verifyCommand);
-    await operator('report', reportCommand);
+    const reportOne: OperatorCommand = (name, { to }, ...rest) =>
+      reportCommand(name, { out: out.path, json: true, to }, ...rest);
+    await operator('report', reportOne);
+    const reportAll: OperatorCommand = (_, options, ...rest) =>
+      reportCommand(undefined, { ...options, all: true }, ...rest);
+    await operator('reports', reportAll);
     for (const [name, fault] of Object.entries(faultsWith)) await operator(`doctor, ${name}`, doctorCommand, fault);
     const startOne: OperatorCommand = (name, ...rest) => startCommand([name], ...rest);
     await operator('start', startOne, faultsWith['a body of 400']);
-    expect(outputs).toMatchObject({ status: { status: 0 }, verify: { status: 0 }, report: { status: 0 } });
+    expect(outputs).toMatchObject({
+      status: { status: 0 },
+      verify: { status: 0 },
+      report: { status: 0 },
+      reports: { status: 0 },
+    });
     expect(JSON.stringify(outputs['doctor, a body of 401'])).toContain('problem');
     expect(searchForSecrets({ ...outputs, printed, ...(await filesIn(out.path)) }, secrets)).toEqual([]);
   });

@@ -16,7 +16,7 @@ import { createSecretNetwork } from '../secret-network.ts';
 import { manualName } from '../step-functions/execution-names.ts';
 import { createExecutions } from '../step-functions/executions.ts';
 import { followExecution } from '../step-functions/follow-execution.ts';
-import { incidentsOf, lastIncidentOf } from '../step-functions/incidents.ts';
+import { countIncidentsOf, createExecutionCache, incidentsOf, lastIncidentOf } from '../step-functions/incidents.ts';
 import { takeSnapshot } from '../step-functions/progress-poller.ts';
 import type { OperatorClients } from './clients.ts';
 import { probeFromFunction } from './function-probe.ts';
@@ -33,6 +33,7 @@ export function openDeployedExport(
   const log = createDynamoPageLog({ client: clients.dynamoDb, table, service: service.service, runtime });
   const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
   const incidentDependencies = { client, stateMachineArn, log, now: runtime.now };
+  const cache = createExecutionCache();
   return {
     name,
     definition: exportDefinition(settings, sourceOf(serviceSettings.baseUrl)),
@@ -50,7 +51,8 @@ export function openDeployedExport(
         now: runtime.now,
         lastScheduledTime: async () => (await log.exportState(name))?.lastScheduledTime,
       }),
-    incidents: (run) => incidentsOf(incidentDependencies, run),
+    incidents: (run) => incidentsOf({ ...incidentDependencies, cache }, run),
+    countIncidents: (run) => countIncidentsOf({ ...incidentDependencies, cache }, run),
     lastIncident: (run) => lastIncidentOf(incidentDependencies, run),
     async start(request, options) {
       const before = options.follow ? await takeSnapshot(log, name) : undefined;

@@ -10,11 +10,12 @@ import {
   GetExecutionHistoryCommand,
   type HistoryEvent,
   ListExecutionsCommand,
+  type ListExecutionsCommandOutput,
   type SFNClient,
 } from '@aws-sdk/client-sfn';
 import * as z from 'zod';
 import { mapConcurrently } from '../../core/concurrency.ts';
-import type { Incident, RunSpan } from '../../core/operations/deployment.ts';
+import { countIncidents, type Incident, type IncidentCounts, type RunSpan } from '../../core/operations/deployment.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { parseExecutionName } from './execution-names.ts';
@@ -25,12 +26,38 @@ export interface IncidentDependencies {
   readonly stateMachineArn: string;
   readonly log: Pick<PageLog, 'exportState'>;
   readonly now: () => number;
+  /** Absent: nothing is shared between reads. */
+  readonly cache?: ExecutionCache;
+}
+
+/** What several runs have in common: the list of executions, and the exports that they are of. Each is requested once. */
+export interface ExecutionCache {
+  readonly listPages: Map<string | undefined, Promise<ListExecutionsCommandOutput>>;
+  readonly exportNames: Map<string, Promise<string | undefined>>;
+}
+
+export const createExecutionCache = (): ExecutionCache => ({ listPages: new Map(), exportNames: new Map() });
+
+/** Reads once, and again only after an error. */
+async function cached<Key, Value>(
+  values: Map<Key, Promise<Value>> | undefined,
+  key: Key,
+  read: () => Promise<Value>,
+): Promise<Value> {
+  const reading = values?.get(key) ?? read();
+  values?.set(key, reading);
+  try {
+    return await reading;
+  } catch (error) {
+    values?.delete(key);
+    throw error;
+  }
 }
 
 /** The histories of this many executions are read, the newest ones. Each takes a request per thousand events. */
 const maxExecutions = 200;
 /** So many start inputs are read at most, of the newest executions whose names do not tell their export. */
-const maxLookups = { allIncidents: 500, lastIncident: 200 };
+const maxLookups = { allIncidents: 500, lastIncident: 200, countedIncidents: 100 };
 const lookupConcurrency = 8;
 /** Of a thousand executions each. */
 const maxListPages = 20;
@@ -51,11 +78,29 @@ export async function* incidentsOf(deps: IncidentDependencies, run: RunSpan): As
     executions.push(execution);
     if (executions.length === maxExecutions) break;
   }
-  for (const { executionArn = '', name = '' } of executions.reverse()) {
+  yield* incidentsIn(deps, run, executions.reverse());
+}
+
+async function* incidentsIn(
+  deps: IncidentDependencies,
+  run: RunSpan,
+  executions: readonly ExecutionListItem[],
+): AsyncGenerator<Incident> {
+  for (const { executionArn = '', name = '' } of executions) {
     const reader = createHistoryReader(parseExecutionName(name)?.run);
     for await (const event of eventsOf(deps.client, executionArn)) yield* incidentsOfRun(run, reader.read(event));
     yield* incidentsOfRun(run, reader.pending());
   }
+}
+
+/** Undefined if no execution of the run is found: Step Functions no longer has it, or it is among too many others. */
+export async function countIncidentsOf(deps: IncidentDependencies, run: RunSpan): Promise<IncidentCounts | undefined> {
+  const executions: ExecutionListItem[] = [];
+  for await (const execution of executionsOf(deps, run, { pageSize: 1_000, lookups: maxLookups.countedIncidents })) {
+    executions.push(execution);
+    if (executions.length === maxExecutions) break;
+  }
+  return executions.length === 0 ? undefined : await countIncidents(incidentsIn(deps, run, executions.reverse()));
 }
 
 /** The newest incident, if it is among the last events of the run's newest execution. */
@@ -140,7 +185,8 @@ async function* executionsOf(
     if (known.has(executionArn)) return true;
     if (remainingLookups === 0) return false;
     remainingLookups -= 1;
-    const exportName = await exportInStartInput(deps.client, executionArn);
+    const { client, cache } = deps;
+    const exportName = await cached(cache?.exportNames, executionArn, () => exportInStartInput(client, executionArn));
     // Without a name, it is the service's only export.
     return exportName === undefined || exportName === run.export;
   };
@@ -160,7 +206,7 @@ async function exportInStartInput(client: SFNClient, executionArn: string): Prom
 
 /** The executions of the service that were running during the run, the newest first, page by page. */
 async function* executionsDuring(
-  { client, stateMachineArn, now }: IncidentDependencies,
+  { client, stateMachineArn, now, cache }: IncidentDependencies,
   run: RunSpan,
   maxResults: number,
 ): AsyncGenerator<readonly ExecutionListItem[]> {
@@ -168,7 +214,8 @@ async function* executionsDuring(
   const runEnd = (run.completedAt === undefined ? now() : epochMsOf(run.completedAt)) + clockSkewMs;
   let nextToken: string | undefined;
   for (let listPage = 0; listPage < maxListPages; listPage += 1) {
-    const response = await client.send(new ListExecutionsCommand({ stateMachineArn, maxResults, nextToken }));
+    const request = new ListExecutionsCommand({ stateMachineArn, maxResults, nextToken });
+    const response: ListExecutionsCommandOutput = await cached(cache?.listPages, nextToken, () => client.send(request));
     const executions = response.executions ?? [];
     const startOf = ({ startDate }: ExecutionListItem) => startDate?.getTime() ?? 0;
     yield executions.filter((execution) => {

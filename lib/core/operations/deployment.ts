@@ -90,6 +90,8 @@ export interface DeployedExport {
   nextStart(): Promise<NextStart>;
   /** The incidents of the run in chronological order, as far back as they are recorded. */
   incidents(run: RunSpan): AsyncIterable<Incident>;
+  /** How many incidents the run had; undefined if they are not recorded, or no longer. */
+  countIncidents(run: RunSpan): Promise<IncidentCounts | undefined>;
   /** The newest incident of the run; cheaper than reading all of them. */
   lastIncident(run: RunSpan): Promise<Incident | undefined>;
   /** Begins a run, or resumes an unfinished one. A failed run is a result, not an exception. */
@@ -155,6 +157,33 @@ export type Incident = { readonly at: Instant; readonly page: number | null } & 
       readonly message: string;
     }
 );
+
+export interface IncidentCounts {
+  readonly failedAttempts: number;
+  readonly waits: number;
+  /** The sum of all waits. */
+  readonly waitSeconds: number;
+  /** How often an execution of the run failed. */
+  readonly failures: number;
+}
+
+export async function countIncidents(incidents: AsyncIterable<Incident> | Iterable<Incident>): Promise<IncidentCounts> {
+  const counts = { failedAttempts: 0, waits: 0, waitSeconds: 0, failures: 0 };
+  for await (const incident of incidents) {
+    switch (incident.kind) {
+      case 'failed-attempt':
+        counts.failedAttempts += 1;
+        break;
+      case 'wait':
+        counts.waits += 1;
+        counts.waitSeconds += incident.seconds;
+        break;
+      case 'failed-run':
+        counts.failures += 1;
+    }
+  }
+  return counts;
+}
 
 export interface StartRequest {
   readonly since?: Instant | undefined;

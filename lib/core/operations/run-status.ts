@@ -9,9 +9,10 @@ import type { DeployedExport, Incident, NextStart } from './deployment.ts';
 
 /**
  * `running`: an execution is working on the run. `failed`, `stopped`: none is, and the next start resumes it.
- * `completed`: it is published. `abandoned`: it never will be.
+ * `completed`: it is published. `empty`: it found no reports and is not published, because publishEmptyRuns is false.
+ * `abandoned`: it never will be published.
  */
-export type RunState = 'running' | 'failed' | 'stopped' | 'completed' | 'abandoned';
+export type RunState = 'running' | 'failed' | 'stopped' | 'completed' | 'empty' | 'abandoned';
 
 export interface RunStatus {
   readonly export: string;
@@ -21,6 +22,8 @@ export interface RunStatus {
   readonly since: Instant | null;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
+  /** The service's clock at the request for the first page; null if it is not known, as for an unpublished run. */
+  readonly serviceStartedAt: Instant | null;
   /** When it was completed, or the next run began after it was abandoned; null if it has not ended or this is unknown. */
   readonly endedAt: Instant | null;
   /** When its newest page was logged; null if it has none. */
@@ -73,7 +76,7 @@ export async function* listRuns(deployed: DeployedExport, state: ExportState | u
   }
   for await (const last of deployed.log.runs(deployed.name)) {
     if (last.run === active?.run) continue;
-    const run = await pastRunStatus(deployed, last, nextStartedAt);
+    const run = await pastRunStatus(deployed, state, last, nextStartedAt);
     // The newest run may have been abandoned because it failed permanently: then the operator wants to know why.
     const mayHaveFailed = nextStartedAt === null && run.state === 'abandoned';
     yield mayHaveFailed
@@ -92,7 +95,7 @@ export async function findRunStatus(
   if (state?.active?.run === run) return await activeRunStatus(deployed, state.active);
   const last = await deployed.log.last({ export: deployed.name, run });
   if (last === undefined) return undefined;
-  const past = await pastRunStatus(deployed, last, null);
+  const past = await pastRunStatus(deployed, state, last, null);
   return past.endedAt === null ? { ...past, endedAt: await nextRunStartedAt(deployed, state, run) } : past;
 }
 
@@ -120,6 +123,7 @@ async function activeRunStatus(deployed: DeployedExport, run: Run): Promise<RunS
     since: run.since,
     startedAt: run.startedAt,
     completedAt: null,
+    serviceStartedAt: null,
     endedAt: null,
     ...totalsOf(last),
     lastPageAt: last?.loggedAt ?? null,
@@ -134,8 +138,15 @@ function recordedFailure({ lastFailure }: Run): Incident | null {
   return lastFailure === undefined ? null : { kind: 'failed-run', page: null, ...lastFailure };
 }
 
+/** Whether no execution will continue the run, and it moved the watermark. */
+export const isComplete = ({ state }: Pick<RunStatus, 'state'>): boolean => state === 'completed' || state === 'empty';
+
+/** Whether the run whose log ends with `last` has all its pages, and no report in them. */
+export const foundNoReports = (last: PageEntry): boolean => last.nextCursor === null && last.totals.reports === 0;
+
 async function pastRunStatus(
   { store }: DeployedExport,
+  exportState: ExportState | undefined,
   last: PageEntry,
   nextStartedAt: Instant | null,
 ): Promise<RunStatus> {
@@ -143,14 +154,19 @@ async function pastRunStatus(
   const manifest = manifestKey(location);
   const found = await readManifestHeader(store, manifest);
   const header = found === 'unreadable' ? undefined : found;
+  const isEmpty = found === undefined && foundNoReports(last);
+  const { lastCompleted } = exportState ?? {};
+  const emptyResult = isEmpty && lastCompleted?.result.run === last.run ? lastCompleted : undefined;
+  const completedAt = header?.completedAt ?? emptyResult?.completedAt ?? null;
   return {
     export: last.export,
     run: last.run,
-    state: found === undefined ? 'abandoned' : 'completed',
-    since: header?.since ?? null,
+    state: isEmpty ? 'empty' : found === undefined ? 'abandoned' : 'completed',
+    since: header?.since ?? emptyResult?.result.since ?? null,
     startedAt: header?.startedAt ?? startOf(last.run),
-    completedAt: header?.completedAt ?? null,
-    endedAt: header?.completedAt ?? nextStartedAt,
+    completedAt,
+    serviceStartedAt: header?.serviceStartedAt ?? (isEmpty && last.page === 1 ? last.serviceTime : null),
+    endedAt: completedAt ?? (isEmpty ? last.loggedAt : nextStartedAt),
     ...totalsOf(last),
     lastPageAt: last.loggedAt,
     folder: runFolder(location),

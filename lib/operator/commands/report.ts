@@ -1,60 +1,135 @@
-/** `report-exporter report`: writes the run report, one HTML file that shows how a run went. */
+/** `report-exporter report`: writes the run report, one HTML file that shows how a run went; or a folder of them, with an index. */
 
 import { writeFile } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import open from 'open';
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
-import type { ExportState, JsonObject, PageEntry } from '../../core/model.ts';
-import type { DeployedExport } from '../../core/operations/deployment.ts';
+import type { ExportState } from '../../core/model.ts';
+import type { DeployedExport, Deployment } from '../../core/operations/deployment.ts';
 import { findRunStatus, listRuns, type RunStatus } from '../../core/operations/run-status.ts';
 import { parseRunId } from '../../core/storage/keys.ts';
-import { findManifest } from '../../core/storage/published-runs.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
-import { collectRunReportData, type RunFacts } from '../run-report/data.ts';
+import { collectRunReportData, type RunReportOrigin } from '../run-report/data.ts';
+import { maxRecentRuns, readRunHistory } from '../run-report/history/run-history.ts';
+import { readRunFacts } from '../run-report/run-facts.ts';
 import { renderRunReport } from '../run-report/run-report.ts';
+import { withCountedEntries, writeAllReports } from '../run-report/history/all-reports.ts';
 
 export interface ReportOptions extends TargetOptions {
   readonly run?: string;
   readonly open?: boolean;
-  /** The file to write. */
+  /** The file to write, or the directory if `all`. */
   readonly to?: string;
+  /** All runs of the export, or of every export. */
+  readonly all?: boolean;
+  /** With `all`: the number of newest runs per export. */
+  readonly runs?: string;
 }
 
-/** Writes the file and prints its path. */
+/** The number of newest runs per export, if `--runs` does not say another. */
+const defaultMaxRuns = 100;
+
+const defaultDirectory = 'run-reports';
+
+/** Writes the file or the folder, and prints its path. */
 export async function reportCommand(
   exportName: string | undefined,
   options: ReportOptions,
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const { stdout, stderr } = context;
-  return await runOnDeployment(options, usageErrors, context, async (deployment) => {
-    const deployed = await openExport(deployment, exportName);
-    const { name, log } = deployed;
-    const state = await log.exportState(name);
-    const status = await readRunStatus(deployed, state, options.run);
-    const facts = await readRunFacts(deployed, state, status);
-    const counter = createPageCounter(stderr, 'Read', systemRuntime.now);
-    const entries: typeof log.entries = (run) => counted(log.entries(run), counter.add);
+  const maxRuns = Number(options.runs ?? defaultMaxRuns);
+  const problems = [...usageErrors, ...problemsOf(options, maxRuns)];
+  return await runOnDeployment(options, problems, context, async (deployment) => {
     const origin = {
       deployment: deployment.name,
       deploymentOption: deployment.option,
       createdAt: instantOf(systemRuntime.now()),
     };
-    const html = renderRunReport(await collectRunReportData({ ...deployed, log: { ...log, entries } }, facts, origin));
-    counter.end();
-    const file = resolve(options.to ?? `${name}-${status.run}.html`);
-    await writeReport(file, html);
-    const json = { status: 'ok', export: name, run: status.run, file };
-    stdout.write(options.json === true ? `${JSON.stringify(json)}\n` : `${file}\n`);
-    if (options.open === true) await open(file);
-    return exitStatuses.ok;
+    return options.all === true
+      ? await reportAll(deployment, exportName, origin, { ...options, maxRuns }, context)
+      : await reportOne(await openExport(deployment, exportName), origin, options, context);
   });
 }
 
+function problemsOf({ all, run, runs }: ReportOptions, maxRuns: number): string[] {
+  const isCount = Number.isInteger(maxRuns) && maxRuns >= 1 && maxRuns <= 1_000;
+  return [
+    ...(all === true && run !== undefined ? ['--run: selects one run; leave it out with --all'] : []),
+    ...(all !== true && runs !== undefined ? ['--runs: applies to --all only'] : []),
+    ...(isCount ? [] : ['--runs: must be a whole number from 1 to 1000']),
+  ];
+}
+
+/** Histories in Step Functions take requests, those in a directory do not. */
+const maxPagesOfIncidents = ({ stack }: ReportOptions): number =>
+  stack === undefined ? Number.POSITIVE_INFINITY : 50_000;
+
+async function reportOne(
+  deployed: DeployedExport,
+  origin: RunReportOrigin,
+  options: ReportOptions,
+  { stdout, stderr }: CommandContext,
+): Promise<number> {
+  const { name, log } = deployed;
+  const state = await log.exportState(name);
+  const status = await readRunStatus(deployed, state, options.run);
+  const facts = await readRunFacts(deployed, state, status);
+  const counter = createPageCounter(stderr, 'Read', systemRuntime.now);
+  const data = await collectRunReportData(withCountedEntries(deployed, counter.add), facts, origin);
+  counter.end();
+  const history = await readRunHistory(deployed, state, {
+    maxRuns: maxRecentRuns,
+    createdAt: origin.createdAt,
+    maxPagesOfIncidents: maxPagesOfIncidents(options),
+  });
+  const file = resolve(options.to ?? `${name}-${status.run}.html`);
+  await writeReport(file, renderRunReport(data, { history }));
+  const json = { status: 'ok', export: name, run: status.run, file };
+  stdout.write(options.json === true ? `${JSON.stringify(json)}\n` : `${file}\n`);
+  if (options.open === true) await open(file);
+  return exitStatuses.ok;
+}
+
+async function reportAll(
+  deployment: Deployment,
+  exportName: string | undefined,
+  origin: RunReportOrigin,
+  options: ReportOptions & { readonly maxRuns: number },
+  { stdout, stderr, signal }: CommandContext,
+): Promise<number> {
+  const directory = resolve(options.to ?? defaultDirectory);
+  const exports = await writeAllReports({
+    deployment,
+    exportName,
+    origin,
+    directory,
+    maxRuns: options.maxRuns,
+    maxPagesOfIncidents: maxPagesOfIncidents(options),
+    stderr,
+    signal,
+    now: systemRuntime.now,
+  });
+  const file = join(directory, 'index.html');
+  const isComplete = exports.every((written) => !('error' in written) && written.unreadable.length === 0);
+  if (options.json === true) {
+    stdout.write(`${JSON.stringify({ status: isComplete ? 'ok' : 'failed', file, exports })}\n`);
+  } else {
+    for (const written of exports) {
+      const unreadable = 'error' in written ? [{ run: null, error: written.error }] : written.unreadable;
+      for (const { run, error } of unreadable) {
+        const what = run === null ? `export ${written.export}` : `run ${run} of export ${written.export}`;
+        stderr.write(`Error: cannot read ${what}: ${error.name}: ${error.message}\n`);
+      }
+    }
+    stdout.write(`${file}\n`);
+  }
+  if (options.open === true) await open(file);
+  return isComplete ? exitStatuses.ok : exitStatuses.failed;
+}
 /** The run `runId`, or the newest one. @throws ConfigurationError if there is none */
 async function readRunStatus(
   deployed: DeployedExport,
@@ -71,45 +146,6 @@ async function readRunStatus(
   }
   for await (const newest of listRuns(deployed, state)) return newest;
   throw new ExportError('ConfigurationError', `Export ${deployed.name} has no run to report on yet`);
-}
-
-async function readRunFacts(
-  { store, name }: DeployedExport,
-  exportState: ExportState | undefined,
-  status: RunStatus,
-): Promise<RunFacts> {
-  const { run, state, since, startedAt, completedAt, endedAt, manifest, folder, pages, reports, bytes } = status;
-  const active = exportState?.active?.run === run ? exportState.active : undefined;
-  const published = manifest === null ? undefined : await findManifest(store, manifest);
-  // Only the header is needed; leaving the loop closes the file.
-  if (published !== undefined) for await (const _ of published.pages) break;
-  const request = active?.request ?? published?.header;
-  const lastResult = exportState?.lastCompleted?.result;
-  return {
-    export: name,
-    run,
-    state,
-    since,
-    watermark: lastResult?.run === run ? lastResult.watermark : null,
-    startedAt,
-    completedAt,
-    abandonedAt: state === 'abandoned' ? endedAt : null,
-    manifest: manifest === null ? null : store.locate(manifest),
-    folder: store.locate(folder),
-    filter: (request?.filter as JsonObject | undefined) ?? null,
-    format: request?.format ?? null,
-    container: request?.container ?? null,
-    size: request?.size ?? null,
-    totals: { pages, reports, bytes },
-    failure: active?.lastFailure ?? null,
-  };
-}
-
-async function* counted(entries: AsyncIterable<PageEntry>, add: (bytes: number) => void): AsyncGenerator<PageEntry> {
-  for await (const entry of entries) {
-    add(entry.bytes);
-    yield entry;
-  }
 }
 
 async function writeReport(file: string, html: string): Promise<void> {

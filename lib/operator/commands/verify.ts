@@ -5,13 +5,14 @@ import { ExportError } from '../../core/errors.ts';
 import { type RunResult, zeroTotals } from '../../core/model.ts';
 import type { DeployedExport } from '../../core/operations/deployment.ts';
 import type { Finding } from '../../core/operations/expected-pages.ts';
+import { foundNoReports } from '../../core/operations/run-status.ts';
 import {
   type VerifiedRun,
   type VerifyDependencies,
   verifyPublishedRun,
   verifyUnpublishedRun,
 } from '../../core/operations/verify-run.ts';
-import { manifestKey, manifestKeyFromRunId } from '../../core/storage/keys.ts';
+import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { plural, totals } from '../output/format.ts';
@@ -84,16 +85,18 @@ async function verify(
     throw new ExportError('ConfigurationError', `Export ${name} has no run to verify yet`);
   }
   const location = store.locate(wanted.manifest);
-  if (runId !== undefined && runId === lastCompleted?.result.run && lastCompleted.result.manifest === null) {
+  const lastResult = lastCompleted?.result;
+  if (runId === undefined || (runId === lastResult?.run && lastResult.manifest !== null)) {
+    // The newest run was published, so its missing manifest is damage, not a wrong argument.
+    observer.onFinding({ page: null, message: `${location} is missing: the manifest of the newest run` });
+    return { run: wanted.run, published: true, verified: { ...zeroTotals, notes: [] } };
+  }
+  const last = await log.last({ export: name, run: parseRunId(runId) });
+  if (last !== undefined && foundNoReports(last)) {
     throw new ExportError(
       'ConfigurationError',
       `Run ${runId} of export ${name} found no reports, and was not published because publishEmptyRuns is false`,
     );
-  }
-  if (runId === undefined || runId === lastCompleted?.result.run) {
-    // The newest run was published, so its missing manifest is damage, not a wrong argument.
-    observer.onFinding({ page: null, message: `${location} is missing: the manifest of the newest run` });
-    return { run: wanted.run, published: true, verified: { ...zeroTotals, notes: [] } };
   }
   const unfinished =
     active === undefined ? '' : `. The unfinished run is ${active.run}, at ${store.locate(manifestKey(active))}`;

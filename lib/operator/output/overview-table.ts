@@ -11,9 +11,9 @@ import { type Cell, columnGap, columnWidths, ellipsize, type TextStyle, tableLin
 
 /** What an export counts as in the summary: the first of these that applies. Also their order in the table. */
 const categories = ['unreadable', 'failed', 'stopped', 'stale', 'running', 'completed', 'never'] as const;
-type Category = (typeof categories)[number];
+export type Category = (typeof categories)[number];
 
-function categoryOf(entry: OverviewEntry): Category {
+export function categoryOf(entry: OverviewEntry): Category {
   if ('error' in entry) return 'unreadable';
   const { state, stale } = entry;
   return stale && state !== 'failed' && state !== 'stopped' ? 'stale' : state;

@@ -76,6 +76,7 @@ const stateStyles: Readonly<Record<RunState, Cell['style']>> = {
   failed: 'red',
   stopped: 'yellow',
   completed: 'green',
+  empty: 'green',
   abandoned: 'dim',
 };
 

@@ -27,10 +27,7 @@ ${
     : html`${phasesFigure(data)}
 ${latencyFigure(data)}`
 }
-<div class="pair">
-${statisticsFigure('bytes', 'Size of each page', data.points, formatBytes)}
-${data.totals.reports === null ? empty : statisticsFigure('reports', 'Reports on each page', data.points, formatNumber)}
-</div>
+${perPageFigures(data)}
 ${pagesTable(data)}`;
 }
 
@@ -103,34 +100,57 @@ function phasesFigure({ timeByPhase, adoptedPages, pagesPerPoint }: RunReportDat
 
 function latencyFigure({ latency, totals, adoptedPages, pagesPerPoint }: RunReportData): Html {
   if (latency === null) return empty;
-  const { median, p95, max, slowestPage } = latency;
+  const { min, median, p95, max, slowestPage } = latency;
   const isSinglePage = totals.pages - adoptedPages === 1;
   const text = isSinglePage
     ? sentences(`the response started within ${formatDuration(max)}`)
-    : sentences(
-        `50% of the responses started within ${formatDuration(median)} (median), 95% within ${formatDuration(p95)} (p95)`,
-        `the slowest took ${formatDuration(max)}, for page ${formatNumber(slowestPage)}`,
-        pagesPerPoint > 1 &&
-          `the line is the mean of ${formatNumber(pagesPerPoint)} pages each, the shaded area their range`,
-      );
+    : p95 === null
+      ? sentences(
+          `between ${formatDuration(min)} and ${formatDuration(max)}, ${formatDuration(median)} in the middle (median)`,
+          `the slowest was page ${formatNumber(slowestPage)}`,
+        )
+      : sentences(
+          `50% of the responses started within ${formatDuration(median)} (median), 95% within ${formatDuration(p95)} (p95)`,
+          `the slowest took ${formatDuration(max)}, for page ${formatNumber(slowestPage)}`,
+          pagesPerPoint > 1 &&
+            `the line is the mean of ${formatNumber(pagesPerPoint)} pages each, the shaded area their range`,
+        );
   return figure({ id: 'latency', title: 'Service latency', text, hasChart: !isSinglePage });
 }
 
-/** If all values are equal, the text is enough. */
-function statisticsFigure(
-  id: 'bytes' | 'reports',
+/** Sizes and reports per page: charts, or only the value if all pages have the same. */
+function perPageFigures({ points, totals }: RunReportData): Html {
+  const bytes = pageStatistics('bytes', 'Size of each page', points, formatBytes);
+  const reports =
+    totals.reports === null ? [] : pageStatistics('reports', 'Reports on each page', points, formatNumber);
+  const all = [...bytes, ...reports];
+  const charts = all.filter(({ min, max }) => min !== max);
+  const constants = all.filter(({ min, max }) => min === max);
+  return html`${charts.length === 0 ? empty : html`<div class="pair">${charts.map(statisticsFigure)}</div>`}
+${constants.length === 0 ? empty : html`<dl class="facts constants">${constants.map(({ title, max, format }) => html`<div><dt>${title}</dt><dd>${format(max)}</dd></div>`)}</dl>`}`;
+}
+
+interface PageStatistics extends StatisticSet {
+  readonly id: 'bytes' | 'reports';
+  readonly title: string;
+  readonly format: (value: number) => string;
+}
+
+/** Of all pages; empty if no page has the value. */
+function pageStatistics(
+  id: PageStatistics['id'],
   title: string,
   points: readonly PagePoint[],
-  format: (value: number) => string,
-): Html {
+  format: PageStatistics['format'],
+): PageStatistics[] {
   const all = points.map((point) => point[id]).reduce((a, b) => mergeStatistics(a, b), null);
-  if (all === null) return empty;
-  const { min, max, count } = all;
-  const text =
-    min === max
-      ? `${format(max)}${count === 1 ? '' : ' each'}`
-      : `${format(min)} to ${format(max)}, ${format(meanOf(all))} on average`;
-  return figure({ id, title, text: sentences(text), hasChart: min !== max });
+  return all === null ? [] : [{ ...all, id, title, format }];
+}
+
+function statisticsFigure(statistics: PageStatistics): Html {
+  const { id, title, min, max, format } = statistics;
+  const text = `${format(min)} to ${format(max)}, ${format(meanOf(statistics))} on average`;
+  return figure({ id, title, text: sentences(text) });
 }
 
 interface Figure {

@@ -3,8 +3,8 @@
  * pages the run has. It contains no secrets, because its sources contain none.
  */
 
-import type { Instant, JsonObject, PageEntry, RunId } from '../../core/model.ts';
-import type { DeployedExport } from '../../core/operations/deployment.ts';
+import type { ExportDefinition, Instant, JsonObject, PageEntry, RunId } from '../../core/model.ts';
+import type { DeployedExport, NextStart } from '../../core/operations/deployment.ts';
 import type { RunState } from '../../core/operations/run-status.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { createIncidentSummary, type IncidentSummary } from './incident-summary.ts';
@@ -27,7 +27,7 @@ export interface RunFacts {
   readonly run: RunId;
   readonly state: RunState;
   readonly since: Instant | null;
-  /** Where the next scheduled run starts; null if this run has not set it. */
+  /** The export's watermark after this run, if it is the newest completed one; otherwise null. */
   readonly watermark: Instant | null;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
@@ -36,11 +36,18 @@ export interface RunFacts {
   /** Paths or `s3://` addresses of the manifest and of the page folder. */
   readonly manifest: string | null;
   readonly folder: string;
+  /** The service: its base URL, or `simulator`. */
+  readonly source: string | null;
+  /** The filter of the requests, including the lower bound of the date. */
   readonly filter: JsonObject | null;
   readonly format: string | null;
   readonly container: string | null;
   /** Reports per page; null for the default of the service. */
   readonly size: number | null;
+  /** When the export starts next. */
+  readonly next: NextStart | null;
+  /** How the next run's `since` is chosen. */
+  readonly sincePolicy: ExportDefinition['since'];
   /** Used if the page log no longer contains the run. */
   readonly totals: RunTotals;
   /** Why the run failed. If absent, the newest failure in the history is used. */

@@ -2,6 +2,7 @@
 
 import type { Incident } from '../../core/operations/deployment.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
+import type { Instant } from '../../core/model.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { createBoundedSeries } from './statistics.ts';
 
@@ -13,13 +14,16 @@ const maxMessageLength = 1_000;
 
 export interface IncidentSummary {
   /** The oldest incidents, then `omitted` others, then the newest. Long texts are truncated. */
-  readonly oldest: readonly Incident[];
+  readonly oldest: readonly RepeatedIncident[];
   readonly omitted: number;
-  readonly newest: readonly Incident[];
+  readonly newest: readonly RepeatedIncident[];
   /** The largest first. */
   readonly groups: readonly IncidentGroup[];
   readonly marks: readonly TimelineMark[];
 }
+
+/** Identical incidents of one execution. `at` is the time of the first one. */
+export type RepeatedIncident = Incident & { readonly count: number; readonly lastAt: Instant };
 
 /** All incidents of one kind and, for failures, of one error name. */
 export interface IncidentGroup {
@@ -42,35 +46,70 @@ export interface TimelineMark {
 
 /** Collects incidents in order of time, in bounded memory. */
 export function createIncidentSummary() {
-  const oldest: Incident[] = [];
-  const newest: Incident[] = [];
-  let omitted = 0;
+  const list = createIncidentList();
   const groups = createGroups();
   const createMarks = () => createBoundedSeries<TimelineMark>(maxMarksPerKind, mergeMarks);
   const marks = { wait: createMarks(), 'failed-attempt': createMarks(), 'failed-run': createMarks() };
   return {
     add(original: Incident): void {
       const incident = sanitized(original);
-      if (oldest.length < maxListedAtEachEnd) oldest.push(incident);
-      else newest.push(incident);
-      if (newest.length > maxListedAtEachEnd) {
-        newest.shift();
-        omitted += 1;
-      }
+      list.add(incident);
       const { kind, at } = incident;
       const seconds = incident.kind === 'wait' ? incident.seconds : 0;
       marks[kind].add({ kind, at: epochMsOf(at), seconds, count: 1 });
       groups.add(kind, incident.kind === 'wait' ? '' : incident.error, seconds);
     },
     summary: (): IncidentSummary => ({
-      oldest,
-      omitted,
-      newest,
+      ...list.listed(),
       groups: groups.sorted(),
       marks: [...marks.wait.items, ...marks['failed-attempt'].items, ...marks['failed-run'].items],
     }),
   };
 }
+
+/** Lists identical incidents of an execution once, at the first of them. */
+function createIncidentList() {
+  const oldest: Repeated[] = [];
+  const newest: Repeated[] = [];
+  let omitted = 0;
+  let ofExecution = new Map<string, Repeated>();
+  return {
+    add(incident: Incident): void {
+      const { at, ...rest } = incident;
+      const key = JSON.stringify(rest);
+      const repeated = ofExecution.get(key);
+      if (repeated !== undefined) {
+        repeated.count += 1;
+        repeated.lastAt = at;
+        return;
+      }
+      const first = { incident, key, count: 1, lastAt: at };
+      // A failure of the run ends its execution.
+      if (incident.kind === 'failed-run') ofExecution = new Map();
+      else ofExecution.set(key, first);
+      (oldest.length < maxListedAtEachEnd ? oldest : newest).push(first);
+      if (newest.length <= maxListedAtEachEnd) return;
+      const left = newest.shift();
+      if (left === undefined) return;
+      omitted += left.count;
+      if (ofExecution.get(left.key) === left) ofExecution.delete(left.key);
+    },
+    listed: () => ({ oldest: oldest.map(toRepeatedIncident), omitted, newest: newest.map(toRepeatedIncident) }),
+  };
+}
+
+interface Repeated {
+  readonly incident: Incident;
+  readonly key: string;
+  count: number;
+  lastAt: Instant;
+}
+
+const toRepeatedIncident = ({ incident, count, lastAt }: Repeated): RepeatedIncident => ({
+  ...incident,
+  count,
+  lastAt,
+});
 
 function sanitized(incident: Incident): Incident {
   if (incident.kind === 'wait') return incident;

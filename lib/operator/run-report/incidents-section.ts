@@ -1,10 +1,9 @@
 /** The section about retries and waits: in groups, and one by one in a table. */
 
-import type { Incident } from '../../core/operations/deployment.ts';
 import { plural } from '../output/format.ts';
 import type { RunReportData } from './data.ts';
 import { formatDuration, formatInstantWithoutZone, formatNumber } from './format.ts';
-import type { IncidentGroup, IncidentSummary } from './incident-summary.ts';
+import type { IncidentGroup, IncidentSummary, RepeatedIncident } from './incident-summary.ts';
 import { empty, type Html, html } from './markup.ts';
 
 /** A longer table is collapsed. */
@@ -53,14 +52,19 @@ ${oldest.map(tableRow)}${omittedRow}${newest.map(tableRow)}
 </table>`;
 }
 
-function tableRow(incident: Incident): Html {
-  const { at } = incident;
+function tableRow(incident: RepeatedIncident): Html {
+  const { at, lastAt, count } = incident;
   const page = incident.page === null ? empty : html` <span class="page">page ${formatNumber(incident.page)}</span>`;
-  return html`<tr><td><time datetime="${at}">${formatInstantWithoutZone(at)}</time>${page}</td><td>${describeIncident(incident)}</td></tr>
+  const until =
+    count === 1
+      ? empty
+      : html`<span class="until">until <time datetime="${lastAt}">${formatInstantWithoutZone(lastAt)}</time></span>`;
+  const times = count === 1 ? empty : html` <span class="times">${formatNumber(count)} times</span>`;
+  return html`<tr><td><time datetime="${at}">${formatInstantWithoutZone(at)}</time>${page} ${until}</td><td>${describeIncident(incident)}${times}</td></tr>
 `;
 }
 
-function describeIncident(incident: Incident): Html {
+function describeIncident(incident: RepeatedIncident): Html {
   switch (incident.kind) {
     case 'wait':
       return html`<span class="mark wait"></span><strong>Wait of ${formatDuration(incident.seconds * 1_000)}</strong> Requested by the service.`;

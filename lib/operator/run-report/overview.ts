@@ -8,8 +8,9 @@ import { formatBytes, formatDuration, formatInstant, formatNumber } from './form
 import { empty, type Html, html } from './markup.ts';
 
 /** CSS classes. */
-const toneOfState: Readonly<Record<RunFacts['state'], string>> = {
+export const toneOfState: Readonly<Record<RunFacts['state'], string>> = {
   completed: 'good',
+  empty: 'good',
   running: 'busy',
   failed: 'bad',
   stopped: 'idle',
@@ -33,7 +34,7 @@ ${definition('Pages per minute', pagesPerMinute(data))}
 </dl>
 <dl class="facts">
 ${definition('Reports dated from', run.since === null ? unknown : time(run.since))}
-${run.watermark === null ? empty : definition('New watermark', time(run.watermark))}
+${run.watermark === null ? empty : definition('Watermark', time(run.watermark))}
 ${definition('Started', time(run.startedAt))}
 ${definition(endLabel(run), time(data.endedAt))}
 </dl>
@@ -44,9 +45,9 @@ function outcome({ run, totals }: RunReportData): Html {
   const position = totals.pages === 0 ? 'before its first page' : `after page ${formatNumber(totals.pages)}`;
   switch (run.state) {
     case 'completed':
-      return run.watermark === null
-        ? html`Exported every matching report: ${formatTotals(totals)}.`
-        : html`Exported every matching report: ${formatTotals(totals)}. The next scheduled run starts at the watermark.`;
+      return html`Exported every matching report: ${formatTotals(totals)}.${run.watermark === null ? '' : ` ${nextRun(run)}.`}`;
+    case 'empty':
+      return html`Found no reports. Nothing is published, because publishEmptyRuns is false.${run.watermark === null ? '' : ` ${nextRun(run)}.`}`;
     case 'running':
       return totals.pages === 0
         ? html`The run has started. No page is logged yet.`
@@ -60,11 +61,36 @@ function outcome({ run, totals }: RunReportData): Html {
   }
 }
 
+/** When the next run begins, and where. */
+function nextRun({ next, sincePolicy }: RunFacts): string {
+  const place = nextSince(sincePolicy, next?.kind === 'scheduled' ? 'its scheduled time' : 'its start');
+  switch (next?.kind) {
+    case 'scheduled':
+      return `The next scheduled run starts ${place}`;
+    case 'disabled':
+      return `The schedule is disabled: the next run starts ${place}`;
+    case 'manual':
+      return `There is no schedule: the next run starts ${place}`;
+    case undefined:
+      return `The next run starts ${place}`;
+  }
+}
+
+function nextSince(policy: RunFacts['sincePolicy'], start: string): string {
+  if (policy.from === 'lookback') {
+    return `${formatDuration(policy.lookbackMs)} before ${start} (lookbackWindow), or at the watermark if that is earlier`;
+  }
+  return policy.overlapMs === 0
+    ? 'at the watermark'
+    : `${formatDuration(policy.overlapMs)} before the watermark (overlap)`;
+}
+
 const unknown = 'unknown';
 
-const definition = (term: string, value: string | Html): Html => html`<div><dt>${term}</dt><dd>${value}</dd></div>`;
+export const definition = (term: string, value: string | Html): Html =>
+  html`<div><dt>${term}</dt><dd>${value}</dd></div>`;
 
-const time = (instant: Instant): Html => html`<time datetime="${instant}">${formatInstant(instant)}</time>`;
+export const time = (instant: Instant): Html => html`<time datetime="${instant}">${formatInstant(instant)}</time>`;
 
 function endLabel({ state, completedAt }: RunFacts): string {
   if (completedAt !== null) return 'Completed';
@@ -81,11 +107,12 @@ function pagesPerMinute(data: RunReportData): string {
 }
 
 export function requestSection({ run }: RunReportData): Html {
-  const { filter, format, container, size } = run;
+  const { source, filter, format, container, size } = run;
   const defaultSize = format === null ? unknown : 'default of the service';
   return html`<section>
 <h2>Request</h2>
 <dl class="facts wide">
+${definition('Service', source === null ? unknown : html`<code>${source}</code>`)}
 ${definition('Filter', html`<code>${filter === null ? unknown : JSON.stringify(filter)}</code>`)}
 </dl>
 <dl class="facts">
@@ -110,9 +137,10 @@ ${verifyCommand(run, deploymentOption)}
 </section>`;
 }
 
-/** `verify` accepts published runs and the unfinished run of an export, but no abandoned runs. */
-function verifyCommand({ export: name, run, state }: RunFacts, deploymentOption: string): Html {
-  if (state === 'abandoned') return empty;
+/** `verify` accepts published runs and the unfinished run of an export, but no other runs. */
+function verifyCommand(facts: RunFacts, deploymentOption: string): Html {
+  const { export: name, run, state } = facts;
+  if (state === 'abandoned' || state === 'empty') return empty;
   const purpose =
     state === 'completed'
       ? 'To read all pages again and compare their sizes, SHA-256 checksums, numbers and cursors with the manifest and the page log:'
@@ -121,7 +149,7 @@ function verifyCommand({ export: name, run, state }: RunFacts, deploymentOption:
 <pre><code>report-exporter verify ${name} --run ${run} ${deploymentOption}</code></pre>`;
 }
 
-export function footer({ createdAt, deployment }: RunReportData): Html {
+export function footer({ createdAt, deployment }: Pick<RunReportData, 'createdAt' | 'deployment'>): Html {
   return html`<footer>
 <p>Created from the page log and the history of ${deployment} at ${time(createdAt)}. Times are in UTC, by the clock of the
 exporter. This file is self-contained and makes no network requests.</p>

@@ -6,7 +6,7 @@ import type { RunReportData } from './data.ts';
 import { formatBytes, formatDuration, formatInstantWithoutZone, formatNumber } from './format.ts';
 import { empty, type Html, html } from './markup.ts';
 import { mergePoints, type PagePoint } from './page-series.ts';
-import { meanOf, type StatisticSet } from './statistics.ts';
+import { type LatencySummary, meanOf, type StatisticSet } from './statistics.ts';
 
 const maxRows = 12;
 
@@ -32,9 +32,15 @@ ${groupIntoRows(points).map((point) => tableRow(point, hasReports))}
 <caption>The charts require JavaScript. Totals:</caption>
 <tbody>
 <tr><th scope="row">Exported</th><td>${formatTotals(totals)}</td></tr>
-${latency === null ? empty : html`<tr><th scope="row">Latency</th><td>median ${formatDuration(latency.median)}, p95 ${formatDuration(latency.p95)}, slowest ${formatDuration(latency.max)}</td></tr>`}
+${latency === null ? empty : html`<tr><th scope="row">Latency</th><td>${latencyText(latency)}</td></tr>`}
 </tbody>
 </table></noscript>`;
+}
+
+function latencyText({ min, median, p95, max }: LatencySummary): string {
+  return p95 === null
+    ? `${formatDuration(min)} to ${formatDuration(max)}, median ${formatDuration(median)}`
+    : `median ${formatDuration(median)}, p95 ${formatDuration(p95)}, slowest ${formatDuration(max)}`;
 }
 
 function groupIntoRows(points: readonly PagePoint[]): PagePoint[] {

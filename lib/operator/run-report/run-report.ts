@@ -1,81 +1,57 @@
-/**
- * Renders the run report: one self-contained HTML file with styles, charts and numbers. Its content security policy
- * forbids all network requests, and everything that comes from outside appears as text only.
- */
+/** Renders the run report: charts and numbers about one run, and the recent runs of its export. */
 
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import type { Incident } from '../../core/operations/deployment.ts';
 import { chartData, chartsSection } from './charts.ts';
 import type { RunReportData } from './data.ts';
+import { renderDocument } from './document.ts';
+import { historySection, type RunNeighbors, runNavigation } from './history/history-section.ts';
+import type { HistoryRun, RunHistory } from './history/run-history.ts';
+import type { IncidentGroup } from './incident-summary.ts';
 import { incidentsSection } from './incidents-section.ts';
-import { empty, type Html, html, scriptSafeJson } from './markup.ts';
+import { empty, html } from './markup.ts';
 import { filesSection, footer, header, requestSection } from './overview.ts';
 
-export function renderRunReport(data: RunReportData): string {
+/** The other runs of the export. */
+export interface RunContext {
+  readonly history: RunHistory | null;
+  /** Absent: this is the only page that is written, so it has no links. */
+  readonly neighbors?: RunNeighbors;
+}
+
+/** The run in the history agrees with the rest of the page, which knows all of its incidents. */
+function withCurrentRun(history: RunHistory, data: RunReportData): RunHistory {
+  const runs = history.runs.map((run) => (run.run === data.run.run ? withReportData(run, data) : run));
+  return { ...history, runs };
+}
+
+export function withReportData(run: HistoryRun, { endedAt, totals, incidents: { groups } }: RunReportData): HistoryRun {
+  const sum = (kind: Incident['kind'], valueOf: (group: IncidentGroup) => number) =>
+    groups.reduce((total, group) => (group.kind === kind ? total + valueOf(group) : total), 0);
+  const count = ({ count }: IncidentGroup) => count;
+  const incidents = {
+    failedAttempts: sum('failed-attempt', count),
+    waits: sum('wait', count),
+    waitSeconds: sum('wait', ({ seconds }) => seconds),
+    failures: sum('failed-run', count),
+  };
+  // Of a run whose history is gone, no incidents are read either.
+  const isKnown = groups.length > 0 || run.incidents === 'not-read';
+  return { ...run, ...totals, endedAt, incidents: isKnown ? incidents : run.incidents };
+}
+
+export function renderRunReport(data: RunReportData, { history, neighbors }: RunContext = { history: null }): string {
   const { run, points } = data;
   const hasCharts = points.length > 0;
-  const styles = [readUPlotFile('uPlot.min.css'), readOwnFile('run-report.css')];
-  const scripts = hasCharts ? [readUPlotFile('uPlot.iife.min.js'), readOwnFile('draw-charts.js')] : [];
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${contentSecurityPolicy(styles, scripts)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>${run.export} · run ${run.run} · ${run.state}</title>
-<link rel="icon" href="data:,">
-${styles.map((style) => element('style', style))}
-</head>
-<body>
-<main>
+  return renderDocument({
+    title: `${run.export} · run ${run.run} · ${run.state}`,
+    main: html`${neighbors === undefined ? empty : runNavigation(neighbors)}
 ${header(data)}
 ${hasCharts ? chartsSection(data) : empty}
 ${incidentsSection(data)}
+${history === null ? empty : historySection(withCurrentRun(history, data), run.run, neighbors?.addressOf)}
 ${requestSection(data)}
-${filesSection(data)}
-</main>
-${footer(data)}
-${hasCharts ? dataElement(chartData(data)) : empty}
-${scripts.map((script) => element('script', script))}
-</body>
-</html>
-`.html;
-}
-
-/** Allows only the styles and scripts of this file, identified by their hashes. */
-function contentSecurityPolicy(styles: readonly string[], scripts: readonly string[]): string {
-  const hashes = (texts: readonly string[]) =>
-    texts.length === 0
-      ? `'none'`
-      : texts.map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`).join(' ');
-  return [
-    `default-src 'none'`,
-    `style-src ${hashes(styles)}`,
-    `script-src ${hashes(scripts)}`,
-    'img-src data:',
-    `base-uri 'none'`,
-    `form-action 'none'`,
-  ].join('; ');
-}
-
-const element = (name: 'style' | 'script', text: string): Html => ({ html: `<${name}>${text}</${name}>\n` });
-
-const dataElement = (value: unknown): Html => ({
-  html: `<script type="application/json" id="run-data">${scriptSafeJson(value)}</script>`,
-});
-
-const readOwnFile = (name: string): string => readFileSync(join(import.meta.dirname, name), 'utf8');
-
-const require = createRequire(import.meta.url);
-
-/** As published; the script includes the license, which its minified form omits. */
-function readUPlotFile(name: string): string {
-  const folder = dirname(require.resolve('uplot'));
-  const text = readFileSync(join(folder, name), 'utf8').trim();
-  const license = readFileSync(join(folder, '../LICENSE'), 'utf8').trim();
-  return text.startsWith('/*!') ? text.replace('*/', `\n\n${license} */`) : text;
+${filesSection(data)}`,
+    footer: footer(data),
+    ...(hasCharts ? { charts: chartData(data) } : {}),
+  });
 }

@@ -21,16 +21,22 @@ export function mergeStatistics(a: StatisticSet | null, b: StatisticSet | null):
 
 /** In milliseconds. */
 export interface LatencySummary {
+  readonly min: number;
   readonly median: number;
-  readonly p95: number;
+  /** null if there are too few values: of twelve, it would only be the slowest but one. */
+  readonly p95: number | null;
   readonly max: number;
   readonly slowestPage: number;
 }
+
+/** At least two values are above the p95 of so many. */
+const minValuesForP95 = 40;
 
 /** Median and p95 are exact to the millisecond below two seconds, and to 0.1% above. */
 export function createLatencyHistogram() {
   const countByMs = new Map<number, number>();
   let count = 0;
+  let min = Number.POSITIVE_INFINITY;
   let max = -1;
   let slowestPage = 0;
   return {
@@ -38,6 +44,7 @@ export function createLatencyHistogram() {
       const bucket = roundDown(ms);
       countByMs.set(bucket, (countByMs.get(bucket) ?? 0) + 1);
       count += 1;
+      min = Math.min(min, ms);
       if (ms > max) {
         max = ms;
         slowestPage = page;
@@ -55,7 +62,8 @@ export function createLatencyHistogram() {
         }
         return max;
       };
-      return { median: quantile(0.5), p95: quantile(0.95), max, slowestPage };
+      const p95 = count < minValuesForP95 ? null : quantile(0.95);
+      return { min, median: quantile(0.5), p95, max, slowestPage };
     },
   };
 }

@@ -74,6 +74,13 @@ describe("the operator's commands", () => {
     expect(await runOnStack('report', 'commanded', '--to', file)).toMatchObject({ status: 0 });
     expect(await readFile(file, 'utf8')).toContain(String(report.manifest));
 
+    const to = join(await aDirectory(), 'reports');
+    const all = await runOnStack('report', 'commanded', '--all', '--to', to, '--json');
+    expect(parseJson(all)).toMatchObject({ status: 'ok', exports: [{ export: 'commanded', gaps: 0, unreadable: [] }] });
+    const html = await readFile(join(to, 'index.html'), 'utf8');
+    expect(html).toContain('Retries and waits');
+    expect(html).not.toMatch(/not readable|cannot be read|not recorded/);
+
     // The current version of a page is deleted.
     const [, second = ''] = pages;
     await s3.send(new DeleteObjectCommand({ Bucket: bucket, Key: second.replace(`s3://${bucket}/`, '') }));

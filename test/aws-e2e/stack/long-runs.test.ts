@@ -67,6 +67,6 @@ describe('a deployed run', () => {
     service.release();
     await eventually('the paused response', async () => service.exchanges.length === 4 + 1 || undefined);
     expect(await readNewestRun(deployed, 'stopped')).toEqual(published);
-    expect(await keysOf(deployed, 'stopped')).toHaveLength(4 + 2);
+    expect(await keysOf(deployed, 'stopped')).toHaveLength(4 + 3);
   });
 });

@@ -24,7 +24,7 @@ describe('a deployed export', () => {
     expect(published.ids).toEqual(reportIds(1, 7));
     expect(published.manifest.pages.map(({ reports }) => reports)).toEqual([2, 2, 2, 1]);
     expect(published.manifest.totals).toMatchObject({ pages: 4, reports: 7 });
-    expect(await keysOf(deployed, 'daily')).toHaveLength(4 + 2);
+    expect(await keysOf(deployed, 'daily')).toHaveLength(4 + 3);
     const { watermark } = await exportStateOf(deployed, 'daily');
     expect(watermark).toMatchObject({ instant: first.output.watermark, source: service.baseUrl });
 
@@ -43,6 +43,31 @@ describe('a deployed export', () => {
     expect(next.ids).toEqual(reportIds(8, 10));
     expect(next.latest.sequence).toBeGreaterThan(published.latest.sequence);
     expect((await exportStateOf(deployed, 'daily')).watermark?.instant).toBe(second.output.watermark);
+  });
+
+  it('neither publishes nor announces a run without reports, with publishEmptyRuns: false', async () => {
+    const machine = deployed.stateMachineOf('silent');
+    const eventQueue = openEventQueue(deployed.eventQueue);
+    await using service = await openService(0);
+
+    const empty = await runExecution(machine);
+
+    expect(empty.states.at(-1)).toBe('Completed');
+    expect(empty.states).not.toContain('AnnounceCompleted');
+    expect(empty.output).toMatchObject({ pages: 1, reports: 0, manifest: null });
+    expect((await keysOf(deployed, 'silent')).map((key) => key.split('/').at(-1))).toEqual(['page-000001.xml']);
+    expect((await exportStateOf(deployed, 'silent')).watermark?.instant).toBe(empty.output.watermark);
+
+    service.addReports(1, 2);
+    const second = await runExecution(machine);
+
+    // The first event about this export is that of the second run.
+    const event = await eventQueue.find(
+      'about the export',
+      ({ detail }) => (detail as { export?: unknown }).export === 'silent',
+    );
+    expect(isOf(event.detail, second.arn)).toBe(true);
+    expect((await readNewestRun(deployed, 'silent')).ids).toEqual(reportIds(1, 2));
   });
 
   it('starts at the given "since", and fails in BeginRun if the start input is invalid', async () => {

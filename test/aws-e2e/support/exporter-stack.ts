@@ -30,6 +30,7 @@ export const prefix = `${bucketPrefix}${serviceName}/`;
 const exports: Readonly<Record<string, Omit<ExportDeploymentSettings, 'name'>>> = {
   daily: {},
   since: {},
+  silent: { publishEmptyRuns: false },
   restarted: {},
   overlapping: {},
   long: { size: 1, iterationsPerExecution: 4 },

@@ -8,7 +8,12 @@ import {
 } from '@aws-sdk/client-sfn';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
-import { incidentsOf, lastIncidentOf } from '../../../lib/aws/step-functions/incidents.ts';
+import {
+  countIncidentsOf,
+  createExecutionCache,
+  incidentsOf,
+  lastIncidentOf,
+} from '../../../lib/aws/step-functions/incidents.ts';
 import type { ExportState } from '../../../lib/core/model.ts';
 import { asRunId } from '../../../lib/core/model.ts';
 import type { RunSpan } from '../../../lib/core/operations/deployment.ts';
@@ -415,5 +420,47 @@ describe('the last incident of a run', () => {
     ]);
     expect(await lastIncidentOf(deps, span)).toMatchObject({ error: 'ContractError' });
     expect(historiesRead(stepFunctions)).toEqual(['skipped', 'other', 'owner'].map(arnOf));
+  });
+});
+
+describe('the incidents of several runs', () => {
+  const attempt = aBegunHistory(run)
+    .enter('ExportPage', loop(2))
+    .scheduled()
+    .failed('ServiceUnavailableError', unavailable)
+    .scheduled()
+    .exit('ExportPage', loop(3, { next: 'wait', waitSeconds: 90 }))
+    .choice('NextAction', loop(3, { next: 'wait', waitSeconds: 90 }))
+    .wait(loop(3, { next: 'wait', waitSeconds: 90 }));
+
+  it('are counted', async () => {
+    const { deps } = aMockedClient(oneExecution(attempt));
+    expect(await countIncidentsOf(deps, span)).toEqual({ failedAttempts: 1, waits: 1, waitSeconds: 90, failures: 0 });
+  });
+
+  it('are not known if no execution of the run is listed any more', async () => {
+    expect(await countIncidentsOf(aMockedClient([]).deps, span)).toBeUndefined();
+    const { deps } = aMockedClient(oneExecution(attempt, manual('other')));
+    expect(await countIncidentsOf(deps, span)).toBeUndefined();
+  });
+
+  it('share the list of executions and the start inputs, also if they are read at the same time', async () => {
+    const name = 'scheduled-by-someone';
+    const { deps, stepFunctions } = aMockedClient(oneExecution(attempt, name));
+    const cached = { ...deps, cache: createExecutionCache() };
+    await Promise.all([span, span, span].map((each) => countIncidentsOf(cached, each)));
+    await collect(incidentsOf(cached, span));
+    expect(stepFunctions.commandCalls(ListExecutionsCommand)).toHaveLength(1);
+    expect(startInputsRead(stepFunctions)).toEqual([arnOf(name)]);
+    expect(historiesRead(stepFunctions)).toHaveLength(4);
+  });
+
+  it('are requested again after an error', async () => {
+    const { deps, stepFunctions } = aMockedClient(oneExecution(attempt));
+    stepFunctions.on(ListExecutionsCommand).rejectsOnce(new Error('throttled'));
+    const cached = { ...deps, cache: createExecutionCache() };
+    await expect(countIncidentsOf(cached, span)).rejects.toThrow('throttled');
+    stepFunctions.on(ListExecutionsCommand).resolves({ executions: [] });
+    expect(await countIncidentsOf(cached, span)).toBeUndefined();
   });
 });

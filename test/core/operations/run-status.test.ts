@@ -52,6 +52,22 @@ describe('the status of an export', () => {
     });
   });
 
+  it('tells runs that found no reports and are not published from abandoned ones', async () => {
+    const bench = anExportBench({ reports: [], definition: { publishEmptyRuns: false } });
+    await bench.start();
+    bench.advance(3_600_000);
+    await bench.start();
+    const { runs, completedAt } = await statusOf(bench);
+    expect(completedAt).toBe('2026-11-20T03:00:00Z');
+    expect(runs).toMatchObject([
+      { state: 'empty', pages: 1, reports: 0, manifest: null, completedAt, lastIncident: null },
+      // Only the manifest of an older run says when it was completed.
+      { state: 'empty', pages: 1, reports: 0, manifest: null, completedAt: null, endedAt: expect.any(String) },
+    ]);
+    const newest = await findRunStatus(asDeployedExport(bench), await bench.state(), runs[0]?.run ?? aRunId());
+    expect(newest).toMatchObject({ state: 'empty', completedAt });
+  });
+
   it('lists completed runs with their totals, newest first', async () => {
     const bench = anExportBench({ reports: someReports(5), size: 2 });
     await bench.start();

@@ -23,6 +23,7 @@ const aRunStatus = (overrides: Partial<RunStatus> = {}): RunStatus => ({
   since: at('2026-11-19T02:00:00Z'),
   startedAt: at('2026-11-20T02:00:00Z'),
   completedAt: at('2026-11-20T02:03:20Z'),
+  serviceStartedAt: at('2026-11-20T02:00:00Z'),
   endedAt: at('2026-11-20T02:03:20Z'),
   lastPageAt: at('2026-11-20T02:03:10Z'),
   pages: 1_204,

@@ -41,7 +41,7 @@ describe('the data of a run report', () => {
     const entries = pageEntries(run, { pages: 100, latencyMs });
     const { latency } = await collectExample({ run, entries, incidents: [] });
     // Without page 77, the latencies are 1 to 100.
-    expect(latency).toEqual({ median: 50, p95: 96, max: 61_234, slowestPage: 77 });
+    expect(latency).toEqual({ min: 1, median: 50, p95: 96, max: 61_234, slowestPage: 77 });
   });
 
   it('has no times for adopted pages, and counts them', async () => {
@@ -84,6 +84,30 @@ describe('the data of a run report', () => {
     const failure = { error: 'PageConflictError', message: 'A page is missing', at: at('2026-11-20T07:00:00Z') };
     expect((await collectExample({ ...example, run: { ...example.run, failure } })).failure).toEqual(failure);
     expect((await collectExample({ ...example, run: { ...example.run, state: 'completed' } })).failure).toBeNull();
+  });
+
+  it('lists identical incidents of an execution once, also among those it omits', async () => {
+    const attempts = (page: number, count: number, second: number) =>
+      Array.from({ length: count }, (_, index): Incident => ({
+        kind: 'failed-attempt',
+        at: instantOf(epochMsOf(run.startedAt) + (second + index) * 1_000),
+        page,
+        error: 'ServiceUnavailableError',
+        message: `Report service responded with 503 for page ${page}`,
+      }));
+    const failure: Incident = { kind: 'failed-run', at: run.startedAt, page: 1, error: 'E', message: 'm' };
+    const pages = Array.from({ length: 500 }, (_, index) => attempts(index + 2, 3, 60 + 3 * index)).flat();
+    const incidents = [...attempts(1, 5, 0), failure, ...attempts(1, 2, 30), ...pages];
+    const { oldest, omitted, newest } = (await collectExample({ run, entries: [], incidents })).incidents;
+    expect(oldest.slice(0, 4)).toMatchObject([
+      { page: 1, count: 5, at: run.startedAt, lastAt: '2026-11-20T02:00:04Z' },
+      { kind: 'failed-run', count: 1 },
+      { page: 1, count: 2, at: '2026-11-20T02:00:30Z', lastAt: '2026-11-20T02:00:31Z' },
+      { page: 2, count: 3 },
+    ]);
+    expect(newest.at(-1)).toMatchObject({ page: 501, count: 3 });
+    const listed = [...oldest, ...newest].reduce((sum, { count }) => sum + count, 0);
+    expect(listed + omitted).toBe(incidents.length);
   });
 
   it('keeps the oldest and the newest of many incidents, and counts all of them', async () => {

@@ -27,11 +27,14 @@ export function someRunFacts(overrides: Partial<RunFacts> = {}): RunFacts {
     completedAt: at('2026-11-20T02:05:00Z'),
     manifest: `${folder}/manifest.json`,
     folder,
+    source: 'https://reports.example.com',
     filter: { date: { gte: '2026-11-19T02:00:01Z' }, type: 'daily' },
     format: 'XML',
     container: 'NONE',
     size: null,
     totals: { pages: 0, reports: 0, bytes: 0 },
+    next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *)' },
+    sincePolicy: { from: 'watermark', overlapMs: 0 },
     ...overrides,
   };
 }
@@ -139,6 +142,20 @@ export function singlePageRun(): ExampleRun {
   return { run, entries, incidents: [] };
 }
 
+/** Completed without a report, and not published. */
+export function emptyRun(): ExampleRun {
+  const run = someRunFacts({
+    state: 'empty',
+    manifest: null,
+    source: null,
+    filter: null,
+    format: null,
+    container: null,
+  });
+  const entries = pageEntries(run, { pages: 1, bytes: () => 58, reports: () => 0 });
+  return { run, entries, incidents: [] };
+}
+
 /** Just started: no page is logged. */
 export function newRun(): ExampleRun {
   const run = someRunFacts({ state: 'running', completedAt: null, manifest: null, watermark: null });
@@ -227,6 +244,7 @@ export function longRun(pages = 50_000): ExampleRun {
     manifest: null,
     watermark: null,
     since: null,
+    source: null,
     filter: null,
   });
   const daily = (page: number) => 1 + 0.6 * Math.sin((page / pages) * 9);

@@ -4,3 +4,10 @@ export const elementsOf = (file: string, name: string) =>
     whole,
     text,
   }));
+
+/** The text that a reader sees without scripts. */
+export const textOf = (file: string): string =>
+  file
+    .replaceAll(/<(style|script)[^>]*>[\s\S]*?<\/\1>/g, ' ')
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ');

@@ -2,25 +2,50 @@ import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import type { JsonObject } from '../../../lib/core/model.ts';
 import type { Incident } from '../../../lib/core/operations/deployment.ts';
-import { renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
+import { renderExportIndex, renderOverview } from '../../../lib/operator/run-report/history/index-page.ts';
+import { type RunContext, renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
 import { at } from '../../support/builders.ts';
 import { fc, it } from '../../support/property.ts';
 import { collectExample, type ExampleRun, pageEntries, someRunFacts } from './example-runs.ts';
+import { aHistory, aHistoryRun, anExportIndex, origin } from './history/example-histories.ts';
 import { elementsOf } from './html-elements.ts';
 
-const renderExample = async (example: ExampleRun) => renderRunReport(await collectExample(example));
+const renderExample = async (example: ExampleRun, context?: RunContext) =>
+  renderRunReport(await collectExample(example), context);
 
 it.prop([hostileText(), hostileText(), hostileText()])(
   'treats everything from outside as text',
   async (name, text, path) => {
-    const expected = structureOf(await renderExample(exampleWith('plain', 'plain', 'plain')));
-    const file = await renderExample(exampleWith(name, text, path));
+    const expected = structureOf(
+      await renderExample(exampleWith('plain', 'plain', 'plain'), contextWith('plain', 'plain')),
+    );
+    const file = await renderExample(exampleWith(name, text, path), contextWith(name, text));
     expect(structureOf(file)).toEqual(expected);
     const [data] = elementsOf(file, 'script').filter(({ whole }) => whole.startsWith('<script type='));
     expect(JSON.parse(data?.text ?? '')).toMatchObject({ firstPage: [1, 2, 3], attempts: [[expect.any(Number), 1]] });
     expect(data?.text).not.toMatch(/[<>\u2028\u2029]/);
   },
 );
+
+it.prop([hostileText(), hostileText()])('treats everything from outside as text in the indexes', (name, text) => {
+  const render = (name: string, text: string) => [
+    renderExportIndex(
+      anExportIndex(contextWith(name, text).history ?? aHistory(), {
+        export: name,
+        unreadable: new Map([[someRunFacts().run, { name, message: text }]]),
+      }),
+      { addressOf: () => undefined, overview: null },
+      { ...origin, deployment: text },
+    ),
+    renderOverview([{ entry: { export: name, service: text, error: { name, message: text } }, index: null }], origin),
+  ];
+  expect(render(name, text).map(structureOf)).toEqual(render('plain', 'plain').map(structureOf));
+});
+
+const contextWith = (name: string, text: string): RunContext => {
+  const error = { name, message: text };
+  return { history: aHistory({ runs: [aHistoryRun(1, { incidents: error })], error }) };
+};
 
 /** Inserts the values everywhere the run report shows something from outside. */
 function exampleWith(name: string, text: string, path: string): ExampleRun {

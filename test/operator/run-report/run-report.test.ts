@@ -1,26 +1,25 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import type { RunFacts } from '../../../lib/operator/run-report/data.ts';
 import { renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
 import {
   adoptedRun,
   collectExample,
   type ExampleRun,
+  emptyRun,
   eventfulRun,
   failedRun,
   newRun,
+  pageEntries,
   singlePageRun,
+  someRunFacts,
   uncountedRun,
 } from './example-runs.ts';
-import { elementsOf } from './html-elements.ts';
+import { elementsOf, textOf } from './html-elements.ts';
 
 const renderExample = async (example: ExampleRun) => renderRunReport(await collectExample(example));
 
-/** The text that a reader sees without scripts. */
-const textOf = (file: string) =>
-  file
-    .replaceAll(/<(style|script)[^>]*>[\s\S]*?<\/\1>/g, ' ')
-    .replaceAll(/<[^>]*>/g, ' ')
-    .replaceAll(/\s+/g, ' ');
+const headingsOf = (file: string) => elementsOf(file, 'h2').map(({ text }) => text);
 
 describe('the run report', () => {
   it('states as text what the charts show', async () => {
@@ -49,12 +48,84 @@ describe('the run report', () => {
     ['with one page', singlePageRun(), 'Exported every matching report: 1 page, 2 reports, 1.3 kB.'],
     ['without pages', newRun(), 'The run has started. No page is logged yet.'],
     ['with adopted pages only', adoptedRun(), 'Not available: every page was adopted.'],
+    [
+      'that found nothing and published nothing',
+      emptyRun(),
+      'Found no reports. Nothing is published, because publishEmptyRuns is false. The next scheduled run starts at the watermark.',
+    ],
     ['with uncounted reports', uncountedRun(), 'Reports not counted'],
     ['that failed', failedRun(), 'Failed after page 61. Nothing is published. The next start resumes the run.'],
   ])('describes a run %s', async (_, example, expected) => {
     const text = textOf(await renderExample(example));
     expect(text).toContain(expected);
     expect(text).not.toMatch(/undefined|NaN|Infinity|\[object|null/);
+  });
+
+  it('lists identical incidents of an execution once, with their number', async () => {
+    const text = textOf(await renderExample(failedRun()));
+    expect(text.match(/Report service responded with 502 Bad Gateway for page 42 of run [^ ,]+ /g)).toHaveLength(1);
+    expect(text).toMatch(
+      /page 42 until 2026-11-20 02:\d\d:\d\d ServiceUnavailableError Report service responded with 502 Bad Gateway for page 42 of run \S+ 7 times/,
+    );
+    expect(text).toContain('ContractError Report service sent XML that is not well-formed');
+  });
+
+  it('has no heading for values that are all equal', async () => {
+    const file = await renderExample(adoptedRun());
+    expect(headingsOf(file)).not.toContain('Reports on each page');
+    expect(textOf(file)).toContain('Reports on each page 100');
+    expect(headingsOf(await renderExample(eventfulRun()))).toContain('Reports on each page');
+  });
+
+  it.each([
+    [39, 'Between 480 ms and 518 ms, 499 ms in the middle (median). The slowest was page 39.'],
+    [
+      40,
+      '50% of the responses started within 499 ms (median), 95% within 517 ms (p95). The slowest took 519 ms, for page 40.',
+    ],
+  ])('states percentiles only of many pages, not of %i', async (pages, expected) => {
+    const run = someRunFacts();
+    const entries = [...pageEntries(run, { pages, latencyMs: (page) => 479 + page })];
+    const text = textOf(await renderExample({ run, entries, incidents: [] }));
+    expect(text).toContain(expected);
+    expect(text.includes('p95')).toBe(pages >= 40);
+    expect(text).toContain(pages >= 40 ? 'Latency median 499 ms, p95' : 'Latency 480 ms to 518 ms, median 499 ms');
+  });
+
+  it.each<[string, Partial<RunFacts>, string]>([
+    ['with a schedule', {}, 'The next scheduled run starts at the watermark.'],
+    ['without a schedule', { next: { kind: 'manual' } }, 'There is no schedule: the next run starts at the watermark.'],
+    [
+      'with a disabled schedule',
+      { next: { kind: 'disabled', expression: 'rate(1 day)' } },
+      'The schedule is disabled: the next run starts at the watermark.',
+    ],
+    ['whose schedule cannot be read', { next: null }, 'The next run starts at the watermark.'],
+    [
+      'with an overlap',
+      { sincePolicy: { from: 'watermark', overlapMs: 3_600_000 } },
+      'The next scheduled run starts 1 h before the watermark (overlap).',
+    ],
+    [
+      'with a lookback window',
+      { sincePolicy: { from: 'lookback', lookbackMs: 172_800_000 } },
+      'The next scheduled run starts 2 d before its scheduled time (lookbackWindow), or at the watermark if that is earlier.',
+    ],
+  ])('says where the next run of an export %s starts', async (_, facts, expected) => {
+    const run = someRunFacts(facts);
+    expect(textOf(await renderExample({ run, entries: pageEntries(run, { pages: 2 }), incidents: [] }))).toContain(
+      `kB. ${expected}`,
+    );
+  });
+
+  it('does not suggest to verify a completed run without a manifest', async () => {
+    const text = textOf(await renderExample(emptyRun()));
+    expect(text).toContain('Manifest not written; nothing is published');
+    expect(text).not.toContain('report-exporter verify');
+  });
+
+  it('names the service of the request', async () => {
+    expect(textOf(await renderExample(eventfulRun()))).toContain('Service https://reports.example.com');
   });
 
   it('allows only its own styles and scripts, and no network requests', async () => {

@@ -115,6 +115,7 @@ function createExportScenario(
       filter: rng.chance(0.3) ? { type: 'invoice', amount: { gt: 1.5 } } : {},
       format,
       size,
+      publishEmptyRuns: !createRng(seed, `empty runs of ${name}`).chance(0.3),
       iterationsPerExecution: rng.pick([1, 2, 3, 5, 250]),
       // Its own generator, as that of maxInFlight: what is added later must not change the rest of the scenario.
       pagesPerInvocation: createRng(seed, `pages per invocation of ${name}`).pick([1, 1, 2, 3, 25]),

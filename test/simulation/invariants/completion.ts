@@ -47,7 +47,7 @@ export function checkCompletion(
   }
 
   const completions = checks.completions.filter(({ exportName }) => exportName === name);
-  for (const [index, { run, execution }] of completions.entries()) {
+  for (const [index, { run, execution, isPublished }] of completions.entries()) {
     const by = stepFunctions.executions.find(({ arn }) => arn === execution);
     // Three executions cannot announce the run they completed: one that was stopped; one whose every attempt to learn of
     // the completion failed, which then reports a failure; and one that learns of it only after the next run has completed.
@@ -55,7 +55,10 @@ export function checkCompletion(
       by?.status === 'ABORTED' ||
       by?.status === 'FAILED' ||
       (by?.state === 'Skipped' && (completions[index + 1]?.at ?? end) < (by.endedAt ?? 0));
-    if (!announcedRuns.has(run) && !isExcused) {
+    if (!isPublished && announcedRuns.has(run)) {
+      world.violate('only a published run is announced', `${name}: ${run}`);
+    }
+    if (isPublished && !announcedRuns.has(run) && !isExcused) {
       world.violate('a published run is announced', `${name}: ${run} of ${by?.name}, which ended in ${by?.state}`);
     }
   }

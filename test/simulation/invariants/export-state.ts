@@ -3,11 +3,13 @@
 import {
   type ActiveRun,
   entriesOf,
+  findServedPage,
   type Manifest,
   type Observations,
   type ObservedExport,
   type Seen,
   type StateItem,
+  summaryKeyBeside,
 } from './observations.ts';
 
 export function checkExportState(
@@ -29,7 +31,7 @@ export function checkExportState(
     world.violate('sequence numbers of runs increase', `${name}: run ${state.active?.run}`);
   }
   if (previous?.active !== undefined) checkActiveRun(observations, observed, previous.active, state);
-  checkCompletedRun(observations, seen, name, state, previous);
+  checkCompletedRun(observations, seen, observed, state, previous);
   checkWatermark(observations, seen, observed, state, previous);
 }
 
@@ -86,30 +88,54 @@ function checkActiveRun(
 }
 
 function checkCompletedRun(
-  { world, prefix, s3 }: Observations,
-  { manifests, completions }: Seen,
-  name: string,
+  observations: Observations,
+  { manifests, summaries, completions }: Seen,
+  { name, scenario, service }: ObservedExport,
   state: StateItem,
   previous: StateItem | undefined,
 ): void {
   const completed = state.lastCompleted?.result;
   if (completed === undefined || completed.run === previous?.lastCompleted?.result.run) return;
+  const { world, prefix, s3 } = observations;
+  const isPublished = completed.manifest !== null;
+  const execution = state.lastCompleted?.execution ?? '';
+  completions.push({ exportName: name, run: completed.run, execution, at: world.time.now(), isPublished });
+  if (!isPublished) {
+    if (scenario.settings.publishEmptyRuns) {
+      world.violate('a completed run has a manifest', `${name}: ${completed.run}, although publishEmptyRuns is true`);
+    }
+    checkEmptyRun(observations, { name, service }, completed.run);
+    return;
+  }
   const manifest = manifests.get(prefix + completed.manifest);
   if (manifest === undefined) {
     world.violate('a completed run has a manifest', `${name}: ${completed.run}`);
     return;
+  }
+  const summary = summaries.get(summaryKeyBeside(prefix + completed.manifest));
+  const watermark = state.watermark?.instant ?? null;
+  if (summary === undefined || summary.watermark !== watermark || completed.watermark !== watermark) {
+    world.violate('a completed run is listed with its watermark', `${name}: ${completed.run}`);
   }
   const latest = s3().objects.get(`${prefix}${name}/latest.json`);
   const latestSequence = latest === undefined ? 0 : (JSON.parse(latest.body.toString()) as Manifest).sequence;
   if (latestSequence < manifest.sequence) {
     world.violate('latest.json points to the newest completed run', `${name}: ${completed.run}`);
   }
-  completions.push({
-    exportName: name,
-    run: completed.run,
-    execution: state.lastCompleted?.execution ?? '',
-    at: world.time.now(),
-  });
+}
+
+/** A completed run that is not published, so that its pages are never read. */
+function checkEmptyRun(
+  observations: Observations,
+  { name, service }: Pick<ObservedExport, 'name' | 'service'>,
+  run: string,
+): void {
+  const entries = entriesOf(observations, name, run);
+  const isWhole = entries.at(-1)?.nextCursor === null;
+  const isEmpty = entries.every((entry) => findServedPage(service, entry)?.reports.length === 0);
+  if (!isWhole || !isEmpty) {
+    observations.world.violate('a completed run without a manifest has no reports', `${name}: ${run}`);
+  }
 }
 
 function checkWatermark(

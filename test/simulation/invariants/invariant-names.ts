@@ -14,7 +14,10 @@ export const invariants = [
   'no report appears twice in a run',
   'a run requests what its manifest states',
   'no report is missing from a run',
+  'only a published run is listed',
+  'run.json agrees with its manifest',
   'latest.json points to a published run',
+  'latest.json points to a listed run',
   'latest.json agrees with its manifest',
   'latest.json never moves back',
   // The page log in DynamoDB: page-log.ts
@@ -30,6 +33,8 @@ export const invariants = [
   'sequence numbers of runs increase',
   'an export has one active run',
   'a completed run has a manifest',
+  'a completed run without a manifest has no reports',
+  'a completed run is listed with its watermark',
   'latest.json points to the newest completed run',
   'the watermark never moves back',
   'the watermark moves only when a run completes',
@@ -51,6 +56,7 @@ export const invariants = [
   // The end of a history, after the faults: completion.ts
   'every export completes',
   'a published run is announced',
+  'only a published run is announced',
   'no report is lost',
 ] as const;
 

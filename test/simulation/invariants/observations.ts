@@ -45,6 +45,8 @@ export interface Observations {
 /** What the checks have seen so far. */
 export interface Seen {
   readonly manifests: Map<string, Manifest>;
+  /** The content of `run.json`, by key. */
+  readonly summaries: Map<string, RunSummary>;
   /** The reports in published runs, by export. */
   readonly publishedReports: Map<string, Set<SimulatedReport>>;
   /** Completed runs, in order. */
@@ -58,6 +60,7 @@ export interface Completion {
   readonly run: string;
   readonly execution: string;
   readonly at: number;
+  readonly isPublished: boolean;
 }
 
 export interface ActiveRun {
@@ -76,7 +79,7 @@ export interface StateItem {
   readonly watermark?: { readonly instant: string };
   readonly lastCompleted?: {
     readonly execution: string;
-    readonly result: { readonly run: string; readonly manifest: string };
+    readonly result: { readonly run: string; readonly manifest: string | null; readonly watermark: string | null };
   };
 }
 
@@ -105,6 +108,21 @@ export interface Manifest {
     readonly cursor: string | null;
   }[];
 }
+
+/** The content of `run.json`. */
+export interface RunSummary {
+  readonly run: string;
+  readonly sequence: number;
+  readonly since: string;
+  readonly watermark: string | null;
+  readonly pages: number;
+  readonly bytes: number;
+  readonly reports: number | null;
+  readonly manifest: string;
+}
+
+/** The key of the `run.json` beside the manifest at `key`. */
+export const summaryKeyBeside = (key: string): string => key.replace(/manifest\.json$/, 'run.json');
 
 /** The partition of an export in the table. */
 export const partitionOf = (exportName: string): string => `acme/${exportName}`;

@@ -1,4 +1,4 @@
-/** Checks each object before it is stored in S3: pages, manifests, and `latest.json`. */
+/** Checks each object before it is stored in S3: pages, manifests, `run.json`, and `latest.json`. */
 
 import type { ServedPage } from '../world/report-service.ts';
 import type { ReportTimeline } from '../world/reports.ts';
@@ -10,8 +10,10 @@ import {
   type Manifest,
   type Observations,
   type ObservedExport,
+  type RunSummary,
   type Seen,
   sha256Of,
+  summaryKeyBeside,
 } from './observations.ts';
 
 export function checkObject(
@@ -28,6 +30,7 @@ export function checkObject(
   else if (path === 'latest.json') checkLatestPointer(observations, seen, key, object, existing);
   else if (existing !== undefined) world.violate('a visible object never changes', key);
   else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
+  else if (path.endsWith('/run.json')) checkRunSummary(observations, seen, key, object);
   else checkPage(observations, observed, key, path, object);
 }
 
@@ -157,9 +160,28 @@ function checkReports(
   if (missing.length > 0) world.violate('no report is missing from a run', `${key} lacks ${missing.join(', ')}`);
 }
 
+/** A reader of the table of runs sees published runs only, each as its manifest describes it. */
+function checkRunSummary({ world, prefix }: Observations, seen: Seen, key: string, { body }: StoredObject): void {
+  const text = body.toString();
+  const summary = JSON.parse(text) as RunSummary;
+  const manifest = seen.manifests.get(prefix + summary.manifest);
+  if (manifest === undefined || summaryKeyBeside(prefix + summary.manifest) !== key) {
+    world.violate('only a published run is listed', `${key}: ${summary.manifest}`);
+    return;
+  }
+  const { run, sequence, since, totals } = manifest;
+  const stated = [summary.run, summary.sequence, summary.since, summary.pages, summary.bytes, summary.reports];
+  const isOneLine = text.indexOf('\n') === text.length - 1;
+  const expected = [run, sequence, since, totals.pages, totals.bytes, totals.reports];
+  if (!isOneLine || JSON.stringify(stated) !== JSON.stringify(expected)) {
+    world.violate('run.json agrees with its manifest', key);
+  }
+  seen.summaries.set(key, summary);
+}
+
 function checkLatestPointer(
   { world, prefix }: Observations,
-  { manifests }: Seen,
+  { manifests, summaries }: Seen,
   key: string,
   { body }: StoredObject,
   existing: StoredObject | undefined,
@@ -169,6 +191,9 @@ function checkLatestPointer(
   if (manifest === undefined) world.violate('latest.json points to a published run', `${key}: ${latest.manifest}`);
   else if (manifest.sequence !== latest.sequence || manifest.run !== latest.run) {
     world.violate('latest.json agrees with its manifest', key);
+  }
+  if (!summaries.has(summaryKeyBeside(prefix + latest.manifest))) {
+    world.violate('latest.json points to a listed run', `${key}: ${latest.manifest}`);
   }
   if (existing === undefined) return;
   const { sequence } = JSON.parse(existing.body.toString()) as { sequence: number };

@@ -35,7 +35,13 @@ function checkWriter({ world, writer, findExecution }: Observations, exportName:
 export const exportOf = (input: unknown): string | undefined => (input as { export?: string } | undefined)?.export;
 
 export function createWriteChecks(observations: Observations): WriteChecks {
-  const seen: Seen = { manifests: new Map(), publishedReports: new Map(), completions: [], lowerBounds: new Map() };
+  const seen: Seen = {
+    manifests: new Map(),
+    summaries: new Map(),
+    publishedReports: new Map(),
+    completions: [],
+    lowerBounds: new Map(),
+  };
   return {
     onObject(key, object, existing) {
       checkWriter(observations, key.slice(observations.prefix.length).split('/')[0] ?? '');

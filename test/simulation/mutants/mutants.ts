@@ -191,14 +191,9 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  await store.putDocument(manifest, manifestChunks(run, { first, last }, entries));\n',
-        replace: '',
-      },
-      {
-        file: 'lib/core/steps/finish-run.ts',
-        find: '  return updateState(log, name,',
+        find: '    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await updateLatestPointer(deps, run, manifest);\n',
         replace:
-          '  await store.putDocument(manifest, manifestChunks(run, { first, last }, entries));\n  return updateState(log, name,',
+          '    await updateLatestPointer(deps, run, manifest);\n    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n',
       },
     ],
   },
@@ -207,19 +202,19 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  await store.putDocument(manifest, manifestChunks(run, { first, last }, entries));\n',
+        find: '    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await updateLatestPointer(deps, run, manifest);\n',
         replace: '',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  return updateState(log, name,',
-        replace: '  const result = await updateState(log, name,',
+        find: '  return updateState(log, definition.name, (state) => {\n    // An earlier',
+        replace: '  const completed = await updateState(log, definition.name, (state) => {\n    // An earlier',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: 'lastCompleted: { execution, completedAt, result } }, result };\n  });\n}',
+        find: 'watermark: completion.watermark, lastCompleted }, result };\n  });\n}',
         replace:
-          'lastCompleted: { execution, completedAt, result } }, result };\n  });\n  await store.putDocument(manifest, manifestChunks(run, { first, last }, entries));\n  return result;\n}',
+          'watermark: completion.watermark, lastCompleted }, result };\n  });\n  if (completion.isPublished) {\n    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await updateLatestPointer(deps, run, manifest);\n  }\n  return completed;\n}',
       },
     ],
   },
@@ -238,8 +233,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '    return { change: { ...state, active: completed }, result: completed };',
-        replace: '    return { result: completed };',
+        find: 'return { change: { ...state, active: completed }, result: { ...ends, run: completed } };',
+        replace: 'return { result: { ...ends, run: completed } };',
       },
     ],
   },
@@ -516,6 +511,68 @@ export const mutants: readonly Mutant[] = [
     name: 'an invocation requests two pages in one slot',
     edits: [
       { file: 'lib/core/slots/page-slots.ts', find: '        await untilAborted(previous, signal);\n', replace: '' },
+    ],
+  },
+  {
+    name: 'a run is listed before its manifest is written',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: '    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n',
+        replace:
+          '    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await store.putDocument(manifest, chunks);\n',
+      },
+    ],
+  },
+  {
+    name: 'latest.json points to a run before it is listed',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: '    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await updateLatestPointer(deps, run, manifest);\n',
+        replace:
+          '    await updateLatestPointer(deps, run, manifest);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n',
+      },
+    ],
+  },
+  {
+    name: 'a run with a single report is not published',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: 'definition.publishEmptyRuns || last.totals.reports !== 0',
+        replace: 'definition.publishEmptyRuns || (last.totals.reports ?? 2) > 1',
+      },
+    ],
+  },
+  {
+    name: 'publishEmptyRuns is ignored',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: 'definition.publishEmptyRuns || last.totals.reports !== 0',
+        replace: 'last.totals.reports !== 0',
+      },
+    ],
+  },
+  {
+    name: 'a run that is not published is announced',
+    edits: [
+      {
+        file: 'lib/core/state-machine/definition.ts',
+        find: "IsNull: true, Next: 'Completed'",
+        replace: "IsNull: true, Next: 'AnnounceCompleted'",
+      },
+    ],
+  },
+  {
+    name: 'each attempt decides again how the run completes',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: 'if (run.completion !== undefined) return { result: { ...ends, run: { ...run, completion: run.completion } } };',
+        replace: '',
+      },
     ],
   },
   {

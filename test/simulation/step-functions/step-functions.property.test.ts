@@ -23,7 +23,11 @@ const scripts: fc.Arbitrary<Script> = fc.record({
   ExportPage: fc
     .tuple(resultsOf(next('page', 'wait', 'queue')), next('finish', 'continue', 'action-of-a-newer-version'))
     .map(([before, last]) => [...before, last]),
-  FinishRun: resultsOf(fc.constant({ export: 'reports', run: 'run-1', pages: 1 })),
+  FinishRun: resultsOf(
+    fc
+      .constantFrom('reports/manifest.json', null)
+      .map((manifest) => ({ export: 'reports', run: 'run-1', pages: 1, manifest })),
+  ),
   FailRun: resultsOf(fc.constant(failed)),
 });
 

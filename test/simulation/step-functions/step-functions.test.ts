@@ -10,17 +10,17 @@ describe('the simulated Step Functions', () => {
   const success: Script = {
     BeginRun: [{ next: 'export', ...loop }],
     ExportPage: [page, page, { next: 'finish', ...loop }],
-    FinishRun: [{ export: 'reports', run: 'run-1' }],
+    FinishRun: [{ export: 'reports', run: 'run-1', manifest: 'reports/manifest.json' }],
     FailRun: [failed],
   };
 
   it('counts events as the real service does: 5 for a task, 2 for another state, 3 for a failed attempt', async () => {
-    // Started; BeginRun, HasWork; ExportPage and NextAction three times; FinishRun, AnnounceCompleted, Completed; ended.
-    expect((await simulate(success)).execution.eventCount).toBe(1 + 7 + 3 * 7 + 5 + 5 + 2 + 1);
+    // Started; BeginRun, HasWork; ExportPage and NextAction three times; FinishRun, IsPublished, AnnounceCompleted, Completed; ended.
+    expect((await simulate(success)).execution.eventCount).toBe(1 + 7 + 3 * 7 + 7 + 5 + 2 + 1);
     const withErrors = { ...success, ExportPage: ['ServiceUnavailableError', 'Lambda.Unknown', ...success.ExportPage] };
-    expect((await simulate(withErrors)).execution.eventCount).toBe(42 + 2 * 3);
+    expect((await simulate(withErrors)).execution.eventCount).toBe(44 + 2 * 3);
     const withWait = { ...success, ExportPage: [{ next: 'wait', ...loop, waitSeconds: 5 }, ...success.ExportPage] };
-    expect((await simulate(withWait)).execution.eventCount).toBe(42 + 7 + 2);
+    expect((await simulate(withWait)).execution.eventCount).toBe(44 + 7 + 2);
   });
 
   it('fails an execution whose history is full', async () => {

@@ -1,7 +1,7 @@
 /** A test bench: an export with all its dependencies in memory, run by the real state machine. */
 
 import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
-import type { DeployedExport, Incident } from '../../../lib/core/operations/deployment.ts';
+import { countIncidents, type DeployedExport, type Incident } from '../../../lib/core/operations/deployment.ts';
 import type { ExportEvent, PageLog, RunHistory, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import {
   type ExecutionStart,
@@ -173,6 +173,7 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
     async *incidents() {
       yield* incidents;
     },
+    countIncidents: () => countIncidents(incidents),
     lastIncident: async () => incidents.at(-1),
     start: async () => {
       throw new Error('use bench.start()');

@@ -1,0 +1,88 @@
+/** Writes a folder of pages that link to each other: all of them appear at the end, or none if it is interrupted. */
+
+import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { ExportError } from '../../../core/errors.ts';
+
+export interface ReportFolder {
+  /** `path` is relative to the folder, with at most one folder in it. */
+  add(path: string, html: string): Promise<void>;
+}
+
+/**
+ * Replaces pages of the same names; other files stay. The pages are written into a temporary folder inside `directory` first,
+ * and then renamed, in the order in which they were added.
+ * @throws ConfigurationError if the folder cannot be written
+ */
+export async function writeReportFolder<Result>(
+  directory: string,
+  signal: AbortSignal,
+  addPages: (folder: ReportFolder) => Promise<Result>,
+): Promise<Result> {
+  const staging = attempt(directory, () => {
+    createFolder(directory);
+    return mkdtempSync(join(directory, '.incomplete-'));
+  });
+  const removeStaging = () => rmSync(staging, { recursive: true, force: true, maxRetries: 3 });
+  // The process ends soon after an interruption, so this must not wait for anything.
+  signal.addEventListener('abort', removeStaging, { once: true });
+  const paths: string[] = [];
+  try {
+    const result = await addPages({
+      async add(path, html) {
+        signal.throwIfAborted();
+        const file = join(staging, path);
+        try {
+          // Not asynchronously: it would create the temporary folder again after an interruption.
+          mkdirSync(dirname(file), { recursive: true });
+          await writeFile(file, html);
+        } catch (cause) {
+          throw cannotWrite(directory, cause);
+        }
+        paths.push(path);
+      },
+    });
+    signal.throwIfAborted();
+    attempt(directory, () => {
+      for (const path of paths) {
+        createFolder(dirname(join(directory, path)));
+        renameSync(join(staging, path), join(directory, path));
+      }
+    });
+    return result;
+  } finally {
+    signal.removeEventListener('abort', removeStaging);
+    removeStaging();
+  }
+}
+
+/** Creates the folder, but not its parents: a mistyped path is reported. */
+function createFolder(path: string): void {
+  try {
+    mkdirSync(path);
+  } catch (cause) {
+    if (codeOf(cause) !== 'EEXIST') throw cause;
+  }
+}
+
+function attempt<Result>(directory: string, operation: () => Result): Result {
+  try {
+    return operation();
+  } catch (cause) {
+    throw cannotWrite(directory, cause);
+  }
+}
+
+const codeOf = (cause: unknown): unknown => (cause instanceof Error && 'code' in cause ? cause.code : undefined);
+
+function cannotWrite(directory: string, cause: unknown): ExportError {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  const reason =
+    codeOf(cause) === 'ENOENT'
+      ? `the directory ${dirname(directory)} does not exist. Create it, or choose another directory`
+      : codeOf(cause) === 'ENOTDIR'
+        ? `${directory} is not a directory. Choose another one`
+        : message;
+  return new ExportError('ConfigurationError', `--to: cannot write the reports: ${reason}`, { cause });
+}

@@ -1,0 +1,131 @@
+import { describe, expect, it } from 'vitest';
+import { renderExportIndex, renderOverview } from '../../../../lib/operator/run-report/history/index-page.ts';
+import type { RunHistory } from '../../../../lib/operator/run-report/history/run-history.ts';
+import { type RunContext, renderRunReport } from '../../../../lib/operator/run-report/run-report.ts';
+import { collectExample, eventfulRun, someRunFacts } from '../example-runs.ts';
+import { textOf } from '../html-elements.ts';
+import {
+  aHistory,
+  aHistoryRun,
+  anExportIndex,
+  dailyHistory,
+  exampleOverview,
+  historyWithGap,
+  origin,
+} from './example-histories.ts';
+
+const addressOf = (run: string) => `${run}.html`;
+const hrefsOf = (html: string) =>
+  [...html.matchAll(/href="([^"]*)"/g)].map(([, href]) => href).filter((href) => href !== 'data:,');
+const renderRun = async (context?: RunContext) => renderRunReport(await collectExample(eventfulRun()), context);
+const renderIndex = (history: RunHistory, overview: string | null = null) =>
+  renderExportIndex(anExportIndex(history), { addressOf, overview }, origin);
+
+describe('the history in the report of a run', () => {
+  it('lists the recent runs, with what the page itself knows of its run', async () => {
+    const runs = [
+      aHistoryRun(0, { incidents: 'not-read' }),
+      aHistoryRun(1, { incidents: { failedAttempts: 1, waits: 2, waitSeconds: 90, failures: 1 } }),
+      aHistoryRun(2, { state: 'abandoned', pages: 9, reports: null, bytes: 900 }),
+    ];
+    const text = textOf(await renderRun({ history: aHistory({ runs, hasOlder: true }) }));
+    expect(text).toContain('The 3 newest runs: 2 completed, 1 abandoned.');
+    expect(text).toContain(
+      '2026-11-20 02:00:00 this run completed 2 min 58 s 124 12,334 8.7 MB 2 retries, 1 wait (45 s)',
+    );
+    expect(text).toContain(
+      '2026-11-19 02:00:00 completed 3 min 124 12,334 8.7 MB 1 retry, 2 waits (1 min 30 s), 1 failure',
+    );
+    expect(text).toContain('2026-11-18 02:00:00 abandoned 3 min 9 – 900 bytes –');
+  });
+
+  it('says if the run is older than those it lists', async () => {
+    const history = aHistory({ runs: [aHistoryRun(-1)], hasOlder: true });
+    expect(textOf(await renderRun({ history }))).toContain('The newest run: 1 completed. This run is older.');
+  });
+
+  it.each([
+    [null, 'To export them, start a run with --since at or before the beginning of the gap.'],
+    ['next-run', 'The next run starts before them, unless it is given another --since.'],
+    ['unfinished-run', 'The unfinished run covers them once it is completed.'],
+  ] as const)('shows a gap below the run that starts at its end, closed by %s', async (closedBy, expected) => {
+    const text = textOf(await renderRun({ history: historyWithGap(closedBy) }));
+    const gap = `Gap of 18 h 30 min No completed run covers the reports dated from 2026-11-16 02:00:00 UTC to 2026-11-16 20:30:00 UTC . ${expected}`;
+    expect(text).toContain(gap);
+    expect(text.slice(0, text.indexOf(gap))).toContain('2026-11-17 02:00:00 completed');
+    expect(text.slice(text.indexOf(gap))).toContain('2026-11-16 02:00:00 completed');
+  });
+
+  it('says what could not be read, and why', async () => {
+    const denied = { name: 'AccessDenied', message: 'no states:ListExecutions' };
+    const runs = (['not-read', 'not-recorded', denied, denied] as const).map((incidents, daysAgo) =>
+      aHistoryRun(daysAgo + 1, { incidents }),
+    );
+    const error = { name: 'PageConflictError', message: 'item 7 was changed' };
+    const text = textOf(await renderRun({ history: aHistory({ runs, error, unknownDates: 1 }) }));
+    for (const expected of [
+      'Older runs cannot be listed: PageConflictError: item 7 was changed',
+      'Retries and waits of 1 run were not read: with so many pages',
+      'Retries and waits of 1 run are not recorded',
+      'Retries and waits of 2 runs cannot be read: AccessDenied: no states:ListExecutions',
+      'The dates that 1 completed run covered are not known',
+    ])
+      expect(text).toContain(expected);
+  });
+
+  it('links only to pages that are written with it', async () => {
+    const history = dailyHistory(3);
+    const [current, second] = history.runs.map(({ run }) => run);
+    expect(hrefsOf(await renderRun({ history }))).toEqual([]);
+    const neighbors = {
+      index: 'index.html',
+      older: 'older.html',
+      newer: null,
+      addressOf: (run: string) => (run === current || run === second ? addressOf(run) : undefined),
+    };
+    expect(current).toBe(someRunFacts().run);
+    expect(hrefsOf(await renderRun({ history, neighbors }))).toEqual(['index.html', 'older.html', `${second}.html`]);
+  });
+});
+
+describe('the index of an export', () => {
+  it('has totals, when it runs next, its gaps, and a link to each run', () => {
+    const html = renderIndex(historyWithGap(), '../index.html');
+    const text = textOf(html);
+    expect(text).toContain('The 12 newest runs: 11 completed, 1 abandoned.');
+    expect(text).toContain('There is 1 gap between the dates that they cover.');
+    expect(text).toContain('Next start 2026-11-21 02:00:00 UTC');
+    expect(hrefsOf(html)).toEqual(['../index.html', ...historyWithGap().runs.map(({ run }) => `${run}.html`)]);
+  });
+
+  it('says that an export has no runs', () => {
+    const text = textOf(renderIndex(aHistory()));
+    expect(text).toContain('No runs are known.');
+    expect(text).not.toMatch(/undefined|NaN|Infinity/);
+  });
+
+  it('names runs that cannot be read', () => {
+    const [run] = dailyHistory(1).runs.map(({ run }) => run);
+    const unreadable = new Map(run === undefined ? [] : [[run, { name: 'PageConflictError', message: 'was changed' }]]);
+    const index = anExportIndex(dailyHistory(1), { unreadable, next: null, watermark: null, completedAt: null });
+    const text = textOf(renderExportIndex(index, { addressOf, overview: null }, origin));
+    expect(text).toContain(`Run ${run} cannot be read PageConflictError: was changed`);
+  });
+});
+
+describe('the overview of exports', () => {
+  it('lists what needs attention first, with links to the exports that can be read', () => {
+    const html = renderOverview(exampleOverview(), origin);
+    expect(hrefsOf(html)).toEqual(
+      ['invoices-eu', 'archive', 'payments', 'returns', 'invoices-de', 'nightly', 'shipments'].map(
+        (name) => `${name}/index.html`,
+      ),
+    );
+    const text = textOf(html);
+    expect(text).toContain('orders unreadable – – – – PageConflictError: The state of export orders');
+    expect(text).toContain(
+      'payments stale 2026-11-17 02:04:00 12,334 8.7 MB 30 Not completed for 1 d 12 h. 2 unreadable runs',
+    );
+    expect(text).toContain('invoices-de completed 2026-11-20 02:02:58 12,334 8.7 MB 30 1 gap');
+  });
+});

@@ -1,0 +1,66 @@
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { writeReportFolder } from '../../../../lib/operator/run-report/history/report-folder.ts';
+import { temporaryDirectory } from '../../../support/temporary-directory.ts';
+
+async function aFolder() {
+  const directory = await temporaryDirectory();
+  onTestFinished(() => directory.remove());
+  const path = join(directory.path, 'reports');
+  const files = async () => (await readdir(path, { recursive: true })).sort();
+  return { path, files };
+}
+const { signal } = new AbortController();
+
+describe('a folder of run reports', () => {
+  it('appears at the end, replaces pages of the same names, and keeps other files', async () => {
+    const { path, files } = await aFolder();
+    await mkdir(path);
+    await writeFile(join(path, 'index.html'), 'old');
+    await writeFile(join(path, 'notes.txt'), 'mine');
+    const result = await writeReportFolder(path, signal, async (folder) => {
+      await folder.add('nightly/run.html', 'a run');
+      await folder.add('index.html', 'new');
+      expect(await readFile(join(path, 'index.html'), 'utf8')).toBe('old');
+      return 'written';
+    });
+    expect(result).toBe('written');
+    expect(await files()).toEqual(['index.html', 'nightly', 'nightly/run.html', 'notes.txt']);
+    expect(await readFile(join(path, 'index.html'), 'utf8')).toBe('new');
+  });
+
+  it('stays as it was after an error', async () => {
+    const { path, files } = await aFolder();
+    const writing = writeReportFolder(path, signal, async (folder) => {
+      await folder.add('index.html', 'new');
+      throw new Error('the page log is gone');
+    });
+    await expect(writing).rejects.toThrow('the page log is gone');
+    expect(await files()).toEqual([]);
+  });
+
+  it('stays as it was after an interruption, at once', async () => {
+    const { path, files } = await aFolder();
+    const interruption = new AbortController();
+    const writing = writeReportFolder(path, interruption.signal, async (folder) => {
+      await folder.add('nightly/run.html', 'a run');
+      const before = await files();
+      interruption.abort();
+      expect([before.length, await files()]).toEqual([3, []]);
+      await folder.add('index.html', 'new');
+    });
+    await expect(writing).rejects.toThrow('aborted');
+    expect(await files()).toEqual([]);
+  });
+
+  it('must not be a file, and its parent must exist', async () => {
+    const { path } = await aFolder();
+    const write = (to: string) => writeReportFolder(to, signal, (folder) => folder.add('index.html', ''));
+    await expect(write(join(path, 'missing'))).rejects.toThrow(
+      `--to: cannot write the reports: the directory ${path} does not exist. Create it, or choose another directory`,
+    );
+    await writeFile(path, '');
+    await expect(write(path)).rejects.toThrow(`${path} is not a directory. Choose another one`);
+  });
+});
