@@ -104,7 +104,7 @@ const lineOf = ({ summary }: PublishedRun) => `run ${summary.run}: ${summary.pag
 
 const programs = [
   ['catch-up.sh', ['bash', 'catch-up.sh'], hasJq],
-  ['copy-runs.ts', [process.execPath, 'copy-runs.ts'], true],
+  ['catch-up.ts', [process.execPath, 'catch-up.ts'], true],
 ] as const;
 
 describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, command) => {
@@ -341,12 +341,12 @@ describe.skipIf(!hasJq)('process-runs.sh', () => {
   });
 });
 
-describe('the types of copy-runs.ts', () => {
+describe('the types of catch-up.ts', () => {
   it('are those of the package', async () => {
     const folder = await aProject();
-    const text = exampleIn(page, 'copy-runs.ts').replace("'report-exporter'", `'${root}/lib/api/index.ts'`);
-    await writeFile(join(folder, 'copy-runs.ts'), text);
-    const config = { extends: join(root, 'tsconfig.json'), include: [], exclude: [], files: ['copy-runs.ts'] };
+    const text = exampleIn(page, 'catch-up.ts').replace("'report-exporter'", `'${root}/lib/api/index.ts'`);
+    await writeFile(join(folder, 'catch-up.ts'), text);
+    const config = { extends: join(root, 'tsconfig.json'), include: [], exclude: [], files: ['catch-up.ts'] };
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
     // Its output is part of the error.
     await expect(promisify(execFile)(join(root, 'node_modules/.bin/tsc'), ['-p', folder])).resolves.toMatchObject({

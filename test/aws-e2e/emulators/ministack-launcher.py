@@ -1,5 +1,5 @@
 """
-Starts MiniStack with two patches.
+Starts MiniStack with five patches.
 
 Error names: on AWS, the errorType of a failed Node.js function is the error's name, which the state machine matches for
 retries and catches. MiniStack reports "Runtime.HandlerError" for every error. With the patch its Node.js worker returns the
@@ -7,14 +7,22 @@ name, and the result of the invocation has it.
 
 TLS: the stack's buckets and queues, and CDK's bucket, deny requests without TLS. The loopback interface has no TLS, so the
 patch marks every request as one with TLS. All other conditions of a policy are evaluated as usual.
+
+Batches: MiniStack ignores the ItemBatcher of a Distributed Map. With the patch, each child execution gets a batch of items,
+in the form that Step Functions documents. Only MaxItemsPerBatch is honoured.
+
+Names of started executions: on AWS, a state that starts an execution whose name is taken fails with
+StepFunctions.ExecutionAlreadyExistsException. MiniStack leaves out the prefix and the suffix.
+
+Permission for batches of messages: on AWS, it is that for a single message. MiniStack expects an action sqs:SendMessageBatch.
 """
 
 import sys
 import threading
 
 from ministack import app
-from ministack.core import lambda_runtime
-from ministack.services import lambda_svc
+from ministack.core import iam_actions, lambda_runtime
+from ministack.services import lambda_svc, stepfunctions
 
 
 def replace_once(text, old, new):
@@ -51,6 +59,44 @@ def execute_with_error_name(*args, **kwargs):
 
 lambda_runtime.Worker.invoke = invoke_and_record_error
 lambda_svc._execute_function_warm = execute_with_error_name
+
+run_distributed_map = stepfunctions._run_distributed_map
+
+
+def run_distributed_map_in_batches(state, raw_input, effective, iterator, execution, ctx):
+    if "ItemBatcher" in state:
+        items = stepfunctions._read_map_items(state["ItemReader"], effective, ctx)
+        size = state["ItemBatcher"]["MaxItemsPerBatch"]
+        effective = [{"Items": items[start : start + size]} for start in range(0, len(items), size)]
+        state = {name: state[name] for name in state if name not in ("ItemReader", "ItemBatcher")}
+    return run_distributed_map(state, raw_input, effective, iterator, execution, ctx)
+
+
+stepfunctions._run_distributed_map = run_distributed_map_in_batches
+
+start_nested_execution = stepfunctions._invoke_nested_start_execution
+
+
+def start_nested_execution_with_error_name(*args):
+    try:
+        return start_nested_execution(*args)
+    except stepfunctions._ExecutionError as error:
+        if error.error == "ExecutionAlreadyExists":
+            error.error = "StepFunctions.ExecutionAlreadyExistsException"
+        raise
+
+
+stepfunctions._invoke_nested_start_execution = start_nested_execution_with_error_name
+
+action_from_target = iam_actions._action_from_target
+
+
+def action_without_batch(headers):
+    action = action_from_target(headers)
+    return "SendMessage" if action == "SendMessageBatch" else action
+
+
+iam_actions._action_from_target = action_without_batch
 
 pin_request_origin = app.pin_request_origin
 app.pin_request_origin = lambda source_ip, secure_transport: pin_request_origin(source_ip, True)

@@ -143,7 +143,7 @@ describe('the recipes for the shell and for Node.js', () => {
   const lineOf = ({ run, pages }: RunSummary) => `run ${run}: ${pages} pages\n`;
   const programs = [
     ['catch-up.sh', ['bash', 'catch-up.sh'], hasJq],
-    ['copy-runs.ts', ['node', 'copy-runs.ts'], true],
+    ['catch-up.ts', ['node', 'catch-up.ts'], true],
   ] as const;
 
   describe.each(programs)('%s', (_, command, isPossible) => {

@@ -1,11 +1,9 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
-import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
-import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
-import { build } from 'esbuild';
+import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
 import { exampleIn } from '../../support/docs/doc-pages.ts';
@@ -17,7 +15,6 @@ import { s3 } from '../support/aws.ts';
 import { deployApp } from '../support/cdk.ts';
 import type { ConsumerAppSettings } from '../support/consumer-app.ts';
 import { openEventQueue } from '../support/event-queue.ts';
-import { eventually } from '../support/eventually.ts';
 import { runExecution } from '../support/executions.ts';
 import {
   apiKey,
@@ -91,28 +88,6 @@ describe('the recipes', () => {
     expect(service.exchanges).toHaveLength(2);
   });
 
-  it('a function that subscribes to runs copies their pages, once or twice', async () => {
-    await using service = await openService(5);
-    const { event, key, manifest } = await completeRun();
-
-    const copies = await eventually('the pages to be copied', async () => {
-      const keys = (await keysIn(output('CopiesBucket'))).filter((each) => each.startsWith(dirname(key)));
-      return keys.length === manifest.pages.length ? keys : undefined;
-    });
-    expect(copies).toEqual(manifest.pages.map((each) => each.key));
-    for (const each of copies) {
-      expect(await textAt(output('CopiesBucket'), each)).toBe(await textAt(output('BucketName'), prefix + each));
-    }
-
-    // The same event is delivered again.
-    expect(await invoke(output('LoadFunction'), event)).toEqual({ run: manifest.run, pages: manifest.pages.length });
-    const newer = { ...event, detail: { ...(event.detail as object), eventVersion: 2 } };
-    expect(await invoke(output('LoadFunction'), newer)).toMatchObject({
-      errorMessage: expect.stringContaining('Unknown eventVersion'),
-    });
-    expect(service.exchanges.length).toBeGreaterThan(0);
-  });
-
   it('subscribers to an export receive its completions and failures, but none of an export of the same name in another stack', async () => {
     const received: unknown[] = [];
     const subscription = openEventQueue(output('EventsUrl'));
@@ -173,21 +148,6 @@ describe('the recipes', () => {
   });
 
   async function buildApp() {
-    const load = join(workDirectory, 'load');
-    await mkdir(load, { recursive: true });
-    const source = join(load, 'load-run.mjs');
-    await writeFile(source, exampleIn(page, 'load-run.mjs'));
-    await build({
-      entryPoints: [source],
-      outfile: join(load, 'bundle/index.mjs'),
-      bundle: true,
-      platform: 'node',
-      format: 'esm',
-      // Lambda provides the SDK. Here it is bundled.
-      nodePaths: [join(import.meta.dirname, '../../../node_modules')],
-      banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
-      logLevel: 'error',
-    });
     const settings: ConsumerAppSettings = {
       stackNames: [consumedStack, otherStack],
       deployment: {
@@ -195,7 +155,6 @@ describe('the recipes', () => {
         bucket: { prefix: bucketPrefix },
         exports: [{ name: 'nightly', size: 2, since: { overlap: 'P1D' } }],
       },
-      functionFolder: join(load, 'bundle'),
       policy: exampleIn('docs/consumers.md', 'reader-policy.json'),
     };
     const file = join(workDirectory, 'consumers.json');
@@ -228,13 +187,6 @@ describe('the recipes', () => {
   }
 });
 
-/** The response of a function, or its error. */
-async function invoke(FunctionName: string, event: unknown): Promise<unknown> {
-  const lambda = new LambdaClient({ endpoint: inject('miniStack'), region, credentials });
-  const { Payload } = await lambda.send(new InvokeCommand({ FunctionName, Payload: JSON.stringify(event) }));
-  return JSON.parse(Payload?.transformToString() ?? 'null');
-}
-
 const isOf =
   (execution: string) =>
   ({ detail }: { readonly detail: unknown }): boolean =>
@@ -243,9 +195,4 @@ const isOf =
 async function textAt(Bucket: string, Key: string): Promise<string> {
   const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
   return (await Body?.transformToString()) ?? '';
-}
-
-async function keysIn(Bucket: string): Promise<string[]> {
-  const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket }));
-  return Contents.map(({ Key = '' }) => Key);
 }

@@ -1,14 +1,12 @@
 /**
  * The CDK app of a consumer, built as docs/consumers.md describes: two deployments that have an export of the same name, and
- * subscribers to the runs of the first. Its readers have exactly the permissions in the page's policy, or those of `grantRead`.
+ * subscribers to the runs of the first. Its reader has exactly the permissions in the page's policy.
  */
 
 import { readFileSync } from 'node:fs';
-import { App, CfnOutput, Duration } from 'aws-cdk-lib';
-import { LambdaFunction, SqsQueue } from 'aws-cdk-lib/aws-events-targets';
+import { App, CfnOutput } from 'aws-cdk-lib';
+import { SqsQueue } from 'aws-cdk-lib/aws-events-targets';
 import { PolicyStatement, User } from 'aws-cdk-lib/aws-iam';
-import { Code, Function as LambdaFunctionResource, Runtime } from 'aws-cdk-lib/aws-lambda';
-import { Bucket } from 'aws-cdk-lib/aws-s3';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 import type { Settings } from './cdk.ts';
@@ -18,8 +16,6 @@ export interface ConsumerAppSettings {
   readonly stackNames: readonly string[];
   /** The settings of both deployments, without the stack name. */
   readonly deployment: Omit<Settings, 'stackName'>;
-  /** The folder with the bundled function. */
-  readonly functionFolder: string;
   /** The reader policy from docs/consumers.md, with its placeholders. */
   readonly policy: string;
 }
@@ -35,27 +31,14 @@ const { prefix } = service;
 const exportName = 'nightly';
 const { bucketName } = stack.bucket;
 
-const copies = new Bucket(stack, 'Copies');
-const load = new LambdaFunctionResource(stack, 'Load', {
-  runtime: Runtime.NODEJS_24_X,
-  handler: 'index.handler',
-  code: Code.fromAsset(settings.functionFolder),
-  timeout: Duration.minutes(1),
-  environment: { BUCKET: bucketName, PREFIX: prefix, OUR_BUCKET: copies.bucketName },
-});
-copies.grantPut(load);
 const events = new Queue(stack, 'Events');
-service.onCompleted('LoadPages', { export: exportName, target: new LambdaFunction(load) });
 service.onCompleted('SendCompleted', { export: exportName, target: new SqsQueue(events) });
 service.onFailed('SendFailed', { export: exportName, target: new SqsQueue(events) });
 
-service.grantRead(load, exportName);
 const reader = new User(stack, 'Reader');
 for (const statement of readerStatements()) reader.addToPolicy(PolicyStatement.fromJson(statement));
 
 for (const [name, value] of Object.entries({
-  CopiesBucket: copies.bucketName,
-  LoadFunction: load.functionName,
   EventsUrl: events.queueUrl,
   ReaderName: reader.userName,
 })) {

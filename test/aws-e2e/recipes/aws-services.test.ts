@@ -1,0 +1,339 @@
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { gunzipSync } from 'node:zlib';
+import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
+import {
+  DeleteBucketPolicyCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutBucketPolicyCommand,
+  PutObjectCommand,
+} from '@aws-sdk/client-s3';
+import { ListExecutionsCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import { beforeAll, describe, expect, inject, it } from 'vitest';
+import type { LatestPointer, RunSummary } from '../../../lib/core/storage/published-schemas.ts';
+import { exampleIn } from '../../support/docs/doc-pages.ts';
+import { problemsIn } from '../../support/docs/published-schemas.ts';
+import { writeDeployedRecipes } from '../../support/docs/recipe-project.ts';
+import type { Manifest } from '../../support/export/export-bench.ts';
+import { credentials, region } from '../emulators/ministack.ts';
+import { pythonEnvironment } from '../emulators/python.ts';
+import { callJson, s3, stepFunctions } from '../support/aws.ts';
+import { awsVariables, deployApp } from '../support/cdk.ts';
+import { openEventQueue } from '../support/event-queue.ts';
+import { eventually } from '../support/eventually.ts';
+import { endOfExecution, runExecution } from '../support/executions.ts';
+import {
+  apiKey,
+  bucketPrefix,
+  exporterStack,
+  prefix,
+  putApiKey,
+  serviceName,
+  serviceOutput,
+  vendor,
+} from '../support/exporter-stack.ts';
+import type { RecipesAppSettings } from '../support/recipes-app.ts';
+import { openService } from '../support/service.ts';
+
+const workDirectory = inject('workDirectory');
+const folder = join(workDirectory, 'recipes');
+const stackName = 'Recipes';
+const exportName = 'nightly';
+
+describe('the recipes for AWS services', () => {
+  let outputs: Readonly<Record<string, string>>;
+  let eventQueue: ReturnType<typeof openEventQueue>;
+  const output = (name: string): string => {
+    const value = outputs[name] ?? outputs[`Recipe${name}`];
+    if (value === undefined) throw new Error(`Stack ${stackName} has no output ${name}`);
+    return value;
+  };
+
+  beforeAll(async () => {
+    eventQueue = openEventQueue((await exporterStack()).eventQueue);
+    await writeDeployedRecipes(workDirectory, 'recipes');
+    const settings: RecipesAppSettings = {
+      deployment: {
+        stackName,
+        services: { [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor } },
+        bucket: { prefix: bucketPrefix },
+        exports: [{ name: exportName, size: 2, since: { overlap: 'P1D' } }],
+      },
+      exportName,
+      folder,
+    };
+    const file = join(workDirectory, 'recipes.json');
+    await writeFile(file, JSON.stringify(settings));
+    const app = {
+      file: join(import.meta.dirname, '../support/recipes-app.ts'),
+      context: { recipes: file },
+      assembly: join(workDirectory, 'recipes.out'),
+    };
+    outputs = (await deployApp(app, [stackName]))[stackName] ?? {};
+    await putApiKey({ secretId: output('AcmeApiKeySecretId') }, apiKey);
+  });
+
+  /** Completes a run. Resolves to its event, manifest and summary. */
+  async function completeRun() {
+    const end = await runExecution({ stateMachineArn: serviceOutput(outputs).stateMachineArn, exportName });
+    expect(end.states.at(-1)).toBe('Completed');
+    const isItsEvent = ({ detail }: { readonly detail: unknown }) =>
+      (detail as { execution?: unknown }).execution === end.arn;
+    const event = await eventQueue.find('about the run', isItsEvent);
+    expect(problemsIn('completed.v1', event.detail)).toEqual([]);
+    const { manifest: key } = (event.detail as { result: RunSummary }).result;
+    const summaryKey = `${dirname(key)}/run.json`;
+    const manifest: Manifest = JSON.parse(await source(key));
+    const summary: RunSummary = JSON.parse(await source(summaryKey));
+    return { event, key, manifest, summaryKey, summary };
+  }
+  type CompletedRun = Awaited<ReturnType<typeof completeRun>>;
+
+  const source = (key: string) => textAt(output('BucketName'), prefix + key);
+  const copyOf = (key: string) => textAt(output('Copies'), key);
+  const copiedKeys = () => keysIn(output('Copies'));
+
+  /** Waits until `latest.json` of the copy points to the run. */
+  const untilCopied = async ({ summary }: CompletedRun) =>
+    await eventually(`run ${summary.run} to be copied`, async () => {
+      const keys = await copiedKeys();
+      if (!keys.includes(`${exportName}/latest.json`)) return undefined;
+      const latest: LatestPointer = JSON.parse(await copyOf(`${exportName}/latest.json`));
+      return latest.run === summary.run ? latest : undefined;
+    });
+
+  const expectCopied = async ({ manifest, key, summaryKey, summary }: CompletedRun) => {
+    for (const each of [...manifest.pages.map((page) => page.key), key, summaryKey]) {
+      expect(await copyOf(each)).toBe(await source(each));
+    }
+    expect(JSON.parse(await copyOf(`tables/runs/${summary.run}.json`))).toEqual(summary);
+  };
+
+  /** Denies everyone to write objects of the copy whose keys match. */
+  async function denyWrites(pattern: string): Promise<void> {
+    const Policy = JSON.stringify({
+      Version: '2012-10-17',
+      Statement: [
+        {
+          Effect: 'Deny',
+          Principal: '*',
+          Action: 's3:PutObject',
+          Resource: `arn:aws:s3:::${output('Copies')}/${pattern}`,
+        },
+      ],
+    });
+    await s3.send(new PutBucketPolicyCommand({ Bucket: output('Copies'), Policy }));
+  }
+  const allowWrites = () => s3.send(new DeleteBucketPolicyCommand({ Bucket: output('Copies') }));
+
+  /** Enables or disables the rule that sends events to the function that copies runs. */
+  async function setRule(operation: 'EnableRule' | 'DisableRule'): Promise<void> {
+    const { Rules } = await callJson<{ Rules: readonly { Name: string }[] }>('events', 'AWSEvents.ListRules', {});
+    const rules = Rules.filter((rule) => rule.Name.includes('CopyRun'));
+    expect(rules).toHaveLength(1);
+    for (const { Name } of rules) await callJson('events', `AWSEvents.${operation}`, { Name });
+  }
+
+  it('a function copies each run once, with its manifest last', async () => {
+    await using _ = await openServiceWith(5);
+    // An unfinished run: it has a page, but no manifest.
+    const unfinished = `${exportName}/date=2026-01-01/run=20991231T235959Z-ffffff/page-000001.xml`;
+    await s3.send(new PutObjectCommand({ Bucket: output('BucketName'), Key: prefix + unfinished, Body: '<reports/>' }));
+
+    const run = await completeRun();
+    const latest = await untilCopied(run);
+    expect(problemsIn('latest.v1', latest)).toEqual([]);
+    expect(latest).toEqual(JSON.parse(await source(`${exportName}/latest.json`)));
+    await expectCopied(run);
+    const copied = await objectsIn(output('Copies'));
+    expect(copied.map(({ Key }) => Key).filter((key) => key?.includes('ffffff'))).toEqual([]);
+    expect(copied).toHaveLength(run.manifest.pages.length + 4);
+
+    // The same event is delivered again.
+    expect(await invoke(output('CopyRun'), run.event)).toEqual([]);
+    expect(await objectsIn(output('Copies'))).toEqual(copied);
+    const newer = { ...run.event, detail: { ...(run.event.detail as object), eventVersion: 2 } };
+    expect(await invoke(output('CopyRun'), newer)).toMatchObject({
+      errorMessage: expect.stringContaining('Unknown eventVersion 2'),
+    });
+  });
+
+  it('a function publishes no copy of a damaged or interrupted run, and catches up with the next event', async () => {
+    await using service = await openServiceWith(5);
+    const before = JSON.parse(await copyOf(`${exportName}/latest.json`));
+    const publishedBefore = (await copiedKeys()).filter((key) => /(manifest|run)\.json$/.test(key));
+    // Its event is lost.
+    await setRule('DisableRule');
+    const missed = await completeRun();
+    const [, second] = missed.manifest.pages;
+    if (second === undefined) throw new Error('the run has only one page');
+    const intact = await source(second.key);
+    const Damaged = { Bucket: output('BucketName'), Key: prefix + second.key };
+    await s3.send(new PutObjectCommand({ ...Damaged, Body: intact.replace('<r ', '<R ') }));
+
+    // The same size, other bytes: only the checksum shows it.
+    expect(await invoke(output('CopyRun'), missed.event)).toMatchObject({
+      errorMessage: expect.stringContaining(`Cannot copy ${second.key}`),
+    });
+    expect(await copiedKeys()).not.toContain(second.key);
+    expect(await copiedKeys()).not.toContain(missed.key);
+
+    // It is stopped between the pages and the manifest.
+    await s3.send(new PutObjectCommand({ ...Damaged, Body: intact }));
+    await denyWrites('*/manifest.json');
+    expect(await invoke(output('CopyRun'), missed.event)).toMatchObject({
+      errorMessage: expect.stringContaining(`Cannot copy ${missed.key}`),
+    });
+    expect(await copiedKeys()).toEqual(expect.arrayContaining(missed.manifest.pages.map((page) => page.key)));
+    expect((await copiedKeys()).filter((key) => /(manifest|run)\.json$/.test(key))).toEqual(publishedBefore);
+    expect(JSON.parse(await copyOf(`${exportName}/latest.json`))).toEqual(before);
+
+    await allowWrites();
+    await setRule('EnableRule');
+    service.addReports(6, 7);
+    const next = await completeRun();
+    await untilCopied(next);
+    await expectCopied(missed);
+    await expectCopied(next);
+  });
+
+  it('a worker processes the pages in a queue, each with one result', async () => {
+    await using _ = await openServiceWith(25);
+    const run = await completeRun();
+    const { pages } = run.manifest;
+    expect(pages.length).toBeGreaterThan(10);
+    const results = () => resultsOf(output('QueueResults'), run);
+    const untilComplete = () =>
+      eventually('a result of every page', async () => (await isComplete(run)) === true || undefined);
+    await untilComplete();
+    expect(await results()).toEqual(pages.map((page) => `${page.key}.gz`));
+    for (const { key } of pages) expect(await gunzipped(output('QueueResults'), `${key}.gz`)).toBe(await source(key));
+
+    const [first] = pages;
+    await s3.send(new DeleteObjectCommand({ Bucket: output('QueueResults'), Key: `${first?.key}.gz` }));
+    expect(await isComplete(run)).toBe(false);
+    // The same event is delivered again.
+    expect(await invoke(output('SendPages'), run.event)).toBeNull();
+    await untilComplete();
+    expect(await results()).toEqual(pages.map((page) => `${page.key}.gz`));
+
+    const damaged = { ...first, sha256: '0'.repeat(64) };
+    const Records = [damaged, pages[1]].map((page, index) => ({ messageId: `m${index}`, body: JSON.stringify(page) }));
+    expect(await invoke(output('Worker'), { Records })).toEqual({ batchItemFailures: [{ itemIdentifier: 'm0' }] });
+  });
+
+  /** Whether the run has all of its results in the queue's bucket, as the function on the page finds out. */
+  async function isComplete({ summary }: CompletedRun): Promise<unknown> {
+    const script = `
+      import { isComplete } from '${pathToFileURL(join(folder, 'process-pages.ts')).href}';
+      console.log(await isComplete(${JSON.stringify(summary)}));`;
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
+      env: { ...awsVariables(), PATH: process.env.PATH, RESULTS: output('QueueResults'), NO_PROXY: '127.0.0.1' },
+    });
+    return JSON.parse(stdout);
+  }
+
+  it('a state machine processes the pages in the manifest, once for each run', async () => {
+    await using _ = await openServiceWith(7);
+    const run = await completeRun();
+    const executionsOfRun = async () => {
+      const list = new ListExecutionsCommand({ stateMachineArn: output('ProcessRun') });
+      const { executions = [] } = await stepFunctions.send(list);
+      return executions.filter(({ name }) => name === run.summary.run);
+    };
+    const [execution] = await eventually('the execution', async () => {
+      const found = await executionsOfRun();
+      return found.length > 0 ? found : undefined;
+    });
+    expect(await endOfExecution(execution?.executionArn ?? '')).toMatchObject({ status: 'SUCCEEDED' });
+    const { pages } = run.manifest;
+    const expected = pages.map((page) => `${page.key}.gz`);
+    expect(await resultsOf(output('MapResults'), run)).toEqual(expected);
+    for (const key of expected) {
+      expect(await gunzipped(output('MapResults'), key)).toBe(await source(key.slice(0, -'.gz'.length)));
+    }
+    expect(await textAt(output('MapResults'), run.key)).toBe(await source(run.key));
+
+    // The same event is delivered again.
+    const input = JSON.stringify(run.event);
+    const again = await stepFunctions.send(new StartExecutionCommand({ stateMachineArn: output('StartOnce'), input }));
+    expect((await endOfExecution(again.executionArn ?? '')).states.at(-1)).toBe('Duplicate');
+    expect(await executionsOfRun()).toHaveLength(1);
+  });
+
+  it('a state machine does not complete a run with a damaged page', async () => {
+    await using _ = await openServiceWith(5);
+    const run = await completeRun();
+    const damaged = run.key.replace(run.summary.run, '20991231T235959Z-ffffff');
+    const [, second] = run.manifest.pages;
+    const text = (await source(run.key)).replace(second?.sha256 ?? '', '0'.repeat(64));
+    await s3.send(new PutObjectCommand({ Bucket: output('BucketName'), Key: prefix + damaged, Body: text }));
+    const { executionArn } = await stepFunctions.send(
+      new StartExecutionCommand({
+        stateMachineArn: output('ProcessRun'),
+        input: JSON.stringify({ ...run.summary, manifest: damaged }),
+      }),
+    );
+    expect(await endOfExecution(executionArn ?? '')).toMatchObject({
+      status: 'FAILED',
+      error: 'States.ExceedToleratedFailureThreshold',
+    });
+    expect(await keysIn(output('MapResults'))).not.toContain(damaged);
+  });
+
+  it('statements for Athena are in its dialect', async () => {
+    const python = await pythonEnvironment();
+    const script = `
+import sys, json, sqlglot
+for text in json.load(sys.stdin):
+    (statement,) = sqlglot.parse(text, dialect="athena")
+    print(type(statement).__name__)
+`;
+    const texts = ['runs.sql', 'newest-runs.sql'].map((name) => exampleIn('docs/recipes.md', name));
+    const parsed = promisify(execFile)(python, ['-c', script]);
+    parsed.child.stdin?.end(JSON.stringify(texts));
+    expect((await parsed).stdout).toBe('Create\nSelect\n');
+  });
+});
+
+/** Starts a service with so many reports that are dated now, so that every run exports them again. */
+async function openServiceWith(count: number) {
+  const service = await openService(0);
+  service.addReports(...Array.from({ length: count }, (_, index) => index + 1));
+  return service;
+}
+
+/** The keys of the run's results, without its manifest. */
+async function resultsOf(bucket: string, { key }: { readonly key: string }): Promise<string[]> {
+  const keys = await keysIn(bucket);
+  return keys.filter((each) => dirname(each) === dirname(key) && each !== key);
+}
+
+/** The response of a function, or its error. */
+async function invoke(FunctionName: string, event: unknown): Promise<unknown> {
+  const lambda = new LambdaClient({ endpoint: inject('miniStack'), region, credentials });
+  const { Payload } = await lambda.send(new InvokeCommand({ FunctionName, Payload: JSON.stringify(event) }));
+  return JSON.parse(Payload?.transformToString() || 'null');
+}
+
+async function textAt(Bucket: string, Key: string): Promise<string> {
+  const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
+  return (await Body?.transformToString()) ?? '';
+}
+
+async function gunzipped(Bucket: string, Key: string): Promise<string> {
+  const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
+  return gunzipSync((await Body?.transformToByteArray()) ?? new Uint8Array()).toString();
+}
+
+async function objectsIn(Bucket: string) {
+  const { Contents = [] } = await s3.send(new ListObjectsV2Command({ Bucket }));
+  return Contents.map(({ Key, ETag, LastModified }) => ({ Key, ETag, LastModified }));
+}
+
+const keysIn = async (bucket: string): Promise<string[]> => (await objectsIn(bucket)).map(({ Key = '' }) => Key);
