@@ -1,10 +1,9 @@
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
-import { CopyObjectCommand, GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
+import { CopyObjectCommand, GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { build } from 'esbuild';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
@@ -183,34 +182,6 @@ describe('the recipes', () => {
     }
     // Readers of one export are denied access to another, which must not look like an export without runs.
     await expect(catchUp('weekly')).rejects.toThrow(/AccessDenied/);
-  });
-
-  it('a Python script keeps each report once, although runs overlap', async () => {
-    await using service = await openService(0);
-    const directory = await mkdtemp(join(workDirectory, 'newest-run-'));
-    const [script, database] = [join(directory, 'newest_run.py'), join(directory, 'reports.sqlite')];
-    await writeFile(script, exampleIn(page, 'newest_run.py'));
-    const readNewestRun = async () =>
-      (await asReader(python, [script, output('BucketName'), prefix, 'nightly', database])).stdout;
-    const kept = () => {
-      using db = new DatabaseSync(database, { readOnly: true });
-      return db.prepare('SELECT id, xml FROM report ORDER BY id').all();
-    };
-
-    service.addReports(1, 2, 3);
-    const first = await completeRun();
-    expect(await readNewestRun()).toBe(`run ${first.manifest.run}: 3 reports\n`);
-    service.addReports(4, 5);
-    const second = await completeRun();
-    // The overlap has exported the first three again.
-    expect(await readNewestRun()).toBe(`run ${second.manifest.run}: 5 reports\n`);
-    expect(kept()).toEqual([1, 2, 3, 4, 5].map((n) => ({ id: `r${n}`, xml: `<r id="r${n}" />` })));
-
-    const [damaged] = second.manifest.pages;
-    const Key = prefix + (damaged?.key ?? '');
-    await s3.send(new PutObjectCommand({ Bucket: output('BucketName'), Key, Body: '<reports/>' }));
-    await expect(readNewestRun()).rejects.toThrow(/Page 1 of run .* does not match its manifest/);
-    expect(kept()).toHaveLength(5);
   });
 
   async function buildApp() {
