@@ -11,6 +11,7 @@ import { programVersion } from './program-version.ts';
 
 const plugin = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1';
 const dynamoDbProject = join(import.meta.dirname, 'dynamodb-local.xml');
+const s3aProject = join(import.meta.dirname, '../recipes/hadoop-aws.xml');
 const s3MockVersion = '5.2.0';
 
 export async function startDynamoDbLocal(): Promise<Emulator> {
@@ -59,6 +60,16 @@ export async function startS3Mock(): Promise<Emulator> {
     ],
     readyPath: '/',
   });
+}
+
+/** The JAR files with which Spark reads S3. @throws Error without Java or Maven */
+export async function sparkLibraries(): Promise<string> {
+  return await downloaded('hadoop-aws', await readFile(s3aProject, 'utf8'), (folder) => [
+    `--file=${s3aProject}`,
+    `${plugin}:copy-dependencies`,
+    '-DincludeScope=runtime',
+    `-DoutputDirectory=${folder}`,
+  ]);
 }
 
 async function downloaded(name: string, recipe: string, goal: (folder: string) => string[]): Promise<string> {

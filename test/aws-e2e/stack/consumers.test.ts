@@ -1,16 +1,10 @@
-import { execFile } from 'node:child_process';
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { delimiter, dirname, join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { promisify } from 'node:util';
-import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
 import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
-import { exampleIn } from '../../support/docs/doc-pages.ts';
 import { problemsIn } from '../../support/docs/published-schemas.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
-import { credentials, region } from '../emulators/ministack.ts';
-import { pythonEnvironment } from '../emulators/python.ts';
 import { s3 } from '../support/aws.ts';
 import { deployApp } from '../support/cdk.ts';
 import type { ConsumerAppSettings } from '../support/consumer-app.ts';
@@ -34,19 +28,12 @@ const nightlyOf = (outputs: Readonly<Record<string, string>>) => ({
   exportName: 'nightly',
 });
 
-const page = 'docs/recipes.md';
 const workDirectory = inject('workDirectory');
 const [consumedStack, otherStack] = ['ConsumersWatched', 'ConsumersOther'];
-interface Credentials {
-  readonly accessKeyId: string;
-  readonly secretAccessKey: string;
-}
 
-describe('the recipes', () => {
-  let python: string;
+describe('what consumers receive from a deployment', () => {
   let deployments: Readonly<Record<string, Readonly<Record<string, string>>>>;
   let eventQueue: ReturnType<typeof openEventQueue>;
-  let reader: Credentials;
   const output = (name: string, stackName = consumedStack): string => {
     const value = deployments[stackName]?.[name];
     if (value === undefined) throw new Error(`Stack ${stackName} has no output ${name}`);
@@ -55,14 +42,10 @@ describe('the recipes', () => {
 
   beforeAll(async () => {
     eventQueue = openEventQueue((await exporterStack()).eventQueue);
-    python = await pythonEnvironment();
     deployments = await deployApp(await buildApp(), [consumedStack, otherStack]);
     for (const stackName of [consumedStack, otherStack]) {
       await putApiKey({ secretId: output('AcmeApiKeySecretId', stackName) }, apiKey);
     }
-    const createKey = ['iam', 'create-access-key', '--user-name', output('ReaderName'), '--output', 'json'];
-    const { AccessKey } = JSON.parse((await runAs(credentials, 'aws', createKey)).stdout);
-    reader = { accessKeyId: AccessKey.AccessKeyId, secretAccessKey: AccessKey.SecretAccessKey };
   });
 
   /** Completes a run. Resolves to its event and its manifest. */
@@ -78,13 +61,16 @@ describe('the recipes', () => {
     };
   }
 
-  it('are based on events, manifests and pointers that match their schemas', async () => {
+  it('are events, manifests, summaries and pointers that match their schemas', async () => {
     await using service = await openService(3);
-    const { event, manifest } = await completeRun();
+    const { event, key, manifest } = await completeRun();
     expect(problemsIn('completed.v1', event.detail)).toEqual([]);
     expect(problemsIn('manifest.v1', manifest)).toEqual([]);
     const latest = JSON.parse(await textAt(output('BucketName'), `${prefix}nightly/latest.json`));
     expect(problemsIn('latest.v1', latest)).toEqual([]);
+    const summary = JSON.parse(await textAt(output('BucketName'), prefix + key.replace('manifest.json', 'run.json')));
+    expect(problemsIn('run.v1', summary)).toEqual([]);
+    expect(summary).toMatchObject((event.detail as { result: object }).result);
     expect(service.exchanges).toHaveLength(2);
   });
 
@@ -119,34 +105,6 @@ describe('the recipes', () => {
     await eventQueue.find('about their failure', isOf(theirFailure.arn));
   });
 
-  it('a Python script keeps each report once, although runs overlap', async () => {
-    await using service = await openService(0);
-    const directory = await mkdtemp(join(workDirectory, 'newest-run-'));
-    const [script, database] = [join(directory, 'newest_run.py'), join(directory, 'reports.sqlite')];
-    await writeFile(script, exampleIn(page, 'newest_run.py'));
-    const readNewestRun = async () =>
-      (await asReader(python, [script, output('BucketName'), prefix, 'nightly', database])).stdout;
-    const kept = () => {
-      using db = new DatabaseSync(database, { readOnly: true });
-      return db.prepare('SELECT id, xml FROM report ORDER BY id').all();
-    };
-
-    service.addReports(1, 2, 3);
-    const first = await completeRun();
-    expect(await readNewestRun()).toBe(`run ${first.manifest.run}: 3 reports\n`);
-    service.addReports(4, 5);
-    const second = await completeRun();
-    // The overlap has exported the first three again.
-    expect(await readNewestRun()).toBe(`run ${second.manifest.run}: 5 reports\n`);
-    expect(kept()).toEqual([1, 2, 3, 4, 5].map((n) => ({ id: `r${n}`, xml: `<r id="r${n}" />` })));
-
-    const [damaged] = second.manifest.pages;
-    const Key = prefix + (damaged?.key ?? '');
-    await s3.send(new PutObjectCommand({ Bucket: output('BucketName'), Key, Body: '<reports/>' }));
-    await expect(readNewestRun()).rejects.toThrow(/Page 1 of run .* does not match its manifest/);
-    expect(kept()).toHaveLength(5);
-  });
-
   async function buildApp() {
     const settings: ConsumerAppSettings = {
       stackNames: [consumedStack, otherStack],
@@ -155,7 +113,6 @@ describe('the recipes', () => {
         bucket: { prefix: bucketPrefix },
         exports: [{ name: 'nightly', size: 2, since: { overlap: 'P1D' } }],
       },
-      policy: exampleIn('docs/consumers.md', 'reader-policy.json'),
     };
     const file = join(workDirectory, 'consumers.json');
     await writeFile(file, JSON.stringify(settings));
@@ -164,26 +121,6 @@ describe('the recipes', () => {
       context: { consumers: file },
       assembly: join(workDirectory, 'consumers.out'),
     };
-  }
-
-  /** Runs a command with the permissions of a reader. @throws Error with the command's output if it fails */
-  const asReader = (command: string, parameters: readonly string[]) => runAs(reader, command, parameters);
-
-  async function runAs(account: Credentials, command: string, parameters: readonly string[]) {
-    const missingFile = join(workDirectory, 'no-such-file');
-    return await promisify(execFile)(command, parameters, {
-      env: {
-        PATH: [dirname(python), process.env.PATH].join(delimiter),
-        AWS_ENDPOINT_URL: inject('miniStack'),
-        AWS_REGION: region,
-        AWS_DEFAULT_REGION: region,
-        AWS_ACCESS_KEY_ID: account.accessKeyId,
-        AWS_SECRET_ACCESS_KEY: account.secretAccessKey,
-        AWS_CONFIG_FILE: missingFile,
-        AWS_SHARED_CREDENTIALS_FILE: missingFile,
-        NO_PROXY: '127.0.0.1',
-      },
-    });
   }
 });
 

@@ -1,12 +1,11 @@
 /**
  * The CDK app of a consumer, built as docs/consumers.md describes: two deployments that have an export of the same name, and
- * subscribers to the runs of the first. Its reader has exactly the permissions in the page's policy.
+ * subscribers to the runs of the first.
  */
 
 import { readFileSync } from 'node:fs';
 import { App, CfnOutput } from 'aws-cdk-lib';
 import { SqsQueue } from 'aws-cdk-lib/aws-events-targets';
-import { PolicyStatement, User } from 'aws-cdk-lib/aws-iam';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { ReportExporterStack } from '../../../lib/cdk/stack.ts';
 import type { Settings } from './cdk.ts';
@@ -16,8 +15,6 @@ export interface ConsumerAppSettings {
   readonly stackNames: readonly string[];
   /** The settings of both deployments, without the stack name. */
   readonly deployment: Omit<Settings, 'stackName'>;
-  /** The reader policy from docs/consumers.md, with its placeholders. */
-  readonly policy: string;
 }
 
 const app = new App();
@@ -27,29 +24,11 @@ const stacks = settings.stackNames.map(
 );
 const stack = stacks[0] as ReportExporterStack;
 const service = stack.services[0] as ReportExporterStack['services'][number];
-const { prefix } = service;
 const exportName = 'nightly';
-const { bucketName } = stack.bucket;
 
 const events = new Queue(stack, 'Events');
 service.onCompleted('SendCompleted', { export: exportName, target: new SqsQueue(events) });
 service.onFailed('SendFailed', { export: exportName, target: new SqsQueue(events) });
 
-const reader = new User(stack, 'Reader');
-for (const statement of readerStatements()) reader.addToPolicy(PolicyStatement.fromJson(statement));
-
-for (const [name, value] of Object.entries({
-  EventsUrl: events.queueUrl,
-  ReaderName: reader.userName,
-})) {
-  new CfnOutput(stack, name, { value });
-}
+new CfnOutput(stack, 'EventsUrl', { value: events.queueUrl });
 app.synth();
-
-function readerStatements(): object[] {
-  const text = settings.policy
-    .replaceAll('<bucket>', bucketName)
-    .replaceAll('<prefix>', prefix)
-    .replaceAll('<export>', exportName);
-  return (JSON.parse(text) as { Statement: object[] }).Statement;
-}

@@ -42,6 +42,9 @@ const exports: Readonly<Record<string, Omit<ExportDeploymentSettings, 'name'>>> 
   'moto-outage': {},
   'moto-rejected': {},
   'moto-slow': {},
+  python: { since: { overlap: 'P1D' } },
+  duckdb: { since: { overlap: 'P1D' } },
+  spark: { since: { overlap: 'P1D' } },
   ticking: { schedule: { expression: 'rate(1 minute)', enabled: false, freshness: 'none' } },
 };
 

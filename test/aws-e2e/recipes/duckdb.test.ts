@@ -1,0 +1,112 @@
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { beforeAll, describe, expect, inject, it } from 'vitest';
+import { exampleIn } from '../../support/docs/doc-pages.ts';
+import type { Manifest } from '../../support/export/export-bench.ts';
+import {
+  addAbandonedRun,
+  type ConsumedExport,
+  engineTimeoutMs,
+  exportInBucket,
+  exportInDirectory,
+  recipesPython,
+  reportNow,
+} from '../support/consumed-export.ts';
+
+const page = 'docs/recipes.md';
+const scripts = ['s3.sql', 'runs.sql', 'pages.sql', 'verify.sql', 'current.sql'] as const;
+describe('the queries for DuckDB', { timeout: engineTimeoutMs }, () => {
+  let python: string;
+  let duckdb: string;
+  /** It has the extensions, as after a download. */
+  let home: string;
+  beforeAll(async () => {
+    python = await recipesPython();
+    duckdb = join(dirname(python), 'duckdb');
+    home = await mkdtemp(join(inject('workDirectory'), 'duckdb-'));
+  }, engineTimeoutMs);
+
+  it.each([
+    ['a stack', exportInBucket],
+    ['a directory', exportInDirectory],
+  ])('read the runs of %s, their pages, and which reports are current', async (_, openExport) => {
+    const consumed = await openExport('duckdb');
+    const { query, catchUp } = await prepare(consumed);
+    const first = await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
+    await addAbandonedRun(consumed, first);
+    const second = await consumed.publish(['r2', 'r3', 'r4'].map((id) => reportNow(id)));
+    const empty = await consumed.publish([]);
+    const runs = [first, second, empty];
+
+    // Without pages.sql, a table of runs needs no manifest.
+    expect(await query(0, ['runs.sql'], 'SELECT sequence, run, pages, reports FROM runs ORDER BY sequence')).toEqual(
+      runs.map(({ sequence, run, totals: { pages, reports } }) => ({ sequence, run, pages, reports })),
+    );
+    const pagesOf = (some: readonly Manifest[]) =>
+      some.flatMap(({ run, pages }) =>
+        pages.map(({ page, key, bytes, sha256, reports }) => ({ run, page, key, bytes, sha256, reports })),
+      );
+    const selectPages = 'SELECT * EXCLUDE (sequence) FROM pages ORDER BY sequence, page';
+    const all = ['runs.sql', 'pages.sql', 'verify.sql'] as const;
+    for (const _ of ['once', 'again']) expect(await query(0, all, selectPages)).toEqual(pagesOf(runs));
+    expect(await query(Number(second.sequence), all, selectPages)).toEqual(pagesOf([second, empty]));
+
+    await catchUp();
+    expect(await query(0, ['runs.sql', 'current.sql'])).toMatchObject([
+      { run: first.run, delivered: 3, current: 1 },
+      { run: second.run, delivered: 3, current: 3 },
+      { run: empty.run, delivered: 0, current: 0 },
+    ]);
+
+    const damaged = second.pages[1]?.key ?? '';
+    await consumed.write(damaged, (await consumed.read(damaged)).replace('r4', 'r5'));
+    await expect(query(0, all)).rejects.toThrow(`Page 2 of run ${second.run} does not match its manifest`);
+    expect(await query(Number(empty.sequence), all, selectPages)).toEqual(pagesOf([empty]));
+
+    const manifest = first.pages[0]?.key.replace(/[^/]*$/, 'manifest.json') ?? '';
+    const text = await consumed.read(manifest);
+    const change = (from: string | RegExp, to: string) => consumed.write(manifest, text.replace(from, to));
+    await change('"manifestVersion": 1', '"manifestVersion": 2');
+    await expect(query(0, all)).rejects.toThrow(`Unknown version in ${manifest}`);
+    await change(/ {4}\{"page":2.*\n/, '');
+    await expect(query(0, all)).rejects.toThrow(`${manifest} does not have 2 pages`);
+    // A failed query changes nothing.
+    expect(await query(0, [], selectPages)).toEqual(pagesOf([empty]));
+  });
+
+  /** The page's scripts in a folder of their own, with the database of the Python program. */
+  async function prepare(consumed: ConsumedExport) {
+    const folder = await mkdtemp(join(inject('workDirectory'), 'duckdb-'));
+    const program = join(folder, 'catch_up.py');
+    await writeFile(program, exampleIn(page, 'catch_up.py'));
+    for (const name of scripts) await writeFile(join(folder, name), withEndpoint(exampleIn(page, name)));
+    const env = { HOME: home };
+    for (const extension of ['httpfs', 'aws', 'sqlite_scanner']) {
+      const find = `import duckdb_extension_${extension} as m, pathlib; print(next(pathlib.Path(m.__path__[0]).rglob("*.duckdb_extension")))`;
+      const file = (await consumed.run(python, ['-c', find])).trim();
+      await consumed.run(duckdb, ['-c', `INSTALL '${file}'`], { env });
+    }
+    const s3 = consumed.source.startsWith('s3:') ? ['s3.sql'] : [];
+    return {
+      catchUp: () => consumed.run(python, [program, consumed.source, consumed.name, join(folder, 'reports.sqlite')]),
+      query: async (first: number, names: readonly string[], select?: string): Promise<unknown> => {
+        const variables = `SET VARIABLE source = '${consumed.source}'; SET VARIABLE export = '${consumed.name}'; SET VARIABLE first = ${first}`;
+        const files = [...s3, ...names].flatMap((name) => ['-f', name]);
+        const output = await consumed.run(
+          duckdb,
+          ['reports.duckdb', '-bail', '-json', '-cmd', variables, ...files, ...(select ? ['-c', select] : [])],
+          { env, cwd: folder },
+        );
+        // An array per statement with rows.
+        return JSON.parse(output.slice(output.lastIndexOf('\n[') + 1) || '[]');
+      },
+    };
+  }
+});
+
+/** The emulator's address. On AWS, DuckDB derives it from the region. */
+const withEndpoint = (sql: string): string =>
+  sql.replace(
+    'credential_chain)',
+    `credential_chain, ENDPOINT '${new URL(inject('miniStack')).host}', URL_STYLE 'path', USE_SSL false)`,
+  );

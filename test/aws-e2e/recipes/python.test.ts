@@ -1,0 +1,166 @@
+import { mkdtemp, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { beforeAll, describe, expect, inject, it } from 'vitest';
+import { exampleIn } from '../../support/docs/doc-pages.ts';
+import { sha256Of } from '../../support/builders.ts';
+import {
+  addAbandonedRun,
+  type ConsumedExport,
+  engineTimeoutMs,
+  exportInBucket,
+  exportInDirectory,
+  recipesPython,
+  reportNow,
+} from '../support/consumed-export.ts';
+
+describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
+  let python: string;
+  let folder: string;
+  let script: string;
+  beforeAll(async () => {
+    python = await recipesPython();
+    folder = await mkdtemp(join(inject('workDirectory'), 'python-'));
+    script = join(folder, 'catch_up.py');
+    await writeFile(script, exampleIn('docs/recipes.md', 'catch_up.py'));
+  }, engineTimeoutMs);
+
+  it.each([
+    ['a stack', exportInBucket],
+    ['a directory', exportInDirectory],
+  ])('on the runs of %s, keeping each report as of the newest run', async (place, openExport) => {
+    const consumed = await openExport('python');
+    const database = join(folder, `${place}.sqlite`);
+    const catchUp = () => consumed.run(python, [script, consumed.source, consumed.name, database]);
+    const stored = () => readDatabase(database);
+
+    const first = await consumed.publish(['r1', 'r2', 'r3'].map((id) => reportNow(id)));
+    await addAbandonedRun(consumed, first);
+    const changed = reportNow('r2', '<r id="r2"><n>&lt;2&gt;</n></r>');
+    const second = await consumed.publish([changed, ...['r3', 'r4'].map((id) => reportNow(id))]);
+    const empty = await consumed.publish([]);
+    expect(await catchUp()).toBe(
+      `run ${first.run}: 3 reports\nrun ${second.run}: 3 reports\nrun ${empty.run}: 0 reports\n`,
+    );
+    const { runs, reports } = stored();
+    expect(runs).toEqual([first, second, empty].map(({ sequence, run }) => ({ sequence, run })));
+    expect(reports).toEqual([
+      { id: 'r1', sequence: first.sequence, xml: '<r id="r1" />' },
+      { id: 'r2', sequence: second.sequence, xml: '<r id="r2"><n>&lt;2&gt;</n></r>' },
+      { id: 'r3', sequence: second.sequence, xml: '<r id="r3" />' },
+      { id: 'r4', sequence: second.sequence, xml: '<r id="r4" />' },
+    ]);
+    expect(await catchUp()).toBe('');
+    expect(stored()).toEqual({ runs, reports });
+
+    // The last page of the next run is damaged, so nothing of the run is stored until it has been restored.
+    // Of 12 MB, which boto3 fetches in parts and which does not stay in memory.
+    const large = reportNow('r5', `<r id="r5">${'x'.repeat(12_000_000)}</r>`);
+    const third = await consumed.publish([reportNow('r1'), large, reportNow('r6')]);
+    const page = third.pages.at(-1)?.key ?? '';
+    const text = await consumed.read(page);
+    await consumed.write(page, text.replace('r6', 'r7'));
+    await expect(catchUp()).rejects.toThrow(
+      `Page 2 of run ${third.run} does not match its manifest. Nothing of this run was stored.`,
+    );
+    expect(stored()).toEqual({ runs, reports });
+    await consumed.write(page, text);
+    expect(await catchUp()).toBe(`run ${third.run}: 3 reports\n`);
+    expect(stored().reports.map(({ id, sequence }) => [id, sequence])).toEqual([
+      ['r1', third.sequence],
+      ['r2', second.sequence],
+      ['r3', second.sequence],
+      ['r4', second.sequence],
+      ['r5', third.sequence],
+      ['r6', third.sequence],
+    ]);
+
+    const before = stored();
+    const fourth = await consumed.publish([reportNow('r7'), reportNow('r8'), reportNow('r9', '<r n="9"/>')]);
+    await expect(catchUp()).rejects.toThrow(
+      `Report 1 on page 2 of run ${fourth.run} has no identity: <r n="9" />\nChange identity() in this program.`,
+    );
+    expect(stored()).toEqual(before);
+  });
+
+  it('rejects entities, and a manifest that is cut off', async () => {
+    const consumed = await exportInDirectory('python');
+    const catchUp = () =>
+      consumed.run(python, [script, consumed.source, consumed.name, join(folder, 'hostile.sqlite')]);
+    const bomb = '<!DOCTYPE rs [<!ENTITY a "aaaa">]><rs><r id="r1">&a;</r></rs>';
+    await publishLargeRun(consumed, { pages: 3, body: bomb });
+    await expect(catchUp()).rejects.toThrow(/Page 1 of run \S+ cannot be parsed: EntitiesForbidden/);
+
+    const { manifest } = await publishLargeRun(consumed, { pages: 3, body: '<rs/>' });
+    const text = await consumed.read(manifest);
+    await consumed.write(manifest, text.slice(0, text.indexOf('    {"page":3')));
+    await expect(catchUp()).rejects.toThrow(`${manifest} has 2 pages instead of 3`);
+    await consumed.write(manifest, text.replace('"manifestVersion": 1', '"manifestVersion": 2'));
+    await expect(catchUp()).rejects.toThrow(`${manifest} has an unknown version: "manifestVersion": 2,`);
+  });
+
+  it('in an amount of memory that does not depend on the number of pages', async () => {
+    const memoryFor = async (pages: number): Promise<number> => {
+      const consumed = await exportInDirectory('python');
+      const { manifest } = await publishLargeRun(consumed, { pages, body: '<rs><r id="r1"/></rs>' });
+      const database = join(folder, `${pages}.sqlite`);
+      const measured = [
+        'import resource, runpy, sys',
+        'sys.argv = sys.argv[1:]',
+        'runpy.run_path(sys.argv[0], run_name="__main__")',
+        'print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)',
+      ].join('\n');
+      const output = await consumed.run(python, ['-c', measured, script, consumed.source, consumed.name, database]);
+      const [summary, kibibytes] = output.split('\n');
+      expect(summary).toMatch(new RegExp(`: ${pages} reports$`));
+      expect((await stat(join(consumed.source, manifest))).size).toBeGreaterThan(pages * 250);
+      return Number(kibibytes) / 1024;
+    };
+    // The manifest alone has 28 MB.
+    expect((await memoryFor(100_000)) - (await memoryFor(1_000))).toBeLessThan(10);
+  });
+});
+
+/** Writes a run whose pages are all the same object, with a manifest and summary of the real format. */
+async function publishLargeRun(
+  consumed: ConsumedExport,
+  { pages, body }: { readonly pages: number; readonly body: string },
+): Promise<{ manifest: string }> {
+  const run = '20261120T110243Z-f59183';
+  const folder = `${consumed.name}/date=2026-11-20/run=${run}`;
+  const key = `${folder}/page-000001.xml`;
+  const manifest = `${folder}/manifest.json`;
+  const cursor = '1588888888888,550e8400-e29b-41d4-a716-446655440000';
+  const page = { key, bytes: Buffer.byteLength(body), sha256: sha256Of(body), reports: 1, cursor };
+  const header = { manifestVersion: 1, export: consumed.name, run, sequence: 1 };
+  const lines = Array.from({ length: pages }, (_, index) => `    ${JSON.stringify({ page: index + 1, ...page })}`);
+  await consumed.write(key, body);
+  await consumed.write(
+    manifest,
+    `${JSON.stringify(header, null, 2).slice(0, -2)},\n  "pages": [\n${lines.join(',\n')}\n  ]\n}\n`,
+  );
+  const summary = {
+    runVersion: 1,
+    run,
+    sequence: 1,
+    startedAt: '2026-11-20T11:02:43Z',
+    pages,
+    reports: pages,
+    manifest,
+  };
+  await consumed.write(`${folder}/run.json`, `${JSON.stringify(summary)}\n`);
+  return { manifest };
+}
+
+function readDatabase(file: string) {
+  using db = new DatabaseSync(file, { readOnly: true });
+  const rows = (query: string) =>
+    db
+      .prepare(query)
+      .all()
+      .map((row) => ({ ...row }));
+  return {
+    runs: rows('SELECT sequence, run FROM run ORDER BY sequence'),
+    reports: rows('SELECT id, sequence, xml FROM report ORDER BY id'),
+  };
+}

@@ -1,0 +1,176 @@
+/**
+ * An export with published runs, for the programs in docs/recipes.md: of the shared stack, or in a local directory. Both are
+ * exported for real, and read by a program that has no permissions except those in docs/consumers.md.
+ */
+
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { GetObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3';
+import { inject } from 'vitest';
+import type { LatestPointer } from '../../../lib/core/model.ts';
+import { type InMemoryReport, inMemoryReports } from '../../../lib/report-service/simulator/report-source.ts';
+import { startSimulator } from '../../../lib/report-service/simulator/simulator.ts';
+import { exampleIn } from '../../support/docs/doc-pages.ts';
+import type { Manifest } from '../../support/export/export-bench.ts';
+import { runInProcess } from '../../support/process/command-line.ts';
+import { credentials, region } from '../emulators/ministack.ts';
+import { pythonEnvironment } from '../emulators/python.ts';
+import { s3 } from './aws.ts';
+import { runExecution } from './executions.ts';
+import { apiKey, exporterStack, prefix, vendor } from './exporter-stack.ts';
+
+const workDirectory = inject('workDirectory');
+const requirements = join(import.meta.dirname, '../recipes/requirements.txt');
+
+/** For the first test on a machine, which installs the engines, and for engines on a busy machine. */
+export const engineTimeoutMs = 600_000;
+
+/** The Python environment with everything that the recipes need. */
+export const recipesPython = (): Promise<string> =>
+  pythonEnvironment({
+    name: 'recipes',
+    tools: 'DuckDB and Spark',
+    requirements,
+    neededBy: 'npm run test:aws',
+  });
+
+export interface ConsumedExport {
+  readonly name: string;
+  /** Where its keys start: `s3://<bucket>/<prefix>`, or a directory. */
+  readonly source: string;
+  /** Exports from a service that has exactly these reports. Resolves to the manifest. */
+  publish(reports: readonly InMemoryReport[]): Promise<Manifest>;
+  read(key: string): Promise<string>;
+  write(key: string, text: string): Promise<void>;
+  /** The variables with which a program reads it. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Runs a program that may read this export. @throws Error with the program's output if it fails */
+  run(command: string, parameters: readonly string[], options?: ProgramOptions): Promise<string>;
+}
+
+interface ProgramOptions {
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly cwd?: string | undefined;
+}
+
+/** A report that is dated now. */
+export const reportNow = (id: string, xml = `<r id="${id}" />`): InMemoryReport => ({ id, date: Date.now(), xml });
+
+/** An export of the shared stack, which must have an overlap. */
+export async function exportInBucket(name: string): Promise<ConsumedExport> {
+  const stack = await exporterStack();
+  const machine = stack.stateMachineOf(name);
+  const readerVariables = awsVariablesOf(await createReader(stack.bucket, name));
+  const Bucket = stack.bucket;
+  const read = async (key: string): Promise<string> => {
+    const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key: prefix + key }));
+    return (await Body?.transformToString()) ?? '';
+  };
+  return {
+    name,
+    source: `s3://${Bucket}/${prefix.slice(0, -1)}`,
+    read,
+    async publish(reports) {
+      const port = inject('servicePort');
+      await using _ = await startSimulator({ vendor, apiKey, port, reports: inMemoryReports(reports) });
+      const { status, cause } = await runExecution(machine);
+      if (status !== 'SUCCEEDED') throw new Error(`The execution has ended with ${status}: ${cause}`);
+      return await newestManifest(name, read);
+    },
+    async write(key, Body) {
+      await s3.send(new PutObjectCommand({ Bucket, Key: prefix + key, Body }));
+    },
+    env: readerVariables,
+    run: (command, parameters, { env, cwd } = {}) =>
+      runProgram(command, parameters, { cwd, env: { ...readerVariables, ...env } }),
+  };
+}
+
+/** An export in a new directory, with the same settings. */
+export async function exportInDirectory(name: string): Promise<ConsumedExport> {
+  const source = await mkdtemp(join(workDirectory, 'consumed-'));
+  const read = (key: string) => readFile(join(source, key), 'utf8');
+  return {
+    name,
+    source,
+    read,
+    async publish(reports) {
+      const port = inject('servicePort');
+      await using simulator = await startSimulator({ vendor, apiKey, port, reports: inMemoryReports(reports) });
+      const options = ['--base-url', simulator.baseUrl, '--vendor', vendor, '--size', '2', '--overlap', 'P1D'];
+      const ended = await runInProcess(['local', '--export', name, '--out', source, ...options], {
+        REPORT_EXPORT_API_KEY: apiKey,
+      });
+      if (ended.status !== 0) throw new Error(ended.stderr);
+      return await newestManifest(name, read);
+    },
+    async write(key, text) {
+      await mkdir(dirname(join(source, key)), { recursive: true });
+      await writeFile(join(source, key), text);
+    },
+    env: {},
+    run: runProgram,
+  };
+}
+
+/** Adds the folder of an abandoned run: it has the first page of `manifest`, but is not published. Returns the page's key. */
+export async function addAbandonedRun(consumed: ConsumedExport, { pages: [page] }: Manifest): Promise<string> {
+  const published = page?.key ?? '';
+  const key = published.replace(/run=[^/]*/, 'run=20991231T235959Z-ffffff');
+  await consumed.write(key, (await consumed.read(published)).replaceAll('id="', 'id="abandoned-'));
+  return key;
+}
+
+async function newestManifest(name: string, read: ConsumedExport['read']): Promise<Manifest> {
+  const latest: LatestPointer = JSON.parse(await read(`${name}/latest.json`));
+  return JSON.parse(await read(latest.manifest));
+}
+
+interface Credentials {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+}
+
+/** Creates a user with exactly the permissions in the consumer guide. */
+async function createReader(bucket: string, exportName: string): Promise<Credentials> {
+  const policy = exampleIn('docs/consumers.md', 'reader-policy.json')
+    .replaceAll('<bucket>', bucket)
+    .replaceAll('<prefix>', prefix)
+    .replaceAll('<export>', exportName);
+  const aws = join(dirname(await pythonEnvironment()), 'aws');
+  const iam = async (operation: string, ...parameters: string[]) => {
+    const words = ['iam', operation, '--user-name', `reader-of-${exportName}`, '--output', 'json', ...parameters];
+    return JSON.parse((await runProgram(aws, words, { env: awsVariablesOf(credentials) })) || 'null');
+  };
+  await iam('create-user');
+  await iam('put-user-policy', '--policy-name', 'read', '--policy-document', policy);
+  const { AccessKey } = await iam('create-access-key');
+  return { accessKeyId: AccessKey.AccessKeyId, secretAccessKey: AccessKey.SecretAccessKey };
+}
+
+function awsVariablesOf({ accessKeyId, secretAccessKey }: Credentials): Record<string, string> {
+  const missingFile = join(workDirectory, 'no-such-file');
+  return {
+    AWS_ENDPOINT_URL: inject('miniStack'),
+    AWS_REGION: region,
+    AWS_DEFAULT_REGION: region,
+    AWS_ACCESS_KEY_ID: accessKeyId,
+    AWS_SECRET_ACCESS_KEY: secretAccessKey,
+    AWS_CONFIG_FILE: missingFile,
+    AWS_SHARED_CREDENTIALS_FILE: missingFile,
+    AWS_EC2_METADATA_DISABLED: 'true',
+    NO_PROXY: '127.0.0.1',
+  };
+}
+
+async function runProgram(
+  command: string,
+  parameters: readonly string[],
+  { env, cwd }: ProgramOptions = {},
+): Promise<string> {
+  const PATH = [dirname(command), process.env.PATH].join(delimiter);
+  const { stdout } = await promisify(execFile)(command, parameters, { cwd, env: { PATH, ...env } });
+  return stdout;
+}
