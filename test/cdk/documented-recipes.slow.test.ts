@@ -47,7 +47,7 @@ describe('the recipes for AWS services', () => {
     const { properties } = JSON.parse(readFileSync(schemaFile('run.v1'), 'utf8')) as {
       properties: Record<string, object>;
     };
-    const columns = [...exampleIn(page, 'runs.sql').matchAll(/^ {2}`?(\w+)`? (\w+),?$/gm)];
+    const columns = [...exampleIn(page, 'create-runs.sql').matchAll(/^ {2}`?(\w+)`? (\w+),?$/gm)];
     expect(columns.map(([, name]) => name)).toEqual(Object.keys(properties).map((name) => name.toLowerCase()));
     const isNumber = (schema: object) => /"(integer|number)"/.test(JSON.stringify(schema)) || 'const' in schema;
     expect(columns.map(([, , type]) => (type === 'string' ? 'text' : 'number'))).toEqual(

@@ -292,6 +292,25 @@ async function aRunOf(count: number): Promise<string> {
   return out;
 }
 
+describe.skipIf(!hasJq)('one-line.sh', () => {
+  it('writes the reports of each run once', async () => {
+    const { out, run } = await anExport();
+    const folder = await aProject();
+    const text = exampleIn(page, 'one-line.sh').replaceAll('nightly', 'daily').replaceAll('./exports', `'${out}'`);
+    const PATH = [join(folder, 'bin'), process.env.PATH].join(delimiter);
+    const writeNew = () => startProgram(['bash', '-c', text], folder, { PATH }).ended;
+    const ids = [];
+    for (let n = 0; n < 2; n += 1) {
+      const { summary } = await run();
+      ids.push(summary.run);
+      expect(await writeNew()).toMatchObject({ stdout: '', stderr: '' });
+      const files = (await visibleFiles(folder)).filter((file) => file.endsWith('.xml'));
+      expect(files).toEqual(ids.map((id) => `${id}.xml`).sort());
+    }
+    expect(await readFile(join(folder, `${ids[0]}.xml`), 'utf8')).toContain('id="r1"');
+  });
+});
+
 describe.skipIf(!hasJq)('process-runs.sh', () => {
   async function aLoop(out: string) {
     const folder = await aProject();

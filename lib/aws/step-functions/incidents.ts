@@ -32,6 +32,8 @@ export interface IncidentDependencies {
 
 /** What several runs have in common: the list of executions, and the exports that they are of. Each is requested once. */
 export interface ExecutionCache {
+  /** When the list was requested, in milliseconds since the epoch. It has every execution of the runs that had ended before. */
+  listedAt?: number;
   readonly listPages: Map<string | undefined, Promise<ListExecutionsCommandOutput>>;
   readonly exportNames: Map<string, Promise<string | undefined>>;
 }
@@ -212,10 +214,13 @@ async function* executionsDuring(
 ): AsyncGenerator<readonly ExecutionListItem[]> {
   const runStart = epochMsOf(run.startedAt) - clockSkewMs;
   const runEnd = (run.completedAt === undefined ? now() : epochMsOf(run.completedAt)) + clockSkewMs;
+  if (cache !== undefined) cache.listedAt ??= now();
+  const isListed = run.completedAt !== undefined && runEnd <= (cache?.listedAt ?? 0);
+  const listPages = isListed ? cache?.listPages : undefined;
   let nextToken: string | undefined;
   for (let listPage = 0; listPage < maxListPages; listPage += 1) {
     const request = new ListExecutionsCommand({ stateMachineArn, maxResults, nextToken });
-    const response: ListExecutionsCommandOutput = await cached(cache?.listPages, nextToken, () => client.send(request));
+    const response: ListExecutionsCommandOutput = await cached(listPages, nextToken, () => client.send(request));
     const executions = response.executions ?? [];
     const startOf = ({ startDate }: ExecutionListItem) => startDate?.getTime() ?? 0;
     yield executions.filter((execution) => {

@@ -294,7 +294,7 @@ for text in json.load(sys.stdin):
     (statement,) = sqlglot.parse(text, dialect="athena")
     print(type(statement).__name__)
 `;
-    const texts = ['runs.sql', 'newest-runs.sql'].map((name) => exampleIn('docs/recipes.md', name));
+    const texts = ['create-runs.sql', 'newest-runs.sql'].map((name) => exampleIn('docs/recipes.md', name));
     const parsed = promisify(execFile)(python, ['-c', script]);
     parsed.child.stdin?.end(JSON.stringify(texts));
     expect((await parsed).stdout).toBe('Create\nSelect\n');

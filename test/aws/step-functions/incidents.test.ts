@@ -448,19 +448,30 @@ describe('the incidents of several runs', () => {
     const name = 'scheduled-by-someone';
     const { deps, stepFunctions } = aMockedClient(oneExecution(attempt, name));
     const cached = { ...deps, cache: createExecutionCache() };
-    await Promise.all([span, span, span].map((each) => countIncidentsOf(cached, each)));
-    await collect(incidentsOf(cached, span));
+    const ended = { ...span, completedAt: at('2026-11-20T04:00:00Z') };
+    await Promise.all([ended, ended, ended].map((each) => countIncidentsOf(cached, each)));
+    await collect(incidentsOf(cached, ended));
     expect(stepFunctions.commandCalls(ListExecutionsCommand)).toHaveLength(1);
     expect(startInputsRead(stepFunctions)).toEqual([arnOf(name)]);
     expect(historiesRead(stepFunctions)).toHaveLength(4);
+  });
+
+  it('are not shared with a run that may have had another execution since', async () => {
+    const { deps, stepFunctions } = aMockedClient(oneExecution(attempt));
+    const cached = { ...deps, cache: createExecutionCache() };
+    await collect(incidentsOf(cached, span));
+    await collect(incidentsOf(cached, span));
+    await collect(incidentsOf(cached, { ...span, completedAt: at('2026-11-20T12:00:00Z') }));
+    expect(stepFunctions.commandCalls(ListExecutionsCommand)).toHaveLength(3);
   });
 
   it('are requested again after an error', async () => {
     const { deps, stepFunctions } = aMockedClient(oneExecution(attempt));
     stepFunctions.on(ListExecutionsCommand).rejectsOnce(new Error('throttled'));
     const cached = { ...deps, cache: createExecutionCache() };
-    await expect(countIncidentsOf(cached, span)).rejects.toThrow('throttled');
+    const ended = { ...span, completedAt: at('2026-11-20T04:00:00Z') };
+    await expect(countIncidentsOf(cached, ended)).rejects.toThrow('throttled');
     stepFunctions.on(ListExecutionsCommand).resolves({ executions: [] });
-    expect(await countIncidentsOf(cached, span)).toBeUndefined();
+    expect(await countIncidentsOf(cached, ended)).toBeUndefined();
   });
 });
