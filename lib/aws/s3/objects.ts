@@ -134,7 +134,11 @@ export async function readObject({ client, ...location }: S3Object): Promise<Asy
     if (isNotFound(error)) return undefined;
     const denied = accessDenied(error, location);
     if (denied === undefined) throw error;
-    if (await isListed({ client, ...location }).catch(() => true)) throw denied;
+    const mayExist = await isListed({ client, ...location }).catch((cause: unknown) => {
+      if (accessDenied(cause, location) === undefined) throw cause;
+      return true;
+    });
+    if (mayExist) throw denied;
     return undefined;
   }
 }

@@ -2,7 +2,7 @@
 
 import { isExportError } from '../errors.ts';
 import { type ExportState, type Instant, type PageEntry, type Run, type RunId, totalsOf } from '../model.ts';
-import { manifestKey, runFolder, runLocation, startOf } from '../storage/keys.ts';
+import { manifestKey, runFolder, runLocation, runSummaryKey, startOf } from '../storage/keys.ts';
 import { findManifest } from '../storage/published-runs.ts';
 import type { ManifestHeader } from '../storage/published-schemas.ts';
 import type { DeployedExport, Incident, NextStart } from './deployment.ts';
@@ -141,22 +141,37 @@ function recordedFailure({ lastFailure }: Run): Incident | null {
 /** Whether no execution will continue the run, and it moved the watermark. */
 export const isComplete = ({ state }: Pick<RunStatus, 'state'>): boolean => state === 'completed' || state === 'empty';
 
-/** Whether the run whose log ends with `last` has all its pages, and no report in them. */
-export const foundNoReports = (last: PageEntry): boolean => last.nextCursor === null && last.totals.reports === 0;
+/**
+ * Whether the run whose log ends with `last`, and which has no manifest, found no reports and was not published because of
+ * publishEmptyRuns. If it has a `run.json`, it was published. Only of the newest run is that recorded.
+ */
+export async function isSilent(
+  { store, definition }: Pick<DeployedExport, 'store' | 'definition'>,
+  last: PageEntry,
+): Promise<boolean> {
+  if (definition.publishEmptyRuns || last.nextCursor !== null || last.totals.reports !== 0) return false;
+  const summary = await store.read(runSummaryKey(runLocation(last.export, last.run)));
+  if (summary === undefined) return true;
+  for await (const _ of summary) break;
+  return false;
+}
 
 async function pastRunStatus(
-  { store }: DeployedExport,
+  deployed: DeployedExport,
   exportState: ExportState | undefined,
   last: PageEntry,
   nextStartedAt: Instant | null,
 ): Promise<RunStatus> {
+  const { store } = deployed;
   const location = runLocation(last.export, last.run);
   const manifest = manifestKey(location);
   const found = await readManifestHeader(store, manifest);
   const header = found === 'unreadable' ? undefined : found;
-  const isEmpty = found === undefined && foundNoReports(last);
   const { lastCompleted } = exportState ?? {};
-  const emptyResult = isEmpty && lastCompleted?.result.run === last.run ? lastCompleted : undefined;
+  const isNewest = lastCompleted?.result.run === last.run;
+  const isEmpty =
+    found === undefined && (isNewest ? lastCompleted.result.manifest === null : await isSilent(deployed, last));
+  const emptyResult = isEmpty && isNewest ? lastCompleted : undefined;
   const completedAt = header?.completedAt ?? emptyResult?.completedAt ?? null;
   return {
     export: last.export,

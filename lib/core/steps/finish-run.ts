@@ -1,9 +1,9 @@
 /**
  * Publishes a run whose pages are all logged, and moves the watermark.
  *
- * The order of writes is what readers rely on: the completion time (so that the manifest's bytes are fixed), the manifest
- * (publishes the run, once the store holds every page as it was logged), `latest.json` (points to the manifest), the export
- * state (moves the watermark and ends the run). A crash between any two leaves the run active; finishing it again writes
+ * The order of writes is what readers rely on: the completion (so that the bytes of what follows are fixed), the manifest
+ * (publishes the run, once the store holds every page as it was logged), `run.json` (lists the run in tables), `latest.json`
+ * (points to the manifest), the export state (moves the watermark and ends the run). A crash between any two leaves the run active; finishing it again writes
  * the same bytes and continues (docs/architecture.md, "How a run is published").
  */
 

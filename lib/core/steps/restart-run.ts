@@ -7,9 +7,16 @@ import { createRunId } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
 import { nextSequence, ownedRun, updateState } from './export-state.ts';
 
+interface Restart {
+  /** The run to continue with; undefined if it is the one before, which is being published. */
+  readonly replacement: Run | undefined;
+  readonly isNew: boolean;
+}
+
 /**
  * Replaces `run`, which cannot continue because of `error`, by a new run with the same `since` in the same execution. The
- * pages of the abandoned run stay in the store and are never published.
+ * pages of the abandoned run stay in the store and are never published. A run that is being published is not replaced: a
+ * concurrent invocation has exported its last page.
  * @throws `error` if the run has used up `maxCursorRestarts`
  */
 export async function restartRun(
@@ -18,15 +25,18 @@ export async function restartRun(
   loop: LoopState,
   execution: string,
   error: ExportError,
-): Promise<{ readonly next: 'page' } & LoopState> {
+): Promise<{ readonly next: 'page' | 'finish' } & LoopState> {
   if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
   const now = runtime.now();
-  const { replacement, isNew } = await updateState(log, definition.name, (state) => {
+  const { replacement, isNew } = await updateState<Restart>(log, definition.name, (state) => {
     const active = ownedRun(state, execution, definition.name);
     // A concurrent invocation of the same execution has restarted the run already: its replacement stays.
     if (active.run !== run.run) return { result: { replacement: active, isNew: false } };
+    if (active.completion !== undefined) return { result: { replacement: undefined, isNew: false } };
     const next: Run = {
       ...active,
+      // Of the run before.
+      lastFailure: undefined,
       run: createRunId(now, runtime.randomHex(6)),
       sequence: nextSequence(state, now),
       startedAt: instantOf(now),
@@ -37,6 +47,7 @@ export async function restartRun(
       result: { replacement: next, isNew: true },
     };
   });
+  if (replacement === undefined) return { next: 'finish', ...loop };
   if (isNew) {
     emit({
       event: 'run-restarted',

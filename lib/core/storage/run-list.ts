@@ -7,7 +7,7 @@ import { mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import type { StoreReader } from '../ports.ts';
 import { manifestKey, runFolder, runsPrefix } from './keys.ts';
-import { findManifest, readLatestPointer, readRunSummary } from './published-runs.ts';
+import { findManifest, type Pointer, readLatestPointer, readRunSummary } from './published-runs.ts';
 import type { RunSummary } from './published-schemas.ts';
 
 const concurrency = 16;
@@ -16,7 +16,7 @@ const concurrency = 16;
  * The published runs with a sequence above `after`, lowest first. A run is published here once it has a `run.json`.
  *
  * A consumer must not skip a run, so a `run.json` that was changed is an error, thrown after the runs before it. The manifest
- * beside it still says where in the order its run belongs.
+ * beside it still says where in the order its run belongs. One that was deleted is not noticed here; verify reports it.
  * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed
  */
 export async function* listPublishedRuns(
@@ -46,7 +46,7 @@ async function findRuns(store: StoreReader, exportName: string, after: number): 
   for await (const folder of store.listFolders(exportName)) {
     if (folder.startsWith(runsPrefix(exportName))) days.push(folder);
   }
-  const latest = after > 0 ? await readLatestPointer(store, exportName) : undefined;
+  const latest = after > 0 ? await findLatest(store, exportName) : undefined;
   const found: FoundRun[] = [];
   let daysBelow = 0;
   for (const day of days.sort().reverse()) {
@@ -55,10 +55,21 @@ async function findRuns(store: StoreReader, exportName: string, after: number): 
     found.push(...above);
     // A day on which every run was abandoned says nothing.
     if (runs.length > 0) daysBelow = above.length > 0 ? 0 : daysBelow + 1;
+    if (latest === 'unknown') continue;
     const newest = latest?.sequence ?? 0;
     if (daysBelow >= 2 && (newest <= after || found.some(({ sequence }) => sequence === newest))) break;
   }
   return found;
+}
+
+/** `unknown` if it was changed: then it cannot end the walk, and the next run that is published replaces it. */
+async function findLatest(store: StoreReader, exportName: string): Promise<Pointer | 'unknown' | undefined> {
+  try {
+    return await readLatestPointer(store, exportName);
+  } catch (error) {
+    if (isExportError(error, 'PageConflictError')) return 'unknown';
+    throw error;
+  }
 }
 
 async function readDay(store: StoreReader, day: string): Promise<FoundRun[]> {

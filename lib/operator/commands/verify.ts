@@ -5,7 +5,7 @@ import { ExportError } from '../../core/errors.ts';
 import { type RunResult, zeroTotals } from '../../core/model.ts';
 import type { DeployedExport } from '../../core/operations/deployment.ts';
 import type { Finding } from '../../core/operations/expected-pages.ts';
-import { foundNoReports } from '../../core/operations/run-status.ts';
+import { isSilent } from '../../core/operations/run-status.ts';
 import {
   type VerifiedRun,
   type VerifyDependencies,
@@ -64,7 +64,7 @@ interface Verification {
 
 /** Verifies the run `runId`, or else the newest published run, or else the unfinished one. */
 async function verify(
-  { store, log, name }: DeployedExport,
+  { store, log, name, definition }: DeployedExport,
   runId: string | undefined,
   observer: Pick<VerifyDependencies, 'onPage' | 'onFinding'>,
 ): Promise<Verification> {
@@ -92,7 +92,9 @@ async function verify(
     return { run: wanted.run, published: true, verified: { ...zeroTotals, notes: [] } };
   }
   const last = await log.last({ export: name, run: parseRunId(runId) });
-  if (last !== undefined && foundNoReports(last)) {
+  const isUnpublished =
+    runId === lastResult?.run || (last !== undefined && (await isSilent({ store, definition }, last)));
+  if (isUnpublished) {
     throw new ExportError(
       'ConfigurationError',
       `Run ${runId} of export ${name} found no reports, and was not published because publishEmptyRuns is false`,

@@ -1,11 +1,14 @@
 /** Invocations that outlive their timeout and act while, or after, their retry has moved the execution on. */
 
 import { describe, expect, it } from 'vitest';
-import { asRunId, type RunId } from '../../../lib/core/model.ts';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { asRunId, type ExportState, type RunId } from '../../../lib/core/model.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
+import { aFetchedPage } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import { cursorAt } from '../../support/export/scripted-service.ts';
 
 /** Invokes BeginRun in that execution, and returns the run it is to export. */
 async function begin(bench: Bench, execution: string, input: object = {}): Promise<RunId> {
@@ -49,7 +52,7 @@ describe('FinishRun', () => {
         const state = await bench.state();
         // The same execution now owns another run.
         newer = asRunId(`${old}0`);
-        const active = state.active && { ...state.active, run: newer, completedAt: undefined };
+        const active = state.active && { ...state.active, run: newer, completion: undefined };
         await bench.log.replaceState({ ...state, version: state.version + 1, active });
       },
     };
@@ -81,6 +84,60 @@ describe('two FinishRun invocations of one execution', () => {
       expect(result).toEqual((await bench.state()).lastCompleted?.result);
     },
   );
+});
+
+describe('ExportPage', () => {
+  it('does not start a run over that is being published: a concurrent invocation has exported its last page', async () => {
+    const bench = anExportBench({
+      definition: { publishEmptyRuns: false },
+      script: ({ cursor }) =>
+        aFetchedPage({ body: '<reports/>', reports: 0, nextCursor: cursor === null ? cursorAt(1) : null }),
+    });
+    const run = await begin(bench, 'one');
+    const first = { export: bench.deps.definition.name, run, executionNumber: 1, page: 1, iterations: 0, waits: 0 };
+    const loop = { ...first, page: 2, iterations: 1 };
+    expect(await exportPage(bench.deps, { loop: first, execution: 'one' })).toMatchObject({ next: 'page' });
+
+    // An invocation whose cursor is rejected stalls before it starts the run over. Meanwhile its retry exports the last page,
+    // and FinishRun is killed after it has decided that the run is not published.
+    const [rejected, resumed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const stale = exportPage(
+      {
+        ...bench.deps,
+        service: {
+          async fetchPage() {
+            throw new ExportError('CursorRejectedError', 'the cursor is unknown');
+          },
+        },
+        store: {
+          ...bench.store,
+          async find(key) {
+            const found = await bench.store.find(key);
+            rejected.resolve();
+            await resumed.promise;
+            return found;
+          },
+        },
+      },
+      { loop, execution: 'one' },
+    );
+    await rejected.promise;
+    expect(await exportPage(bench.deps, { loop, execution: 'one' })).toMatchObject({ next: 'finish' });
+    const killed = {
+      ...bench.log,
+      async replaceState(state: ExportState) {
+        if (state.lastCompleted !== undefined) throw new Error('killed');
+        return await bench.log.replaceState(state);
+      },
+    };
+    await expect(finishRun({ ...bench.deps, log: killed }, { run, execution: 'one' })).rejects.toThrow('killed');
+    resumed.resolve();
+
+    expect(await stale).toMatchObject({ next: 'finish', run });
+    expect((await bench.state()).active?.run).toBe(run);
+    const result = await finishRun(bench.deps, { run, execution: 'one' });
+    expect(result).toMatchObject({ run, reports: 0, manifest: null });
+  });
 });
 
 describe('BeginRun', () => {

@@ -33,6 +33,11 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'a start with a since within the overlap moved the watermark past backdated reports',
   },
+  {
+    seed: '500376',
+    pages: 12,
+    defect: 'an invariant was too strict: a start that was frozen abandoned a run that had no page when it looked',
+  },
   // Found by mutants that bring the defects back, after renamed faults had given the seeds above other histories.
   { seed: '724', pages: 12, defect: staleFinishRun },
   { seed: '2', pages: 12, defect: repeatedRestart },

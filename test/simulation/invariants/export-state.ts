@@ -30,7 +30,7 @@ export function checkExportState(
   if (begins && (state.sequence <= previousSequence || state.active?.sequence !== state.sequence)) {
     world.violate('sequence numbers of runs increase', `${name}: run ${state.active?.run}`);
   }
-  if (previous?.active !== undefined) checkActiveRun(observations, observed, previous.active, state);
+  if (previous?.active !== undefined) checkActiveRun(observations, seen, observed, previous.active, state);
   checkCompletedRun(observations, seen, observed, state, previous);
   checkWatermark(observations, seen, observed, state, previous);
 }
@@ -38,12 +38,13 @@ export function checkExportState(
 /** An active run keeps its execution and its place in the state, unless one of the few reasons to replace it applies. */
 function checkActiveRun(
   observations: Observations,
+  { firstPagesAt }: Seen,
   { name, scenario }: ObservedExport,
   previous: ActiveRun,
   state: StateItem,
 ): void {
   const { world, writer, findExecution } = observations;
-  const { step, payload, id } = writer();
+  const { step, payload, id, startedAt } = writer();
   const input = (payload.input ?? {}) as { restart?: boolean; since?: string; continues?: string; Error?: string };
   const { active } = state;
   if (step === 'FailRun' && previous.execution !== payload.execution) {
@@ -66,9 +67,9 @@ function checkActiveRun(
   // BeginRun never abandons the run that its own execution began.
   const isOtherExecution = previous.startedBy !== payload.execution;
   const restartRequested = input.restart === true && isOtherExecution;
-  // A start with another `since` may abandon a run without pages; its first page may be logged at the same time.
-  const hasNoPages =
-    last === undefined || (input.since !== undefined && input.since !== previous.since && last.page === 1);
+  // A start with another `since` may abandon a run without pages. Pages may be logged after it has looked.
+  const isContradicted = input.since !== undefined && input.since !== previous.since;
+  const hasNoPages = last === undefined || (isContradicted && (firstPagesAt.get(previous.run) ?? 0) >= startedAt);
   const isRestarted =
     step === 'BeginRun' && isOtherExecution && (restartRequested || hasNoPages || last?.repeats === true);
   const isRestartedForCursor =
@@ -101,7 +102,12 @@ function checkCompletedRun(
   const execution = state.lastCompleted?.execution ?? '';
   completions.push({ exportName: name, run: completed.run, execution, at: world.time.now(), isPublished });
   if (!isPublished) {
-    if (scenario.settings.publishEmptyRuns) {
+    const key = `${prefix}${name}/date=`;
+    if ([...manifests].some(([each, { run }]) => each.startsWith(key) && run === completed.run)) {
+      world.violate('a completed run has a manifest', `${name}: ${completed.run} is completed as if it had none`);
+    }
+    const isChanged = world.injectedFaults.some(({ kind }) => kind === 'settings-changed');
+    if (scenario.settings.publishEmptyRuns && !isChanged) {
       world.violate('a completed run has a manifest', `${name}: ${completed.run}, although publishEmptyRuns is true`);
     }
     checkEmptyRun(observations, { name, service }, completed.run);

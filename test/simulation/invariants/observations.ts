@@ -45,6 +45,8 @@ export interface Observations {
 /** What the checks have seen so far. */
 export interface Seen {
   readonly manifests: Map<string, Manifest>;
+  /** When the first page of each run was logged. */
+  readonly firstPagesAt: Map<string, number>;
   /** The content of `run.json`, by key. */
   readonly summaries: Map<string, RunSummary>;
   /** The reports in published runs, by export. */

@@ -37,6 +37,7 @@ export const exportOf = (input: unknown): string | undefined => (input as { expo
 export function createWriteChecks(observations: Observations): WriteChecks {
   const seen: Seen = {
     manifests: new Map(),
+    firstPagesAt: new Map(),
     summaries: new Map(),
     publishedReports: new Map(),
     completions: [],
@@ -65,7 +66,9 @@ export function createWriteChecks(observations: Observations): WriteChecks {
         const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as StateItem);
         checkExportState(observations, seen, observed, unmarshall({ ...item }) as StateItem, previous);
       } else {
-        checkLogEntry(observations, observed, unmarshall({ ...item }) as LogEntry, existing !== undefined);
+        const entry = unmarshall({ ...item }) as LogEntry;
+        checkLogEntry(observations, observed, entry, existing !== undefined);
+        if (entry.page === 1) seen.firstPagesAt.set(entry.run, observations.world.time.now());
       }
     },
     publishedReports: (exportName) => seen.publishedReports.get(exportName) ?? new Set(),

@@ -580,6 +580,27 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
+    name: 'each attempt decides again whether the run is published',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: 'result: { ...ends, run: { ...run, completion: run.completion } } };',
+        replace:
+          'result: { ...ends, run: { ...run, completion: { ...run.completion, isPublished: definition.publishEmptyRuns || last.totals.reports !== 0 } } } };',
+      },
+    ],
+  },
+  {
+    name: 'run.json has the time of the first response as that of the last',
+    edits: [
+      {
+        file: 'lib/core/storage/manifest.ts',
+        find: '    serviceCompletedAt: last.serviceTime,\n    format',
+        replace: '    serviceCompletedAt: first.serviceTime,\n    format',
+      },
+    ],
+  },
+  {
     name: 'an execution exports another export than its own',
     edits: [
       {

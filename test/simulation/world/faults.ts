@@ -47,6 +47,8 @@ export const faultKinds = [
   'cursor-cycle',
   'cursor-repeated',
   'connection-refused',
+  // A deployment between two attempts.
+  'settings-changed',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -69,10 +71,11 @@ const weights: Partial<FaultRates> = {
   'service-redirects': 0.3,
   'cursor-cycle': 0.3,
   'cursor-repeated': 6,
+  'settings-changed': 6,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
-const laterKinds: ReadonlySet<FaultKind> = new Set(['cursor-repeated', 'connection-refused']);
+const laterKinds: ReadonlySet<FaultKind> = new Set(['cursor-repeated', 'connection-refused', 'settings-changed']);
 
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */
 export function createFaultRates(rng: Rng, laterRng: Rng): FaultRates {

@@ -85,7 +85,13 @@ export async function runStep(
   });
   const loop = payload.input as LoopState;
   if (step === 'FinishRun') {
-    return finishRun({ ...common, store }, { run: asRunId(loop.run), execution: payload.execution });
+    const { publishEmptyRuns } = definition;
+    const isChanged = endpoints.world.injectFault('settings-changed', process.id);
+    const current = { ...definition, publishEmptyRuns: isChanged ? !publishEmptyRuns : publishEmptyRuns };
+    return finishRun(
+      { ...common, store, definition: current },
+      { run: asRunId(loop.run), execution: payload.execution },
+    );
   }
   const client = createReportServiceClient({
     baseUrl,

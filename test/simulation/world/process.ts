@@ -9,6 +9,8 @@ import type { World } from './world.ts';
 
 export interface Process {
   readonly id: string;
+  /** In virtual time. */
+  readonly startedAt: number;
   readonly step: StepName;
   /** As the state machine sent it. */
   readonly payload: { readonly input: unknown; readonly execution: string; readonly startInput?: unknown };
@@ -109,6 +111,7 @@ export function createProcess({ world, id, step, payload, skewMs, onKilled }: Pr
 
   return {
     id,
+    startedAt: time.now(),
     step,
     payload,
     isAlive: () => alive,
