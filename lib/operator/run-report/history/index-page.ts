@@ -179,10 +179,10 @@ function overviewRow({ entry, index }: OverviewRow): Html {
   return html`<tr>
 <th scope="row">${index === null ? entry.export : html`<a href="${index.address}">${entry.export}</a>`}</th>
 <td><span class="dot ${toneOfCategory[category]}">${state}</span></td>
-<td>${completedAt === null ? '–' : html`<time datetime="${completedAt}">${formatInstantWithoutZone(completedAt)}</time>`}</td>
-<td>${isReadable && entry.reports !== null ? formatNumber(entry.reports) : '–'}</td>
-<td>${isReadable ? formatBytes(entry.bytes) : '–'}</td>
-<td>${index === null ? '–' : formatNumber(index.runs)}</td>
+<td data-label="Last completed">${completedAt === null ? '–' : html`<time datetime="${completedAt}">${formatInstantWithoutZone(completedAt)}</time>`}</td>
+<td data-label="Reports">${isReadable && entry.reports !== null ? formatNumber(entry.reports) : '–'}</td>
+<td data-label="Size">${isReadable ? formatBytes(entry.bytes) : '–'}</td>
+<td data-label="Runs">${index === null ? '–' : formatNumber(index.runs)}</td>
 <td>${overviewNotes(entry, index).join('. ')}</td>
 </tr>
 `;
