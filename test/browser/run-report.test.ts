@@ -66,6 +66,7 @@ const displays = {
   dark: { colorScheme: 'dark', viewport: { width: 1_400, height: 900 } },
   narrow: { colorScheme: 'light', viewport: { width: 400, height: 900 } },
 } as const;
+const darkNarrow = { colorScheme: 'dark', viewport: displays.narrow.viewport } as const;
 
 async function open(name: string, example: ExampleRun, options: BrowserContextOptions = {}, context?: RunContext) {
   return await openHtml(name, renderRunReport(await collectExample(example), context), options);
@@ -119,6 +120,39 @@ describe('the run report', () => {
       await page.screenshot({ path: join(screenshots, `${name}-${display}.png`), fullPage: true });
       expect({ requests, errors }).toEqual({ requests: [], errors: [] });
     });
+  });
+
+  it.each([1_200, 900, 890, 700, 390, 320])(
+    'shows the notes of all exports in a window %d pixels wide, without scrolling sideways',
+    async (width) => {
+      const rows = exampleOverview().map((row, index) =>
+        index === 1 ? { ...row, entry: { ...row.entry, export: 'orders_EU-2_with-a-very-long-name-0123456' } } : row,
+      );
+      const viewport = { width, height: 900 };
+      await using opened = await openHtml(`names-${width}`, renderOverview(rows, origin), { viewport });
+      const { page } = opened;
+      expect(await page.evaluate(findOverflow)).toEqual([]);
+      const hiddenWidth = await page.locator('.scroll').evaluate((table) => table.scrollWidth - table.clientWidth);
+      expect(hiddenWidth).toBe(0);
+      const note = page.getByText('responded with 502 Bad Gateway');
+      expect((await note.boundingBox())?.width).toBeGreaterThan(170);
+      await page.screenshot({ path: join(screenshots, `names-${width}.png`), fullPage: true });
+    },
+  );
+
+  it('shows at the edge of a table that it can be scrolled', async () => {
+    const html = renderExportIndex(anExportIndex(historyWithGap()), { addressOf, overview: null }, origin);
+    await using opened = await openHtml('edge', html, darkNarrow);
+    const table = opened.page.locator('.scroll');
+    const images = await table.evaluate((element) => getComputedStyle(element).backgroundAttachment);
+    expect(images).toBe('local, local, scroll, scroll');
+    expect(
+      await opened.page
+        .locator('code.option')
+        .first()
+        .evaluate((code) => code.getClientRects().length),
+    ).toBe(1);
+    await opened.page.screenshot({ path: join(screenshots, 'edge.png'), fullPage: true });
   });
 
   it('redraws its charts when the color scheme changes from light to dark', async () => {

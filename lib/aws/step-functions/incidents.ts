@@ -30,7 +30,7 @@ export interface IncidentDependencies {
   readonly cache?: ExecutionCache;
 }
 
-/** What several runs have in common: the list of executions, and the exports that they are of. Each is requested once. */
+/** What several runs have in common: the list of executions, and the export of each. Each is requested once. */
 export interface ExecutionCache {
   /** When the list was requested, in milliseconds since the epoch. It has every execution of the runs that had ended before. */
   listedAt?: number;
@@ -58,7 +58,7 @@ async function cached<Key, Value>(
 
 /** The histories of this many executions are read, the newest ones. Each takes a request per thousand events. */
 const maxExecutions = 200;
-/** So many start inputs are read at most, of the newest executions whose names do not tell their export. */
+/** So many start inputs are read at most, of the newest executions whose names do not contain their export. */
 const maxLookups = { allIncidents: 500, lastIncident: 200, countedIncidents: 100 };
 const lookupConcurrency = 8;
 /** Of a thousand executions each. */
@@ -70,7 +70,7 @@ const clockSkewMs = 60_000;
 
 /**
  * The incidents of `run` in order of time. Limited to the newest 200 executions of the export during the run, and to the
- * newest 20,000 of the service; of those, 500 whose names do not tell their export. Without `completedAt`, all executions
+ * newest 20,000 of the service; of those, 500 whose names do not contain their export. Without `completedAt`, all executions
  * since the start of the run count, so an abandoned run should have it. Needs states:ListExecutions and
  * states:GetExecutionHistory.
  */

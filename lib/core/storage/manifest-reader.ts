@@ -25,6 +25,16 @@ const maxLineLength = 1_048_576;
 /** `address` is the manifest's, for errors. @throws PageConflictError if its header is not as it was written */
 export async function openManifest(address: string, chunks: AsyncIterable<Uint8Array>): Promise<OpenManifest> {
   const lines = linesOf(address, chunks)[Symbol.asyncIterator]();
+  try {
+    return { header: await readHeader(address, lines), pages: pagesOf(address, lines) };
+  } catch (error) {
+    // Its pages are not read, so nothing else closes the file.
+    await lines.return();
+    throw error;
+  }
+}
+
+async function readHeader(address: string, lines: AsyncIterator<string>): Promise<ManifestHeader> {
   let header = '';
   for (;;) {
     const { value: line, done } = await lines.next();
@@ -33,10 +43,7 @@ export async function openManifest(address: string, chunks: AsyncIterable<Uint8A
     header += line;
     if (header.length > maxLineLength) throw invalid(address, 'it has no pages');
   }
-  return {
-    header: parse(address, manifestHeaderSchema, `${header.replace(/,$/, '')}}`),
-    pages: pagesOf(address, lines),
-  };
+  return parse(address, manifestHeaderSchema, `${header.replace(/,$/, '')}}`);
 }
 
 async function* pagesOf(address: string, lines: AsyncIterator<string>): AsyncGenerator<ManifestPage> {
@@ -58,7 +65,7 @@ async function* pagesOf(address: string, lines: AsyncIterator<string>): AsyncGen
   }
 }
 
-async function* linesOf(address: string, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+async function* linesOf(address: string, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   const decode = (chunk?: Uint8Array) => {
     try {

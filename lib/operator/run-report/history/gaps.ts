@@ -1,6 +1,7 @@
 /**
  * Finds gaps in the report dates that the runs of an export cover. A completed run covers the dates from its `since` to where
- * it reached. A later start with an earlier `since` closes a gap, so the runs are considered together, not in pairs.
+ * it reached. A later start with an earlier `since` closes a gap, so the runs are considered together, not in pairs. Of some
+ * completed runs, `since` or where they reached is not known.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -18,21 +19,42 @@ export interface Gap {
   readonly closedBy: 'unfinished-run' | 'next-run' | null;
 }
 
-export type CoveringRun = Pick<RunStatus, 'run' | 'state' | 'since' | 'startedAt' | 'serviceStartedAt'>;
+export type CoveringRun = Pick<
+  RunStatus,
+  'run' | 'state' | 'since' | 'startedAt' | 'completedAt' | 'serviceStartedAt' | 'pages'
+>;
 
-/** Reports dated before this are covered by a completed run. A service's clock that is far ahead is ignored, as for the watermark. */
-export function reachOf({ state, startedAt, serviceStartedAt }: CoveringRun): Instant | null {
-  if (!isComplete({ state })) return null;
-  const isPlausible = serviceStartedAt !== null && epochMsOf(serviceStartedAt) - epochMsOf(startedAt) <= maxClockLeadMs;
+/**
+ * Reports dated before this are covered by a completed run; null if it covers none, or this is not known. A service's clock
+ * that is far ahead is ignored, as for the watermark.
+ */
+export function reachOf(run: CoveringRun): Instant | null {
+  if (!isComplete(run) || !isReachKnown(run)) return null;
+  const { startedAt, serviceStartedAt } = run;
+  const isPlausible = serviceStartedAt !== null && epochMsOf(serviceStartedAt) <= maxReachMs(run);
   return isPlausible ? serviceStartedAt : startedAt;
 }
 
-/** Completed runs whose `since` is not known may have closed any gap. */
-export const hasUnknownDates = ({ state, since }: CoveringRun): boolean => isComplete({ state }) && since === null;
+/**
+ * Whether `serviceStartedAt` is what the service sent, even if it is null. Of a published run, the manifest has it, and
+ * without `completedAt` the manifest cannot be read. Of an empty run, the entry of its first page has it, of which only the
+ * last one is read.
+ */
+function isReachKnown({ state, completedAt, serviceStartedAt, pages }: CoveringRun): boolean {
+  return serviceStartedAt !== null || (state === 'empty' ? pages === 1 : completedAt !== null);
+}
+
+/** No run reaches further, whatever the service's clock. */
+const maxReachMs = ({ startedAt }: CoveringRun): number => epochMsOf(startedAt) + maxClockLeadMs;
+
+/** Completed runs whose `since` is not known may have closed any gap, and those whose reach is not known the one after them. */
+export const hasUnknownDates = (run: CoveringRun): boolean =>
+  isComplete(run) && (run.since === null || !isReachKnown(run));
 
 /**
- * The gaps between the dates that `runs` cover, in order of dates. A completed run whose `since` is not known counts as one
- * that covers everything before it: a gap is only reported if there is no doubt.
+ * The gaps between the dates that `runs` cover, in order of dates. A gap is only reported if there is no doubt: a completed run
+ * whose `since` is not known counts as one that covers everything before it, and one whose reach is not known as one that
+ * reaches as far as it can.
  */
 export function findGaps(
   runs: readonly CoveringRun[],
@@ -40,20 +62,24 @@ export function findGaps(
   definition: Pick<ExportDefinition, 'request'>,
 ): Gap[] {
   const intervals = runs
-    .flatMap((run) => {
+    .filter(isComplete)
+    .map((run) => {
       const to = reachOf(run);
-      // A run whose `since` is in its future covers nothing.
-      const isEmpty = to === null || (run.since !== null && epochMsOf(run.since) > epochMsOf(to));
-      return isEmpty ? [] : [{ run: run.run, from: run.since, to }];
+      return { run: run.run, from: run.since, to, maxToMs: to === null ? maxReachMs(run) : epochMsOf(to) };
     })
+    // A run whose `since` is in its future covers nothing.
+    .filter(({ from, maxToMs }) => startMs(from) <= maxToMs)
     .toSorted((a, b) => startMs(a.from) - startMs(b.from) || (a.run < b.run ? -1 : 1));
   const gaps: Gap[] = [];
   let reached: Instant | undefined;
-  for (const { run, from, to } of intervals) {
-    if (reached !== undefined && from !== null && epochMsOf(from) > epochMsOf(reached)) {
+  let maxReachedMs = Number.NEGATIVE_INFINITY;
+  for (const { run, from, to, maxToMs } of intervals) {
+    const isCertain = reached !== undefined && epochMsOf(reached) >= maxReachedMs;
+    if (isCertain && reached !== undefined && from !== null && epochMsOf(from) > epochMsOf(reached)) {
       gaps.push({ from: reached, to: from, before: run, closedBy: closedBy(reached, state, definition) });
     }
-    if (reached === undefined || epochMsOf(to) > epochMsOf(reached)) reached = to;
+    if (to !== null && (reached === undefined || epochMsOf(to) > epochMsOf(reached))) reached = to;
+    maxReachedMs = Math.max(maxReachedMs, maxToMs);
   }
   return gaps;
 }

@@ -2,7 +2,7 @@
 
 import type { Instant, RunId } from '../../../core/model.ts';
 import type { IncidentCounts } from '../../../core/operations/deployment.ts';
-import { isComplete, type RunState } from '../../../core/operations/run-status.ts';
+import type { RunState } from '../../../core/operations/run-status.ts';
 import { epochMsOf } from '../../../core/timestamps.ts';
 import { plural } from '../../output/format.ts';
 import { formatBytes, formatDuration, formatInstant, formatInstantWithoutZone, formatNumber } from '../format.ts';
@@ -105,10 +105,12 @@ ${closing[closedBy ?? 'nothing']}`;
 
 const instant = (at: Instant): Html => html`<time datetime="${at}">${formatInstant(at)}</time>`;
 
+const sinceOption = html`<code class="option">--since</code>`;
+
 const closing = {
-  'unfinished-run': 'The unfinished run covers them once it is completed.',
-  'next-run': 'The next run starts before them, unless it is given another --since.',
-  nothing: 'To export them, start a run with --since at or before the beginning of the gap.',
+  'unfinished-run': html`The unfinished run covers them once it is completed.`,
+  'next-run': html`The next run starts before them, unless it is given another ${sinceOption}.`,
+  nothing: html`To export them, start a run with ${sinceOption} at or before the beginning of the gap.`,
 } as const;
 
 function describeIncidents(incidents: HistoryRun['incidents']): string {
@@ -129,7 +131,7 @@ function describeCounts({ failedAttempts, waits, waitSeconds, failures }: Incide
 
 const states: readonly RunState[] = ['running', 'completed', 'empty', 'failed', 'stopped', 'abandoned'];
 
-/** How many runs there are, how they ended, and how long one usually takes. */
+/** How many runs there are, how they ended, and how long a published one usually takes. */
 export function describeRuns(history: RunHistory): string {
   const { runs, gaps } = history;
   if (runs.length === 0) return 'No runs are known.';
@@ -139,7 +141,7 @@ export function describeRuns(history: RunHistory): string {
     return ofState === 0 ? [] : [`${formatNumber(ofState)} ${state}`];
   });
   const durations = runs
-    .filter(isComplete)
+    .filter(({ state }) => state === 'completed')
     .map(durationMs)
     .sort((a, b) => a - b);
   const median = durations[Math.floor((durations.length - 1) / 2)];
@@ -189,7 +191,7 @@ function notes({ runs, unknownDates, error }: RunHistory): Html {
     ...(unknownDates === 0
       ? []
       : [
-          `The dates that ${plural(unknownDates, 'completed run')} covered are not known, so there may be gaps that are not shown.`,
+          `The dates that ${plural(unknownDates, 'run')} covered are not known, so there may be gaps that are not shown.`,
         ]),
   ];
   return texts.length === 0 ? empty : html`<ul class="notes">${texts.map((text) => html`<li>${text}</li>`)}</ul>`;

@@ -2,7 +2,7 @@
 
 import type { Instant, RunId } from '../../../core/model.ts';
 import type { NextStart, OverviewEntry } from '../../../core/operations/deployment.ts';
-import { isComplete } from '../../../core/operations/run-status.ts';
+import type { RunState } from '../../../core/operations/run-status.ts';
 import { plural } from '../../output/format.ts';
 import { type Category, categoryOf, sortOverview, summarizeOverview } from '../../output/overview-table.ts';
 import type { RunReportOrigin } from '../data.ts';
@@ -30,6 +30,9 @@ export interface ExportIndex {
   readonly unreadable: ReadonlyMap<RunId, ReadError>;
 }
 
+/** The newest ones; all of them are in the table. */
+const maxGapsInHeader = 3;
+
 /** All runs of an export. `overview` is the address of the page with all exports, if there is one. */
 export function renderExportIndex(
   index: ExportIndex,
@@ -39,6 +42,8 @@ export function renderExportIndex(
   const { export: name, history, watermark, completedAt, next, unreadable } = index;
   const { runs, gaps } = history;
   const [newest] = runs;
+  const newestGaps = gaps.slice(-maxGapsInHeader).toReversed();
+  const moreGaps = gaps.length - newestGaps.length;
   return renderDocument({
     title: `${name} · runs`,
     main: html`${overview === null ? empty : html`<nav aria-label="Exports"><a href="${overview}">All exports</a></nav>`}
@@ -46,7 +51,8 @@ export function renderExportIndex(
 <p class="eyebrow">Report Exporter · ${origin.deployment}</p>
 <h1>${name}${newest === undefined ? empty : html` <span class="state ${toneOfState[newest.state]}">${newest.state}</span>`}</h1>
 <p class="lead">${describeRuns(history)}</p>
-${gaps.map((gap) => html`<p class="reason">${describeGap(gap)}</p>`)}
+${newestGaps.map((gap) => html`<p class="reason">${describeGap(gap)}</p>`)}
+${moreGaps === 0 ? empty : html`<p class="more">And ${plural(moreGaps, 'more gap')}, in the table below.</p>`}
 ${[...unreadable].map(([run, error]) => html`<p class="reason"><strong>Run ${run} cannot be read</strong> ${error.name}: ${error.message}</p>`)}
 <dl class="figures">
 ${figures(runs)}
@@ -67,9 +73,11 @@ ${historyTable(history, { addressOf })}
 
 function figures(runs: readonly HistoryRun[]): Html {
   const sum = (valueOf: (run: HistoryRun) => number) => runs.reduce((total, run) => total + valueOf(run), 0);
+  const count = (state: RunState) => runs.filter((run) => run.state === state).length;
   const isCounted = runs.every(({ reports }) => reports !== null);
   return html`${definition('Runs', formatNumber(runs.length))}
-${definition('Completed', formatNumber(sum((run) => (isComplete(run) ? 1 : 0))))}
+${definition('Completed', formatNumber(count('completed')))}
+${count('empty') === 0 ? empty : definition('Empty', formatNumber(count('empty')))}
 ${definition('Pages', formatNumber(sum(({ pages }) => pages)))}
 ${definition('Reports', isCounted ? formatNumber(sum(({ reports }) => reports ?? 0)) : 'not counted')}
 ${definition('Size', formatBytes(sum(({ bytes }) => bytes)))}`;
@@ -88,14 +96,9 @@ function describeNext(next: NextStart | null): Html | string {
   }
 }
 
-/** A page for a run that cannot be read, so that the links of its neighbors lead somewhere. */
+/** A page for a run that cannot be read, so that links to it are not broken. */
 export function renderUnreadableRun(
-  {
-    export: name,
-    run,
-    state,
-    error,
-  }: { readonly export: string; readonly run: RunId; readonly state: HistoryRun['state']; readonly error: ReadError },
+  { export: name, run, error }: { readonly export: string; readonly run: RunId; readonly error: ReadError },
   neighbors: RunNeighbors,
   origin: RunReportOrigin,
 ): string {
@@ -104,7 +107,7 @@ export function renderUnreadableRun(
     main: html`${runNavigation(neighbors)}
 <header>
 <p class="eyebrow">Report Exporter · ${origin.deployment}</p>
-<h1>${name} <span class="state ${toneOfState[state]}">${state}</span></h1>
+<h1>${name} <span class="state bad">unreadable</span></h1>
 <p class="run">Run <code>${run}</code></p>
 <p class="lead">This run cannot be read.</p>
 <p class="reason"><strong>${error.name}</strong> ${error.message}</p>
@@ -176,10 +179,10 @@ function overviewRow({ entry, index }: OverviewRow): Html {
   return html`<tr>
 <th scope="row">${index === null ? entry.export : html`<a href="${index.address}">${entry.export}</a>`}</th>
 <td><span class="dot ${toneOfCategory[category]}">${state}</span></td>
-<td>${completedAt === null ? '–' : html`<time datetime="${completedAt}">${formatInstantWithoutZone(completedAt)}</time>`}</td>
-<td>${isReadable && entry.reports !== null ? formatNumber(entry.reports) : '–'}</td>
-<td>${isReadable ? formatBytes(entry.bytes) : '–'}</td>
-<td>${index === null ? '–' : formatNumber(index.runs)}</td>
+<td data-label="Last completed">${completedAt === null ? '–' : html`<time datetime="${completedAt}">${formatInstantWithoutZone(completedAt)}</time>`}</td>
+<td data-label="Reports">${isReadable && entry.reports !== null ? formatNumber(entry.reports) : '–'}</td>
+<td data-label="Size">${isReadable ? formatBytes(entry.bytes) : '–'}</td>
+<td data-label="Runs">${index === null ? '–' : formatNumber(index.runs)}</td>
 <td>${overviewNotes(entry, index).join('. ')}</td>
 </tr>
 `;

@@ -1,9 +1,14 @@
 /** Writes a folder of pages that link to each other: all of them appear at the end, or none if it is interrupted. */
 
-import { mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ExportError } from '../../../core/errors.ts';
+
+const stagingPrefix = '.incomplete-';
+/** As `mkdtemp` completes it. */
+const stagingName = /^\.incomplete-[A-Za-z0-9]{6}$/;
+const maxStagingAgeMs = 86_400_000;
 
 export interface ReportFolder {
   /** `path` is relative to the folder, with at most one folder in it. */
@@ -22,13 +27,14 @@ export async function writeReportFolder<Result>(
 ): Promise<Result> {
   const staging = attempt(directory, () => {
     createFolder(directory);
-    return mkdtempSync(join(directory, '.incomplete-'));
+    return mkdtempSync(join(directory, stagingPrefix));
   });
   const removeStaging = () => rmSync(staging, { recursive: true, force: true, maxRetries: 3 });
   // The process ends soon after an interruption, so this must not wait for anything.
   signal.addEventListener('abort', removeStaging, { once: true });
   const paths: string[] = [];
   try {
+    removeLeftovers(directory, staging);
     const result = await addPages({
       async add(path, html) {
         signal.throwIfAborted();
@@ -37,6 +43,7 @@ export async function writeReportFolder<Result>(
           // Not asynchronously: it would create the temporary folder again after an interruption.
           mkdirSync(dirname(file), { recursive: true });
           await writeFile(file, html);
+          markAsUsed(staging, signal);
         } catch (cause) {
           throw cannotWrite(directory, cause);
         }
@@ -55,6 +62,39 @@ export async function writeReportFolder<Result>(
     signal.removeEventListener('abort', removeStaging);
     removeStaging();
   }
+}
+
+/**
+ * Removes the temporary folders of processes that were killed. One of a running process changed less than a day ago. Errors are
+ * ignored: they do not affect the pages, and the next start tries again.
+ */
+function removeLeftovers(directory: string, staging: string): void {
+  // By the clock of the file system, which may differ from that of the process.
+  const createdMs = statSync(staging).mtimeMs;
+  const removeIfOld = (path: string) => {
+    if (createdMs - statSync(path).mtimeMs > maxStagingAgeMs) rmSync(path, { recursive: true, force: true });
+  };
+  ignoreErrors(() => {
+    for (const entry of readdirSync(directory, { withFileTypes: true })) {
+      const isStaging = entry.isDirectory() && stagingName.test(entry.name);
+      if (isStaging) ignoreErrors(() => removeIfOld(join(directory, entry.name)));
+    }
+  });
+}
+
+function ignoreErrors(operation: () => void): void {
+  try {
+    operation();
+  } catch {
+    // Whether it succeeds does not matter.
+  }
+}
+
+/** Adding a page to a folder in it does not change its own time. */
+function markAsUsed(staging: string, signal: AbortSignal): void {
+  if (signal.aborted) return;
+  const now = new Date();
+  utimesSync(staging, now, now);
 }
 
 /** Creates the folder, but not its parents: a mistyped path is reported. */

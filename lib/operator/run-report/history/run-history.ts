@@ -15,7 +15,7 @@ export interface RunHistory {
   /** Whether the page log has older runs. */
   readonly hasOlder: boolean;
   readonly gaps: readonly Gap[];
-  /** How many completed runs have unknown dates, so that gaps before them are unknown, too. */
+  /** How many completed runs have unknown dates, so that gaps before or after them are unknown, too. */
   readonly unknownDates: number;
   /** Why older runs could not be listed. */
   readonly error: ReadError | null;
@@ -25,7 +25,7 @@ export interface HistoryRun extends RunTotals {
   readonly run: RunId;
   readonly state: RunState;
   readonly since: Instant | null;
-  /** Up to where it covers the reports' dates; null if it does not. */
+  /** Up to where it covers the reports' dates; null if it does not, or this is not known. */
   readonly reach: Instant | null;
   readonly startedAt: Instant;
   /** When it was completed, or its last activity; for a running run, the present. */

@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { asRunId, type ExportState } from '../../../../lib/core/model.ts';
-import { type CoveringRun, findGaps, reachOf } from '../../../../lib/operator/run-report/history/gaps.ts';
+import {
+  type CoveringRun,
+  findGaps,
+  hasUnknownDates,
+  reachOf,
+} from '../../../../lib/operator/run-report/history/gaps.ts';
 import { anExportDefinition, anExportState, aRun, at } from '../../../support/builders.ts';
 
 const definition = anExportDefinition();
@@ -12,7 +17,9 @@ const aCoveringRun = (since: number | null, started: number, overrides: Partial<
   state: 'completed',
   since: since === null ? null : day(since),
   startedAt: day(started),
+  completedAt: day(started),
   serviceStartedAt: day(started),
+  pages: 3,
   ...overrides,
 });
 const gapsOf = (runs: readonly CoveringRun[], state?: ExportState) => findGaps(runs, state, definition);
@@ -51,6 +58,28 @@ describe('the gaps of an export', () => {
     ['perhaps by a run of unknown since', [aCoveringRun(null, 14), aCoveringRun(12, 13), aCoveringRun(9, 10)], []],
   ])('are closed %s', (_, runs, starts) => {
     expect(gapsOf(runs).map(({ from }) => from)).toEqual(starts);
+  });
+
+  it.each([
+    ['a damaged manifest', { since: null, completedAt: null, serviceStartedAt: null }],
+    ['an empty run of several pages', { state: 'empty', serviceStartedAt: null }],
+  ] as const)('are not claimed after %s, of which it is not known where it reached', (_, unknown) => {
+    const run = aCoveringRun(10, 11, unknown);
+    expect([reachOf(run), hasUnknownDates(run)]).toEqual([null, true]);
+    expect(gapsOf([aCoveringRun(12, 13), run, aCoveringRun(9, 10)])).toEqual([]);
+    expect(gapsOf([aCoveringRun(12, 13), run])).toEqual([]);
+    // A later run shows how far the dates are covered.
+    const later = [aCoveringRun(14, 15), aCoveringRun(11, 12), run, aCoveringRun(9, 10)];
+    expect(gapsOf(later)).toMatchObject([{ from: day(12), to: day(14) }]);
+  });
+
+  it('are claimed after completed runs of a service without a clock', () => {
+    const published = aCoveringRun(9, 10, { serviceStartedAt: null });
+    const empty = aCoveringRun(9, 10, { serviceStartedAt: null, state: 'empty', pages: 1 });
+    for (const run of [published, empty]) {
+      expect([reachOf(run), hasUnknownDates(run)]).toEqual([day(10), false]);
+      expect(gapsOf([aCoveringRun(12, 13), run])).toMatchObject([{ from: day(10), to: day(12) }]);
+    }
   });
 
   it('say what will close them: the unfinished run, the next one, or nothing', () => {

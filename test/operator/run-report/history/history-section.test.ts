@@ -1,5 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { renderExportIndex, renderOverview } from '../../../../lib/operator/run-report/history/index-page.ts';
+import {
+  renderExportIndex,
+  renderOverview,
+  renderUnreadableRun,
+} from '../../../../lib/operator/run-report/history/index-page.ts';
 import type { RunHistory } from '../../../../lib/operator/run-report/history/run-history.ts';
 import { type RunContext, renderRunReport } from '../../../../lib/operator/run-report/run-report.ts';
 import { collectExample, eventfulRun, someRunFacts } from '../example-runs.ts';
@@ -46,7 +50,7 @@ describe('the history in the report of a run', () => {
 
   it.each([
     [null, 'To export them, start a run with --since at or before the beginning of the gap.'],
-    ['next-run', 'The next run starts before them, unless it is given another --since.'],
+    ['next-run', 'The next run starts before them, unless it is given another --since .'],
     ['unfinished-run', 'The unfinished run covers them once it is completed.'],
   ] as const)('shows a gap below the run that starts at its end, closed by %s', async (closedBy, expected) => {
     const text = textOf(await renderRun({ history: historyWithGap(closedBy) }));
@@ -68,7 +72,7 @@ describe('the history in the report of a run', () => {
       'Retries and waits of 1 run were not read: with so many pages',
       'Retries and waits of 1 run are not recorded',
       'Retries and waits of 2 runs cannot be read: AccessDenied: no states:ListExecutions',
-      'The dates that 1 completed run covered are not known',
+      'The dates that 1 run covered are not known',
     ])
       expect(text).toContain(expected);
   });
@@ -98,6 +102,35 @@ describe('the index of an export', () => {
     expect(hrefsOf(html)).toEqual(['../index.html', ...historyWithGap().runs.map(({ run }) => `${run}.html`)]);
   });
 
+  it('counts empty runs as such, in the sentence, the figures and the duration', () => {
+    const empty = { state: 'empty', reports: 0 } as const;
+    const runs = [aHistoryRun(0, empty), aHistoryRun(1, empty), aHistoryRun(2)];
+    const text = textOf(renderIndex(aHistory({ runs })));
+    expect(text).toContain('All 3 runs: 1 completed, 2 empty.');
+    expect(text).toContain('Runs 3 Completed 1 Empty 2 Pages');
+    expect(text).not.toContain('Half of');
+    expect(textOf(renderIndex(dailyHistory(3)))).toMatch(/Half of the completed runs took .* Completed 3 Pages/);
+  });
+
+  it('has the three newest gaps above the table, and all of them in it', () => {
+    const { runs } = dailyHistory(10);
+    const gaps = runs.slice(0, 8).map(({ run, since, startedAt }, index) => ({
+      from: since ?? startedAt,
+      to: startedAt,
+      before: run,
+      closedBy: index === 0 ? ('next-run' as const) : null,
+    }));
+    const indexOf = (count: number) =>
+      textOf(renderIndex(aHistory({ runs, gaps: gaps.slice(0, count).toReversed() }))).split('Started (UTC)');
+    const [header = '', table = ''] = indexOf(8);
+    expect(header).toContain('There are 8 gaps');
+    expect(header.match(/Gap of/g)).toHaveLength(3);
+    expect(header).toMatch(/to 2026-11-20 .* to 2026-11-19 .* to 2026-11-18 .* And 5 more gaps, in the table below\./);
+    expect(table.match(/Gap of/g)).toHaveLength(8);
+    expect(indexOf(3)[0]?.match(/Gap of/g)).toHaveLength(3);
+    expect(indexOf(3)[0]).not.toContain('more gap');
+  });
+
   it('says that an export has no runs', () => {
     const text = textOf(renderIndex(aHistory()));
     expect(text).toContain('No runs are known.');
@@ -110,6 +143,21 @@ describe('the index of an export', () => {
     const index = anExportIndex(dailyHistory(1), { unreadable, next: null, watermark: null, completedAt: null });
     const text = textOf(renderExportIndex(index, { addressOf, overview: null }, origin));
     expect(text).toContain(`Run ${run} cannot be read PageConflictError: was changed`);
+  });
+});
+
+describe('the page of a run that cannot be read', () => {
+  it('says why, and does not call it completed', () => {
+    const [run] = dailyHistory(1).runs;
+    if (run === undefined) throw new Error('no run');
+    const neighbors = { index: 'index.html', older: 'older.html', newer: null, addressOf };
+    const error = { name: 'PageConflictError', message: 'was changed' };
+    const html = renderUnreadableRun({ ...run, export: 'nightly', error }, neighbors, origin);
+    expect(textOf(html)).toContain('nightly unreadable');
+    expect(textOf(html)).toContain('This run cannot be read. PageConflictError was changed');
+    expect(textOf(html)).not.toContain('completed');
+    expect(html).toContain('class="state bad"');
+    expect(hrefsOf(html)).toEqual(['index.html', 'older.html']);
   });
 });
 

@@ -1,5 +1,5 @@
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, mkdtemp, readdir, readFile, utimes, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { writeReportFolder } from '../../../../lib/operator/run-report/history/report-folder.ts';
 import { temporaryDirectory } from '../../../support/temporary-directory.ts';
@@ -52,6 +52,42 @@ describe('a folder of run reports', () => {
     });
     await expect(writing).rejects.toThrow('aborted');
     expect(await files()).toEqual([]);
+  });
+
+  it('does not keep what a killed process left a day ago', async () => {
+    const { path, files } = await aFolder();
+    await mkdir(path);
+    const leave = async (ageMs: number, name?: string) => {
+      const left = name === undefined ? await mkdtemp(join(path, '.incomplete-')) : join(path, name);
+      await mkdir(join(left, 'nightly'), { recursive: true });
+      await writeFile(join(left, 'nightly', 'run.html'), 'a run');
+      const time = (Date.now() - ageMs) / 1_000;
+      await utimes(left, time, time);
+      return basename(left);
+    };
+    const hourMs = 3_600_000;
+    await leave(25 * hourMs);
+    // Of a process that may be still running, and of the operator.
+    const kept = [await leave(23 * hourMs), await leave(25 * hourMs, '.incomplete-translations')];
+    await writeFile(join(path, '.incomplete-abcdef'), 'a file');
+    await utimes(join(path, '.incomplete-abcdef'), 0, 0);
+    await writeReportFolder(path, signal, (folder) => folder.add('index.html', 'new'));
+    const expected = kept.flatMap((name) => [name, `${name}/nightly`, `${name}/nightly/run.html`]);
+    expect(await files()).toEqual(['.incomplete-abcdef', ...expected, 'index.html'].sort());
+  });
+
+  it('is not removed by another process while pages are added to it, however long that takes', async () => {
+    const { path, files } = await aFolder();
+    const write = (html: string) => writeReportFolder(path, signal, (folder) => folder.add('index.html', html));
+    await writeReportFolder(path, signal, async (folder) => {
+      await folder.add('nightly/a.html', 'a run');
+      const [staging = ''] = await files();
+      await utimes(join(path, staging), 0, 0);
+      await folder.add('nightly/b.html', 'a run');
+      await write('of another process');
+      expect(await files()).toContain(`${staging}/nightly/b.html`);
+    });
+    expect(await files()).toEqual(['index.html', 'nightly', 'nightly/a.html', 'nightly/b.html']);
   });
 
   it('must not be a file, and its parent must exist', async () => {
