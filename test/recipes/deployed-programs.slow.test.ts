@@ -109,12 +109,12 @@ const failure = (status: number, code: string): Answer => ({
 });
 
 /** Calls the handler of a program on the page. @throws Error with the output of the program if it fails */
-async function invoke(program: string, endpoint: string): Promise<unknown> {
+async function invoke(program: string, endpoint: string, event: object = detail): Promise<unknown> {
   const directory = await aDirectory();
   await writeDeployedRecipes(directory, 'recipes');
   const script = `
     import { handler } from '${pathToFileURL(join(directory, 'recipes', program)).href}';
-    console.log(JSON.stringify((await handler({ detail: ${JSON.stringify(detail)} })) ?? null));`;
+    console.log(JSON.stringify((await handler({ detail: ${JSON.stringify(event)} })) ?? null));`;
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
     env: {
       PATH: process.env.PATH,
@@ -131,6 +131,14 @@ async function invoke(program: string, endpoint: string): Promise<unknown> {
   });
   return JSON.parse(stdout);
 }
+
+it.each(['copy-run.ts', 'send-pages.ts'])('%s rejects an event with an unknown version', async (program) => {
+  const server = await openServer(() => undefined);
+  await expect(invoke(program, server.endpoint, { ...detail, eventVersion: 2 })).rejects.toThrow(
+    'Unknown format: event/eventVersion must be equal to constant',
+  );
+  expect(server.requests).toEqual([]);
+});
 
 describe('the function that copies runs', () => {
   it.each([

@@ -156,7 +156,7 @@ describe('the recipes for AWS services', () => {
     expect(await objectsIn(output('Copies'))).toEqual(copied);
     const newer = { ...run.event, detail: { ...(run.event.detail as object), eventVersion: 2 } };
     expect(await invoke(output('CopyRun'), newer)).toMatchObject({
-      errorMessage: expect.stringContaining('Unknown eventVersion 2'),
+      errorMessage: expect.stringContaining('event/eventVersion must be equal to constant'),
     });
   });
 
@@ -266,7 +266,12 @@ describe('the recipes for AWS services', () => {
     await writeRecipeProject(project);
     await writeFile(join(project, name), exampleIn('docs/recipes.md', name));
     const path = [join(project, 'bin'), dirname(python), dirname(process.execPath), process.env.PATH];
-    const env = { ...awsVariables(), PATH: path.join(delimiter), NO_PROXY: '127.0.0.1' };
+    const env = {
+      ...awsVariables(),
+      AWS_DEFAULT_REGION: region,
+      PATH: path.join(delimiter),
+      NO_PROXY: '127.0.0.1',
+    };
     const ended = promisify(execFile)('bash', [name, ...args], { cwd: project, env });
     ended.child.stdin?.end(input);
     return await ended;
