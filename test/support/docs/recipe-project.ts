@@ -1,6 +1,6 @@
 /** Projects of a consumer with the programs in docs/recipes.md, as they are written there. */
 
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { blocksOf, exampleIn } from './doc-pages.ts';
 
@@ -35,6 +35,11 @@ export async function writeDeployedRecipes(project: string, folder: string): Pro
   // CDK looks for the lock file to find the project, and runs its esbuild.
   await writeFile(join(project, 'package-lock.json'), '{}');
   await writeFile(join(project, folder, 'package.json'), '{ "type": "module" }');
-  await symlink(join(root, 'node_modules'), join(project, 'node_modules'));
+  const modules = join(project, 'node_modules');
+  await mkdir(modules);
+  await symlink(root, join(modules, 'report-exporter'));
+  for (const name of await readdir(join(root, 'node_modules'))) {
+    await symlink(join(root, 'node_modules', name), join(modules, name));
+  }
   return files.map(({ name }) => name);
 }

@@ -1,0 +1,211 @@
+/** The functions in docs/recipes.md, as they are written there, against a server that fails like S3 and SQS do. */
+
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { sha256Of } from '../support/builders.ts';
+import { writeDeployedRecipes } from '../support/docs/recipe-project.ts';
+import { aDirectory } from '../support/process/command-line.ts';
+
+const run = {
+  runVersion: 1,
+  export: 'nightly',
+  run: '20261120T010003Z-f59183',
+  sequence: 1_795_136_403,
+  since: '2026-11-19T00:45:01Z',
+  watermark: '2026-11-20T01:00:02Z',
+  startedAt: '2026-11-20T01:00:03Z',
+  completedAt: '2026-11-20T01:02:41.207Z',
+  serviceStartedAt: '2026-11-20T01:00:02Z',
+  serviceCompletedAt: '2026-11-20T01:02:40Z',
+  format: 'XML',
+  container: 'NONE',
+  source: 'https://reports.example.com',
+  pages: 3,
+  reports: 3,
+  bytes: 30,
+  manifest: 'nightly/date=2026-11-20/run=20261120T010003Z-f59183/manifest.json',
+};
+const folder = dirname(run.manifest);
+const pages = [1, 2, 3].map((page) => {
+  const body = `<r id="${page}"/>`;
+  const key = `${folder}/page-00000${page}.xml`;
+  return { body, entry: { page, key, reports: 1, bytes: body.length, sha256: sha256Of(body) } };
+});
+const keys = pages.map(({ entry }) => entry.key);
+const detail = {
+  eventVersion: 1,
+  export: run.export,
+  execution: 'arn:aws:states:us-east-1:123456789012:execution:Exports:nightly',
+  result: run,
+};
+
+interface Answer {
+  readonly status?: number;
+  readonly body?: string;
+  readonly headers?: Record<string, string>;
+}
+/** Answers a request instead of the server, or not. */
+type Interception = (request: string, headers: IncomingMessage['headers'], body: string) => Answer | undefined;
+
+/** A server with the run in the bucket `source`, and an empty bucket `copies`. */
+async function openServer(intercept: Interception) {
+  const manifest = `{\n  "manifestVersion": 1,\n  "pages": [\n${pages.map(({ entry }) => `    ${JSON.stringify(entry)}`).join(',\n')}\n  ]\n}\n`;
+  const objects = new Map([
+    [`/source/p/${run.manifest}`, manifest],
+    [`/source/p/${folder}/run.json`, JSON.stringify(run)],
+    ...pages.map(({ entry, body }) => [`/source/p/${entry.key}`, body] as const),
+  ]);
+  const requests: string[] = [];
+  const respond = async (request: IncomingMessage, response: ServerResponse) => {
+    const body = await text(request);
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://localhost');
+    const path = decodeURIComponent(pathname);
+    const name = `${request.method} ${path}`;
+    requests.push(name);
+    const answer = intercept(name, request.headers, body) ?? answerTo(request.method, path, searchParams, body);
+    const { status = 200, body: content = '', headers } = answer;
+    response.writeHead(status, { 'content-length': content.length, ...headers });
+    response.end(request.method === 'HEAD' ? undefined : content);
+  };
+  const server = createServer((request, response) => void respond(request, response));
+  const answerTo = (method: string | undefined, path: string, query: URLSearchParams, body: string): Answer => {
+    if (method === 'PUT') {
+      objects.set(path, body);
+      return {};
+    }
+    if (query.has('list-type')) {
+      const start = `${path.replace(/\/$/, '')}/`;
+      const prefix = query.get('prefix') ?? '';
+      const found = [...objects.keys()].flatMap((each) =>
+        each.startsWith(start + prefix)
+          ? [prefix + (each.slice(start.length + prefix.length).match(/^[^/]*\/?/)?.[0] ?? '')]
+          : [],
+      );
+      const elements = [...new Set(found)].map((each) =>
+        each.endsWith('/')
+          ? `<CommonPrefixes><Prefix>${each}</Prefix></CommonPrefixes>`
+          : `<Contents><Key>${each}</Key></Contents>`,
+      );
+      return { body: `<ListBucketResult>${elements.join('')}</ListBucketResult>` };
+    }
+    const stored = objects.get(path);
+    return stored === undefined ? failure(404, 'NoSuchKey') : { body: stored };
+  };
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  return { objects, requests, endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+const failure = (status: number, code: string): Answer => ({
+  status,
+  body: `<Error><Code>${code}</Code><Message>${code}</Message></Error>`,
+});
+
+/** Calls the handler of a program on the page. @throws Error with the output of the program if it fails */
+async function invoke(program: string, endpoint: string, event: object = detail): Promise<unknown> {
+  const directory = await aDirectory();
+  await writeDeployedRecipes(directory, 'recipes');
+  const script = `
+    import { handler } from '${pathToFileURL(join(directory, 'recipes', program)).href}';
+    console.log(JSON.stringify((await handler({ detail: ${JSON.stringify(event)} })) ?? null));`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
+    env: {
+      PATH: process.env.PATH,
+      AWS_ENDPOINT_URL: endpoint,
+      AWS_REGION: 'us-east-1',
+      AWS_ACCESS_KEY_ID: 'key',
+      AWS_SECRET_ACCESS_KEY: 'secret',
+      NO_PROXY: '127.0.0.1',
+      BUCKET: 'source',
+      PREFIX: 'p/',
+      COPIES: 'copies',
+      QUEUE: `${endpoint}/123456789012/pages`,
+    },
+  });
+  return JSON.parse(stdout);
+}
+
+it.each(['copy-run.ts', 'send-pages.ts'])('%s rejects an event with an unknown version', async (program) => {
+  const server = await openServer(() => undefined);
+  await expect(invoke(program, server.endpoint, { ...detail, eventVersion: 2 })).rejects.toThrow(
+    'Unknown format: event/eventVersion must be equal to constant',
+  );
+  expect(server.requests).toEqual([]);
+});
+
+describe('the function that copies runs', () => {
+  it.each([
+    [409, 'ConditionalRequestConflict'],
+    [503, 'SlowDown'],
+  ])('copies a page again after %i', async (status, code) => {
+    let failures = 2;
+    const server = await openServer((request) => {
+      if (request !== `PUT /copies/${keys[1]}` || failures === 0) return undefined;
+      failures -= 1;
+      return failure(status, code);
+    });
+    expect(await invoke('copy-run.ts', server.endpoint)).toEqual([run.run]);
+    expect(failures).toBe(0);
+    for (const { entry, body } of pages) expect(server.objects.get(`/copies/${entry.key}`)).toBe(body);
+    expect(server.objects.has(`/copies/tables/runs/nightly-${run.run}.json`)).toBe(true);
+    expect(server.objects.has('/copies/nightly/latest.json')).toBe(true);
+  });
+
+  it('does not repeat a copy that S3 rejects', async () => {
+    const server = await openServer((request) =>
+      request === `PUT /copies/${keys[1]}` ? failure(400, 'BadDigest') : undefined,
+    );
+    await expect(invoke('copy-run.ts', server.endpoint)).rejects.toThrow(`Cannot copy ${keys[1]}: BadDigest`);
+    expect(server.requests.filter((request) => request === `PUT /copies/${keys[1]}`)).toHaveLength(1);
+  });
+
+  it('does not read pages that are copied', async () => {
+    const server = await openServer(() => undefined);
+    server.objects.set(`/copies/${keys[0]}`, pages[0]?.body ?? '');
+    await invoke('copy-run.ts', server.endpoint);
+    expect(server.requests).not.toContain(`GET /source/p/${keys[0]}`);
+    expect(server.requests).toContain(`GET /source/p/${keys[1]}`);
+  });
+});
+
+describe('the function that sends pages to a queue', () => {
+  /** A queue that answers the first request with `failed`, and accepts what is sent then. */
+  async function openQueue(failed: { readonly SenderFault: boolean; readonly Code: string }) {
+    const batches: number[][] = [];
+    const server = await openServer((_, headers, body) => {
+      if (headers['x-amz-target'] !== 'AmazonSQS.SendMessageBatch') return undefined;
+      const { Entries } = JSON.parse(body) as { Entries: { Id: string; MessageBody: string }[] };
+      batches.push(Entries.map(({ Id }) => Number(Id)));
+      const [first, ...others] = Entries;
+      const isFirst = batches.length === 1;
+      const Successful = (isFirst ? others : Entries).map(({ Id, MessageBody }) => ({
+        Id,
+        MessageId: Id,
+        MD5OfMessageBody: createHash('md5').update(MessageBody).digest('hex'),
+      }));
+      const Failed = isFirst ? [{ Id: first?.Id, Message: failed.Code, ...failed }] : [];
+      const type = { 'content-type': 'application/x-amz-json-1.0' };
+      return { body: JSON.stringify({ Successful, Failed }), headers: type };
+    });
+    return { batches, endpoint: server.endpoint };
+  }
+
+  it('sends only the messages again that the queue did not accept', async () => {
+    const { batches, endpoint } = await openQueue({ SenderFault: false, Code: 'InternalError' });
+    await invoke('send-pages.ts', endpoint);
+    expect(batches).toEqual([[1, 2, 3], [1]]);
+  });
+
+  it('sends no invalid message again', async () => {
+    const { batches, endpoint } = await openQueue({ SenderFault: true, Code: 'InvalidMessageContents' });
+    await expect(invoke('send-pages.ts', endpoint)).rejects.toThrow('Cannot send 1 pages: InvalidMessageContents');
+    expect(batches).toEqual([[1, 2, 3]]);
+  });
+});
