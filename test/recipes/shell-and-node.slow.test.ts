@@ -1,7 +1,7 @@
 /** The recipes for the shell and for Node.js in docs/recipes.md, on directories, as they are written there. */
 
 import { execFile, execFileSync, spawn } from 'node:child_process';
-import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -108,6 +108,8 @@ const programs = [
 ] as const;
 
 describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, command) => {
+  const incoming = command[0] === 'bash' ? '.incoming' : '.incoming-node';
+
   async function aCopy(out: string) {
     const project = await aProject();
     const copy = join(project, 'copy');
@@ -134,11 +136,9 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
   it('copies the published runs in order, each once, and no others', async () => {
     const { out, run, abandonRun } = await anExport();
     const { copy, run: copyRuns } = await aCopy(out);
-    expect(await copyRuns()).toEqual({ status: 0, stdout: '', stderr: '' });
-    await expectCopy(copy, out, []);
-
     const [first, second] = [await run(), await run()];
-    await abandonRun(first);
+    const abandoned = await abandonRun(first);
+    await cp(join(out, first.folder, 'run.json'), join(out, abandoned, 'run.json.bak'));
     expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first) + lineOf(second), stderr: '' });
     await expectCopy(copy, out, [first, second]);
     expect(await copyRuns()).toEqual({ status: 0, stdout: '', stderr: '' });
@@ -202,7 +202,7 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     execFileSync('mkfifo', [paused]);
     const { ended, kill } = start();
     onTestFinished(kill);
-    const staged = join(copy, '.incoming', first.folder);
+    const staged = join(copy, incoming, first.folder);
     await expect.poll(() => readdir(staged).catch(() => [])).toContain('page-000002.xml');
     await expectCopy(copy, out, []);
     kill();
@@ -230,14 +230,67 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     ['is empty', 'run.json', () => ''],
     ['has another version', 'run.json', (text: string) => text.replace('"runVersion":1', '"runVersion":2')],
     ['has no pages', 'manifest.json', (text: string) => text.replaceAll(/^ {4}\{.*\n/gm, '')],
+    ['has only its first page', 'manifest.json', (text: string) => text.slice(0, text.indexOf('    {"page":2'))],
+    ['ends within a page', 'manifest.json', (text: string) => text.slice(0, text.indexOf('    {"page":3') + 80)],
+    ['has another version', 'manifest.json', (text: string) => text.replace('Version": 1', 'Version": 2')],
   ])('fails if a document %s (%s: %s)', async (_, name, change) => {
     const { out, run } = await anExport();
     const { copy, run: copyRuns } = await aCopy(out);
     const first = await run();
     const file = join(out, first.folder, name);
     await writeFile(file, change(await readFile(file, 'utf8')));
-    expect((await copyRuns()).status).toBeGreaterThan(0);
+    const failed = await copyRuns();
+    expect(failed.status).toBeGreaterThan(0);
+    expect(failed.stderr).toContain(name === 'run.json' ? `${first.folder}/run.json` : first.folder);
     await expectCopy(copy, out, []);
+  });
+
+  it.each([
+    ['the folder of a day', (folder: string) => dirname(folder)],
+    ['the folder of a run', (folder: string) => folder],
+  ])('does not skip a run if it cannot list %s', async (_, unreadable) => {
+    const { out, run } = await anExport();
+    const { copy, run: copyRuns } = await aCopy(out);
+    const first = await run();
+    await copyRuns();
+    const second = await run();
+    const path = join(out, unreadable(second.folder).replace(/date=[^/]*/, 'date=2099-01-01'));
+    await mkdir(dirname(path), { recursive: true });
+    for (const make of [() => writeFile(path, ''), () => symlink(path, path)]) {
+      await make();
+      const failed = await copyRuns();
+      expect(failed.status).toBeGreaterThan(0);
+      expect(failed.stderr).toContain(path);
+      await expectCopy(copy, out, [first]);
+      await rm(path);
+    }
+  });
+
+  it('verifies a page that an interrupted copy has left', async () => {
+    const { out, run } = await anExport();
+    const { copy, run: copyRuns } = await aCopy(out);
+    const first = await run();
+    const name = 'page-000001.xml';
+    const staged = join(copy, '.incoming', first.folder);
+    await mkdir(staged, { recursive: true });
+    await writeFile(join(staged, name), (await readFile(join(out, first.folder, name), 'utf8')).replace('r1', 'r9'));
+    expect(await copyRuns()).toEqual({ status: 0, stdout: lineOf(first), stderr: '' });
+    await expectCopy(copy, out, [first]);
+  });
+
+  it('fails for an export that does not exist, and without its arguments', async () => {
+    const { out, run } = await anExport();
+    await run();
+    const project = await aProject();
+    const statusOf = async (...args: string[]) => (await startProgram([...command, ...args], project).ended).status;
+    expect(await statusOf(out, 'dialy', 'copy')).toBeGreaterThan(0);
+    expect(await statusOf(`${out}x`, 'daily', 'copy')).toBeGreaterThan(0);
+    for (const args of [[], [out], [out, 'daily'], [out, 'daily', 'copy', 'more']])
+      expect(await statusOf(...args)).toBe(2);
+    expect(await visibleFiles(join(project, 'copy'))).toEqual([]);
+    // It exists, but has no run yet.
+    await mkdir(join(out, 'weekly/date=2026-11-20'), { recursive: true });
+    expect(await statusOf(out, 'weekly', 'copy')).toBe(0);
   });
 
   it('reads a manifest of 200,000 pages in a fraction of its size', async () => {
@@ -327,15 +380,24 @@ describe.skipIf(!hasJq)('process-runs.sh', () => {
     const [first, second] = [await run(), await run()];
     expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
     expect(await processed(folder)).toEqual([first, second].map(({ summary }) => `${summary.run}.xml`).sort());
-    expect(await readFile(join(folder, 'last-sequence'), 'utf8')).toBe(`${second.summary.sequence}\n`);
+    expect(await readFile(join(folder, 'last-daily'), 'utf8')).toBe(`${second.summary.sequence}\n`);
     const reports = await readFile(join(folder, `${first.summary.run}.xml`), 'utf8');
     expect(reports.match(/id="r\d"/g)).toHaveLength(5);
 
+    // An export has its own record.
+    await writeFile(join(folder, 'last-weekly'), '1000000\n');
     // What is processed already is not processed again.
     await rm(join(folder, `${second.summary.run}.xml`));
     const third = await run();
     expect(await loop()).toEqual({ status: 0, stdout: '', stderr: '' });
     expect(await processed(folder)).toEqual([first, third].map(({ summary }) => `${summary.run}.xml`).sort());
+  });
+
+  it('fails without the name of the export', async () => {
+    const folder = await aProject();
+    const ended = await startProgram(['bash', 'process-runs.sh', '--out', folder], folder).ended;
+    expect(ended).toMatchObject({ status: 2, stdout: '' });
+    expect(await readdir(folder)).not.toContain('last---out');
   });
 
   it.each([

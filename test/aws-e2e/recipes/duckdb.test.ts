@@ -74,6 +74,26 @@ describe('the queries for DuckDB', { timeout: engineTimeoutMs }, () => {
     expect(await query(0, [], selectPages)).toEqual(pagesOf([empty]));
   });
 
+  it('fail at a run.json that is damaged, and if there is no run', async () => {
+    const consumed = await exportInDirectory('duckdb');
+    const { query } = await prepare(consumed);
+    await expect(query(0, ['runs.sql'])).rejects.toThrow(`No published run of ${consumed.name}`);
+    const { run, sequence, pages } = await consumed.publish([reportNow('r1')]);
+    await query(0, ['runs.sql', 'pages.sql']);
+    await expect(query(Number(sequence) + 1, ['runs.sql', 'pages.sql'])).rejects.toThrow('No run from first onwards');
+    const file = `${dirname(pages[0]?.key ?? '')}/run.json`;
+    const later = file.replace(/run=[^/]*/, 'run=20991231T235959Z-ffffff');
+    for (const [text, message] of [
+      ['', `${later} is empty`],
+      ['{"runVersion":2}', 'Unknown runVersion in'],
+      ['{}', 'Unknown runVersion in'],
+    ] as const) {
+      await consumed.write(later, text);
+      await expect(query(0, ['runs.sql'])).rejects.toThrow(message);
+      expect(await query(0, [], 'SELECT run FROM runs')).toEqual([{ run }]);
+    }
+  });
+
   /** The page's scripts in a folder of their own, with the database of the Python program. */
   async function prepare(consumed: ConsumedExport) {
     const folder = await mkdtemp(join(inject('workDirectory'), 'duckdb-'));

@@ -1,4 +1,4 @@
-import { mkdtemp, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
@@ -91,12 +91,46 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
     await publishLargeRun(consumed, { pages: 3, body: bomb });
     await expect(catchUp()).rejects.toThrow(/Page 1 of run \S+ cannot be parsed: EntitiesForbidden/);
 
-    const { manifest } = await publishLargeRun(consumed, { pages: 3, body: '<rs/>' });
+    const { manifest } = await publishLargeRun(consumed, { pages: 3, body: '<rs><r id="r1"/></rs>' });
     const text = await consumed.read(manifest);
     await consumed.write(manifest, text.slice(0, text.indexOf('    {"page":3')));
     await expect(catchUp()).rejects.toThrow(`${manifest} has 2 pages instead of 3`);
     await consumed.write(manifest, text.replace('"manifestVersion": 1', '"manifestVersion": 2'));
     await expect(catchUp()).rejects.toThrow(`${manifest} has an unknown version: "manifestVersion": 2,`);
+  });
+
+  it('fails if a page has another number of reports, or a file is missing or damaged', async () => {
+    const consumed = await exportInDirectory('python');
+    const database = join(folder, 'damaged.sqlite');
+    const catchUp = (name = consumed.name) => consumed.run(python, [script, consumed.source, name, database]);
+    const { manifest } = await publishLargeRun(consumed, { pages: 1, body: '<rs><data><r id="r1"/></data></rs>' });
+    await expect(catchUp()).rejects.toThrow(/has no identity/);
+    await publishLargeRun(consumed, { pages: 1, body: '<rs><r id="r1"/><r id="r2"/></rs>' });
+    await expect(catchUp()).rejects.toThrow(/Page 1 of run \S+ has 2 reports instead of 1/);
+
+    const { pages: [first] = [] } = JSON.parse(await consumed.read(manifest));
+    await rm(join(consumed.source, first.key));
+    await expect(catchUp()).rejects.toThrow(`${first.key} cannot be read`);
+    const summary = manifest.replace('manifest.json', 'run.json');
+    await consumed.write(summary, '');
+    await expect(catchUp()).rejects.toThrow(`${summary} is damaged`);
+    await consumed.write(summary, '{"runVersion":2}');
+    await expect(catchUp()).rejects.toThrow(`${summary} has an unknown runVersion`);
+    await expect(catchUp('mistyped')).rejects.toThrow('mistyped');
+    expect(readDatabase(database)).toEqual({ runs: [], reports: [] });
+  });
+
+  it('says so if another process is storing a run', async () => {
+    const consumed = await exportInDirectory('python');
+    const database = join(folder, 'locked.sqlite');
+    const { run } = await consumed.publish([reportNow('r1')]);
+    const catchUp = () => consumed.run(python, [script, consumed.source, consumed.name, database]);
+    {
+      using other = new DatabaseSync(database);
+      other.exec('BEGIN EXCLUSIVE');
+      await expect(catchUp()).rejects.toThrow('database is locked. If it is locked by another execution, start');
+    }
+    expect(await catchUp()).toBe(`run ${run}: 1 reports\n`);
   });
 
   it('in an amount of memory that does not depend on the number of pages', async () => {
@@ -105,10 +139,11 @@ describe('the Python program catches up', { timeout: engineTimeoutMs }, () => {
       const { manifest } = await publishLargeRun(consumed, { pages, body: '<rs><r id="r1"/></rs>' });
       const database = join(folder, `${pages}.sqlite`);
       const measured = [
-        'import resource, runpy, sys',
+        'import re, runpy, sys',
         'sys.argv = sys.argv[1:]',
         'runpy.run_path(sys.argv[0], run_name="__main__")',
-        'print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)',
+        // The peak of this program alone: that of getrusage includes the process that started it.
+        'print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])',
       ].join('\n');
       const output = await consumed.run(python, ['-c', measured, script, consumed.source, consumed.name, database]);
       const [summary, kibibytes] = output.split('\n');

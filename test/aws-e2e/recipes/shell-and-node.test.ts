@@ -206,7 +206,7 @@ describe('the recipes for the shell and for Node.js', () => {
     expect(await processed()).toEqual(
       [...before.filter(({ run }) => run !== first.run), second].map(({ run }) => `${run}.xml`).sort(),
     );
-    expect(await readFile(join(project, 'last-sequence'), 'utf8')).toBe(`${second.sequence}\n`);
+    expect(await readFile(join(project, 'last-nightly'), 'utf8')).toBe(`${second.sequence}\n`);
   });
 });
 
