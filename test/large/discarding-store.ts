@@ -21,7 +21,7 @@ export interface DiscardingStore extends PageStore {
 }
 
 export interface DiscardingStoreOptions {
-  /** The directory of the manifest. */
+  /** The directory of the manifest and the summary. */
   readonly root: string;
   readonly lastPage: number;
   readonly serviceTime: Instant;
@@ -33,7 +33,8 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
   let current: { readonly folder: string; readonly run: RunId } | undefined;
   let pages = 0;
   let latest: LatestPointer | undefined;
-  const manifests: string[] = [];
+  /** The SHA-256 of every document that was put, by key. */
+  const documents = new Map<string, string[]>();
   const pageNumberIn = (key: string) => Number(/\/page-(\d+)\.xml$/.exec(key)?.[1]);
 
   const metadataOf = (key: string): StoredPage => {
@@ -60,7 +61,9 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
     get latest() {
       return latest;
     },
-    manifests,
+    get manifests() {
+      return [...documents].flatMap(([key, digests]) => (key.endsWith('/manifest.json') ? digests : []));
+    },
 
     async find(key) {
       return pageNumberIn(key) <= pages ? metadataOf(key) : undefined;
@@ -105,10 +108,11 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
       flush();
       closeSync(file);
       const sha256 = hash.digest('hex');
-      if (manifests.some((other) => other !== sha256)) {
+      const earlier = documents.get(key) ?? [];
+      if (earlier.some((other) => other !== sha256)) {
         throw new ExportError('PageConflictError', `${key} already has other content`);
       }
-      manifests.push(sha256);
+      documents.set(key, [...earlier, sha256]);
       renameSync(`${path}.incoming`, path);
     },
 
