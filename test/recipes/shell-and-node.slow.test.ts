@@ -149,7 +149,7 @@ describe.each(programs.filter(([, , isPossible]) => isPossible))('%s', (_, comma
     await expectCopy(copy, out, [first, second, third]);
   });
 
-  it('copies a run whose clock was behind around midnight, and skips one that appears late', async () => {
+  it('copies a run that a slow clock dates to the day before, and skips one that appears late', async () => {
     const { out, run } = await anExport();
     const { copy, run: copyRuns } = await aCopy(out);
     const [first, second, third] = [await run(), await run(), await run()];

@@ -129,7 +129,7 @@ describe('the list of runs', () => {
     expect(reads).toHaveLength(4);
   });
 
-  it('has a run whose clock was behind that of the run before it, around midnight', async () => {
+  it('has a run that began before midnight by a slow clock, after one that began after midnight', async () => {
     const midnight = noon + 12 * hourMs;
     const { name, store } = anExport([
       { sequence: 4, startedMs: midnight - hourMs },
