@@ -1,5 +1,6 @@
 /** The body of a page: complete or an error, and never a connection left open. */
 
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { getEventListeners, once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -68,6 +69,27 @@ describe('a chunked body', () => {
     const page = await client.fetchPage(pageRequest());
     expect(await readPage(page)).toBe(twoReports);
     expect(page.reports()).toBe(2);
+  });
+});
+
+describe('a body that has arrived with its headers', () => {
+  it('is read after the request for the next page has been sent', async () => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server);
+    // Two connections, so that the next request does not wait for this body's.
+    await Promise.all([readPage(client.fetchPage(pageRequest())), readPage(client.fetchPage(pageRequest()))]);
+    const events: string[] = [];
+    const onSent = () => events.push('request sent');
+    subscribe('undici:client:sendHeaders', onSent);
+    try {
+      const { body } = await client.fetchPage(pageRequest());
+      const next = client.fetchPage(pageRequest({ cursor: aCursor }));
+      for await (const _ of body) events.push('body read');
+      await readPage(next);
+    } finally {
+      unsubscribe('undici:client:sendHeaders', onSent);
+    }
+    expect(events).toEqual(['request sent', 'request sent', 'body read']);
   });
 });
 

@@ -64,11 +64,16 @@ export function createTimeline(start: number): Timeline {
   };
 }
 
-/** One round of the event loop settles all promises and streams, as nothing here waits for a disk or a socket. */
-function settle(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve);
-  });
+/**
+ * Nothing here waits for a disk or a socket, so one turn of the event loop settles all promises and streams. The client waits for
+ * two turns before it reads a body.
+ */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 3; turn += 1) {
+    await new Promise<void>((resolve) => {
+      setImmediate(resolve);
+    });
+  }
 }
 
 const isEarlier = (one: Event, other: Event) => one.at < other.at || (one.at === other.at && one.order < other.order);
