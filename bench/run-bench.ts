@@ -8,12 +8,22 @@ import { coldStart } from './cold-start/cold-start.ts';
 import { floor } from './floor/floor.ts';
 import type { Benchmark } from './harness/benchmark.ts';
 import { formatTable } from './harness/tables.ts';
+import { latency } from './latency/latency.ts';
 import { memory } from './memory/memory.ts';
 import { peersSpeed } from './peers/peers.ts';
 import { peersKilled } from './peers/peers-killed.ts';
 import { xmlCheck } from './xml-check/xml-check.ts';
 
-const benchmarks: readonly Benchmark[] = [floor, peersSpeed, peersKilled, awsLoop, coldStart, memory, xmlCheck];
+const benchmarks: readonly Benchmark[] = [
+  latency,
+  floor,
+  peersSpeed,
+  peersKilled,
+  awsLoop,
+  coldStart,
+  memory,
+  xmlCheck,
+];
 
 const help = `Usage: npm run bench -- [benchmark ...] [options]
 

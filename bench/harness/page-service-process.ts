@@ -53,14 +53,22 @@ async function respond(
     ...(nextCursor !== undefined && { 'x-service-cursor': nextCursor }),
   });
   response.write(head);
-  if (bodyMs === 0) {
-    response.end(rest);
-    return;
+  if (bodyMs > 0) await writeEvenly(response, rest);
+  else response.end(rest);
+}
+
+/** Time between two parts of a body that takes `bodyMs`. */
+const partMs = 5;
+
+/** As a connection of limited bandwidth delivers it: the last part is sent after `bodyMs`, however late the timers are. */
+async function writeEvenly(response: ServerResponse, body: Buffer): Promise<void> {
+  const startedAt = performance.now();
+  const parts = Math.max(1, Math.round(bodyMs / partMs));
+  for (let part = 1; part <= parts; part += 1) {
+    await sleep(Math.max(0, startedAt + (bodyMs * part) / parts - performance.now()));
+    response.write(body.subarray(((part - 1) * body.length) / parts, (part * body.length) / parts));
   }
-  const middle = rest.length >> 1;
-  response.write(rest.subarray(0, middle));
-  await sleep(bodyMs);
-  response.end(rest.subarray(middle));
+  response.end();
 }
 
 /** In the contract's form; the 13 digits are the number of the page before. */

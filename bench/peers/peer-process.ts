@@ -7,7 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { ProcessFigures } from '../harness/measured-process.ts';
+import type { OutputFolders } from '../harness/output-folders.ts';
+import { createPageDocument } from '../harness/page-document.ts';
+import { type PageServiceOptions, startPageService } from '../harness/page-service.ts';
+import { measureRounds, type Rounds } from '../harness/rounds.ts';
 import { createTemporaryFolder } from '../harness/temporary-folder.ts';
+import type { BenchmarkOptions } from '../harness/benchmark.ts';
 import type { Peer } from './contenders.ts';
 
 export interface PeerProcess {
@@ -38,8 +43,38 @@ export interface PeerFigures extends ProcessFigures {
   readonly totalMs: number;
 }
 
+/**
+ * Measures the peers side by side with a service of their own.
+ * @throws Error if one leaves pages out or repeats some: its figures would mean nothing
+ */
+export async function measurePeers(
+  peers: readonly Peer[],
+  serviceOptions: Omit<PageServiceOptions, 'numbered'>,
+  outputs: OutputFolders,
+  options: BenchmarkOptions,
+  label: string,
+): Promise<Rounds<PeerFigures>> {
+  const { pages, pageBytes } = serviceOptions;
+  const document = createPageDocument(pageBytes, true);
+  await using service = await startPageService({ ...serviceOptions, numbered: true });
+  const contenders = peers.map((peer) => ({
+    name: peer.name,
+    async measure() {
+      const out = await outputs.next();
+      const figures = await measurePeer(peer, service.baseUrl, out);
+      const { listed, published = listed } = await peer.readOutput(out, document);
+      const distinct = new Set(published).size;
+      if (published.length !== pages || distinct !== pages || published.includes('torn')) {
+        throw new Error(`${peer.name} published ${distinct} of ${pages} pages, ${published.length} with duplicates`);
+      }
+      return { ...figures, pages };
+    },
+  }));
+  return await measureRounds(contenders, options, label);
+}
+
 /** Runs a peer to its end. @throws Error with its stderr if it fails */
-export async function measurePeer(peer: Peer, baseUrl: string, out: string): Promise<PeerFigures> {
+async function measurePeer(peer: Peer, baseUrl: string, out: string): Promise<PeerFigures> {
   const folder = await createTemporaryFolder(join(tmpdir(), 'bench-figures-'));
   try {
     const startedAt = performance.now();

@@ -1,13 +1,11 @@
 /** The peers: the same work, raw pages to the local disk, with other tools, each used as its documentation shows. */
 
-import type { Benchmark, BenchmarkOptions, Table } from '../harness/benchmark.ts';
-import { createOutputFolders, type OutputFolders } from '../harness/output-folders.ts';
-import { createPageDocument } from '../harness/page-document.ts';
-import { startPageService } from '../harness/page-service.ts';
-import { type Contender, figureOf, measureRounds, type Rounds, ratioOf } from '../harness/rounds.ts';
+import type { Benchmark, Table } from '../harness/benchmark.ts';
+import { createOutputFolders } from '../harness/output-folders.ts';
+import { figureOf, type Rounds, ratioOf } from '../harness/rounds.ts';
 import { formatNumber, formatRatio, formatSpread } from '../harness/tables.ts';
 import { findPeers, type Peer, reportExporter } from './contenders.ts';
-import { measurePeer, type PeerFigures } from './peer-process.ts';
+import { measurePeers, type PeerFigures } from './peer-process.ts';
 import { prepareEnvironments } from './virtual-environments.ts';
 
 interface Case {
@@ -32,7 +30,8 @@ export const peersSpeed: Benchmark = {
     const measured: Record<string, unknown> = {};
     const rows: string[][] = [];
     for (const one of options.quick ? quickCases : fullCases) {
-      const rounds = await measureCase(one, peers, outputs, options);
+      const { label, ...service } = one;
+      const rounds = await measurePeers(peers, service, outputs, options, `peers, ${label}`);
       measured[one.label] = Object.fromEntries(rounds);
       rows.push(...toRows(one, peers, rounds));
     }
@@ -48,31 +47,6 @@ export const peersSpeed: Benchmark = {
     };
   },
 };
-
-async function measureCase(
-  { label, pageBytes, pages }: Case,
-  peers: readonly Peer[],
-  outputs: OutputFolders,
-  options: BenchmarkOptions,
-) {
-  const document = createPageDocument(pageBytes, true);
-  await using service = await startPageService({ pageBytes, pages, numbered: true });
-  const createContender = (peer: Peer): Contender<PeerFigures> => ({
-    name: peer.name,
-    async measure() {
-      const out = await outputs.next();
-      const figures = await measurePeer(peer, service.baseUrl, out);
-      const { listed, published = listed } = await peer.readOutput(out, document);
-      // The figures of a contender that leaves pages out mean nothing.
-      const distinct = new Set(published).size;
-      if (published.length !== pages || distinct !== pages || published.includes('torn')) {
-        throw new Error(`${peer.name} published ${distinct} of ${pages} pages, ${published.length} with duplicates`);
-      }
-      return { ...figures, pages };
-    },
-  });
-  return await measureRounds(peers.map(createContender), options, `peers, ${label}`);
-}
 
 function toRows({ label }: Case, peers: readonly Peer[], rounds: Rounds<PeerFigures>): string[][] {
   return peers.map(({ name, checks }) => {
