@@ -9,6 +9,7 @@ import { parseSettings } from '../../core/settings/settings.ts';
 import { type LocalExport, type LocalExportInput, localExportSchema } from '../settings.ts';
 import { sqliteError } from './errors.ts';
 import { openPageLogFile } from './page-log.ts';
+import { deferSync } from './wal-sync.ts';
 
 export interface RunNotes {
   /** In alphabetical order. */
@@ -26,6 +27,8 @@ export interface RunNotes {
 /** The notes in the page log's file. @throws ConfigurationError, here or on use, as the page log does */
 export function openRunNotes(file: string): RunNotes {
   const database = openPageLogFile(file);
+  // Notes are written while pages arrive, on the thread that receives them. The page log's next write makes them durable.
+  deferSync(database);
   const execute = <T>(operation: () => T): T => {
     try {
       return operation();

@@ -19,11 +19,20 @@ export interface WalSync {
   readonly close: () => void;
 }
 
-/** For an open database in `file`. Where the file system does not allow WAL, commits keep waiting for the disk. */
-export function openWalSync(database: DatabaseSync, file: string): WalSync {
+/**
+ * Lets the commits of this connection return before they survive a power loss. Any later `flush` of the same file makes them
+ * durable, and so does a checkpoint. Returns false where the file system does not allow WAL: commits keep waiting for the disk.
+ */
+export function deferSync(database: DatabaseSync): boolean {
   const { journal_mode: mode } = database.prepare('PRAGMA journal_mode').get() ?? {};
-  if (mode !== 'wal') return { flush: async () => {}, close: () => {} };
+  if (mode !== 'wal') return false;
   database.exec('PRAGMA synchronous = NORMAL');
+  return true;
+}
+
+/** For an open database in `file`. */
+export function openWalSync(database: DatabaseSync, file: string): WalSync {
+  if (!deferSync(database)) return { flush: async () => {}, close: () => {} };
   let descriptor: number | undefined;
   return {
     async flush() {
