@@ -28,11 +28,16 @@ export function startDeadline(
 ): Deadline {
   const controller = new AbortController();
   const timer = new AbortController();
+  // One for all races: listeners of a signal cost more than most work for a request.
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  ended.catch(() => {});
   let endedBy: Deadline['endedBy'];
   const end = (by: 'time' | 'caller') => {
     endedBy ??= by;
     // Always an Error, whatever the caller's reason: streams accept nothing else.
-    controller.abort(new Error(by === 'time' ? 'The total time is up' : 'The caller aborted the request'));
+    const reason = new Error(by === 'time' ? 'The total time is up' : 'The caller aborted the request');
+    controller.abort(reason);
+    reject(reason);
   };
   const onAbort = () => end('caller');
   sleep(Math.min(totalMs, maxTimerMs), timer.signal).then(
@@ -47,13 +52,7 @@ export function startDeadline(
     get endedBy() {
       return endedBy;
     },
-    race(promise) {
-      const { promise: ended, reject } = Promise.withResolvers<never>();
-      const onEnd = () => reject(controller.signal.reason);
-      if (controller.signal.aborted) onEnd();
-      controller.signal.addEventListener('abort', onEnd, { once: true });
-      return Promise.race([promise, ended]).finally(() => controller.signal.removeEventListener('abort', onEnd));
-    },
+    race: (promise) => Promise.race([promise, ended]),
     release() {
       timer.abort(released);
       callerSignal?.removeEventListener('abort', onAbort);
