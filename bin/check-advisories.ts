@@ -9,7 +9,7 @@
  */
 
 import { appendFileSync } from 'node:fs';
-import { bundledPackages } from '../lib/cdk/code/bundled-packages.ts';
+import { bundledPackages } from './dependencies/bundled-packages.ts';
 import { type Audit, auditPackages } from './dependencies/advisories.ts';
 import { packagesIn, readLockFile, root } from './dependencies/lock-file.ts';
 
@@ -21,7 +21,7 @@ const conclusions: Readonly<Record<Audit['outcome'], string>> = {
 };
 
 const isWorkflow = process.env.GITHUB_ACTIONS === 'true';
-const audit = await auditPackages(root, packagesIn(readLockFile(), bundledPackages()));
+const audit = await auditPackages(root, packagesIn(readLockFile(), await bundledPackages()));
 for (const warning of audit.warnings) print('warning', 'Warning', warning);
 for (const problem of audit.problems) print('error', 'Error', problem);
 process.stdout.write(`${conclusions[audit.outcome]}\n`);

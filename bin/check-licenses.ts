@@ -1,13 +1,13 @@
 /** Lists the licenses of all packages, and fails if one is not allowed or if a bundled package has no license text. */
 
-import { bundledPackages } from '../lib/cdk/code/bundled-packages.ts';
+import { bundledPackages } from './dependencies/bundled-packages.ts';
 import { countLicenses, licenseProblems, licenseTexts } from './dependencies/licenses.ts';
 import { packagesIn, readLockFile } from './dependencies/lock-file.ts';
 
-const packages = packagesIn(readLockFile(), bundledPackages());
+const packages = packagesIn(readLockFile(), await bundledPackages());
 for (const [title, group] of [
   ['Installed by users', packages.filter(({ isInstalled }) => isInstalled)],
-  ['Contained in the functions', packages.filter(({ isBundled }) => isBundled)],
+  ['Contained in the package', packages.filter(({ isBundled }) => isBundled)],
   ['For development only', packages.filter(({ isShipped }) => !isShipped)],
 ] as const) {
   const counts = countLicenses(group).map(([license, count]) => `${license} (${count})`);

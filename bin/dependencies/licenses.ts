@@ -1,4 +1,4 @@
-/** Which licenses packages may have, and the texts of those whose code the functions contain. */
+/** Which licenses packages may have, and the texts of those whose code the package contains. */
 
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -46,7 +46,7 @@ export function licenseTexts(packages: readonly Package[]): string {
   const sections = packages
     .filter(({ isBundled }) => isBundled)
     .map((each) => `${each.name} ${each.version} (${each.license})\n\n${textsOf(each)}\n`);
-  const intro = 'The functions contain code of these packages.\n';
+  const intro = 'The functions and the command line contain code of these packages.\n';
   return [intro, ...sections].join(`\n${'-'.repeat(80)}\n\n`);
 }
 

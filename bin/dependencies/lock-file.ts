@@ -1,4 +1,4 @@
-/** The packages in package-lock.json: what users install, what the functions contain, and what only development needs. */
+/** The packages in package-lock.json: what users install, what the package contains, and what only development needs. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ export interface Package {
   readonly integrity: string | undefined;
   /** Whether `npm install` of this project's package installs it. */
   readonly isInstalled: boolean;
-  /** Whether a function contains code of it. */
+  /** Whether a function or the command line contains code of it. */
   readonly isBundled: boolean;
   /** Whether users receive it in one of these ways. */
   readonly isShipped: boolean;
@@ -44,7 +44,7 @@ export interface Package {
 export const readLockFile = (folder = root): LockFile =>
   JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')) as LockFile;
 
-/** Every package, by folder. `bundled` are the folders of those that the functions contain. @throws if one of them is unknown */
+/** Every package, by folder. `bundled` are the folders of those that the package contains. @throws if one of them is unknown */
 export function packagesIn({ packages }: LockFile, bundled: readonly string[]): readonly Package[] {
   const unknown = bundled.filter((folder) => packages[folder] === undefined);
   if (unknown.length > 0) throw new Error(`package-lock.json lacks ${unknown.join(', ')}. Run: npm install`);

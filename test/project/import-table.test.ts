@@ -36,7 +36,10 @@ const importTable: Readonly<Record<string, Module>> = {
   'lib/cdk': { modules: ['lib/core'], packages: ['aws-cdk-lib', 'constructs', 'esbuild', 'zod'] },
   'lib/api': { modules: ['lib/core', 'lib/cdk'], packages: [] },
   functions: { modules: ['lib/aws', 'lib/core', 'lib/report-service'], packages: ['@aws-sdk/*'] },
-  bin: { modules: ['lib/operator', 'lib/cdk'], packages: ['commander', 'aws-cdk-lib', 'constructs', 'cdk-nag'] },
+  bin: {
+    modules: ['lib/operator', 'lib/cdk'],
+    packages: ['commander', 'esbuild', 'aws-cdk-lib', 'constructs', 'cdk-nag'],
+  },
 };
 
 /**

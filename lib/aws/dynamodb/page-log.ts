@@ -17,6 +17,7 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import type { PageLog, RunHistory, RunRef, Runtime } from '../../core/ports.ts';
 import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
+import { readAhead } from '../read-ahead.ts';
 import {
   afterLastEntry,
   entriesPrefix,
@@ -154,12 +155,16 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
     },
 
     async *entries(run) {
-      let startKey: QueryCommandInput['ExclusiveStartKey'];
-      do {
-        const batch = await queryEntries(run, { Limit: batchSize, ExclusiveStartKey: startKey });
-        for (const item of batch.Items ?? []) yield parseEntry(run, item);
-        startKey = batch.LastEvaluatedKey;
-      } while (startKey !== undefined);
+      const batches = readAhead(
+        (startKey: Item | undefined) => queryEntries(run, { Limit: batchSize, ExclusiveStartKey: startKey }),
+        (batch) => batch.LastEvaluatedKey,
+      );
+      for await (const { response: batch, requestNext } of batches) {
+        for (const item of batch.Items ?? []) {
+          yield parseEntry(run, item);
+          requestNext();
+        }
+      }
     },
 
     async *runs(exportName) {

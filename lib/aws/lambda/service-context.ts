@@ -18,7 +18,7 @@ import { exportDefinition, parseSettings, type ServiceSettings, sourceOf } from 
 import type { StepName } from '../../core/state-machine/definition.ts';
 import { selectExport } from '../../core/steps/select-export.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
-import { type Environment, sdkConfig } from '../sdk-config.ts';
+import { type Environment, sdkConfig, withoutRequestLog } from '../sdk-config.ts';
 import type { Telemetry } from './telemetry.ts';
 
 export interface ServiceContext<Step extends StepName> {
@@ -64,7 +64,7 @@ export function openServiceContext<Step extends StepName>(
   if (logLevel !== undefined) telemetry.setLogLevel(logLevel);
   const source = sourceOf(service.baseUrl);
   const definitions = new Map(exports.map((settings) => [settings.name, exportDefinition(settings, source)]));
-  const dynamoDb = new DynamoDBClient(sdkConfig);
+  const dynamoDb = withoutRequestLog(new DynamoDBClient(sdkConfig));
   const { DEPLOYMENT_NAME, SERVICE_NAME, TABLE_NAME } = environment as StepEnvironment<'BeginRun'>;
   telemetry.setService(DEPLOYMENT_NAME, SERVICE_NAME);
   const common = {

@@ -17,6 +17,7 @@ import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../../core/errors.ts';
 import type { ListedObject, Runtime } from '../../core/ports.ts';
 import type { StorageClass } from '../../core/settings/environment.ts';
+import { readAhead } from '../read-ahead.ts';
 import type { ObjectMetadata } from './page-metadata.ts';
 import type { SpooledBody } from './spool.ts';
 
@@ -157,8 +158,11 @@ export async function* listObjects(
   bucket: Pick<S3Object, 'client' | 'Bucket'>,
   prefix: string,
 ): AsyncGenerator<ListedObject> {
-  for await (const { Contents = [] } of listingPages(bucket, prefix)) {
-    for (const { Key: key = '', Size: bytes = 0, ETag } of Contents) yield { key, bytes, revision: revisionOf(ETag) };
+  for await (const { response, requestNext } of listingPages(bucket, prefix)) {
+    for (const { Key: key = '', Size: bytes = 0, ETag } of response.Contents ?? []) {
+      yield { key, bytes, revision: revisionOf(ETag) };
+      requestNext();
+    }
   }
 }
 
@@ -168,25 +172,21 @@ export async function* listObjects(
  * @throws ConfigurationError if S3 denies access
  */
 export async function* listCommonPrefixes(bucket: Pick<S3Object, 'client' | 'Bucket'>, prefix: string) {
-  for await (const { CommonPrefixes = [] } of listingPages(bucket, prefix, '/')) {
-    for (const { Prefix = '' } of CommonPrefixes) yield Prefix;
+  for await (const { response } of listingPages(bucket, prefix, '/')) {
+    for (const { Prefix = '' } of response.CommonPrefixes ?? []) yield Prefix;
   }
 }
 
-async function* listingPages(
-  { client, Bucket }: Pick<S3Object, 'client' | 'Bucket'>,
-  prefix: string,
-  Delimiter?: string,
-): AsyncGenerator<ListObjectsV2CommandOutput> {
-  let ContinuationToken: string | undefined;
-  do {
-    const command = new ListObjectsV2Command({ Bucket, Prefix: prefix, Delimiter, ContinuationToken });
-    const response = await client.send(command).catch((error: unknown) => {
-      throw accessDenied(error, { Bucket, Key: prefix }) ?? error;
-    });
-    yield response;
-    ContinuationToken = response.NextContinuationToken;
-  } while (ContinuationToken !== undefined);
+function listingPages({ client, Bucket }: Pick<S3Object, 'client' | 'Bucket'>, prefix: string, Delimiter?: string) {
+  return readAhead(
+    (ContinuationToken: string | undefined): Promise<ListObjectsV2CommandOutput> =>
+      client
+        .send(new ListObjectsV2Command({ Bucket, Prefix: prefix, Delimiter, ContinuationToken }))
+        .catch((error: unknown) => {
+          throw accessDenied(error, { Bucket, Key: prefix }) ?? error;
+        }),
+    (response) => response.NextContinuationToken,
+  );
 }
 
 /**

@@ -219,23 +219,23 @@ describe('the requests of the DynamoDB page log', () => {
     expect(table.commandCalls(QueryCommand)[0]?.args[0].input).toMatchObject({ ScanIndexForward: false, Limit: 1 });
   });
 
-  it('entries are requested batch by batch, as they are consumed', async () => {
+  it('entries are requested batch by batch, the next one while a batch is consumed', async () => {
     const { table, log } = aMockedLog();
     const run = aRun();
-    const [first, second] = [1, 2].map((page) =>
+    const [first = {}, second = {}, third = {}] = [1, 2, 3].map((page) =>
       toEntryItem('orders', aPageEntry({ export: run.export, run: run.run, page }), 1),
     );
     const startKey = { pk: { S: 'pk' }, sk: { S: 'sk' } };
     table
       .on(QueryCommand)
-      .resolvesOnce({ Items: first ? [first] : [], LastEvaluatedKey: startKey })
+      .resolvesOnce({ Items: [first, second], LastEvaluatedKey: startKey })
       .resolvesOnce({ Items: [], LastEvaluatedKey: startKey })
-      .resolves({ Items: second ? [second] : [] });
+      .resolves({ Items: [third] });
 
     const pagesAndRequests: number[] = [];
     for await (const { page } of log.entries(run)) pagesAndRequests.push(page, table.calls().length);
 
-    expect(pagesAndRequests).toEqual([1, 1, 2, 3]);
+    expect(pagesAndRequests).toEqual([1, 1, 2, 2, 3, 3]);
     const startKeys = table.commandCalls(QueryCommand).map(({ args: [{ input }] }) => input.ExclusiveStartKey);
     expect(startKeys).toEqual([undefined, startKey, startKey]);
   });

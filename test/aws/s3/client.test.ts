@@ -1,3 +1,4 @@
+import { S3Client } from '@aws-sdk/client-s3';
 import { expect, it } from 'vitest';
 import { createS3Client } from '../../../lib/aws/s3/client.ts';
 
@@ -15,4 +16,11 @@ it.each([
 ])('puts the bucket into the path only if it cannot be part of the host name: %s', (_, env, isPathStyle) => {
   const client = createS3Client({ AWS_REGION: 'us-east-1', ...env });
   expect(client.config.forcePathStyle).toBe(isPathStyle);
+});
+
+it('copies no request and no response for a log that is off', () => {
+  const isLogger = (middleware: string) => middleware.startsWith('loggerMiddleware');
+  // If the SDK gives it another name, it must be removed under that.
+  expect(new S3Client().middlewareStack.identify().filter(isLogger)).toHaveLength(1);
+  expect(createS3Client({}).middlewareStack.identify().filter(isLogger)).toEqual([]);
 });

@@ -471,11 +471,15 @@ describe('a listing', () => {
   const folder = 'reports/date=2026-11-20/run=20261120T020000Z-1f3a5c';
   const object = (name: string, Size = 5) => ({ Key: `all/reports/${folder}/${name}`, Size, ETag: `"${name}"` });
 
-  it('is requested page by page, as it is consumed', async () => {
+  it('is requested page by page, the next one while a page is consumed', async () => {
     const { s3, store } = aMockedStore();
     s3.on(ListObjectsV2Command)
-      .resolvesOnce({ Contents: [object('page-000001.xml')], IsTruncated: true, NextContinuationToken: 'next' })
-      .resolves({ Contents: [object('page-000002.xml', 7)], IsTruncated: false });
+      .resolvesOnce({
+        Contents: [object('page-000001.xml'), object('page-000002.xml', 7)],
+        IsTruncated: true,
+        NextContinuationToken: 'next',
+      })
+      .resolves({ Contents: [object('page-000003.xml')], IsTruncated: false });
 
     const listed: [unknown, number][] = [];
     for await (const each of store.list(folder)) listed.push([each, s3.calls().length]);
@@ -483,6 +487,7 @@ describe('a listing', () => {
     expect(listed).toEqual([
       [{ key: `${folder}/page-000001.xml`, bytes: 5, revision: 'page-000001.xml' }, 1],
       [{ key: `${folder}/page-000002.xml`, bytes: 7, revision: 'page-000002.xml' }, 2],
+      [{ key: `${folder}/page-000003.xml`, bytes: 5, revision: 'page-000003.xml' }, 2],
     ]);
     expect(inputsSent(s3)).toEqual([
       { Bucket: 'bucket', Prefix: `all/reports/${folder}/` },

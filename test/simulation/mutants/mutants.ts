@@ -472,8 +472,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
-        find: 'startKey = batch.LastEvaluatedKey;',
-        replace: 'startKey = undefined;',
+        find: '(batch) => batch.LastEvaluatedKey,',
+        replace: '() => undefined,',
       },
     ],
   },
