@@ -1,8 +1,10 @@
 /** The ExportPage function: fetches, stores and logs one page, or several while the invocation has time. */
 
+import { S3Client } from '@aws-sdk/client-s3';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { createDynamoSlotStore } from '../lib/aws/dynamodb/slot-store.ts';
 import { startInvocationDeadline } from '../lib/aws/lambda/invocation-deadline.ts';
+import { lambdaPlatform, type Platform } from '../lib/aws/lambda/platform.ts';
 import {
   type LoadSettings,
   openServiceContext,
@@ -10,15 +12,14 @@ import {
   settingsIn,
 } from '../lib/aws/lambda/service-context.ts';
 import { type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
-import { createS3Client } from '../lib/aws/s3/client.ts';
+import { s3ClientConfig } from '../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../lib/aws/s3/page-store.ts';
 import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createSecretApiKey } from '../lib/aws/secret-api-key.ts';
 import type { Telemetry } from '../lib/aws/lambda/telemetry.ts';
 import { createSecretNetwork } from '../lib/aws/secret-network.ts';
-import { systemRuntime } from '../lib/core/clock.ts';
 import type { LoopState } from '../lib/core/model.ts';
-import type { Clock, ReportService } from '../lib/core/ports.ts';
+import type { ReportService } from '../lib/core/ports.ts';
 import { type ExportPageOutcome, exportPage } from '../lib/core/steps/export-page.ts';
 import { type ProbeResult, probeSchema, probeService } from '../lib/core/operations/probe-service.ts';
 import { parseSettings } from '../lib/core/settings/settings.ts';
@@ -29,20 +30,22 @@ import { limitsOf } from '../lib/report-service/client/limits.ts';
 export function exportPageHandler(
   env: Environment,
   loadSettings: LoadSettings,
+  platform = lambdaPlatform,
 ): StepHandler<ExportPageOutcome | ProbeResult> {
   const createStep = (telemetry: Telemetry): StepHandler<ExportPageOutcome | ProbeResult> => {
-    const context = openServiceContext('ExportPage', env, loadSettings, telemetry);
+    const context = openServiceContext('ExportPage', env, loadSettings, telemetry, platform);
     const { environment, service: settings, objects, dynamoDb } = context;
-    const runtime = systemRuntime;
-    const client = createService(context, runtime);
+    const { runtime, spool, maxInFlight } = platform;
+    const client = createService(context, platform);
     const service = withLatency(client, runtime.now, (ms) => telemetry.count('ServiceLatency', ms));
     const store = createS3PageStore({
-      client: createS3Client(env),
+      client: platform.createClient(S3Client, s3ClientConfig(env)),
       bucket: environment.BUCKET_NAME,
       prefix: environment.KEY_PREFIX,
       objects,
       kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
       runtime,
+      spool,
     });
     const slots =
       settings.maxConcurrentPages === undefined
@@ -67,18 +70,18 @@ export function exportPageHandler(
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
       using deadline = startInvocationDeadline(getRemainingTimeInMillis(), settings, label, runtime);
-      return await exportPage(deps, { loop, execution, ...deadline });
+      return await exportPage(deps, { loop, execution, maxInFlight, ...deadline });
     };
   };
-  return stepHandler(createStep, { acceptsProbe: true });
+  return stepHandler(createStep, platform, { acceptsProbe: true });
 }
 
 function createService(
   { environment, service }: Pick<ServiceContext<'ExportPage'>, 'environment' | 'service'>,
-  clock: Clock,
+  { runtime: clock, createClient, createPool }: Platform,
 ): ReportService {
   const { baseUrl, vendor, cursorIn, headers, maxConcurrentPages: _, ...limits } = service;
-  const client = new SecretsManagerClient(sdkConfig);
+  const client = createClient(SecretsManagerClient, sdkConfig);
   return createReportServiceClient({
     baseUrl,
     vendor,
@@ -93,6 +96,7 @@ function createService(
     }),
     limits: limitsOf(limits),
     clock,
+    createPool,
   });
 }
 

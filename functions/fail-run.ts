@@ -1,5 +1,6 @@
 /** The FailRun function: records why the run failed. The next start resumes it. */
 
+import { lambdaPlatform } from '../lib/aws/lambda/platform.ts';
 import { type LoadSettings, openServiceContext, settingsIn } from '../lib/aws/lambda/service-context.ts';
 import { type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import type { Environment } from '../lib/aws/sdk-config.ts';
@@ -7,9 +8,13 @@ import { isExportError } from '../lib/core/errors.ts';
 import type { FailedRun } from '../lib/core/model.ts';
 import { failRun, failUnknownExport } from '../lib/core/steps/fail-run.ts';
 
-export function failRunHandler(env: Environment, loadSettings: LoadSettings): StepHandler<FailedRun> {
+export function failRunHandler(
+  env: Environment,
+  loadSettings: LoadSettings,
+  platform = lambdaPlatform,
+): StepHandler<FailedRun> {
   return stepHandler((telemetry) => {
-    const context = openServiceContext('FailRun', env, loadSettings, telemetry);
+    const context = openServiceContext('FailRun', env, loadSettings, telemetry, platform);
     return async ({ input: failure, execution, startInput }) => {
       let deps: ReturnType<typeof context.dependenciesFor>;
       try {
@@ -20,7 +25,7 @@ export function failRunHandler(env: Environment, loadSettings: LoadSettings): St
       }
       return await failRun(deps, { failure, execution });
     };
-  });
+  }, platform);
 }
 
 export const handler = failRunHandler(process.env, settingsIn(import.meta.dirname));

@@ -2,7 +2,7 @@
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A client of the SDK, as far as it matters here. */
-interface LoggingClient {
+export interface SdkClient {
   readonly middlewareStack: { remove(name: string): boolean };
 }
 
@@ -10,7 +10,7 @@ interface LoggingClient {
  * Removes the log of requests, which is off: the SDK copies the input and the output of every request for it all the same, and
  * so spends a third of the time that FinishRun takes to read a run.
  */
-export function withoutRequestLog<Client extends LoggingClient>(client: Client): Client {
+export function withoutRequestLog<Client extends SdkClient>(client: Client): Client {
   client.middlewareStack.remove('loggerMiddleware');
   return client;
 }

@@ -3,7 +3,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { StepDependencies } from '../../core/ports.ts';
 import {
@@ -18,7 +17,8 @@ import { exportDefinition, parseSettings, type ServiceSettings, sourceOf } from 
 import type { StepName } from '../../core/state-machine/definition.ts';
 import { selectExport } from '../../core/steps/select-export.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
-import { type Environment, sdkConfig, withoutRequestLog } from '../sdk-config.ts';
+import { type Environment, sdkConfig } from '../sdk-config.ts';
+import type { Platform } from './platform.ts';
 import type { Telemetry } from './telemetry.ts';
 
 export interface ServiceContext<Step extends StepName> {
@@ -57,6 +57,7 @@ export function openServiceContext<Step extends StepName>(
   env: Environment,
   loadSettings: LoadSettings,
   telemetry: Telemetry,
+  { runtime, createClient }: Platform,
 ): ServiceContext<Step> {
   const environment = readFunctionEnvironment(env, stepVariables[step]) as StepEnvironment<Step>;
   const settings = parseSettings(functionSettingsSchema, loadSettings(), settingsFileName);
@@ -64,12 +65,12 @@ export function openServiceContext<Step extends StepName>(
   if (logLevel !== undefined) telemetry.setLogLevel(logLevel);
   const source = sourceOf(service.baseUrl);
   const definitions = new Map(exports.map((settings) => [settings.name, exportDefinition(settings, source)]));
-  const dynamoDb = withoutRequestLog(new DynamoDBClient(sdkConfig));
+  const dynamoDb = createClient(DynamoDBClient, sdkConfig);
   const { DEPLOYMENT_NAME, SERVICE_NAME, TABLE_NAME } = environment as StepEnvironment<'BeginRun'>;
   telemetry.setService(DEPLOYMENT_NAME, SERVICE_NAME);
   const common = {
-    log: createDynamoPageLog({ client: dynamoDb, table: TABLE_NAME, service: SERVICE_NAME, runtime: systemRuntime }),
-    runtime: systemRuntime,
+    log: createDynamoPageLog({ client: dynamoDb, table: TABLE_NAME, service: SERVICE_NAME, runtime }),
+    runtime,
     emit: telemetry.emit,
   };
   return {

@@ -6,6 +6,7 @@
 import type { Context } from 'aws-lambda';
 import { ExportError } from '../../core/errors.ts';
 import { explainAccessDenied } from '../access-denied.ts';
+import { lambdaPlatform, type Platform } from './platform.ts';
 import { createTelemetry, type Telemetry } from './telemetry.ts';
 
 /** As `lib/core/state-machine/definition.ts` sends it. */
@@ -32,9 +33,10 @@ export type StepHandler<Outcome> = (event: StepEvent, context: InvocationContext
  */
 export function stepHandler<Outcome>(
   createStep: (telemetry: Telemetry) => StepHandler<Outcome>,
+  { telemetryOutput }: Pick<Platform, 'telemetryOutput'> = lambdaPlatform,
   { acceptsProbe = false }: { readonly acceptsProbe?: boolean } = {},
 ): StepHandler<Outcome> {
-  const telemetry = createTelemetry();
+  const telemetry = createTelemetry(telemetryOutput);
   let step: StepHandler<Outcome> | undefined;
   const isProbe = (event: Partial<StepEvent> | undefined) => acceptsProbe && event?.probe !== undefined;
   return async (event, context) => {

@@ -34,17 +34,52 @@ export interface Telemetry {
   end(): void;
 }
 
-export function createTelemetry(): Telemetry {
-  const logger = new Logger({ serviceName: 'report-exporter' });
+/** Where lines and metrics go. */
+export interface TelemetryOutput {
+  createLogger(): LineLogger;
+  createMetrics(dimensions: Readonly<Record<string, string>>): MetricSet;
+}
+
+interface LineLogger {
+  /** Adds fields to each later line. */
+  appendKeys(fields: Record<string, unknown>): void;
+  /** Removes all that were added. */
+  resetKeys(): void;
+  info(message: string, fields: Record<string, unknown>): void;
+  error(message: string, fields: Record<string, unknown>): void;
+}
+
+/** Metrics with the same dimensions. */
+interface MetricSet {
+  addMetric(name: MetricName, unit: (typeof metricUnits)[MetricName], value: number): void;
+  addMetadata(name: string, value: string): void;
+  hasStoredMetrics(): boolean;
+  /** Publishes them, and removes them from the set. */
+  publishStoredMetrics(): void;
+}
+
+export const powertools: TelemetryOutput = {
+  createLogger: () => new Logger({ serviceName: 'report-exporter' }),
+  createMetrics(dimensions) {
+    const metrics = new Metrics({ namespace: metricNamespace });
+    // Powertools adds a `service` dimension of its own, under which alarms and dashboards would not find the metric.
+    metrics.clearDefaultDimensions();
+    metrics.setDefaultDimensions({ ...dimensions });
+    return metrics;
+  },
+};
+
+export function createTelemetry(output: TelemetryOutput): Telemetry {
+  const logger = output.createLogger();
   /** Not the logger's own level, which in Lambda is that of the function's log settings. */
   let logsInfo = true;
   const info = (message: string, fields: Record<string, unknown>) => {
     if (logsInfo) logger.info(message, fields);
   };
   let deployment = '';
-  let serviceTotals: Metrics | undefined;
+  let serviceTotals: MetricSet | undefined;
   /** Of the export of this invocation. */
-  let metrics: Metrics | undefined;
+  let metrics: MetricSet | undefined;
 
   const count = (metric: MetricName, value: number) => {
     metrics?.addMetric(metric, metricUnits[metric], value);
@@ -56,11 +91,11 @@ export function createTelemetry(): Telemetry {
     },
     setService(deploymentName, service) {
       deployment = deploymentName;
-      serviceTotals = metricsWith(serviceDimensions(deployment, service));
+      serviceTotals = output.createMetrics(serviceDimensions(deployment, service));
     },
     setExport(exportName) {
       logger.appendKeys({ export: exportName });
-      metrics = metricsWith(exportDimensions(deployment, exportName));
+      metrics = output.createMetrics(exportDimensions(deployment, exportName));
     },
     begin(fields) {
       logger.resetKeys();
@@ -92,14 +127,6 @@ export function createTelemetry(): Telemetry {
       for (const each of [metrics, serviceTotals]) if (each?.hasStoredMetrics()) each.publishStoredMetrics();
     },
   };
-}
-
-function metricsWith(dimensions: Record<string, string>): Metrics {
-  const metrics = new Metrics({ namespace: metricNamespace });
-  // Powertools adds a `service` dimension of its own, under which alarms and dashboards would not find the metric.
-  metrics.clearDefaultDimensions();
-  metrics.setDefaultDimensions(dimensions);
-  return metrics;
 }
 
 const isServiceMetric = (metric: MetricName): boolean => serviceMetrics.some((each) => each === metric);

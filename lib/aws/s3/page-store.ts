@@ -39,7 +39,7 @@ export interface S3PageStoreOptions {
   /** How new objects are stored. */
   readonly objects?: ObjectSettings | undefined;
   /** Where bodies are buffered; files in the system's temporary directory by default. */
-  readonly spool?: Spool;
+  readonly spool?: Spool | undefined;
 }
 
 /**

@@ -13,7 +13,7 @@ import { directNetwork, type NetworkSource } from '../network/network.ts';
 import { presentable } from '../redaction/redact.ts';
 import { createXmlCheck } from '../xml/well-formedness.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
-import { createConnections, fixedConnections } from './connection-pool.ts';
+import { type CreatePool, createConnections } from './connection-pool.ts';
 import { type Deadline, startDeadline } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import type { Subject } from './errors.ts';
@@ -44,8 +44,8 @@ export interface ReportServiceClientOptions {
   readonly network?: NetworkSource | undefined;
   readonly limits: Limits;
   readonly clock: Clock;
-  /** Sends the requests; by default a connection pool that the client creates. */
-  readonly dispatcher?: Dispatcher | undefined;
+  /** Opens the connections; by default undici's pool. */
+  readonly createPool?: CreatePool | undefined;
 }
 
 export type ReportServiceClient = ReportService & {
@@ -85,10 +85,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
   const base = parseBaseUrl(options.baseUrl);
   const names = headerNames(options.vendor);
   const recentKeys = createRecentKeys();
-  const connections =
-    options.dispatcher === undefined
-      ? createConnections(base, limits, options.network ?? directNetwork)
-      : fixedConnections(options.dispatcher);
+  const connections = createConnections(base, limits, options.network ?? directNetwork, options.createPool);
 
   async function fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage> {
     signal?.throwIfAborted();

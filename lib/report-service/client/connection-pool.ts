@@ -29,14 +29,22 @@ export interface Connections {
   destroy(): Promise<void>;
 }
 
-export function createConnections(base: URL, limits: Limits, source: NetworkSource): Connections {
+/** Opens connections to the origin of `base` as they are needed. */
+export type CreatePool = (base: URL, limits: Limits, network: ServiceNetwork) => Dispatcher;
+
+export function createConnections(
+  base: URL,
+  limits: Limits,
+  source: NetworkSource,
+  create: CreatePool = createPool,
+): Connections {
   // Requests in progress keep the pool that they began with. Its idle connections time out.
-  const pools: Pool[] = [];
+  const pools: Dispatcher[] = [];
   let current: ServiceNetwork | undefined;
-  function poolFor(network: ServiceNetwork): Pool {
+  function poolFor(network: ServiceNetwork): Dispatcher {
     const [newest] = pools;
     if (newest !== undefined && isDeepStrictEqual(network, current)) return newest;
-    const pool = createPool(base, limits, network);
+    const pool = create(base, limits, network);
     pools.unshift(pool);
     current = network;
     return pool;
@@ -48,12 +56,6 @@ export function createConnections(base: URL, limits: Limits, source: NetworkSour
       await Promise.all(pools.map((pool) => pool.destroy()));
     },
   };
-}
-
-/** For a dispatcher that needs no certificates or credentials. */
-export function fixedConnections(dispatcher: Dispatcher): Connections {
-  const pool = async () => dispatcher;
-  return { pool, refresh: pool, destroy: () => dispatcher.destroy() };
 }
 
 function createPool(base: URL, limits: Limits, network: ServiceNetwork): Pool {

@@ -28,7 +28,7 @@ function failingLookup(url: string, code: string): Pool {
 describe('a service that is probably not at this address', () => {
   it('has a host name that does not exist', async () => {
     const url = 'http://reports.example.invalid';
-    const error = await failureAt(url, { dispatcher: failingLookup(url, 'ENOTFOUND') });
+    const error = await failureAt(url, { createPool: () => failingLookup(url, 'ENOTFOUND') });
     expect(error).toMatchObject({
       name: 'ServiceUnreachableError',
       message:
@@ -85,7 +85,7 @@ describe('a service that is probably not at this address', () => {
   it('supports other TLS versions only', async () => {
     await using server = await startTlsServer((_, response) => response.end(), { maxVersion: 'TLSv1.2' });
     const dispatcher = new Pool(server.url, { connect: { minVersion: 'TLSv1.3' } });
-    expect(await failureAt(server.url, { dispatcher })).toMatchObject({
+    expect(await failureAt(server.url, { createPool: () => dispatcher })).toMatchObject({
       name: 'ServiceUnreachableError',
       message: expect.stringContaining('(ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION)'),
     });
@@ -95,7 +95,7 @@ describe('a service that is probably not at this address', () => {
 describe('an outage', () => {
   it('is a name server that does not answer', async () => {
     const url = 'http://reports.example.invalid';
-    expect(await failureAt(url, { dispatcher: failingLookup(url, 'EAI_AGAIN') })).toMatchObject({
+    expect(await failureAt(url, { createPool: () => failingLookup(url, 'EAI_AGAIN') })).toMatchObject({
       name: 'ServiceUnavailableError',
       message: 'Report service did not respond (EAI_AGAIN) for page 1 of run R',
     });
@@ -116,7 +116,7 @@ describe('an outage', () => {
       response.write('<r>');
     });
     const dispatcher = new Pool(server.url);
-    await using client = clientFor(server, { dispatcher });
+    await using client = clientFor(server, { createPool: () => dispatcher });
     const page = await client.fetchPage(pageRequest());
     const reading = failureOf(readPage(page));
     await dispatcher.destroy(broken);

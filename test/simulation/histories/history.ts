@@ -4,18 +4,22 @@ import { functionLimits, stateGraceSeconds } from '../../../lib/cdk/function-lim
 import { byStep, type StepName, stateMachine } from '../../../lib/core/state-machine/definition.ts';
 import { checkCompletion } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
+import { checkObjectSettings } from '../invariants/object-settings.ts';
 import type { ObservedExport } from '../invariants/observations.ts';
 import { createWriteChecks, exportOf, type WriteChecks } from '../invariants/write-checks.ts';
+import { serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import { describeExecution, performTask } from '../step-functions/integrations.ts';
 import { createStepFunctions, type StepFunctions } from '../step-functions/step-functions.ts';
 import { createSimulatedDynamoDb } from '../world/dynamodb.ts';
 import type { LogLine } from '../world/event-log.ts';
-import { apiKey, type Endpoints, prefix, runStep, serviceSettings, vendor } from '../world/functions.ts';
+import { createContainer } from '../world/container.ts';
+import { bucket, createHandler, deployedSettings, type Endpoints, prefix, table, vendor } from '../world/functions.ts';
 import { createLambda } from '../world/lambda.ts';
 import type { Process } from '../world/process.ts';
-import { createSimulatedService } from '../world/report-service.ts';
+import { createSimulatedService, type SimulatedService } from '../world/report-service.ts';
 import { createReportTimeline } from '../world/reports.ts';
 import { createSimulatedS3 } from '../world/s3.ts';
+import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
 import { type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
@@ -65,10 +69,11 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   const { start, faultsEndAt, rates, end } = scenario;
   const world = createWorld({ seed, start, rates, faultsEndAt, allowedFaults, forcedFaults, recordLog });
   const exports = new Map<string, ObservedExport>();
-  const { s3, dynamoDb, checks, endpoints } = createStores(world, scenario, exports);
+  const apiKeys = createApiKeys(world, { start, faultsEndAt, field: scenario.deployment.apiKeyField });
+  const { s3, dynamoDb, checks, endpoints } = createStores(world, scenario, exports, apiKeys);
   const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, exports, endpoints);
   for (const each of scenario.exports) {
-    const observed = observeExport(world, scenario, each, stepFunctions, announcedRuns);
+    const observed = observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns);
     exports.set(observed.name, observed);
   }
   for (const observed of exports.values()) scheduleStarts(world, scenario, observed);
@@ -105,7 +110,13 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
 }
 
 /** The stores that all exports share, with the checks of everything that is written to them. */
-function createStores(world: World, scenario: Scenario, exports: ReadonlyMap<string, ObservedExport>) {
+function createStores(
+  world: World,
+  scenario: Scenario,
+  exports: ReadonlyMap<string, ObservedExport>,
+  apiKeys: ApiKeys,
+) {
+  const { maxConcurrentPages } = scenario.deployment;
   let writer: Process | undefined;
   const findExecution = (arn: string) => {
     // All exports have the same state machine.
@@ -114,7 +125,7 @@ function createStores(world: World, scenario: Scenario, exports: ReadonlyMap<str
   };
   const checks: WriteChecks = createWriteChecks({
     world,
-    maxConcurrentPages: scenario.maxConcurrentPages ?? 0,
+    maxConcurrentPages: maxConcurrentPages ?? 0,
     maxSkewMs: scenario.maxFunctionSkewMs,
     prefix,
     s3: () => s3,
@@ -127,38 +138,61 @@ function createStores(world: World, scenario: Scenario, exports: ReadonlyMap<str
     findExecution,
   });
   const s3 = createSimulatedS3(checks.onObject);
-  const dynamoDb = createSimulatedDynamoDb({ ...scenario.table, onWrite: checks.onItem });
+  const dynamoDb = createSimulatedDynamoDb({ ...scenario.table, tableName: table, onWrite: checks.onItem });
   const performFor = <Response>(process: Process, perform: () => Response): Response => {
     writer = process;
     return perform();
   };
   const endpoints: Endpoints = {
     world,
-    traffic: createServiceTraffic(world, scenario.maxConcurrentPages),
-    s3: (process, command) => performFor(process, () => s3.perform(command)),
+    traffic: createServiceTraffic(world, maxConcurrentPages),
+    s3(process, command) {
+      checkObjectSettings(world, bucket, scenario.deployment, command);
+      return performFor(process, () => s3.perform(command));
+    },
     dynamoDb: (process, command) => performFor(process, () => dynamoDb.perform(command)),
     stepFunctions: (process, command) => describeExecution(world, process, findExecution, command),
+    secretsManager: (_process, command) => apiKeys.perform(command),
+    // Only the execution says for which export a request is; the service sees a filter.
+    serviceFor: ({ payload }) => exports.get(exportOf(payload.input) ?? '')?.service ?? firstService(exports),
   };
   return { s3, dynamoDb, checks, endpoints };
+}
+
+function firstService(exports: ReadonlyMap<string, ObservedExport>): SimulatedService {
+  const [first] = exports.values();
+  if (first === undefined) throw new Error('The history has no export');
+  return first.service;
 }
 
 /** The functions and the state machine that all exports share. */
 function createService(
   world: World,
-  { exports: scenarios, maxConcurrentPages, timedOutFunctionsContinue, maxFunctionSkewMs }: Scenario,
+  { exports: scenarios, deployment, timedOutFunctionsContinue, maxFunctionSkewMs }: Scenario,
   exports: ReadonlyMap<string, ObservedExport>,
   endpoints: Endpoints,
 ) {
+  const inputs = scenarios.map(({ input }) => input);
+  const settings = deployedSettings(deployment, inputs);
+  const changedSettings = deployedSettings(
+    deployment,
+    inputs.map((input) => ({ ...input, publishEmptyRuns: input.publishEmptyRuns !== true })),
+  );
   const { timeoutSeconds } = functionLimits({
-    service: { ...serviceSettings, maxConcurrentPages },
-    exports: scenarios.map(({ settings }) => settings),
+    service: serviceSettingsSchema.parse(settings.service),
+    exports: scenarios.map((each) => each.settings),
   });
+  const isChanged = (step: StepName, id: string) => step === 'FinishRun' && world.injectFault('settings-changed', id);
   const lambda = createLambda({
     world,
     timeoutSeconds,
     timedOutFunctionsContinue,
     maxSkewMs: maxFunctionSkewMs,
-    run: (process, remainingMs) => runStep(endpoints, exports, maxConcurrentPages, process, remainingMs),
+    createContainer: (step, id, isNewer) =>
+      createContainer(id, (container) =>
+        createHandler(endpoints, deployment, isNewer ? changedSettings : settings, step, container),
+      ),
+    needsNewerContainer: isChanged,
   });
   const announcedRuns = new Set<string>();
   const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns };
@@ -190,6 +224,7 @@ function observeExport(
   world: World,
   { start, faultsEndAt, exports }: Scenario,
   scenario: ExportScenario,
+  apiKeys: ApiKeys,
   stepFunctions: StepFunctions,
   announcedRuns: ReadonlySet<string>,
 ): ObservedExport {
@@ -204,7 +239,7 @@ function observeExport(
   const service = createSimulatedService({
     world,
     vendor,
-    apiKey,
+    apiKeys,
     timeline,
     ...scenario.service,
     padding: Buffer.alloc(scenario.service.paddingBytes, ' '),

@@ -1,5 +1,7 @@
 /** The circumstances of one history, drawn from its seed: the exports, the report service, the faults and their rates. */
 
+import type { ExportDeploymentSettings } from '../../../lib/core/settings/deployment-settings.ts';
+import type { StorageClass } from '../../../lib/core/settings/environment.ts';
 import { type ExportSettings, exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import { createFaultRates, type FaultRates } from '../world/faults.ts';
 import { createRng } from '../world/rng.ts';
@@ -22,8 +24,23 @@ export interface Scenario {
   readonly maxFunctionSkewMs: number;
   readonly table: { readonly returnsExisting: boolean; readonly maxBatch: number };
   readonly exports: readonly ExportScenario[];
-  /** Of the service, over all exports; undefined: no limit. */
+  readonly deployment: DeploymentScenario;
+}
+
+/** How the service is deployed, with all its exports. */
+export interface DeploymentScenario {
+  readonly cursorIn: 'query' | 'body';
+  /** Over all exports; undefined: no limit. */
   readonly maxConcurrentPages: number | undefined;
+  /** Whether the service is behind a proxy that demands credentials. */
+  readonly hasProxy: boolean;
+  /** The field of the secret that holds the API key; empty if the whole secret is the key. */
+  readonly apiKeyField: string;
+  readonly kmsKeyArn: string | undefined;
+  readonly storageClass: StorageClass | undefined;
+  readonly objectTags: Readonly<Record<string, string>> | undefined;
+  /** Pages in flight when an invocation exports several: 2 in a function, 4 in a local run. */
+  readonly maxInFlight: number | undefined;
 }
 
 /** Many exports of one service, all due at the same moments. */
@@ -32,13 +49,15 @@ export interface Crowd {
   readonly maxConcurrentPages: number;
 }
 
+/** The settings of an export as a user writes them. */
+export type ExportInput = ExportDeploymentSettings;
+
 export interface ExportScenario {
+  readonly input: ExportInput;
+  /** What the input means. */
   readonly settings: ExportSettings;
-  /** Pages in flight when an invocation exports several: 2 in a function, 4 in a local run. */
-  readonly maxInFlight: number;
   /** Time between scheduled starts. */
   readonly intervalMs: number;
-  readonly cursorIn: 'query' | 'body';
   readonly service: {
     readonly skewMs: number;
     readonly hasDate: boolean;
@@ -79,7 +98,21 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     maxFunctionSkewMs,
     table: { returnsExisting: rng.chance(0.5), maxBatch: rng.pick([2, 5, 500]) },
     exports: names.map((name) => createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd)),
+    deployment: createDeployment(seed, crowd),
+  };
+}
+
+function createDeployment(seed: string, crowd: Crowd | undefined): DeploymentScenario {
+  const rng = createRng(seed, 'deployment');
+  return {
+    cursorIn: rng.pick(['query', 'body']),
     maxConcurrentPages: crowd?.maxConcurrentPages,
+    hasProxy: rng.chance(0.2),
+    apiKeyField: rng.pick(['', 'apiKey']),
+    kmsKeyArn: rng.chance(0.3) ? 'arn:aws:kms:us-east-1:123456789012:key/simulated' : undefined,
+    storageClass: rng.chance(0.3) ? 'GLACIER_IR' : undefined,
+    objectTags: rng.chance(0.3) ? { team: 'reports + more' } : undefined,
+    maxInFlight: rng.pick([undefined, undefined, 4]),
   };
 }
 
@@ -108,25 +141,28 @@ function createExportScenario(
   const hasLargePages = rng.chance(0.004);
   const format = hasLargePages || rng.chance(0.05) ? 'CSV' : 'XML';
   const hasDate = maxFunctionSkewMs > 0 || rng.chance(0.9);
+  const input: ExportInput = {
+    name,
+    since: lookbackWindow ?? { ...initial, overlap },
+    filter: rng.chance(0.3) ? { type: 'invoice', amount: { gt: 1.5 } } : {},
+    format,
+    ...(size === undefined ? {} : { size }),
+    publishEmptyRuns: !createRng(seed, `empty runs of ${name}`).chance(0.3),
+    iterationsPerExecution: rng.pick([1, 2, 3, 5, 250]),
+    // Its own generator: what is added later must not change the rest of the scenario.
+    pagesPerInvocation: createRng(seed, `pages per invocation of ${name}`).pick([1, 1, 2, 3, 25]),
+    maxCursorRestarts: rng.integerBelow(3),
+    // Far more than a run here needs, and few enough that one that never ends is noticed soon.
+    maxPages: 1_000,
+    maxRetryAfter: 'PT1H',
+  };
+  const intervalMs = crowd === undefined ? rng.pick([30 * minute, hour, hour]) : rng.pick([hour]);
+  // What a scenario no longer draws must not change the rest of it either.
+  rng.next();
   return {
-    settings: exportSettingsSchema.parse({
-      name,
-      since: lookbackWindow ?? { ...initial, overlap },
-      filter: rng.chance(0.3) ? { type: 'invoice', amount: { gt: 1.5 } } : {},
-      format,
-      size,
-      publishEmptyRuns: !createRng(seed, `empty runs of ${name}`).chance(0.3),
-      iterationsPerExecution: rng.pick([1, 2, 3, 5, 250]),
-      // Its own generator, as that of maxInFlight: what is added later must not change the rest of the scenario.
-      pagesPerInvocation: createRng(seed, `pages per invocation of ${name}`).pick([1, 1, 2, 3, 25]),
-      maxCursorRestarts: rng.integerBelow(3),
-      // Far more than a run here needs, and few enough that one that never ends is noticed soon.
-      maxPages: 1_000,
-      maxRetryAfter: 'PT1H',
-    }),
-    maxInFlight: createRng(seed, `pages in flight of ${name}`).pick([2, 2, 4]),
-    intervalMs: crowd === undefined ? rng.pick([30 * minute, hour, hour]) : rng.pick([hour]),
-    cursorIn: rng.pick(['query', 'body']),
+    input,
+    settings: exportSettingsSchema.parse(input),
+    intervalMs,
     service: {
       // Without a Date header the exporter uses its own clock, so the two clocks must agree.
       skewMs: hasDate ? Math.round(rng.pick([0, 0, -30_000, 30_000, 2 * hour, -2 * hour, 72 * hour])) : 0,

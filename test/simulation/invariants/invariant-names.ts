@@ -20,6 +20,10 @@ export const invariants = [
   'latest.json points to a listed run',
   'latest.json agrees with its manifest',
   'latest.json never moves back',
+  // object-settings.ts
+  'objects are stored as the settings say',
+  // Items in DynamoDB: write-checks.ts
+  'every item has an expected key',
   // The page log in DynamoDB: page-log.ts
   'a log entry never changes',
   'the page log has no gaps',
@@ -48,6 +52,9 @@ export const invariants = [
   'an execution history stays within its limit',
   'every error has a specific name', // also world/lambda.ts
   'an unreachable service fails no run that has a page',
+  // Function invocations: world/lambda.ts, telemetry.ts
+  'a function ends before its timeout',
+  'an invocation publishes its own telemetry',
   // Requests to the report service: world/report-service.ts
   'requests follow the service contract',
   // Slots: world/traffic.ts, slots.ts

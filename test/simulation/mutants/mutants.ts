@@ -610,4 +610,124 @@ export const mutants: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: 'a container keeps the export of its first invocation',
+    edits: [
+      {
+        file: 'lib/aws/lambda/service-context.ts',
+        find: '  const source = sourceOf(service.baseUrl);',
+        replace:
+          '  let kept: ReturnType<typeof exportDefinition> | undefined;\n  const source = sourceOf(service.baseUrl);',
+      },
+      {
+        file: 'lib/aws/lambda/service-context.ts',
+        find: 'const definition = selectExport(definitions, input);',
+        replace: 'const definition = (kept ??= selectExport(definitions, input));',
+      },
+    ],
+  },
+  {
+    name: 'the telemetry of a container keeps the export of its first invocation',
+    edits: [
+      {
+        file: 'lib/aws/lambda/service-context.ts',
+        find: '  const source = sourceOf(service.baseUrl);',
+        replace: '  let kept: string | undefined;\n  const source = sourceOf(service.baseUrl);',
+      },
+      {
+        file: 'lib/aws/lambda/service-context.ts',
+        find: 'telemetry.setExport(definition.name);',
+        replace: 'telemetry.setExport((kept ??= definition.name));',
+      },
+    ],
+  },
+  {
+    name: 'metrics are published by the next invocation',
+    edits: [
+      {
+        file: 'lib/aws/lambda/step-handler.ts',
+        find: '    telemetry.begin({ execution: event?.execution, request: context.awsRequestId });\n',
+        replace:
+          '    telemetry.begin({ execution: event?.execution, request: context.awsRequestId });\n    telemetry.end();\n',
+      },
+      {
+        file: 'lib/aws/lambda/step-handler.ts',
+        find: '    } finally {\n      telemetry.end();\n    }',
+        replace: '    }',
+      },
+    ],
+  },
+  {
+    name: 'a container keeps the deadline of its first invocation',
+    edits: [
+      {
+        file: 'functions/export-page.ts',
+        find: '    return async ({ input, execution, probe }',
+        replace:
+          '    let kept: ReturnType<typeof startInvocationDeadline> | undefined;\n    return async ({ input, execution, probe }',
+      },
+      {
+        file: 'functions/export-page.ts',
+        find: 'using deadline = startInvocationDeadline(',
+        replace: 'const deadline = kept ??= startInvocationDeadline(',
+      },
+    ],
+  },
+  {
+    name: 'ExportPage ignores maxConcurrentPages',
+    edits: [
+      {
+        file: 'functions/export-page.ts',
+        find: 'settings.maxConcurrentPages === undefined\n',
+        replace: 'settings.maxConcurrentPages !== 0\n',
+      },
+    ],
+  },
+  {
+    name: 'the slots of a service are stored under another name',
+    edits: [
+      {
+        file: 'functions/export-page.ts',
+        find: 'service: environment.SERVICE_NAME,',
+        replace: 'service: environment.DEPLOYMENT_NAME,',
+      },
+    ],
+  },
+  {
+    name: 'FinishRun publishes below another prefix',
+    edits: [
+      { file: 'functions/finish-run.ts', find: 'prefix: context.environment.KEY_PREFIX,', replace: "prefix: ''," },
+    ],
+  },
+  {
+    name: 'FinishRun does not encrypt with the key of the bucket',
+    edits: [
+      {
+        file: 'functions/finish-run.ts',
+        find: 'kmsKeyArn: context.environment.BUCKET_KMS_KEY_ARN || undefined,',
+        replace: 'kmsKeyArn: undefined,',
+      },
+    ],
+  },
+  {
+    name: 'a rejected API key is used for as long as the container exists',
+    edits: [
+      { file: 'lib/aws/secret-api-key.ts', find: 'expiresAt: now() + cacheMs', replace: 'expiresAt: Infinity' },
+      {
+        file: 'lib/aws/secret-api-key.ts',
+        find: '    refresh,\n  };',
+        replace: '    refresh: async () => cached?.key ?? (await refresh()),\n  };',
+      },
+    ],
+  },
+  {
+    name: 'the proxy gets no credentials',
+    edits: [
+      {
+        file: 'lib/aws/secret-network.ts',
+        find: 'proxyUrl === undefined || proxyCredentialsSecret === undefined',
+        replace: "proxyUrl === undefined || proxyCredentialsSecret !== ''",
+      },
+    ],
+  },
 ];

@@ -17,6 +17,7 @@ export interface SimulatedDynamoDb {
 }
 
 export interface SimulatedDynamoDbOptions {
+  readonly tableName: string;
   /** Called with each item before it is stored, and with the item that it replaces. */
   readonly onWrite: (item: Item, existing: Item | undefined) => void;
   /** Whether a failed condition returns the existing item; not every endpoint does. */
@@ -26,6 +27,7 @@ export interface SimulatedDynamoDbOptions {
 }
 
 export function createSimulatedDynamoDb({
+  tableName,
   onWrite,
   returnsExisting,
   maxBatch,
@@ -90,6 +92,9 @@ export function createSimulatedDynamoDb({
     item: (pk, sk) => partition(pk).get(sk),
     items: itemsOf,
     perform(command) {
+      if ((command.input as Input).TableName !== tableName) {
+        throw Object.assign(new Error('There is no such table'), { name: 'ResourceNotFoundException', $metadata: {} });
+      }
       const perform = commands[command.constructor.name];
       if (perform === undefined) throw new Error(`The simulation does not support ${command.constructor.name}`);
       return perform(command.input as Input);
@@ -98,6 +103,7 @@ export function createSimulatedDynamoDb({
 }
 
 interface Input {
+  readonly TableName?: string;
   readonly Key?: Item;
   readonly Item?: Item;
   readonly ConsistentRead?: boolean;

@@ -49,6 +49,7 @@ export const faultKinds = [
   'connection-refused',
   // A deployment between two attempts.
   'settings-changed',
+  'api-key-rotated',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -72,10 +73,16 @@ const weights: Partial<FaultRates> = {
   'cursor-cycle': 0.3,
   'cursor-repeated': 6,
   'settings-changed': 6,
+  'api-key-rotated': 6,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
-const laterKinds: ReadonlySet<FaultKind> = new Set(['cursor-repeated', 'connection-refused', 'settings-changed']);
+const laterKinds: ReadonlySet<FaultKind> = new Set([
+  'cursor-repeated',
+  'connection-refused',
+  'settings-changed',
+  'api-key-rotated',
+]);
 
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */
 export function createFaultRates(rng: Rng, laterRng: Rng): FaultRates {

@@ -1,41 +1,47 @@
-/** The four functions as the simulated Lambda runs them: the real steps, AWS adapters and service client. */
+/** The four functions as they are deployed, with the platform that the simulation gives to each of their containers. */
 
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
-import { createDynamoSlotStore } from '../../../lib/aws/dynamodb/slot-store.ts';
-import { startInvocationDeadline } from '../../../lib/aws/lambda/invocation-deadline.ts';
-import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { S3Client } from '@aws-sdk/client-s3';
+import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { SFNClient } from '@aws-sdk/client-sfn';
+import { beginRunHandler } from '../../../functions/begin-run.ts';
+import { exportPageHandler } from '../../../functions/export-page.ts';
+import { failRunHandler } from '../../../functions/fail-run.ts';
+import { finishRunHandler } from '../../../functions/finish-run.ts';
+import type { Platform } from '../../../lib/aws/lambda/platform.ts';
+import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
 import type { Spool } from '../../../lib/aws/s3/spool.ts';
-import { createExecutions } from '../../../lib/aws/step-functions/executions.ts';
-import type { ExportDefinition, LoopState } from '../../../lib/core/model.ts';
-import { asRunId } from '../../../lib/core/model.ts';
-import type { ExportEvent } from '../../../lib/core/ports.ts';
-import { exportDefinition, serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
-import { beginRun } from '../../../lib/core/steps/begin-run.ts';
-import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { failRun } from '../../../lib/core/steps/fail-run.ts';
-import { finishRun } from '../../../lib/core/steps/finish-run.ts';
-import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
-import { selectExport } from '../../../lib/core/steps/select-export.ts';
-import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
-import { createReportServiceClient } from '../../../lib/report-service/client/client.ts';
-import { limitsOf } from '../../../lib/report-service/client/limits.ts';
-import type { ExportScenario } from '../histories/scenario.ts';
+import { functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
+import {
+  type FunctionEnvironment,
+  type FunctionSettingsInput,
+  stepVariables,
+} from '../../../lib/core/settings/environment.ts';
+import type { StepName } from '../../../lib/core/state-machine/definition.ts';
+import type { DeploymentScenario, ExportInput } from '../histories/scenario.ts';
+import { createTelemetryOutput } from '../invariants/telemetry.ts';
+import type { Container } from './container.ts';
 import { SimulatedNetwork } from './network.ts';
 import type { Process } from './process.ts';
 import type { SimulatedService } from './report-service.ts';
-import { type Command, createDynamoDbClient, createS3Client, createSfnClient } from './sdk-clients.ts';
+import {
+  type Command,
+  createDynamoDbClient,
+  createS3Client,
+  createSecretsClient,
+  createSfnClient,
+} from './sdk-clients.ts';
+import { apiKeySecret, proxyCredentials, proxySecret } from './secrets.ts';
 import type { ServiceTraffic } from './traffic.ts';
 import type { World } from './world.ts';
 
 export const vendor = 'ACME';
-const serviceName = 'acme';
-export const apiKey = 'the-key-of-the-simulation';
 export const prefix = 'all/';
+export const table = 'page-log';
+export const bucket = 'bucket';
 const baseUrl = 'https://reports.example.com';
-export const serviceSettings = serviceSettingsSchema.parse({ baseUrl });
-const limits = limitsOf(serviceSettings);
 
 /** The servers that a process sends its requests to. */
 export interface Endpoints {
@@ -44,100 +50,91 @@ export interface Endpoints {
   readonly s3: (process: Process, command: Command) => unknown;
   readonly dynamoDb: (process: Process, command: Command) => unknown;
   readonly stepFunctions: (process: Process, command: Command) => unknown;
+  readonly secretsManager: (process: Process, command: Command) => unknown;
+  /** The reports of the export that the process works on. */
+  readonly serviceFor: (process: Process) => SimulatedService;
 }
 
-/** What differs from export to export. Each has reports of its own. */
-export interface ExportEndpoints {
-  readonly scenario: ExportScenario;
-  readonly service: SimulatedService;
-}
-
-/** Runs the step that the process was invoked for, as the functions of a service do: the payload names the export. */
-export async function runStep(
-  endpoints: Endpoints,
-  exports: ReadonlyMap<string, ExportEndpoints>,
-  maxConcurrentPages: number | undefined,
-  process: Process,
-  remainingMs: () => number,
-): Promise<unknown> {
-  const { step, payload } = process;
-  const definitions = new Map(
-    [...exports].map(([name, { scenario }]) => [name, exportDefinition(scenario.settings, baseUrl)]),
-  );
-  if (step === 'FailRun') {
-    const definition = selectExport(definitions, payload.startInput);
-    return failRun(commonDependencies(endpoints, process, definition), {
-      failure: payload.input,
-      execution: payload.execution,
-    });
-  }
-  const definition = selectExport(definitions, payload.input);
-  const common = commonDependencies(endpoints, process, definition);
-  if (step === 'BeginRun') return beginRun(common, payload);
-  const { scenario, service } = exports.get(definition.name) as ExportEndpoints;
-  const { runtime } = process;
-  const store = createS3PageStore({
-    client: createS3Client(endpoints.world, process, (command) => endpoints.s3(process, command)),
-    bucket: 'bucket',
-    prefix,
-    runtime,
-    spool: memorySpool,
-  });
-  const loop = payload.input as LoopState;
-  if (step === 'FinishRun') {
-    const { publishEmptyRuns } = definition;
-    const isChanged = endpoints.world.injectFault('settings-changed', process.id);
-    const current = { ...definition, publishEmptyRuns: isChanged ? !publishEmptyRuns : publishEmptyRuns };
-    return finishRun(
-      { ...common, store, definition: current },
-      { run: asRunId(loop.run), execution: payload.execution },
-    );
-  }
-  const client = createReportServiceClient({
+/** The content of the settings file, as the deployment writes it. */
+export function deployedSettings(
+  { cursorIn, maxConcurrentPages, hasProxy, storageClass, objectTags }: DeploymentScenario,
+  exports: readonly ExportInput[],
+): FunctionSettingsInput {
+  const service = {
     baseUrl,
     vendor,
-    cursorIn: scenario.cursorIn,
-    apiKey: fixedApiKey(apiKey),
-    limits,
-    clock: runtime,
-    dispatcher: new SimulatedNetwork(endpoints, process, service, limits),
-  });
-  const slots =
-    maxConcurrentPages === undefined
-      ? undefined
-      : createPageSlots({
-          store: createDynamoSlotStore({ ...common.table, service: serviceName, runtime }),
-          limit: maxConcurrentPages,
-          runtime,
-        });
-  const label = `page ${loop.page} of run ${loop.run}`;
-  using deadline = startInvocationDeadline(remainingMs(), serviceSettings, label, runtime);
-  const { maxInFlight } = scenario;
-  const deps = { ...common, store, service: client, slots };
-  return await exportPage(deps, { loop, execution: payload.execution, maxInFlight, ...deadline });
+    cursorIn,
+    ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
+    ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
+  };
+  return functionSettings(service, exports, { storageClass, objectTags });
 }
 
-function commonDependencies(
-  { world, dynamoDb, stepFunctions }: Endpoints,
-  process: Process,
-  definition: ExportDefinition,
-) {
-  const { runtime } = process;
-  const table = {
-    client: createDynamoDbClient(world, process, (command) => dynamoDb(process, command)),
-    table: 'page-log',
+/** The handler of a step's function in a new container. */
+export function createHandler(
+  endpoints: Endpoints,
+  deployment: DeploymentScenario,
+  settings: FunctionSettingsInput,
+  step: StepName,
+  container: Container,
+): StepHandler<unknown> {
+  const env = environmentOf(step, deployment);
+  // Parsed from the file in each container, so no container can change the settings of another.
+  const loadSettings = () => JSON.parse(JSON.stringify(settings)) as unknown;
+  return handlers[step](env, loadSettings, createPlatform(endpoints, deployment, container));
+}
+
+const handlers = {
+  BeginRun: beginRunHandler,
+  ExportPage: exportPageHandler,
+  FinishRun: finishRunHandler,
+  FailRun: failRunHandler,
+} as const;
+
+/** The variables that the deployment gives to the step's function. */
+function environmentOf(step: StepName, { apiKeyField, kmsKeyArn }: DeploymentScenario) {
+  const environment: FunctionEnvironment = {
+    DEPLOYMENT_NAME: 'ReportExporter',
+    SERVICE_NAME: 'acme',
+    TABLE_NAME: table,
+    BUCKET_NAME: bucket,
+    KEY_PREFIX: prefix,
+    BUCKET_KMS_KEY_ARN: kmsKeyArn ?? '',
+    API_KEY_SECRET_ID: apiKeySecret,
+    API_KEY_SECRET_FIELD: apiKeyField,
   };
+  return Object.fromEntries(stepVariables[step].map((variable) => [variable, environment[variable]]));
+}
+
+function createPlatform(
+  endpoints: Endpoints,
+  { maxInFlight, hasProxy }: DeploymentScenario,
+  container: Container,
+): Platform {
+  const { world } = endpoints;
+  const sendTo = (perform: (process: Process, command: Command) => unknown) => ({ world, container, perform });
+  const clients = new Map<unknown, () => unknown>([
+    [S3Client, () => createS3Client(sendTo(endpoints.s3))],
+    [DynamoDBClient, () => createDynamoDbClient(sendTo(endpoints.dynamoDb))],
+    [SFNClient, () => createSfnClient(sendTo(endpoints.stepFunctions))],
+    [SecretsManagerClient, () => createSecretsClient(sendTo(endpoints.secretsManager))],
+  ]);
   return {
-    definition,
-    table,
-    log: createDynamoPageLog({ ...table, service: serviceName, runtime }),
-    executions: createExecutions(
-      createSfnClient(world, process, (command) => stepFunctions(process, command)),
-      process.payload.execution,
-    ),
-    runtime,
-    emit: ({ event, ...fields }: ExportEvent) =>
-      world.log(process.id, () => `emits ${event} ${JSON.stringify(fields)}`),
+    runtime: container.runtime,
+    createClient<Client, Config>(type: new (config: Config) => Client) {
+      const create = clients.get(type);
+      if (create === undefined) throw new Error(`The simulation does not support ${type.name}`);
+      return create() as Client;
+    },
+    telemetryOutput: createTelemetryOutput(world, container),
+    createPool(_base, limits, { proxy }) {
+      const { username, password } = proxy?.credentials ?? {};
+      const isRight = username === proxyCredentials.username && password === proxyCredentials.password;
+      if (hasProxy && !isRight) world.violate('requests follow the service contract', 'a proxy rejects the connection');
+      return new SimulatedNetwork(endpoints, container, limits);
+    },
+    spool: memorySpool,
+    maxInFlight,
   };
 }
 

@@ -1,10 +1,12 @@
 /**
  * Simulated Lambda: runs each step as its own process until it returns or its timeout has passed. An invocation can be
- * rejected, can run twice, and its response can be lost while the step continues.
+ * rejected, can run twice, and its response can be lost while the step continues. Its container is new, or one that earlier
+ * invocations of the same function have left.
  */
 
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
 import { TaskFailure } from '../step-functions/step-functions.ts';
+import type { WarmContainer } from './container.ts';
 import { createProcess, type Process } from './process.ts';
 import type { World } from './world.ts';
 
@@ -15,7 +17,10 @@ export interface LambdaOptions {
   readonly timedOutFunctionsContinue: boolean;
   /** The largest difference between a function's clock and virtual time. */
   readonly maxSkewMs: number;
-  readonly run: (process: Process, remainingMs: () => number) => Promise<unknown>;
+  /** A new container of the step's function, for the invocation `id`; with newer settings if `isNewer`. */
+  readonly createContainer: (step: StepName, id: string, isNewer: boolean) => WarmContainer;
+  /** Whether the invocation gets a new container with newer settings. */
+  readonly needsNewerContainer: (step: StepName, id: string) => boolean;
 }
 
 export interface Lambda {
@@ -24,10 +29,29 @@ export interface Lambda {
   readonly invocationCount: () => number;
 }
 
+/** Of an invocation of a function that has an idle container. */
+const warmProbability = 0.8;
+
 export function createLambda(options: LambdaOptions): Lambda {
-  const { world, timeoutSeconds, timedOutFunctionsContinue, maxSkewMs, run } = options;
+  const { world, timeoutSeconds, timedOutFunctionsContinue, maxSkewMs } = options;
   const { time } = world;
+  const idleContainers = new Map<StepName, WarmContainer[]>();
   let invocationCount = 0;
+
+  const takeContainer = (step: StepName, id: string): WarmContainer => {
+    const idle = idleContainers.get(step) ?? [];
+    const rng = world.rng(`${id}/container`);
+    const isWarm = rng.chance(warmProbability) && idle.length > 0;
+    const isNewer = options.needsNewerContainer(step, id);
+    if (isNewer || !isWarm) return options.createContainer(step, id, isNewer);
+    const [container] = idle.splice(rng.integerBelow(idle.length), 1) as [WarmContainer];
+    world.log(id, () => `gets the warm container of ${container.id}`);
+    return container;
+  };
+  const releaseContainer = (step: StepName, container: WarmContainer) => {
+    container.end();
+    idleContainers.set(step, [...(idleContainers.get(step) ?? []), container]);
+  };
 
   const startProcess = (step: StepName, payload: Process['payload'], id: string): Promise<unknown> => {
     invocationCount += 1;
@@ -42,21 +66,33 @@ export function createLambda(options: LambdaOptions): Lambda {
       skewMs: Math.round(rng.between(-maxSkewMs, maxSkewMs)),
       onKilled: (reason) => reject(new TaskFailure(rng.pick(['Lambda.Unknown', 'Runtime.ExitError']), reason)),
     });
+    const container = takeContainer(step, id);
+    container.begin(process);
     const endsAt = time.now() + timeoutSeconds[step] * 1_000;
+    let isTimedOut = false;
     const cancelTimeout = time.after(endsAt - time.now(), () => {
+      if (!process.isAlive()) return;
+      isTimedOut = true;
+      checkTimeout(world, id);
       reject(new TaskFailure('Sandbox.Timedout', 'Task timed out'));
       if (timedOutFunctionsContinue) world.log(id, () => 'timed out, but continues');
       else process.kill('by its timeout');
     });
-    run(process, () => Math.max(0, endsAt - time.now())).then(
+    const getRemainingTimeInMillis = () => Math.max(0, endsAt - time.now());
+    // Lambda ends a container whose function was killed or has timed out.
+    const end = () => {
+      cancelTimeout();
+      if (process.isAlive() && !isTimedOut) releaseContainer(step, container);
+    };
+    container.handler(process.payload, { awsRequestId: id, getRemainingTimeInMillis }).then(
       (value) => {
-        cancelTimeout();
+        end();
         if (!process.isAlive()) return;
         world.log(id, () => `returns ${JSON.stringify(value)}`);
         resolve(JSON.parse(JSON.stringify(value)));
       },
       (error: unknown) => {
-        cancelTimeout();
+        end();
         if (!process.isAlive()) return;
         const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
         world.log(id, () => `throws ${name}: ${message}`);
@@ -89,6 +125,23 @@ export function createLambda(options: LambdaOptions): Lambda {
     },
   };
 }
+
+/** A function that is neither suspended nor waits for AWS reports its own error in time. */
+function checkTimeout(world: World, id: string): void {
+  const isExcused = world.injectedFaults.some(({ kind, site }) => excuses.has(kind) && isSiteOf(site, id));
+  if (!isExcused) world.violate('a function ends before its timeout', id);
+}
+
+const excuses: ReadonlySet<string> = new Set([
+  'process-frozen',
+  'request-slow',
+  'request-lost',
+  'response-lost',
+  'throttled',
+  'server-error',
+  'write-conflict',
+]);
+const isSiteOf = (site: string, id: string) => site.startsWith(`${id}/`);
 
 /** Retries, alarms and operators go by an error's name, so generic names are not enough. */
 function checkErrorName(world: World, id: string, error: unknown): void {

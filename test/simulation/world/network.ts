@@ -5,6 +5,7 @@
 
 import { Dispatcher, errors } from 'undici';
 import type { Limits } from '../../../lib/report-service/client/limits.ts';
+import type { Container } from './container.ts';
 import type { Process } from './process.ts';
 import type { ServiceRequest, ServiceResponse, SimulatedService } from './report-service.ts';
 import type { ServiceTraffic } from './traffic.ts';
@@ -13,22 +14,30 @@ import type { World } from './world.ts';
 export class SimulatedNetwork extends Dispatcher {
   readonly #world: World;
   readonly #traffic: ServiceTraffic;
-  readonly #process: Process;
-  readonly #service: SimulatedService;
+  readonly #serviceFor: (process: Process) => SimulatedService;
+  readonly #container: Container;
   readonly #limits: Limits;
-  #requestCount = 0;
+  /** Of each process, so that a request has the same name whatever the container has done before. */
+  readonly #requestCounts = new WeakMap<Process, number>();
 
   constructor(
-    { world, traffic }: { readonly world: World; readonly traffic: ServiceTraffic },
-    process: Process,
-    service: SimulatedService,
+    {
+      world,
+      traffic,
+      serviceFor,
+    }: {
+      readonly world: World;
+      readonly traffic: ServiceTraffic;
+      readonly serviceFor: (process: Process) => SimulatedService;
+    },
+    container: Container,
     limits: Limits,
   ) {
     super();
     this.#world = world;
     this.#traffic = traffic;
-    this.#process = process;
-    this.#service = service;
+    this.#serviceFor = serviceFor;
+    this.#container = container;
     this.#limits = limits;
   }
 
@@ -40,8 +49,10 @@ export class SimulatedNetwork extends Dispatcher {
   }
 
   async #send(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, controller: Controller) {
-    this.#requestCount += 1;
-    const site = `${this.#process.id}/fetch#${this.#requestCount}`;
+    const process = await this.#container.process();
+    const requestCount = (this.#requestCounts.get(process) ?? 0) + 1;
+    this.#requestCounts.set(process, requestCount);
+    const site = `${process.id}/fetch#${requestCount}`;
     const { method, path } = options;
     const request: ServiceRequest = {
       method,
@@ -58,12 +69,12 @@ export class SimulatedNetwork extends Dispatcher {
     try {
       const operation = path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
       const respond = () => {
-        const responding = this.#service.respond(request, site);
+        const responding = this.#serviceFor(process).respond(request, site);
         // The connection of an aborted request is closed.
-        if (!controller.aborted) controller.onEnd = this.#traffic.begin(this.#process, this.#durationOf(responding));
+        if (!controller.aborted) controller.onEnd = this.#traffic.begin(process, this.#durationOf(responding));
         return responding;
       };
-      response = await this.#process.request('service', operation, respond, [20, 400]);
+      response = await process.request('service', operation, respond, [20, 400]);
     } catch {
       controller.fail(connectionClosed());
       return;
@@ -81,10 +92,10 @@ export class SimulatedNetwork extends Dispatcher {
       return;
     }
     await time.sleep(response.latencyMs ?? 0);
-    if (controller.aborted || !this.#process.isAlive()) return;
+    if (controller.aborted || !process.isAlive()) return;
     handler.onResponseStart?.(controller, response.status, response.headers, '');
     const endsAt = isReset ? rng.integerBelow(response.body.length + 1) : response.truncatedAt;
-    await this.#sendBody(response, handler, controller, endsAt);
+    await this.#sendBody(process, response, handler, controller, endsAt);
   }
 
   /** How long the service is busy with a request, if the client waits for the response. */
@@ -95,6 +106,7 @@ export class SimulatedNetwork extends Dispatcher {
 
   /** Sends the body up to the byte `endsAt`, or all of it. */
   async #sendBody(
+    process: Process,
     { body, chunkIntervalMs, headers, truncatedAt }: ServiceResponse,
     handler: Dispatcher.DispatchHandler,
     controller: Controller,
@@ -105,7 +117,7 @@ export class SimulatedNetwork extends Dispatcher {
     const chunkCount = chunkIntervalMs === undefined ? 2 : 8;
     for (let index = 0; index < chunkCount; index += 1) {
       await time.sleep(Math.min(chunkIntervalMs ?? 5, this.#limits.bodyTimeoutMs));
-      if (controller.aborted || !this.#process.isAlive()) return;
+      if (controller.aborted || !process.isAlive()) return;
       if (chunkIntervalMs !== undefined && chunkIntervalMs >= this.#limits.bodyTimeoutMs) {
         controller.fail(new errors.BodyTimeoutError());
         return;

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import type { ReportTimeline, SimulatedReport } from './reports.ts';
 import type { Rng } from './rng.ts';
+import type { ApiKeys } from './secrets.ts';
 import type { World } from './world.ts';
 
 export interface ServiceRequest {
@@ -52,7 +53,7 @@ export interface SimulatedService {
 export interface ServiceOptions {
   readonly world: World;
   readonly vendor: string;
-  readonly apiKey: string;
+  readonly apiKeys: Pick<ApiKeys, 'check'>;
   readonly timeline: ReportTimeline;
   /** Difference between its clock and virtual time. */
   readonly skewMs: number;
@@ -96,7 +97,7 @@ interface ExportRequest {
 }
 
 export function createSimulatedService(options: ServiceOptions): SimulatedService {
-  const { world, vendor, apiKey, timeline, skewMs, hasDate, snapshots, pageSize } = options;
+  const { world, vendor, apiKeys, timeline, skewMs, hasDate, snapshots, pageSize } = options;
   const positions = new Map<string, CursorPosition>();
   const served = new Map<string | null, ServedPage[]>();
   /** Cursors that are replaced by an earlier one. */
@@ -107,8 +108,10 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
 
   function respond(request: ServiceRequest, site: string): ServiceResponse {
     requestCount += 1;
-    const problem = problemOf(request, `x-${vendor.toLowerCase()}-api-key`, apiKey);
+    const apiKey = apiKeys.check(headerOf(request, `x-${vendor.toLowerCase()}-api-key`));
+    const problem = apiKey === 'unknown' ? 'no API key' : problemOf(request);
     if (problem !== undefined) return rejectAsViolation(problem);
+    if (apiKey === 'rejected') return { status: 401, headers: dateHeader(), body: Buffer.from('Unknown API key') };
     const { cursor: cursorInBody, ...exportRequest } = JSON.parse(request.body) as ExportRequest;
     const cursor = new URL(request.path, 'http://service').searchParams.get('cursor') ?? cursorInBody ?? null;
     const rng = world.rng(`${site}/response`);
@@ -217,15 +220,13 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   return { respond, now, requestCount: () => requestCount, servedPages: (cursor) => served.get(cursor) ?? [] };
 }
 
-function problemOf(
-  { method, path, headers, body }: ServiceRequest,
-  keyHeader: string,
-  apiKey: string,
-): string | undefined {
+const headerOf = ({ headers }: ServiceRequest, name: string): string | undefined =>
+  Object.entries(headers).find(([each]) => each.toLowerCase() === name)?.[1];
+
+function problemOf(request: ServiceRequest): string | undefined {
+  const { method, path, body } = request;
   if (method !== 'POST' || !/^\/v1\/report\/export(\?cursor=[^,]*)?$/.test(path)) return `unexpected ${method} ${path}`;
-  const lowerCase = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-  if (lowerCase[keyHeader] !== apiKey) return `no API key in ${keyHeader}`;
-  if (lowerCase['content-type'] !== 'application/json') return 'no content-type application/json';
+  if (headerOf(request, 'content-type') !== 'application/json') return 'no content-type application/json';
   const { filter, format, container } = JSON.parse(body) as ExportRequest;
   return Number.isNaN(Date.parse(filter?.date?.gte)) || !format || !container ? `invalid body ${body}` : undefined;
 }

@@ -5,8 +5,10 @@
 
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { S3Client } from '@aws-sdk/client-s3';
+import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import type { SFNClient } from '@aws-sdk/client-sfn';
 import { sdkConfig } from '../../../lib/aws/sdk-config.ts';
+import type { Container } from './container.ts';
 import { isConnectionError, type Latency, type Process } from './process.ts';
 import { s3Error } from './s3.ts';
 import type { World } from './world.ts';
@@ -15,23 +17,26 @@ export interface Command {
   readonly input: object;
 }
 
-type Perform = (command: Command) => unknown;
+/** The container that sends the requests, and what the server does with one. */
+export interface Connection {
+  readonly world: World;
+  readonly container: Container;
+  readonly perform: (process: Process, command: Command) => unknown;
+}
 
 interface Endpoint {
   readonly name: string;
   readonly latency: Latency;
-  readonly perform: Perform;
   readonly throttlingError: () => Error;
 }
 
-export function createS3Client(world: World, process: Process, perform: Perform): S3Client {
+export function createS3Client(connection: Connection): S3Client {
   const endpoint: Endpoint = {
     name: 'S3',
     latency: [10, 120],
-    perform,
     throttlingError: () => s3Error('SlowDown', 503),
   };
-  return Object.assign(Object.create(realS3Client), { send: createSend(world, process, endpoint) }) as S3Client;
+  return Object.assign(Object.create(realS3Client), { send: createSend(connection, endpoint) }) as S3Client;
 }
 
 /** `Upload` of @aws-sdk/lib-storage reads the configuration of its client. */
@@ -40,24 +45,31 @@ const realS3Client = new S3Client({
   credentials: { accessKeyId: 'simulated', secretAccessKey: 'simulated' },
 });
 
-export function createDynamoDbClient(world: World, process: Process, perform: Perform): DynamoDBClient {
+export function createDynamoDbClient(connection: Connection): DynamoDBClient {
   const throttlingError = () => serviceError('ProvisionedThroughputExceededException', 400);
-  const endpoint: Endpoint = { name: 'DynamoDB', latency: [2, 15], perform, throttlingError };
-  return { send: createSend(world, process, endpoint) } as unknown as DynamoDBClient;
+  const endpoint: Endpoint = { name: 'DynamoDB', latency: [2, 15], throttlingError };
+  return { send: createSend(connection, endpoint) } as unknown as DynamoDBClient;
 }
 
-export function createSfnClient(world: World, process: Process, perform: Perform): SFNClient {
+export function createSfnClient(connection: Connection): SFNClient {
   const throttlingError = () => serviceError('ThrottlingException', 400);
-  const endpoint: Endpoint = { name: 'StepFunctions', latency: [5, 60], perform, throttlingError };
-  return { send: createSend(world, process, endpoint) } as unknown as SFNClient;
+  const endpoint: Endpoint = { name: 'StepFunctions', latency: [5, 60], throttlingError };
+  return { send: createSend(connection, endpoint) } as unknown as SFNClient;
 }
 
-function createSend(world: World, process: Process, { name, latency, perform, throttlingError }: Endpoint) {
+export function createSecretsClient(connection: Connection): SecretsManagerClient {
+  const throttlingError = () => serviceError('ThrottlingException', 400);
+  const endpoint: Endpoint = { name: 'SecretsManager', latency: [5, 60], throttlingError };
+  return { send: createSend(connection, endpoint) } as unknown as SecretsManagerClient;
+}
+
+function createSend({ world, container, perform }: Connection, { name, latency, throttlingError }: Endpoint) {
   return async (command: Command): Promise<unknown> => {
+    const process = await container.process();
     const operation = `${command.constructor.name.replace(/Command$/, '')} ${resourceOf(command)}`;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await process.request(name, operation, () => respond(operation, command), latency);
+        return await process.request(name, operation, () => respond(process, operation, command), latency);
       } catch (error) {
         if (!isRetryable(error) || attempt === sdkConfig.maxAttempts) throw error;
         const delayMs = world
@@ -68,13 +80,13 @@ function createSend(world: World, process: Process, { name, latency, perform, th
     }
   };
 
-  function respond(operation: string, command: Command): unknown {
+  function respond(process: Process, operation: string, command: Command): unknown {
     const site = `${process.id}/${operation}@${world.time.now()}`;
     if (world.injectFault('throttled', site)) throw throttlingError();
     if (world.injectFault('server-error', site)) throw serviceError('InternalError', 500);
     const isConditional = name === 'S3' && /IfNoneMatch|IfMatch/.test(Object.keys(command.input).join());
     if (isConditional && world.injectFault('write-conflict', site)) throw s3Error('ConditionalRequestConflict', 409);
-    return perform(command);
+    return perform(process, command);
   }
 }
 
@@ -92,13 +104,17 @@ function serviceError(name: string, httpStatusCode: number): Error {
   return Object.assign(new Error(name), { name, $metadata: { httpStatusCode } });
 }
 
-/** The key, prefix or execution that a command is about. */
+/** The key, prefix, secret or execution that a command is about. */
 function resourceOf({ input }: Command): string {
-  const { Key, Item, ExpressionAttributeValues, executionArn, PartNumber, Prefix } = input as Record<string, unknown>;
+  const { Key, Item, ExpressionAttributeValues, executionArn, PartNumber, Prefix, SecretId } = input as Record<
+    string,
+    unknown
+  >;
   const item = (typeof Key === 'object' ? Key : undefined) ?? Item ?? ExpressionAttributeValues;
   const part = typeof PartNumber === 'number' ? ` part ${PartNumber}` : '';
   if (typeof Key === 'string') return `${Key}${part}`;
   if (typeof Prefix === 'string') return Prefix;
+  if (typeof SecretId === 'string') return SecretId;
   if (typeof executionArn === 'string') return executionArn.split(':').at(-1) ?? '';
   const { sk, ':prefix': prefix } = (item ?? {}) as { sk?: { S?: string }; ':prefix'?: { S?: string } };
   return sk?.S ?? prefix?.S ?? '';

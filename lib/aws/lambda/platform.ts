@@ -1,0 +1,27 @@
+/** What a function uses from outside its process. The simulation replaces all of it, and nothing else of a function. */
+
+import { systemRuntime } from '../../core/clock.ts';
+import type { Runtime } from '../../core/ports.ts';
+import type { CreatePool } from '../../report-service/client/connection-pool.ts';
+import type { Spool } from '../s3/spool.ts';
+import { type SdkClient, withoutRequestLog } from '../sdk-config.ts';
+import { powertools, type TelemetryOutput } from './telemetry.ts';
+
+export interface Platform {
+  readonly runtime: Runtime;
+  /** Creates a client of an AWS service. The function names its class, so that its bundle has no others. */
+  readonly createClient: <Client extends SdkClient, Config>(type: new (config: Config) => Client, config: Config) => Client;
+  readonly telemetryOutput: TelemetryOutput;
+  /** Connects to the report service. Absent: undici does. */
+  readonly createPool?: CreatePool | undefined;
+  /** Buffers bodies before they are uploaded. Absent: files in the temporary directory do. */
+  readonly spool?: Spool | undefined;
+  /** How many pages an invocation has in flight at most. Absent: 2, for which the function's memory and storage suffice. */
+  readonly maxInFlight?: number | undefined;
+}
+
+export const lambdaPlatform: Platform = {
+  runtime: systemRuntime,
+  createClient: (type, config) => withoutRequestLog(new type(config)),
+  telemetryOutput: powertools,
+};

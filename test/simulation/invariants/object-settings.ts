@@ -1,0 +1,29 @@
+/** Checks each object that is created: in which bucket, with which key, storage class and tags. */
+
+import type { DeploymentScenario } from '../histories/scenario.ts';
+import type { Command } from '../world/sdk-clients.ts';
+import type { World } from '../world/world.ts';
+
+/** Bodies and metadata are checked when they become visible. */
+export function checkObjectSettings(
+  world: World,
+  bucket: string,
+  { kmsKeyArn, storageClass, objectTags }: DeploymentScenario,
+  command: Command,
+): void {
+  if (!/^(PutObject|CreateMultipartUpload)Command$/.test(command.constructor.name)) return;
+  const { Key = '', Bucket, ...input } = command.input as Record<string, string | undefined>;
+  if (Bucket !== bucket) world.violate('every object has an expected key', `${Key} in ${Bucket}`);
+  const expected = {
+    ServerSideEncryption: kmsKeyArn && 'aws:kms',
+    SSEKMSKeyId: kmsKeyArn,
+    StorageClass: Key.includes('/page-') ? storageClass : undefined,
+    // The pointer is replaced, so its tags would have to be written each time.
+    Tagging: Key.endsWith('/latest.json') ? undefined : objectTags && new URLSearchParams(objectTags).toString(),
+  };
+  for (const [name, value] of Object.entries(expected)) {
+    // Both ways to encode a space are valid.
+    const actual = input[name]?.replaceAll('%20', '+');
+    if (actual !== value) world.violate('objects are stored as the settings say', `${Key}: ${name} is ${actual}`);
+  }
+}

@@ -1,0 +1,69 @@
+/** Simulated Secrets Manager, with the API key of the service, which may be rotated, and the credentials of its proxy. */
+
+import type { Command } from './sdk-clients.ts';
+import type { World } from './world.ts';
+
+export const apiKeySecret = 'acme/api-key';
+export const proxySecret = 'acme/proxy';
+export const proxyCredentials = { username: 'exporter', password: 'the-password-of-the-proxy' };
+
+const minute = 60_000;
+
+export interface ApiKeys {
+  /** Whether the service accepts the key now. Keys of other times are known, but rejected. */
+  check(key: string | undefined): 'accepted' | 'rejected' | 'unknown';
+  /** GetSecretValue. @throws as Secrets Manager does */
+  perform(command: Command): unknown;
+}
+
+/** `field`: the field of the secret's JSON that holds the API key; empty if the whole secret is the key. */
+export function createApiKeys(
+  world: World,
+  { start, faultsEndAt, field }: { readonly start: number; readonly faultsEndAt: number; readonly field: string },
+): ApiKeys {
+  const { time } = world;
+  const keyOf = (index: number) => `the-key-${index}-of-the-simulation`;
+  const accepted = new Set([keyOf(0)]);
+  let known = 1;
+  let secret = keyOf(0);
+
+  // In both orders, with a gap between them in which one side has the new key only.
+  for (let at = start; at < faultsEndAt; at += 60 * minute) {
+    const name = `api-key-${Math.round((at - start) / minute)}`;
+    if (!world.injectFault('api-key-rotated', name)) continue;
+    const rng = world.rng(name);
+    const next = keyOf(known);
+    known += 1;
+    const rotatedAt = at - start + rng.between(0, 55) * minute;
+    const secretDelayMs = rng.pick([0, rng.between(0, 3) * minute]);
+    const oldKeyMs = rng.pick([0, rng.between(0, 5) * minute]);
+    time.after(rotatedAt, () => {
+      world.log('operator', () => `creates another API key: ${name}`);
+      accepted.add(next);
+    });
+    time.after(rotatedAt + oldKeyMs, () => {
+      for (const key of accepted) if (key !== next) accepted.delete(key);
+    });
+    time.after(rotatedAt + secretDelayMs, () => {
+      world.log('operator', () => `stores the API key: ${name}`);
+      secret = next;
+    });
+  }
+
+  return {
+    check(key) {
+      if (key !== undefined && accepted.has(key)) return 'accepted';
+      return Array.from({ length: known }, (_, index) => keyOf(index)).includes(key ?? '') ? 'rejected' : 'unknown';
+    },
+    perform({ input }) {
+      const { SecretId } = input as { SecretId?: string };
+      if (SecretId === apiKeySecret)
+        return { SecretString: field === '' ? secret : JSON.stringify({ [field]: secret }) };
+      if (SecretId === proxySecret) return { SecretString: JSON.stringify(proxyCredentials) };
+      throw Object.assign(new Error(`There is no secret ${SecretId}`), {
+        name: 'ResourceNotFoundException',
+        $metadata: {},
+      });
+    },
+  };
+}
