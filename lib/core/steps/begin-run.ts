@@ -145,7 +145,10 @@ function start(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, inp
 async function resume(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, run: Run) {
   const result: Decision = { act: 'resume', run, last: await deps.log.last(run) };
   if (run === state.active) return { result };
-  return { change: { ...state, active: run, lastScheduledTime: newestScheduledTime(run.scheduledTime, state) }, result };
+  return {
+    change: { ...state, active: run, lastScheduledTime: newestScheduledTime(run.scheduledTime, state) },
+    result,
+  };
 }
 
 /** The scheduler repeats a start for an hour at most. A time that is later than this was not sent by a schedule, and blocks none. */
