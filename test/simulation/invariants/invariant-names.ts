@@ -20,6 +20,7 @@ export const invariants = [
   'latest.json points to a listed run',
   'latest.json agrees with its manifest',
   'latest.json never moves back',
+  'no object has missing or reordered parts',
   // The page log in DynamoDB: page-log.ts
   'a log entry never changes',
   'the page log has no gaps',
@@ -28,6 +29,7 @@ export const invariants = [
   'a page is stored before it is logged',
   'the page log agrees with the stored pages',
   'the page log holds the cursor that the service returned',
+  'no damaged page is adopted',
   // The export state in DynamoDB: export-state.ts
   'export state replaces the version that was read',
   'sequence numbers of runs increase',
@@ -39,6 +41,13 @@ export const invariants = [
   'the watermark never moves back',
   'the watermark moves only when a run completes',
   'the watermark never passes a report that is not exported',
+  'a run completes only while its pages are stored',
+  // What becomes of each start: starts.ts
+  'one scheduled time begins one run',
+  'a run begins where its start says',
+  'a start that contradicts an unfinished run is refused',
+  'a start with restart begins a new run',
+  'a start is skipped or refused only for a documented reason',
   // Every write to S3 and DynamoDB: write-checks.ts
   'an execution changes only its own export',
   // Executions: executions.ts
@@ -48,6 +57,7 @@ export const invariants = [
   'an execution history stays within its limit',
   'every error has a specific name', // also world/lambda.ts
   'an unreachable service fails no run that has a page',
+  'no attempt fails because two writes conflict', // world/lambda.ts
   // Requests to the report service: world/report-service.ts
   'requests follow the service contract',
   // Slots: world/traffic.ts, slots.ts
@@ -58,6 +68,7 @@ export const invariants = [
   'a published run is announced',
   'only a published run is announced',
   'no report is lost',
+  'an upload is left unfinished only if it could not be aborted',
 ] as const;
 
 export type Invariant = (typeof invariants)[number];

@@ -49,6 +49,17 @@ export const faultKinds = [
   'connection-refused',
   // A deployment between two attempts.
   'settings-changed',
+  // An operator, a lifecycle rule or another program changes what is stored.
+  'page-deleted',
+  'page-replaced',
+  'page-truncated',
+  'published-page-changed',
+  // An upload in parts.
+  'upload-interrupted',
+  'upload-completed-twice',
+  'upload-completed-late',
+  'upload-ends-in-error',
+  'abort-fails',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -72,10 +83,29 @@ const weights: Partial<FaultRates> = {
   'cursor-cycle': 0.3,
   'cursor-repeated': 6,
   'settings-changed': 6,
+  'published-page-changed': 3,
+  'upload-interrupted': 3,
+  'upload-completed-twice': 6,
+  'upload-completed-late': 6,
+  'upload-ends-in-error': 6,
+  'abort-fails': 20,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
-const laterKinds: ReadonlySet<FaultKind> = new Set(['cursor-repeated', 'connection-refused', 'settings-changed']);
+const laterKinds: ReadonlySet<FaultKind> = new Set([
+  'cursor-repeated',
+  'connection-refused',
+  'settings-changed',
+  'page-deleted',
+  'page-replaced',
+  'page-truncated',
+  'published-page-changed',
+  'upload-interrupted',
+  'upload-completed-twice',
+  'upload-completed-late',
+  'upload-ends-in-error',
+  'abort-fails',
+]);
 
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */
 export function createFaultRates(rng: Rng, laterRng: Rng): FaultRates {

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { Upload } from '@aws-sdk/lib-storage';
 import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import { createDynamoSlotStore } from '../../../lib/aws/dynamodb/slot-store.ts';
 import { startInvocationDeadline } from '../../../lib/aws/lambda/invocation-deadline.ts';
@@ -37,10 +38,15 @@ const baseUrl = 'https://reports.example.com';
 export const serviceSettings = serviceSettingsSchema.parse({ baseUrl });
 const limits = limitsOf(serviceSettings);
 
+// Parts of a few bytes make uploads in parts common, and cost no time.
+Reflect.set(Upload, 'MIN_PART_SIZE', 1);
+
 /** The servers that a process sends its requests to. */
 export interface Endpoints {
   readonly world: World;
   readonly traffic: ServiceTraffic;
+  /** Larger bodies are uploaded in parts of so many bytes; undefined: those of the exporter. */
+  readonly partBytes: number | undefined;
   readonly s3: (process: Process, command: Command) => unknown;
   readonly dynamoDb: (process: Process, command: Command) => unknown;
   readonly stepFunctions: (process: Process, command: Command) => unknown;
@@ -82,6 +88,7 @@ export async function runStep(
     prefix,
     runtime,
     spool: memorySpool,
+    partBytes: endpoints.partBytes,
   });
   const loop = payload.input as LoopState;
   if (step === 'FinishRun') {
