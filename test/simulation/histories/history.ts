@@ -67,7 +67,7 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   const scenario = createScenario(seed, pages, crowd);
   const { start, faultsEndAt, rates, end } = scenario;
   const world = createWorld({ seed, start, rates, faultsEndAt, allowedFaults, forcedFaults, recordLog });
-  const bucket = createBucket();
+  const bucket = createBucket(scenario.maxListed);
   const { s3 } = bucket;
   const deployments = [createDeployment(world, scenario, bucket, '')];
   if (scenario.otherExports.length > 0) {
@@ -121,9 +121,9 @@ interface Bucket {
   perform(command: Command, onObject: OnObject): unknown;
 }
 
-function createBucket(): Bucket {
+function createBucket(maxListed: number): Bucket {
   let onWrite: OnObject = () => {};
-  const s3 = createSimulatedS3((...written) => onWrite(...written));
+  const s3 = createSimulatedS3((...written) => onWrite(...written), maxListed);
   return {
     s3,
     uploads: new Map(),

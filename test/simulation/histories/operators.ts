@@ -30,11 +30,11 @@ export function createOperators(observations: Observations, faultsEndAt: number)
     const site = `${key}#${s3().versions(key).length}`;
     if (!world.injectFault(kind, site)) return;
     const rng = world.rng(`${kind}/${site}`);
-    // Before the page is logged, while the run goes on, or later. What a dead process has stored is not logged.
+    // Before the page is logged, while the run goes on, or later.
     const soonMs = rng.between(0, 300);
     const delayMs = rng.pick([soonMs, rng.between(300, minute), rng.between(minute, 60 * minute)]);
-    const isOrphaned = kind !== 'published-page-changed' && !observations.writer().isAlive();
-    world.time.after(Math.min(isOrphaned ? soonMs : delayMs, faultsEndAt - world.time.now()), () => act(rng));
+    const isSoon = kind === 'unlogged-page-changed';
+    world.time.after(Math.min(isSoon ? soonMs : delayMs, faultsEndAt - world.time.now()), () => act(rng));
   };
 
   const damage = (kind: string, key: string, replacement: StoredObject | undefined) => {
@@ -53,6 +53,13 @@ export function createOperators(observations: Observations, faultsEndAt: number)
       const { replacement } = change(page, rng);
       if (replacement !== page) damage(kind, key, replacement);
     });
+
+  /** Copies a page to the key that follows the last page of the run. */
+  const addPage = (kind: string, key: string) => {
+    const last = pagesIn(folderOf(key)).at(-1) ?? key;
+    const page = Number(/page-(\d+)/.exec(last)?.[1]) + 1;
+    damage(kind, last.replace(/\d{6}(?=\.[a-z]+$)/, String(page).padStart(6, '0')), s3().objects.get(key));
+  };
 
   const isLogged = (key: string) => {
     const { exportName, run } = partsOf(prefix, key);
@@ -117,6 +124,13 @@ export function createOperators(observations: Observations, faultsEndAt: number)
       if (/\/page-\d+\.[a-z]+$/.test(key)) {
         damageUnpublished('page-deleted', key, () => ({ replacement: undefined }));
         damageUnpublished('page-replaced', key, (page, rng) => ({ replacement: replace(key, page, rng) }));
+        if (!observations.writer().isAlive()) {
+          damageUnpublished('unlogged-page-changed', key, (page, rng) => ({ replacement: replace(key, page, rng) }));
+        }
+        damageUnpublished('page-added', key, (page) => {
+          addPage('page-added', key);
+          return { replacement: page };
+        });
         damageUnpublished('page-truncated', key, (page, rng) => {
           const { body, metadata } = page;
           if (body.length === 0) return { replacement: page };

@@ -24,6 +24,8 @@ export interface Scenario {
   readonly exports: readonly ExportScenario[];
   /** Of the service, over all exports; undefined: no limit. */
   readonly maxConcurrentPages: number | undefined;
+  /** The most objects in one response to a listing of the bucket. */
+  readonly maxListed: number;
   /** Exports of another deployment that has the same prefix in the same bucket by mistake; often none. */
   readonly otherExports: readonly ExportScenario[];
   /** Larger bodies are uploaded in parts of so many bytes; undefined: those of the exporter. */
@@ -92,6 +94,7 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     table: { returnsExisting: rng.chance(0.5), maxBatch: rng.pick([2, 5, 500]) },
     exports,
     otherExports,
+    maxListed: createRng(seed, 'listings').pick([2, 1_000, 1_000]),
     maxConcurrentPages: crowd?.maxConcurrentPages,
     partBytes: hasLargePages || !partsRng.chance(0.2) ? undefined : partsRng.pick([100, 300]),
   };

@@ -142,7 +142,11 @@ function checkEmptyRun(
   if (!isWhole || !isEmpty) {
     observations.world.violate('a completed run without a manifest has no reports', `${name}: ${run}`);
   }
-  if (entries.some((entry) => !isStored(observations, entry) && !isChangedTooLate(observations, entry))) {
+  if (
+    entries.some(
+      (entry) => !isStored(observations, entry) && !isChangedTooLate(observations, observations.prefix + entry.key),
+    )
+  ) {
     observations.world.violate('a run completes only while its pages are stored', `${name}: ${run}`);
   }
 }

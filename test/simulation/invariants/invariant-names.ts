@@ -21,6 +21,7 @@ export const invariants = [
   'latest.json agrees with its manifest',
   'latest.json never moves back',
   'no object has missing or reordered parts',
+  'no page in the folder of a run is missing from its manifest',
   // The page log in DynamoDB: page-log.ts
   'a log entry never changes',
   'the page log has no gaps',

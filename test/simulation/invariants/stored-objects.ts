@@ -102,7 +102,7 @@ function checkManifest(
   key: string,
   { body }: StoredObject,
 ): void {
-  const { world } = observations;
+  const { world, prefix } = observations;
   const manifest = JSON.parse(body.toString()) as Manifest;
   const entries = entriesOf(observations, name, manifest.run);
   const last = entries.at(-1);
@@ -117,12 +117,18 @@ function checkManifest(
   const since = Date.parse(manifest.since);
   const served: ServedPage[] = [];
   for (const entry of entries) {
-    if (!isStored(observations, entry) && !isChangedTooLate(observations, entry)) {
+    if (!isStored(observations, entry) && !isChangedTooLate(observations, prefix + entry.key)) {
       world.violate('a manifest lists stored pages only', `${key}: page ${entry.page}`);
     }
     const page = findServedPage(service, entry, since);
     if (page === undefined) world.violate('a page is stored byte for byte', `${key}: page ${entry.page}`);
     else served.push(page);
+  }
+  const folder = key.slice(0, key.lastIndexOf('/'));
+  for (const stored of observations.s3().objects.keys()) {
+    if (!stored.startsWith(`${folder}/page-`) || entries.some((entry) => prefix + entry.key === stored)) continue;
+    if (isChangedTooLate(observations, stored)) continue;
+    world.violate('no page in the folder of a run is missing from its manifest', `${key}: ${stored}`);
   }
   checkReports(observations, timeline, key, since, served);
 

@@ -788,4 +788,35 @@ export const mutants: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: 'a page in the folder of a run that was never logged is ignored',
+    edits: [
+      {
+        file: 'lib/core/steps/inventory.ts',
+        find: 'if (chunk !== undefined) throw await conflictIn(chunk, deps, run);',
+        replace:
+          "const problem = chunk === undefined ? undefined : await conflictIn(chunk, deps, run);\n    if (problem?.message.includes('never logged') === false) throw problem;",
+      },
+    ],
+  },
+  {
+    name: 'only the first response to a listing is read',
+    edits: [
+      {
+        file: 'lib/aws/s3/objects.ts',
+        find: 'ContinuationToken = response.NextContinuationToken;',
+        replace: 'ContinuationToken = undefined;',
+      },
+    ],
+  },
+  {
+    name: 'a page whose next cursor is known by its hash is adopted with another',
+    edits: [
+      {
+        file: 'lib/core/steps/commit-page.ts',
+        find: 'if (!isSameCursor(stored.nextCursor, fetched.nextCursor)) throw',
+        replace: 'if (!isSameCursor(stored.nextCursor, fetched.nextCursor) && stored.page < 0) throw',
+      },
+    ],
+  },
 ];

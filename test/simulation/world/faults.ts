@@ -60,6 +60,10 @@ export const faultKinds = [
   'upload-completed-late',
   'upload-ends-in-error',
   'abort-fails',
+  // In the folder of a run, by somebody else.
+  'page-added',
+  // A page that its process has stored, but will not log.
+  'unlogged-page-changed',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -89,6 +93,7 @@ const weights: Partial<FaultRates> = {
   'upload-completed-late': 6,
   'upload-ends-in-error': 6,
   'abort-fails': 20,
+  'unlogged-page-changed': 15,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
@@ -105,6 +110,8 @@ const laterKinds: ReadonlySet<FaultKind> = new Set([
   'upload-completed-late',
   'upload-ends-in-error',
   'abort-fails',
+  'page-added',
+  'unlogged-page-changed',
 ]);
 
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */

@@ -13,14 +13,14 @@ export interface StoredObject {
 }
 
 /** A change that came from outside: an operator, a lifecycle rule or another program. */
-export interface Damage {
+interface Damage {
   readonly key: string;
   /** In virtual time. */
   readonly at: number;
 }
 
 /** A multipart upload that was neither completed nor aborted. */
-export interface UnfinishedUpload {
+interface UnfinishedUpload {
   readonly id: string;
   readonly key: string;
 }
@@ -45,9 +45,13 @@ interface Upload {
   readonly parts: Map<number, { readonly body: Buffer; readonly etag: string }>;
 }
 
-/** `onWrite` is called with each object before it is stored, and with the object that it replaces. */
+/**
+ * `onWrite` is called with each object before it is stored, and with the object that it replaces. `maxListed`: the most keys of one
+ * response to a listing; S3 may return fewer than the request allows.
+ */
 export function createSimulatedS3(
   onWrite: (key: string, object: StoredObject, existing: StoredObject | undefined) => void,
+  maxListed = 1_000,
 ): SimulatedS3 {
   const objects = new Map<string, StoredObject>();
   const versions = new Map<string, StoredObject[]>();
@@ -148,7 +152,7 @@ export function createSimulatedS3(
     },
     ListObjectsV2Command({ Prefix = '', ContinuationToken, MaxKeys = 1_000 }) {
       const keys = [...objects.keys()].filter((key) => key.startsWith(Prefix) && key > (ContinuationToken ?? ''));
-      const page = keys.sort().slice(0, MaxKeys);
+      const page = keys.sort().slice(0, Math.min(MaxKeys, maxListed));
       const isTruncated = page.length < keys.length;
       return {
         Contents: page.map((Key) => ({ Key, Size: objects.get(Key)?.body.length, ETag: objects.get(Key)?.etag })),
