@@ -35,7 +35,7 @@ export function exportPageHandler(
   const createStep = (telemetry: Telemetry): StepHandler<ExportPageOutcome | ProbeResult> => {
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry, platform);
     const { environment, service: settings, objects, dynamoDb } = context;
-    const { runtime, spool, maxInFlight } = platform;
+    const { runtime, spool, partBytes, maxInFlight } = platform;
     const client = createService(context, platform);
     const service = withLatency(client, runtime.now, (ms) => telemetry.count('ServiceLatency', ms));
     const store = createS3PageStore({
@@ -46,6 +46,7 @@ export function exportPageHandler(
       kmsKeyArn: environment.BUCKET_KMS_KEY_ARN || undefined,
       runtime,
       spool,
+      partBytes,
     });
     const slots =
       settings.maxConcurrentPages === undefined

@@ -25,6 +25,7 @@ export function finishRunHandler(
       kmsKeyArn: context.environment.BUCKET_KMS_KEY_ARN || undefined,
       runtime: platform.runtime,
       spool: platform.spool,
+      partBytes: platform.partBytes,
     });
     return async ({ input, execution }) => {
       const deps = { ...context.dependenciesFor(input), store };

@@ -180,7 +180,7 @@ export interface ExportState {
   readonly sequence: number;
   readonly active?: Run | undefined;
   readonly watermark?: Watermark | undefined;
-  /** The scheduled time of the newest run that had one. The scheduler delivers at least once. */
+  /** The newest scheduled time that a run had. The scheduler delivers a time at least once, and not always in order. */
   readonly lastScheduledTime?: string | undefined;
   /** The newest completed run, when it was completed, and the execution that completed it. */
   readonly lastCompleted?:

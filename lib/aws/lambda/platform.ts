@@ -10,12 +10,17 @@ import { powertools, type TelemetryOutput } from './telemetry.ts';
 export interface Platform {
   readonly runtime: Runtime;
   /** Creates a client of an AWS service. The function names its class, so that its bundle has no others. */
-  readonly createClient: <Client extends SdkClient, Config>(type: new (config: Config) => Client, config: Config) => Client;
+  readonly createClient: <Client extends SdkClient, Config>(
+    type: new (config: Config) => Client,
+    config: Config,
+  ) => Client;
   readonly telemetryOutput: TelemetryOutput;
   /** Connects to the report service. Absent: undici does. */
   readonly createPool?: CreatePool | undefined;
   /** Buffers bodies before they are uploaded. Absent: files in the temporary directory do. */
   readonly spool?: Spool | undefined;
+  /** The size of the parts in which large bodies are uploaded. Absent: 8 MiB. */
+  readonly partBytes?: number | undefined;
   /** How many pages an invocation has in flight at most. Absent: 2, for which the function's memory and storage suffice. */
   readonly maxInFlight?: number | undefined;
 }

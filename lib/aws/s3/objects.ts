@@ -49,6 +49,8 @@ interface NewObject {
   readonly storageClass?: StorageClass | undefined;
   /** With tags, the caller also needs s3:PutObjectTagging. */
   readonly tags?: Readonly<Record<string, string>> | undefined;
+  /** A larger body is sent in parts of this size. */
+  readonly partBytes: number;
 }
 
 /** What S3 returns about an object without its bytes. */
@@ -58,7 +60,7 @@ export type ObjectInfo = Pick<
 >;
 
 /** Bodies up to this size are sent by one PutObject, larger ones in parts. An upload buffers (concurrency + 1) parts. */
-const partBytes = 8 * 1024 * 1024;
+export const defaultPartBytes = 8 * 1024 * 1024;
 const concurrency = 4;
 const maxParts = 10_000;
 
@@ -74,7 +76,7 @@ const maxAttempts = 6;
 export async function createObject(
   { client, ...location }: S3Object,
   body: SpooledBody,
-  { contentType, metadata, storageClass, tags, encryption }: NewObject,
+  { contentType, metadata, storageClass, tags, encryption, partBytes }: NewObject,
   runtime: RetryRuntime,
 ): Promise<ObjectInfo & { readonly created: boolean }> {
   const token = runtime.randomHex(32);
@@ -196,6 +198,7 @@ function listingPages({ client, Bucket }: Pick<S3Object, 'client' | 'Bucket'>, p
 export function hasDifferentBytes(
   { ChecksumSHA256: checksum, ChecksumType: type }: ObjectInfo,
   body: Pick<SpooledBody, 'bytes' | 'sha256'>,
+  partBytes: number,
 ): boolean {
   if (checksum === undefined || checksum.includes('-')) return false;
   const coversBody = type === undefined ? body.bytes <= partBytes : type === 'FULL_OBJECT';

@@ -14,6 +14,7 @@ import type { ObjectSettings } from '../../core/settings/environment.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
   createObject,
+  defaultPartBytes,
   encryptionWith,
   hasDifferentBytes,
   headObject,
@@ -40,6 +41,8 @@ export interface S3PageStoreOptions {
   readonly objects?: ObjectSettings | undefined;
   /** Where bodies are buffered; files in the system's temporary directory by default. */
   readonly spool?: Spool | undefined;
+  /** A larger body is uploaded in parts of this size. S3 and the SDK require at least 5 MiB; 8 MiB by default. */
+  readonly partBytes?: number | undefined;
 }
 
 /**
@@ -49,6 +52,7 @@ export interface S3PageStoreOptions {
 export function createS3PageStore(options: S3PageStoreOptions): PageStore & StoreReader {
   const { client, bucket, prefix, kmsKeyArn, runtime, objects = {}, spool = fileSpool(tmpdir()) } = options;
   const { storageClass, tags } = objects;
+  const { partBytes = defaultPartBytes } = options;
   const encryption = encryptionWith(kmsKeyArn);
   const objectAt = (key: string): S3Object => ({ client, Bucket: bucket, Key: prefix + key });
   const locate = (key: string) => `s3://${bucket}/${prefix}${key}`;
@@ -59,7 +63,8 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     if (bytes !== metadata.bytes) {
       throw conflict(locate(key), `it has ${bytes} bytes, but its metadata says ${metadata.bytes}`);
     }
-    if (hasDifferentBytes(info, metadata)) throw conflict(locate(key), 'its bytes do not match its metadata');
+    if (hasDifferentBytes(info, metadata, partBytes))
+      throw conflict(locate(key), 'its bytes do not match its metadata');
     return { ...metadata, revision: revisionOf(info.ETag) };
   };
   const readMetadata = (key: string, { Metadata = {} }: ObjectInfo): PageMetadata => {
@@ -92,6 +97,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
             storageClass,
             tags,
             encryption,
+            partBytes,
           },
           runtime,
         );
@@ -105,11 +111,13 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         const { created, ...info } = await createObject(
           objectAt(key),
           body,
-          { contentType: 'application/json', metadata: { sha256: body.sha256 }, tags, encryption },
+          { contentType: 'application/json', metadata: { sha256: body.sha256 }, tags, encryption, partBytes },
           runtime,
         );
         const isSame =
-          info.Metadata?.sha256 === body.sha256 && info.ContentLength === body.bytes && !hasDifferentBytes(info, body);
+          info.Metadata?.sha256 === body.sha256 &&
+          info.ContentLength === body.bytes &&
+          !hasDifferentBytes(info, body, partBytes);
         if (!created && !isSame) throw conflict(locate(key), 'it differs from what this run writes');
       });
     },

@@ -86,8 +86,8 @@ export async function decide(
   const { active } = state;
   if (active === undefined) {
     if (input.continues !== undefined) return skip(`the run of execution ${input.continues} has ended`);
-    if (input.scheduledTime !== undefined && input.scheduledTime === state.lastScheduledTime) {
-      return skip(`a run for the scheduled time ${input.scheduledTime} has already begun`);
+    if (input.scheduledTime !== undefined && hasBegun(input.scheduledTime, state.lastScheduledTime)) {
+      return skip(`a run for the scheduled time ${input.scheduledTime}, or a later one, has already begun`);
     }
     return start(deps, state, input, execution);
   }
@@ -136,7 +136,7 @@ function start(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, inp
     ...state,
     sequence: run.sequence,
     active: run,
-    lastScheduledTime: input.scheduledTime ?? state.lastScheduledTime,
+    lastScheduledTime: newestScheduledTime(input.scheduledTime, state),
     lastAbandoned: undefined,
   };
   return { change, result: { act: 'start', run, last: undefined } satisfies Decision as Decision };
@@ -145,8 +145,25 @@ function start(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, inp
 async function resume(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, run: Run) {
   const result: Decision = { act: 'resume', run, last: await deps.log.last(run) };
   if (run === state.active) return { result };
-  return { change: { ...state, active: run, lastScheduledTime: run.scheduledTime ?? state.lastScheduledTime }, result };
+  return {
+    change: { ...state, active: run, lastScheduledTime: newestScheduledTime(run.scheduledTime, state) },
+    result,
+  };
 }
+
+/** The scheduler repeats a start for an hour at most. A time that is later than this was not sent by a schedule, and blocks none. */
+const maxRepeatDelayMs = 86_400_000;
+
+/** Whether a run for this scheduled time, or for a later one, has begun: the scheduler may deliver a time late, and again. */
+function hasBegun(scheduledTime: string, newest: string | undefined): boolean {
+  if (newest === undefined || newest === scheduledTime) return newest !== undefined;
+  // Not a number if one of them is no date: then only the same text is a repetition.
+  const laterByMs = Date.parse(newest) - Date.parse(scheduledTime);
+  return laterByMs > 0 && laterByMs <= maxRepeatDelayMs;
+}
+
+const newestScheduledTime = (time: string | undefined, { lastScheduledTime }: ExportState): string | undefined =>
+  time === undefined || hasBegun(time, lastScheduledTime) ? lastScheduledTime : time;
 
 function takeOver(run: Run, execution: string, scheduledTime = run.scheduledTime): Run {
   return { ...run, execution, executionNumber: run.executionNumber + 1, scheduledTime, lastFailure: undefined };

@@ -235,6 +235,18 @@ describe('storing a page', () => {
       },
     });
   });
+
+  it('uploads parts of another size if the store is created with one', async () => {
+    const { s3, store } = aMockedStore({ partBytes: 5 * 1024 * 1024 });
+    s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
+    s3.on(UploadPartCommand).callsFake(({ PartNumber }) => ({ ETag: `"${PartNumber}"` }));
+    s3.on(CompleteMultipartUploadCommand).resolves({});
+
+    await store.put(aPageIdentity(), aFetchedPage({ body: megabytes(7) }));
+
+    const sizes = s3.commandCalls(UploadPartCommand).map(({ args: [{ input }] }) => (input.Body as Buffer).length);
+    expect(sizes.map((size) => size / 1024 / 1024).sort((a, b) => b - a)).toEqual([5, 2]);
+  });
 });
 
 describe('a failed upload', () => {

@@ -434,6 +434,35 @@ describe('a run that is started again', () => {
     completed(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' }));
   });
 
+  it('is skipped if the scheduler repeats a scheduled time after the one that follows it', async () => {
+    const bench = anExportBench();
+    const [early, late] = [{ scheduledTime: '2026-11-20T02:00:00Z' }, { scheduledTime: '2026-11-20T03:00:00Z' }];
+    completed(await bench.start(early));
+    completed(await bench.start(late));
+    expect(await bench.start(early)).toEqual({
+      status: 'skipped',
+      reason: 'a run for the scheduled time 2026-11-20T02:00:00Z, or a later one, has already begun',
+    });
+    expect(await bench.start(late)).toMatchObject({ status: 'skipped' });
+    completed(await bench.start({ scheduledTime: '2026-11-20T04:00:00Z' }));
+  });
+
+  it('remembers the newest scheduled time, although a repeated older one has resumed its run', async () => {
+    let isDown = true;
+    const bench = anExportBench({ script: () => (isDown ? unavailable() : undefined) });
+    failed(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' }));
+    isDown = false;
+    completed(await bench.start({ scheduledTime: '2026-11-20T02:00:00Z' }));
+    expect(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' })).toMatchObject({ status: 'skipped' });
+  });
+
+  it('is not blocked by a scheduled time in the far future, which no schedule can have sent', async () => {
+    const bench = anExportBench();
+    completed(await bench.start({ scheduledTime: '2036-11-20T02:00:00Z' }));
+    completed(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' }));
+    expect(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' })).toMatchObject({ status: 'skipped' });
+  });
+
   it('is abandoned on restart even while its execution is running, and that execution ends without an error', async () => {
     const bench = anExportBench({ reports: someReports(9), size: 2, limits: { iterationsPerExecution: 2 } });
     const old = await bench.execute({ name: 'old', input: {} });

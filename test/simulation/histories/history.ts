@@ -2,14 +2,15 @@
 
 import { functionLimits, stateGraceSeconds } from '../../../lib/cdk/function-limits.ts';
 import { byStep, type StepName, stateMachine } from '../../../lib/core/state-machine/definition.ts';
-import { checkCompletion } from '../invariants/completion.ts';
+import { checkCompletion, checkUploads } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import { checkObjectSettings } from '../invariants/object-settings.ts';
-import type { ObservedExport } from '../invariants/observations.ts';
+import type { Observations, ObservedExport } from '../invariants/observations.ts';
+import { createStartChecks } from '../invariants/starts.ts';
 import { createWriteChecks, exportOf, type WriteChecks } from '../invariants/write-checks.ts';
 import { serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import { describeExecution, performTask } from '../step-functions/integrations.ts';
-import { createStepFunctions, type StepFunctions } from '../step-functions/step-functions.ts';
+import { createStepFunctions, type ExecutionEvent, type StepFunctions } from '../step-functions/step-functions.ts';
 import { createSimulatedDynamoDb } from '../world/dynamodb.ts';
 import type { LogLine } from '../world/event-log.ts';
 import { createContainer } from '../world/container.ts';
@@ -18,11 +19,13 @@ import { createLambda } from '../world/lambda.ts';
 import type { Process } from '../world/process.ts';
 import { createSimulatedService, type SimulatedService } from '../world/report-service.ts';
 import { createReportTimeline } from '../world/reports.ts';
-import { createSimulatedS3 } from '../world/s3.ts';
+import type { Command } from '../world/sdk-clients.ts';
+import { createSimulatedS3, type SimulatedS3 } from '../world/s3.ts';
 import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
 import { type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
+import { createOperators, partsOf } from './operators.ts';
 import { scheduleStarts } from './starts.ts';
 
 export interface HistoryPlan {
@@ -68,17 +71,18 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   const scenario = createScenario(seed, pages, crowd);
   const { start, faultsEndAt, rates, end } = scenario;
   const world = createWorld({ seed, start, rates, faultsEndAt, allowedFaults, forcedFaults, recordLog });
-  const exports = new Map<string, ObservedExport>();
   const apiKeys = createApiKeys(world, { start, faultsEndAt, field: scenario.deployment.apiKeyField });
-  const { s3, dynamoDb, checks, endpoints } = createStores(world, scenario, exports, apiKeys);
-  const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, exports, endpoints);
-  for (const each of scenario.exports) {
-    const observed = observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns);
-    exports.set(observed.name, observed);
+  const shared = createBucket(scenario.maxListed);
+  const { s3 } = shared;
+  const deployments = [createDeployment(world, scenario, shared, apiKeys, '')];
+  if (scenario.otherExports.length > 0) {
+    const other = { ...scenario, exports: scenario.otherExports };
+    deployments.push(createDeployment(world, other, shared, apiKeys, 'other-'));
   }
-  for (const observed of exports.values()) scheduleStarts(world, scenario, observed);
+  const all = deployments.flatMap(({ exports }) => [...exports.values()]);
+  for (const observed of all) scheduleStarts(world, scenario, observed);
 
-  const eventLimit = maxEvents * scenario.exports.length;
+  const eventLimit = maxEvents * all.length;
   await world.time.run({
     until: end,
     stop: () => world.violation() !== undefined || world.time.eventCount() > eventLimit,
@@ -86,10 +90,12 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   if (world.time.eventCount() > eventLimit) {
     world.violate('every export completes', `still running after ${eventLimit} events`);
   }
-  const all = [...exports.values()];
-  for (const observed of all) checkCompletion(world, scenario, observed, checks, dynamoDb.item);
+  for (const { exports, checks, dynamoDb } of deployments) {
+    for (const observed of exports.values()) checkCompletion(world, scenario, observed, checks, dynamoDb.item);
+  }
+  checkUploads(world, s3, shared.uploads);
 
-  const { executions } = stepFunctions;
+  const executions = deployments.flatMap(({ stepFunctions }) => stepFunctions.executions);
   return {
     seed,
     violation: world.violation(),
@@ -100,13 +106,50 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
     stats: {
       events: world.time.eventCount(),
       executions: executions.length,
-      invocations: lambda.invocationCount(),
+      invocations: deployments.reduce((total, { lambda }) => total + lambda.invocationCount(), 0),
       requestsToService: all.reduce((total, { service }) => total + service.requestCount(), 0),
       pagesStored: [...s3.objects.keys()].filter((key) => key.includes('/page-')).length,
-      runsPublished: checks.publishedRunCount(),
+      runsPublished: deployments.reduce((total, { checks }) => total + checks.publishedRunCount(), 0),
       maxHistoryEvents: Math.max(0, ...executions.map(({ eventCount }) => eventCount)),
     },
   };
+}
+
+/** Called with each object before it is stored, and with the object that it replaces. */
+type OnObject = Parameters<typeof createSimulatedS3>[0];
+
+/** A bucket that several deployments may use. Each checks what its own functions write. */
+interface Bucket {
+  readonly s3: SimulatedS3;
+  /** The process that has created each upload in parts. */
+  readonly uploads: Map<string, Process>;
+  perform(command: Command, onObject: OnObject): unknown;
+}
+
+function createBucket(maxListed: number): Bucket {
+  let onWrite: OnObject = () => {};
+  const s3 = createSimulatedS3((...written) => onWrite(...written), maxListed);
+  return {
+    s3,
+    uploads: new Map(),
+    perform(command, onObject) {
+      onWrite = onObject;
+      return s3.perform(command);
+    },
+  };
+}
+
+/** The exports of a service, and everything that is theirs alone. `label`: what the names of their executions begin with. */
+function createDeployment(world: World, scenario: Scenario, shared: Bucket, apiKeys: ApiKeys, label: string) {
+  const exports = new Map<string, ObservedExport>();
+  const { dynamoDb, checks, endpoints, onEvent } = createStores(world, scenario, exports, shared, apiKeys);
+  const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, endpoints, onEvent, label);
+  for (const each of scenario.exports) {
+    const name = label + each.settings.name;
+    const observed = observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns, name);
+    exports.set(observed.name, observed);
+  }
+  return { exports, dynamoDb, checks, lambda, stepFunctions };
 }
 
 /** The stores that all exports share, with the checks of everything that is written to them. */
@@ -114,6 +157,7 @@ function createStores(
   world: World,
   scenario: Scenario,
   exports: ReadonlyMap<string, ObservedExport>,
+  { s3, uploads, perform }: Bucket,
   apiKeys: ApiKeys,
 ) {
   const { maxConcurrentPages } = scenario.deployment;
@@ -123,7 +167,9 @@ function createStores(
     const [first] = exports.values();
     return first?.stepFunctions.find(arn);
   };
-  const checks: WriteChecks = createWriteChecks({
+  const listings = new Map<string, number>();
+  const foreignSeen = new Set<string>();
+  const observations: Observations = {
     world,
     maxConcurrentPages: maxConcurrentPages ?? 0,
     maxSkewMs: scenario.maxFunctionSkewMs,
@@ -136,8 +182,16 @@ function createStores(
       return writer;
     },
     findExecution,
-  });
-  const s3 = createSimulatedS3(checks.onObject);
+    listedAt: (processId) => listings.get(processId),
+    hasSeenForeign: (processId, key) => foreignSeen.has(`${processId} ${key}`),
+  };
+  const starts = createStartChecks(observations);
+  const checks: WriteChecks = createWriteChecks(observations, starts);
+  const operators = createOperators(observations, scenario.faultsEndAt);
+  const onObject: OnObject = (key, object, existing) => {
+    checks.onObject(key, object, existing);
+    operators.onStored(key);
+  };
   const dynamoDb = createSimulatedDynamoDb({ ...scenario.table, tableName: table, onWrite: checks.onItem });
   const performFor = <Response>(process: Process, perform: () => Response): Response => {
     writer = process;
@@ -148,7 +202,15 @@ function createStores(
     traffic: createServiceTraffic(world, maxConcurrentPages),
     s3(process, command) {
       checkObjectSettings(world, bucket, scenario.deployment, command);
-      return performFor(process, () => s3.perform(command));
+      const response = performFor(process, () => perform(command, onObject));
+      const { name } = command.constructor;
+      const { Key = '' } = command.input as { Key?: string };
+      const object = name === 'HeadObjectCommand' ? s3.objects.get(Key) : undefined;
+      if (object !== undefined && !s3.versions(Key).includes(object)) foreignSeen.add(`${process.id} ${Key}`);
+      if (name === 'ListObjectsV2Command' && !listings.has(process.id)) listings.set(process.id, world.time.now());
+      const { UploadId } = response as { UploadId?: string };
+      if (name === 'CreateMultipartUploadCommand' && UploadId !== undefined) uploads.set(UploadId, process);
+      return response;
     },
     dynamoDb: (process, command) => performFor(process, () => dynamoDb.perform(command)),
     stepFunctions: (process, command) => describeExecution(world, process, findExecution, command),
@@ -156,7 +218,24 @@ function createStores(
     // Only the execution says for which export a request is; the service sees a filter.
     serviceFor: ({ payload }) => exports.get(exportOf(payload.input) ?? '')?.service ?? firstService(exports),
   };
-  return { s3, dynamoDb, checks, endpoints };
+  const checkExecution = createExecutionChecks(
+    world,
+    (input) => findExport(exports, input)?.scenario.settings.iterationsPerExecution ?? 0,
+    () => s3.damages.map(({ key }) => partsOf(prefix, key).run),
+  );
+  const onEvent = (event: ExecutionEvent) => {
+    checkExecution(event);
+    starts.onEvent(event, findExport(exports, event.execution.input)?.name ?? '');
+    operators.onEvent(event);
+  };
+  return { dynamoDb, checks, endpoints, onEvent };
+}
+
+/** The export that a start input names; without a name, the only one. */
+function findExport(exports: ReadonlyMap<string, ObservedExport>, input: unknown): ObservedExport | undefined {
+  const name = exportOf(input);
+  const [only] = exports.size === 1 ? exports.values() : [];
+  return name === undefined ? only : exports.get(name);
 }
 
 function firstService(exports: ReadonlyMap<string, ObservedExport>): SimulatedService {
@@ -169,8 +248,9 @@ function firstService(exports: ReadonlyMap<string, ObservedExport>): SimulatedSe
 function createService(
   world: World,
   { exports: scenarios, deployment, timedOutFunctionsContinue, maxFunctionSkewMs }: Scenario,
-  exports: ReadonlyMap<string, ObservedExport>,
   endpoints: Endpoints,
+  onEvent: (event: ExecutionEvent) => void,
+  label: string,
 ) {
   const inputs = scenarios.map(({ input }) => input);
   const settings = deployedSettings(deployment, inputs);
@@ -196,11 +276,6 @@ function createService(
   });
   const announcedRuns = new Set<string>();
   const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns };
-  const [only] = scenarios.length === 1 ? scenarios : [];
-  const iterationsOf = (input: unknown) => {
-    const name = exportOf(input) ?? only?.settings.name ?? '';
-    return exports.get(name)?.scenario.settings.iterationsPerExecution ?? 0;
-  };
   const stepFunctions = createStepFunctions({
     definition: stateMachine({
       functions: byStep((step: StepName) => step),
@@ -209,12 +284,12 @@ function createService(
       stepTimeoutSeconds: byStep((step) => timeoutSeconds[step] + stateGraceSeconds),
       executionTimeoutSeconds: 86_400,
     }),
-    stateMachineArn: 'arn:aws:states:us-east-1:123456789012:stateMachine:acme',
+    stateMachineArn: `arn:aws:states:us-east-1:123456789012:stateMachine:${label}acme`,
     time: world.time,
     random: (decision) => world.rng(decision).next(),
     perform: (call) => performTask(integrations, call),
     transitionMs: 25,
-    onEvent: createExecutionChecks(world, iterationsOf),
+    onEvent,
   });
   return { lambda, stepFunctions, announcedRuns };
 }
@@ -227,10 +302,11 @@ function observeExport(
   apiKeys: ApiKeys,
   stepFunctions: StepFunctions,
   announcedRuns: ReadonlySet<string>,
+  label: string,
 ): ObservedExport {
   const { name } = scenario.settings;
   const timeline = createReportTimeline({
-    rng: world.rng(`reports of ${name}`),
+    rng: world.rng(`reports of ${label}`),
     ...scenario.reports,
     intervalMs: scenario.intervalMs,
     from: start + scenario.service.skewMs,
@@ -253,5 +329,5 @@ function observeExport(
         : stepFunctions.executions.filter(({ input }) => exportOf(input) === name);
     },
   };
-  return { name, scenario, service, timeline, stepFunctions: own, announcedRuns };
+  return { name, label, scenario, service, timeline, stepFunctions: own, announcedRuns };
 }

@@ -25,6 +25,10 @@ export interface Scenario {
   readonly table: { readonly returnsExisting: boolean; readonly maxBatch: number };
   readonly exports: readonly ExportScenario[];
   readonly deployment: DeploymentScenario;
+  /** The most objects in one response to a listing of the bucket. */
+  readonly maxListed: number;
+  /** Exports of another deployment that has the same prefix in the same bucket by mistake; often none. */
+  readonly otherExports: readonly ExportScenario[];
 }
 
 /** How the service is deployed, with all its exports. */
@@ -41,6 +45,8 @@ export interface DeploymentScenario {
   readonly objectTags: Readonly<Record<string, string>> | undefined;
   /** Pages in flight when an invocation exports several: 2 in a function, 4 in a local run. */
   readonly maxInFlight: number | undefined;
+  /** Larger bodies are uploaded in parts of so many bytes; undefined: those of the exporter. */
+  readonly partBytes: number | undefined;
 }
 
 /** Many exports of one service, all due at the same moments. */
@@ -86,8 +92,16 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
   // The leases of slots depend on clocks that agree within a minute (docs/guarantees.md).
   const maxFunctionSkewMs = Math.min(rng.pick([0, 0, 2_000, 5 * minute]), crowd === undefined ? Infinity : 25_000);
   const fewNames = rng.chance(0.15) ? ['daily', 'hourly'] : ['reports'];
-  const names =
+  const exportNames =
     crowd === undefined ? fewNames : Array.from({ length: crowd.exports }, (_, index) => `reports-${index + 1}`);
+  const exports = exportNames.map((name) => createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd));
+  // Its table and state machine are its own, and so are its settings. The names of the exports are the same.
+  const hasOther = crowd === undefined && createRng(seed, 'another deployment').chance(0.04);
+  const otherExports = (hasOther ? exportNames : []).map((name) =>
+    createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd, `other ${name}`),
+  );
+  const hasLargePages = [...exports, ...otherExports].some(({ service }) => service.paddingBytes > 100_000);
+  const partsRng = createRng(seed, 'parts');
   return {
     start,
     faultsEndAt,
@@ -97,12 +111,18 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     timedOutFunctionsContinue: rng.chance(0.5),
     maxFunctionSkewMs,
     table: { returnsExisting: rng.chance(0.5), maxBatch: rng.pick([2, 5, 500]) },
-    exports: names.map((name) => createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd)),
-    deployment: createDeployment(seed, crowd),
+    exports,
+    otherExports,
+    maxListed: createRng(seed, 'listings').pick([2, 1_000, 1_000]),
+    deployment: createDeployment(
+      seed,
+      crowd,
+      hasLargePages || !partsRng.chance(0.2) ? undefined : partsRng.pick([100, 300]),
+    ),
   };
 }
 
-function createDeployment(seed: string, crowd: Crowd | undefined): DeploymentScenario {
+function createDeployment(seed: string, crowd: Crowd | undefined, partBytes: number | undefined): DeploymentScenario {
   const rng = createRng(seed, 'deployment');
   return {
     cursorIn: rng.pick(['query', 'body']),
@@ -113,6 +133,7 @@ function createDeployment(seed: string, crowd: Crowd | undefined): DeploymentSce
     storageClass: rng.chance(0.3) ? 'GLACIER_IR' : undefined,
     objectTags: rng.chance(0.3) ? { team: 'reports + more' } : undefined,
     maxInFlight: rng.pick([undefined, undefined, 4]),
+    partBytes,
   };
 }
 
@@ -129,8 +150,9 @@ function createExportScenario(
   pages: number,
   maxFunctionSkewMs: number,
   crowd: Crowd | undefined,
+  label = name,
 ): ExportScenario {
-  const rng = createRng(seed, `scenario of ${name}`);
+  const rng = createRng(seed, `scenario of ${label}`);
   const pageSize = 1 + rng.integerBelow(3);
   const size = rng.chance(0.7) ? pageSize : undefined;
   const maxReports = 1 + rng.integerBelow(pages * pageSize);
@@ -147,10 +169,10 @@ function createExportScenario(
     filter: rng.chance(0.3) ? { type: 'invoice', amount: { gt: 1.5 } } : {},
     format,
     ...(size === undefined ? {} : { size }),
-    publishEmptyRuns: !createRng(seed, `empty runs of ${name}`).chance(0.3),
+    publishEmptyRuns: !createRng(seed, `empty runs of ${label}`).chance(0.3),
     iterationsPerExecution: rng.pick([1, 2, 3, 5, 250]),
     // Its own generator: what is added later must not change the rest of the scenario.
-    pagesPerInvocation: createRng(seed, `pages per invocation of ${name}`).pick([1, 1, 2, 3, 25]),
+    pagesPerInvocation: createRng(seed, `pages per invocation of ${label}`).pick([1, 1, 2, 3, 25]),
     maxCursorRestarts: rng.integerBelow(3),
     // Far more than a run here needs, and few enough that one that never ends is noticed soon.
     maxPages: 1_000,

@@ -11,12 +11,12 @@ const minute = 60_000;
 export function scheduleStarts(
   world: World,
   { start, faultsEndAt, lastStartAt, exports: { length: exportCount } }: Scenario,
-  { name, stepFunctions, scenario }: ObservedExport,
+  { name, label, stepFunctions, scenario }: ObservedExport,
 ): void {
   const { time } = world;
   const isOnly = exportCount === 1;
   // A service with one export needs no name.
-  const named = isOnly && world.rng(`start input of ${name}`).chance(0.5) ? {} : { export: name };
+  const named = isOnly && world.rng(`start input of ${label}`).chance(0.5) ? {} : { export: name };
   const startAt = (at: number, actor: string, execution: string, fields: object) => {
     const input = { ...named, ...fields };
     time.after(at - start, () => {
@@ -28,7 +28,7 @@ export function scheduleStarts(
   for (let tick = 1; start + tick * scenario.intervalMs <= lastStartAt; tick += 1) {
     const due = start + tick * scenario.intervalMs;
     const scheduledTime = instantOf(due);
-    const execution = `${name}-${tick}`;
+    const execution = `${label}-${tick}`;
     const rng = world.rng(execution);
     const delayMs = world.injectFault('start-delayed', execution) ? rng.between(1, 90) * minute : 0;
     startAt(due + delayMs + rng.between(0, 2_000), 'scheduler', execution, { scheduledTime });
@@ -38,7 +38,7 @@ export function scheduleStarts(
   }
 
   for (let at = start; at < faultsEndAt; at += 20 * minute) {
-    const execution = `${name}-manual-${Math.round((at - start) / minute)}`;
+    const execution = `${label}-manual-${Math.round((at - start) / minute)}`;
     const rng = world.rng(execution);
     const moment = at + rng.between(0, 20) * minute;
     if (world.injectFault('manual-start', execution)) startAt(moment, 'operator', execution, {});

@@ -3,6 +3,8 @@
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { Scenario } from '../histories/scenario.ts';
 import type { SimulatedDynamoDb } from '../world/dynamodb.ts';
+import type { Process } from '../world/process.ts';
+import type { SimulatedS3 } from '../world/s3.ts';
 import type { World } from '../world/world.ts';
 import { type ObservedExport, partitionOf, type StateItem } from './observations.ts';
 import type { WriteChecks } from './write-checks.ts';
@@ -77,5 +79,25 @@ export function checkCompletion(
   );
   if (missed.length > 0) {
     world.violate('no report is lost', `${name} lacks ${missed.map(({ id }) => id).join(', ')}`);
+  }
+}
+
+/**
+ * A process that is killed cannot abort its upload; nor can one that S3 does not answer. A lifecycle rule removes the parts after
+ * two days. `creators`: the process that has created each upload.
+ */
+export function checkUploads(world: World, s3: SimulatedS3, creators: ReadonlyMap<string, Process>): void {
+  if (world.violation() !== undefined) return;
+  for (const { id, key } of s3.unfinishedUploads()) {
+    const creator = creators.get(id);
+    if (creator === undefined || !creator.isAlive()) continue;
+    const sites = [`${creator.id}/S3 CreateMultipartUpload ${key}`, `${creator.id}/S3 AbortMultipartUpload ${key}`];
+    const abort = `${creator.id}/AbortMultipartUpload ${key}`;
+    const isExcused = world.injectedFaults.some(
+      ({ site }) => sites.some((each) => site.startsWith(each)) || site.startsWith(abort),
+    );
+    if (!isExcused) {
+      world.violate('an upload is left unfinished only if it could not be aborted', `${id} of ${creator.id}: ${key}`);
+    }
   }
 }

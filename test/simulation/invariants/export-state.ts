@@ -4,7 +4,8 @@ import {
   type ActiveRun,
   entriesOf,
   findServedPage,
-  type Manifest,
+  isChangedTooLate,
+  isStored,
   type Observations,
   type ObservedExport,
   type Seen,
@@ -90,14 +91,14 @@ function checkActiveRun(
 
 function checkCompletedRun(
   observations: Observations,
-  { manifests, summaries, completions }: Seen,
+  { manifests, summaries, completions, latestSequences }: Seen,
   { name, scenario, service }: ObservedExport,
   state: StateItem,
   previous: StateItem | undefined,
 ): void {
   const completed = state.lastCompleted?.result;
   if (completed === undefined || completed.run === previous?.lastCompleted?.result.run) return;
-  const { world, prefix, s3 } = observations;
+  const { world, prefix } = observations;
   const isPublished = completed.manifest !== null;
   const execution = state.lastCompleted?.execution ?? '';
   completions.push({ exportName: name, run: completed.run, execution, at: world.time.now(), isPublished });
@@ -123,9 +124,8 @@ function checkCompletedRun(
   if (summary === undefined || summary.watermark !== watermark || completed.watermark !== watermark) {
     world.violate('a completed run is listed with its watermark', `${name}: ${completed.run}`);
   }
-  const latest = s3().objects.get(`${prefix}${name}/latest.json`);
-  const latestSequence = latest === undefined ? 0 : (JSON.parse(latest.body.toString()) as Manifest).sequence;
-  if (latestSequence < manifest.sequence) {
+  // Another deployment with the same prefix may have replaced it since.
+  if ((latestSequences.get(name) ?? 0) < manifest.sequence) {
     world.violate('latest.json points to the newest completed run', `${name}: ${completed.run}`);
   }
 }
@@ -141,6 +141,13 @@ function checkEmptyRun(
   const isEmpty = entries.every((entry) => findServedPage(service, entry)?.reports.length === 0);
   if (!isWhole || !isEmpty) {
     observations.world.violate('a completed run without a manifest has no reports', `${name}: ${run}`);
+  }
+  if (
+    entries.some(
+      (entry) => !isStored(observations, entry) && !isChangedTooLate(observations, observations.prefix + entry.key),
+    )
+  ) {
+    observations.world.violate('a run completes only while its pages are stored', `${name}: ${run}`);
   }
 }
 

@@ -20,6 +20,8 @@ export const invariants = [
   'latest.json points to a listed run',
   'latest.json agrees with its manifest',
   'latest.json never moves back',
+  'no object has missing or reordered parts',
+  'no page in the folder of a run is missing from its manifest',
   // object-settings.ts
   'objects are stored as the settings say',
   // Items in DynamoDB: write-checks.ts
@@ -32,6 +34,7 @@ export const invariants = [
   'a page is stored before it is logged',
   'the page log agrees with the stored pages',
   'the page log holds the cursor that the service returned',
+  'no damaged page is adopted',
   // The export state in DynamoDB: export-state.ts
   'export state replaces the version that was read',
   'sequence numbers of runs increase',
@@ -43,6 +46,13 @@ export const invariants = [
   'the watermark never moves back',
   'the watermark moves only when a run completes',
   'the watermark never passes a report that is not exported',
+  'a run completes only while its pages are stored',
+  // What becomes of each start: starts.ts
+  'one scheduled time begins one run',
+  'a run begins where its start says',
+  'a start that contradicts an unfinished run is refused',
+  'a start with restart begins a new run',
+  'a start is skipped or refused only for a documented reason',
   // Every write to S3 and DynamoDB: write-checks.ts
   'an execution changes only its own export',
   // Executions: executions.ts
@@ -55,6 +65,7 @@ export const invariants = [
   // Function invocations: world/lambda.ts, telemetry.ts
   'a function ends before its timeout',
   'an invocation publishes its own telemetry',
+  'no attempt fails because two writes conflict', // world/lambda.ts
   // Requests to the report service: world/report-service.ts
   'requests follow the service contract',
   // Slots: world/traffic.ts, slots.ts
@@ -65,6 +76,7 @@ export const invariants = [
   'a published run is announced',
   'only a published run is announced',
   'no report is lost',
+  'an upload is left unfinished only if it could not be aborted',
 ] as const;
 
 export type Invariant = (typeof invariants)[number];

@@ -17,6 +17,8 @@ import type { World } from '../world/world.ts';
 /** One export of the history, and what simulates its surroundings. */
 export interface ObservedExport {
   readonly name: string;
+  /** What the names of its executions begin with: different for each deployment. */
+  readonly label: string;
   readonly scenario: ExportScenario;
   readonly service: SimulatedService;
   readonly timeline: ReportTimeline;
@@ -40,6 +42,10 @@ export interface Observations {
   /** The process whose request is being processed. */
   readonly writer: () => Process;
   readonly findExecution: (arn: string) => SimulatedExecution | undefined;
+  /** When the process has listed the store; undefined: never. */
+  readonly listedAt: (processId: string) => number | undefined;
+  /** Whether the process has looked at the object and seen one that no function had written. */
+  readonly hasSeenForeign: (processId: string, key: string) => boolean;
 }
 
 /** What the checks have seen so far. */
@@ -49,6 +55,8 @@ export interface Seen {
   readonly firstPagesAt: Map<string, number>;
   /** The content of `run.json`, by key. */
   readonly summaries: Map<string, RunSummary>;
+  /** The sequence in `latest.json` as last written, by export. */
+  readonly latestSequences: Map<string, number>;
   /** The reports in published runs, by export. */
   readonly publishedReports: Map<string, Set<SimulatedReport>>;
   /** Completed runs, in order. */
@@ -92,6 +100,7 @@ export interface LogEntry {
   readonly key: string;
   readonly bytes: number;
   readonly sha256: string;
+  readonly revision: string | null;
   readonly cursor: string | null;
   readonly nextCursor: string | null;
   readonly repeats: boolean;
@@ -147,6 +156,18 @@ export function findServedPage(
   return service
     .servedPages(cursor)
     .find((page) => page.sha256 === sha256 && page.nextCursor === nextCursor && page.since === (since ?? page.since));
+}
+
+/** Whether the page is stored with the bytes that were logged. */
+export function isStored({ prefix, s3 }: Observations, { key, sha256, bytes }: LogEntry): boolean {
+  const object = s3().objects.get(prefix + key);
+  return object !== undefined && object.body.length === bytes && sha256Of(object.body) === sha256;
+}
+
+/** Whether somebody has changed the object since this process, which is to notice it, has listed the store. */
+export function isChangedTooLate({ s3, writer, listedAt }: Observations, key: string): boolean {
+  const listed = listedAt(writer().id) ?? Number.POSITIVE_INFINITY;
+  return s3().damages.some((damage) => damage.key === key && damage.at >= listed);
 }
 
 /** Whether metadata hold this cursor, or its hash if it is too long for them. */

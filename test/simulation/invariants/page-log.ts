@@ -16,7 +16,7 @@ export function checkLogEntry(
   entry: LogEntry,
   isReplacement: boolean,
 ): void {
-  const { world, prefix, s3 } = observations;
+  const { world, prefix, s3, writer, hasSeenForeign } = observations;
   const label = `page ${entry.page} of run ${entry.run} of ${name}`;
   if (isReplacement) {
     world.violate('a log entry never changes', label);
@@ -28,13 +28,15 @@ export function checkLogEntry(
   }
   if (entry.cursor !== (last?.nextCursor ?? null)) world.violate('cursors form a chain', label);
   if (last?.repeats === true) world.violate('no page is logged after a cursor cycle closes', label);
-  const object = s3().objects.get(prefix + entry.key);
-  if (object === undefined) world.violate('a page is stored before it is logged', label);
-  else if (sha256Of(object.body) !== entry.sha256) {
-    world.violate('the page log agrees with the stored pages', label);
-  } else if (!holdsCursor(object.metadata, 'next-cursor', entry.nextCursor)) {
+  // As the functions have stored it: somebody may have deleted or replaced it meanwhile, and then it was stored again.
+  const versions = s3().versions(prefix + entry.key);
+  const withSameBytes = versions.filter(({ body }) => sha256Of(body) === entry.sha256);
+  if (versions.length === 0) world.violate('a page is stored before it is logged', label);
+  else if (withSameBytes.length === 0) world.violate('the page log agrees with the stored pages', label);
+  else if (!withSameBytes.some(({ metadata }) => holdsCursor(metadata, 'next-cursor', entry.nextCursor))) {
     world.violate('the page log agrees with the stored pages', `${label}: its next cursor`);
   }
+  if (hasSeenForeign(writer().id, prefix + entry.key)) world.violate('no damaged page is adopted', label);
   if (findServedPage(service, entry) === undefined) {
     world.violate('the page log holds the cursor that the service returned', label);
   }

@@ -7,6 +7,8 @@ import {
   entriesOf,
   findServedPage,
   holdsCursor,
+  isChangedTooLate,
+  isStored,
   type Manifest,
   type Observations,
   type ObservedExport,
@@ -27,9 +29,11 @@ export function checkObject(
   const [, exportName = '', path = ''] = new RegExp(`^${prefix}([^/]+)/(.+)$`).exec(key) ?? [];
   const observed = exports.get(exportName);
   if (observed === undefined) world.violate('every object has an expected key', key);
-  else if (path === 'latest.json') checkLatestPointer(observations, seen, key, object, existing);
+  else if (path === 'latest.json') checkLatestPointer(observations, seen, exportName, key, object, existing);
   else if (existing !== undefined) world.violate('a visible object never changes', key);
-  else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
+  else if (object.metadata.sha256 !== sha256Of(object.body)) {
+    world.violate('no object has missing or reordered parts', key);
+  } else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
   else if (path.endsWith('/run.json')) checkRunSummary(observations, seen, key, object);
   else checkPage(observations, observed, key, path, object);
 }
@@ -44,7 +48,8 @@ function checkPage(
   const { world } = observations;
   const [, run = '', digits = ''] = /^date=[\d-]{10}\/run=([^/]+)\/page-(\d{6})\.[a-z]+$/.exec(path) ?? [];
   const page = Number(digits);
-  const cursor = nextCursorOf(observations, observed, run, page - 1, key);
+  const cursors = nextCursorsOf(observations, observed, run, page - 1, key);
+  const cursor = cursors.find((each) => holdsCursor(metadata, 'cursor', each)) ?? cursors[0];
   if (cursor === undefined) {
     world.violate('pages are stored in order', `${key} is stored before its predecessor`);
     return;
@@ -66,25 +71,28 @@ function checkPage(
 }
 
 /**
- * The cursor after `page`, from its log entry or else from its object; null before the first page and after the last.
- * undefined: the page does not exist.
+ * The cursor after `page`, from its log entry or else from its object; null before the first page and after the last. None: the
+ * page does not exist. Several: somebody has deleted the page, and it was stored again, with another cursor.
  */
-function nextCursorOf(
+function nextCursorsOf(
   observations: Observations,
   observed: ObservedExport,
   run: string,
   page: number,
   successorKey: string,
-): string | null | undefined {
-  if (page === 0) return null;
+): readonly (string | null)[] {
+  if (page === 0) return [null];
   const entry = entriesOf(observations, observed.name, run).find((each) => each.page === page);
-  if (entry !== undefined) return entry.nextCursor;
   const key = successorKey.replace(/\d{6}(?=\.[a-z]+$)/, String(page).padStart(6, '0'));
-  const object = observations.s3().objects.get(key);
-  const cursor = object && nextCursorOf(observations, observed, run, page - 1, key);
-  if (object === undefined || cursor === undefined) return undefined;
-  const served = observed.service.servedPages(cursor);
-  return served.find(({ nextCursor }) => holdsCursor(object.metadata, 'next-cursor', nextCursor))?.nextCursor;
+  const versions = observations.s3().versions(key);
+  if (entry !== undefined && versions.length < 2) return [entry.nextCursor];
+  const served = nextCursorsOf(observations, observed, run, page - 1, key).flatMap((cursor) =>
+    observed.service.servedPages(cursor),
+  );
+  const found = versions.flatMap(({ metadata }) =>
+    served.filter(({ nextCursor }) => holdsCursor(metadata, 'next-cursor', nextCursor)).slice(0, 1),
+  );
+  return [...(entry === undefined ? [] : [entry.nextCursor]), ...found.map(({ nextCursor }) => nextCursor)];
 }
 
 function checkManifest(
@@ -94,7 +102,7 @@ function checkManifest(
   key: string,
   { body }: StoredObject,
 ): void {
-  const { world, prefix, s3 } = observations;
+  const { world, prefix } = observations;
   const manifest = JSON.parse(body.toString()) as Manifest;
   const entries = entriesOf(observations, name, manifest.run);
   const last = entries.at(-1);
@@ -109,13 +117,18 @@ function checkManifest(
   const since = Date.parse(manifest.since);
   const served: ServedPage[] = [];
   for (const entry of entries) {
-    const object = s3().objects.get(prefix + entry.key);
-    if (object === undefined || sha256Of(object.body) !== entry.sha256 || object.body.length !== entry.bytes) {
+    if (!isStored(observations, entry) && !isChangedTooLate(observations, prefix + entry.key)) {
       world.violate('a manifest lists stored pages only', `${key}: page ${entry.page}`);
     }
     const page = findServedPage(service, entry, since);
     if (page === undefined) world.violate('a page is stored byte for byte', `${key}: page ${entry.page}`);
     else served.push(page);
+  }
+  const folder = key.slice(0, key.lastIndexOf('/'));
+  for (const stored of observations.s3().objects.keys()) {
+    if (!stored.startsWith(`${folder}/page-`) || entries.some((entry) => prefix + entry.key === stored)) continue;
+    if (isChangedTooLate(observations, stored)) continue;
+    world.violate('no page in the folder of a run is missing from its manifest', `${key}: ${stored}`);
   }
   checkReports(observations, timeline, key, since, served);
 
@@ -184,7 +197,8 @@ function checkRunSummary({ world, prefix }: Observations, seen: Seen, key: strin
 
 function checkLatestPointer(
   { world, prefix }: Observations,
-  { manifests, summaries }: Seen,
+  { manifests, summaries, latestSequences }: Seen,
+  exportName: string,
   key: string,
   { body }: StoredObject,
   existing: StoredObject | undefined,
@@ -198,9 +212,11 @@ function checkLatestPointer(
   if (!summaries.has(summaryKeyBeside(prefix + latest.manifest))) {
     world.violate('latest.json points to a listed run', `${key}: ${latest.manifest}`);
   }
+  latestSequences.set(exportName, latest.sequence);
   if (existing === undefined) return;
-  const { sequence } = JSON.parse(existing.body.toString()) as { sequence: number };
-  if (sequence > latest.sequence) {
+  const { sequence, manifest: previous } = JSON.parse(existing.body.toString()) as typeof latest;
+  // That of another deployment with the same prefix is replaced.
+  if (sequence > latest.sequence && manifests.has(prefix + previous)) {
     world.violate('latest.json never moves back', `${key}: from ${sequence} to ${latest.sequence}`);
   }
 }

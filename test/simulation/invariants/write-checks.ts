@@ -8,6 +8,7 @@ import { checkExportState } from './export-state.ts';
 import type { Completion, LogEntry, Observations, Seen, StateItem } from './observations.ts';
 import { checkLogEntry } from './page-log.ts';
 import { checkSlots, type SlotItem } from './slots.ts';
+import type { StartChecks } from './starts.ts';
 import { checkObject } from './stored-objects.ts';
 
 export interface WriteChecks {
@@ -34,11 +35,12 @@ function checkWriter({ world, writer, findExecution }: Observations, exportName:
 /** The export that a start input names. */
 export const exportOf = (input: unknown): string | undefined => (input as { export?: string } | undefined)?.export;
 
-export function createWriteChecks(observations: Observations): WriteChecks {
+export function createWriteChecks(observations: Observations, starts: StartChecks): WriteChecks {
   const seen: Seen = {
     manifests: new Map(),
     firstPagesAt: new Map(),
     summaries: new Map(),
+    latestSequences: new Map(),
     publishedReports: new Map(),
     completions: [],
     lowerBounds: new Map(),
@@ -65,7 +67,9 @@ export function createWriteChecks(observations: Observations): WriteChecks {
       checkWriter(observations, name);
       if (text(item, 'sk') === 'state') {
         const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as StateItem);
-        checkExportState(observations, seen, observed, unmarshall({ ...item }) as StateItem, previous);
+        const state = unmarshall({ ...item }) as StateItem;
+        checkExportState(observations, seen, observed, state, previous);
+        starts.onState(observed, state, previous);
       } else {
         const entry = unmarshall({ ...item }) as LogEntry;
         checkLogEntry(observations, observed, entry, existing !== undefined);

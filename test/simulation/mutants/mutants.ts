@@ -55,7 +55,7 @@ export const mutants: readonly Mutant[] = [
             contentType: toHeaderValue(`,
         replace: `        const early = { ContentLength: bytes, Metadata: encodePageMetadata({ key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime }) };
         if (bytes > 0) {
-          void runtime.sleep(50).then(() => createObject(objectAt(key), body, { contentType: 'text/xml', metadata: early.Metadata }, runtime)).catch(() => {});
+          void runtime.sleep(50).then(() => createObject(objectAt(key), body, { contentType: 'text/xml', metadata: early.Metadata, encryption, partBytes }, runtime)).catch(() => {});
           return { stored: true, page: readPage(key, early) };
         }
         const { created, ...info } = await createObject(
@@ -91,9 +91,9 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: '    active: run,\n    lastScheduledTime: input.scheduledTime',
+        find: '    active: run,\n    lastScheduledTime: newestScheduledTime(input',
         replace:
-          '    active: run,\n    watermark: { instant: instantOf(now), source: run.request.source, filter: run.request.filter },\n    lastScheduledTime: input.scheduledTime',
+          '    active: run,\n    watermark: { instant: instantOf(now), source: run.request.source, filter: run.request.filter },\n    lastScheduledTime: newestScheduledTime(input',
       },
     ],
   },
@@ -727,6 +727,215 @@ export const mutants: readonly Mutant[] = [
         file: 'lib/aws/secret-network.ts',
         find: 'proxyUrl === undefined || proxyCredentialsSecret === undefined',
         replace: "proxyUrl === undefined || proxyCredentialsSecret !== ''",
+      },
+    ],
+  },
+  {
+    name: 'the store is not checked before a run is published',
+    edits: [
+      {
+        file: 'lib/core/steps/inventory.ts',
+        find: 'if (chunk !== undefined) throw await',
+        replace: 'if (chunk === -1) throw await',
+      },
+    ],
+  },
+  {
+    name: 'the check before a run is published ignores replaced pages of the same size',
+    edits: [
+      {
+        file: 'lib/core/steps/inventory.ts',
+        find: 'JSON.stringify([key, bytes, revision])',
+        replace: 'JSON.stringify([key, bytes, typeof revision])',
+      },
+    ],
+  },
+  {
+    name: 'the check before a run is published compares keys only',
+    edits: [
+      {
+        file: 'lib/core/steps/inventory.ts',
+        find: 'JSON.stringify([key, bytes, revision])',
+        replace: 'JSON.stringify([key, typeof bytes, typeof revision])',
+      },
+    ],
+  },
+  {
+    name: 'the store is not checked before a run completes that is not published',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: '    for await (const _ of chunks);\n',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'a page is adopted although its size differs from its metadata',
+    edits: [
+      { file: 'lib/aws/s3/page-store.ts', find: 'if (bytes !== metadata.bytes) {', replace: 'if (bytes === -1) {' },
+    ],
+  },
+  {
+    name: 'a page is adopted although its bytes differ from its metadata',
+    edits: [
+      {
+        file: 'lib/aws/s3/objects.ts',
+        find: 'return coversBody && checksum !== toBase64(body.sha256);',
+        replace: "return coversBody && checksum === '';",
+      },
+    ],
+  },
+  {
+    name: 'another page under the key of a page is adopted',
+    edits: [
+      {
+        file: 'lib/core/steps/commit-page.ts',
+        find: 'if (found.run !== identity.run || found.page !== identity.page) {',
+        replace: 'if (found.run !== identity.run) {',
+      },
+      {
+        file: 'lib/core/steps/commit-page.ts',
+        find: 'if (!isSameCursor(found.cursor, identity.cursor)) throw',
+        replace: 'if (found.page === -1) throw',
+      },
+    ],
+  },
+  {
+    name: 'a conflict of two writes to S3 is not recognized',
+    edits: [
+      {
+        file: 'lib/aws/s3/objects.ts',
+        find: "['PreconditionFailed', 'ConditionalRequestConflict', 'NoSuchUpload']",
+        replace: "['PreconditionFailed', 'NoSuchUpload']",
+      },
+    ],
+  },
+  {
+    name: 'an upload whose completion was repeated counts as failed',
+    edits: [
+      {
+        file: 'lib/aws/s3/objects.ts',
+        find: "['PreconditionFailed', 'ConditionalRequestConflict', 'NoSuchUpload']",
+        replace: "['PreconditionFailed', 'ConditionalRequestConflict']",
+      },
+    ],
+  },
+  {
+    name: 'the parts of a failed upload are not removed',
+    edits: [{ file: 'lib/aws/s3/objects.ts', find: 'leavePartsOnError: false', replace: 'leavePartsOnError: true' }],
+  },
+  {
+    name: 'a repeated upload sends what the one before has left of the body',
+    edits: [
+      {
+        file: 'lib/aws/s3/objects.ts',
+        find: '  for (let attempt = 1; ; attempt += 1) {\n    try {\n      const { ETag } = await new Upload({',
+        replace:
+          '  const Body = body.read();\n  for (let attempt = 1; ; attempt += 1) {\n    try {\n      const { ETag } = await new Upload({',
+      },
+      { file: 'lib/aws/s3/objects.ts', find: '          Body: body.read(),\n', replace: '          Body,\n' },
+    ],
+  },
+  {
+    name: 'one scheduled time makes two runs',
+    edits: [
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'if (input.scheduledTime !== undefined && hasBegun(',
+        replace: "if (input.scheduledTime === '' && hasBegun(",
+      },
+    ],
+  },
+  {
+    name: 'a scheduled time that is repeated after a later one makes a second run',
+    edits: [
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'return laterByMs > 0 && laterByMs <= maxRepeatDelayMs;',
+        replace: 'return laterByMs > maxRepeatDelayMs && laterByMs < 0;',
+      },
+    ],
+  },
+  {
+    name: 'a start whose since contradicts an unfinished run resumes it',
+    edits: [
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'if (since !== undefined && since !== run.since) contradictions',
+        replace: "if (since === '' && since !== run.since) contradictions",
+      },
+    ],
+  },
+  {
+    name: 'a start whose since contradicts an unfinished run abandons it',
+    edits: [
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'if (last === undefined) return start(deps, state, input, execution);',
+        replace: 'if (last?.page !== -1) return start(deps, state, input, execution);',
+      },
+    ],
+  },
+  {
+    name: 'restart is ignored',
+    edits: [
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'if (input.restart === true && active.startedBy !== execution) return',
+        replace: "if (input.restart === true && active.startedBy === '') return",
+      },
+    ],
+  },
+  {
+    name: 'the since of a start is ignored',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: 'if (input.since !== undefined) return {',
+        replace:
+          "if (input.since === '' || now < 0) return { since: '' as Instant, reason: '' };\n  if (now < 0) return {",
+      },
+    ],
+  },
+  {
+    name: 'latest.json of another deployment with the same prefix stays',
+    edits: [
+      {
+        file: 'lib/aws/s3/latest-pointer.ts',
+        find: '(await hasBegun(existing.sequence))',
+        replace: 'hasBegun !== undefined',
+      },
+    ],
+  },
+  {
+    name: 'a page in the folder of a run that was never logged is ignored',
+    edits: [
+      {
+        file: 'lib/core/steps/inventory.ts',
+        find: 'if (chunk !== undefined) throw await conflictIn(chunk, deps, run);',
+        replace:
+          "const problem = chunk === undefined ? undefined : await conflictIn(chunk, deps, run);\n    if (problem?.message.includes('never logged') === false) throw problem;",
+      },
+    ],
+  },
+  {
+    name: 'only the first response to a listing is read',
+    edits: [
+      {
+        file: 'lib/aws/s3/objects.ts',
+        find: '(response) => response.NextContinuationToken,',
+        replace: '() => undefined,',
+      },
+    ],
+  },
+  {
+    name: 'a page whose next cursor is known by its hash is adopted with another',
+    edits: [
+      {
+        file: 'lib/core/steps/commit-page.ts',
+        find: 'if (!isSameCursor(stored.nextCursor, fetched.nextCursor)) throw',
+        replace: 'if (!isSameCursor(stored.nextCursor, fetched.nextCursor) && stored.page < 0) throw',
       },
     ],
   },

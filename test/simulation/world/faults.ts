@@ -50,6 +50,21 @@ export const faultKinds = [
   // A deployment between two attempts.
   'settings-changed',
   'api-key-rotated',
+  // An operator, a lifecycle rule or another program changes what is stored.
+  'page-deleted',
+  'page-replaced',
+  'page-truncated',
+  'published-page-changed',
+  // An upload in parts.
+  'upload-interrupted',
+  'upload-completed-twice',
+  'upload-completed-late',
+  'upload-ends-in-error',
+  'abort-fails',
+  // In the folder of a run, by somebody else.
+  'page-added',
+  // A page that its process has stored, but will not log.
+  'unlogged-page-changed',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -74,6 +89,13 @@ const weights: Partial<FaultRates> = {
   'cursor-repeated': 6,
   'settings-changed': 6,
   'api-key-rotated': 6,
+  'published-page-changed': 3,
+  'upload-interrupted': 3,
+  'upload-completed-twice': 6,
+  'upload-completed-late': 6,
+  'upload-ends-in-error': 6,
+  'abort-fails': 20,
+  'unlogged-page-changed': 15,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
@@ -82,6 +104,17 @@ const laterKinds: ReadonlySet<FaultKind> = new Set([
   'connection-refused',
   'settings-changed',
   'api-key-rotated',
+  'page-deleted',
+  'page-replaced',
+  'page-truncated',
+  'published-page-changed',
+  'upload-interrupted',
+  'upload-completed-twice',
+  'upload-completed-late',
+  'upload-ends-in-error',
+  'abort-fails',
+  'page-added',
+  'unlogged-page-changed',
 ]);
 
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */

@@ -97,6 +97,7 @@ export function createLambda(options: LambdaOptions): Lambda {
         const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };
         world.log(id, () => `throws ${name}: ${message}`);
         checkErrorName(world, id, error);
+        checkConflict(world, id, name);
         reject(new TaskFailure(name, JSON.stringify({ errorType: name, errorMessage: message, trace: [] })));
       },
     );
@@ -142,6 +143,25 @@ const excuses: ReadonlySet<string> = new Set([
   'write-conflict',
 ]);
 const isSiteOf = (site: string, id: string) => site.startsWith(`${id}/`);
+
+const conflictErrors: ReadonlySet<string> = new Set([
+  'ConditionalRequestConflict',
+  'PreconditionFailed',
+  'NoSuchUpload',
+  'ConditionalCheckFailedException',
+]);
+
+/** The adapters try again after so many conflicts in a row. */
+const minConflicts = 6;
+
+/** Two writes that meet are normal: the adapter looks what is there, or writes again. */
+function checkConflict(world: World, id: string, name: string): void {
+  if (!conflictErrors.has(name)) return;
+  const faults = world.injectedFaults.filter(({ site }) => site.startsWith(`${id}/`));
+  if (faults.length < minConflicts) {
+    world.violate('no attempt fails because two writes conflict', `${id}: ${name} after ${faults.length} faults`);
+  }
+}
 
 /** Retries, alarms and operators go by an error's name, so generic names are not enough. */
 function checkErrorName(world: World, id: string, error: unknown): void {

@@ -45,6 +45,7 @@ class ConnectionError extends Error {
   readonly $metadata = {};
 }
 
+export const connectionError = (message: string): Error => new ConnectionError(message);
 export const isConnectionError = (error: unknown): boolean => error instanceof ConnectionError;
 
 export function createProcess({ world, id, step, payload, skewMs, onKilled }: ProcessOptions): Process {

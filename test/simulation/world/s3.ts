@@ -8,10 +8,33 @@ export interface StoredObject {
   readonly body: Buffer;
   readonly metadata: Readonly<Record<string, string>>;
   readonly etag: string;
+  /** As a HeadObject with ChecksumMode returns it; absent if the writer sent none. */
+  readonly checksum?: { readonly ChecksumSHA256: string; readonly ChecksumType: 'FULL_OBJECT' | 'COMPOSITE' };
+}
+
+/** A change that came from outside: an operator, a lifecycle rule or another program. */
+interface Damage {
+  readonly key: string;
+  /** In virtual time. */
+  readonly at: number;
+}
+
+/** A multipart upload that was neither completed nor aborted. */
+interface UnfinishedUpload {
+  readonly id: string;
+  readonly key: string;
 }
 
 export interface SimulatedS3 {
   readonly objects: ReadonlyMap<string, StoredObject>;
+  /** Every object that a function has written to the key, the newest last. */
+  versions(key: string): readonly StoredObject[];
+  readonly damages: readonly Damage[];
+  /** Deletes or replaces an object as somebody does who is allowed to: unconditionally, and unseen by the checks. */
+  damage(key: string, replacement: StoredObject | undefined, at: number): void;
+  /** Brings an earlier version back. */
+  restore(key: string, version: StoredObject | undefined): void;
+  readonly unfinishedUploads: () => readonly UnfinishedUpload[];
   /** @throws as S3 does; the error's name says what failed */
   perform(command: Command): unknown;
 }
@@ -19,26 +42,36 @@ export interface SimulatedS3 {
 interface Upload {
   readonly key: string;
   readonly metadata: Readonly<Record<string, string>>;
-  readonly parts: Map<number, Buffer>;
+  readonly parts: Map<number, { readonly body: Buffer; readonly etag: string }>;
 }
 
-/** `onWrite` is called with each object before it is stored, and with the object that it replaces. */
+/**
+ * `onWrite` is called with each object before it is stored, and with the object that it replaces. `maxListed`: the most keys of one
+ * response to a listing; S3 may return fewer than the request allows.
+ */
 export function createSimulatedS3(
   onWrite: (key: string, object: StoredObject, existing: StoredObject | undefined) => void,
+  maxListed = 1_000,
 ): SimulatedS3 {
   const objects = new Map<string, StoredObject>();
+  const versions = new Map<string, StoredObject[]>();
+  const damages: Damage[] = [];
   const uploads = new Map<string, Upload>();
   let uploadCount = 0;
 
-  const write = (key: string, body: Buffer, metadata: StoredObject['metadata'], condition: Condition) => {
+  const put = (key: string, object: StoredObject | undefined) => {
+    if (object === undefined) objects.delete(key);
+    else objects.set(key, object);
+  };
+  const write = (key: string, object: StoredObject, condition: Condition) => {
     const existing = objects.get(key);
     if (condition.IfNoneMatch === '*' && existing !== undefined) throw s3Error('PreconditionFailed', 412);
     if (condition.IfMatch !== undefined && existing === undefined) throw s3Error('NoSuchKey', 404);
     if (condition.IfMatch !== undefined && existing?.etag !== condition.IfMatch)
       throw s3Error('PreconditionFailed', 412);
-    const object = { body, metadata, etag: `"${createHash('md5').update(body).digest('hex')}"` };
     onWrite(key, object, existing);
     objects.set(key, object);
+    versions.set(key, [...(versions.get(key) ?? []), object]);
     return { ETag: object.etag };
   };
   const read = (key: string, errorName: string) => {
@@ -54,8 +87,8 @@ export function createSimulatedS3(
 
   const commands: Readonly<Record<string, (input: Input) => unknown>> = {
     HeadObjectCommand({ Key }) {
-      const { body, metadata, etag } = read(Key, 'NotFound');
-      return { ContentLength: body.length, Metadata: { ...metadata }, ETag: etag };
+      const { body, metadata, etag, checksum } = read(Key, 'NotFound');
+      return { ContentLength: body.length, Metadata: { ...metadata }, ETag: etag, ...checksum };
     },
     GetObjectCommand({ Key }) {
       const { body, metadata, etag } = read(Key, 'NoSuchKey');
@@ -70,7 +103,7 @@ export function createSimulatedS3(
       const body = Buffer.from(Body ?? '');
       const checksum = createHash('sha256').update(body).digest('base64');
       if (ChecksumSHA256 !== undefined && ChecksumSHA256 !== checksum) throw s3Error('BadDigest', 400);
-      return write(Key, body, Metadata, condition);
+      return write(Key, createStoredObject(body, Metadata, ChecksumSHA256 !== undefined), condition);
     },
     CreateMultipartUploadCommand({ Key, Metadata = {} }) {
       uploadCount += 1;
@@ -80,14 +113,35 @@ export function createSimulatedS3(
     },
     UploadPartCommand({ UploadId = '', PartNumber = 0, Body }) {
       const body = Buffer.from(Body ?? '');
-      upload(UploadId).parts.set(PartNumber, body);
-      return { ETag: `"part-${PartNumber}-${body.length}"` };
+      const etag = `"${createHash('md5').update(body).digest('hex')}"`;
+      upload(UploadId).parts.set(PartNumber, { body, etag });
+      return { ETag: etag };
     },
+    // Only the parts that the request lists become part of the object.
     CompleteMultipartUploadCommand({ UploadId = '', Key, MultipartUpload, ...condition }) {
       const { metadata, parts } = upload(UploadId);
-      const bodies = (MultipartUpload?.Parts ?? []).map(({ PartNumber = 0 }) => parts.get(PartNumber));
-      if (bodies.some((body) => body === undefined)) throw s3Error('InvalidPart', 400);
-      const response = write(Key, Buffer.concat(bodies as Buffer[]), metadata, condition);
+      const listed = MultipartUpload?.Parts ?? [];
+      if (listed.length === 0) throw s3Error('MalformedXML', 400);
+      const chosen = listed.map(({ PartNumber = 0, ETag }, index) => {
+        if (PartNumber <= (listed[index - 1]?.PartNumber ?? 0)) throw s3Error('InvalidPartOrder', 400);
+        const part = parts.get(PartNumber);
+        if (part === undefined || part.etag !== ETag) throw s3Error('InvalidPart', 400);
+        return part.body;
+      });
+      const hash = (algorithm: string) => {
+        const digests = chosen.map((body) => createHash(algorithm).update(body).digest());
+        return createHash(algorithm).update(Buffer.concat(digests));
+      };
+      const object: StoredObject = {
+        body: Buffer.concat(chosen),
+        metadata,
+        etag: `"${hash('md5').digest('hex')}-${chosen.length}"`,
+        checksum: {
+          ChecksumSHA256: `${hash('sha256').digest('base64')}-${chosen.length}`,
+          ChecksumType: 'COMPOSITE',
+        },
+      };
+      const response = write(Key, object, condition);
       uploads.delete(UploadId);
       return response;
     },
@@ -98,7 +152,7 @@ export function createSimulatedS3(
     },
     ListObjectsV2Command({ Prefix = '', ContinuationToken, MaxKeys = 1_000 }) {
       const keys = [...objects.keys()].filter((key) => key.startsWith(Prefix) && key > (ContinuationToken ?? ''));
-      const page = keys.sort().slice(0, MaxKeys);
+      const page = keys.sort().slice(0, Math.min(MaxKeys, maxListed));
       const isTruncated = page.length < keys.length;
       return {
         Contents: page.map((Key) => ({ Key, Size: objects.get(Key)?.body.length, ETag: objects.get(Key)?.etag })),
@@ -110,12 +164,32 @@ export function createSimulatedS3(
 
   return {
     objects,
+    versions: (key) => versions.get(key) ?? [],
+    damages,
+    damage(key, replacement, at) {
+      put(key, replacement);
+      damages.push({ key, at });
+    },
+    restore: put,
+    unfinishedUploads: () => [...uploads].map(([id, { key }]) => ({ id, key })),
     perform(command) {
       const perform = commands[command.constructor.name];
       if (perform === undefined) throw new Error(`The simulation does not support ${command.constructor.name}`);
       return perform(command.input as Input);
     },
   };
+}
+
+/** An object as one PutObject creates it. `hasChecksum`: whether the request had the SHA-256 of the body. */
+export function createStoredObject(
+  body: Buffer,
+  metadata: StoredObject['metadata'],
+  hasChecksum: boolean,
+): StoredObject {
+  const etag = `"${createHash('md5').update(body).digest('hex')}"`;
+  if (!hasChecksum) return { body, metadata, etag };
+  const ChecksumSHA256 = createHash('sha256').update(body).digest('base64');
+  return { body, metadata, etag, checksum: { ChecksumSHA256, ChecksumType: 'FULL_OBJECT' } };
 }
 
 interface Condition {
@@ -130,7 +204,7 @@ interface Input extends Condition {
   readonly ChecksumSHA256?: string;
   readonly UploadId?: string;
   readonly PartNumber?: number;
-  readonly MultipartUpload?: { readonly Parts?: readonly { readonly PartNumber?: number }[] };
+  readonly MultipartUpload?: { readonly Parts?: readonly { readonly PartNumber?: number; readonly ETag?: string }[] };
   readonly Prefix?: string;
   readonly ContinuationToken?: string;
   readonly MaxKeys?: number;

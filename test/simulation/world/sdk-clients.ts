@@ -9,7 +9,7 @@ import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import type { SFNClient } from '@aws-sdk/client-sfn';
 import { sdkConfig } from '../../../lib/aws/sdk-config.ts';
 import type { Container } from './container.ts';
-import { isConnectionError, type Latency, type Process } from './process.ts';
+import { connectionError, isConnectionError, type Latency, type Process } from './process.ts';
 import { s3Error } from './s3.ts';
 import type { World } from './world.ts';
 
@@ -67,6 +67,9 @@ function createSend({ world, container, perform }: Connection, { name, latency, 
   return async (command: Command): Promise<unknown> => {
     const process = await container.process();
     const operation = `${command.constructor.name.replace(/Command$/, '')} ${resourceOf(command)}`;
+    if (isBetweenParts(command) && world.injectFault('upload-interrupted', `${process.id}/${operation}`)) {
+      process.kill(`between the parts of an upload, before ${operation}`);
+    }
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await process.request(name, operation, () => respond(process, operation, command), latency);
@@ -86,9 +89,48 @@ function createSend({ world, container, perform }: Connection, { name, latency, 
     if (world.injectFault('server-error', site)) throw serviceError('InternalError', 500);
     const isConditional = name === 'S3' && /IfNoneMatch|IfMatch/.test(Object.keys(command.input).join());
     if (isConditional && world.injectFault('write-conflict', site)) throw s3Error('ConditionalRequestConflict', 409);
+    const uploadSite = `${process.id}/${operation}`;
+    if (isCommand(command, 'AbortMultipartUpload') && world.injectFault('abort-fails', uploadSite)) {
+      throw serviceError('InternalError', 500);
+    }
+    if (isCommand(command, 'CompleteMultipartUpload')) return completeUpload(process, site, uploadSite, command);
+    return perform(process, command);
+  }
+
+  /** The last request of an upload in parts: it can arrive twice, or after its sender has given up waiting for it. */
+  function completeUpload(process: Process, site: string, uploadSite: string, command: Command): unknown {
+    const rng = world.rng(`${site}/complete`);
+    const performLater = (ms: number) => {
+      world.time.after(ms, () => {
+        try {
+          perform(process, command);
+          world.log(process.id, () => 'S3 CompleteMultipartUpload, which arrives late: ok');
+        } catch (error) {
+          world.log(process.id, () => `S3 CompleteMultipartUpload, which arrives late: ${(error as Error).name}`);
+        }
+      });
+    };
+    const delayMs = rng.pick([rng.between(0, 500), rng.between(0, 60_000)]);
+    if (world.injectFault('upload-completed-late', uploadSite)) {
+      performLater(delayMs);
+      throw connectionError('S3 did not respond in time');
+    }
+    if (world.injectFault('upload-completed-twice', uploadSite)) performLater(delayMs);
+    // S3 may send status 200 before it knows the result. The SDK turns an error in the body into one with status 503.
+    if (world.injectFault('upload-ends-in-error', site)) {
+      if (rng.chance(0.5)) perform(process, command);
+      throw serviceError('InternalError', 503);
+    }
     return perform(process, command);
   }
 }
+
+const isCommand = ({ constructor }: Command, name: string): boolean => constructor.name === `${name}Command`;
+
+/** A request of an upload that S3 already has a part of. */
+const isBetweenParts = (command: Command): boolean =>
+  isCommand(command, 'CompleteMultipartUpload') ||
+  (isCommand(command, 'UploadPart') && (command.input as { PartNumber?: number }).PartNumber !== 1);
 
 /** What the SDK retries: lost connections, throttling, and server errors. */
 function isRetryable(error: unknown): boolean {

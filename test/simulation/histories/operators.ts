@@ -1,0 +1,170 @@
+/**
+ * What people and other programs do to stored pages: they delete, replace and truncate them. And what an operator does about the
+ * failure that follows, as the runbook says: restore the page and start, or start with `restart`.
+ */
+
+import { exportOf } from '../invariants/write-checks.ts';
+import { entriesOf, type Observations, type ObservedExport, partitionOf } from '../invariants/observations.ts';
+import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
+import type { FaultKind } from '../world/faults.ts';
+import type { Rng } from '../world/rng.ts';
+import { createStoredObject, type StoredObject } from '../world/s3.ts';
+
+const second = 1_000;
+const minute = 60_000;
+
+export interface Operators {
+  /** Decides whether somebody will change what has just been stored at `key`. */
+  onStored(key: string): void;
+  /** Lets an operator act on a failed execution. */
+  onEvent(event: ExecutionEvent): void;
+}
+
+/** `faultsEndAt`: nobody damages a page after this moment. */
+export function createOperators(observations: Observations, faultsEndAt: number): Operators {
+  const { world, prefix, exports } = observations;
+  const s3 = () => observations.s3();
+  const restoredRuns = new Set<string>();
+
+  const changeLater = (kind: FaultKind, key: string, act: (rng: Rng) => void) => {
+    const site = `${key}#${s3().versions(key).length}`;
+    if (!world.injectFault(kind, site)) return;
+    const rng = world.rng(`${kind}/${site}`);
+    // Before the page is logged, while the run goes on, or later.
+    const soonMs = rng.between(0, 300);
+    const delayMs = rng.pick([soonMs, rng.between(300, minute), rng.between(minute, 60 * minute)]);
+    const isSoon = kind === 'unlogged-page-changed';
+    world.time.after(Math.min(isSoon ? soonMs : delayMs, faultsEndAt - world.time.now()), () => act(rng));
+  };
+
+  const damage = (kind: string, key: string, replacement: StoredObject | undefined) => {
+    world.log('operator', () => `${kind}: ${replacement === undefined ? 'deletes' : 'changes'} ${key}`);
+    s3().damage(key, replacement, world.time.now());
+  };
+
+  const folderOf = (key: string) => key.slice(0, key.lastIndexOf('/') + 1);
+  const pagesIn = (folder: string) => [...s3().objects.keys()].filter((key) => key.startsWith(`${folder}page-`)).sort();
+
+  /** Changes a page whose run is not published yet. */
+  const damageUnpublished = (kind: FaultKind, key: string, change: (page: StoredObject, rng: Rng) => Change) =>
+    changeLater(kind, key, (rng) => {
+      const page = s3().objects.get(key);
+      if (page === undefined || s3().objects.has(`${folderOf(key)}manifest.json`)) return;
+      const { replacement } = change(page, rng);
+      if (replacement !== page) damage(kind, key, replacement);
+    });
+
+  /** Copies a page to the key that follows the last page of the run. */
+  const addPage = (kind: string, key: string) => {
+    const last = pagesIn(folderOf(key)).at(-1) ?? key;
+    const page = Number(/page-(\d+)/.exec(last)?.[1]) + 1;
+    damage(kind, last.replace(/\d{6}(?=\.[a-z]+$)/, String(page).padStart(6, '0')), s3().objects.get(key));
+  };
+
+  const isLogged = (key: string) => {
+    const { exportName, run } = partsOf(prefix, key);
+    return entriesOf(observations, exportName, run).some((entry) => prefix + entry.key === key);
+  };
+
+  const replace = (key: string, { body, metadata }: StoredObject, rng: Rng): StoredObject => {
+    // Other bytes of the same size, with the metadata of the page, are noticed before the page is logged only if S3 has their
+    // SHA-256 (docs/guarantees.md).
+    const hasChecksum = !isLogged(key) || rng.chance(0.5);
+    const others = pagesIn(folderOf(key)).filter((other) => other !== key);
+    switch (rng.pick(['same size', 'same size', 'longer', 'other metadata', 'no metadata', 'another page'])) {
+      case 'same size': {
+        const changed = Buffer.from(body);
+        const index = rng.integerBelow(Math.max(1, changed.length));
+        if (changed.length > 0) changed[index] = (changed[index] ?? 0) ^ 1;
+        return createStoredObject(changed, metadata, hasChecksum);
+      }
+      case 'longer':
+        return createStoredObject(Buffer.concat([body, Buffer.from('\n')]), metadata, rng.chance(0.5));
+      case 'other metadata': {
+        const { 'next-cursor': _, ...rest } = metadata;
+        return createStoredObject(body, { ...rest, 'last-page': 'true' }, rng.chance(0.5));
+      }
+      case 'no metadata':
+        return createStoredObject(body, {}, rng.chance(0.5));
+      default: {
+        const other = others.length === 0 ? undefined : s3().objects.get(rng.pick(others));
+        return other ?? createStoredObject(body, {}, false);
+      }
+    }
+  };
+
+  const repair = (observed: ObservedExport, failed: SimulatedExecution, rng: Rng) => {
+    const { name, stepFunctions } = observed;
+    const stored = observations.dynamoDb().item(partitionOf(name), 'state');
+    const run = stored?.active?.M?.run?.S;
+    if (run === undefined || failed.cause?.includes(run) !== true) return;
+    const input = { export: name, ...(rng.chance(0.5) || restoredRuns.has(run) ? { restart: true } : {}) };
+    if (!('restart' in input)) restore(name, run);
+    world.log('operator', () => `starts ${failed.name}-repair with ${JSON.stringify(input)}`);
+    stepFunctions.start(`${failed.name}-repair`, input);
+  };
+
+  /** Each damaged page becomes the one that was logged. One that was not logged is removed. */
+  const restore = (exportName: string, run: string) => {
+    restoredRuns.add(run);
+    const entries = entriesOf(observations, exportName, run);
+    for (const key of new Set(s3().damages.map((each) => each.key))) {
+      if (partsOf(prefix, key).run !== run) continue;
+      const entry = entries.find((each) => prefix + each.key === key);
+      const version = s3()
+        .versions(key)
+        .find(({ metadata, etag }) => metadata.sha256 === entry?.sha256 && etag === `"${entry?.revision}"`);
+      world.log('operator', () => `${version === undefined ? 'removes' : 'restores'} ${key}`);
+      s3().restore(key, version);
+    }
+  };
+
+  return {
+    onStored(key) {
+      if (/\/page-\d+\.[a-z]+$/.test(key)) {
+        damageUnpublished('page-deleted', key, () => ({ replacement: undefined }));
+        damageUnpublished('page-replaced', key, (page, rng) => ({ replacement: replace(key, page, rng) }));
+        if (!observations.writer().isAlive()) {
+          damageUnpublished('unlogged-page-changed', key, (page, rng) => ({ replacement: replace(key, page, rng) }));
+        }
+        damageUnpublished('page-added', key, (page) => {
+          addPage('page-added', key);
+          return { replacement: page };
+        });
+        damageUnpublished('page-truncated', key, (page, rng) => {
+          const { body, metadata } = page;
+          if (body.length === 0) return { replacement: page };
+          const rest = body.subarray(0, rng.integerBelow(body.length));
+          return { replacement: createStoredObject(rest, metadata, rng.chance(0.5)) };
+        });
+      }
+      if (!key.endsWith('/manifest.json')) return;
+      changeLater('published-page-changed', key, (rng) => {
+        const pages = pagesIn(folderOf(key));
+        const page = rng.pick(pages);
+        const stored = pages.length === 0 ? undefined : s3().objects.get(page);
+        if (stored === undefined) return;
+        damage('published-page-changed', page, rng.chance(0.5) ? undefined : replace(page, stored, rng));
+      });
+    },
+    onEvent({ type, execution }) {
+      if (type !== 'ended' || execution.error !== 'PageConflictError') return;
+      const rng = world.rng(`repair after ${execution.name}`);
+      const name = exportOf(execution.input) ?? [...exports.keys()][0] ?? '';
+      const observed = exports.get(name);
+      if (observed === undefined) return;
+      world.time.after(rng.between(30 * second, 10 * minute), () => repair(observed, execution, rng));
+    },
+  };
+}
+
+interface Change {
+  /** undefined: the object is deleted. */
+  readonly replacement: StoredObject | undefined;
+}
+
+/** The export and the run that a key names. */
+export function partsOf(prefix: string, key: string): { readonly exportName: string; readonly run: string } {
+  const [exportName = '', , folder = ''] = key.slice(prefix.length).split('/');
+  return { exportName, run: folder.replace(/^run=/, '') };
+}

@@ -1,0 +1,136 @@
+/** Compares what each start asks for with what becomes of it: the run that it begins or resumes, or why it is skipped or refused. */
+
+import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
+import type { Observations, ObservedExport, StateItem } from './observations.ts';
+
+interface StartInput {
+  readonly scheduledTime?: string;
+  readonly since?: string;
+  readonly restart?: boolean;
+  readonly continues?: string;
+}
+
+export interface StartChecks {
+  /** Checks an export state before it is stored. */
+  onState(observed: ObservedExport, state: StateItem, previous: StateItem | undefined): void;
+  onEvent(event: ExecutionEvent, exportName: string): void;
+}
+
+/** DescribeExecution may be this far behind. */
+const descriptionLagMs = 5_000;
+
+export function createStartChecks(observations: Observations): StartChecks {
+  const { world, writer, findExecution } = observations;
+  /** Executions that have begun a run. */
+  const begun = new Set<string>();
+  /** By export: the scheduled times for which a run has begun, or was resumed. */
+  const used = new Map<string, Set<string>>();
+  const usedTimes = (name: string) => used.get(name) ?? new Set();
+
+  const checkBegin = (
+    observed: ObservedExport,
+    input: StartInput,
+    state: StateItem,
+    previous: StateItem | undefined,
+  ) => {
+    const { name } = observed;
+    const { run = '', since = '' } = state.active ?? {};
+    const { scheduledTime } = input;
+    if (scheduledTime !== undefined && previous?.active === undefined && usedTimes(name).has(scheduledTime)) {
+      world.violate('one scheduled time begins one run', `${name}: ${scheduledTime} begins ${run}`);
+    }
+    const [earliest, latest] = expectedSince(observations, observed, input, previous);
+    if (!(Date.parse(since) >= earliest && Date.parse(since) <= latest)) {
+      const expected = [earliest, latest].map((ms) => new Date(ms).toISOString()).join(' to ');
+      world.violate('a run begins where its start says', `${name}: ${run} begins at ${since} instead of ${expected}`);
+    }
+  };
+
+  const checkSkip = ({ arn, name, input, startedAt }: SimulatedExecution, exportName: string, reason: string) => {
+    const { continues, restart, scheduledTime } = input as StartInput;
+    if (continues !== undefined) return;
+    if (restart === true && !begun.has(arn)) {
+      world.violate('a start with restart begins a new run', `${name} is skipped: ${reason}`);
+    }
+    const [, running] = /^execution (\S+) is still exporting run /.exec(reason) ?? [];
+    const other = running === undefined ? undefined : findExecution(running);
+    const wasRunning =
+      other !== undefined && (other.endedAt ?? Number.POSITIVE_INFINITY) > startedAt - descriptionLagMs;
+    const isRepeated =
+      reason.startsWith('a run for the scheduled time ') &&
+      scheduledTime !== undefined &&
+      [...usedTimes(exportName)].some((each) => each >= scheduledTime);
+    if (!wasRunning && !isRepeated) {
+      world.violate('a start is skipped or refused only for a documented reason', `${name} is skipped: ${reason}`);
+    }
+  };
+
+  return {
+    onState(observed, state, previous) {
+      const { step, payload } = writer();
+      const { active } = state;
+      if (step !== 'BeginRun' || active === undefined) return;
+      const { name } = observed;
+      const input = (payload.input ?? {}) as StartInput;
+      if (active.run !== previous?.active?.run) {
+        begun.add(payload.execution);
+        checkBegin(observed, input, state, previous);
+      } else if (active.execution !== previous.active.execution) {
+        if (input.since !== undefined && input.since !== active.since) {
+          const details = `${name}: ${active.run} since ${active.since} is resumed by a start since ${input.since}`;
+          world.violate('a start that contradicts an unfinished run is refused', details);
+        }
+        if (input.restart === true && active.startedBy !== payload.execution) {
+          world.violate('a start with restart begins a new run', `${name}: ${active.run} is resumed`);
+        }
+      }
+      if (input.scheduledTime !== undefined) used.set(name, usedTimes(name).add(input.scheduledTime));
+    },
+
+    onEvent(event, exportName) {
+      const { execution } = event;
+      const { restart, since, continues } = (execution.input ?? {}) as StartInput;
+      if (event.type === 'entered' && event.state === 'HasWork') {
+        const { next, reason = '' } = event.data as { readonly next: string; readonly reason?: string };
+        if (next === 'skip') checkSkip(execution, exportName, reason);
+      }
+      // Nothing but a `since` can contradict a run here: no deployment changes the request of an export.
+      const isRefused =
+        event.type === 'task-failed' && event.state === 'BeginRun' && event.error === 'ConfigurationError';
+      if (isRefused && (since === undefined || restart === true)) {
+        world.violate(
+          'a start is skipped or refused only for a documented reason',
+          `${execution.name} is refused: ${event.cause}`,
+        );
+      }
+      const hasSucceeded = event.type === 'ended' && execution.status === 'SUCCEEDED';
+      if (hasSucceeded && restart === true && continues === undefined && !begun.has(execution.arn)) {
+        world.violate('a start with restart begins a new run', `${execution.name} has begun none`);
+      }
+    },
+  };
+}
+
+/** Between which two dates a new run must begin. They differ only if the run begins at a time by the function's own clock. */
+function expectedSince(
+  { world, writer, maxSkewMs }: Observations,
+  { scenario }: ObservedExport,
+  { since, scheduledTime }: StartInput,
+  previous: StateItem | undefined,
+): readonly [earliest: number, latest: number] {
+  const exactly = (ms: number) => [ms, ms] as const;
+  if (since !== undefined) return exactly(Date.parse(since));
+  const policy = scenario.settings.since;
+  const watermark = previous?.watermark && Date.parse(previous.watermark.instant);
+  if (policy.lookbackWindow !== undefined) {
+    const now: readonly [number, number] =
+      scheduledTime === undefined
+        ? [writer().startedAt - maxSkewMs - 1, world.time.now() + maxSkewMs + 1]
+        : exactly(Date.parse(scheduledTime));
+    const window = Number(policy.lookbackWindow);
+    const bound = (ms: number) => Math.max(0, Math.min(ms - window, watermark ?? Number.POSITIVE_INFINITY));
+    return [bound(now[0]), bound(now[1])];
+  }
+  if (watermark !== undefined) return exactly(Math.max(0, watermark - Number(policy.overlap ?? 0)));
+  return exactly(policy.initial === undefined ? 0 : Date.parse(policy.initial));
+}
