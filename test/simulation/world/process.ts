@@ -119,6 +119,7 @@ export function createProcess({ world, id, step, payload, skewMs, onKilled }: Pr
     request,
     runtime: {
       now: () => Math.floor(time.now() + skewMs),
+      monotonicNow: () => time.now(),
       sleep: (ms, signal) => sleepWhileAlive(world, () => alive, ms, signal),
       randomHex(length) {
         randomCount += 1;
