@@ -5,6 +5,7 @@ import { byStep, type StepName, stateMachine } from '../../../lib/core/state-mac
 import { checkCompletion } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import type { ObservedExport } from '../invariants/observations.ts';
+import { createRetryAfterChecks } from '../invariants/retry-after.ts';
 import { createWriteChecks, exportOf, type WriteChecks } from '../invariants/write-checks.ts';
 import { describeExecution, performTask } from '../step-functions/integrations.ts';
 import { createStepFunctions, type StepFunctions } from '../step-functions/step-functions.ts';
@@ -134,6 +135,7 @@ function createStores(world: World, scenario: Scenario, exports: ReadonlyMap<str
   };
   const endpoints: Endpoints = {
     world,
+    retryAfter: createRetryAfterChecks(world),
     traffic: createServiceTraffic(world, scenario.maxConcurrentPages),
     s3: (process, command) => performFor(process, () => s3.perform(command)),
     dynamoDb: (process, command) => performFor(process, () => dynamoDb.perform(command)),
@@ -145,7 +147,7 @@ function createStores(world: World, scenario: Scenario, exports: ReadonlyMap<str
 /** The functions and the state machine that all exports share. */
 function createService(
   world: World,
-  { exports: scenarios, maxConcurrentPages, timedOutFunctionsContinue, maxFunctionSkewMs }: Scenario,
+  { exports: scenarios, maxConcurrentPages, timedOutFunctionsContinue, maxFunctionSkewMs, clocksJump }: Scenario,
   exports: ReadonlyMap<string, ObservedExport>,
   endpoints: Endpoints,
 ) {
@@ -158,10 +160,12 @@ function createService(
     timeoutSeconds,
     timedOutFunctionsContinue,
     maxSkewMs: maxFunctionSkewMs,
+    clocksJump,
     run: (process, remainingMs) => runStep(endpoints, exports, maxConcurrentPages, process, remainingMs),
   });
   const announcedRuns = new Set<string>();
-  const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns };
+  const { onOutcome } = endpoints.retryAfter;
+  const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns, onOutcome };
   const [only] = scenarios.length === 1 ? scenarios : [];
   const iterationsOf = (input: unknown) => {
     const name = exportOf(input) ?? only?.settings.name ?? '';
@@ -188,7 +192,7 @@ function createService(
 /** One export with reports of its own, and its executions. */
 function observeExport(
   world: World,
-  { start, faultsEndAt, exports }: Scenario,
+  { start, faultsEndAt, exports, clocksJump, maxFunctionSkewMs }: Scenario,
   scenario: ExportScenario,
   stepFunctions: StepFunctions,
   announcedRuns: ReadonlySet<string>,
@@ -207,6 +211,8 @@ function observeExport(
     apiKey,
     timeline,
     ...scenario.service,
+    // If the functions' clocks were ahead as well, the exporter could not notice it (docs/guarantees.md).
+    datesMayLead: !clocksJump && scenario.service.skewMs >= maxFunctionSkewMs,
     padding: Buffer.alloc(scenario.service.paddingBytes, ' '),
   });
   const isOnly = exports.length === 1;

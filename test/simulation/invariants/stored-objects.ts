@@ -31,7 +31,10 @@ export function checkObject(
   else if (existing !== undefined) world.violate('a visible object never changes', key);
   else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
   else if (path.endsWith('/run.json')) checkRunSummary(observations, seen, key, object);
-  else checkPage(observations, observed, key, path, object);
+  else {
+    seen.pagesStoredAt.set(key, world.time.now());
+    checkPage(observations, observed, key, path, object);
+  }
 }
 
 function checkPage(

@@ -38,6 +38,7 @@ export function createWriteChecks(observations: Observations): WriteChecks {
   const seen: Seen = {
     manifests: new Map(),
     firstPagesAt: new Map(),
+    pagesStoredAt: new Map(),
     summaries: new Map(),
     publishedReports: new Map(),
     completions: [],

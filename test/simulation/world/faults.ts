@@ -49,6 +49,9 @@ export const faultKinds = [
   'connection-refused',
   // A deployment between two attempts.
   'settings-changed',
+  // Clocks.
+  'clock-jumps',
+  'wrong-date',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -72,10 +75,17 @@ const weights: Partial<FaultRates> = {
   'cursor-cycle': 0.3,
   'cursor-repeated': 6,
   'settings-changed': 6,
+  'wrong-date': 4,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
-const laterKinds: ReadonlySet<FaultKind> = new Set(['cursor-repeated', 'connection-refused', 'settings-changed']);
+const laterKinds: ReadonlySet<FaultKind> = new Set([
+  'cursor-repeated',
+  'connection-refused',
+  'settings-changed',
+  'clock-jumps',
+  'wrong-date',
+]);
 
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */
 export function createFaultRates(rng: Rng, laterRng: Rng): FaultRates {

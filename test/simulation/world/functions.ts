@@ -22,6 +22,7 @@ import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
 import { createReportServiceClient } from '../../../lib/report-service/client/client.ts';
 import { limitsOf } from '../../../lib/report-service/client/limits.ts';
 import type { ExportScenario } from '../histories/scenario.ts';
+import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { SimulatedNetwork } from './network.ts';
 import type { Process } from './process.ts';
 import type { SimulatedService } from './report-service.ts';
@@ -41,6 +42,7 @@ const limits = limitsOf(serviceSettings);
 export interface Endpoints {
   readonly world: World;
   readonly traffic: ServiceTraffic;
+  readonly retryAfter: RetryAfterChecks;
   readonly s3: (process: Process, command: Command) => unknown;
   readonly dynamoDb: (process: Process, command: Command) => unknown;
   readonly stepFunctions: (process: Process, command: Command) => unknown;

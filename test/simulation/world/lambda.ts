@@ -15,6 +15,8 @@ export interface LambdaOptions {
   readonly timedOutFunctionsContinue: boolean;
   /** The largest difference between a function's clock and virtual time. */
   readonly maxSkewMs: number;
+  /** Whether the clock of a function may be set while it runs. */
+  readonly clocksJump: boolean;
   readonly run: (process: Process, remainingMs: () => number) => Promise<unknown>;
 }
 
@@ -25,7 +27,7 @@ export interface Lambda {
 }
 
 export function createLambda(options: LambdaOptions): Lambda {
-  const { world, timeoutSeconds, timedOutFunctionsContinue, maxSkewMs, run } = options;
+  const { world, timeoutSeconds, timedOutFunctionsContinue, maxSkewMs, clocksJump, run } = options;
   const { time } = world;
   let invocationCount = 0;
 
@@ -40,6 +42,7 @@ export function createLambda(options: LambdaOptions): Lambda {
       step,
       payload: structuredClone(payload),
       skewMs: Math.round(rng.between(-maxSkewMs, maxSkewMs)),
+      clockJumps: clocksJump,
       onKilled: (reason) => reject(new TaskFailure(rng.pick(['Lambda.Unknown', 'Runtime.ExitError']), reason)),
     });
     const endsAt = time.now() + timeoutSeconds[step] * 1_000;

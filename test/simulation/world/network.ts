@@ -5,6 +5,7 @@
 
 import { Dispatcher, errors } from 'undici';
 import type { Limits } from '../../../lib/report-service/client/limits.ts';
+import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import type { Process } from './process.ts';
 import type { ServiceRequest, ServiceResponse, SimulatedService } from './report-service.ts';
 import type { ServiceTraffic } from './traffic.ts';
@@ -13,13 +14,18 @@ import type { World } from './world.ts';
 export class SimulatedNetwork extends Dispatcher {
   readonly #world: World;
   readonly #traffic: ServiceTraffic;
+  readonly #retryAfter: RetryAfterChecks;
   readonly #process: Process;
   readonly #service: SimulatedService;
   readonly #limits: Limits;
   #requestCount = 0;
 
   constructor(
-    { world, traffic }: { readonly world: World; readonly traffic: ServiceTraffic },
+    {
+      world,
+      traffic,
+      retryAfter,
+    }: { readonly world: World; readonly traffic: ServiceTraffic; readonly retryAfter: RetryAfterChecks },
     process: Process,
     service: SimulatedService,
     limits: Limits,
@@ -27,6 +33,7 @@ export class SimulatedNetwork extends Dispatcher {
     super();
     this.#world = world;
     this.#traffic = traffic;
+    this.#retryAfter = retryAfter;
     this.#process = process;
     this.#service = service;
     this.#limits = limits;
@@ -54,10 +61,15 @@ export class SimulatedNetwork extends Dispatcher {
       controller.fail(connectionRefused());
       return;
     }
+    const { time } = this.#world;
+    const sentAt = time.now();
+    let respondedAt = sentAt;
     let response: ServiceResponse;
     try {
       const operation = path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
       const respond = () => {
+        this.#retryAfter.onRequest(this.#process, sentAt);
+        respondedAt = time.now();
         const responding = this.#service.respond(request, site);
         // The connection of an aborted request is closed.
         if (!controller.aborted) controller.onEnd = this.#traffic.begin(this.#process, this.#durationOf(responding));
@@ -68,7 +80,6 @@ export class SimulatedNetwork extends Dispatcher {
       controller.fail(connectionClosed());
       return;
     }
-    const { time } = this.#world;
     const isReset = this.#world.injectFault('connection-reset', site);
     const rng = this.#world.rng(`${site}/network`);
     if (response.silentMs !== undefined) {
@@ -85,6 +96,7 @@ export class SimulatedNetwork extends Dispatcher {
     handler.onResponseStart?.(controller, response.status, response.headers, '');
     const endsAt = isReset ? rng.integerBelow(response.body.length + 1) : response.truncatedAt;
     await this.#sendBody(response, handler, controller, endsAt);
+    this.#retryAfter.onResponse(this.#process, response, respondedAt);
   }
 
   /** How long the service is busy with a request, if the client waits for the response. */
