@@ -43,4 +43,5 @@ export const regressionSeeds: readonly RegressionSeed[] = [
   { seed: '2', pages: 12, defect: repeatedRestart },
   { seed: '14', pages: 12, defect: unrecoverableCursor },
   { seed: '1', pages: 12, defect: 'the watermark moved past backdated reports' },
+  { seed: '129', pages: 12, defect: 'one Date of a wrong clock moved the watermark into the future' },
 ];
