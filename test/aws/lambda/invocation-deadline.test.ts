@@ -49,6 +49,19 @@ describe('the deadline of an invocation', () => {
     expect(long.hasTime()).toBe(false);
   });
 
+  it('does not depend on the clock, which may be set meanwhile', async () => {
+    let clockMs = 0;
+    const set = { ...clock, now: () => clockMs };
+    using deadline = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', set);
+    const { retryAfterDeadline } = deadline;
+    clockMs = 60 * minute;
+    expect(deadline.hasTime()).toBe(true);
+    clockMs = -60 * minute;
+    await clock.advance(11 * minute);
+    expect(deadline.hasTime()).toBe(false);
+    expect(retryAfterDeadline).toBe(11 * minute - 40_000);
+  });
+
   it('has no timer once it is disposed of', () => {
     const deadline = startInvocationDeadline(minute, limits, 'page 1 of run R', clock);
     deadline[Symbol.dispose]();
