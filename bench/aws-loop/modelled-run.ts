@@ -47,7 +47,8 @@ export async function runModel(model: RunModel): Promise<RunFigures> {
   const settings = exportSettingsSchema.parse({ name: 'reports', pagesPerInvocation });
   const serviceSettings = serviceSettingsSchema.parse({ baseUrl: 'https://reports.example.com' });
   const limits = functionLimits({ service: serviceSettings, exports: [settings] });
-  const runtime = { now: () => time.now(), sleep: createSleep(time), randomHex: createHexCounter() };
+  const now = () => time.now();
+  const runtime = { now, monotonicNow: now, sleep: createSleep(time), randomHex: createHexCounter() };
   const deps: StepDependencies = {
     definition: exportDefinition(settings, serviceSettings.baseUrl),
     service: modelledService(model, time),

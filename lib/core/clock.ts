@@ -5,6 +5,7 @@ import type { Runtime } from './ports.ts';
 
 export const systemRuntime: Runtime = {
   now: Date.now,
+  monotonicNow: () => performance.now(),
   sleep,
   randomHex: (length) => randomBytes(length).toString('hex').slice(0, length),
 };

@@ -293,7 +293,7 @@ export interface LoopState {
 export interface Invocation {
   /** Aborts the request and every wait. The page in flight is then not exported. */
   readonly signal?: AbortSignal | undefined;
-  /** Until when a Retry-After may be waited out inside the invocation, in milliseconds since the epoch. */
+  /** Until when a Retry-After may be waited out inside the invocation, by the monotonic clock. */
   readonly retryAfterDeadline?: number | undefined;
   /** How many pages may be in flight at once if an invocation exports several. Default: 2. */
   readonly maxInFlight?: number | undefined;

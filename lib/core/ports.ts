@@ -153,15 +153,17 @@ export interface Executions {
 
 /** Time and randomness, injected so that a test of hours of waiting takes milliseconds. */
 export interface Runtime {
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch. The clock may be wrong, and may be set while the process runs. */
   readonly now: () => number;
+  /** Milliseconds since some moment. Measures how long something takes: setting the clock does not change it. */
+  readonly monotonicNow: () => number;
   /** Resolves after `ms`, or rejects with the signal's reason when it aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** `length` random lower-case hexadecimal digits. */
   randomHex(length: number): string;
 }
 
-export type Clock = Pick<Runtime, 'now' | 'sleep'>;
+export type Clock = Pick<Runtime, 'now' | 'monotonicNow' | 'sleep'>;
 
 /** One fact about a run, for logs and progress output. Alarms and the runbook use the same names. */
 export type ExportEvent =

@@ -195,9 +195,9 @@ function createTasks(deps: StepDependencies, retryDelays: RetryDelays, signal: A
   };
 }
 
-function invocationLimits({ runtime: { now } }: StepDependencies) {
-  const retryAfterDeadline = now() + maxInvocationMs;
-  return { retryAfterDeadline, hasTime: () => now() <= retryAfterDeadline };
+function invocationLimits({ runtime: { monotonicNow } }: StepDependencies) {
+  const retryAfterDeadline = monotonicNow() + maxInvocationMs;
+  return { retryAfterDeadline, hasTime: () => monotonicNow() <= retryAfterDeadline };
 }
 
 function waitOverrides(seconds: number | undefined) {

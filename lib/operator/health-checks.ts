@@ -10,7 +10,6 @@ import { listRuns, type RunStatus } from '../core/operations/run-status.ts';
 import type { Instant } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
 import { type ProbeResult, probeService } from '../core/operations/probe-service.ts';
-import { maxClockLeadMs } from '../core/steps/watermark.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { coarseDuration, plural } from './output/format.ts';
@@ -333,12 +332,9 @@ function checkClock(skewMs: number | null): Outcome {
   const size = Math.abs(skewMs);
   if (size <= maxNormalSkewMs) return ok(`at most ${maxNormalSkewMs / 1_000} s from the service's clock`);
   const message = `the service's clock is ${coarseDuration(size)} ${skewMs > 0 ? 'ahead of' : 'behind'} the local clock`;
-  if (skewMs > maxClockLeadMs) {
-    const remedy = 'the watermark uses the local clock instead; correct the clock that is wrong';
-    return { state: 'problem', message, remedy };
-  }
-  return warning(
-    message,
-    "the watermark uses the service's clock, so no report is missed; correct the clock that is wrong",
-  );
+  const remedy =
+    skewMs > 0
+      ? 'the watermark uses the local clock, so each run exports the reports of that time again'
+      : "the watermark uses the service's clock, so no report is missed";
+  return warning(message, `${remedy}; correct the clock that is wrong`);
 }

@@ -52,8 +52,10 @@ const folder = join(import.meta.dirname, name);
 /** A clock that starts with the first run, and advances by a second each time it is read. */
 let now = Date.UTC(2026, 10, 20, 2);
 let random = 0;
+const tick = () => (now += 1_000);
 const runtime: Runtime = {
-  now: () => (now += 1_000),
+  now: tick,
+  monotonicNow: tick,
   sleep: async () => {},
   randomHex(length) {
     random += 1;

@@ -17,6 +17,7 @@ export function createVirtualClock(): VirtualClock {
   const sleepers = new Set<{ readonly due: number; wake(): void }>();
   return {
     now: () => now,
+    monotonicNow: () => now,
     sleep(ms, signal) {
       if (ms > maxTimerMs) throw new RangeError(`a timer cannot run for ${ms} ms`);
       const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -12,7 +12,7 @@ import { maxHoldMs } from '../../core/slots/held-slot.ts';
 export interface InvocationDeadline extends Disposable {
   /** Aborts with a ServiceUnavailableError when only the time to store is left. */
   readonly signal: AbortSignal;
-  /** Until when a Retry-After may be waited out: a whole request still fits in after it. Milliseconds since the epoch. */
+  /** Until when a Retry-After may be waited out: a whole request still fits in after it. By the monotonic clock. */
   readonly retryAfterDeadline: number;
   /** Whether there is time for one request and for storing two pages: the page waits for its predecessor to be stored. */
   readonly hasTime: () => boolean;
@@ -25,9 +25,9 @@ export function startInvocationDeadline(
   remainingMs: number,
   { totalTimeout, maxPageBytes }: Pick<ServiceSettings, 'totalTimeout' | 'maxPageBytes'>,
   label: string,
-  { now, sleep }: Clock,
+  { monotonicNow, sleep }: Clock,
 ): InvocationDeadline {
-  const startedAt = now();
+  const startedAt = monotonicNow();
   const fetchMs = remainingMs - Math.min(storeMs(maxPageBytes), remainingMs / 2);
   const deadline = new AbortController();
   const timer = new AbortController();
@@ -43,7 +43,7 @@ export function startInvocationDeadline(
   return {
     signal: deadline.signal,
     retryAfterDeadline: startedAt + Math.max(0, fetchMs - totalTimeout),
-    hasTime: () => now() <= startedAt + fetchMs - totalTimeout - storeMs(maxPageBytes),
+    hasTime: () => monotonicNow() <= startedAt + fetchMs - totalTimeout - storeMs(maxPageBytes),
     leaseMs: Math.min(remainingMs, totalTimeout + maxHoldMs),
     [Symbol.dispose]: () => timer.abort(),
   };

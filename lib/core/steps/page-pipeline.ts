@@ -229,13 +229,16 @@ const isRefusal = (error: unknown): boolean =>
   isExportError(error) &&
   /^(CursorRejected|RequestRejected|Contract|ServiceUnavailable|ServiceUnreachable)Error$/.test(error.name);
 
-/** Whether the state machine retries this error soon. An error with a Retry-After of its own is left as it is. */
+/**
+ * Whether the next request follows soon: the state machine retries the error, or the run starts over. An error with a
+ * Retry-After of its own is left as it is.
+ */
 function isRetried(error: unknown, { signal }: Invocation): boolean {
   if (!isExportError(error)) return signal?.aborted !== true;
   const { name, retryAfterSeconds } = error;
   return (
     retryAfterSeconds === undefined &&
-    /^(ServiceUnavailable|ServiceUnreachable|ServiceThrottled|Contract)Error$/.test(name)
+    /^(ServiceUnavailable|ServiceUnreachable|ServiceThrottled|Contract|CursorRejected)Error$/.test(name)
   );
 }
 

@@ -41,7 +41,7 @@ export async function fetchWithRetryAfter(
       // `Retry-After: 0` must not busy-loop.
       const waitMs = Math.max(1, seconds) * 1_000;
       const isTooLong = seconds > definition.limits.maxInlineWaitSeconds;
-      if (isTooLong || runtime.now() + waitMs > retryAfterDeadline) throw error;
+      if (isTooLong || runtime.monotonicNow() + waitMs > retryAfterDeadline) throw error;
       emit({ event: 'service-asked-to-wait', export: run.export, run: run.run, page, seconds, inside: true });
       await runtime.sleep(waitMs, signal);
     }
@@ -54,7 +54,7 @@ export async function fetchWithRetryAfter(
  */
 export function withSharedBackoff({
   service: inner,
-  runtime: { now },
+  runtime: { monotonicNow },
 }: Pick<StepDependencies, 'service' | 'runtime'>): {
   readonly service: ReportService;
   readonly pendingBackoff: (cause?: unknown) => ExportError | undefined;
@@ -67,14 +67,14 @@ export function withSharedBackoff({
           return await inner.fetchPage(request, signal);
         } catch (error) {
           if (isExportError(error) && error.retryAfterSeconds !== undefined) {
-            until = Math.max(until, now() + error.retryAfterSeconds * 1_000);
+            until = Math.max(until, monotonicNow() + error.retryAfterSeconds * 1_000);
           }
           throw error;
         }
       },
     },
     pendingBackoff(cause) {
-      const retryAfterSeconds = (until - now()) / 1_000;
+      const retryAfterSeconds = (until - monotonicNow()) / 1_000;
       if (retryAfterSeconds <= 0) return undefined;
       const message = 'Report service sent a Retry-After for a prefetched page. It applies to every request of the run';
       return new ExportError('ServiceThrottledError', message, { retryAfterSeconds, cause });

@@ -79,12 +79,9 @@ const inSeconds = (ms: number): string => `${(ms / 1_000).toLocaleString('en')} 
 /** Request values of any size, short enough for an error message. */
 export const summarize = (value: unknown): string => truncate(JSON.stringify(value ?? null), 150);
 
-/** A service's clock further ahead than this is ignored: a watermark in the future would skip reports, and never moves back. */
-export const maxClockLeadMs = 86_400_000;
-
 /**
- * The watermark after `run` has completed: the service's clock at the run's first response, or our own clock at the start
- * of the run if the service sent no plausible time. It never moves back. It does not move if the run's `since` is
+ * The watermark after `run` has completed: the time when it requested its first page, by the service's clock or by our own,
+ * whichever is earlier. It never moves back. It does not move if the run's `since` is
  * after the point at which the next run would have started: that would leave a gap, now or within the overlap.
  */
 export function watermarkAfter(
@@ -108,11 +105,14 @@ export function watermarkAfter(
   return { instant: reached, source, filter };
 }
 
-function completedUpTo({ startedAt }: Run, { serviceTime, loggedAt }: PageEntry): Instant {
+/**
+ * Either clock may be wrong, and one response may have the Date of a wrong clock: the earlier one loses no report, and a
+ * watermark in the future would skip reports for good. Of an adopted page, it is not known when it was requested.
+ */
+function completedUpTo({ startedAt }: Run, { serviceTime, timing }: PageEntry): Instant {
   if (serviceTime === null) return startedAt;
-  if (epochMsOf(serviceTime) - epochMsOf(loggedAt) <= maxClockLeadMs) return serviceTime;
-  // Either clock may be wrong: the earlier one loses no report.
-  return epochMsOf(serviceTime) < epochMsOf(startedAt) ? serviceTime : startedAt;
+  const requestedAt = timing?.requestedAt ?? startedAt;
+  return epochMsOf(serviceTime) < epochMsOf(requestedAt) ? serviceTime : requestedAt;
 }
 
 /** Whether the watermark bounds what `request` selects: another service or filter may have older reports, never exported. */

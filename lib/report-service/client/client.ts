@@ -168,14 +168,14 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
   ): Promise<Response> {
     triedKeys.add(key);
     recentKeys.add(key);
-    const sentAt = clock.now();
+    const sentAt = clock.monotonicNow();
     const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key }, options.headers);
     const response = await deadline.race(
       sendRequest.call(pool, { ...parts, origin: base.origin, signal: deadline.signal }),
     );
     // A body that is destroyed before it is read emits an error, which would end the process without a listener.
     response.body.on('error', () => {});
-    return { ...response, elapsedMs: clock.now() - sentAt, pool };
+    return { ...response, elapsedMs: clock.monotonicNow() - sentAt, pool };
   }
 
   /** @throws ContractError if the headers do not announce a complete page */

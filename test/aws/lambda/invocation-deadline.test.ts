@@ -35,8 +35,8 @@ describe('the deadline of an invocation', () => {
   it('allows a Retry-After only if a whole request fits in after it', () => {
     using long = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', clock);
     using short = startInvocationDeadline(3 * minute, limits, 'page 1 of run R', clock);
-    expect(long.retryAfterDeadline - clock.now()).toBe(11 * minute - 40_000);
-    expect(short.retryAfterDeadline).toBe(clock.now());
+    expect(long.retryAfterDeadline - clock.monotonicNow()).toBe(11 * minute - 40_000);
+    expect(short.retryAfterDeadline).toBe(clock.monotonicNow());
   });
 
   it('allows another page while a whole request and the storing of two pages fit in', async () => {
@@ -47,6 +47,19 @@ describe('the deadline of an invocation', () => {
     expect(long.hasTime()).toBe(true);
     await clock.advance(1);
     expect(long.hasTime()).toBe(false);
+  });
+
+  it('does not depend on the clock, which may be set meanwhile', async () => {
+    let clockMs = 0;
+    const set = { ...clock, now: () => clockMs };
+    using deadline = startInvocationDeadline(15 * minute, limits, 'page 1 of run R', set);
+    const { retryAfterDeadline } = deadline;
+    clockMs = 60 * minute;
+    expect(deadline.hasTime()).toBe(true);
+    clockMs = -60 * minute;
+    await clock.advance(11 * minute);
+    expect(deadline.hasTime()).toBe(false);
+    expect(retryAfterDeadline).toBe(11 * minute - 40_000);
   });
 
   it('has no timer once it is disposed of', () => {

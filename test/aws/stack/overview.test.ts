@@ -23,6 +23,7 @@ import { aCompletion, anAbandonedRun, anExportState, aPageEntry, aRun, at } from
 const now = '2026-11-20T12:00:00Z';
 const runtime: Runtime = {
   now: () => Date.parse(now),
+  monotonicNow: () => 0,
   sleep: async () => {},
   randomHex: (length) => '0'.repeat(length),
 };

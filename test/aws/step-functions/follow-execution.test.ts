@@ -98,6 +98,7 @@ function aFollowedRun() {
       let now = 0;
       const clock = {
         now: () => now,
+        monotonicNow: () => now,
         async sleep(ms: number, signal?: AbortSignal) {
           delays.push(ms);
           now += ms;

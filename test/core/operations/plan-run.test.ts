@@ -33,8 +33,8 @@ describe('the plan of a new run', () => {
     await bench.start();
     expect(await plan(bench)).toMatchObject({
       act: 'start',
-      since: '2026-11-20T01:45:01Z',
-      reason: 'the watermark 2026-11-20T02:00:01Z minus the overlap of 900 s',
+      since: '2026-11-20T01:44:59Z',
+      reason: 'the watermark 2026-11-20T01:59:59Z minus the overlap of 900 s',
       abandons: null,
     });
   });

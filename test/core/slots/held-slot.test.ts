@@ -42,7 +42,7 @@ async function exportInSlots(options: BenchOptions, { slots, events }: ReturnTyp
   };
   const deps = { ...bench.deps, runtime, slots };
   const loop = (await beginRun(deps, { input: {}, execution: 'first' })) as LoopState;
-  const retryAfterDeadline = runtime.now() + 60_000;
+  const retryAfterDeadline = runtime.monotonicNow() + 60_000;
   const outcome = await exportPage(deps, { loop, execution: 'first', retryAfterDeadline });
   return { bench, outcome };
 }

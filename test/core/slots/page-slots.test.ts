@@ -33,6 +33,7 @@ function aBench(limit = 1, storeOverrides: (store: SlotStore) => Partial<SlotSto
     limit,
     runtime: {
       now: () => clock.now,
+      monotonicNow: () => clock.now,
       async sleep(ms, signal) {
         signal?.throwIfAborted();
         slept.push(ms);

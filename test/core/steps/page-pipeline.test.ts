@@ -28,13 +28,13 @@ async function invoke(
   bench: Bench,
   command: Pick<Invocation, 'hasTime' | 'retryAfterDeadline'> &
     Partial<Pick<StepDependencies, 'store' | 'log' | 'service'>> &
-    Partial<Pick<Runtime, 'sleep'>> = {},
+    Partial<Pick<Runtime, 'now' | 'sleep'>> = {},
 ): Promise<ExportPageOutcome> {
   const begun = await beginRun(bench.deps, { input: {}, execution: 'one' });
   if (begun.next === 'skip') throw new Error(begun.reason);
   const { runtime } = bench.deps;
-  const { sleep, hasTime, retryAfterDeadline, ...adapters } = command;
-  const deps = { ...bench.deps, ...adapters, runtime: { ...runtime, ...(sleep && { sleep }) } };
+  const { now, sleep, hasTime, retryAfterDeadline, ...adapters } = command;
+  const deps = { ...bench.deps, ...adapters, runtime: { ...runtime, ...(now && { now }), ...(sleep && { sleep }) } };
   return await exportPage(deps, { loop: begun satisfies LoopState, execution: 'one', hasTime, retryAfterDeadline });
 }
 const loggedPages = async (bench: Bench) => {
@@ -78,6 +78,14 @@ const untilAborted = (_: number, signal?: AbortSignal) =>
     signal?.addEventListener('abort', () => reject(signal.reason));
   });
 /** Lets every promise settle that does not wait for the test. */
+/** A service that asks the second request, which is that of the first prefetched page, to wait. */
+const throttlingSecondRequest =
+  (retryAfterSeconds: number): NonNullable<BenchOptions['script']> =>
+  (_, nth) => {
+    if (nth === 2) throw new ExportError('ServiceThrottledError', 'later', { retryAfterSeconds });
+    return undefined;
+  };
+
 const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
 
 describe('an invocation of several pages', () => {
@@ -241,12 +249,7 @@ describe('an invocation of several pages', () => {
     'honors a Retry-After of %d s of a prefetched page, even if the page before it fails',
     async (seconds) => {
       const gate = Promise.withResolvers<void>();
-      const bench = manyPages({
-        script: (_, nth) => {
-          if (nth === 2) throw new ExportError('ServiceThrottledError', 'later', { retryAfterSeconds: seconds });
-          return undefined;
-        },
-      });
+      const bench = manyPages({ script: throttlingSecondRequest(seconds) });
       const service = failingBody(bench, null, async () => {
         await gate.promise;
         throw new ExportError('ServiceUnavailableError', 'connection reset');
@@ -257,6 +260,42 @@ describe('an invocation of several pages', () => {
       expect(await invoked).toMatchObject({ next: 'wait', waitSeconds: seconds, page: 1, waits: 1 });
     },
   );
+
+  it.each([-3_600_000, 3_600_000])(
+    'honors it by time that passes, not by a clock that is set by %d ms',
+    async (setMs) => {
+      const gate = Promise.withResolvers<void>();
+      let offsetMs = 0;
+      const bench = manyPages({ script: throttlingSecondRequest(600) });
+      const service = failingBody(bench, null, async () => {
+        await gate.promise;
+        offsetMs = setMs;
+        throw new ExportError('ServiceUnavailableError', 'connection reset');
+      });
+      const invoked = invoke(bench, { service, now: () => bench.deps.runtime.now() + offsetMs });
+      await settled();
+      gate.resolve();
+      expect(await invoked).toMatchObject({ next: 'wait', waitSeconds: 600 });
+    },
+  );
+
+  it('honors it before it starts over because the cursor of the page before is lost', async () => {
+    const bench = manyPages({ script: throttlingSecondRequest(600) });
+    const first = slowStore(bench);
+    const store: PageStore = {
+      ...bench.store,
+      // Stored meanwhile by an interrupted attempt, with a cursor that is too long to be stored.
+      find: async () => undefined,
+      async put(identity, page) {
+        const put = await first.store.put(identity, page);
+        return { stored: false, page: { ...put.page, nextCursor: { sha256: 'f'.repeat(64) } } };
+      },
+    };
+    const invoked = invoke(bench, { store });
+    await settled();
+    first.release(1);
+    expect(await invoked).toMatchObject({ next: 'wait', waitSeconds: 600, page: 1 });
+  });
 
   it('adopts every page that is stored but not logged, without requesting it', async () => {
     const bench = manyPages();

@@ -83,7 +83,7 @@ describe('with crashes and retries', () => {
       reports: expected.length,
       pages: Math.max(1, Math.ceil(expected.length / given.size)),
     });
-    expect(end.result.watermark).toBe('2026-11-20T02:00:01Z');
+    expect(end.result.watermark).toBe('2026-11-20T01:59:59Z');
     const pages = [...bench.store.objects.keys()].filter((key) =>
       key.startsWith(manifestKeyOf(end.result).replace('manifest.json', 'page-')),
     );

@@ -6,18 +6,22 @@ import { anExportDefinition, anExportState, aPageEntry, aRun, at } from '../../s
 
 describe('the watermark', () => {
   it.each([
-    [
-      'our own clock, if the service’s is more than a day ahead',
-      '2026-11-20T02:00:00Z',
-      '2026-11-25T00:00:00Z',
-      '2026-11-20T02:00:00Z',
-    ],
-    ['the earlier clock, if both are ahead', '2026-11-27T02:00:00Z', '2026-11-25T00:00:00Z', '2026-11-25T00:00:00Z'],
-    ["the service's clock, however far behind", '2026-11-20T02:00:00Z', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z'],
-  ])('is %s', (_, startedAt, serviceTime, expected) => {
-    const run = aRun({ startedAt: at(startedAt) });
-    const first = aPageEntry({ serviceTime: at(serviceTime), loggedAt: at('2026-11-20T02:00:01Z') });
+    ['our own clock, if the service’s is ahead', '2026-11-20T02:00:05Z', '2026-11-20T02:00:04Z'],
+    ['our own clock, if the Date is that of a wrong clock', '2026-11-20T07:00:03Z', '2026-11-20T02:00:04Z'],
+    ['our own clock, if the Date is in the far future', '2036-11-25T00:00:00Z', '2026-11-20T02:00:04Z'],
+    ["the service's clock, if ours is ahead", '2026-11-20T02:00:03Z', '2026-11-20T02:00:03Z'],
+    ["the service's clock, however far behind", '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z'],
+  ])('is %s', (_, serviceTime, expected) => {
+    const run = aRun({ startedAt: at('2026-11-20T02:00:00Z') });
+    const timing = { requestedAt: at('2026-11-20T02:00:04Z'), latencyMs: 1 };
+    const first = aPageEntry({ serviceTime: at(serviceTime), timing });
     expect(watermarkAfter(anExportState(), anExportDefinition(), run, first)?.instant).toBe(expected);
+  });
+
+  it('is at most the start of the run, by our own clock, if the first page was adopted', () => {
+    const run = aRun({ startedAt: at('2026-11-20T02:00:00Z') });
+    const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:01Z'), timing: null });
+    expect(watermarkAfter(anExportState(), anExportDefinition(), run, first)?.instant).toBe('2026-11-20T02:00:00Z');
   });
 
   it.each([
@@ -29,7 +33,7 @@ describe('the watermark', () => {
     const run = aRun({ since: at(since) });
     const { source, filter } = run.request;
     const state = anExportState({ watermark: { instant: at('2026-11-20T01:00:00Z'), source, filter } });
-    const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:00Z'), loggedAt: at('2026-11-20T02:00:01Z') });
+    const first = aPageEntry({ serviceTime: at('2026-11-20T02:00:00Z') });
     expect(watermarkAfter(state, definition, run, first)?.instant).toBe(expected);
   });
 });

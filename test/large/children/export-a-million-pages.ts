@@ -94,6 +94,7 @@ const deps: StepDependencies = {
   executions: { isRunning: async (execution) => stepFunctions.find(execution)?.status === 'RUNNING' },
   runtime: {
     now: () => time.now(),
+    monotonicNow: () => time.now(),
     sleep: (ms) => time.sleep(ms),
     randomHex(length) {
       randomCount += 1;

@@ -6,6 +6,7 @@ import { checkCompletion, checkUploads } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import { checkObjectSettings } from '../invariants/object-settings.ts';
 import type { Observations, ObservedExport } from '../invariants/observations.ts';
+import { createRetryAfterChecks } from '../invariants/retry-after.ts';
 import { createStartChecks } from '../invariants/starts.ts';
 import { createWriteChecks, exportOf, type WriteChecks } from '../invariants/write-checks.ts';
 import { serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
@@ -199,6 +200,7 @@ function createStores(
   };
   const endpoints: Endpoints = {
     world,
+    retryAfter: createRetryAfterChecks(world),
     traffic: createServiceTraffic(world, maxConcurrentPages),
     s3(process, command) {
       checkObjectSettings(world, bucket, scenario.deployment, command);
@@ -247,7 +249,7 @@ function firstService(exports: ReadonlyMap<string, ObservedExport>): SimulatedSe
 /** The functions and the state machine that all exports share. */
 function createService(
   world: World,
-  { exports: scenarios, deployment, timedOutFunctionsContinue, maxFunctionSkewMs }: Scenario,
+  { exports: scenarios, deployment, timedOutFunctionsContinue, maxFunctionSkewMs, clocksJump }: Scenario,
   endpoints: Endpoints,
   onEvent: (event: ExecutionEvent) => void,
   label: string,
@@ -268,6 +270,7 @@ function createService(
     timeoutSeconds,
     timedOutFunctionsContinue,
     maxSkewMs: maxFunctionSkewMs,
+    clocksJump,
     createContainer: (step, id, isNewer) =>
       createContainer(id, (container) =>
         createHandler(endpoints, deployment, isNewer ? changedSettings : settings, step, container),
@@ -275,7 +278,8 @@ function createService(
     needsNewerContainer: isChanged,
   });
   const announcedRuns = new Set<string>();
-  const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns };
+  const { onOutcome } = endpoints.retryAfter;
+  const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns, onOutcome };
   const stepFunctions = createStepFunctions({
     definition: stateMachine({
       functions: byStep((step: StepName) => step),
@@ -297,7 +301,7 @@ function createService(
 /** One export with reports of its own, and its executions. */
 function observeExport(
   world: World,
-  { start, faultsEndAt, exports }: Scenario,
+  { start, faultsEndAt, exports, clocksJump, maxFunctionSkewMs }: Scenario,
   scenario: ExportScenario,
   apiKeys: ApiKeys,
   stepFunctions: StepFunctions,
@@ -318,6 +322,8 @@ function observeExport(
     apiKeys,
     timeline,
     ...scenario.service,
+    // If the functions' clocks were ahead as well, the exporter could not notice it (docs/guarantees.md).
+    datesMayLead: !clocksJump && scenario.service.skewMs >= maxFunctionSkewMs,
     padding: Buffer.alloc(scenario.service.paddingBytes, ' '),
   });
   const isOnly = exports.length === 1;

@@ -44,4 +44,5 @@ export const regressionSeeds: readonly RegressionSeed[] = [
   { seed: '14', pages: 12, defect: unrecoverableCursor },
   { seed: '1', pages: 12, defect: 'the watermark moved past backdated reports' },
   { seed: '1', pages: 12, defect: 'a scheduled time that was repeated after a later one began a second run' },
+  { seed: '129', pages: 12, defect: 'one Date of a wrong clock moved the watermark into the future' },
 ];

@@ -22,6 +22,8 @@ export interface Scenario {
   readonly timedOutFunctionsContinue: boolean;
   /** The largest difference between a function's clock and virtual time. */
   readonly maxFunctionSkewMs: number;
+  /** Whether the clock of a function may be set while it runs. */
+  readonly clocksJump: boolean;
   readonly table: { readonly returnsExisting: boolean; readonly maxBatch: number };
   readonly exports: readonly ExportScenario[];
   readonly deployment: DeploymentScenario;
@@ -68,6 +70,8 @@ export interface ExportScenario {
     readonly skewMs: number;
     readonly hasDate: boolean;
     readonly maxDateLagMs: number;
+    /** Whether a cursor is refused once it has been answered with a page. */
+    readonly singleUseCursors: boolean;
     readonly snapshots: boolean;
     readonly cursors: 'contract' | 'long';
     readonly freshCursors: boolean;
@@ -102,14 +106,20 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
   );
   const hasLargePages = [...exports, ...otherExports].some(({ service }) => service.paddingBytes > 100_000);
   const partsRng = createRng(seed, 'parts');
+  const rates = createFaultRates(rng, createRng(seed, 'later faults'));
   return {
     start,
     faultsEndAt,
     lastStartAt: faultsEndAt + 4 * hour,
     end: faultsEndAt + 9 * hour,
-    rates: createFaultRates(rng, createRng(seed, 'later faults')),
+    rates,
     timedOutFunctionsContinue: rng.chance(0.5),
     maxFunctionSkewMs,
+    clocksJump:
+      crowd === undefined &&
+      // Without a Date the exporter uses its own clock, which must then be right.
+      [...exports, ...otherExports].every(({ service }) => service.hasDate) &&
+      createRng(seed, 'clocks').chance(0.5),
     table: { returnsExisting: rng.chance(0.5), maxBatch: rng.pick([2, 5, 500]) },
     exports,
     otherExports,
@@ -190,6 +200,7 @@ function createExportScenario(
       skewMs: hasDate ? Math.round(rng.pick([0, 0, -30_000, 30_000, 2 * hour, -2 * hour, 72 * hour])) : 0,
       hasDate,
       maxDateLagMs: rng.pick([0, 0, 0, 70 * minute]),
+      singleUseCursors: createRng(seed, `single-use cursors of ${name}`).chance(0.15),
       snapshots: rng.chance(0.3),
       cursors: rng.chance(0.1) ? 'long' : 'contract',
       freshCursors: rng.chance(0.3),

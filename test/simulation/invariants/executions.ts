@@ -10,6 +10,9 @@ const maxPayloadBytes = 1_024;
 /** A run restarts at most this often because its cursor was rejected; each restart adds an iteration. */
 const maxCursorRestarts = 3;
 
+/** `maxRetryAfter` of every scenario. */
+const maxRetryAfterSeconds = 3_600;
+
 /**
  * `iterationsOf`: after how many pages an execution with this start input must hand over to a new one. `damagedRuns`: the runs that
  * have a page which somebody has changed.
@@ -28,6 +31,10 @@ export function createExecutionChecks(
       if (count > iterationsOf(input) + maxCursorRestarts) {
         world.violate('an execution continues in a new one after iterationsPerExecution', name);
       }
+    }
+    const { waitSeconds = 0 } = data as { waitSeconds?: number };
+    if (state === 'WaitForService' && waitSeconds > maxRetryAfterSeconds) {
+      world.violate('no wait for the service is longer than maxRetryAfter', `${name}: ${waitSeconds} s`);
     }
     const isLoopState = state === 'ExportPage' || state === 'FinishRun' || state === 'NextAction';
     if (isLoopState && Buffer.byteLength(JSON.stringify(data)) > maxPayloadBytes) {

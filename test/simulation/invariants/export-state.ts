@@ -31,20 +31,47 @@ export function checkExportState(
   if (begins && (state.sequence <= previousSequence || state.active?.sequence !== state.sequence)) {
     world.violate('sequence numbers of runs increase', `${name}: run ${state.active?.run}`);
   }
+  if (begins) checkSince(observations, observed, state.active as ActiveRun, previous);
   if (previous?.active !== undefined) checkActiveRun(observations, seen, observed, previous.active, state);
   checkCompletedRun(observations, seen, observed, state, previous);
   checkWatermark(observations, seen, observed, state, previous);
 }
 
+/** A run that an execution begins starts where its start input says, or else the settings and the watermark. */
+function checkSince(
+  { world, writer }: Observations,
+  { name, scenario }: ObservedExport,
+  { run, since }: ActiveRun,
+  previous: StateItem | undefined,
+): void {
+  const { step, payload } = writer();
+  if (step !== 'BeginRun') return;
+  const input = (payload.input ?? {}) as { since?: string; scheduledTime?: string };
+  const { initial, overlap = 0, lookbackWindow } = scenario.settings.since;
+  const watermark = previous?.watermark && Date.parse(previous.watermark.instant);
+  let expected: number;
+  if (input.since !== undefined) expected = Date.parse(input.since);
+  else if (lookbackWindow !== undefined) {
+    // Otherwise it is the function's clock that decides.
+    if (input.scheduledTime === undefined) return;
+    const windowStart = Date.parse(input.scheduledTime) - lookbackWindow;
+    expected = Math.min(windowStart, watermark ?? windowStart);
+  } else expected = watermark === undefined ? Date.parse(initial ?? '1970-01-01T00:00:00Z') : watermark - overlap;
+  if (Date.parse(since) !== expected) {
+    const details = `${name}: ${run} starts at ${since} instead of ${new Date(expected).toISOString()}`;
+    world.violate('a run starts where its settings say', details);
+  }
+}
+
 /** An active run keeps its execution and its place in the state, unless one of the few reasons to replace it applies. */
 function checkActiveRun(
   observations: Observations,
-  { firstPagesAt }: Seen,
+  { firstPagesAt, pagesStoredAt }: Seen,
   { name, scenario }: ObservedExport,
   previous: ActiveRun,
   state: StateItem,
 ): void {
-  const { world, writer, findExecution } = observations;
+  const { world, writer, findExecution, prefix, s3 } = observations;
   const { step, payload, id, startedAt } = writer();
   const input = (payload.input ?? {}) as { restart?: boolean; since?: string; continues?: string; Error?: string };
   const { active } = state;
@@ -82,6 +109,17 @@ function checkActiveRun(
     step === 'FailRun' &&
     active === undefined &&
     (input.Error === 'CursorRejectedError' || input.Error === 'RepeatedCursorError' || last?.repeats === true);
+  if (isRestartedForCursor && last !== undefined) {
+    const nextKey = prefix + last.key.replace(/\d{6}(?=\.[a-z]+$)/, String(last.page + 1).padStart(6, '0'));
+    const next = s3().objects.get(nextKey);
+    // A stored page that names its next cursor only by its hash cannot be adopted after a refusal.
+    const canBeAdopted = next !== undefined && next.metadata['next-cursor-sha256'] === undefined;
+    const isFound = canBeAdopted && (pagesStoredAt.get(nextKey) ?? Number.POSITIVE_INFINITY) < startedAt;
+    const isDisturbed = world.injectedFaults.some(({ site }) => site.startsWith(`${id}/`) && !/fetch/.test(site));
+    if (isFound && !isDisturbed) {
+      world.violate('a run does not start over while its next page is stored', `${name}: ${nextKey}`);
+    }
+  }
   if (isCompleted || isRestarted || isRestartedForCursor || cannotResume) return;
   world.violate(
     'an export has one active run',

@@ -39,6 +39,8 @@ export const invariants = [
   'export state replaces the version that was read',
   'sequence numbers of runs increase',
   'an export has one active run',
+  'a run starts where its settings say',
+  'a run does not start over while its next page is stored',
   'a completed run has a manifest',
   'a completed run without a manifest has no reports',
   'a completed run is listed with its watermark',
@@ -57,6 +59,7 @@ export const invariants = [
   'an execution changes only its own export',
   // Executions: executions.ts
   'an execution continues in a new one after iterationsPerExecution',
+  'no wait for the service is longer than maxRetryAfter',
   'state payloads stay small',
   'no PageConflictError occurs',
   'an execution history stays within its limit',
@@ -68,6 +71,7 @@ export const invariants = [
   'no attempt fails because two writes conflict', // world/lambda.ts
   // Requests to the report service: world/report-service.ts
   'requests follow the service contract',
+  'no request is sent before its Retry-After has passed', // retry-after.ts
   // Slots: world/traffic.ts, slots.ts
   'no more pages are requested at once than maxConcurrentPages',
   'no export is overtaken while it waits for a slot',

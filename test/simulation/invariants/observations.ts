@@ -53,6 +53,8 @@ export interface Seen {
   readonly manifests: Map<string, Manifest>;
   /** When the first page of each run was logged. */
   readonly firstPagesAt: Map<string, number>;
+  /** When the page at each key was stored. */
+  readonly pagesStoredAt: Map<string, number>;
   /** The content of `run.json`, by key. */
   readonly summaries: Map<string, RunSummary>;
   /** The sequence in `latest.json` as last written, by export. */

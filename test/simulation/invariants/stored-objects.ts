@@ -35,7 +35,10 @@ export function checkObject(
     world.violate('no object has missing or reordered parts', key);
   } else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
   else if (path.endsWith('/run.json')) checkRunSummary(observations, seen, key, object);
-  else checkPage(observations, observed, key, path, object);
+  else {
+    seen.pagesStoredAt.set(key, world.time.now());
+    checkPage(observations, observed, key, path, object);
+  }
 }
 
 function checkPage(

@@ -39,6 +39,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
   const seen: Seen = {
     manifests: new Map(),
     firstPagesAt: new Map(),
+    pagesStoredAt: new Map(),
     summaries: new Map(),
     latestSequences: new Map(),
     publishedReports: new Map(),

@@ -939,4 +939,229 @@ export const mutants: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: 'an invocation waits half of a short Retry-After',
+    edits: [
+      {
+        file: 'lib/core/steps/retry-after.ts',
+        find: 'const waitMs = Math.max(1, seconds) * 1_000;',
+        replace: 'const waitMs = Math.max(1, seconds) * 500;',
+      },
+    ],
+  },
+  {
+    name: 'the Wait state waits half of a Retry-After',
+    edits: [
+      {
+        file: 'lib/core/steps/retry-after.ts',
+        find: 'Math.max(1, Math.ceil(retryAfterSeconds));',
+        replace: 'Math.max(1, Math.ceil(retryAfterSeconds / 2));',
+      },
+    ],
+  },
+  {
+    name: 'a Retry-After of a prefetched page is forgotten when the page before it fails',
+    edits: [
+      {
+        file: 'lib/core/steps/page-pipeline.ts',
+        find: 'isRetried(error, invocation) ? pendingBackoff(error) : undefined;',
+        replace: 'isRetried(error, invocation) && pagesPerInvocation < 0 ? pendingBackoff(error) : undefined;',
+      },
+    ],
+  },
+  {
+    name: 'a Retry-After as a date is measured from the local clock',
+    edits: [
+      {
+        file: 'lib/report-service/client/response-status.ts',
+        find: 'const from = respondedAt === null ? now : epochMsOf(respondedAt);',
+        replace: 'const from = respondedAt === null ? now : Math.max(now, 0);',
+      },
+    ],
+  },
+  {
+    name: 'a Retry-After as a date is ignored',
+    edits: [
+      {
+        file: 'lib/report-service/client/response-status.ts',
+        find: '  if (until === null) return undefined;',
+        replace: '  if (until === null || until !== null) return undefined;',
+      },
+    ],
+  },
+  {
+    name: 'the watermark trusts a Date that is ahead of the local clock',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: 'return epochMsOf(serviceTime) < epochMsOf(requestedAt) ? serviceTime : requestedAt;',
+        replace: 'return epochMsOf(serviceTime) < epochMsOf(requestedAt) + 86_400_000 ? serviceTime : requestedAt;',
+      },
+    ],
+  },
+  {
+    name: 'the watermark ignores the Date',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: '  if (serviceTime === null) return startedAt;',
+        replace: '  if (serviceTime === null || serviceTime !== null) return startedAt;',
+      },
+    ],
+  },
+  {
+    name: 'the overlap is ignored',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: 'epochMsOf(watermark.instant) - overlapMs));',
+        replace: 'epochMsOf(watermark.instant)));',
+      },
+    ],
+  },
+  {
+    name: 'the overlap is added instead of subtracted',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: 'epochMsOf(watermark.instant) - overlapMs));',
+        replace: 'epochMsOf(watermark.instant) + overlapMs));',
+      },
+    ],
+  },
+  {
+    name: 'the overlap is applied twice',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: 'epochMsOf(watermark.instant) - overlapMs));',
+        replace: 'epochMsOf(watermark.instant) - 2 * overlapMs));',
+      },
+    ],
+  },
+  {
+    name: 'the lookback window is halved',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: '(isScheduled ? scheduledMs : now) - lookbackMs)',
+        replace: '(isScheduled ? scheduledMs : now) - lookbackMs / 2)',
+      },
+    ],
+  },
+  {
+    name: 'a lookback window does not cover what an earlier start has missed',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: '  if (covered < windowStart) {',
+        replace: '  if (covered < 0) {',
+      },
+    ],
+  },
+  {
+    name: 'since.initial is ignored',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: 'return initial === undefined\n',
+        replace: 'return initial === undefined || initial !== undefined\n',
+      },
+    ],
+  },
+  {
+    name: 'a refused cursor starts the run over although its page is stored',
+    edits: [
+      {
+        file: 'lib/core/steps/page-pipeline.ts',
+        find: 'isRefusal(error) ? await findAfterRefusal()',
+        replace: 'isRefusal(error) && signal.aborted ? await findAfterRefusal()',
+      },
+    ],
+  },
+  {
+    name: 'a refused cursor ends pagination',
+    edits: [
+      {
+        file: 'lib/core/steps/export-page.ts',
+        find: "if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, loop, execution, error);",
+        replace: "if (isExportError(error, 'CursorRejectedError')) return { next: 'finish', ...loop };",
+      },
+      {
+        file: 'lib/core/storage/manifest.ts',
+        find: ' || last.nextCursor !== null)',
+        replace: ')',
+      },
+    ],
+  },
+  {
+    name: 'a Retry-After beyond maxRetryAfter is waited for',
+    edits: [
+      {
+        file: 'lib/core/steps/retry-after.ts',
+        find: 'const tooLong = waitSeconds > limits.maxRetryAfterSeconds;',
+        replace: 'const tooLong = waitSeconds < 0;',
+      },
+    ],
+  },
+  {
+    name: 'a run that has started over starts over again for the same refusal',
+    edits: [
+      {
+        file: 'lib/core/steps/restart-run.ts',
+        find: '    if (active.run !== run.run) return { result: { replacement: active, isNew: false } };\n',
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'a refused cursor counts as a refused request',
+    edits: [
+      {
+        file: 'lib/report-service/client/response-status.ts',
+        find: "if (sentCursor) return ['CursorRejectedError'",
+        replace: "if (sentCursor) return ['RequestRejectedError'",
+      },
+    ],
+  },
+  {
+    name: 'a run whose cursor is lost is resumed',
+    edits: [
+      {
+        file: 'lib/core/steps/fail-run.ts',
+        find: "new Set<ErrorName>(['CursorRejectedError', 'RepeatedCursorError'])",
+        replace: "new Set<ErrorName>(['RepeatedCursorError'])",
+      },
+    ],
+  },
+  {
+    name: 'the content encoding of a page is ignored',
+    edits: [
+      {
+        file: 'lib/report-service/client/response-headers.ts',
+        find: "if (!isIdentity(headers['content-encoding'])) {",
+        replace: "if (!isIdentity(headers['content-encoding']) && !isXml) {",
+      },
+    ],
+  },
+  {
+    name: 'since of the start input is ignored',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: 'if (input.since !== undefined) return',
+        replace: 'if (input.since === "") return',
+      },
+    ],
+  },
+  {
+    name: 'a start counts its lookback window from now',
+    edits: [
+      {
+        file: 'lib/core/steps/watermark.ts',
+        find: '(isScheduled ? scheduledMs : now)',
+        replace: '(isScheduled ? now : now)',
+      },
+    ],
+  },
 ];

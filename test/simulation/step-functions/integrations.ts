@@ -13,6 +13,8 @@ interface Integrations {
   readonly stepFunctions: () => StepFunctions;
   /** Receives the runs whose completion is put on the event bus. */
   readonly announcedRuns: Set<string>;
+  /** Called when the execution has the outcome that a function itself has returned. */
+  readonly onOutcome: (invocation: string, execution: string) => void;
 }
 
 interface BusEntry {
@@ -22,7 +24,7 @@ interface BusEntry {
 
 /** @throws TaskFailure as the integration would */
 export async function performTask(integrations: Integrations, call: TaskCall): Promise<unknown> {
-  const { world, lambda, stepFunctions, announcedRuns } = integrations;
+  const { world, lambda, stepFunctions, announcedRuns, onOutcome } = integrations;
   const { execution, state, resource, parameters, attempt } = call;
   const site = `${execution.name}.${state}@${execution.eventCount}#${attempt}`;
   const action = resource.split(':').at(-1);
@@ -31,7 +33,15 @@ export async function performTask(integrations: Integrations, call: TaskCall): P
   if (action === 'invoke') {
     const { FunctionName, Payload } = parameters as { FunctionName: string; Payload: Process['payload'] };
     const step = stepNames.find((name) => name === FunctionName) as StepName;
-    return { Payload: await lambda.invoke(step, Payload, site) };
+    try {
+      const result = await lambda.invoke(step, Payload, site);
+      onOutcome(site, execution.arn);
+      return { Payload: result };
+    } catch (error) {
+      const isItsOwn = error instanceof TaskFailure && !/^(Lambda|Runtime|Sandbox)\./.test(error.name);
+      if (isItsOwn) onOutcome(site, execution.arn);
+      throw error;
+    }
   }
   await time.sleep(rng.between(10, 200));
   if (action === 'startExecution') {

@@ -19,6 +19,7 @@ const processOf = (id: string) =>
     step: 'ExportPage',
     payload: { input: {}, execution: 'e' },
     skewMs: 0,
+    clockJumps: false,
     onKilled: () => {},
   });
 

@@ -44,6 +44,7 @@ export function createContainer(
     lastProcess,
     runtime: {
       now: () => lastProcess().runtime.now(),
+      monotonicNow: () => lastProcess().runtime.monotonicNow(),
       async sleep(ms, signal) {
         await lastProcess().runtime.sleep(ms, signal);
         if (current === undefined) await process();

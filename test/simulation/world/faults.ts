@@ -65,6 +65,9 @@ export const faultKinds = [
   'page-added',
   // A page that its process has stored, but will not log.
   'unlogged-page-changed',
+  // Clocks.
+  'clock-jumps',
+  'wrong-date',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -96,6 +99,7 @@ const weights: Partial<FaultRates> = {
   'upload-ends-in-error': 6,
   'abort-fails': 20,
   'unlogged-page-changed': 15,
+  'wrong-date': 4,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
@@ -115,6 +119,8 @@ const laterKinds: ReadonlySet<FaultKind> = new Set([
   'abort-fails',
   'page-added',
   'unlogged-page-changed',
+  'clock-jumps',
+  'wrong-date',
 ]);
 
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */

@@ -22,6 +22,7 @@ import {
 } from '../../../lib/core/settings/environment.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
 import type { DeploymentScenario, ExportInput } from '../histories/scenario.ts';
+import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { createTelemetryOutput } from '../invariants/telemetry.ts';
 import type { Container } from './container.ts';
 import { SimulatedNetwork } from './network.ts';
@@ -51,6 +52,7 @@ Reflect.set(Upload, 'MIN_PART_SIZE', 1);
 export interface Endpoints {
   readonly world: World;
   readonly traffic: ServiceTraffic;
+  readonly retryAfter: RetryAfterChecks;
   readonly s3: (process: Process, command: Command) => unknown;
   readonly dynamoDb: (process: Process, command: Command) => unknown;
   readonly stepFunctions: (process: Process, command: Command) => unknown;

@@ -21,6 +21,8 @@ export interface LambdaOptions {
   readonly createContainer: (step: StepName, id: string, isNewer: boolean) => WarmContainer;
   /** Whether the invocation gets a new container with newer settings. */
   readonly needsNewerContainer: (step: StepName, id: string) => boolean;
+  /** Whether the clock of a function may be set while it runs. */
+  readonly clocksJump: boolean;
 }
 
 export interface Lambda {
@@ -33,7 +35,7 @@ export interface Lambda {
 const warmProbability = 0.8;
 
 export function createLambda(options: LambdaOptions): Lambda {
-  const { world, timeoutSeconds, timedOutFunctionsContinue, maxSkewMs } = options;
+  const { world, timeoutSeconds, timedOutFunctionsContinue, maxSkewMs, clocksJump } = options;
   const { time } = world;
   const idleContainers = new Map<StepName, WarmContainer[]>();
   let invocationCount = 0;
@@ -64,6 +66,7 @@ export function createLambda(options: LambdaOptions): Lambda {
       step,
       payload: structuredClone(payload),
       skewMs: Math.round(rng.between(-maxSkewMs, maxSkewMs)),
+      clockJumps: clocksJump,
       onKilled: (reason) => reject(new TaskFailure(rng.pick(['Lambda.Unknown', 'Runtime.ExitError']), reason)),
     });
     const container = takeContainer(step, id);

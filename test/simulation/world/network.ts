@@ -5,6 +5,7 @@
 
 import { Dispatcher, errors } from 'undici';
 import type { Limits } from '../../../lib/report-service/client/limits.ts';
+import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import type { Container } from './container.ts';
 import type { Process } from './process.ts';
 import type { ServiceRequest, ServiceResponse, SimulatedService } from './report-service.ts';
@@ -14,6 +15,7 @@ import type { World } from './world.ts';
 export class SimulatedNetwork extends Dispatcher {
   readonly #world: World;
   readonly #traffic: ServiceTraffic;
+  readonly #retryAfter: RetryAfterChecks;
   readonly #serviceFor: (process: Process) => SimulatedService;
   readonly #container: Container;
   readonly #limits: Limits;
@@ -24,10 +26,12 @@ export class SimulatedNetwork extends Dispatcher {
     {
       world,
       traffic,
+      retryAfter,
       serviceFor,
     }: {
       readonly world: World;
       readonly traffic: ServiceTraffic;
+      readonly retryAfter: RetryAfterChecks;
       readonly serviceFor: (process: Process) => SimulatedService;
     },
     container: Container,
@@ -36,6 +40,7 @@ export class SimulatedNetwork extends Dispatcher {
     super();
     this.#world = world;
     this.#traffic = traffic;
+    this.#retryAfter = retryAfter;
     this.#serviceFor = serviceFor;
     this.#container = container;
     this.#limits = limits;
@@ -65,10 +70,15 @@ export class SimulatedNetwork extends Dispatcher {
       controller.fail(connectionRefused());
       return;
     }
+    const { time } = this.#world;
+    const sentAt = time.now();
+    let respondedAt = sentAt;
     let response: ServiceResponse;
     try {
       const operation = path.includes('cursor=') || request.body.includes('"cursor"') ? 'next page' : 'first page';
       const respond = () => {
+        this.#retryAfter.onRequest(process, sentAt);
+        respondedAt = time.now();
         const responding = this.#serviceFor(process).respond(request, site);
         // The connection of an aborted request is closed.
         if (!controller.aborted) controller.onEnd = this.#traffic.begin(process, this.#durationOf(responding));
@@ -79,7 +89,6 @@ export class SimulatedNetwork extends Dispatcher {
       controller.fail(connectionClosed());
       return;
     }
-    const { time } = this.#world;
     const isReset = this.#world.injectFault('connection-reset', site);
     const rng = this.#world.rng(`${site}/network`);
     if (response.silentMs !== undefined) {
@@ -96,6 +105,7 @@ export class SimulatedNetwork extends Dispatcher {
     handler.onResponseStart?.(controller, response.status, response.headers, '');
     const endsAt = isReset ? rng.integerBelow(response.body.length + 1) : response.truncatedAt;
     await this.#sendBody(process, response, handler, controller, endsAt);
+    this.#retryAfter.onResponse(process, response, respondedAt);
   }
 
   /** How long the service is busy with a request, if the client waits for the response. */

@@ -33,10 +33,15 @@ export interface ProcessOptions {
   readonly id: string;
   readonly step: StepName;
   readonly payload: Process['payload'];
-  /** Difference between its clock and virtual time. */
+  /** Difference between its clock and virtual time when it starts. */
   readonly skewMs: number;
+  /** Whether its clock may be set. Its timers are monotonic. */
+  readonly clockJumps: boolean;
   readonly onKilled: (reason: string) => void;
 }
+
+/** How far a clock jumps: some are corrected at last, others become wrong. */
+const clockJumpsMs = [-10_800_000, -1_200_000, -15_000, 0, 15_000, 1_200_000, 10_800_000];
 
 /** The error of a request or a response that was lost. */
 class ConnectionError extends Error {
@@ -48,11 +53,19 @@ class ConnectionError extends Error {
 export const connectionError = (message: string): Error => new ConnectionError(message);
 export const isConnectionError = (error: unknown): boolean => error instanceof ConnectionError;
 
-export function createProcess({ world, id, step, payload, skewMs, onKilled }: ProcessOptions): Process {
+export function createProcess({ world, id, step, payload, skewMs, clockJumps, onKilled }: ProcessOptions): Process {
   const { time } = world;
   let alive = true;
   let requestCount = 0;
   let randomCount = 0;
+  let clockOffsetMs = skewMs;
+
+  const jumpClock = (site: string) => {
+    if (!clockJumps || !world.injectFault('clock-jumps', site)) return;
+    clockOffsetMs = skewMs + world.rng(`${site}/clock`).pick(clockJumpsMs);
+    world.log(id, () => `its clock is now ${Math.round(clockOffsetMs / 1_000)} s from the true time`);
+  };
+  jumpClock(`${id}/start`);
 
   const kill = (reason: string) => {
     if (!alive) return;
@@ -97,6 +110,7 @@ export function createProcess({ world, id, step, payload, skewMs, onKilled }: Pr
         world.log(id, () => `${what}: ${error instanceof Error ? error.name : String(error)}`);
       }
     }
+    jumpClock(site);
     await time.sleep(latencyMs() + delayMs);
     if (world.injectFault('killed-after-request', site)) kill(`before the response of ${what} arrives`);
     if (frozenMs > 0 && !freezesBefore) await freeze(frozenMs, `after ${what}`);
@@ -119,7 +133,8 @@ export function createProcess({ world, id, step, payload, skewMs, onKilled }: Pr
     kill,
     request,
     runtime: {
-      now: () => Math.floor(time.now() + skewMs),
+      now: () => Math.floor(time.now() + clockOffsetMs),
+      monotonicNow: () => time.now(),
       sleep: (ms, signal) => sleepWhileAlive(world, () => alive, ms, signal),
       randomHex(length) {
         randomCount += 1;

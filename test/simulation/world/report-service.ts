@@ -60,6 +60,10 @@ export interface ServiceOptions {
   readonly hasDate: boolean;
   /** How far the Date header may be behind the service's clock, as a proxy's may be. */
   readonly maxDateLagMs: number;
+  /** Whether a single Date may be ahead of the service's clock. */
+  readonly datesMayLead: boolean;
+  /** Whether a cursor is refused once it has been answered with a page. */
+  readonly singleUseCursors: boolean;
   /** Whether all pages show the reports as of the first page, or each as of its own request. */
   readonly snapshots: boolean;
   /** In the contract's form, or longer than S3 metadata can hold. */
@@ -73,6 +77,8 @@ export interface ServiceOptions {
   readonly maxLatencyMs: number;
   readonly pageSize: number;
 }
+
+const hour = 3_600_000;
 
 /** What a cursor stands for. */
 interface CursorPosition {
@@ -102,6 +108,8 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   const served = new Map<string | null, ServedPage[]>();
   /** Cursors that are replaced by an earlier one. */
   const cycles = new Map<string, string>();
+  /** Cursors that have been answered with a page. */
+  const used = new Set<string>();
   const cursorHeader = `x-${vendor.toLowerCase()}-cursor`;
   let requestCount = 0;
   const now = () => Math.floor(world.time.now() + skewMs);
@@ -115,7 +123,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     const { cursor: cursorInBody, ...exportRequest } = JSON.parse(request.body) as ExportRequest;
     const cursor = new URL(request.path, 'http://service').searchParams.get('cursor') ?? cursorInBody ?? null;
     const rng = world.rng(`${site}/response`);
-    const error = injectErrorResponse(world, rng, site, cursor !== null);
+    const error = injectErrorResponse(world, rng, site, cursor !== null, now());
     if (error !== undefined) return { ...error, headers: { ...dateHeader(), ...error.headers } };
 
     const position = cursor === null ? undefined : positions.get(cursor);
@@ -124,7 +132,14 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     if (position !== undefined && position.query !== query) {
       return rejectAsViolation(`the request changed with the cursor: from ${position.query} to ${query}`);
     }
-    return injectDefect(createPage(exportRequest, cursor, position, rng, query), rng, site);
+    if (cursor !== null && options.singleUseCursors && used.has(cursor)) {
+      return errorResponse(rng.pick([400, 404, 410]), dateHeader());
+    }
+    const page = createPage(exportRequest, cursor, position, rng, query);
+    const response = injectWrongDate(injectDefect(page, rng, site), site);
+    // Whether or not the client receives it.
+    if (cursor !== null && response.truncatedAt === undefined && response.body === page.body) used.add(cursor);
+    return response;
   }
 
   function rejectAsViolation(problem: string): ServiceResponse {
@@ -213,6 +228,19 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     return { ...page, headers: rng.pick(invalid) };
   }
 
+  /** One Date of a wrong clock, such as that of a proxy, among good ones. */
+  function injectWrongDate(page: ServiceResponse, site: string): ServiceResponse {
+    if (page.headers.date === undefined || !world.injectFault('wrong-date', site)) return page;
+    const offsets = [
+      -72 * hour,
+      -5 * hour,
+      -hour / 2,
+      ...(options.datesMayLead ? [hour / 2, 5 * hour, 72 * hour] : []),
+    ];
+    const date = new Date(now() + world.rng(`${site}/date`).pick(offsets)).toUTCString();
+    return { ...page, headers: { ...page.headers, date } };
+  }
+
   /** `inMs`: how long from now the response is sent. */
   const dateHeader = (inMs = 0): Record<string, string> =>
     hasDate ? { date: new Date(now() + inMs).toUTCString() } : {};
@@ -231,13 +259,21 @@ function problemOf(request: ServiceRequest): string | undefined {
   return Number.isNaN(Date.parse(filter?.date?.gte)) || !format || !container ? `invalid body ${body}` : undefined;
 }
 
+const errorResponse = (status: number, headers: ServiceResponse['headers'] = {}): ServiceResponse => ({
+  status,
+  headers: { 'content-type': 'text/html', ...headers },
+  body: Buffer.from(`<html><body>${status}</body></html>`),
+});
+
 /** A response without a page, if one of these faults occurs. */
-function injectErrorResponse(world: World, rng: Rng, site: string, hasCursor: boolean): ServiceResponse | undefined {
-  const response = (status: number, headers: ServiceResponse['headers'] = {}): ServiceResponse => ({
-    status,
-    headers: { 'content-type': 'text/html', ...headers },
-    body: Buffer.from(`<html><body>${status}</body></html>`),
-  });
+function injectErrorResponse(
+  world: World,
+  rng: Rng,
+  site: string,
+  hasCursor: boolean,
+  now: number,
+): ServiceResponse | undefined {
+  const response = errorResponse;
   if (world.injectFault('no-response', site)) return { ...response(200), silentMs: rng.between(61_000, 400_000) };
   if (world.injectFault('service-throttles', site)) {
     const retryAfter = rng.pick([{}, { 'retry-after': '0' }, { 'retry-after': '7' }, { 'retry-after': '90' }]);
@@ -245,7 +281,7 @@ function injectErrorResponse(world: World, rng: Rng, site: string, hasCursor: bo
   }
   if (world.injectFault('service-requests-long-wait', site)) {
     const seconds = rng.pick([300, 1_200, 9_000]);
-    const until = new Date(world.time.now() + seconds * 1_000).toUTCString();
+    const until = new Date(now + seconds * 1_000).toUTCString();
     return response(rng.pick([429, 503]), { 'retry-after': rng.chance(0.5) ? String(seconds) : until });
   }
   if (world.injectFault('service-error', site)) return response(rng.pick([500, 502, 503, 504, 408, 206, 599]));

@@ -88,6 +88,7 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
   const running = new Set<string>();
   const runtime: Runtime = {
     now: () => clock.now,
+    monotonicNow: () => clock.now,
     sleep: async (ms) => {
       slept.push(ms);
       clock.now += ms;

@@ -45,6 +45,7 @@ const dependenciesOf = (parts: Pick<InterruptedExport, 'store' | 'log'>): StepDe
   executions: { isRunning: async () => false },
   runtime: {
     now: () => Date.UTC(2026, 10, 20, 2) + random * 1_000,
+    monotonicNow: () => random * 1_000,
     sleep: async () => {},
     randomHex: (length) => {
       random += 1;

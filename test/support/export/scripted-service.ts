@@ -56,7 +56,7 @@ export function scriptedService(reports: readonly ScriptedReport[], script: Scri
         body: pageXml(page),
         reports: page.length,
         nextCursor: end < matching.length ? cursorAt(end) : null,
-        serviceTime: at('2026-11-20T02:00:01Z'),
+        serviceTime: at('2026-11-20T01:59:59Z'),
       });
     },
   };

@@ -246,6 +246,7 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
       },
       runtime: {
         now: () => timeline.now() + offset,
+        monotonicNow: () => timeline.now(),
         sleep: pass,
         randomHex: (length) => Array.from({ length }, () => rng.integerBelow(16).toString(16)).join(''),
       },

@@ -14,6 +14,7 @@ type Options = Parameters<typeof createReportServiceClient>[0];
 type ClientParts = Partial<Omit<Options, 'limits'>> & {
   readonly limits?: Partial<Options['limits']>;
   readonly now?: () => number;
+  readonly monotonicNow?: () => number;
 };
 
 /** Its characters are escaped differently in JSON, in URLs, in HTML and by `inspect`. */
@@ -21,7 +22,7 @@ export const trickyApiKey = 'S3cr3t/key+with="odd"&<chars>  \\%42';
 
 export function clientFor(
   service: { readonly url: string },
-  { limits, now, ...options }: ClientParts = {},
+  { limits, now, monotonicNow, ...options }: ClientParts = {},
 ): ReportServiceClient & AsyncDisposable {
   const client = createReportServiceClient({
     baseUrl: service.url,
@@ -36,7 +37,7 @@ export function clientFor(
       maxPageBytes: 1024 * 1024,
       ...limits,
     },
-    clock: { ...systemRuntime, ...(now && { now }) },
+    clock: { ...systemRuntime, ...(now && { now }), ...(monotonicNow && { monotonicNow }) },
     ...options,
   });
   return { ...client, [Symbol.asyncDispose]: () => client.close() };

@@ -7,7 +7,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ExportDefinition, ExportState, Instant, RunId } from '../../../core/model.ts';
 import { isComplete, type RunStatus } from '../../../core/operations/run-status.ts';
-import { maxClockLeadMs } from '../../../core/steps/watermark.ts';
 import { epochMsOf } from '../../../core/timestamps.ts';
 
 export interface Gap {
@@ -43,6 +42,9 @@ export function reachOf(run: CoveringRun): Instant | null {
 function isReachKnown({ state, completedAt, serviceStartedAt, pages }: CoveringRun): boolean {
   return serviceStartedAt !== null || (state === 'empty' ? pages === 1 : completedAt !== null);
 }
+
+/** A service's clock that is further ahead is not believed. */
+const maxClockLeadMs = 86_400_000;
 
 /** No run reaches further, whatever the service's clock. */
 const maxReachMs = ({ startedAt }: CoveringRun): number => epochMsOf(startedAt) + maxClockLeadMs;
