@@ -124,7 +124,7 @@ interface Bucket {
   readonly s3: SimulatedS3;
   /** The process that has created each upload in parts. */
   readonly uploads: Map<string, Process>;
-  perform(command: Command, onObject: OnObject): unknown;
+  readonly perform: (command: Command, onObject: OnObject) => unknown;
 }
 
 function createBucket(maxListed: number): Bucket {
