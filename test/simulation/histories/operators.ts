@@ -3,6 +3,7 @@
  * failure that follows, as the runbook says: restore the page and start, or start with `restart`.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { exportOf } from '../invariants/write-checks.ts';
 import { entriesOf, type Observations, type ObservedExport, partitionOf } from '../invariants/observations.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
@@ -51,7 +52,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
       const page = s3().objects.get(key);
       if (page === undefined || s3().objects.has(`${folderOf(key)}manifest.json`)) return;
       const { replacement } = change(page, rng);
-      if (replacement !== page) damage(kind, key, replacement);
+      if (replacement === undefined || !isSameObject(page, replacement)) damage(kind, key, replacement);
     });
 
   /** Copies a page to the key that follows the last page of the run. */
@@ -157,6 +158,10 @@ export function createOperators(observations: Observations, faultsEndAt: number)
     },
   };
 }
+
+/** The last page of a run already has the metadata of a last page, and an empty body has no byte to change. */
+const isSameObject = (one: StoredObject, other: StoredObject): boolean =>
+  one.body.equals(other.body) && isDeepStrictEqual(one.metadata, other.metadata);
 
 interface Change {
   /** undefined: the object is deleted. */
