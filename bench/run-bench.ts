@@ -5,13 +5,16 @@ import { arch, cpus, platform, release, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { awsLoop } from './aws-loop/aws-loop.ts';
 import { coldStart } from './cold-start/cold-start.ts';
+import { finish } from './finish/finish.ts';
 import { floor } from './floor/floor.ts';
+import { footprint } from './footprint/footprint.ts';
 import type { Benchmark } from './harness/benchmark.ts';
 import { formatTable } from './harness/tables.ts';
 import { latency } from './latency/latency.ts';
 import { memory } from './memory/memory.ts';
 import { peersSpeed } from './peers/peers.ts';
 import { peersKilled } from './peers/peers-killed.ts';
+import { start } from './start/start.ts';
 import { xmlCheck } from './xml-check/xml-check.ts';
 
 const benchmarks: readonly Benchmark[] = [
@@ -23,6 +26,9 @@ const benchmarks: readonly Benchmark[] = [
   coldStart,
   memory,
   xmlCheck,
+  start,
+  finish,
+  footprint,
 ];
 
 const help = `Usage: npm run bench -- [benchmark ...] [options]

@@ -57,6 +57,17 @@ export function ratioOf<Measured extends Figures>(
   return spreadOf((rounds.get(name) ?? []).map((figures, round) => figure(figures) / figure(base[round] ?? figures)));
 }
 
+/** By how much one figure of a contender exceeds that of the baseline, round by round. */
+export function differenceOf<Measured extends Figures>(
+  rounds: Rounds<Measured>,
+  name: string,
+  baseline: string,
+  figure: (figures: Measured) => number,
+): Spread {
+  const base = rounds.get(baseline) ?? [];
+  return spreadOf((rounds.get(name) ?? []).map((figures, round) => figure(figures) - figure(base[round] ?? figures)));
+}
+
 function spreadOf(values: readonly number[]): Spread {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (index: number) => sorted[index] ?? Number.NaN;

@@ -10,7 +10,7 @@ import type { LocalExportInput } from '../../local/settings.ts';
 import { type CommandContext, reportError, runOnDeployment } from '../context.ts';
 import { followRun } from '../follow-run.ts';
 import { type LocalOptions, readLocalSettings, readMaxAttempts } from '../run-options.ts';
-import { type FileExports, readFileExports } from '../settings-file.ts';
+import type { FileExports } from '../settings-file.ts';
 import { runOneByOne } from '../start-many.ts';
 import { allExports, readStartRequest } from './start.ts';
 
@@ -56,6 +56,8 @@ async function localSettingsCommand(
 ): Promise<number> {
   const { env, program } = context;
   const json = options.json === true;
+  // With its parser it takes long to load, and most runs have no settings file.
+  const { readFileExports } = await import('../settings-file.ts');
   let selected: FileExports;
   try {
     selected = readFileExports(file, names, options, problems, env);
