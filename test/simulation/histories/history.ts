@@ -1,15 +1,13 @@
 /** Runs one history: creates the world of a seed, lets it run until all exports are complete, and checks the invariants. */
 
-import { functionLimits, stateGraceSeconds } from '../../../lib/cdk/function-limits.ts';
-import { byStep, type StepName, stateMachine } from '../../../lib/core/state-machine/definition.ts';
 import { checkCompletion } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import { checkObjectSettings } from '../invariants/object-settings.ts';
 import type { ObservedExport } from '../invariants/observations.ts';
 import { createWriteChecks, exportOf, type WriteChecks } from '../invariants/write-checks.ts';
-import { serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import { describeExecution, performTask } from '../step-functions/integrations.ts';
 import { createStepFunctions, type StepFunctions } from '../step-functions/step-functions.ts';
+import { createDeployments, type Version } from '../world/deployments.ts';
 import { createSimulatedDynamoDb } from '../world/dynamodb.ts';
 import type { LogLine } from '../world/event-log.ts';
 import { createContainer } from '../world/container.ts';
@@ -22,7 +20,7 @@ import { createSimulatedS3 } from '../world/s3.ts';
 import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
-import { type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
+import { type Crowd, createScenario, type ExportInput, type ExportScenario, type Scenario } from './scenario.ts';
 import { scheduleStarts } from './starts.ts';
 
 export interface HistoryPlan {
@@ -71,7 +69,7 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   const exports = new Map<string, ObservedExport>();
   const apiKeys = createApiKeys(world, { start, faultsEndAt, field: scenario.deployment.apiKeyField });
   const { s3, dynamoDb, checks, endpoints } = createStores(world, scenario, exports, apiKeys);
-  const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, exports, endpoints);
+  const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, endpoints);
   for (const each of scenario.exports) {
     const observed = observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns);
     exports.set(observed.name, observed);
@@ -165,50 +163,44 @@ function firstService(exports: ReadonlyMap<string, ObservedExport>): SimulatedSe
   return first.service;
 }
 
+const withOtherEmptyRuns = (input: ExportInput): ExportInput => ({
+  ...input,
+  publishEmptyRuns: input.publishEmptyRuns !== true,
+});
+
 /** The functions and the state machine that all exports share. */
-function createService(
-  world: World,
-  { exports: scenarios, deployment, timedOutFunctionsContinue, maxFunctionSkewMs }: Scenario,
-  exports: ReadonlyMap<string, ObservedExport>,
-  endpoints: Endpoints,
-) {
-  const inputs = scenarios.map(({ input }) => input);
-  const settings = deployedSettings(deployment, inputs);
-  const changedSettings = deployedSettings(
-    deployment,
-    inputs.map((input) => ({ ...input, publishEmptyRuns: input.publishEmptyRuns !== true })),
-  );
-  const { timeoutSeconds } = functionLimits({
-    service: serviceSettingsSchema.parse(settings.service),
-    exports: scenarios.map((each) => each.settings),
-  });
-  const isChanged = (step: StepName, id: string) => step === 'FinishRun' && world.injectFault('settings-changed', id);
+function createService(world: World, scenario: Scenario, endpoints: Endpoints) {
+  const { exports: scenarios, deployment, timedOutFunctionsContinue, maxFunctionSkewMs } = scenario;
+  const deployments = createDeployments(world, scenario);
+  const { versions } = deployments;
+  const [first] = versions as [Version];
   const lambda = createLambda({
     world,
-    timeoutSeconds,
     timedOutFunctionsContinue,
     maxSkewMs: maxFunctionSkewMs,
-    createContainer: (step, id, isNewer) =>
-      createContainer(id, (container) =>
-        createHandler(endpoints, deployment, isNewer ? changedSettings : settings, step, container),
-      ),
-    needsNewerContainer: isChanged,
+    functionVersion: deployments.functionVersion,
+    createContainer(step, id, version, isChanged) {
+      const settings = isChanged
+        ? deployedSettings(deployment, version.exports.map(withOtherEmptyRuns))
+        : version.settings;
+      return createContainer(id, (container) =>
+        createHandler(endpoints, deployment, { ...version, settings }, step, container),
+      );
+    },
+    needsChangedContainer: (step, id) => step === 'FinishRun' && world.injectFault('settings-changed', id),
   });
   const announcedRuns = new Set<string>();
   const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns };
   const [only] = scenarios.length === 1 ? scenarios : [];
   const iterationsOf = (input: unknown) => {
     const name = exportOf(input) ?? only?.settings.name ?? '';
-    return exports.get(name)?.scenario.settings.iterationsPerExecution ?? 0;
+    // An execution may invoke the functions of several versions.
+    const inputs = versions.flatMap((version) => version.exports.filter((each) => each.name === name));
+    return Math.max(0, ...inputs.map(({ iterationsPerExecution = 250 }) => iterationsPerExecution));
   };
   const stepFunctions = createStepFunctions({
-    definition: stateMachine({
-      functions: byStep((step: StepName) => step),
-      eventBus: 'default',
-      partition: 'aws',
-      stepTimeoutSeconds: byStep((step) => timeoutSeconds[step] + stateGraceSeconds),
-      executionTimeoutSeconds: 86_400,
-    }),
+    definition: first.definition,
+    definitionFor: deployments.definition,
     stateMachineArn: 'arn:aws:states:us-east-1:123456789012:stateMachine:acme',
     time: world.time,
     random: (decision) => world.rng(decision).next(),

@@ -17,11 +17,11 @@ export function createExecutionChecks(
 ): (event: ExecutionEvent) => void {
   const iterations = new Map<string, number>();
 
-  function checkPayload({ name, input }: SimulatedExecution, state: string, data: unknown): void {
+  function checkPayload({ name, input, redriveCount }: SimulatedExecution, state: string, data: unknown): void {
     if (state === 'NextAction' && (data as { next?: unknown }).next === 'page') {
       const count = (iterations.get(name) ?? 0) + 1;
       iterations.set(name, count);
-      if (count > iterationsOf(input) + maxCursorRestarts) {
+      if (count > iterationsOf(input) + maxCursorRestarts + redriveCount) {
         world.violate('an execution continues in a new one after iterationsPerExecution', name);
       }
     }
@@ -41,6 +41,9 @@ export function createExecutionChecks(
       case 'entered':
         world.log(name, () => `enters ${event.state}`);
         checkPayload(execution, event.state, event.data);
+        return;
+      case 'redriven':
+        world.log('operator', () => `redrives ${name} in ${execution.state}`);
         return;
       case 'exited':
         return;
@@ -81,7 +84,7 @@ function isSpecific(error = ''): boolean {
   return (
     ownErrors.includes(error) ||
     /^(Lambda|Sandbox|Runtime|States|EventBridge|StepFunctions)\.[A-Za-z.]+$/.test(error) ||
-    /^(TimeoutError|SlowDown|InternalError|ThrottlingException|ProvisionedThroughputExceededException|ConditionalRequestConflict)$/.test(
+    /^(UnknownActionError|TimeoutError|SlowDown|InternalError|ThrottlingException|ProvisionedThroughputExceededException|ConditionalRequestConflict)$/.test(
       error,
     )
   );

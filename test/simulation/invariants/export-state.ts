@@ -24,6 +24,9 @@ export function checkExportState(
   if (state.version !== (previous?.version ?? 0) + 1) {
     world.violate('export state replaces the version that was read', `${name}: version ${state.version}`);
   }
+  if (previous?.addedBy !== undefined && state.addedBy === undefined) {
+    world.violate('export state keeps the fields of a later release', name);
+  }
   const previousSequence = previous?.sequence ?? 0;
   if (state.sequence < previousSequence) world.violate('sequence numbers of runs increase', name);
   const begins = state.active !== undefined && state.active.run !== previous?.active?.run;
@@ -52,7 +55,10 @@ function checkActiveRun(
   }
   if (active?.run === previous.run) {
     const isTakenOver = active.execution !== previous.execution;
-    const isOwnerRunning = findExecution(previous.execution)?.status === 'RUNNING';
+    const owner = findExecution(previous.execution);
+    // It had ended when the start looked.
+    const wasRedriven = (owner?.redrivenAt ?? Number.NEGATIVE_INFINITY) >= startedAt;
+    const isOwnerRunning = owner?.status === 'RUNNING' && !wasRedriven;
     const isContinuation = input.continues === previous.execution;
     const sawStaleStatus = world.injectedFaults.some(
       ({ kind, site }) => kind === 'stale-execution-status' && site.includes(id),
@@ -63,7 +69,8 @@ function checkActiveRun(
     return;
   }
   const last = entriesOf(observations, name, previous.run).at(-1);
-  const isCompleted = state.lastCompleted?.result.run === previous.run && step === 'FinishRun';
+  const isOwner = previous.execution === payload.execution;
+  const isCompleted = state.lastCompleted?.result.run === previous.run && step === 'FinishRun' && isOwner;
   // BeginRun never abandons the run that its own execution began.
   const isOtherExecution = previous.startedBy !== payload.execution;
   const restartRequested = input.restart === true && isOtherExecution;
@@ -106,7 +113,7 @@ function checkCompletedRun(
     if ([...manifests].some(([each, { run }]) => each.startsWith(key) && run === completed.run)) {
       world.violate('a completed run has a manifest', `${name}: ${completed.run} is completed as if it had none`);
     }
-    const isChanged = world.injectedFaults.some(({ kind }) => kind === 'settings-changed');
+    const isChanged = world.injectedFaults.some(({ kind }) => kind === 'settings-changed' || kind === 'deployment');
     if (scenario.settings.publishEmptyRuns && !isChanged) {
       world.violate('a completed run has a manifest', `${name}: ${completed.run}, although publishEmptyRuns is true`);
     }

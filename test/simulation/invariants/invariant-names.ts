@@ -43,6 +43,7 @@ export const invariants = [
   'the watermark never moves back',
   'the watermark moves only when a run completes',
   'the watermark never passes a report that is not exported',
+  'export state keeps the fields of a later release',
   // Every write to S3 and DynamoDB: write-checks.ts
   'an execution changes only its own export',
   // Executions: executions.ts

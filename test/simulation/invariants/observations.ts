@@ -21,7 +21,7 @@ export interface ObservedExport {
   readonly service: SimulatedService;
   readonly timeline: ReportTimeline;
   /** The state machine of the service, as far as this export is concerned. */
-  readonly stepFunctions: Pick<StepFunctions, 'start' | 'stop' | 'find' | 'executions'>;
+  readonly stepFunctions: Pick<StepFunctions, 'start' | 'stop' | 'redrive' | 'find' | 'executions'>;
   /** Runs whose completion was put on the event bus. */
   readonly announcedRuns: ReadonlySet<string>;
 }
@@ -75,6 +75,8 @@ export interface ActiveRun {
 }
 
 export interface StateItem {
+  /** The field that a later release adds. */
+  readonly addedBy?: string;
   readonly version: number;
   readonly sequence: number;
   readonly active?: ActiveRun;

@@ -50,6 +50,10 @@ export const faultKinds = [
   // A deployment between two attempts.
   'settings-changed',
   'api-key-rotated',
+  // A deployment of all functions and of the definition, in mid-run; and what operators do about failures.
+  'deployment',
+  'rollback',
+  'redrive',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -74,6 +78,9 @@ const weights: Partial<FaultRates> = {
   'cursor-repeated': 6,
   'settings-changed': 6,
   'api-key-rotated': 6,
+  deployment: 8,
+  rollback: 30,
+  redrive: 10,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
@@ -82,6 +89,9 @@ const laterKinds: ReadonlySet<FaultKind> = new Set([
   'connection-refused',
   'settings-changed',
   'api-key-rotated',
+  'deployment',
+  'rollback',
+  'redrive',
 ]);
 
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */
