@@ -779,6 +779,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an execution that has lost its run finishes it after a redrive',
+    // Another execution must have taken the run over and be about to finish it.
+    firstSeed: 6_001,
     edits: [
       {
         file: 'lib/core/steps/export-state.ts',
