@@ -1,7 +1,5 @@
 /** Runs one history: creates the world of a seed, lets it run until all exports are complete, and checks the invariants. */
 
-import { functionLimits, stateGraceSeconds } from '../../../lib/cdk/function-limits.ts';
-import { byStep, type StepName, stateMachine } from '../../../lib/core/state-machine/definition.ts';
 import { checkCompletion, checkUploads } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import { checkObjectSettings } from '../invariants/object-settings.ts';
@@ -9,9 +7,9 @@ import type { Observations, ObservedExport } from '../invariants/observations.ts
 import { createRetryAfterChecks } from '../invariants/retry-after.ts';
 import { createStartChecks } from '../invariants/starts.ts';
 import { createWriteChecks, exportOf, type WriteChecks } from '../invariants/write-checks.ts';
-import { serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import { describeExecution, performTask } from '../step-functions/integrations.ts';
 import { createStepFunctions, type ExecutionEvent, type StepFunctions } from '../step-functions/step-functions.ts';
+import { createDeployments, type Deployments, type Version } from '../world/deployments.ts';
 import { createSimulatedDynamoDb } from '../world/dynamodb.ts';
 import type { LogLine } from '../world/event-log.ts';
 import { createContainer } from '../world/container.ts';
@@ -25,7 +23,7 @@ import { createSimulatedS3, type SimulatedS3 } from '../world/s3.ts';
 import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
-import { type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
+import { type Crowd, createScenario, type ExportInput, type ExportScenario, type Scenario } from './scenario.ts';
 import { createOperators, partsOf } from './operators.ts';
 import { scheduleStarts } from './starts.ts';
 
@@ -143,11 +141,15 @@ function createBucket(maxListed: number): Bucket {
 /** The exports of a service, and everything that is theirs alone. `label`: what the names of their executions begin with. */
 function createDeployment(world: World, scenario: Scenario, shared: Bucket, apiKeys: ApiKeys, label: string) {
   const exports = new Map<string, ObservedExport>();
+  const versions = createDeployments(world, scenario, label);
   const { dynamoDb, checks, endpoints, onEvent } = createStores(world, scenario, exports, shared, apiKeys);
-  const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, endpoints, onEvent, label);
+  const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, versions, endpoints, onEvent, label);
   for (const each of scenario.exports) {
-    const name = label + each.settings.name;
-    const observed = observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns, name);
+    const { name } = each.settings;
+    const observed = {
+      ...observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns, label + name),
+      versions: versions.settingsOf(name),
+    };
     exports.set(observed.name, observed);
   }
   return { exports, dynamoDb, checks, lambda, stepFunctions };
@@ -222,7 +224,7 @@ function createStores(
   };
   const checkExecution = createExecutionChecks(
     world,
-    (input) => findExport(exports, input)?.scenario.settings.iterationsPerExecution ?? 0,
+    (input) => findExport(exports, input)?.versions ?? [],
     () => s3.damages.map(({ key }) => partsOf(prefix, key).run),
   );
   const onEvent = (event: ExecutionEvent) => {
@@ -246,48 +248,43 @@ function firstService(exports: ReadonlyMap<string, ObservedExport>): SimulatedSe
   return first.service;
 }
 
+const withOtherEmptyRuns = (input: ExportInput): ExportInput => ({
+  ...input,
+  publishEmptyRuns: input.publishEmptyRuns !== true,
+});
+
 /** The functions and the state machine that all exports share. */
 function createService(
   world: World,
-  { exports: scenarios, deployment, timedOutFunctionsContinue, maxFunctionSkewMs, clocksJump }: Scenario,
+  { deployment, timedOutFunctionsContinue, maxFunctionSkewMs, clocksJump }: Scenario,
+  deployments: Deployments,
   endpoints: Endpoints,
   onEvent: (event: ExecutionEvent) => void,
   label: string,
 ) {
-  const inputs = scenarios.map(({ input }) => input);
-  const settings = deployedSettings(deployment, inputs);
-  const changedSettings = deployedSettings(
-    deployment,
-    inputs.map((input) => ({ ...input, publishEmptyRuns: input.publishEmptyRuns !== true })),
-  );
-  const { timeoutSeconds } = functionLimits({
-    service: serviceSettingsSchema.parse(settings.service),
-    exports: scenarios.map((each) => each.settings),
-  });
-  const isChanged = (step: StepName, id: string) => step === 'FinishRun' && world.injectFault('settings-changed', id);
+  const [first] = deployments.versions as [Version];
   const lambda = createLambda({
     world,
-    timeoutSeconds,
     timedOutFunctionsContinue,
     maxSkewMs: maxFunctionSkewMs,
     clocksJump,
-    createContainer: (step, id, isNewer) =>
-      createContainer(id, (container) =>
-        createHandler(endpoints, deployment, isNewer ? changedSettings : settings, step, container),
-      ),
-    needsNewerContainer: isChanged,
+    functionVersion: deployments.functionVersion,
+    createContainer(step, id, version, isChanged) {
+      const settings = isChanged
+        ? deployedSettings(deployment, version.exports.map(withOtherEmptyRuns))
+        : version.settings;
+      return createContainer(id, (container) =>
+        createHandler(endpoints, deployment, { ...version, settings }, step, container),
+      );
+    },
+    needsChangedContainer: (step, id) => step === 'FinishRun' && world.injectFault('settings-changed', id),
   });
   const announcedRuns = new Set<string>();
   const { onOutcome } = endpoints.retryAfter;
   const integrations = { world, lambda, stepFunctions: () => stepFunctions, announcedRuns, onOutcome };
   const stepFunctions = createStepFunctions({
-    definition: stateMachine({
-      functions: byStep((step: StepName) => step),
-      eventBus: 'default',
-      partition: 'aws',
-      stepTimeoutSeconds: byStep((step) => timeoutSeconds[step] + stateGraceSeconds),
-      executionTimeoutSeconds: 86_400,
-    }),
+    definition: first.definition,
+    definitionFor: deployments.definition,
     stateMachineArn: `arn:aws:states:us-east-1:123456789012:stateMachine:${label}acme`,
     time: world.time,
     random: (decision) => world.rng(decision).next(),
@@ -307,7 +304,7 @@ function observeExport(
   stepFunctions: StepFunctions,
   announcedRuns: ReadonlySet<string>,
   label: string,
-): ObservedExport {
+): Omit<ObservedExport, 'versions'> {
   const { name } = scenario.settings;
   const timeline = createReportTimeline({
     rng: world.rng(`reports of ${label}`),

@@ -101,8 +101,10 @@ export function createOperators(observations: Observations, faultsEndAt: number)
     if (run === undefined || failed.cause?.includes(run) !== true) return;
     const input = { export: name, ...(rng.chance(0.5) || restoredRuns.has(run) ? { restart: true } : {}) };
     if (!('restart' in input)) restore(name, run);
-    world.log('operator', () => `starts ${failed.name}-repair with ${JSON.stringify(input)}`);
-    stepFunctions.start(`${failed.name}-repair`, input);
+    // An execution that is redriven may fail a second time.
+    const execution = `${failed.name}-repair${failed.redriveCount === 0 ? '' : `-${failed.redriveCount}`}`;
+    world.log('operator', () => `starts ${execution} with ${JSON.stringify(input)}`);
+    stepFunctions.start(execution, input);
   };
 
   /** Each damaged page becomes the one that was logged. One that was not logged is removed. */
@@ -150,7 +152,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
     },
     onEvent({ type, execution }) {
       if (type !== 'ended' || execution.error !== 'PageConflictError') return;
-      const rng = world.rng(`repair after ${execution.name}`);
+      const rng = world.rng(`repair after ${execution.name}${execution.redriveCount || ''}`);
       const name = exportOf(execution.input) ?? [...exports.keys()][0] ?? '';
       const observed = exports.get(name);
       if (observed === undefined) return;

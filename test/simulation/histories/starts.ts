@@ -50,6 +50,13 @@ export function scheduleStarts(
       const input = rng.chance(0.5) ? { since } : { since, restart: true };
       startAt(moment, 'operator', `${execution}-since`, input);
     }
+    if (world.injectFault('redrive', execution)) {
+      const redriveRng = world.rng(`${execution}/redrive`);
+      time.after(at - start + redriveRng.between(0, 20) * minute, () => {
+        const ended = stepFunctions.executions.filter(({ status }) => status !== 'RUNNING' && status !== 'SUCCEEDED');
+        if (ended.length > 0) stepFunctions.redrive(redriveRng.pick(ended.slice(-3)));
+      });
+    }
     if (!world.injectFault('execution-stopped', execution)) continue;
     time.after(moment - start, () => {
       const running = stepFunctions.executions.filter(({ status }) => status === 'RUNNING');

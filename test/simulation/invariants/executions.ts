@@ -1,6 +1,7 @@
 /** Logs the events of executions, and checks them: payloads, histories and errors. */
 
 import { errorNames } from '../../../lib/core/errors.ts';
+import type { ExportSettings } from '../../../lib/core/settings/settings.ts';
 import { type ExecutionEvent, maxHistoryEvents, type SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { World } from '../world/world.ts';
 
@@ -10,30 +11,29 @@ const maxPayloadBytes = 1_024;
 /** A run restarts at most this often because its cursor was rejected; each restart adds an iteration. */
 const maxCursorRestarts = 3;
 
-/** `maxRetryAfter` of every scenario. */
-const maxRetryAfterSeconds = 3_600;
-
 /**
- * `iterationsOf`: after how many pages an execution with this start input must hand over to a new one. `damagedRuns`: the runs that
- * have a page which somebody has changed.
+ * `settingsOf`: the settings of the export with this start input, of each version that is deployed: an execution may invoke the
+ * functions of several. `damagedRuns`: the runs that have a page which somebody has changed.
  */
 export function createExecutionChecks(
   world: World,
-  iterationsOf: (startInput: unknown) => number,
+  settingsOf: (startInput: unknown) => readonly ExportSettings[],
   damagedRuns: () => readonly string[],
 ): (event: ExecutionEvent) => void {
   const iterations = new Map<string, number>();
 
-  function checkPayload({ name, input }: SimulatedExecution, state: string, data: unknown): void {
+  function checkPayload({ name, input, redriveCount }: SimulatedExecution, state: string, data: unknown): void {
     if (state === 'NextAction' && (data as { next?: unknown }).next === 'page') {
       const count = (iterations.get(name) ?? 0) + 1;
       iterations.set(name, count);
-      if (count > iterationsOf(input) + maxCursorRestarts) {
+      const iterationsPerExecution = Math.max(...settingsOf(input).map((each) => each.iterationsPerExecution));
+      if (count > iterationsPerExecution + maxCursorRestarts + redriveCount) {
         world.violate('an execution continues in a new one after iterationsPerExecution', name);
       }
     }
     const { waitSeconds = 0 } = data as { waitSeconds?: number };
-    if (state === 'WaitForService' && waitSeconds > maxRetryAfterSeconds) {
+    const maxRetryAfterMs = Math.max(...settingsOf(input).map(({ maxRetryAfter }) => maxRetryAfter));
+    if (state === 'WaitForService' && waitSeconds * 1_000 > maxRetryAfterMs) {
       world.violate('no wait for the service is longer than maxRetryAfter', `${name}: ${waitSeconds} s`);
     }
     const isLoopState = state === 'ExportPage' || state === 'FinishRun' || state === 'NextAction';
@@ -52,6 +52,9 @@ export function createExecutionChecks(
       case 'entered':
         world.log(name, () => `enters ${event.state}`);
         checkPayload(execution, event.state, event.data);
+        return;
+      case 'redriven':
+        world.log('operator', () => `redrives ${name} in ${execution.state}`);
         return;
       case 'exited':
         return;
@@ -92,7 +95,7 @@ function isSpecific(error = ''): boolean {
   return (
     ownErrors.includes(error) ||
     /^(Lambda|Sandbox|Runtime|States|EventBridge|StepFunctions)\.[A-Za-z.]+$/.test(error) ||
-    /^(TimeoutError|SlowDown|InternalError|ThrottlingException|ProvisionedThroughputExceededException|ConditionalRequestConflict)$/.test(
+    /^(UnknownActionError|TimeoutError|SlowDown|InternalError|ThrottlingException|ProvisionedThroughputExceededException|ConditionalRequestConflict)$/.test(
       error,
     )
   );

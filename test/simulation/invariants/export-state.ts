@@ -25,42 +25,18 @@ export function checkExportState(
   if (state.version !== (previous?.version ?? 0) + 1) {
     world.violate('export state replaces the version that was read', `${name}: version ${state.version}`);
   }
+  if (previous?.addedBy !== undefined && state.addedBy === undefined) {
+    world.violate('export state keeps the fields of a later release', name);
+  }
   const previousSequence = previous?.sequence ?? 0;
   if (state.sequence < previousSequence) world.violate('sequence numbers of runs increase', name);
   const begins = state.active !== undefined && state.active.run !== previous?.active?.run;
   if (begins && (state.sequence <= previousSequence || state.active?.sequence !== state.sequence)) {
     world.violate('sequence numbers of runs increase', `${name}: run ${state.active?.run}`);
   }
-  if (begins) checkSince(observations, observed, state.active as ActiveRun, previous);
   if (previous?.active !== undefined) checkActiveRun(observations, seen, observed, previous.active, state);
   checkCompletedRun(observations, seen, observed, state, previous);
   checkWatermark(observations, seen, observed, state, previous);
-}
-
-/** A run that an execution begins starts where its start input says, or else the settings and the watermark. */
-function checkSince(
-  { world, writer }: Observations,
-  { name, scenario }: ObservedExport,
-  { run, since }: ActiveRun,
-  previous: StateItem | undefined,
-): void {
-  const { step, payload } = writer();
-  if (step !== 'BeginRun') return;
-  const input = (payload.input ?? {}) as { since?: string; scheduledTime?: string };
-  const { initial, overlap = 0, lookbackWindow } = scenario.settings.since;
-  const watermark = previous?.watermark && Date.parse(previous.watermark.instant);
-  let expected: number;
-  if (input.since !== undefined) expected = Date.parse(input.since);
-  else if (lookbackWindow !== undefined) {
-    // Otherwise it is the function's clock that decides.
-    if (input.scheduledTime === undefined) return;
-    const windowStart = Date.parse(input.scheduledTime) - lookbackWindow;
-    expected = Math.min(windowStart, watermark ?? windowStart);
-  } else expected = watermark === undefined ? Date.parse(initial ?? '1970-01-01T00:00:00Z') : watermark - overlap;
-  if (Date.parse(since) !== expected) {
-    const details = `${name}: ${run} starts at ${since} instead of ${new Date(expected).toISOString()}`;
-    world.violate('a run starts where its settings say', details);
-  }
 }
 
 /** An active run keeps its execution and its place in the state, unless one of the few reasons to replace it applies. */
@@ -80,7 +56,10 @@ function checkActiveRun(
   }
   if (active?.run === previous.run) {
     const isTakenOver = active.execution !== previous.execution;
-    const isOwnerRunning = findExecution(previous.execution)?.status === 'RUNNING';
+    const owner = findExecution(previous.execution);
+    // It had ended when the start looked.
+    const wasRedriven = (owner?.redrivenAt ?? Number.NEGATIVE_INFINITY) >= startedAt;
+    const isOwnerRunning = owner?.status === 'RUNNING' && !wasRedriven;
     const isContinuation = input.continues === previous.execution;
     const sawStaleStatus = world.injectedFaults.some(
       ({ kind, site }) => kind === 'stale-execution-status' && site.includes(id),
@@ -91,7 +70,8 @@ function checkActiveRun(
     return;
   }
   const last = entriesOf(observations, name, previous.run).at(-1);
-  const isCompleted = state.lastCompleted?.result.run === previous.run && step === 'FinishRun';
+  const isOwner = previous.execution === payload.execution;
+  const isCompleted = state.lastCompleted?.result.run === previous.run && step === 'FinishRun' && isOwner;
   // BeginRun never abandons the run that its own execution began.
   const isOtherExecution = previous.startedBy !== payload.execution;
   const restartRequested = input.restart === true && isOtherExecution;
@@ -145,7 +125,7 @@ function checkCompletedRun(
     if ([...manifests].some(([each, { run }]) => each.startsWith(key) && run === completed.run)) {
       world.violate('a completed run has a manifest', `${name}: ${completed.run} is completed as if it had none`);
     }
-    const isChanged = world.injectedFaults.some(({ kind }) => kind === 'settings-changed');
+    const isChanged = world.injectedFaults.some(({ kind }) => kind === 'settings-changed' || kind === 'deployment');
     if (scenario.settings.publishEmptyRuns && !isChanged) {
       world.violate('a completed run has a manifest', `${name}: ${completed.run}, although publishEmptyRuns is true`);
     }

@@ -39,7 +39,6 @@ export const invariants = [
   'export state replaces the version that was read',
   'sequence numbers of runs increase',
   'an export has one active run',
-  'a run starts where its settings say',
   'a run does not start over while its next page is stored',
   'a completed run has a manifest',
   'a completed run without a manifest has no reports',
@@ -48,6 +47,7 @@ export const invariants = [
   'the watermark never moves back',
   'the watermark moves only when a run completes',
   'the watermark never passes a report that is not exported',
+  'export state keeps the fields of a later release',
   'a run completes only while its pages are stored',
   // What becomes of each start: starts.ts
   'one scheduled time begins one run',

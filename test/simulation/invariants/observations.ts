@@ -3,6 +3,7 @@
  * here on purpose, so that the checks do not share a mistake with the code they check.
  */
 
+import type { ExportSettings } from '../../../lib/core/settings/settings.ts';
 import { createHash } from 'node:crypto';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { ExportScenario } from '../histories/scenario.ts';
@@ -22,8 +23,10 @@ export interface ObservedExport {
   readonly scenario: ExportScenario;
   readonly service: SimulatedService;
   readonly timeline: ReportTimeline;
+  /** The settings of each version that is deployed; those of the scenario are the first. */
+  readonly versions: readonly ExportSettings[];
   /** The state machine of the service, as far as this export is concerned. */
-  readonly stepFunctions: Pick<StepFunctions, 'start' | 'stop' | 'find' | 'executions'>;
+  readonly stepFunctions: Pick<StepFunctions, 'start' | 'stop' | 'redrive' | 'find' | 'executions'>;
   /** Runs whose completion was put on the event bus. */
   readonly announcedRuns: ReadonlySet<string>;
 }
@@ -85,6 +88,8 @@ export interface ActiveRun {
 }
 
 export interface StateItem {
+  /** The field that a later release adds. */
+  readonly addedBy?: string;
   readonly version: number;
   readonly sequence: number;
   readonly active?: ActiveRun;

@@ -1,5 +1,6 @@
 /** Compares what each start asks for with what becomes of it: the run that it begins or resumes, or why it is skipped or refused. */
 
+import type { ExportSettings } from '../../../lib/core/settings/settings.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { Observations, ObservedExport, StateItem } from './observations.ts';
 
@@ -39,9 +40,11 @@ export function createStartChecks(observations: Observations): StartChecks {
     if (scheduledTime !== undefined && previous?.active === undefined && usedTimes(name).has(scheduledTime)) {
       world.violate('one scheduled time begins one run', `${name}: ${scheduledTime} begins ${run}`);
     }
-    const [earliest, latest] = expectedSince(observations, observed, input, previous);
-    if (!(Date.parse(since) >= earliest && Date.parse(since) <= latest)) {
-      const expected = [earliest, latest].map((ms) => new Date(ms).toISOString()).join(' to ');
+    const begin = Date.parse(since);
+    const ranges = observed.versions.map((settings) => expectedSince(observations, settings, input, previous));
+    if (!ranges.some(([earliest, latest]) => begin >= earliest && begin <= latest)) {
+      const format = (range: readonly number[]) => range.map((ms) => new Date(ms).toISOString()).join(' to ');
+      const expected = ranges.map(format).join(', or ');
       world.violate('a run begins where its start says', `${name}: ${run} begins at ${since} instead of ${expected}`);
     }
   };
@@ -114,13 +117,12 @@ export function createStartChecks(observations: Observations): StartChecks {
 /** Between which two dates a new run must begin. They differ only if the run begins at a time by the function's own clock. */
 function expectedSince(
   { world, writer, maxSkewMs }: Observations,
-  { scenario }: ObservedExport,
+  { since: policy }: ExportSettings,
   { since, scheduledTime }: StartInput,
   previous: StateItem | undefined,
 ): readonly [earliest: number, latest: number] {
   const exactly = (ms: number) => [ms, ms] as const;
   if (since !== undefined) return exactly(Date.parse(since));
-  const policy = scenario.settings.since;
   const watermark = previous?.watermark && Date.parse(previous.watermark.instant);
   if (policy.lookbackWindow !== undefined) {
     const now: readonly [number, number] =

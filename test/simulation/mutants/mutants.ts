@@ -1164,4 +1164,64 @@ export const mutants: readonly Mutant[] = [
       },
     ],
   },
+  {
+    name: 'a step rejects an event with a field of a later release',
+    edits: [
+      {
+        file: 'lib/aws/lambda/step-handler.ts',
+        find: "if (typeof event?.execution === 'string' && event.execution !== '') return;",
+        replace:
+          "const names = Object.keys(event ?? {});\n  if (typeof event?.execution === 'string' && names.every((name) => ['input', 'execution', 'startInput'].includes(name))) return;",
+      },
+    ],
+  },
+  {
+    name: 'a continuation with a field of a later release is refused',
+    edits: [
+      {
+        file: 'lib/core/steps/start-input.ts',
+        find: 'const continuationSchema = z.partial(z.object(fields));',
+        replace: 'const continuationSchema = z.partial(z.strictObject(fields));',
+      },
+    ],
+  },
+  {
+    name: 'a log entry with a field of a later release is rejected',
+    edits: [
+      {
+        file: 'lib/core/storage/stored-records.ts',
+        find: 'const entrySchema = z.object({',
+        replace: 'const entrySchema = z.strictObject({',
+      },
+    ],
+  },
+  {
+    name: 'export state loses the fields of a later release',
+    edits: [
+      { file: 'lib/core/storage/stored-records.ts', find: 'return value as Value;', replace: 'return parsed.data;' },
+    ],
+  },
+  {
+    name: 'the definition no longer handles an outcome of the functions',
+    edits: [
+      {
+        file: 'lib/core/state-machine/definition.ts',
+        find: "        continue: 'ContinueInNewExecution',\n",
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'an execution that has lost its run finishes it after a redrive',
+    // Another execution must have taken the run over and be about to finish it.
+    firstSeed: 6_001,
+    edits: [
+      {
+        file: 'lib/core/steps/export-state.ts',
+        find: 'if (active?.execution === execution && (run === undefined || active.run === run)) return active;',
+        replace:
+          'if ((active?.execution === execution || active?.startedBy === execution) && (run === undefined || active.run === run)) return active;',
+      },
+    ],
+  },
 ];

@@ -88,5 +88,8 @@ export function describeExecution(
       $metadata: { httpStatusCode: 400 },
     });
   }
-  return { status: (execution.endedAt ?? Number.POSITIVE_INFINITY) > asOf ? 'RUNNING' : execution.status };
+  const { status, endedAt = Number.POSITIVE_INFINITY, redrivenAt = Number.NEGATIVE_INFINITY } = execution;
+  // Before its redrive, it had ended in whichever way.
+  if (redrivenAt > asOf) return { status: 'FAILED' };
+  return { status: endedAt > asOf ? 'RUNNING' : status };
 }

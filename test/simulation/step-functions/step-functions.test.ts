@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { createTimeline } from '../world/virtual-time.ts';
+import { createTimeline, type Timeline } from '../world/virtual-time.ts';
 import { definition, failed, loop, type Script, simulate } from './scripted-execution.ts';
-import { createStepFunctions } from './step-functions.ts';
+import { createStepFunctions, TaskFailure } from './step-functions.ts';
 
 const stateMachineArn = 'arn:aws:states:us-east-1:123456789012:stateMachine:reports';
 
@@ -68,4 +68,77 @@ describe('the simulated Step Functions', () => {
       eventCount: 8,
     });
   });
+
+  it('redrives an execution that was stopped: the same state again, whatever its first attempt returns later', async () => {
+    const time = createTimeline(0);
+    const attempts: ((value: unknown) => void)[] = [];
+    const stepFunctions = createStepFunctions({
+      definition,
+      stateMachineArn,
+      time,
+      random: () => 0,
+      perform: ({ state }) =>
+        state === 'BeginRun'
+          ? Promise.resolve({ Payload: { next: 'export', ...loop } })
+          : new Promise((resolve) => attempts.push(resolve)),
+    });
+    const execution = stepFunctions.start('one', {});
+    await time.run({ until: 1_000 });
+    stepFunctions.stop(execution);
+    expect(execution).toMatchObject({ status: 'ABORTED', state: 'ExportPage', eventCount: 13 });
+    stepFunctions.redrive(execution);
+    await time.run({ until: 2_000 });
+    expect(execution).toMatchObject({ status: 'RUNNING', state: 'ExportPage', redriveCount: 1, stateInput: loop });
+    expect(attempts).toHaveLength(2);
+    attempts[0]?.({ Payload: { next: 'finish', ...loop } });
+    await time.run({ until: 3_000 });
+    expect(execution.state).toBe('ExportPage');
+    attempts[1]?.({ Payload: { next: 'finish', ...loop } });
+    await time.run({ until: 4_000 });
+    expect(execution.state).toBe('FinishRun');
+  });
+
+  it('redrives an execution that failed in its state Failed, which fails again', async () => {
+    const time = createTimeline(0);
+    const { execution, stepFunctions } = await failedExecution(time);
+    const { eventCount } = execution;
+    stepFunctions.redrive(execution);
+    expect(execution.status).toBe('RUNNING');
+    await time.run({ until: 2_000_000 });
+    expect(execution).toMatchObject({ status: 'FAILED', error: 'ConfigurationError', state: 'Failed' });
+    expect(execution.eventCount).toBeGreaterThan(eventCount);
+  });
+
+  it('gives a new execution the definition of its start, and keeps that of a running one', async () => {
+    const time = createTimeline(0);
+    let current = definition;
+    const stepFunctions = createStepFunctions({
+      definition,
+      definitionFor: () => current,
+      stateMachineArn,
+      time,
+      random: () => 0,
+      perform: () => new Promise(() => {}),
+    });
+    const one = stepFunctions.start('one', {});
+    current = { ...definition, TimeoutSeconds: 10 };
+    const two = stepFunctions.start('two', {});
+    await time.run({ until: 11_000 });
+    expect([one.status, two.status]).toEqual(['RUNNING', 'TIMED_OUT']);
+  });
 });
+
+/** An execution whose BeginRun and FailRun fail. */
+async function failedExecution(time: Timeline) {
+  const stepFunctions = createStepFunctions({
+    definition,
+    stateMachineArn,
+    time,
+    random: () => 0,
+    perform: ({ resource }) =>
+      resource.endsWith('invoke') ? Promise.reject(new TaskFailure('ConfigurationError', '')) : Promise.resolve({}),
+  });
+  const execution = stepFunctions.start('one', {});
+  await time.run({ until: 1_000_000 });
+  return { execution, stepFunctions };
+}

@@ -24,8 +24,14 @@ export interface SimulatedExecution {
   endedAt?: number;
   /** Events in its history so far. */
   eventCount: number;
-  /** The state entered last. */
+  /** The state entered last, and its input. */
   state: string;
+  stateInput?: unknown;
+  /** The state machine's when the execution was started. */
+  readonly definition: StateMachine<string>;
+  redriveCount: number;
+  /** The last time. */
+  redrivenAt?: number;
   output?: unknown;
   error?: string;
   cause?: string;
@@ -55,6 +61,8 @@ export class TaskFailure extends Error {
 
 export interface StepFunctionsOptions {
   readonly definition: StateMachine<string>;
+  /** The definition that a new execution gets, if it is updated; by default `definition`. */
+  readonly definitionFor?: (execution: string) => StateMachine<string>;
   readonly stateMachineArn: string;
   readonly time: VirtualTime;
   /** From 0 (inclusive) to 1 (exclusive), for jitter; `decision` has the same name when the history is replayed. */
@@ -67,7 +75,7 @@ export interface StepFunctionsOptions {
 }
 
 export type ExecutionEvent =
-  | { readonly type: 'started' | 'ended' | 'stopped'; readonly execution: SimulatedExecution }
+  | { readonly type: 'started' | 'ended' | 'stopped' | 'redriven'; readonly execution: SimulatedExecution }
   | {
       readonly type: 'entered' | 'exited';
       readonly execution: SimulatedExecution;
@@ -91,6 +99,11 @@ export interface StepFunctions {
    */
   start(name: string, input: unknown): SimulatedExecution;
   stop(execution: SimulatedExecution): void;
+  /**
+   * RedriveExecution: an execution that has failed, timed out or was stopped continues with the state in which it ended, with
+   * the same input and definition. Retries and the timeout start over; the history goes on. Others are left as they are.
+   */
+  redrive(execution: SimulatedExecution): void;
   find(arn: string): SimulatedExecution | undefined;
   /** Removes an execution as though its retention period had passed: its name can be used again. */
   forget(execution: SimulatedExecution): void;
@@ -98,7 +111,7 @@ export interface StepFunctions {
 }
 
 export function createStepFunctions(options: StepFunctionsOptions): StepFunctions {
-  const { definition, stateMachineArn, time, onEvent = () => {} } = options;
+  const { definition, definitionFor = () => definition, stateMachineArn, time, onEvent = () => {} } = options;
   const byName = new Map<string, SimulatedExecution>();
   const byArn = new Map<string, SimulatedExecution>();
   const executions: SimulatedExecution[] = [];
@@ -123,15 +136,21 @@ export function createStepFunctions(options: StepFunctionsOptions): StepFunction
       status: 'RUNNING',
       eventCount: 1,
       state: '',
+      definition: definitionFor(name),
+      redriveCount: 0,
     };
     byName.set(name, execution);
     byArn.set(arn, execution);
     executions.push(execution);
     onEvent({ type: 'started', execution });
-    const onTimeout = () => end(execution, 'TIMED_OUT', { error: 'States.Timeout' });
-    cancelTimeouts.set(execution, time.after(definition.TimeoutSeconds * 1_000, onTimeout));
-    void runExecution(options, execution, end);
+    run(execution, { next: execution.definition.StartAt, data: input });
     return execution;
+  };
+
+  const run = (execution: SimulatedExecution, first: Transition) => {
+    const onTimeout = () => end(execution, 'TIMED_OUT', { error: 'States.Timeout' });
+    cancelTimeouts.set(execution, time.after(execution.definition.TimeoutSeconds * 1_000, onTimeout));
+    void runExecution(options, execution, first, end);
   };
 
   return {
@@ -144,6 +163,25 @@ export function createStepFunctions(options: StepFunctionsOptions): StepFunction
       throw new TaskFailure('StepFunctions.ExecutionAlreadyExistsException', `Execution Already Exists: '${name}'`);
     },
     stop: (execution) => end(execution, 'ABORTED'),
+    redrive(execution) {
+      const { status, state, stateInput, input } = execution;
+      if (status === 'RUNNING' || status === 'SUCCEEDED' || execution.eventCount >= maxHistoryEvents - 1) return;
+      Object.assign(execution, {
+        status: 'RUNNING',
+        endedAt: undefined,
+        error: undefined,
+        cause: undefined,
+        eventCount: execution.eventCount + 1,
+        redriveCount: execution.redriveCount + 1,
+        redrivenAt: time.now(),
+      });
+      onEvent({ type: 'redriven', execution });
+      const isNotBegun = state === '';
+      run(
+        execution,
+        isNotBegun ? { next: execution.definition.StartAt, data: input } : { next: state, data: stateInput },
+      );
+    },
     find: (arn) => byArn.get(arn),
     forget(execution) {
       byName.delete(execution.name);
@@ -161,20 +199,29 @@ interface Transition {
   readonly data: unknown;
 }
 
-async function runExecution(options: StepFunctionsOptions, execution: SimulatedExecution, end: End): Promise<void> {
-  const { definition, time, onEvent = () => {}, transitionMs = 0 } = options;
-  let transition: Transition = { next: definition.StartAt, data: execution.input };
+async function runExecution(
+  options: StepFunctionsOptions,
+  execution: SimulatedExecution,
+  first: Transition,
+  end: End,
+): Promise<void> {
+  const { definition, redriveCount } = execution;
+  // A task that was running when the execution ended must not continue it after a redrive.
+  const isOver = () => execution.status !== 'RUNNING' || execution.redriveCount !== redriveCount;
+  const { time, onEvent = () => {}, transitionMs = 0 } = options;
+  let transition = first;
   for (;;) {
     const { next: name, data } = transition;
     const state = (definition.States as Readonly<Record<string, State>>)[name];
     if (state === undefined) throw new Error(`The definition has no state ${name}`);
     await time.sleep(transitionMs);
-    if (execution.status !== 'RUNNING') return;
+    if (isOver()) return;
     execution.state = name;
+    execution.stateInput = data;
     onEvent({ type: 'entered', execution, state: name, data });
     execution.eventCount += 1;
-    const following = await runState(options, execution, name, state, data, end);
-    if (following === undefined || execution.status !== 'RUNNING') return;
+    const following = await runState(options, execution, name, state, data, end, isOver);
+    if (following === undefined || isOver()) return;
     execution.eventCount += 1;
     onEvent({ type: 'exited', execution, state: name, data: following.data });
     if (execution.eventCount >= maxHistoryEvents) {
@@ -193,6 +240,7 @@ async function runState(
   state: State,
   data: unknown,
   end: End,
+  isOver: () => boolean,
 ): Promise<Transition | undefined> {
   switch (state.Type) {
     case 'Succeed':
@@ -220,7 +268,7 @@ async function runState(
       await options.time.sleep(Number(getPath(data, state.SecondsPath)) * 1_000);
       return { next: state.Next, data };
     case 'Task':
-      return runTask(options, execution, name, state, data, end);
+      return runTask(options, execution, name, state, data, end, isOver);
   }
 }
 
@@ -235,6 +283,7 @@ async function runTask(
   state: TaskState,
   data: unknown,
   end: End,
+  isOver: () => boolean,
 ): Promise<Transition | undefined> {
   const { time, perform, random, onEvent = () => {} } = options;
   const context = contextOf(options, execution);
@@ -246,19 +295,19 @@ async function runTask(
       const parameters = resolveTemplate(state.Parameters, data, context);
       const call = { execution, state: name, resource: state.Resource, parameters, attempt };
       const result = await withTimeout(perform(call), state.TimeoutSeconds * 1_000, time);
-      if (execution.status !== 'RUNNING') return undefined;
+      if (isOver()) return undefined;
       const selected = state.ResultSelector ? resolveTemplate(state.ResultSelector, result, context) : result;
       const output = setPath(data, state.ResultPath, selected);
       return { next: state.Next, data: state.OutputPath === undefined ? output : getPath(output, state.OutputPath) };
     } catch (error) {
       if (!(error instanceof TaskFailure)) throw error;
-      if (execution.status !== 'RUNNING') return undefined;
+      if (isOver()) return undefined;
       const decision = `${execution.name}/${name}/retry#${attempt}/${execution.eventCount}`;
       const retryInMs = nextRetryDelay(state.Retry, error.name, retries, () => random(decision));
       onEvent({ type: 'task-failed', execution, state: name, error: error.name, cause: error.cause, retryInMs });
       if (retryInMs !== undefined) {
         await time.sleep(retryInMs);
-        if (execution.status !== 'RUNNING') return undefined;
+        if (isOver()) return undefined;
         continue;
       }
       const catcher = state.Catch.find(({ ErrorEquals }) => matches(ErrorEquals, error.name));

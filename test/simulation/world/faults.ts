@@ -68,6 +68,10 @@ export const faultKinds = [
   // Clocks.
   'clock-jumps',
   'wrong-date',
+  // A deployment of all functions and of the definition, in mid-run; and what operators do about failures.
+  'deployment',
+  'rollback',
+  'redrive',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -100,6 +104,9 @@ const weights: Partial<FaultRates> = {
   'abort-fails': 20,
   'unlogged-page-changed': 15,
   'wrong-date': 4,
+  deployment: 8,
+  rollback: 30,
+  redrive: 10,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */
@@ -121,6 +128,9 @@ const laterKinds: ReadonlySet<FaultKind> = new Set([
   'unlogged-page-changed',
   'clock-jumps',
   'wrong-date',
+  'deployment',
+  'rollback',
+  'redrive',
 ]);
 
 /** Draws a probability for each kind; 0 for the kinds that this history does not use. */

@@ -25,6 +25,7 @@ import type { DeploymentScenario, ExportInput } from '../histories/scenario.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { createTelemetryOutput } from '../invariants/telemetry.ts';
 import type { Container } from './container.ts';
+import { laterDynamoDbClient, laterHandler } from './later-release.ts';
 import { SimulatedNetwork } from './network.ts';
 import type { Process } from './process.ts';
 import type { SimulatedService } from './report-service.ts';
@@ -80,14 +81,16 @@ export function deployedSettings(
 export function createHandler(
   endpoints: Endpoints,
   deployment: DeploymentScenario,
-  settings: FunctionSettingsInput,
+  { settings, isLaterRelease }: { readonly settings: FunctionSettingsInput; readonly isLaterRelease: boolean },
   step: StepName,
   container: Container,
 ): StepHandler<unknown> {
   const env = environmentOf(step, deployment);
   // Parsed from the file in each container, so no container can change the settings of another.
   const loadSettings = () => JSON.parse(JSON.stringify(settings)) as unknown;
-  return handlers[step](env, loadSettings, createPlatform(endpoints, deployment, container));
+  const platform = createPlatform(endpoints, deployment, container, isLaterRelease);
+  const handler = handlers[step](env, loadSettings, platform);
+  return isLaterRelease ? laterHandler(endpoints.world, container, handler) : handler;
 }
 
 const handlers = {
@@ -116,12 +119,14 @@ function createPlatform(
   endpoints: Endpoints,
   { maxInFlight, partBytes, hasProxy }: DeploymentScenario,
   container: Container,
+  isLaterRelease: boolean,
 ): Platform {
   const { world } = endpoints;
   const sendTo = (perform: (process: Process, command: Command) => unknown) => ({ world, container, perform });
+  const createDynamoDb = () => createDynamoDbClient(sendTo(endpoints.dynamoDb));
   const clients = new Map<unknown, () => unknown>([
     [S3Client, () => createS3Client(sendTo(endpoints.s3))],
-    [DynamoDBClient, () => createDynamoDbClient(sendTo(endpoints.dynamoDb))],
+    [DynamoDBClient, () => (isLaterRelease ? laterDynamoDbClient(createDynamoDb()) : createDynamoDb())],
     [SFNClient, () => createSfnClient(sendTo(endpoints.stepFunctions))],
     [SecretsManagerClient, () => createSecretsClient(sendTo(endpoints.secretsManager))],
   ]);

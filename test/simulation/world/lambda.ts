@@ -7,20 +7,22 @@
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
 import { TaskFailure } from '../step-functions/step-functions.ts';
 import type { WarmContainer } from './container.ts';
+import type { Version } from './deployments.ts';
 import { createProcess, type Process } from './process.ts';
 import type { World } from './world.ts';
 
 export interface LambdaOptions {
   readonly world: World;
-  readonly timeoutSeconds: Readonly<Record<StepName, number>>;
   /** Whether a function continues after its timeout, so that its retry runs beside it. */
   readonly timedOutFunctionsContinue: boolean;
   /** The largest difference between a function's clock and virtual time. */
   readonly maxSkewMs: number;
-  /** A new container of the step's function, for the invocation `id`; with newer settings if `isNewer`. */
-  readonly createContainer: (step: StepName, id: string, isNewer: boolean) => WarmContainer;
-  /** Whether the invocation gets a new container with newer settings. */
-  readonly needsNewerContainer: (step: StepName, id: string) => boolean;
+  /** The version of the step's function that the invocation `id` gets. */
+  readonly functionVersion: (step: StepName, id: string) => Version;
+  /** A new container of the step's function, for the invocation `id`; with changed settings if `isChanged`. */
+  readonly createContainer: (step: StepName, id: string, version: Version, isChanged: boolean) => WarmContainer;
+  /** Whether the invocation gets a new container with changed settings. */
+  readonly needsChangedContainer: (step: StepName, id: string) => boolean;
   /** Whether the clock of a function may be set while it runs. */
   readonly clocksJump: boolean;
 }
@@ -31,28 +33,32 @@ export interface Lambda {
   readonly invocationCount: () => number;
 }
 
+interface IdleContainer {
+  readonly step: StepName;
+  readonly version: Version;
+  readonly container: WarmContainer;
+}
+
 /** Of an invocation of a function that has an idle container. */
 const warmProbability = 0.8;
 
 export function createLambda(options: LambdaOptions): Lambda {
-  const { world, timeoutSeconds, timedOutFunctionsContinue, maxSkewMs, clocksJump } = options;
+  const { world, timedOutFunctionsContinue, maxSkewMs, clocksJump } = options;
   const { time } = world;
-  const idleContainers = new Map<StepName, WarmContainer[]>();
+  const idleContainers: IdleContainer[] = [];
   let invocationCount = 0;
 
-  const takeContainer = (step: StepName, id: string): WarmContainer => {
-    const idle = idleContainers.get(step) ?? [];
+  const takeContainer = (step: StepName, id: string, version: Version): WarmContainer => {
+    const idle = idleContainers.filter((each) => each.step === step && each.version === version);
     const rng = world.rng(`${id}/container`);
     const isWarm = rng.chance(warmProbability) && idle.length > 0;
-    const isNewer = options.needsNewerContainer(step, id);
-    if (isNewer || !isWarm) return options.createContainer(step, id, isNewer);
-    const [container] = idle.splice(rng.integerBelow(idle.length), 1) as [WarmContainer];
+    const isChanged = options.needsChangedContainer(step, id);
+    if (isChanged || !isWarm) return options.createContainer(step, id, version, isChanged);
+    const taken = rng.pick(idle);
+    idleContainers.splice(idleContainers.indexOf(taken), 1);
+    const { container } = taken;
     world.log(id, () => `gets the warm container of ${container.id}`);
     return container;
-  };
-  const releaseContainer = (step: StepName, container: WarmContainer) => {
-    container.end();
-    idleContainers.set(step, [...(idleContainers.get(step) ?? []), container]);
   };
 
   const startProcess = (step: StepName, payload: Process['payload'], id: string): Promise<unknown> => {
@@ -69,9 +75,10 @@ export function createLambda(options: LambdaOptions): Lambda {
       clockJumps: clocksJump,
       onKilled: (reason) => reject(new TaskFailure(rng.pick(['Lambda.Unknown', 'Runtime.ExitError']), reason)),
     });
-    const container = takeContainer(step, id);
+    const version = options.functionVersion(step, id);
+    const container = takeContainer(step, id, version);
     container.begin(process);
-    const endsAt = time.now() + timeoutSeconds[step] * 1_000;
+    const endsAt = time.now() + version.timeoutSeconds[step] * 1_000;
     let isTimedOut = false;
     const cancelTimeout = time.after(endsAt - time.now(), () => {
       if (!process.isAlive()) return;
@@ -85,7 +92,9 @@ export function createLambda(options: LambdaOptions): Lambda {
     // Lambda ends a container whose function was killed or has timed out.
     const end = () => {
       cancelTimeout();
-      if (process.isAlive() && !isTimedOut) releaseContainer(step, container);
+      if (!process.isAlive() || isTimedOut) return;
+      container.end();
+      idleContainers.push({ step, version, container });
     };
     container.handler(process.payload, { awsRequestId: id, getRemainingTimeInMillis }).then(
       (value) => {

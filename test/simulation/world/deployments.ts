@@ -1,0 +1,167 @@
+/**
+ * Deployments while executions are running. A deployment updates the four functions and the definition one after another,
+ * within minutes, and while one is updated, Lambda and Step Functions use the old and the new for some seconds. A rollback
+ * goes back to the version before, of all that the deployment has updated; a deployment that fails updates only a part.
+ *
+ * An execution keeps the definition that it was started with, but invokes the functions that are deployed at the time.
+ */
+
+import { functionLimits, stateGraceSeconds } from '../../../lib/cdk/function-limits.ts';
+import type { FunctionSettingsInput } from '../../../lib/core/settings/environment.ts';
+import {
+  type ExportSettings,
+  exportSettingsSchema,
+  serviceSettingsSchema,
+} from '../../../lib/core/settings/settings.ts';
+import type { StateMachine } from '../../../lib/core/state-machine/asl.ts';
+import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
+import type { ExportInput, Scenario } from '../histories/scenario.ts';
+import { deployedSettings } from './functions.ts';
+import { laterDefinition } from './later-release.ts';
+import type { Rng } from './rng.ts';
+import type { World } from './world.ts';
+
+const second = 1_000;
+const minute = 60_000;
+
+/** What one deployment consists of. */
+export interface Version {
+  readonly number: number;
+  readonly exports: readonly ExportInput[];
+  readonly settings: FunctionSettingsInput;
+  readonly timeoutSeconds: Readonly<Record<StepName, number>>;
+  readonly definition: StateMachine<string>;
+  /** Whether it is of a later release of the exporter, not only of other settings. */
+  readonly isLaterRelease: boolean;
+}
+
+export interface Deployments {
+  /** The version of the step's function that the invocation `id` gets, or a new container of it. */
+  readonly functionVersion: (step: StepName, id: string) => Version;
+  /** The definition that the execution is started with. */
+  readonly definition: (execution: string) => StateMachine<string>;
+  /** Every version that is deployed in this history, some of them only in part. */
+  readonly versions: readonly Version[];
+  /** The settings of an export in each version. */
+  settingsOf(exportName: string): readonly ExportSettings[];
+}
+
+type Resource = StepName | 'definition';
+
+interface Update {
+  readonly at: number;
+  readonly version: Version;
+}
+
+export function createDeployments(
+  world: World,
+  { start, faultsEndAt, exports, deployment }: Pick<Scenario, 'start' | 'faultsEndAt' | 'exports' | 'deployment'>,
+  label: string,
+): Deployments {
+  const createVersion = (number: number, inputs: readonly ExportInput[], isLaterRelease: boolean): Version => {
+    const settings = deployedSettings(deployment, inputs);
+    const { timeoutSeconds } = functionLimits({
+      service: serviceSettingsSchema.parse(settings.service),
+      exports: settings.exports.map((each) => exportSettingsSchema.parse(each)),
+    });
+    const definition = stateMachine({
+      functions: byStep((step: StepName) => step),
+      eventBus: 'default',
+      partition: 'aws',
+      stepTimeoutSeconds: byStep((step) => timeoutSeconds[step] + stateGraceSeconds),
+      executionTimeoutSeconds: 86_400,
+    });
+    return {
+      number,
+      exports: inputs,
+      settings,
+      timeoutSeconds,
+      definition: isLaterRelease ? laterDefinition(definition) : definition,
+      isLaterRelease,
+    };
+  };
+
+  const first = createVersion(
+    1,
+    exports.map(({ input }) => input),
+    false,
+  );
+  const versions = [first];
+  const resources: readonly Resource[] = [...stepNames, 'definition'];
+  const updates = new Map<Resource, Update[]>(
+    resources.map((each) => [each, [{ at: Number.NEGATIVE_INFINITY, version: first }]]),
+  );
+  let current = first;
+  const update = (resource: Resource, at: number, version: Version) => {
+    updates.get(resource)?.push({ at, version });
+    world.time.after(at - start, () => world.log('operator', () => `deploys ${resource} of version ${version.number}`));
+  };
+
+  // CloudFormation makes one update of a stack at a time, so each ends before the next one can begin.
+  for (let at = start; at < faultsEndAt; at += 60 * minute) {
+    const name = `${label}deployment-${Math.round((at - start) / minute)}`;
+    if (!world.injectFault('deployment', name)) continue;
+    const rng = world.rng(name);
+    const inputs = exports.map(({ input }) => changeSettings(rng, input));
+    const next = createVersion(versions.length + 1, inputs, rng.chance(0.6));
+    versions.push(next);
+    const order = shuffle(rng, resources);
+    const isRolledBack = world.injectFault('rollback', name);
+    const updated = isRolledBack && rng.chance(0.5) ? order.slice(0, 1 + rng.integerBelow(order.length - 1)) : order;
+    let moment = at + rng.between(0, 20) * minute;
+    for (const resource of updated) {
+      moment += rng.pick([rng.between(1, 10) * second, rng.between(10, 60) * second]);
+      update(resource, moment, next);
+    }
+    if (!isRolledBack) {
+      current = next;
+      continue;
+    }
+    moment += rng.pick([rng.between(1, 60) * second, rng.between(1, 25) * minute]);
+    for (const resource of shuffle(rng, updated)) {
+      moment += rng.between(1, 30) * second;
+      update(resource, moment, current);
+    }
+  }
+
+  /** For some seconds after an update, either version. */
+  const versionOf = (resource: Resource, decision: string): Version => {
+    const now = world.time.now();
+    const done = (updates.get(resource) ?? []).filter(({ at }) => at <= now);
+    const last = done.at(-1) ?? { at: 0, version: first };
+    const isSpreading = now - last.at < 10 * second;
+    const before = done.at(-2)?.version ?? first;
+    return isSpreading && world.rng(decision).chance(0.5) ? before : last.version;
+  };
+  return {
+    versions,
+    settingsOf: (exportName) =>
+      versions.flatMap((version) =>
+        version.exports.filter(({ name }) => name === exportName).map((each) => exportSettingsSchema.parse(each)),
+      ),
+    functionVersion: (step, id) => versionOf(step, `${id}/version`),
+    definition: (execution) => versionOf('definition', `${execution}/definition`).definition,
+  };
+}
+
+/** What may change while a run is unfinished. Another filter or size may not: the next start would be refused. */
+function changeSettings(rng: Rng, input: ExportInput): ExportInput {
+  const hasWatermark = input.since?.lookbackWindow === undefined;
+  return {
+    ...input,
+    publishEmptyRuns: rng.chance(0.5),
+    iterationsPerExecution: rng.pick([1, 2, 3, 5, 250]),
+    pagesPerInvocation: rng.pick([1, 1, 2, 3, 25]),
+    maxRetryAfter: rng.pick(['PT30M', 'PT1H', 'PT1H30M']),
+    maxInlineWait: rng.pick(['PT0S', 'PT20S']),
+    // A shorter overlap would miss reports that the service dates back.
+    since: { ...input.since, ...(hasWatermark && rng.chance(0.3) ? { overlap: 'PT15M' } : {}) },
+  };
+}
+
+function shuffle<Item>(rng: Rng, items: readonly Item[]): Item[] {
+  return items
+    .map((item) => ({ item, order: rng.next() }))
+    .sort((one, other) => one.order - other.order)
+    .map(({ item }) => item);
+}
