@@ -2,6 +2,8 @@
 
 import type { ExportSettings } from '../../../lib/core/settings/settings.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
+import type { Process } from '../world/process.ts';
+import type { World } from '../world/world.ts';
 import type { Observations, ObservedExport, StateItem } from './observations.ts';
 
 interface StartInput {
@@ -125,14 +127,23 @@ function expectedSince(
   if (since !== undefined) return exactly(Date.parse(since));
   const watermark = previous?.watermark && Date.parse(previous.watermark.instant);
   if (policy.lookbackWindow !== undefined) {
-    const now: readonly [number, number] =
-      scheduledTime === undefined
-        ? [writer().startedAt - maxSkewMs - 1, world.time.now() + maxSkewMs + 1]
-        : exactly(Date.parse(scheduledTime));
+    const now =
+      scheduledTime === undefined ? clockRange(writer(), world, maxSkewMs) : exactly(Date.parse(scheduledTime));
     const window = Number(policy.lookbackWindow);
     const bound = (ms: number) => Math.max(0, Math.min(ms - window, watermark ?? Number.POSITIVE_INFINITY));
     return [bound(now[0]), bound(now[1])];
   }
   if (watermark !== undefined) return exactly(Math.max(0, watermark - Number(policy.overlap ?? 0)));
   return exactly(policy.initial === undefined ? 0 : Date.parse(policy.initial));
+}
+
+/** What the clock of the process can have been since its start. It may have been set meanwhile. */
+function clockRange(
+  { startedAt, runtime }: Process,
+  { time }: World,
+  maxSkewMs: number,
+): readonly [earliest: number, latest: number] {
+  const clock = runtime.now();
+  const earliest = Math.min(startedAt - maxSkewMs, clock - (time.now() - startedAt)) - 1;
+  return [earliest, Math.max(time.now() + maxSkewMs, clock) + 1];
 }
