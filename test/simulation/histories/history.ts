@@ -19,6 +19,7 @@ import { createSimulatedS3 } from '../world/s3.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
 import { type Crowd, createScenario, type ExportScenario, type Scenario } from './scenario.ts';
+import { createSmallScenario, type SmallHistory } from './small-histories.ts';
 import { scheduleStarts } from './starts.ts';
 
 export interface HistoryPlan {
@@ -27,19 +28,23 @@ export interface HistoryPlan {
   readonly pages: number;
   /** Instead of the exports that the seed brings. */
   readonly crowd?: Crowd | undefined;
+  /** Instead of the scenario that the seed brings. */
+  readonly small?: SmallHistory | undefined;
   /** Names of the only faults that may occur; undefined: all that the seed brings. */
   readonly allowedFaults?: ReadonlySet<string>;
   /** Names of the faults that occur, whatever the seed brings. */
   readonly forcedFaults?: ReadonlySet<string>;
   /** Whether to record the event log. */
   readonly recordLog?: boolean;
+  /** Whether to record every fault that could have been injected. */
+  readonly recordCandidates?: boolean;
 }
 
 export interface History {
   readonly seed: string;
   readonly violation: Violation | undefined;
   readonly injectedFaults: readonly Fault[];
-  /** Every fault that could have been injected; empty unless the log is recorded. */
+  /** Every fault that could have been injected, in the order of its chances; empty unless they are recorded. */
   readonly candidateFaults: readonly Fault[];
   readonly logLines: readonly LogLine[];
   readonly start: number;
@@ -60,10 +65,11 @@ export interface HistoryStats {
 const maxEvents = 150_000;
 
 export async function runHistory(plan: HistoryPlan): Promise<History> {
-  const { seed, pages, crowd, allowedFaults, forcedFaults, recordLog = false } = plan;
-  const scenario = createScenario(seed, pages, crowd);
+  const { seed, pages, crowd, small, allowedFaults, forcedFaults, recordLog = false, recordCandidates = false } = plan;
+  const scenario = small === undefined ? createScenario(seed, pages, crowd) : createSmallScenario(small);
   const { start, faultsEndAt, rates, end } = scenario;
-  const world = createWorld({ seed, start, rates, faultsEndAt, allowedFaults, forcedFaults, recordLog });
+  const faults = { rates, faultsEndAt, allowedFaults, forcedFaults, recordCandidates };
+  const world = createWorld({ seed, start, ...faults, recordLog });
   const exports = new Map<string, ObservedExport>();
   const { s3, dynamoDb, checks, endpoints } = createStores(world, scenario, exports);
   const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, exports, endpoints);
@@ -71,7 +77,7 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
     const observed = observeExport(world, scenario, each, stepFunctions, announcedRuns);
     exports.set(observed.name, observed);
   }
-  for (const observed of exports.values()) scheduleStarts(world, scenario, observed);
+  const lastStarts = new Map([...exports].map(([name, observed]) => [name, scheduleStarts(world, scenario, observed)]));
 
   const eventLimit = maxEvents * scenario.exports.length;
   await world.time.run({
@@ -82,7 +88,10 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
     world.violate('every export completes', `still running after ${eventLimit} events`);
   }
   const all = [...exports.values()];
-  for (const observed of all) checkCompletion(world, scenario, observed, checks, dynamoDb.item);
+  for (const observed of all) {
+    const lastStartAt = lastStarts.get(observed.name)?.() ?? scenario.lastStartAt;
+    checkCompletion(world, { ...scenario, lastStartAt }, observed, checks, dynamoDb.item);
+  }
 
   const { executions } = stepFunctions;
   return {

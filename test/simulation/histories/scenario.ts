@@ -13,6 +13,8 @@ export interface Scenario {
   readonly faultsEndAt: number;
   /** The last scheduled start. */
   readonly lastStartAt: number;
+  /** Instead of a start at every interval: only these, and only until one of them has shown that the export is up to date. */
+  readonly fewStarts?: FewStarts;
   /** By this moment every export must be complete. */
   readonly end: number;
   readonly rates: FaultRates;
@@ -24,6 +26,15 @@ export interface Scenario {
   readonly exports: readonly ExportScenario[];
   /** Of the service, over all exports; undefined: no limit. */
   readonly maxConcurrentPages: number | undefined;
+}
+
+export interface FewStarts {
+  /** The scheduled starts, as numbers of intervals. */
+  readonly ticks: readonly number[];
+  /** Whether faults can begin at a start that meets nothing left by an earlier one. */
+  readonly faultsInOrdinaryStarts: boolean;
+  /** Milliseconds after each scheduled start at which an operator may act. */
+  readonly operatorDelaysMs: readonly number[];
 }
 
 /** Many exports of one service, all due at the same moments. */
@@ -53,7 +64,8 @@ export interface ExportScenario {
   };
   readonly reports: {
     readonly backlog: number;
-    readonly arriving: number;
+    /** How many arrive, at random moments, or when they do: milliseconds since the start of the history. */
+    readonly arriving: number | readonly number[];
     readonly maxBackdatingMs: number;
     readonly changing: boolean;
   };
