@@ -8,8 +8,9 @@ import { type SmallHistory, smallHistories } from './histories/small-histories.t
 import { everything, type Failure, planOf, type Slice } from './pairs/pairs.ts';
 import { digestOfCode, openProgressFile } from './pairs/progress-file.ts';
 import { type PairProgress, runAllPairs } from './pairs/run-all-pairs.ts';
-import type { SmallOptions } from './pairs/options.ts';
+import { type SmallOptions, UsageError } from './pairs/options.ts';
 import { formatEventLog } from './world/event-log.ts';
+import { faultName } from './world/world.ts';
 
 type Print = (text: string) => void;
 
@@ -91,7 +92,14 @@ async function simulateSmall(
   const history = await runHistory({ ...planOf(small, faults), recordLog: true });
   const { violation, stats, injectedFaults, logLines, start } = history;
   print(formatEventLog(logLines, start));
-  print(`${injectedFaults.length} of ${faults.length} faults occurred, ${stats.runsPublished} runs published.`);
+  const occurred = new Set(injectedFaults.map(faultName));
+  print(`${occurred.size} of ${faults.length} faults occurred, ${stats.runsPublished} runs published.`);
+  const missing = faults.find((fault) => !occurred.has(fault));
+  if (violation === undefined && missing !== undefined) {
+    throw new UsageError(
+      `${missing} did not occur in ${small}. Another version of the code may name the site differently`,
+    );
+  }
   print(violation === undefined ? 'All invariants hold.' : `FAILED: ${violation.invariant}\n  ${violation.details}`);
   if (json) printJson({ history: small, faults, ...stats, violations: violation ? [violation] : [] });
   return violation === undefined ? 0 : 1;

@@ -121,5 +121,14 @@ describe('npm run simulate -- --pairs', () => {
     const invalid = await runSimulate(['--pairs', '--slice', '3/2', '--max-failures', 'x']);
     expect(invalid).toMatchObject({ status: 2, stdout: '' });
     for (const option of ['--slice', '--max-failures']) expect(invalid.stderr).toContain(`${option} must be`);
+    const unknown = ['--small', small, '--fault', 'killed by a cat'];
+    for (const [extra, message] of [
+      [['--state', join(folder, 'unknown.jsonl'), '--pairs'], 'cannot occur in'],
+      [[], 'did not occur in'],
+    ] as const) {
+      const result = await runSimulate([...unknown, ...extra]);
+      expect(result.status).toBe(2);
+      expect(result.stderr).toContain(`Error: killed by a cat ${message} ${small}`);
+    }
   });
 });

@@ -27,14 +27,15 @@ invariants at every write. A seed determines its history: the same seed always g
   --pairs      runs a few small histories, once for each pair of faults that can occur in them
   --slice K/N  with --pairs: only part K of N parts of all pairs
   --state FILE with --pairs: where to keep the progress (.cache/simulation/pairs.jsonl)
-  --max-failures N  with --pairs: stops after so many failing histories (20)
+  --max-failures N
+               with --pairs: stops after so many failing histories (20)
   --small NAME one small history: with --pairs, only its pairs; otherwise prints its event log
   --fault F    with --small: this fault occurs; no others do. With --pairs: only pairs that begin with it. Can be repeated
   --json       prints one JSON object as the last line of stdout; everything else goes to stderr
   --help       prints this help
 
 If an invariant is violated, the history is shrunk to the pages and faults that violate it, and its event log is printed
-with the command that replays the seed.
+with the command that replays it.
 
 --pairs continues where it was interrupted, unless the code has changed since. The small histories are
 ${smallHistories.join(', ')}.
@@ -46,7 +47,7 @@ Examples:
   npm run simulate -- --seed 4711                     one history, with its event log
   npm run simulate -- --each --seed 4711 --pages 2    one history, once for each fault
   npm run simulate -- --runs 1 --exports 100 --limit 2 --pages 5
-  npm run simulate -- --pairs                         every pair of faults; about an hour
+  npm run simulate -- --pairs                         every pair of faults; half an hour or more
   npm run simulate -- --pairs --slice 3/200           a part of them
 `;
 

@@ -80,8 +80,11 @@ export async function runPairs(first: FirstFault, slice: Slice): Promise<PairRes
   const failures: Failure[] = [];
   for (const second of seconds) {
     const faults = [fault, second];
-    const { violation } = await runHistory(planOf(history, faults));
+    const { violation, injectedFaults } = await runHistory(planOf(history, faults));
     if (violation !== undefined) failures.push({ history, faults, violation });
+    else if (!injectedFaults.some((each) => faultName(each) === second)) {
+      throw new Error(`${second} did not occur in ${history} with ${fault}: the simulation is not deterministic`);
+    }
   }
   return { pairs: seconds.length, failures };
 }

@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { SmallHistory } from '../histories/small-histories.ts';
 import { type Failure, findFirstFaults, type FirstFault, type PairResults, type Slice } from './pairs.ts';
+import { UsageError } from './options.ts';
 import { keyOf, type ProgressFile } from './progress-file.ts';
 
 export interface PairTask {
@@ -34,12 +35,21 @@ export interface RunAllPairsOptions {
   readonly onProgress?: ((progress: PairProgress) => void) | undefined;
 }
 
-/** Continues from `progress`, until all is done, too much fails, or `signal` aborts. */
+/**
+ * Continues from `progress`, until all is done, too much fails, or `signal` aborts.
+ * @throws UsageError if one of `faults` cannot be the first
+ */
 export async function runAllPairs(options: RunAllPairsOptions): Promise<PairProgress> {
   const { histories, faults, slice, progress, maxFailures, signal, onProgress = () => {} } = options;
   const isSelected = ({ fault }: FirstFault) => faults.length === 0 || faults.includes(fault);
   const firstFaults: FirstFault[] = [];
   for (const history of histories) firstFaults.push(...(await findFirstFaults(history)).filter(isSelected));
+  for (const fault of faults) {
+    if (firstFaults.some((first) => first.fault === fault)) continue;
+    throw new UsageError(
+      `${fault} cannot occur in ${histories.join(', ')}. Another version of the code may name the site differently`,
+    );
+  }
   const current = (): PairProgress => ({
     firstFaults: firstFaults.length,
     counted: progress.counted.size,
