@@ -6,6 +6,10 @@ import { type HistoryPlan, runHistory } from './histories/history.ts';
 import type { Crowd } from './histories/scenario.ts';
 import { runHistories, type Summary } from './histories/run-histories.ts';
 import { shrink } from './histories/shrink.ts';
+import { smallHistories } from './histories/small-histories.ts';
+import { parseSmallOptions, UsageError } from './pairs/options.ts';
+import { StaleProgressError } from './pairs/progress-file.ts';
+import { maxLogLines, simulateSmallHistories } from './simulate-pairs.ts';
 import { formatEventLog } from './world/event-log.ts';
 import { faultName, type Violation } from './world/world.ts';
 
@@ -20,19 +24,31 @@ invariants at every write. A seed determines its history: the same seed always g
   --exports N  number of exports of the service, all due at the same moments (by default, the seed decides: 1 to 5)
   --limit L    with --exports: how many pages are requested at the same time (maxConcurrentPages)
   --each       with --seed: runs the history without faults, then once for each fault that can occur in it
+  --pairs      runs a few small histories, once for each pair of faults that can occur in them
+  --slice K/N  with --pairs: only part K of N parts of all pairs
+  --state FILE with --pairs: where to keep the progress (.cache/simulation/pairs.jsonl)
+  --max-failures N
+               with --pairs: stops after so many failing histories (20)
+  --small NAME one small history: with --pairs, only its pairs; otherwise prints its event log
+  --fault F    with --small: this fault occurs; no others do. With --pairs: only pairs that begin with it. Can be repeated
   --json       prints one JSON object as the last line of stdout; everything else goes to stderr
   --help       prints this help
 
 If an invariant is violated, the history is shrunk to the pages and faults that violate it, and its event log is printed
-with the command that replays the seed.
+with the command that replays it.
 
-Exit status: 0 all invariants hold, 1 an invariant was violated, 2 invalid options.
+--pairs continues where it was interrupted, unless the code has changed since. The small histories are
+${smallHistories.join(', ')}.
+
+Exit status: 0 all invariants hold, 1 an invariant was violated, 2 invalid options, 130 interrupted.
 
 Examples:
   npm run simulate -- --runs 1000                     1,000 new histories
   npm run simulate -- --seed 4711                     one history, with its event log
   npm run simulate -- --each --seed 4711 --pages 2    one history, once for each fault
   npm run simulate -- --runs 1 --exports 100 --limit 2 --pages 5
+  npm run simulate -- --pairs                         every pair of faults; half an hour or more
+  npm run simulate -- --pairs --slice 3/200           a part of them
 `;
 
 interface Options {
@@ -46,34 +62,30 @@ interface Options {
   readonly json: boolean;
 }
 
-/** The cause of a violation is near the end of a shrunk history. */
-const maxLogLines = 150;
-
-class UsageError extends Error {}
-
 // A closed pipe, such as that of `head`, ends the output.
 process.stdout.on('error', () => process.exit(0));
 try {
   process.exitCode = await main();
 } catch (error) {
-  if (!(error instanceof UsageError)) throw error;
+  if (!(error instanceof UsageError || error instanceof StaleProgressError)) throw error;
   process.stderr.write(`Error: ${error.message}\nRun npm run simulate -- --help for the options.\n`);
   process.exitCode = 2;
 }
 
 async function main(): Promise<number> {
-  const options = parseOptions(process.argv.slice(2));
-  if (options === undefined) {
+  const args = process.argv.slice(2);
+  if (args.includes('--help') || args.includes('-h')) {
     process.stdout.write(help);
     return 0;
   }
+  const small = parseSmallOptions(args);
+  if (small !== undefined) return await simulateSmallHistories(small, createPrinter(small));
+  const options = parseOptions(args);
   return options.showLog ? await simulateOne(options) : await simulateMany(options);
 }
 
-/** @returns undefined if the options ask for the help */
-function parseOptions(args: readonly string[]): Options | undefined {
+function parseOptions(args: readonly string[]): Options {
   const { values } = parse(args);
-  if (values.help === true) return undefined;
   const problems: string[] = [];
   const integer = (
     name: 'seed' | 'runs' | 'pages' | 'exports' | 'limit',
@@ -119,7 +131,6 @@ function parse(args: readonly string[]) {
         limit: { type: 'string' },
         each: { type: 'boolean' },
         json: { type: 'boolean' },
-        help: { type: 'boolean', short: 'h' },
       },
     });
   } catch (error) {
@@ -168,7 +179,7 @@ function consecutiveSeeds({ seed, runs, pages, crowd }: Options): HistoryPlan[] 
 /** The history without faults, and once for each fault that can occur in it. */
 async function oneFaultEach({ seed, pages, crowd }: Options): Promise<HistoryPlan[]> {
   const withoutFaults = { seed: String(seed), pages, crowd, forcedFaults: new Set<string>() };
-  const { candidateFaults } = await runHistory({ ...withoutFaults, recordLog: true });
+  const { candidateFaults } = await runHistory({ ...withoutFaults, recordCandidates: true });
   const names = new Set(candidateFaults.map(faultName));
   return [withoutFaults, ...[...names].map((name) => ({ ...withoutFaults, forcedFaults: new Set([name]) }))];
 }
@@ -204,7 +215,7 @@ function formatSummary(summary: Summary): string {
 }
 
 /** With --json, stdout is for JSON only. */
-function createPrinter({ json }: Options): Print {
+function createPrinter({ json }: { readonly json: boolean }): Print {
   return (text) => (json ? process.stderr : process.stdout).write(`${text}\n`);
 }
 

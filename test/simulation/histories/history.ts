@@ -24,6 +24,7 @@ import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
 import { type Crowd, createScenario, type ExportInput, type ExportScenario, type Scenario } from './scenario.ts';
+import { createSmallScenario, type SmallHistory } from './small-histories.ts';
 import { createOperators, partsOf } from './operators.ts';
 import { scheduleStarts } from './starts.ts';
 
@@ -33,19 +34,23 @@ export interface HistoryPlan {
   readonly pages: number;
   /** Instead of the exports that the seed brings. */
   readonly crowd?: Crowd | undefined;
+  /** Instead of the scenario that the seed brings. */
+  readonly small?: SmallHistory | undefined;
   /** Names of the only faults that may occur; undefined: all that the seed brings. */
   readonly allowedFaults?: ReadonlySet<string>;
   /** Names of the faults that occur, whatever the seed brings. */
   readonly forcedFaults?: ReadonlySet<string>;
   /** Whether to record the event log. */
   readonly recordLog?: boolean;
+  /** Whether to record every fault that could have been injected. */
+  readonly recordCandidates?: boolean;
 }
 
 export interface History {
   readonly seed: string;
   readonly violation: Violation | undefined;
   readonly injectedFaults: readonly Fault[];
-  /** Every fault that could have been injected; empty unless the log is recorded. */
+  /** Every fault that could have been injected, in the order of its chances; empty unless they are recorded. */
   readonly candidateFaults: readonly Fault[];
   readonly logLines: readonly LogLine[];
   readonly start: number;
@@ -66,11 +71,12 @@ export interface HistoryStats {
 const maxEvents = 150_000;
 
 export async function runHistory(plan: HistoryPlan): Promise<History> {
-  const { seed, pages, crowd, allowedFaults, forcedFaults, recordLog = false } = plan;
-  const scenario = createScenario(seed, pages, crowd);
+  const { seed, pages, crowd, small, allowedFaults, forcedFaults, recordLog = false, recordCandidates = false } = plan;
+  const scenario = small === undefined ? createScenario(seed, pages, crowd) : createSmallScenario(small);
   const { start, faultsEndAt, rates, end } = scenario;
-  const world = createWorld({ seed, start, rates, faultsEndAt, allowedFaults, forcedFaults, recordLog });
-  const apiKeys = createApiKeys(world, { start, faultsEndAt, field: scenario.deployment.apiKeyField });
+  const faults = { rates, faultsEndAt, allowedFaults, forcedFaults, recordCandidates };
+  const world = createWorld({ seed, start, ...faults, recordLog });
+  const apiKeys = createApiKeys(world, scenario);
   const shared = createBucket(scenario.maxListed);
   const { s3 } = shared;
   const deployments = [createDeployment(world, scenario, shared, apiKeys, '')];
@@ -79,7 +85,7 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
     deployments.push(createDeployment(world, other, shared, apiKeys, 'other-'));
   }
   const all = deployments.flatMap(({ exports }) => [...exports.values()]);
-  for (const observed of all) scheduleStarts(world, scenario, observed);
+  const lastStarts = new Map(all.map((observed) => [observed, scheduleStarts(world, scenario, observed)]));
 
   const eventLimit = maxEvents * all.length;
   await world.time.run({
@@ -90,7 +96,10 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
     world.violate('every export completes', `still running after ${eventLimit} events`);
   }
   for (const { exports, checks, dynamoDb } of deployments) {
-    for (const observed of exports.values()) checkCompletion(world, scenario, observed, checks, dynamoDb.item);
+    for (const observed of exports.values()) {
+      const lastStartAt = lastStarts.get(observed)?.() ?? scenario.lastStartAt;
+      checkCompletion(world, { ...scenario, lastStartAt }, observed, checks, dynamoDb.item);
+    }
   }
   checkUploads(world, s3, shared.uploads);
 

@@ -15,6 +15,8 @@ export interface Scenario {
   readonly faultsEndAt: number;
   /** The last scheduled start. */
   readonly lastStartAt: number;
+  /** Instead of a start at every interval: only these, and only until one of them has shown that the export is up to date. */
+  readonly fewStarts?: FewStarts;
   /** By this moment every export must be complete. */
   readonly end: number;
   readonly rates: FaultRates;
@@ -51,6 +53,15 @@ export interface DeploymentScenario {
   readonly partBytes: number | undefined;
 }
 
+export interface FewStarts {
+  /** The scheduled starts, as numbers of intervals. */
+  readonly ticks: readonly number[];
+  /** Whether faults can begin at a start that meets nothing left by an earlier one. */
+  readonly faultsInOrdinaryStarts: boolean;
+  /** Milliseconds after each scheduled start at which an operator may act. */
+  readonly operatorDelaysMs: readonly number[];
+}
+
 /** Many exports of one service, all due at the same moments. */
 export interface Crowd {
   readonly exports: number;
@@ -82,7 +93,8 @@ export interface ExportScenario {
   };
   readonly reports: {
     readonly backlog: number;
-    readonly arriving: number;
+    /** How many arrive, at random moments, or when they do: milliseconds since the start of the history. */
+    readonly arriving: number | readonly number[];
     readonly maxBackdatingMs: number;
     readonly changing: boolean;
   };
@@ -216,4 +228,25 @@ function createExportScenario(
       changing: rng.chance(0.3),
     },
   };
+}
+
+/** When an operator may do something that no execution brings about: at any time within each period, or shortly after few starts. */
+export function operatorMoments(
+  { start, faultsEndAt, fewStarts, exports }: Pick<Scenario, 'start' | 'faultsEndAt' | 'fewStarts' | 'exports'>,
+  { everyMs, withinMs }: { readonly everyMs: number; readonly withinMs: number },
+): readonly { readonly name: string; readonly at: number; readonly withinMs: number }[] {
+  const intervalMs = exports[0]?.intervalMs ?? hour;
+  const moments =
+    fewStarts === undefined
+      ? Array.from({ length: Math.ceil((faultsEndAt - start) / everyMs) }, (_, index) => {
+          const at = start + index * everyMs;
+          return { name: String(Math.round((at - start) / minute)), at, withinMs };
+        })
+      : fewStarts.ticks.flatMap((tick) =>
+          fewStarts.operatorDelaysMs.map((ms) => {
+            const at = start + tick * intervalMs + ms;
+            return { name: `${tick}-${ms / 1_000}s`, at, withinMs: 0 };
+          }),
+        );
+  return moments.filter(({ at }) => at < faultsEndAt);
 }

@@ -33,7 +33,14 @@ export async function shrink(plan: HistoryPlan, failing: History): Promise<Shrun
   }
 
   const { injectedFaults } = await runHistory({ ...plan, pages });
-  const withFaults = (names: readonly string[]) => ({ ...plan, pages, allowedFaults: new Set(names) });
+  const withFaults = (names: readonly string[]): HistoryPlan => {
+    const faults = new Set(names);
+    return {
+      ...plan,
+      pages,
+      ...(plan.forcedFaults === undefined ? { allowedFaults: faults } : { forcedFaults: faults }),
+    };
+  };
   let faults = injectedFaults.map(faultName);
   let chunkCount = 2;
   while (faults.length > 0) {

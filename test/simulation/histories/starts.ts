@@ -2,65 +2,116 @@
 
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import type { ObservedExport } from '../invariants/observations.ts';
+import type { SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { World } from '../world/world.ts';
-import type { Scenario } from './scenario.ts';
+import type { FewStarts, Scenario } from './scenario.ts';
 
 const minute = 60_000;
 
-/** Schedules every start of the history, and what operators do. */
+/** Schedules every start of the history, and what operators do. Returns what tells when the last start was due. */
 export function scheduleStarts(
   world: World,
-  { start, faultsEndAt, lastStartAt, exports: { length: exportCount } }: Scenario,
+  { start, faultsEndAt, lastStartAt, fewStarts, exports: { length: exportCount } }: Scenario,
   { name, label, stepFunctions, scenario }: ObservedExport,
-): void {
+): () => number {
   const { time } = world;
   const isOnly = exportCount === 1;
   // A service with one export needs no name.
   const named = isOnly && world.rng(`start input of ${label}`).chance(0.5) ? {} : { export: name };
   const startAt = (at: number, actor: string, execution: string, fields: object) => {
     const input = { ...named, ...fields };
-    time.after(at - start, () => {
+    time.after(at - time.now(), () => {
       world.log(actor, () => `starts ${execution} with ${JSON.stringify(input)}`);
       stepFunctions.start(execution, input);
     });
   };
 
-  for (let tick = 1; start + tick * scenario.intervalMs <= lastStartAt; tick += 1) {
-    const due = start + tick * scenario.intervalMs;
+  const dueAt = (tick: number) => start + tick * scenario.intervalMs;
+  const startOnSchedule = (tick: number) => {
+    const due = dueAt(tick);
     const scheduledTime = instantOf(due);
     const execution = `${label}-${tick}`;
     const rng = world.rng(execution);
     const delayMs = world.injectFault('start-delayed', execution) ? rng.between(1, 90) * minute : 0;
     startAt(due + delayMs + rng.between(0, 2_000), 'scheduler', execution, { scheduledTime });
-    if (!world.injectFault('start-repeated', execution)) continue;
+    if (!world.injectFault('start-repeated', execution)) return;
     const repeatedAfterMs = rng.pick([0, rng.between(0, 3_000), rng.between(0, 40) * minute]);
     startAt(due + delayMs + repeatedAfterMs, 'scheduler', `${execution}-repeated`, { scheduledTime });
-  }
-
-  for (let at = start; at < faultsEndAt; at += 20 * minute) {
-    const execution = `${label}-manual-${Math.round((at - start) / minute)}`;
+  };
+  const operate = (moment: string, at: number, withinMinutes: number) => {
+    const execution = `${label}-manual-${moment}`;
     const rng = world.rng(execution);
-    const moment = at + rng.between(0, 20) * minute;
-    if (world.injectFault('manual-start', execution)) startAt(moment, 'operator', execution, {});
+    const dueMoment = at + rng.between(0, withinMinutes) * minute;
+    if (world.injectFault('manual-start', execution)) startAt(dueMoment, 'operator', execution, {});
     if (world.injectFault('manual-restart', execution)) {
-      startAt(moment, 'operator', `${execution}-restart`, { restart: true });
+      startAt(dueMoment, 'operator', `${execution}-restart`, { restart: true });
     }
     if (world.injectFault('manual-start-since', execution)) {
-      const since = instantOf(Math.floor(moment - rng.between(0, 26) * 60 * minute));
+      const since = instantOf(Math.floor(dueMoment - rng.between(0, 26) * 60 * minute));
       const input = rng.chance(0.5) ? { since } : { since, restart: true };
-      startAt(moment, 'operator', `${execution}-since`, input);
+      startAt(dueMoment, 'operator', `${execution}-since`, input);
     }
     if (world.injectFault('redrive', execution)) {
       const redriveRng = world.rng(`${execution}/redrive`);
-      time.after(at - start + redriveRng.between(0, 20) * minute, () => {
+      time.after(at + redriveRng.between(0, withinMinutes) * minute - time.now(), () => {
         const ended = stepFunctions.executions.filter(({ status }) => status !== 'RUNNING' && status !== 'SUCCEEDED');
         if (ended.length > 0) stepFunctions.redrive(redriveRng.pick(ended.slice(-3)));
       });
     }
-    if (!world.injectFault('execution-stopped', execution)) continue;
-    time.after(moment - start, () => {
+    if (!world.injectFault('execution-stopped', execution)) return;
+    time.after(dueMoment - time.now(), () => {
       const running = stepFunctions.executions.filter(({ status }) => status === 'RUNNING');
       if (running.length > 0) stepFunctions.stop(rng.pick(running));
     });
+  };
+
+  if (fewStarts !== undefined) {
+    const { operatorDelaysMs } = fewStarts;
+    const act = (tick: number) => {
+      startOnSchedule(tick);
+      for (const ms of operatorDelaysMs) {
+        time.after(ms, () => operate(`${tick}-${ms / 1_000}s`, time.now(), 0));
+      }
+    };
+    return startUntilUpToDate(world, fewStarts, dueAt, stepFunctions.executions, act);
   }
+  for (let tick = 1; dueAt(tick) <= lastStartAt; tick += 1) startOnSchedule(tick);
+  for (let at = start; at < faultsEndAt; at += 20 * minute) operate(String(Math.round((at - start) / minute)), at, 20);
+  return () => lastStartAt;
+}
+
+/**
+ * Starts at one tick after the other. If all is idle when a start is due and every execution since the previous start has
+ * succeeded, then faults have left nothing that this start could meet: no fault occurs from then on. If all is idle again at
+ * the next start, the export is up to date, and the starts end. With `faultsInOrdinaryStarts`, this begins with the first fault.
+ */
+function startUntilUpToDate(
+  world: World,
+  { ticks, faultsInOrdinaryStarts }: FewStarts,
+  dueAt: (tick: number) => number,
+  executions: readonly SimulatedExecution[],
+  act: (tick: number) => void,
+): () => number {
+  const { time } = world;
+  let lastStartAt = time.now();
+  const isUpToDate = () => {
+    const recent = executions.filter(({ startedAt }) => startedAt >= lastStartAt);
+    return recent.length > 0 && recent.every(({ status }) => status === 'SUCCEEDED') && time.isIdle();
+  };
+  let isLastStart = false;
+  const schedule = ([tick, ...later]: readonly number[]) => {
+    if (tick === undefined) return;
+    time.after(dueAt(tick) - time.now(), () => {
+      if ((world.injectedFaults.length > 0 || !faultsInOrdinaryStarts) && isUpToDate()) {
+        if (isLastStart) return;
+        isLastStart = true;
+        world.endFaults();
+      }
+      lastStartAt = time.now();
+      act(tick);
+      schedule(later);
+    });
+  };
+  schedule(ticks);
+  return () => lastStartAt;
 }

@@ -15,7 +15,7 @@ import {
 } from '../../../lib/core/settings/settings.ts';
 import type { StateMachine } from '../../../lib/core/state-machine/asl.ts';
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
-import type { ExportInput, Scenario } from '../histories/scenario.ts';
+import { type ExportInput, operatorMoments, type Scenario } from '../histories/scenario.ts';
 import { deployedSettings } from './functions.ts';
 import { laterDefinition } from './later-release.ts';
 import type { Rng } from './rng.ts';
@@ -53,11 +53,8 @@ interface Update {
   readonly version: Version;
 }
 
-export function createDeployments(
-  world: World,
-  { start, faultsEndAt, exports, deployment }: Pick<Scenario, 'start' | 'faultsEndAt' | 'exports' | 'deployment'>,
-  label: string,
-): Deployments {
+export function createDeployments(world: World, scenario: Scenario, label: string): Deployments {
+  const { start, exports, deployment } = scenario;
   const createVersion = (number: number, inputs: readonly ExportInput[], isLaterRelease: boolean): Version => {
     const settings = deployedSettings(deployment, inputs);
     const { timeoutSeconds } = functionLimits({
@@ -98,8 +95,9 @@ export function createDeployments(
   };
 
   // CloudFormation makes one update of a stack at a time, so each ends before the next one can begin.
-  for (let at = start; at < faultsEndAt; at += 60 * minute) {
-    const name = `${label}deployment-${Math.round((at - start) / minute)}`;
+  const period = { everyMs: 60 * minute, withinMs: 20 * minute };
+  for (const { name: moment, at, withinMs } of operatorMoments(scenario, period)) {
+    const name = `${label}deployment-${moment}`;
     if (!world.injectFault('deployment', name)) continue;
     const rng = world.rng(name);
     const inputs = exports.map(({ input }) => changeSettings(rng, input));
@@ -108,19 +106,19 @@ export function createDeployments(
     const order = shuffle(rng, resources);
     const isRolledBack = world.injectFault('rollback', name);
     const updated = isRolledBack && rng.chance(0.5) ? order.slice(0, 1 + rng.integerBelow(order.length - 1)) : order;
-    let moment = at + rng.between(0, 20) * minute;
+    let updateAt = at + rng.between(0, withinMs);
     for (const resource of updated) {
-      moment += rng.pick([rng.between(1, 10) * second, rng.between(10, 60) * second]);
-      update(resource, moment, next);
+      updateAt += rng.pick([rng.between(1, 10) * second, rng.between(10, 60) * second]);
+      update(resource, updateAt, next);
     }
     if (!isRolledBack) {
       current = next;
       continue;
     }
-    moment += rng.pick([rng.between(1, 60) * second, rng.between(1, 25) * minute]);
+    updateAt += rng.pick([rng.between(1, 60) * second, rng.between(1, 25) * minute]);
     for (const resource of shuffle(rng, updated)) {
-      moment += rng.between(1, 30) * second;
-      update(resource, moment, current);
+      updateAt += rng.between(1, 30) * second;
+      update(resource, updateAt, current);
     }
   }
 

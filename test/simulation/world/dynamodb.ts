@@ -47,7 +47,7 @@ export function createSimulatedDynamoDb({
     GetItemCommand({ Key, ConsistentRead }) {
       const item = partition(text(Key, 'pk')).get(text(Key, 'sk'));
       const read = ConsistentRead === true || item === undefined ? item : stale.get(item);
-      return read === undefined ? {} : { Item: structuredClone(read) };
+      return read === undefined ? {} : { Item: cloneItem(read) };
     },
     PutItemCommand({ Item: item = {}, ConditionExpression, ExpressionAttributeValues }) {
       const pk = text(item, 'pk');
@@ -57,12 +57,10 @@ export function createSimulatedDynamoDb({
         throw new ConditionalCheckFailedException({
           message: 'The conditional request failed',
           $metadata: { httpStatusCode: 400 },
-          ...(returnsExisting && existing !== undefined
-            ? { Item: structuredClone(existing) as Record<string, AttributeValue> }
-            : {}),
+          ...(returnsExisting && existing !== undefined ? { Item: cloneItem(existing) } : {}),
         });
       }
-      const stored = structuredClone(item);
+      const stored = cloneItem(item);
       onWrite(stored, existing);
       stale.set(stored, existing);
       partitions.set(pk, partition(pk).set(sk, stored));
@@ -82,7 +80,7 @@ export function createSimulatedDynamoDb({
       const last = batch.at(-1);
       const hasMore = from + batch.length < items.length && last !== undefined;
       return {
-        Items: structuredClone(batch),
+        Items: batch.map(cloneItem),
         ...(hasMore ? { LastEvaluatedKey: { pk: last.pk, sk: last.sk } } : {}),
       };
     },
@@ -100,6 +98,20 @@ export function createSimulatedDynamoDb({
       return perform(command.input as Input);
     },
   };
+}
+
+/** Much faster than structuredClone for the few types that the page log uses. */
+function cloneItem(item: Item): Record<string, AttributeValue> {
+  return Object.fromEntries(Object.entries(item).map(([name, value]) => [name, cloneValue(value)]));
+}
+
+function cloneValue(value: AttributeValue): AttributeValue {
+  if (value.M !== undefined) return { M: cloneItem(value.M) };
+  if (value.L !== undefined) return { L: value.L.map(cloneValue) };
+  if (value.S !== undefined || value.N !== undefined || value.BOOL !== undefined || value.NULL !== undefined) {
+    return { ...value };
+  }
+  return structuredClone(value);
 }
 
 interface Input {

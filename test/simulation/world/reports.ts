@@ -24,8 +24,8 @@ export interface ReportTimelineOptions {
   readonly rng: Rng;
   /** How many reports exist at `from`. */
   readonly backlog: number;
-  /** How many reports arrive between `from` and `until`. */
-  readonly arriving: number;
+  /** How many reports arrive between `from` and `until`, or when they do: milliseconds after `from`. */
+  readonly arriving: number | readonly number[];
   readonly from: number;
   readonly until: number;
   /** Time between scheduled starts: many reports arrive just as a run sends its first request. */
@@ -43,7 +43,9 @@ export function createReportTimeline(options: ReportTimelineOptions): ReportTime
   const justAfterAStart = () => from + (1 + rng.integerBelow(scheduledStarts)) * intervalMs + rng.between(0, 5_000);
   const arrivals = [
     ...Array.from({ length: backlog }, () => rng.between(from - day, from)),
-    ...Array.from({ length: arriving }, () => (rng.chance(0.5) ? justAfterAStart() : rng.between(from, until))),
+    ...(typeof arriving === 'number'
+      ? Array.from({ length: arriving }, () => (rng.chance(0.5) ? justAfterAStart() : rng.between(from, until)))
+      : arriving.map((ms) => from + ms)),
   ].map(Math.floor);
   // Many services date reports in whole seconds, so several may have the same date.
   const inSeconds = rng.chance(0.3);

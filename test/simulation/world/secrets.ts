@@ -1,5 +1,6 @@
 /** Simulated Secrets Manager, with the API key of the service, which may be rotated, and the credentials of its proxy. */
 
+import { operatorMoments, type Scenario } from '../histories/scenario.ts';
 import type { Command } from './sdk-clients.ts';
 import type { World } from './world.ts';
 
@@ -16,25 +17,23 @@ export interface ApiKeys {
   perform(command: Command): unknown;
 }
 
-/** `field`: the field of the secret's JSON that holds the API key; empty if the whole secret is the key. */
-export function createApiKeys(
-  world: World,
-  { start, faultsEndAt, field }: { readonly start: number; readonly faultsEndAt: number; readonly field: string },
-): ApiKeys {
+export function createApiKeys(world: World, scenario: Scenario): ApiKeys {
   const { time } = world;
+  const { apiKeyField: field } = scenario.deployment;
   const keyOf = (index: number) => `the-key-${index}-of-the-simulation`;
   const accepted = new Set([keyOf(0)]);
   let known = 1;
   let secret = keyOf(0);
 
   // In both orders, with a gap between them in which one side has the new key only.
-  for (let at = start; at < faultsEndAt; at += 60 * minute) {
-    const name = `api-key-${Math.round((at - start) / minute)}`;
+  const period = { everyMs: 60 * minute, withinMs: 55 * minute };
+  for (const { name: moment, at, withinMs } of operatorMoments(scenario, period)) {
+    const name = `api-key-${moment}`;
     if (!world.injectFault('api-key-rotated', name)) continue;
     const rng = world.rng(name);
     const next = keyOf(known);
     known += 1;
-    const rotatedAt = at - start + rng.between(0, 55) * minute;
+    const rotatedAt = at - scenario.start + rng.between(0, withinMs);
     const secretDelayMs = rng.pick([0, rng.between(0, 3) * minute]);
     const oldKeyMs = rng.pick([0, rng.between(0, 5) * minute]);
     time.after(rotatedAt, () => {

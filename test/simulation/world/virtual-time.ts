@@ -14,6 +14,8 @@ export interface VirtualTime {
 export interface Timeline extends VirtualTime {
   /** Processes events until none is left, the next is later than `until`, or `stop` returns true. */
   run(options: { readonly until: number; readonly stop?: () => boolean }): Promise<void>;
+  /** Whether nothing is scheduled. */
+  isIdle(): boolean;
   /** How many events have happened. */
   eventCount(): number;
 }
@@ -60,6 +62,7 @@ export function createTimeline(start: number): Timeline {
       }
       now = Math.max(now, Math.min(until, queue[0]?.at ?? until));
     },
+    isIdle: () => queue.every(({ act }) => act === undefined),
     eventCount: () => eventCount,
   };
 }

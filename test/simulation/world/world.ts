@@ -24,8 +24,10 @@ export interface World {
   rng(decision: string): Rng;
   /** Whether a fault of this kind occurs at this site. False for every site once the faults have ended. */
   injectFault(kind: FaultKind, site: string): boolean;
+  /** From now on no fault occurs. */
+  endFaults(): void;
   readonly injectedFaults: readonly Fault[];
-  /** Every fault that could have been injected; empty unless the log is recorded. */
+  /** Every fault that could have been injected, in the order of its chances; empty unless they are recorded. */
   readonly candidateFaults: readonly Fault[];
   /** Adds a line to the event log; `message` is called only if the log is recorded. */
   log(actor: string, message: () => string): void;
@@ -46,16 +48,18 @@ export interface WorldOptions {
   /** Names of the faults that occur, whatever the rates; undefined: the rates decide. */
   readonly forcedFaults?: ReadonlySet<string> | undefined;
   readonly recordLog: boolean;
+  readonly recordCandidates: boolean;
 }
 
 export const faultName = ({ kind, site }: Fault): string => `${kind} ${site}`;
 
 export function createWorld(options: WorldOptions): World {
-  const { seed, start, rates, faultsEndAt, allowedFaults, forcedFaults, recordLog } = options;
+  const { seed, start, rates, allowedFaults, forcedFaults, recordLog, recordCandidates } = options;
   const time = createTimeline(start);
   const injectedFaults: Fault[] = [];
   const candidateFaults: Fault[] = [];
   const logLines: LogLine[] = [];
+  let { faultsEndAt } = options;
   let violation: Violation | undefined;
   return {
     time,
@@ -66,7 +70,7 @@ export function createWorld(options: WorldOptions): World {
     injectFault(kind, site) {
       if (time.now() >= faultsEndAt) return false;
       const fault = { kind, site };
-      if (recordLog) candidateFaults.push(fault);
+      if (recordCandidates) candidateFaults.push(fault);
       const occurs =
         forcedFaults?.has(faultName(fault)) ??
         (rates[kind] > 0 &&
@@ -76,6 +80,9 @@ export function createWorld(options: WorldOptions): World {
       injectedFaults.push(fault);
       if (recordLog) logLines.push({ at: time.now(), actor: 'FAULT', message: faultName(fault) });
       return true;
+    },
+    endFaults() {
+      faultsEndAt = Math.min(faultsEndAt, time.now());
     },
     log(actor, message) {
       if (recordLog) logLines.push({ at: time.now(), actor, message: message() });
