@@ -787,21 +787,6 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'another page under the key of a page is adopted',
-    edits: [
-      {
-        file: 'lib/core/steps/commit-page.ts',
-        find: 'if (found.run !== identity.run || found.page !== identity.page) {',
-        replace: 'if (found.run !== identity.run) {',
-      },
-      {
-        file: 'lib/core/steps/commit-page.ts',
-        find: 'if (!isSameCursor(found.cursor, identity.cursor)) throw',
-        replace: 'if (found.page === -1) throw',
-      },
-    ],
-  },
-  {
     name: 'a conflict of two writes to S3 is not recognized',
     edits: [
       {
