@@ -95,10 +95,11 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
   };
 
   // CloudFormation makes one update of a stack at a time, so each ends before the next one can begin.
+  let endsAt = start;
   const period = { everyMs: 60 * minute, withinMs: 20 * minute };
   for (const { name: moment, at, withinMs } of operatorMoments(scenario, period)) {
     const name = `${label}deployment-${moment}`;
-    if (!world.injectFault('deployment', name)) continue;
+    if (at < endsAt || !world.injectFault('deployment', name)) continue;
     const rng = world.rng(name);
     const inputs = exports.map(({ input }) => changeSettings(rng, input));
     const next = createVersion(versions.length + 1, inputs, rng.chance(0.6));
@@ -111,6 +112,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
       updateAt += rng.pick([rng.between(1, 10) * second, rng.between(10, 60) * second]);
       update(resource, updateAt, next);
     }
+    endsAt = updateAt;
     if (!isRolledBack) {
       current = next;
       continue;
@@ -120,6 +122,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
       updateAt += rng.between(1, 30) * second;
       update(resource, updateAt, current);
     }
+    endsAt = updateAt;
   }
 
   /** For some seconds after an update, either version. */

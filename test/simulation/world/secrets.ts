@@ -26,16 +26,19 @@ export function createApiKeys(world: World, scenario: Scenario): ApiKeys {
   let secret = keyOf(0);
 
   // In both orders, with a gap between them in which one side has the new key only.
+  let endsAfterMs = 0;
   const period = { everyMs: 60 * minute, withinMs: 55 * minute };
   for (const { name: moment, at, withinMs } of operatorMoments(scenario, period)) {
     const name = `api-key-${moment}`;
-    if (!world.injectFault('api-key-rotated', name)) continue;
+    if (scenario.start + endsAfterMs > at || !world.injectFault('api-key-rotated', name)) continue;
     const rng = world.rng(name);
     const next = keyOf(known);
     known += 1;
     const rotatedAt = at - scenario.start + rng.between(0, withinMs);
     const secretDelayMs = rng.pick([0, rng.between(0, 3) * minute]);
     const oldKeyMs = rng.pick([0, rng.between(0, 5) * minute]);
+    // One rotation at a time: to store any but the newest key would lock the exporter out.
+    endsAfterMs = rotatedAt + Math.max(secretDelayMs, oldKeyMs);
     time.after(rotatedAt, () => {
       world.log('operator', () => `creates another API key: ${name}`);
       accepted.add(next);
