@@ -45,7 +45,8 @@ describe('a small history', () => {
       const [, pages, inFlight] = /^(\d)-pages-(\d)-in-flight$/.exec(small) ?? [];
       const { logLines } = await runHistory({ ...planOf(small, []), recordLog: true });
       const puts = logLines.flatMap(({ actor, message }) => {
-        const [, run] = /^S3 PutObject .*\/run=([^/]+)\/page-\d+\.xml: ok$/.exec(message) ?? [];
+        const [, run] =
+          /^S3 (?:PutObject|CompleteMultipartUpload) .*\/run=([^/]+)\/page-\d+\.xml: ok$/.exec(message) ?? [];
         return run === undefined ? [] : [{ actor, run }];
       });
       const ofFirstRun = puts.filter(({ run }) => run === puts[0]?.run);
