@@ -6,6 +6,8 @@ export type Figures = Readonly<Record<string, number>>;
 export interface BenchmarkOptions {
   /** How often each contender runs. The first round, which warms up caches, is not counted. */
   readonly repetitions: number;
+  /** Absent: true. */
+  readonly warmUp?: boolean;
   /** Less of everything: shows that the benchmark works, and nothing else. */
   readonly quick: boolean;
   readonly reportProgress: (line: string) => void;

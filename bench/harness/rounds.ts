@@ -16,11 +16,11 @@ export type Rounds<Measured extends Figures> = ReadonlyMap<string, readonly Meas
 /** Runs every contender once per round. Each round begins with another contender. */
 export async function measureRounds<Measured extends Figures>(
   contenders: readonly Contender<Measured>[],
-  { repetitions, reportProgress }: BenchmarkOptions,
+  { repetitions, warmUp = true, reportProgress }: BenchmarkOptions,
   label: string,
 ): Promise<Rounds<Measured>> {
   const rounds = new Map<string, Measured[]>(contenders.map(({ name }) => [name, []]));
-  for (let round = 0; round <= repetitions; round += 1) {
+  for (let round = warmUp ? 0 : 1; round <= repetitions; round += 1) {
     reportProgress(`${label}: ${round === 0 ? 'warming up' : `round ${round} of ${repetitions}`}`);
     const shift = round % contenders.length;
     for (const { name, measure } of [...contenders.slice(shift), ...contenders.slice(0, shift)]) {
