@@ -70,7 +70,7 @@ const smallScenarios = {
     faultsInOrdinaryStarts: false,
     clocksJump: false,
     singleUseCursors: false,
-    partBytes: 100,
+    partBytes: 400,
   },
   '3-pages-4-in-flight': {
     pages: 3,
