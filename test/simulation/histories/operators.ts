@@ -94,15 +94,13 @@ export function createOperators(observations: Observations, faultsEndAt: number)
     }
   };
 
-  const repair = (observed: ObservedExport, failed: SimulatedExecution, rng: Rng) => {
+  const repair = (observed: ObservedExport, failed: SimulatedExecution, execution: string, rng: Rng) => {
     const { name, stepFunctions } = observed;
     const stored = observations.dynamoDb().item(partitionOf(name), 'state');
     const run = stored?.active?.M?.run?.S;
     if (run === undefined || failed.cause?.includes(run) !== true) return;
     const input = { export: name, ...(rng.chance(0.5) || restoredRuns.has(run) ? { restart: true } : {}) };
     if (!('restart' in input)) restore(name, run);
-    // An execution that is redriven may fail a second time.
-    const execution = `${failed.name}-repair${failed.redriveCount === 0 ? '' : `-${failed.redriveCount}`}`;
     world.log('operator', () => `starts ${execution} with ${JSON.stringify(input)}`);
     stepFunctions.start(execution, input);
   };
@@ -152,11 +150,13 @@ export function createOperators(observations: Observations, faultsEndAt: number)
     },
     onEvent({ type, execution }) {
       if (type !== 'ended' || execution.error !== 'PageConflictError') return;
-      const rng = world.rng(`repair after ${execution.name}${execution.redriveCount || ''}`);
+      // An execution that is redriven may fail a second time.
+      const start = `${execution.name}-repair${execution.redriveCount === 0 ? '' : `-${execution.redriveCount}`}`;
+      const rng = world.rng(start);
       const name = exportOf(execution.input) ?? [...exports.keys()][0] ?? '';
       const observed = exports.get(name);
       if (observed === undefined) return;
-      world.time.after(rng.between(30 * second, 10 * minute), () => repair(observed, execution, rng));
+      world.time.after(rng.between(30 * second, 10 * minute), () => repair(observed, execution, start, rng));
     },
   };
 }
