@@ -4,6 +4,7 @@ import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { Pool } from 'undici';
+import { requestPage } from '../harness/bare-request.ts';
 import { startMeasurement } from '../harness/measured-process.ts';
 
 const [baseUrl = '', out = '', sync] = process.argv.slice(2);
@@ -12,18 +13,12 @@ const { finish } = startMeasurement();
 let cursor: string | undefined;
 let pages = 0;
 do {
-  const { headers, body } = await pool.request({
-    method: 'POST',
-    path: `/v1/report/export${cursor === undefined ? '' : `?cursor=${encodeURIComponent(cursor)}`}`,
-    headers: { 'content-type': 'application/json', 'x-service-api-key': 'bench' },
-    body: '{"filter":{"date":{"gte":"2026-11-20T00:00:00Z"}},"format":"XML","container":"NONE"}',
-  });
+  const { body, nextCursor } = await requestPage(pool, cursor);
   pages += 1;
   // `flush` syncs each file before it is closed: the least that a durable export must do.
   const flush = sync === 'sync';
   await pipeline(body, createWriteStream(join(out, `page-${String(pages).padStart(6, '0')}.xml`), { flush }));
-  const next = headers['x-service-cursor'];
-  cursor = typeof next === 'string' ? next : undefined;
+  cursor = nextCursor;
 } while (cursor !== undefined);
 finish({ pages });
 await pool.close();

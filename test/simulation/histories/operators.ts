@@ -15,13 +15,13 @@ const second = 1_000;
 const minute = 60_000;
 
 export interface Operators {
-  /** Decides whether somebody will change what has just been stored at `key`. */
+  /** Decides whether someone will change what has just been stored at `key`. */
   onStored(key: string): void;
   /** Lets an operator act on a failed execution. */
   onEvent(event: ExecutionEvent): void;
 }
 
-/** `faultsEndAt`: nobody damages a page after this moment. */
+/** `faultsEndAt`: no page is damaged after this moment. */
 export function createOperators(observations: Observations, faultsEndAt: number): Operators {
   const { world, prefix, exports } = observations;
   const s3 = () => observations.s3();
@@ -31,7 +31,7 @@ export function createOperators(observations: Observations, faultsEndAt: number)
     const site = `${key}#${s3().versions(key).length}`;
     if (!world.injectFault(kind, site)) return;
     const rng = world.rng(`${kind}/${site}`);
-    // Before the page is logged, while the run goes on, or later.
+    // Before the page is logged, while the run continues, or later.
     const soonMs = rng.between(0, 300);
     const delayMs = rng.pick([soonMs, rng.between(300, minute), rng.between(minute, 60 * minute)]);
     const isSoon = kind === 'unlogged-page-changed';

@@ -40,7 +40,7 @@ export interface DeploymentScenario {
   readonly cursorIn: 'query' | 'body';
   /** Over all exports; undefined: no limit. */
   readonly maxConcurrentPages: number | undefined;
-  /** Whether the service is behind a proxy that demands credentials. */
+  /** Whether the service is reached through a proxy that demands credentials. */
   readonly hasProxy: boolean;
   /** The field of the secret that holds the API key; empty if the whole secret is the key. */
   readonly apiKeyField: string;

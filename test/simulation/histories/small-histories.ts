@@ -144,7 +144,7 @@ export function createSmallScenario(name: SmallHistory): Scenario {
           maxLatencyMs: 900,
           pageSize,
         },
-        // The last page has room for the report that arrives during the first run.
+        // The last page is not full: a report arrives during the first run.
         reports: {
           backlog: pages * pageSize - 1,
           arriving: [firstStartAt + 2 * second],

@@ -13,7 +13,7 @@ const maxCursorRestarts = 3;
 
 /**
  * `settingsOf`: the settings of the export with this start input, of each version that is deployed: an execution may invoke the
- * functions of several. `damagedRuns`: the runs that have a page which somebody has changed.
+ * functions of several. `damagedRuns`: the runs that have a page which someone has changed.
  */
 export function createExecutionChecks(
   world: World,

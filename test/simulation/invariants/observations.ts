@@ -171,7 +171,7 @@ export function isStored({ prefix, s3 }: Observations, { key, sha256, bytes }: L
   return object !== undefined && object.body.length === bytes && sha256Of(object.body) === sha256;
 }
 
-/** Whether somebody has changed the object since this process, which is to notice it, has listed the store. */
+/** Whether someone has changed the object since this process, which is to notice it, has listed the store. */
 export function isChangedTooLate({ s3, writer, listedAt }: Observations, key: string): boolean {
   const listed = listedAt(writer().id) ?? Number.POSITIVE_INFINITY;
   return s3().damages.some((damage) => damage.key === key && damage.at >= listed);

@@ -28,7 +28,7 @@ export function checkLogEntry(
   }
   if (entry.cursor !== (last?.nextCursor ?? null)) world.violate('cursors form a chain', label);
   if (last?.repeats === true) world.violate('no page is logged after a cursor cycle closes', label);
-  // As the functions have stored it: somebody may have deleted or replaced it meanwhile, and then it was stored again.
+  // As the functions have stored it: someone may have deleted or replaced it meanwhile, and then it was stored again.
   const versions = s3().versions(prefix + entry.key);
   const withSameBytes = versions.filter(({ body }) => sha256Of(body) === entry.sha256);
   if (versions.length === 0) world.violate('a page is stored before it is logged', label);

@@ -19,7 +19,7 @@ export interface StartChecks {
   onEvent(event: ExecutionEvent, exportName: string): void;
 }
 
-/** DescribeExecution may be this far behind. */
+/** The status that DescribeExecution returns may be this old. */
 const descriptionLagMs = 5_000;
 
 export function createStartChecks(observations: Observations): StartChecks {

@@ -75,7 +75,7 @@ function checkPage(
 
 /**
  * The cursor after `page`, from its log entry or else from its object; null before the first page and after the last. None: the
- * page does not exist. Several: somebody has deleted the page, and it was stored again, with another cursor.
+ * page does not exist. Several: someone has deleted the page, and it was stored again, with another cursor.
  */
 function nextCursorsOf(
   observations: Observations,

@@ -710,7 +710,7 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a rejected API key is used for as long as the container exists',
+    name: 'a rejected API key is used until its container ends',
     edits: [
       { file: 'lib/aws/secret-api-key.ts', find: 'expiresAt: now() + cacheMs', replace: 'expiresAt: Infinity' },
       {

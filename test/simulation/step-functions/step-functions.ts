@@ -101,7 +101,7 @@ export interface StepFunctions {
   stop(execution: SimulatedExecution): void;
   /**
    * RedriveExecution: an execution that has failed, timed out or was stopped continues with the state in which it ended, with
-   * the same input and definition. Retries and the timeout start over; the history goes on. Others are left as they are.
+   * the same input and definition. Retries and the timeout start over; the history continues. Others are left as they are.
    */
   redrive(execution: SimulatedExecution): void;
   find(arn: string): SimulatedExecution | undefined;

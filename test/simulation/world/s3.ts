@@ -30,7 +30,7 @@ export interface SimulatedS3 {
   /** Every object that a function has written to the key, the newest last. */
   versions(key: string): readonly StoredObject[];
   readonly damages: readonly Damage[];
-  /** Deletes or replaces an object as somebody does who is allowed to: unconditionally, and unseen by the checks. */
+  /** Deletes or replaces an object as someone does who is allowed to: unconditionally, and unseen by the checks. */
   damage(key: string, replacement: StoredObject | undefined, at: number): void;
   /** Brings an earlier version back. */
   restore(key: string, version: StoredObject | undefined): void;
