@@ -137,8 +137,11 @@ async function readOverviewOf(deployed: DeployedExport, now: number): Promise<Ov
   return overviewOf({ export: name, service: service.address, state, active, next, freshnessSeconds: null }, now);
 }
 
-/** Local invocations have no time limit, and several pages in one invocation can be fetched and stored concurrently. */
-const pagesPerInvocation = 50;
+/**
+ * Within an invocation, pages are fetched concurrently; between two, nothing is in flight. Local invocations have no memory
+ * limit and little to gain from ending. A failed one that has logged pages counts as a success, so no retries are lost.
+ */
+const pagesPerInvocation = 1_000;
 
 function definitionOf({ export: settings }: LocalExport, source: string): ExportDefinition {
   return exportDefinition({ ...settings, pagesPerInvocation }, source);

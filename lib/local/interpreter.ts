@@ -53,8 +53,8 @@ export const executionId = (name: string): string => `local:${name}`;
 /** How long one invocation may begin further pages and wait out short Retry-Afters. */
 const maxInvocationMs = 60_000;
 
-/** Waiting for the disk takes time, in which other pages can be received. */
-const maxInFlight = 4;
+/** While the disk is awaited, or a body arrives slowly, other pages can be received. */
+const maxInFlight = 8;
 
 /** Longer than the service's deadlines and a local disk need, shorter than the 24 days that a timer can hold. */
 const timeouts = { stepTimeoutSeconds: byStep(() => 900), executionTimeoutSeconds: 20 * 86_400 };

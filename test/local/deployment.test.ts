@@ -12,6 +12,7 @@ import { combineScripts, errorResponse, onPage, throttled } from '../../lib/repo
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { collect } from '../support/builders.ts';
+import { startRawServer } from '../support/service/raw-server.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -58,6 +59,23 @@ describe('a local deployment', () => {
     const timings = (await collect(daily.log.entries(span))).map(({ timing }) => timing);
     for (const timing of timings)
       expect(timing).toEqual({ requestedAt: expect.any(String), latencyMs: expect.any(Number) });
+  });
+
+  it('requests each of 120 pages while the page before it is still arriving', async () => {
+    const pages = 120;
+    let finishPrevious = () => {};
+    await using service = await startRawServer((socket) => {
+      finishPrevious();
+      const isLast = service.requests.length === pages;
+      const cursor = isLast ? '' : `x-acme-cursor: ${service.requests.length}\r\n`;
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\n${cursor}content-length: 10\r\n\r\n<reports`);
+      finishPrevious = () => void socket.write('/>');
+      if (isLast) finishPrevious();
+    });
+    await using directory = await temporaryDirectory();
+    const settings = { ...simulated('a'), service: { baseUrl: service.url, vendor: 'ACME' } };
+    const end = await startLocalExport(optionsFor(directory.path), settings, {}, startOptions);
+    expect(end).toMatchObject({ status: 'completed', result: { pages } });
   });
 
   it('knows whether a process is running an export', async () => {

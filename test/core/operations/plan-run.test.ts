@@ -98,9 +98,9 @@ describe('the plan of an unfinished run', () => {
   });
 
   it.each([
-    [9, 5],
-    [7, null],
-  ])('of %d reports with four pages stored and none logged requests page %s next', async (reports, page) => {
+    [17, 9],
+    [15, null],
+  ])('of %d reports with eight pages stored and none logged requests page %s next', async (reports, page) => {
     let isLogDown = true;
     const log = createMemoryLog();
     const bench = anExportBench({
@@ -111,8 +111,8 @@ describe('the plan of an unfinished run', () => {
       log: {
         ...log,
         async append(entry) {
-          // All four pages in flight are stored before the first one fails to be logged.
-          while (bench.store.objects.size < 4) await new Promise(setImmediate);
+          // All eight pages in flight are stored before the first one fails to be logged.
+          while (bench.store.objects.size < 8) await new Promise(setImmediate);
           if (isLogDown) throw new ExportError('ConfigurationError', 'no log');
           return await log.append(entry);
         },
@@ -120,7 +120,7 @@ describe('the plan of an unfinished run', () => {
     });
     expect((await bench.start()).status).toBe('failed');
     const planned = await plan(bench);
-    expect(planned).toMatchObject({ act: 'resume', page, reason: expect.stringContaining('4 pages after its log') });
+    expect(planned).toMatchObject({ act: 'resume', page, reason: expect.stringContaining('8 pages after its log') });
     isLogDown = false;
     const requestsBefore = bench.service.requests.length;
     expect((await bench.start()).status).toBe('completed');
