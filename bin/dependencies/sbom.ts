@@ -1,6 +1,6 @@
 /**
  * The software bill of materials, in CycloneDX: every package that `npm install` of this package installs in the versions of
- * package-lock.json, and every package whose code the functions contain. `npm sbom --omit=dev` leaves out packages that a
+ * package-lock.json, and every package whose code is bundled. `npm sbom --omit=dev` leaves out packages that a
  * development dependency needs, too.
  */
 

@@ -2,7 +2,7 @@
 
 import { parseArgs } from 'node:util';
 import { type SmallHistory, smallHistories } from '../histories/small-histories.ts';
-import type { Slice } from './pairs.ts';
+import { parseSlice, type Slice, sliceProblem } from '../slice.ts';
 
 export class UsageError extends Error {}
 
@@ -29,11 +29,8 @@ export function parseSmallOptions(args: readonly string[]): SmallOptions | undef
   if (values.small !== undefined && small === undefined) {
     problems.push(`--small must be one of ${smallHistories.join(', ')}`);
   }
-  const [, part, parts] = /^([1-9]\d{0,5})\/([1-9]\d{0,5})$/.exec(values.slice ?? '') ?? [];
-  const slice = part === undefined || parts === undefined ? undefined : { part: Number(part), parts: Number(parts) };
-  if (values.slice !== undefined && (slice === undefined || slice.part > slice.parts)) {
-    problems.push('--slice must be two integers K/N, K from 1 to N');
-  }
+  const slice = values.slice === undefined ? undefined : parseSlice(values.slice);
+  if (values.slice !== undefined && slice === undefined) problems.push(sliceProblem);
   const maxFailures = values['max-failures'];
   if (maxFailures !== undefined && !/^[1-9]\d{0,6}$/.test(maxFailures)) {
     problems.push('--max-failures must be a positive integer');

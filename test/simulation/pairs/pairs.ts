@@ -6,6 +6,7 @@
 
 import { type History, type HistoryPlan, runHistory } from '../histories/history.ts';
 import type { SmallHistory } from '../histories/small-histories.ts';
+import type { Slice } from '../slice.ts';
 import { faultName, type Violation } from '../world/world.ts';
 
 export interface FirstFault {
@@ -14,14 +15,6 @@ export interface FirstFault {
   readonly history: SmallHistory;
   readonly fault: string;
 }
-
-/** Part `part`, counted from 1, of `parts` parts of all pairs. */
-export interface Slice {
-  readonly part: number;
-  readonly parts: number;
-}
-
-export const everything: Slice = { part: 1, parts: 1 };
 
 /** A history that violates an invariant. */
 export interface Failure {
