@@ -8,7 +8,7 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 import { type Mutant, mutants } from './mutants/mutants.ts';
-import { everything, itemsIn, parseSlice, sliceProblem } from './slice.ts';
+import { everything, itemsIn, parseSlice, type Slice, sliceProblem } from './slice.ts';
 
 /** A mutant that violates no invariant in so many histories is not found. */
 const maxHistories = 3_000;
@@ -36,13 +36,17 @@ await Promise.all(Array.from({ length: availableParallelism() }, runSearches));
 process.stdout.write(`${found} of ${chosen.length} mutants found\n`);
 process.exitCode = found === chosen.length ? 0 : 1;
 
-function chosenSlice() {
-  const { slice } = parseArgs({ options: { slice: { type: 'string' } } }).values;
-  if (slice === undefined) return everything;
-  const parsed = parseSlice(slice);
-  if (parsed !== undefined) return parsed;
-  process.stderr.write(`${sliceProblem}\n`);
-  process.exit(2);
+/** Ends the process with status 2 if the options are wrong: status 1 means that a mutant was not found. */
+function chosenSlice(): Slice {
+  try {
+    const { slice } = parseArgs({ options: { slice: { type: 'string' } } }).values;
+    const parsed = slice === undefined ? everything : parseSlice(slice);
+    if (parsed === undefined) throw new Error(sliceProblem);
+    return parsed;
+  } catch (error) {
+    process.stderr.write(`Error: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.exit(2);
+  }
 }
 
 async function findViolation({ name, firstSeed = defaultFirstSeed }: Mutant): Promise<SearchResult> {
