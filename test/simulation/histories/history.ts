@@ -98,7 +98,8 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   for (const { exports, checks, dynamoDb } of deployments) {
     for (const observed of exports.values()) {
       const lastStartAt = lastStarts.get(observed)?.() ?? scenario.lastStartAt;
-      checkCompletion(world, { ...scenario, lastStartAt }, observed, checks, dynamoDb.item);
+      const stores = { item: dynamoDb.item, damagedKeys: s3.damages.map(({ key }) => key) };
+      checkCompletion(world, { ...scenario, lastStartAt }, observed, checks, stores);
     }
   }
   checkUploads(world, s3, shared.uploads);

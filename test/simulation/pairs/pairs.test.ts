@@ -51,6 +51,20 @@ describe('a small history', () => {
 });
 
 describe('the pairs of a small history', () => {
+  it('allow the first execution that finds a damaged page to begin after the faults', async () => {
+    const stopped = 'execution-stopped reports-manual-2-2s';
+    const first = (await findFirstFaults('2-pages-1-in-flight')).find(({ fault }) => fault === stopped);
+    if (first === undefined) throw new Error(`${stopped} does not occur`);
+    const { faults } = await findSecondFaults(first);
+    const damages = faults.filter((fault) => /^page-(deleted|truncated|added) .*\/page-000001\.xml#0$/.test(fault));
+    expect(damages).toHaveLength(3);
+    for (const damage of damages) {
+      const { violation, injectedFaults } = await runHistory(planOf('2-pages-1-in-flight', [stopped, damage]));
+      expect(violation).toBeUndefined();
+      expect(injectedFaults).toHaveLength(2);
+    }
+  });
+
   it('contain each two faults of the history without faults once, unless one prevents the other', async () => {
     const all = await findFirstFaults(history);
     const names = all.map(({ fault }) => fault);
