@@ -9,7 +9,6 @@ import { faultName } from '../world/world.ts';
 import { parseSmallOptions, UsageError } from './options.ts';
 import { findFirstFaults, findSecondFaults, type FirstFault, planOf, runPairs, selectSlice } from './pairs.ts';
 import { openProgressFile, StaleProgressError } from './progress-file.ts';
-import { runAllPairs } from './run-all-pairs.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'pairs-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -131,40 +130,6 @@ describe('the pairs of a small history', () => {
     const parts = [1, 2, 3].map((part) => runPairs(first, { part, parts: 3 }));
     expect((await Promise.all(parts)).reduce((total, part) => total + part.pairs, 0)).toBe(pairs);
     expect(pairs).toBeGreaterThan(2);
-  });
-});
-
-describe('a run of all pairs', () => {
-  const header = { digest: 'of the code', slice: '1/1', histories: [history], faults: [] };
-
-  it('gives the same result in one go as after an interruption', async () => {
-    const faults = (await lateFirstFaults()).map(({ fault }) => fault);
-    const options = { histories: [history], faults, slice: everything, maxFailures: 10 } as const;
-    const whole = openProgressFile(join(folder, 'whole.jsonl'), header);
-    const result = await runAllPairs({ ...options, progress: whole });
-    expect(result).toMatchObject({ firstFaults: 3, counted: 3, failures: [] });
-    expect(result.done).toBe(result.pairs);
-    expect(result.done).toBeGreaterThan(10);
-
-    const path = join(folder, 'interrupted.jsonl');
-    const interruption = new AbortController();
-    const interrupted = await runAllPairs({
-      ...options,
-      progress: openProgressFile(path, header),
-      signal: interruption.signal,
-      onProgress: ({ done }) => {
-        if (done > 0) interruption.abort();
-      },
-    });
-    expect(interrupted.counted).toBe(3);
-    expect(interrupted.done).toBeLessThan(result.done);
-    const before = readFileSync(path, 'utf8');
-    // An interruption can leave an incomplete line.
-    writeFileSync(path, `${before}{"kind":"done","key":"${history}/`);
-    const resumed = openProgressFile(path, header);
-    expect(await runAllPairs({ ...options, progress: resumed })).toEqual(result);
-    expect(readFileSync(path, 'utf8').startsWith(before)).toBe(true);
-    expect(resumed.done).toEqual(whole.done);
   });
 });
 
