@@ -47,7 +47,7 @@ Examples:
   npm run simulate -- --seed 4711                     one history, with its event log
   npm run simulate -- --each --seed 4711 --pages 2    one history, once for each fault
   npm run simulate -- --runs 1 --exports 100 --limit 2 --pages 5
-  npm run simulate -- --pairs                         every pair of faults; half an hour or more
+  npm run simulate -- --pairs                         every pair of faults; an hour
   npm run simulate -- --pairs --slice 3/200           a part of them
 `;
 
