@@ -45,4 +45,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
   { seed: '1', pages: 12, defect: 'the watermark moved past backdated reports' },
   { seed: '1', pages: 12, defect: 'a scheduled time that was repeated after a later one began a second run' },
   { seed: '129', pages: 12, defect: 'one Date of a wrong clock moved the watermark into the future' },
+  {
+    seed: '47785251892220',
+    pages: 12,
+    defect: 'an invariant was too strict: the clock of a function was set twice before its run was recorded',
+  },
 ];

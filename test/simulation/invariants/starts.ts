@@ -118,7 +118,7 @@ export function createStartChecks(observations: Observations): StartChecks {
 
 /** Between which two dates a new run must begin. They differ only if the run begins at a time by the function's own clock. */
 function expectedSince(
-  { world, writer, maxSkewMs }: Observations,
+  { world, writer }: Observations,
   { since: policy }: ExportSettings,
   { since, scheduledTime }: StartInput,
   previous: StateItem | undefined,
@@ -127,8 +127,7 @@ function expectedSince(
   if (since !== undefined) return exactly(Date.parse(since));
   const watermark = previous?.watermark && Date.parse(previous.watermark.instant);
   if (policy.lookbackWindow !== undefined) {
-    const now =
-      scheduledTime === undefined ? clockRange(writer(), world, maxSkewMs) : exactly(Date.parse(scheduledTime));
+    const now = scheduledTime === undefined ? clockRange(writer(), world) : exactly(Date.parse(scheduledTime));
     const window = Number(policy.lookbackWindow);
     const bound = (ms: number) => Math.max(0, Math.min(ms - window, watermark ?? Number.POSITIVE_INFINITY));
     return [bound(now[0]), bound(now[1])];
@@ -137,13 +136,10 @@ function expectedSince(
   return exactly(policy.initial === undefined ? 0 : Date.parse(policy.initial));
 }
 
-/** What the clock of the process can have been since its start. It may have been set meanwhile. */
+/** What the clock of the process can have been since its start. It may have been set meanwhile, also twice. */
 function clockRange(
-  { startedAt, runtime }: Process,
+  { startedAt, clockOffsets }: Process,
   { time }: World,
-  maxSkewMs: number,
 ): readonly [earliest: number, latest: number] {
-  const clock = runtime.now();
-  const earliest = Math.min(startedAt - maxSkewMs, clock - (time.now() - startedAt)) - 1;
-  return [earliest, Math.max(time.now() + maxSkewMs, clock) + 1];
+  return [startedAt + Math.min(...clockOffsets) - 1, time.now() + Math.max(...clockOffsets) + 1];
 }

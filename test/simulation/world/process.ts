@@ -15,6 +15,8 @@ export interface Process {
   /** As the state machine sent it. */
   readonly payload: { readonly input: unknown; readonly execution: string; readonly startInput?: unknown };
   readonly runtime: Runtime;
+  /** By how many milliseconds its clock has differed from virtual time so far. */
+  readonly clockOffsets: ReadonlySet<number>;
   readonly isAlive: () => boolean;
   /** Ends the process. Requests that it has sent still take effect. */
   kill(reason: string): void;
@@ -59,10 +61,12 @@ export function createProcess({ world, id, step, payload, skewMs, clockJumps, on
   let requestCount = 0;
   let randomCount = 0;
   let clockOffsetMs = skewMs;
+  const clockOffsets = new Set([skewMs]);
 
   const jumpClock = (site: string) => {
     if (!clockJumps || !world.injectFault('clock-jumps', site)) return;
     clockOffsetMs = skewMs + world.rng(`${site}/clock`).pick(clockJumpsMs);
+    clockOffsets.add(clockOffsetMs);
     world.log(id, () => `its clock is now ${Math.round(clockOffsetMs / 1_000)} s from the true time`);
   };
   jumpClock(`${id}/start`);
@@ -129,6 +133,7 @@ export function createProcess({ world, id, step, payload, skewMs, clockJumps, on
     startedAt: time.now(),
     step,
     payload,
+    clockOffsets,
     isAlive: () => alive,
     kill,
     request,
