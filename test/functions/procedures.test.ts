@@ -14,6 +14,7 @@ import {
   DynamoDBClient,
   PutItemCommand,
   ScanCommand,
+  waitUntilTableExists,
 } from '@aws-sdk/client-dynamodb';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { beginRunHandler } from '../../functions/begin-run.ts';
@@ -277,6 +278,7 @@ async function restoreTo(table: string, items: Awaited<ReturnType<typeof itemsIn
       ],
     }),
   );
+  await waitUntilTableExists({ client, maxWaitTime: 30, minDelay: 0.05, maxDelay: 1 }, { TableName: table });
   for (const Item of items) await client.send(new PutItemCommand({ TableName: table, Item }));
   client.destroy();
 }
