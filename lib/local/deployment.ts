@@ -138,8 +138,8 @@ async function readOverviewOf(deployed: DeployedExport, now: number): Promise<Ov
 }
 
 /**
- * Within an invocation, pages are fetched concurrently; between two, nothing is in flight. Local invocations have no memory
- * limit and little to gain from ending. A failed one that has logged pages counts as a success, so no retries are lost.
+ * Within an invocation, pages are fetched concurrently; between two, nothing is in flight. If one fails after it has logged
+ * pages, its retry returns at once, and the attempts are counted from 1 again.
  */
 const pagesPerInvocation = 1_000;
 
