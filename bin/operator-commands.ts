@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander';
 import type { AbandonOptions, InteractiveContext } from '../lib/operator/commands/abandon.ts';
+import type { BackfillCommandOptions } from '../lib/operator/commands/backfill.ts';
 import type { PagesOptions } from '../lib/operator/commands/pages.ts';
 import type { ReportOptions } from '../lib/operator/commands/report.ts';
 import type { RunsOptions } from '../lib/operator/commands/runs.ts';
@@ -128,6 +129,7 @@ Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
   addTargetOptions(program.command('runs'))
     .description('list the published runs of an export, in order')
     .addOption(optionWithValue('--after <sequence>', 'only the runs with a higher sequence', '0'))
+    .option('--windows', 'list the published windows of backfills instead, by date')
     .addHelpText(
       'after',
       `
@@ -146,6 +148,43 @@ Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
       action<RunsOptions>(setExitStatus, async (name, options, problems) => {
         const { runsCommand } = await import('../lib/operator/commands/runs.ts');
         return await runsCommand(name, options, problems, context);
+      }),
+    );
+
+  addTargetOptions(program.command('backfill'))
+    .description('export a period by windows, several at the same time')
+    .addOption(optionWithValue('--from <instant>', 'where the period begins (ISO 8601 UTC, or a date)'))
+    .addOption(
+      optionWithValue('--to <instant>', 'where it ends, not in the future; reports of this instant are not part of it'),
+    )
+    .addOption(optionWithValue('--window <duration>', 'the length of a window', 'P7D'))
+    .addOption(optionWithValue('--parallel <n>', 'how many windows are exported at the same time (default: 4)'))
+    .addOption(optionWithValue('--max-pages-per-window <n>', 'split a window in two if it has more pages'))
+    .option('--plan', 'show the windows and their requests; send nothing')
+    .option('--follow', 'wait for the end; always on for a directory')
+    .addOption(optionWithValue('--max-attempts <n>', 'try each step in a directory at most n times; 1: no retries'))
+    .addHelpText(
+      'after',
+      `
+Each window is a run of its own, published as soon as it is whole. Needs service.filterUntil, the filter of the service that
+excludes reports from a date on; in a directory, also a run of the export. Two requests check that the service honors the
+filter. They cannot see whether it includes the date itself, so that reports would be exported twice. Windows that are done
+are skipped, so after a failure or an interruption, the same command exports the rest. Scheduled runs and the watermark are
+not affected.
+
+Examples:
+  $ ${context.program} backfill nightly --from 2020-01-01 --to 2026-11-01 --window P7D --parallel 8 --plan
+  $ ${context.program} backfill nightly --from 2020-01-01 --to 2026-11-01 --stack ReportExporter --follow
+  $ ${context.program} status nightly --stack ReportExporter
+  $ ${context.program} abandon nightly --backfill --stack ReportExporter
+
+Exit status: 0 all windows are done, or started without --follow; 1 some are left; 2 wrong usage, or the service does not honor the
+filter; 130 interrupted, or no longer followed.`,
+    )
+    .action(
+      action<BackfillCommandOptions>(setExitStatus, async (name, options, problems) => {
+        const { backfillCommand } = await import('../lib/operator/commands/backfill.ts');
+        return await backfillCommand(name, options, problems, context);
       }),
     );
 
@@ -170,17 +209,20 @@ Exit status: 0; 1 if a start would fail; 2 wrong usage.`,
     );
 
   addTargetOptions(program.command('abandon'))
-    .description('abandon an unfinished run')
+    .description('abandon an unfinished run, or a backfill')
+    .option('--backfill', 'the backfill with all its unfinished windows, instead of the run')
     .option('--yes', 'do not ask for confirmation')
     .addHelpText(
       'after',
       `
-An abandoned run is never published. The next start begins a new run at the watermark.
+An abandoned run is never published. The next start begins a new run at the watermark. Windows of an abandoned backfill that
+are published stay published; the others never will be.
 
-Example:
+Examples:
   $ ${context.program} abandon nightly --stack ReportExporter
+  $ ${context.program} abandon nightly --backfill --stack ReportExporter
 
-Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or no unfinished run.`,
+Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or nothing to abandon.`,
     )
     .action(
       action<AbandonOptions>(setExitStatus, async (name, options, problems) => {

@@ -21,18 +21,30 @@ import { createSecretNetwork } from '../lib/aws/secret-network.ts';
 import type { LoopState } from '../lib/core/model.ts';
 import type { ReportService } from '../lib/core/ports.ts';
 import { type ExportPageOutcome, exportPage } from '../lib/core/steps/export-page.ts';
-import { type ProbeResult, probeSchema, probeService } from '../lib/core/operations/probe-service.ts';
-import { parseSettings } from '../lib/core/settings/settings.ts';
+import {
+  type ProbeResult,
+  probeSchema,
+  probeService,
+  type WindowProbeResult,
+  withProbeTimeout,
+} from '../lib/core/operations/probe-service.ts';
+import { probeWindow } from '../lib/core/operations/probe-window.ts';
+import { parseSettings, untilOperatorOf } from '../lib/core/settings/settings.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
 import { createReportServiceClient } from '../lib/report-service/client/client.ts';
 import { limitsOf } from '../lib/report-service/client/limits.ts';
+
+type Outcome = ExportPageOutcome | ProbeResult | WindowProbeResult;
+
+/** The two requests of a probe for windows. The operator waits for a minute. */
+const windowProbeTimeoutMs = 50_000;
 
 export function exportPageHandler(
   env: Environment,
   loadSettings: LoadSettings,
   platform = lambdaPlatform,
-): StepHandler<ExportPageOutcome | ProbeResult> {
-  const createStep = (telemetry: Telemetry): StepHandler<ExportPageOutcome | ProbeResult> => {
+): StepHandler<Outcome> {
+  const createStep = (telemetry: Telemetry): StepHandler<Outcome> => {
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry, platform);
     const { environment, service: settings, objects, dynamoDb } = context;
     const { runtime, spool, partBytes, maxInFlight } = platform;
@@ -63,9 +75,14 @@ export function exportPageHandler(
           });
     return async ({ input, execution, probe }, { getRemainingTimeInMillis }) => {
       if (probe !== undefined) {
-        const { export: name, since } = parseSettings(probeSchema, probe, 'probe');
+        const { export: name, since, until } = parseSettings(probeSchema, probe, 'probe');
         const { definition } = context.dependenciesFor({ export: name });
-        return await probeService({ definition, service: client, runtime }, since);
+        if (until === undefined) return await probeService({ definition, service: client, runtime }, since);
+        const untilOperator = untilOperatorOf(settings);
+        await withProbeTimeout(windowProbeTimeoutMs, (signal) =>
+          probeWindow({ definition, service: client, untilOperator }, { since, until }, signal),
+        );
+        return { honoursUntil: true };
       }
       const deps = { ...context.dependenciesFor(input), service, store, slots };
       const loop = input as LoopState;

@@ -5,14 +5,13 @@ import { type LoadSettings, openServiceContext, settingsIn } from '../lib/aws/la
 import { type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import type { Environment } from '../lib/aws/sdk-config.ts';
 import { isExportError } from '../lib/core/errors.ts';
-import type { FailedRun } from '../lib/core/model.ts';
-import { failRun, failUnknownExport } from '../lib/core/steps/fail-run.ts';
+import { failRun, failUnknownExport, type RecordedFailure, recordedFailure } from '../lib/core/steps/fail-run.ts';
 
 export function failRunHandler(
   env: Environment,
   loadSettings: LoadSettings,
   platform = lambdaPlatform,
-): StepHandler<FailedRun> {
+): StepHandler<RecordedFailure> {
   return stepHandler((telemetry) => {
     const context = openServiceContext('FailRun', env, loadSettings, telemetry, platform);
     return async ({ input: failure, execution, startInput }) => {
@@ -21,9 +20,9 @@ export function failRunHandler(
         deps = context.dependenciesFor(startInput);
       } catch (error) {
         if (!isExportError(error, 'ConfigurationError')) throw error;
-        return failUnknownExport(telemetry, failure);
+        return recordedFailure(failUnknownExport(telemetry, failure));
       }
-      return await failRun(deps, { failure, execution });
+      return recordedFailure(await failRun(deps, { failure, execution }));
     };
   }, platform);
 }

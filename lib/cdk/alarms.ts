@@ -26,6 +26,7 @@ import { exportMetric, serviceMetric } from './metrics.ts';
 export const alarmIds = [
   'RunFailed',
   'RunTimedOut',
+  'BackfillFailed',
   'StartRejected',
   'FailureNotRecorded',
   'NotFresh',
@@ -49,6 +50,8 @@ export interface ServiceAlarmsProps {
   readonly perExport: boolean;
   readonly functions: ServiceFunctions;
   readonly stateMachine: StateMachine;
+  /** The state machine of backfills. Absent: the service has none. */
+  readonly backfillStateMachine: StateMachine | undefined;
   /** Absent: no export has a schedule. */
   readonly deadLetterQueue: Queue | undefined;
   readonly notifications: AlarmNotifications;
@@ -102,9 +105,27 @@ export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps)
 type AddAlarm = (id: AlarmId, what: string, condition: AlarmCondition) => void;
 
 /** The alarms of what the exports of a service share. */
-function addFunctionAlarms(addAlarm: AddAlarm, { stateMachine, functions, deadLetterQueue }: ServiceAlarmsProps): void {
+function addFunctionAlarms(addAlarm: AddAlarm, props: ServiceAlarmsProps): void {
+  const { stateMachine, backfillStateMachine, functions, deadLetterQueue } = props;
   // Step Functions ends such an execution without running another state, so no function can count it for its export.
   addAlarm('RunTimedOut', 'An execution timed out.', { metric: stateMachine.metricTimedOut({ period: fiveMinutes }) });
+  if (backfillStateMachine !== undefined) {
+    // Failed windows do not fail it: they have alarms of their own.
+    addAlarm(
+      'BackfillFailed',
+      'The execution of a backfill failed or timed out, so nothing exports its other windows.',
+      {
+        metric: new MathExpression({
+          expression: 'failed + timedOut',
+          usingMetrics: {
+            failed: backfillStateMachine.metricFailed({ period: fiveMinutes }),
+            timedOut: backfillStateMachine.metricTimedOut({ period: fiveMinutes }),
+          },
+          period: fiveMinutes,
+        }),
+      },
+    );
+  }
   addAlarm('FailureNotRecorded', 'The FailRun function failed, so a failed run may have raised no alarm of its own.', {
     metric: functions.FailRun.metricErrors({ period: fiveMinutes }),
   });

@@ -44,7 +44,7 @@ import { parseExporterSettings } from './settings/exporter-settings.ts';
 import { addServiceOutput } from './service-output.ts';
 import { findIdentityConflicts, type ServiceIdentity, serviceNameFrom } from './settings/service-identity.ts';
 import { withCertificates } from './settings/service-network.ts';
-import { createStateMachine } from './state-machine.ts';
+import { createBackfillStateMachine, createStateMachine } from './state-machine.ts';
 import { createApiKeySecret, createBucket, createPageLogTable, importSecret } from './storage/stores.ts';
 
 /** The properties of a `ReportExporter`. Only `service` and `exports` are required. */
@@ -258,6 +258,11 @@ export class ReportExporter extends Construct implements IConnectable {
   readonly functions: ServiceFunctions;
   /** The state machine. Its start input names the export: `{"export": "nightly"}`. */
   readonly stateMachine: StateMachine;
+  /**
+   * The state machine of backfills, which exports windows of the past at the same time. Undefined: the service has no `filterUntil`.
+   * docs/backfill.md describes backfills; the command `backfill` starts its executions.
+   */
+  readonly backfillStateMachine: StateMachine | undefined;
   /** The schedules, by export. Exports without one are started manually. */
   readonly schedules: ReadonlyMap<string, Schedule>;
   /** Contains the schedules, each under the name of its export. Undefined: no export has a schedule. */
@@ -334,6 +339,16 @@ export class ReportExporter extends Construct implements IConnectable {
     const metadata = serviceMetadata(deployedService, props.exports);
     const machine = createStateMachine(this, { functions: this.functions, limits, metadata, logRetention, tracing });
     this.stateMachine = machine.stateMachine;
+    this.backfillStateMachine =
+      service.filterUntil === undefined
+        ? undefined
+        : createBackfillStateMachine(this, {
+            stateMachine: this.stateMachine,
+            beginRun: this.functions.BeginRun,
+            limits,
+            logRetention,
+            tracing,
+          });
 
     const exportScopes = new Construct(this, 'Exports');
     const scoped = exports.map((each) => ({
@@ -356,6 +371,7 @@ export class ReportExporter extends Construct implements IConnectable {
       perExport: hasAlarmsPerExport(props.alarmsPerExport, exports.length),
       functions: this.functions,
       stateMachine: this.stateMachine,
+      backfillStateMachine: this.backfillStateMachine,
       deadLetterQueue: this.deadLetterQueue,
       notifications,
     });
@@ -370,6 +386,7 @@ export class ReportExporter extends Construct implements IConnectable {
       secret,
       secretField: props.secretField,
       scheduleGroup: this.scheduleGroup,
+      backfill: this.backfillStateMachine,
     });
     if (settings.readerAccounts !== undefined) this.#grantReaderAccounts(settings.readerAccounts);
   }

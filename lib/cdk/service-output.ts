@@ -21,11 +21,13 @@ interface ServiceResources {
   /** The field of the secret that holds the API key; undefined if the secret is the key. */
   readonly secretField: string | undefined;
   readonly scheduleGroup: ScheduleGroup | undefined;
+  /** The state machine of backfills. */
+  readonly backfill: StateMachine | undefined;
 }
 
 /** Adds the output to the stack. Its name has the name of the service, wherever in the stack `scope` is. */
 export function addServiceOutput(scope: Construct, resources: ServiceResources): void {
-  const { serviceName, stateMachine, exportPage, table, bucket, prefix, secret, secretField, scheduleGroup } =
+  const { serviceName, stateMachine, exportPage, table, bucket, prefix, secret, secretField, scheduleGroup, backfill } =
     resources;
   const stack = Stack.of(scope);
   const output: ServiceOutput = {
@@ -38,6 +40,7 @@ export function addServiceOutput(scope: Construct, resources: ServiceResources):
     prefix,
     apiKeySecret: secret.secretFullArn ?? secret.secretName,
     apiKeyField: secretField ?? '',
+    ...(backfill === undefined ? {} : { backfillStateMachineArn: backfill.stateMachineArn }),
     ...(scheduleGroup === undefined ? {} : { scheduleGroup: scheduleGroup.scheduleGroupName }),
   };
   new CfnOutput(scope, serviceOutputSuffix, {

@@ -1,9 +1,13 @@
-/** The state machine of a service: the definition from `lib/core`, with the ARNs of the functions. */
+/**
+ * The state machines of a service: the definitions from `lib/core`, with the ARNs of the functions. The second one, which exports the
+ * windows of backfills, exists if the service has a `filterUntil`.
+ */
 
 import { ArnFormat, Aws, Names, RemovalPolicy } from 'aws-cdk-lib';
 import { EventBus } from 'aws-cdk-lib/aws-events';
 import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import {
   type CfnStateMachine,
   DefinitionBody,
@@ -13,7 +17,8 @@ import {
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
 import { type ServiceMetadataInput, serviceMetadataKey } from '../core/settings/stack-output.ts';
-import { byStep, stateMachine, stepNames } from '../core/state-machine/definition.ts';
+import { backfillStateMachine, mapLabel } from '../core/state-machine/backfill-definition.ts';
+import { byStep, stateMachine, type StepName, stepNames } from '../core/state-machine/definition.ts';
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';
 import type { ServiceFunctions } from './functions.ts';
 import { acknowledge, acknowledgeWildcard } from './nag-suppressions.ts';
@@ -36,28 +41,20 @@ export interface ServiceStateMachine {
 
 const eventBusName = 'default';
 
+/** The names of what CloudFormation replaces in the definitions: the ARN of a step's function, and that of the service's state machine. */
+const arnVariable = (step: StepName) => `${step}Arn`;
+const stateMachineVariable = 'StateMachineArn';
+const placeholder = (variable: string) => `\${${variable}}`;
+
 export function createStateMachine(scope: Construct, props: ServiceStateMachineProps): ServiceStateMachine {
-  const machine = new StateMachine(scope, 'StateMachine', {
-    stateMachineType: StateMachineType.STANDARD,
-    definitionBody: DefinitionBody.fromString(JSON.stringify(stateMachineTemplate(props.limits))),
-    definitionSubstitutions: Object.fromEntries(
-      stepNames.map((step) => [`${step}Arn`, props.functions[step].functionArn]),
-    ),
-    tracingEnabled: props.tracing,
-    logs: {
-      destination: createLogGroup(scope, props.logRetention),
-      level: LogLevel.ERROR,
-      includeExecutionData: true,
-    },
-  });
-  acknowledge(
-    machine,
-    'AwsSolutions-SF1',
-    'Step Functions keeps the full history of each execution for 90 days, and the functions write a log line for each page; ' +
+  const machine = createStandardStateMachine(scope, 'StateMachine', {
+    ...props,
+    definition: stateMachineTemplate(props.limits),
+    substitutions: Object.fromEntries(stepNames.map((step) => [arnVariable(step), props.functions[step].functionArn])),
+    reasonForErrorsOnly:
+      'Step Functions keeps the full history of each execution for 90 days, and the functions write a log line for each page; ' +
       'logging every event would add seven lines per page with the same information',
-  );
-  if (!props.tracing) acknowledge(machine, 'AwsSolutions-SF2', 'The settings switch tracing off');
-  acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');
+  });
   (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, JSON.stringify(props.metadata));
   grantInvokeAndPutEvents(machine, props.functions);
   return {
@@ -75,7 +72,7 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
  */
 export function stateMachineTemplate(limits: FunctionLimits) {
   return stateMachine({
-    functions: byStep((step) => `\${${step}Arn}`),
+    functions: byStep((step) => placeholder(arnVariable(step))),
     eventBus: eventBusName,
     partition: Aws.PARTITION,
     stepTimeoutSeconds: byStep((step) => limits.timeoutSeconds[step] + stateGraceSeconds),
@@ -83,10 +80,132 @@ export function stateMachineTemplate(limits: FunctionLimits) {
   });
 }
 
-function createLogGroup(scope: Construct, retention: RetentionDays): LogGroup {
-  return new LogGroup(scope, 'StateMachineLogs', {
+export interface BackfillStateMachineProps extends Pick<
+  ServiceStateMachineProps,
+  'limits' | 'logRetention' | 'tracing'
+> {
+  /** The state machine of the service, which exports each window. */
+  readonly stateMachine: StateMachine;
+  readonly beginRun: IFunction;
+}
+
+export function createBackfillStateMachine(scope: Construct, props: BackfillStateMachineProps): StateMachine {
+  const { stateMachine: exporter, beginRun } = props;
+  const machine = createStandardStateMachine(scope, 'Backfill', {
+    ...props,
+    definition: backfillTemplate(props.limits),
+    substitutions: {
+      [stateMachineVariable]: exporter.stateMachineArn,
+      [arnVariable('BeginRun')]: beginRun.functionArn,
+    },
+    reasonForErrorsOnly:
+      'Step Functions keeps the full history of each execution for 90 days, and what happens in a window is logged by its own execution',
+  });
+  grantExportWindows(machine, exporter);
+  machine.addToRolePolicy(
+    new PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [beginRun.functionArn] }),
+  );
+  grantDistributedMap(scope, machine);
+  return machine;
+}
+
+/** The definition with placeholders for the ARNs. */
+export function backfillTemplate(limits: FunctionLimits) {
+  return backfillStateMachine({
+    stateMachine: placeholder(stateMachineVariable),
+    beginRun: placeholder(arnVariable('BeginRun')),
+    partition: Aws.PARTITION,
+    stepTimeoutSeconds: limits.timeoutSeconds.BeginRun + stateGraceSeconds,
+    executionTimeoutSeconds: limits.executionTimeoutSeconds,
+  });
+}
+
+/**
+ * Lets the state machine start executions of the service and wait for their ends. It may not stop them: a window that is in progress
+ * ends by itself if its backfill is stopped, and one that is being published is not interrupted.
+ */
+function grantExportWindows(machine: StateMachine, exporter: StateMachine): void {
+  const executions = executionArns(exporter, ':*');
+  // The rule is managed by Step Functions, in each account one for all state machines.
+  const rule = machine.stack.formatArn({
+    service: 'events',
+    resource: 'rule',
+    resourceName: 'StepFunctionsGetEventsForStepFunctionsExecutionRule',
+  });
+  for (const [actions, resource] of [
+    [['states:StartExecution'], exporter.stateMachineArn],
+    [['states:DescribeExecution'], executions],
+    [['events:DescribeRule', 'events:PutRule', 'events:PutTargets'], rule],
+  ] as const) {
+    machine.addToRolePolicy(new PolicyStatement({ actions: [...actions], resources: [resource] }));
+  }
+  acknowledgeWildcard(
+    machine,
+    executions,
+    'The executions of one state machine; their names are generated at run time',
+  );
+}
+
+/** Lets the Distributed Map start, describe and stop the child executions of its own state machine. */
+function grantDistributedMap(scope: Construct, machine: StateMachine): void {
+  const executions = [executionArns(machine, ':*'), executionArns(machine, `/${mapLabel}:*`)];
+  const policy = new Policy(scope, 'BackfillMapPolicy', {
+    roles: [machine.role],
+    statements: [
+      new PolicyStatement({ actions: ['states:StartExecution'], resources: [machine.stateMachineArn] }),
+      new PolicyStatement({ actions: ['states:DescribeExecution', 'states:StopExecution'], resources: executions }),
+    ],
+  });
+  for (const arn of executions) {
+    acknowledgeWildcard(
+      policy,
+      arn,
+      'The executions of this state machine only; their names are generated at run time',
+    );
+  }
+}
+
+/** `suffix` follows the name of the state machine. */
+function executionArns({ stack, stateMachineName }: StateMachine, suffix: string): string {
+  return stack.formatArn({
+    service: 'states',
+    resource: 'execution',
+    resourceName: `${stateMachineName}${suffix}`,
+    arnFormat: ArnFormat.COLON_RESOURCE_NAME,
+  });
+}
+
+interface StandardStateMachineProps extends Pick<ServiceStateMachineProps, 'logRetention' | 'tracing'> {
+  readonly definition: object;
+  /** The values of its placeholders. */
+  readonly substitutions: Record<string, string>;
+  /** Why it logs errors only. */
+  readonly reasonForErrorsOnly: string;
+}
+
+function createStandardStateMachine(scope: Construct, id: string, props: StandardStateMachineProps): StateMachine {
+  const machine = new StateMachine(scope, id, {
+    stateMachineType: StateMachineType.STANDARD,
+    definitionBody: DefinitionBody.fromString(JSON.stringify(props.definition)),
+    definitionSubstitutions: props.substitutions,
+    tracingEnabled: props.tracing,
+    logs: {
+      destination: createLogGroup(scope, id, props.logRetention),
+      level: LogLevel.ERROR,
+      includeExecutionData: true,
+    },
+  });
+  acknowledge(machine, 'AwsSolutions-SF1', props.reasonForErrorsOnly);
+  if (!props.tracing) acknowledge(machine, 'AwsSolutions-SF2', 'The settings switch tracing off');
+  acknowledgeWildcard(machine, '*', 'X-Ray and log delivery do not support resource-level permissions');
+  return machine;
+}
+
+function createLogGroup(scope: Construct, id: string, retention: RetentionDays): LogGroup {
+  const name = Names.uniqueResourceName(scope, { maxLength: 100, separator: '-' });
+  return new LogGroup(scope, `${id}Logs`, {
     // The account's resource policy for log delivery has a size limit. Groups with this prefix need no entry of their own.
-    logGroupName: `/aws/vendedlogs/states/${Names.uniqueResourceName(scope, { maxLength: 100, separator: '-' })}`,
+    logGroupName: `/aws/vendedlogs/states/${name}${id === 'StateMachine' ? '' : `-${id}`}`,
     retention,
     removalPolicy: RemovalPolicy.DESTROY,
   });
@@ -117,12 +236,7 @@ function grantDescribeExecution(
   { role }: ServiceFunctions['BeginRun'],
 ): readonly Policy[] {
   if (role === undefined) return [];
-  const executions = machine.stack.formatArn({
-    service: 'states',
-    resource: 'execution',
-    resourceName: `${machine.stateMachineName}:*`,
-    arnFormat: ArnFormat.COLON_RESOURCE_NAME,
-  });
+  const executions = executionArns(machine, ':*');
   const policy = new Policy(scope, 'DescribeExecutionPolicy', {
     roles: [role],
     statements: [new PolicyStatement({ actions: ['states:DescribeExecution'], resources: [executions] })],

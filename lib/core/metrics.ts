@@ -25,6 +25,10 @@ export const metricUnits = {
   RunsSkipped: 'Count',
   /** Runs that completed: published, or without reports if publishEmptyRuns is false. */
   RunsCompleted: 'Count',
+  /** Windows of backfills that completed. */
+  WindowsCompleted: 'Count',
+  /** Windows of backfills that were split because they had too many pages. */
+  WindowsSplit: 'Count',
   /** Executions that failed. */
   RunsFailed: 'Count',
   /** Executions that failed because their start input names no export. Published for the service only. */

@@ -50,9 +50,20 @@ type SincePolicy =
       readonly lookbackMs: number;
     };
 
-/** A named export and the limits of its runs. */
+/** The reports of a half-open interval: dated at or after `since`, and before `until`. */
+export interface Window {
+  readonly since: Instant;
+  readonly until: Instant;
+}
+
+/** A named export, or one window of its backfill, and the limits of its runs. */
 export interface ExportDefinition {
+  /** Of the export, also for a window. */
   readonly name: string;
+  /** Set for a window: its runs have these bounds. The filter of the request contains the upper one. */
+  readonly window?: Window | undefined;
+  /** Set for a window: the same for all windows with the same request, apart from their bounds (`steps/select-export.ts`). */
+  readonly requestChecksum?: string | undefined;
   readonly request: ExportRequest;
   readonly since: SincePolicy;
   /** Whether a run without reports is published. In any case it moves the watermark. */
@@ -84,6 +95,12 @@ export interface Run {
   /** Increases with every run of an export: the newest manifest has the highest. */
   readonly sequence: number;
   readonly since: Instant;
+  /** Set for a run of a window: where its reports end. */
+  readonly until?: Instant | undefined;
+  /** With more pages than this, its window is split. Absent: it is not. */
+  readonly splitAbovePages?: number | undefined;
+  /** Set for a run of a window: as in its definition when it began. */
+  readonly requestChecksum?: string | undefined;
   readonly request: ExportRequest;
   /** By our own clock. Its day is the run's `date=` partition. */
   readonly startedAt: Instant;
@@ -153,26 +170,31 @@ export interface RunResult extends RunTotals {
   readonly export: string;
   readonly run: RunId;
   readonly since: Instant;
-  /** Where the next scheduled run starts, before its overlap is subtracted. */
+  /** Set for a run of a window. */
+  readonly until?: Instant | undefined;
+  /** Where the next scheduled run starts, before its overlap is subtracted. null: there is none, or the run is one of a window. */
   readonly watermark: Instant | null;
   /** The manifest's key, relative to the store's root; null if the run found no reports and was not published. */
   readonly manifest: string | null;
 }
 
-/** The outcome of a failed execution. `run` and `since` are null if the execution did not own a run. */
+/** The outcome of a failed execution. `run` and, except for a window, `since` are null if the execution did not own a run. */
 export interface FailedRun extends RunTotals {
   /** null if the start input names no export of the service. */
   readonly export: string | null;
   readonly run: RunId | null;
   readonly since: Instant | null;
+  /** Set for a window. */
+  readonly until?: Instant | undefined;
   readonly error: string;
   readonly message: string;
   /** Whether the next start resumes this run. */
   readonly resumable: boolean;
 }
 
-/** The state of an export: one item, always replaced as a whole, by compare-and-set on `version`. */
+/** The state of an export, or of a window: one item, always replaced as a whole, by compare-and-set on `version`. */
 export interface ExportState {
+  /** The name of the export, or of the window (`windows.ts`). */
   readonly export: string;
   /** 1 for the first state ever written. Each replacement adds one. */
   readonly version: number;
@@ -184,10 +206,38 @@ export interface ExportState {
   readonly lastScheduledTime?: string | undefined;
   /** The newest completed run, when it was completed, and the execution that completed it. */
   readonly lastCompleted?:
-    | { readonly execution: string; readonly completedAt: Instant; readonly result: RunResult }
+    | {
+        readonly execution: string;
+        readonly completedAt: Instant;
+        readonly result: RunResult;
+        /** Set for a run of a window. */
+        readonly requestChecksum?: string | undefined;
+      }
     | undefined;
   /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
   readonly lastAbandoned?: AbandonedRun | undefined;
+  /** Set for a window that had more pages than its backfill allows: two windows that meet here replace it. */
+  readonly splitAt?: Instant | undefined;
+}
+
+/** A backfill of an export: one item, always replaced as a whole, by compare-and-set on `version`. Its windows follow from it. */
+export interface Backfill {
+  readonly export: string;
+  /** 1 for the first backfill of the export. Each replacement adds one. */
+  readonly version: number;
+  readonly from: Instant;
+  readonly to: Instant;
+  /** The length of each window but the last, which may be shorter. */
+  readonly windowMs: number;
+  /** How many windows are exported at the same time. */
+  readonly parallel: number;
+  /** A window with more pages is split in two. Absent: none is. */
+  readonly maxPagesPerWindow?: number | undefined;
+  /** Of its windows (`ExportDefinition.requestChecksum`): one with another request is not exported. */
+  readonly requestChecksum: string;
+  readonly startedAt: Instant;
+  /** None of its windows begins after this. */
+  readonly abandonedAt?: Instant | undefined;
 }
 
 export interface AbandonedRun extends RunTotals {
@@ -245,6 +295,8 @@ export interface PageTiming {
 export interface PageEntry {
   readonly export: string;
   readonly run: RunId;
+  /** Set for a run of a window: where its reports end. */
+  readonly until?: Instant | undefined;
   /** From 1, without gaps. */
   readonly page: number;
   readonly key: string;
@@ -278,6 +330,7 @@ export interface LatestPointer {
 
 /** What the state machine passes from state to state: identity and small counters. Everything else is in the page log. */
 export interface LoopState {
+  /** The name of the export, or of the window (`windows.ts`). */
   readonly export: string;
   readonly run: string;
   readonly executionNumber: number;

@@ -4,6 +4,7 @@
  */
 
 import type {
+  Backfill,
   Cursor,
   ExportDefinition,
   ExportRequest,
@@ -17,6 +18,7 @@ import type {
   RunResult,
   RunTotals,
   StoredPage,
+  Window,
 } from './model.ts';
 
 /** Fetches pages from the Report Export Service (docs/service-contract.md, section 4.1). */
@@ -124,12 +126,17 @@ export interface PageIdentity {
  * @throws PageConflictError from every read of a value that was changed since it was written
  */
 export interface PageLog {
+  /** Of an export or of a window, by its name. */
   exportState(exportName: string): Promise<ExportState | undefined>;
   /**
    * Compare-and-set: writes `state` only if the stored state has version `state.version - 1` (none, for version 1).
    * Resolves to whether it was written.
    */
   replaceState(state: ExportState): Promise<boolean>;
+  /** The newest backfill of the export. */
+  backfill(exportName: string): Promise<Backfill | undefined>;
+  /** Compare-and-set, as `replaceState`. */
+  replaceBackfill(backfill: Backfill): Promise<boolean>;
   /** Appends `entry` and returns it. If the page is already logged, returns the existing entry and changes nothing. */
   append(entry: PageEntry): Promise<PageEntry>;
   /** The run's entry with the highest page number. */
@@ -138,10 +145,12 @@ export interface PageLog {
   entries(run: RunRef): AsyncIterable<PageEntry>;
 }
 
-/** The runs that the page log still has entries of. */
+/** The runs that the page log still has entries of, and the windows of backfills. */
 export interface RunHistory {
   /** The last entry of each run of the export, newest run first. */
   runs(exportName: string): AsyncIterable<PageEntry>;
+  /** The states of the windows of the export that have begun, in any order. */
+  windowStates(exportName: string): AsyncIterable<ExportState>;
 }
 
 export type RunRef = Pick<Run, 'export' | 'run'>;
@@ -184,12 +193,15 @@ export type ExportEvent =
       readonly page: number;
       readonly seconds: number;
     })
+  | (RunRef & RunTotals & Window & { readonly event: 'window-split'; readonly splitAt: Instant })
   | ({ readonly event: 'run-completed' } & RunResult)
   | ({ readonly event: 'run-failed' } & FailedRun);
 
 /** `pages`, `reports` and `bytes` count what is logged already. */
 interface RunProgress extends RunRef, RunTotals {
   readonly since: Instant;
+  /** Set for a run of a window. */
+  readonly until?: Instant | undefined;
   readonly executionNumber: number;
   /** The page to export next. */
   readonly page: number;

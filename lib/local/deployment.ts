@@ -1,26 +1,26 @@
 /** A directory in which exports run on this machine, as a deployment that operators' commands work with. */
 
 import { existsSync } from 'node:fs';
-import { ExportError, isExportError } from '../core/errors.ts';
+import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import {
   countIncidents,
   type DeployedExport,
   type Deployment,
-  type Incident,
   type OverviewEntry,
   type RunEnd,
   type StartOptions,
   type StartRequest,
 } from '../core/operations/deployment.ts';
 import { overviewOf, unreadableExport } from '../core/operations/export-overview.ts';
-import type { ExportEvent, RunRef, Runtime } from '../core/ports.ts';
+import type { Runtime } from '../core/ports.ts';
 import { listNames, shellQuote } from '../core/sanitize.ts';
 import { exportDefinition } from '../core/settings/settings.ts';
-import { instantOf } from '../core/timestamps.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
-import { isExportLocked } from './lock.ts';
-import { runLocally, stateFileIn } from './run.ts';
+import { startLocalBackfill } from './backfill.ts';
+import { isBackfillLocked, isExportLocked } from './lock.ts';
+import { observeRun } from './run-observer.ts';
+import { isWindowExecution, runLocally, stateFileIn } from './run.ts';
 import { localService } from './service.ts';
 import { type LocalExport, type LocalExportInput, localExportSchema } from './settings.ts';
 import { createSqlitePageLog } from './sqlite/page-log.ts';
@@ -115,7 +115,10 @@ function deployedExport(
     service,
     store,
     log,
-    executions: { isRunning: async () => isExportLocked(out, name) },
+    executions: {
+      isRunning: async (execution) =>
+        isWindowExecution(execution) ? isBackfillLocked(out, name) : isExportLocked(out, name),
+    },
     nextStart: async () => ({ kind: 'manual' }),
     async *incidents(run) {
       yield* notes.incidents(run);
@@ -123,6 +126,14 @@ function deployedExport(
     countIncidents: (run) => countIncidents(notes.incidents(run)),
     lastIncident: async (run) => notes.lastIncident(run),
     start: (request, startOptions) => startRun(options, settings, request, startOptions),
+    startBackfill: (request, backfillOptions) =>
+      startLocalBackfill(
+        { ...options, name, definition: definitionOf(settings, service.address), service, log },
+        request,
+        backfillOptions,
+      ),
+    // Its windows are exported by the process that has started it.
+    stopBackfill: async () => undefined,
   };
 }
 
@@ -164,74 +175,6 @@ async function startRun(
     runtime,
     signal,
     maxAttempts,
-    openObserver: (stateFile) => {
-      const notes = openRunNotes(stateFile);
-      const recorder = recordIncidents(notes, listeners, runtime);
-      return {
-        emit(event) {
-          // Saved only once a run has begun: a start that is rejected must not change the settings of the next.
-          const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
-          if (hasBegun && settingsToSave !== undefined) notes.saveSettings(settingsToSave);
-          recorder.emit(event);
-        },
-        onRetry: (retry) => recorder.onRetry(retry),
-        close: notes.close,
-      };
-    },
+    openObserver: (stateFile) => observeRun(stateFile, listeners, runtime, settingsToSave),
   });
-}
-
-type Listeners = Pick<StartOptions, 'emit' | 'onRetry'>;
-
-type Position = RunRef & { readonly page: number };
-
-/** Forwards events and retries to `listeners`, and adds incidents to the notes. */
-function recordIncidents(notes: RunNotes, listeners: Listeners, { now }: Pick<Runtime, 'now'>): Listeners {
-  let position: Position | undefined;
-  const record = (incident: (page: number) => Incident) => {
-    try {
-      if (position !== undefined) notes.addIncident(position, incident(position.page));
-    } catch (error) {
-      // If the state file is not writable, the run itself reports it.
-      if (!isExportError(error)) throw error;
-    }
-  };
-  const at = () => instantOf(now());
-  return {
-    emit(event) {
-      position = positionAfter(event, position);
-      if (event.event === 'service-asked-to-wait') {
-        record(() => ({ kind: 'wait', at: at(), page: event.page, seconds: event.seconds }));
-      }
-      if (event.event === 'run-failed' && event.run !== null) {
-        record((page) => ({ kind: 'failed-run', at: at(), page, error: event.error, message: event.message }));
-      }
-      listeners.emit(event);
-    },
-    onRetry(retry) {
-      const { error, message } = retry;
-      record((page) => ({ kind: 'failed-attempt', at: at(), page, error, message }));
-      listeners.onRetry(retry);
-    },
-  };
-}
-
-/** The run, and the page to fetch next, after `event`. */
-function positionAfter(event: ExportEvent, before: Position | undefined): Position | undefined {
-  switch (event.event) {
-    case 'run-started':
-    case 'run-resumed':
-      return { export: event.export, run: event.run, page: event.page };
-    case 'run-restarted':
-      return { export: event.export, run: event.run, page: 1 };
-    case 'page-exported':
-    case 'page-adopted':
-      return { export: event.export, run: event.run, page: event.page + 1 };
-    case 'service-asked-to-wait':
-    case 'waiting-for-slot':
-    case 'run-completed':
-    case 'run-failed':
-    case 'run-skipped':
-      return before;
-  }
 }

@@ -20,7 +20,7 @@ import { byStep, type StateName, type StepName, stateMachine } from '../core/sta
 import { limitRetries } from '../core/state-machine/retry-policy.ts';
 import { beginRun } from '../core/steps/begin-run.ts';
 import { exportPage } from '../core/steps/export-page.ts';
-import { failRun } from '../core/steps/fail-run.ts';
+import { failRun, recordedFailure } from '../core/steps/fail-run.ts';
 import { finishRun } from '../core/steps/finish-run.ts';
 import { createRetryDelays, type RetryDelays } from './retry-delays.ts';
 
@@ -43,6 +43,8 @@ export interface InterpretOptions {
   readonly onRetry?: ((retry: Retry) => void) | undefined;
   /** How often a step is tried at most, per retrier. Absent, or more than the definition says: as it says. */
   readonly maxAttempts?: number | undefined;
+  /** How many pages are in flight at most. Default: 8. */
+  readonly maxInFlight?: number | undefined;
   /** Seconds between attempts and in Wait states, for tests. Default: those of the definition. */
   readonly pauseSeconds?: number | undefined;
 }
@@ -54,7 +56,7 @@ export const executionId = (name: string): string => `local:${name}`;
 const maxInvocationMs = 60_000;
 
 /** While the disk is awaited, or a body arrives slowly, other pages can be received. */
-const maxInFlight = 8;
+const defaultMaxInFlight = 8;
 
 /** Longer than the service's deadlines and a local disk need, shorter than the 24 days that a timer can hold. */
 const timeouts = { stepTimeoutSeconds: byStep(() => 900), executionTimeoutSeconds: 20 * 86_400 };
@@ -63,13 +65,13 @@ const timeouts = { stepTimeoutSeconds: byStep(() => 900), executionTimeoutSecond
 export async function interpretExecution(
   deps: StepDependencies,
   start: ExecutionStart,
-  { signal, onRetry, maxAttempts, pauseSeconds }: InterpretOptions = {},
+  { signal, onRetry, maxAttempts, maxInFlight = defaultMaxInFlight, pauseSeconds }: InterpretOptions = {},
 ): Promise<LocalExecutionOutcome> {
   const retryDelays = createRetryDelays(deps.runtime, onRetry ?? (() => {}), {
     maxAttempts,
     fixedDelaySeconds: pauseSeconds,
   });
-  const tasks = createTasks(deps, retryDelays, signal);
+  const tasks = createTasks(deps, retryDelays, { signal, maxInFlight });
   const definition = stateMachine({
     functions: byStep((step) => step),
     eventBus: 'local',
@@ -137,7 +139,11 @@ interface StepPayload<Input> {
 }
 
 /** The handlers of the definition's Task states, and what they find out about the execution's outcome. */
-function createTasks(deps: StepDependencies, retryDelays: RetryDelays, signal: AbortSignal | undefined) {
+function createTasks(
+  deps: StepDependencies,
+  retryDelays: RetryDelays,
+  { signal, maxInFlight }: Pick<InterpretOptions, 'signal' | 'maxInFlight'>,
+) {
   const inFlight = new Set<Promise<unknown>>();
   let outcome: LocalExecutionOutcome | undefined;
 
@@ -177,7 +183,7 @@ function createTasks(deps: StepDependencies, retryDelays: RetryDelays, signal: A
     FailRun: lambda('FailRun', async ({ input, execution }) => {
       const failed = await failRun(deps, { failure: input, execution });
       outcome = { status: 'failed', failed };
-      return failed;
+      return recordedFailure(failed);
     }),
     ContinueInNewExecution: async (parameters) => {
       const { Name, Input } = parameters as { Name: string; Input: unknown };

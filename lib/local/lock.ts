@@ -39,6 +39,19 @@ export function isExportLocked(directory: string, exportName: string): boolean {
   return lock === undefined;
 }
 
+/** As `acquireExportLock`, for the process that exports the windows of the export's backfill. */
+export function acquireBackfillLock(directory: string, exportName: string): FileLock | undefined {
+  return acquireFileLock(exportLockFile(directory, backfillLockName(exportName)), exportLockTimeoutMs);
+}
+
+/** Whether a live process is exporting the windows of the export's backfill. */
+export function isBackfillLocked(directory: string, exportName: string): boolean {
+  return isExportLocked(directory, backfillLockName(exportName));
+}
+
+/** No export and no window has this name. */
+const backfillLockName = (exportName: string): string => `${exportName}/backfill`;
+
 const exportLockFile = (directory: string, exportName: string): string =>
   join(directory, '.locks', `${encodeURIComponent(exportName)}.sqlite`);
 

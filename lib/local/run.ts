@@ -2,10 +2,11 @@
 
 import { join } from 'node:path';
 import type { ExportDefinition } from '../core/model.ts';
+import { stateNameOf } from '../core/windows.ts';
 import type { RunEnd, StartRequest } from '../core/operations/deployment.ts';
 import type { EventSink, ReportService, Runtime } from '../core/ports.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
-import { type ExecutionStart, type InterpretOptions, interpretExecution } from './interpreter.ts';
+import { executionId, type ExecutionStart, type InterpretOptions, interpretExecution } from './interpreter.ts';
 import { acquireExportLock } from './lock.ts';
 import { createSqlitePageLog } from './sqlite/page-log.ts';
 import { manifestAddress } from '../core/storage/keys.ts';
@@ -21,10 +22,18 @@ export interface LocalRunOptions extends Omit<InterpretOptions, 'onRetry'> {
   readonly openObserver: (stateFile: string) => RunObserver;
 }
 
-interface RunObserver extends Required<Pick<InterpretOptions, 'onRetry'>> {
+export interface RunObserver extends Required<Pick<InterpretOptions, 'onRetry'>> {
   readonly emit: EventSink;
   close(): void;
 }
+
+const windowPrefix = 'window-';
+
+const executionName = ({ window }: ExportDefinition, runtime: Runtime): string =>
+  `${window === undefined ? '' : windowPrefix}${runtime.randomHex(12)}`;
+
+/** Whether the execution with this ID exports a window of a backfill. */
+export const isWindowExecution = (execution: string): boolean => execution.startsWith(executionId(windowPrefix));
 
 /** The SQLite file in the directory `out` with the page log and the run notes. */
 export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
@@ -37,9 +46,10 @@ export const stateFileIn = (out: string): string => join(out, 'state.sqlite');
  */
 export async function runLocally({ out, startInput, openObserver, ...run }: LocalRunOptions): Promise<RunEnd> {
   const { definition, runtime } = run;
-  const lock = acquireExportLock(out, definition.name);
+  const name = stateNameOf(definition);
+  const lock = acquireExportLock(out, name);
   if (lock === undefined) {
-    return { status: 'skipped', reason: `another process is exporting ${definition.name} to ${out}` };
+    return { status: 'skipped', reason: `another process is exporting ${name} to ${out}` };
   }
   try {
     const store = createDirectoryPageStore(out);
@@ -52,7 +62,7 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
       // The lock excludes other processes, and this process runs its executions one after another.
       const executions = { isRunning: () => Promise.resolve(false) };
       const deps = { ...run, emit, store, log, executions };
-      let start: ExecutionStart = { name: runtime.randomHex(12), input: startInput };
+      let start: ExecutionStart = { name: executionName(definition, runtime), input: startInput };
       for (;;) {
         const outcome = await interpretExecution(deps, start, { ...run, onRetry });
         if (outcome.status === 'completed') return { ...outcome, manifest: manifestAddress(outcome.result, store) };

@@ -4,7 +4,7 @@ import { ExportError } from '../core/errors.ts';
 import type { DeployedService } from '../core/operations/deployment.ts';
 import type { Runtime } from '../core/ports.ts';
 import { networkSettingsOf } from '../core/settings/network-settings.ts';
-import { sourceOf } from '../core/settings/settings.ts';
+import { sourceOf, untilOperatorOf } from '../core/settings/settings.ts';
 import { fixedApiKey } from '../report-service/client/api-key.ts';
 import { createReportServiceClient } from '../report-service/client/client.ts';
 import { limitsOf } from '../report-service/client/limits.ts';
@@ -20,11 +20,8 @@ const simulatedReports = { seed: 1, count: 250 };
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The service, with the API key from `env`. Connecting without a base URL starts a simulator. */
-export function localService(
-  { service: { baseUrl, vendor, cursorIn, headers, ...limits }, apiKeyEnv }: LocalExport,
-  env: Environment,
-  runtime: Runtime,
-): DeployedService {
+export function localService({ service, apiKeyEnv }: LocalExport, env: Environment, runtime: Runtime): DeployedService {
+  const { baseUrl, vendor, cursorIn, headers, maxConcurrentPages, ...limits } = service;
   const createClient = (url: string, key: string, network: NetworkSource) =>
     createReportServiceClient({
       baseUrl: url,
@@ -52,6 +49,8 @@ export function localService(
       vendor,
       cursorIn,
       address: sourceOf(baseUrl),
+      untilOperator: untilOperatorOf(service),
+      maxConcurrentPages,
       keySource: `environment variable ${apiKeyEnv}`,
       async connect() {
         const key = readApiKey(env, apiKeyEnv);
@@ -67,6 +66,9 @@ export function localService(
     vendor,
     cursorIn,
     address: 'simulator',
+    // The simulator accepts it (docs/service-contract.md, "The simulator").
+    untilOperator: untilOperatorOf({ filterUntil: service.filterUntil ?? 'date.lt' }),
+    maxConcurrentPages,
     keySource: 'generated for the simulator',
     async connect(say) {
       const key = runtime.randomHex(32);

@@ -23,6 +23,7 @@ export interface SettingOptions {
   readonly format?: string;
   readonly container?: string;
   readonly cursorIn?: string;
+  readonly filterUntil?: string;
   readonly maxPages?: string;
   readonly proxyUrl?: string;
   readonly ca?: string;
@@ -69,6 +70,7 @@ const optionOf: Readonly<Record<string, string>> = {
   'service.baseUrl': '--base-url',
   'service.vendor': '--vendor',
   'service.cursorIn': '--cursor-in',
+  'service.filterUntil': '--filter-until',
   'service.proxyUrl': '--proxy-url',
   'service.tls.ca': '--ca',
   'service.tls.clientCertificate': '--client-certificate',
@@ -135,7 +137,8 @@ export interface Overrides {
 
 /** Adds to `problems` what is wrong. The values are checked by `overrideSettings`. */
 export function readOverrides(options: SettingOptions, problems: string[]): Overrides {
-  const { baseUrl, vendor, cursorIn, format, container, overlap, proxyUrl, clientKeyPassphraseEnv } = options;
+  const { baseUrl, vendor, cursorIn, filterUntil, format, container, overlap, proxyUrl, clientKeyPassphraseEnv } =
+    options;
   const tls = withoutUndefined({
     ...resolvePaths(options, process.cwd()),
     clientKeyPassphraseEnv,
@@ -145,6 +148,7 @@ export function readOverrides(options: SettingOptions, problems: string[]): Over
       baseUrl,
       vendor,
       cursorIn,
+      filterUntil,
       proxyUrl,
       tls: Object.keys(tls).length === 0 ? undefined : tls,
       headers: parseHeaders(options.header, problems),

@@ -138,6 +138,7 @@ function findAmbiguousOverrides(selected: readonly SelectedExport[], options: Se
     '--vendor': options.vendor,
     '--api-key-env': options.apiKeyEnv,
     '--cursor-in': options.cursorIn,
+    '--filter-until': options.filterUntil,
     '--ca': options.ca,
     '--client-certificate': options.clientCertificate,
     '--client-key': options.clientKey,

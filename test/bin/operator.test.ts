@@ -339,6 +339,7 @@ describe('runs', () => {
         sequence: String(run.sequence),
         run: run.run,
         since: run.since,
+        until: '',
         watermark: run.watermark,
         started: run.startedAt,
         completed: run.completedAt,

@@ -12,7 +12,10 @@ import {
   textOf,
 } from '../support/aws/cdk-deployment.ts';
 
-const { template } = deploy({ alarms: { email: 'operator@example.com' } });
+const { template } = deploy({
+  service: { baseUrl: 'https://reports.example.com', vendor: 'ACME', filterUntil: 'date.lt' },
+  alarms: { email: 'operator@example.com' },
+});
 const alarm = (idBegins: string, of = template) => resource(of, 'AWS::CloudWatch::Alarm', idBegins).Properties;
 const freshnessAlarm = (freshness: string) =>
   alarm(
@@ -37,10 +40,12 @@ type AlarmProperties = Partial<AlarmMetric> & {
 function metricOf(properties: AlarmProperties): Partial<AlarmMetric> & { missing: string | undefined } {
   const { Metrics: metrics } = properties;
   if (metrics === undefined) return { ...properties, missing: '' };
-  const stat = metrics.find(({ MetricStat }) => MetricStat !== undefined)?.MetricStat;
+  const [stat, ...others] = metrics.flatMap(({ MetricStat }) => MetricStat ?? []);
   const expression = metrics.find(({ Expression }) => Expression !== undefined)?.Expression;
   const period = stat === undefined ? {} : { Period: stat.Period };
-  return { ...stat?.Metric, ...period, missing: expression === 'FILL(metric, 0)' ? ' or 0' : expression };
+  const MetricName = [stat, ...others].map((each) => each?.Metric.MetricName).join(' + ');
+  const missing = others.length > 0 ? '' : expression === 'FILL(metric, 0)' ? ' or 0' : expression;
+  return { ...stat?.Metric, MetricName, ...period, missing };
 }
 
 /** The alarm's own part of its logical ID. */
@@ -62,6 +67,7 @@ describe('the alarms', () => {
   it('monitor exactly these metrics', () => {
     expect(linesOf(template)).toMatchInlineSnapshot(`
       "
+      BackfillFailed: AWS/States ExecutionsFailed + ExecutionsTimedOut by StateMachineArn: 1 in 1 × 300 s
       FailureNotRecorded: AWS/Lambda Errors by FunctionName: 1 in 1 × 300 s
       FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 × 300 s
       MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible by QueueName: 1 in 1 × 300 s

@@ -100,6 +100,7 @@ const anyService = fc.record({
     { existing: 'k'.repeat(512) },
   ),
   readers: fc.constantFrom(undefined, 1, 50),
+  filterUntil: fc.constantFrom(undefined, 'date.lt'),
   exports: fc.array(anyExport, { minLength: 1, maxLength: 8 }),
 });
 const anyDeployment = fc
@@ -129,11 +130,12 @@ const anyDeployment = fc
   .map(({ services, ...shared }) => ({
     ...shared,
     services: Object.fromEntries(
-      services.map(({ length, apiKeySecret, readers }, service) => [
+      services.map(({ length, apiKeySecret, readers, filterUntil }, service) => [
         named(service, length),
         {
           baseUrl: 'https://reports.example.com',
           apiKeySecret,
+          ...(filterUntil === undefined ? {} : { filterUntil }),
           ...(readers === undefined || 'existing' in shared.bucket ? {} : { readerAccounts: accounts(readers) }),
         },
       ]),
@@ -155,6 +157,7 @@ describe('the predicted size of a stack', () => {
     ['common alarms', someSettings({ alarms: { perExport: false } })],
     ['more exports than have alarms of their own', someSettings({ exports: numbered(40, { schedule: aSchedule() }) })],
     ['two services', someServices()],
+    ['backfills', someSettings({ service: { baseUrl: 'https://reports.example.com', filterUntil: 'date.lt' } })],
     [
       'existing resources',
       someServices({

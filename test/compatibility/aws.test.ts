@@ -220,7 +220,9 @@ describe.each(versions)('AWS as version %s left it', (version) => {
     ] as const;
     for (const [run, { event, result }] of retried) expect(await run(event, context)).toEqual(result);
     const { event, result } = lastOf('failed', 'FailRun');
-    expect(await deployment.functions.FailRun(event, context)).toEqual(result);
+    // The definition of 1.0 uses every field but the name of the error, which it has already.
+    const { error: _, ...used } = result as Record<string, unknown>;
+    expect(await deployment.functions.FailRun(event, context)).toEqual(used);
     expect(deployment.service.requests).toEqual([]);
   });
 

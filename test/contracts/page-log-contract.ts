@@ -4,8 +4,17 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { asCursor, asRunId, type ExportState, type PageEntry, type RunId } from '../../lib/core/model.ts';
+import {
+  asCursor,
+  asRunId,
+  type Backfill,
+  type ExportState,
+  type PageEntry,
+  type RunId,
+  type Window,
+} from '../../lib/core/model.ts';
 import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
+import { windowName } from '../../lib/core/windows.ts';
 import {
   aCompletion,
   aCursor,
@@ -85,6 +94,7 @@ export function pageLogContract(
           lastScheduledTime: '2026-11-20T02:00:00Z',
           lastCompleted: aCompletion('execution-6', { export: exportName }),
           lastAbandoned: anAbandonedRun({ reports: null }),
+          splitAt: at('2026-11-10T00:00:00Z'),
         };
         await log.replaceState(state);
         expect(await log.exportState(exportName)).toEqual(state);
@@ -316,6 +326,68 @@ export function pageLogContract(
 
         const pages = (await collect(log.entries({ export: exportName, run }))).map(({ page }) => page);
         expect(pages).toEqual([1, 2, 3, 4, 5]);
+      });
+    });
+
+    describe('windows and backfills', () => {
+      const bounds = [
+        { since: at('2020-01-01T00:00:00Z'), until: at('2020-01-08T00:00:00Z') },
+        { since: at('2020-01-08T00:00:00Z'), until: at('2020-01-08T00:00:00.001Z') },
+      ];
+      const aBackfill = (overrides: Partial<Backfill> = {}): Required<Backfill> => ({
+        export: anExportName(),
+        version: 1,
+        from: at('2020-01-01T00:00:00Z'),
+        to: at('2021-01-01T00:00:00.500Z'),
+        windowMs: 604_800_000,
+        parallel: 4,
+        maxPagesPerWindow: 100,
+        requestChecksum: 'c'.repeat(64),
+        startedAt: at('2026-11-20T02:00:00Z'),
+        abandonedAt: at('2026-11-20T03:00:00Z'),
+        ...overrides,
+      });
+
+      it('keeps a state for each window, apart from that of the export', async () => {
+        const exportName = anExportName();
+        const states = [exportName, ...bounds.map((window) => windowName(exportName, window))].map((name, index) =>
+          anExportState({
+            export: name,
+            sequence: index + 1,
+            active: aRun({ export: exportName, until: at('2020-01-08T00:00:00Z') }),
+          }),
+        );
+        for (const state of states) expect(await log.replaceState(state)).toBe(true);
+        await log.replaceState(anExportState({ export: windowName(`${exportName}x`, bounds[0] as Window) }));
+        await log.replaceBackfill(aBackfill({ export: exportName }));
+
+        for (const state of states) expect(await log.exportState(state.export)).toEqual(state);
+        const found = await collect(log.windowStates(exportName));
+        expect(found.toSorted((one, other) => one.sequence - other.sequence)).toEqual(states.slice(1));
+        expect(await collect(log.windowStates(`${exportName}y`))).toEqual([]);
+      });
+
+      it('returns a backfill exactly as it was written, and replaces it by compare-and-set', async () => {
+        const backfill = aBackfill();
+        expect(await log.backfill(backfill.export)).toBeUndefined();
+        expect(await log.replaceBackfill(backfill)).toBe(true);
+        expect(await writer(1).backfill(backfill.export)).toEqual(backfill);
+        expect(await log.replaceBackfill(backfill)).toBe(false);
+        const { abandonedAt: _, maxPagesPerWindow: __, ...rest } = backfill;
+        const next = { ...rest, version: 2, parallel: 8 };
+        expect(await writer(1).replaceBackfill(next)).toBe(true);
+        expect(await log.replaceBackfill(next)).toBe(false);
+        expect(await log.backfill(backfill.export)).toEqual(next);
+        expect(await log.exportState(backfill.export)).toBeUndefined();
+      });
+
+      it('lets exactly one of several concurrent writers replace a backfill', async () => {
+        const backfill = aBackfill();
+        const written = await Promise.all(
+          Array.from({ length: 4 }, (_, index) => writer(index).replaceBackfill({ ...backfill, parallel: index + 1 })),
+        );
+        expect(written.filter(Boolean)).toHaveLength(1);
+        expect((await log.backfill(backfill.export))?.parallel).toBe(written.indexOf(true) + 1);
       });
     });
 

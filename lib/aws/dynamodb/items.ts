@@ -9,13 +9,21 @@
 
 import type { AttributeValue } from '@aws-sdk/client-dynamodb';
 import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
-import { asRunId, type ExportState, type JsonObject, type PageEntry, type RunId } from '../../core/model.ts';
+import {
+  asRunId,
+  type Backfill,
+  type ExportState,
+  type JsonObject,
+  type PageEntry,
+  type RunId,
+} from '../../core/model.ts';
 import type { RunRef } from '../../core/ports.ts';
 import { type Checksummed, checksumOf } from '../../core/storage/stored-records.ts';
+import { parseWindowName } from '../../core/windows.ts';
 
 export type Item = Record<string, AttributeValue>;
 
-/** `pk` is a partition of the service; `sk` is `state`, or names the run and the page. */
+/** `pk` is a partition of the service; `sk` is `state` or `backfill`, or names a window, or the run and the page. */
 export interface ItemKey {
   readonly pk: string;
   readonly sk: string;
@@ -27,9 +35,24 @@ export const partitionOf = (service: string, exportName: string): string => `${s
 /** The state of the service's slots. No export has this name. */
 export const slotsKey = (service: string): ItemKey => ({ pk: `${service}/#slots`, sk: 'state' });
 
-export const stateKey = (service: string, exportName: string): ItemKey => ({
+/** Of the state of an export, or of a window. */
+export function stateKey(service: string, name: string): ItemKey {
+  const parsed = parseWindowName(name);
+  if (parsed === undefined) return { pk: partitionOf(service, name), sk: 'state' };
+  const { since, until } = parsed.window;
+  return { pk: partitionOf(service, parsed.export), sk: `${windowPrefix}${since}/${until}` };
+}
+
+/** What the sort keys of windows begin with. */
+export const windowPrefix = 'window#';
+
+/** The name of the window in a sort key. */
+export const windowInSortKey = (exportName: string, sk = ''): string =>
+  `${exportName}/${sk.slice(windowPrefix.length)}`;
+
+export const backfillKey = (service: string, exportName: string): ItemKey => ({
   pk: partitionOf(service, exportName),
-  sk: 'state',
+  sk: 'backfill',
 });
 
 /** Twelve digits, so that entries sort by page number. */
@@ -85,6 +108,21 @@ export function fromStateItem(item: Item): Checksummed {
     ...(active && { active: { ...active, request: parseFilter(active.request) } }),
     ...(watermark && { watermark: parseFilter(watermark) }),
   };
+  return { value, checksum };
+}
+
+export function toBackfillItem(service: string, backfill: Backfill, writeToken: string): Item {
+  return toItem({
+    ...backfillKey(service, backfill.export),
+    ...backfill,
+    checksum: checksumOf(backfill),
+    writeToken,
+  });
+}
+
+/** The unverified backfill in an item. */
+export function fromBackfillItem(item: Item): Checksummed {
+  const { pk: _pk, sk: _sk, writeToken: _writeToken, checksum, ...value } = unmarshall(item);
   return { value, checksum };
 }
 

@@ -16,13 +16,20 @@ import {
   type QueryCommandInput,
 } from '@aws-sdk/client-dynamodb';
 import type { PageLog, RunHistory, RunRef, Runtime } from '../../core/ports.ts';
-import { parseExportState, parsePageEntry, type RecordStore } from '../../core/storage/stored-records.ts';
+import {
+  parseBackfill,
+  parseExportState,
+  parsePageEntry,
+  type RecordStore,
+} from '../../core/storage/stored-records.ts';
 import { readAhead } from '../read-ahead.ts';
 import {
   afterLastEntry,
+  backfillKey,
   entriesPrefix,
   entryKey,
   firstEntry,
+  fromBackfillItem,
   fromEntryItem,
   fromStateItem,
   type Item,
@@ -31,9 +38,12 @@ import {
   partitionOf,
   runInSortKey,
   stateKey,
+  toBackfillItem,
   toEntryItem,
   toKeyItem,
   toStateItem,
+  windowInSortKey,
+  windowPrefix,
   writeTokenOf,
 } from './items.ts';
 
@@ -76,6 +86,20 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
       // Some emulators do not return the item.
       return { written: false, existing: error.Item ?? (await get(key)) };
     }
+  };
+
+  /** Writes an item with a version, if the item has the version before. */
+  const replace = async (key: ItemKey, version: number, toItem: (token: string) => Item): Promise<boolean> => {
+    const token = runtime.randomHex(32);
+    const condition =
+      version === 1
+        ? { ConditionExpression: 'attribute_not_exists(pk)' }
+        : {
+            ConditionExpression: 'version = :previous',
+            ExpressionAttributeValues: { ':previous': { N: String(version - 1) } },
+          };
+    const { written, existing } = await putIf(key, { Item: toItem(token), ...condition });
+    return written || (existing !== undefined && writeTokenOf(existing) === token);
   };
 
   const queryEntries = ({ export: exportName, run }: RunRef, options: Partial<QueryCommandInput>) =>
@@ -122,18 +146,41 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
       return item && parseExportState(exportName, recordStore, () => fromStateItem(item));
     },
 
-    async replaceState(state) {
-      const token = runtime.randomHex(32);
-      const condition =
-        state.version === 1
-          ? { ConditionExpression: 'attribute_not_exists(pk)' }
-          : {
-              ConditionExpression: 'version = :previous',
-              ExpressionAttributeValues: { ':previous': { N: String(state.version - 1) } },
-            };
-      const item = toStateItem(service, state, token);
-      const { written, existing } = await putIf(stateKey(service, state.export), { Item: item, ...condition });
-      return written || (existing !== undefined && writeTokenOf(existing) === token);
+    replaceState: (state) =>
+      replace(stateKey(service, state.export), state.version, (token) => toStateItem(service, state, token)),
+
+    async backfill(exportName) {
+      const item = await get(backfillKey(service, exportName));
+      return item && parseBackfill(exportName, recordStore, () => fromBackfillItem(item));
+    },
+
+    replaceBackfill: (backfill) =>
+      replace(backfillKey(service, backfill.export), backfill.version, (token) =>
+        toBackfillItem(service, backfill, token),
+      ),
+
+    async *windowStates(exportName) {
+      const query = async (startKey: Item | undefined) =>
+        await client.send(
+          new QueryCommand({
+            TableName: table,
+            ConsistentRead: true,
+            KeyConditionExpression: 'pk = :pk AND begins_with(sk, :prefix)',
+            ExpressionAttributeValues: {
+              ':pk': { S: partitionOf(service, exportName) },
+              ':prefix': { S: windowPrefix },
+            },
+            ExclusiveStartKey: startKey,
+          }),
+        );
+      for (let startKey: Item | undefined; ;) {
+        const { Items = [], LastEvaluatedKey } = await query(startKey);
+        for (const item of Items) {
+          yield parseExportState(windowInSortKey(exportName, item.sk?.S), recordStore, () => fromStateItem(item));
+        }
+        if (LastEvaluatedKey === undefined) return;
+        startKey = LastEvaluatedKey;
+      }
     },
 
     async append(entry) {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { ExportError } from '../../core/errors.ts';
-import type { StepDependencies } from '../../core/ports.ts';
+import type { PageLog, RunHistory, StepDependencies } from '../../core/ports.ts';
 import {
   functionSettingsSchema,
   type ObjectSettings,
@@ -13,9 +13,15 @@ import {
   settingsFileName,
   stepVariables,
 } from '../../core/settings/environment.ts';
-import { exportDefinition, parseSettings, type ServiceSettings, sourceOf } from '../../core/settings/settings.ts';
+import {
+  exportDefinition,
+  parseSettings,
+  sourceOf,
+  type ServiceSettings,
+  untilOperatorOf,
+} from '../../core/settings/settings.ts';
 import type { StepName } from '../../core/state-machine/definition.ts';
-import { selectExport } from '../../core/steps/select-export.ts';
+import { selectExport, selectFailedExport } from '../../core/steps/select-export.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { type Environment, sdkConfig } from '../sdk-config.ts';
 import type { Platform } from './platform.ts';
@@ -28,10 +34,12 @@ export interface ServiceContext<Step extends StepName> {
   readonly objects: ObjectSettings | undefined;
   readonly dynamoDb: DynamoDBClient;
   /**
-   * The dependencies of one invocation, for the export that `input` names. From here on, telemetry names it.
+   * The dependencies of one invocation, for the export that `input` names, or its window. From here on, telemetry names it.
    * @throws ConfigurationError if the service has no such export
    */
-  dependenciesFor(input: unknown): Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>;
+  dependenciesFor(
+    input: unknown,
+  ): Pick<StepDependencies, 'definition' | 'runtime' | 'emit'> & { readonly log: PageLog & RunHistory };
 }
 
 /** Returns the settings as the deployment wrote them. */
@@ -64,6 +72,7 @@ export function openServiceContext<Step extends StepName>(
   const { service, exports, objects, logLevel } = settings;
   if (logLevel !== undefined) telemetry.setLogLevel(logLevel);
   const source = sourceOf(service.baseUrl);
+  const untilOperator = untilOperatorOf(service);
   const definitions = new Map(exports.map((settings) => [settings.name, exportDefinition(settings, source)]));
   const dynamoDb = createClient(DynamoDBClient, sdkConfig);
   const { DEPLOYMENT_NAME, SERVICE_NAME, TABLE_NAME } = environment as StepEnvironment<'BeginRun'>;
@@ -79,7 +88,8 @@ export function openServiceContext<Step extends StepName>(
     objects,
     dynamoDb,
     dependenciesFor(input) {
-      const definition = selectExport(definitions, input);
+      const definition =
+        step === 'FailRun' ? selectFailedExport(definitions, input) : selectExport(definitions, input, untilOperator);
       telemetry.setExport(definition.name);
       return { definition, ...common };
     },

@@ -142,7 +142,10 @@ function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])
     case 'run-skipped':
       return [['RunsSkipped', 1]];
     case 'run-completed':
-      return [['RunsCompleted', 1]];
+      // The alarm for a stale export counts these: a window of a backfill does not make it fresh.
+      return [[event.until === undefined ? 'RunsCompleted' : 'WindowsCompleted', 1]];
+    case 'window-split':
+      return [['WindowsSplit', 1]];
     case 'run-failed':
       return [[event.export === null ? 'StartsRejected' : 'RunsFailed', 1]];
     case 'page-exported':

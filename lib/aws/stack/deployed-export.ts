@@ -1,10 +1,9 @@
 /** A deployed export, with the settings that its service was deployed with. */
 
-import { type SFNClient, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import type { DeployedExport, DeployedService, StartRequest } from '../../core/operations/deployment.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { networkSettingsOf } from '../../core/settings/network-settings.ts';
-import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
+import { exportDefinition, sourceOf, untilOperatorOf } from '../../core/settings/settings.ts';
 import { createReportServiceClient } from '../../report-service/client/client.ts';
 import { limitsOf } from '../../report-service/client/limits.ts';
 import { describeNetwork } from '../../report-service/network/network.ts';
@@ -18,7 +17,9 @@ import { createExecutions } from '../step-functions/executions.ts';
 import { followExecution } from '../step-functions/follow-execution.ts';
 import { countIncidentsOf, createExecutionCache, incidentsOf, lastIncidentOf } from '../step-functions/incidents.ts';
 import { takeSnapshot } from '../step-functions/progress-poller.ts';
+import { startExecution } from '../step-functions/start-execution.ts';
 import type { OperatorClients } from './clients.ts';
+import { deployedBackfill } from './deployed-backfill.ts';
 import { probeFromFunction } from './function-probe.ts';
 import type { StackExport } from './services.ts';
 
@@ -34,10 +35,12 @@ export function openDeployedExport(
   const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
   const incidentDependencies = { client, stateMachineArn, log, now: runtime.now };
   const cache = createExecutionCache();
+  const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl));
+  const reportService = deployedService({ serviceSettings, service }, clients, runtime);
   return {
     name,
-    definition: exportDefinition(settings, sourceOf(serviceSettings.baseUrl)),
-    service: deployedService({ serviceSettings, service }, clients, runtime),
+    definition,
+    service: reportService,
     store,
     log,
     executions: createExecutions(client, stateMachineArn),
@@ -54,6 +57,7 @@ export function openDeployedExport(
     incidents: (run) => incidentsOf({ ...incidentDependencies, cache }, run),
     countIncidents: (run) => countIncidentsOf({ ...incidentDependencies, cache }, run),
     lastIncident: (run) => lastIncidentOf(incidentDependencies, run),
+    ...deployedBackfill({ name, definition, service: reportService, output: service, log, clients, runtime }),
     async start(request, options) {
       const before = options.follow ? await takeSnapshot(log, name) : undefined;
       const executionName = manualName(name, runtime.randomHex(16));
@@ -66,25 +70,6 @@ export function openDeployedExport(
       return await followExecution(deps, executionArn, before, options);
     },
   };
-}
-
-/**
- * Starts an execution under a unique name and returns its ARN. The name makes the start idempotent: if the SDK retries a
- * request whose response was lost, it gets the same execution, or ExecutionAlreadyExists if that has ended.
- */
-async function startExecution(
-  client: SFNClient,
-  stateMachineArn: string,
-  name: string,
-  input: string,
-): Promise<string> {
-  try {
-    const { executionArn = '' } = await client.send(new StartExecutionCommand({ stateMachineArn, name, input }));
-    return executionArn;
-  } catch (error) {
-    if (!(error instanceof Error) || error.name !== 'ExecutionAlreadyExists') throw error;
-    return `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`;
-  }
 }
 
 function startInput(exportName: string, { since, restart }: StartRequest) {
@@ -110,6 +95,8 @@ function deployedService(
     address: sourceOf(baseUrl),
     vendor,
     cursorIn,
+    untilOperator: untilOperatorOf(serviceSettings),
+    maxConcurrentPages: serviceSettings.maxConcurrentPages,
     keySource: field === '' ? `secret ${secretId}` : `field ${field} of secret ${secretId}`,
     async connect() {
       const apiKey = createSecretApiKey({ client: clients.secretsManager, secretId, field, now: clock.now });

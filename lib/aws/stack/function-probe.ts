@@ -1,9 +1,14 @@
 /** Invokes the deployed ExportPage function to ask whether it reaches the service from where it runs. */
 
 import { InvokeCommand, type InvokeCommandOutput, type LambdaClient } from '@aws-sdk/client-lambda';
-import { ExportError } from '../../core/errors.ts';
-import type { Instant } from '../../core/model.ts';
-import { type ProbeEvent, type ProbeResult, probeResultSchema } from '../../core/operations/probe-service.ts';
+import { errorNames, ExportError } from '../../core/errors.ts';
+import type { Instant, Window } from '../../core/model.ts';
+import {
+  type ProbeEvent,
+  type ProbeResult,
+  probeResultSchema,
+  windowProbeResultSchema,
+} from '../../core/operations/probe-service.ts';
 import { parseJson } from '../step-functions/history.ts';
 
 /**
@@ -16,22 +21,46 @@ export async function probeFromFunction(
   exportName: string,
   since: Instant,
 ): Promise<ProbeResult> {
-  const event: ProbeEvent = { probe: { export: exportName, since } };
-  const response = await invoke(client, functionArn, event);
-  const payload = parseJson(Buffer.from(response.Payload ?? []).toString());
-  if (response.FunctionError === undefined) {
-    const { data } = probeResultSchema.safeParse(payload);
-    if (data !== undefined) return data;
-    throw new ExportError(
-      'ConfigurationError',
-      `${functionArn} did not answer as this version does. Deploy the stack again`,
-    );
+  const response = await invoke(client, functionArn, { probe: { export: exportName, since } });
+  const { data } = probeResultSchema.safeParse(response);
+  if (data !== undefined) return data;
+  throw unexpectedAnswer(functionArn);
+}
+
+/**
+ * Has the function ask the service for the window, and for an empty one (`probe-window.ts`). Needs lambda:InvokeFunction.
+ * @throws ExportError as the function does, or if it cannot be invoked or is older than this version
+ */
+export async function probeWindowFromFunction(
+  client: LambdaClient,
+  functionArn: string,
+  exportName: string,
+  { since, until }: Window,
+): Promise<void> {
+  try {
+    const response = await invoke(client, functionArn, { probe: { export: exportName, since, until } });
+    if (!windowProbeResultSchema.safeParse(response).success) throw unexpectedAnswer(functionArn);
+  } catch (error) {
+    const { name, message } = error as Error;
+    const errorName = errorNames.find((each) => each === name);
+    if (errorName === undefined || error instanceof ExportError) throw error;
+    throw new ExportError(errorName, message, { cause: error });
   }
+}
+
+const unexpectedAnswer = (functionArn: string) =>
+  new ExportError('ConfigurationError', `${functionArn} did not answer as this version does. Deploy the stack again`);
+
+/** What the function returns. @throws an Error with the name and the message of its error */
+async function invoke(client: LambdaClient, functionArn: string, event: ProbeEvent): Promise<unknown> {
+  const response = await send(client, functionArn, event);
+  const payload = parseJson(Buffer.from(response.Payload ?? []).toString());
+  if (response.FunctionError === undefined) return payload;
   const { errorType, errorMessage } = payload as { readonly errorType?: string; readonly errorMessage?: string };
   throw Object.assign(new Error(errorMessage ?? response.FunctionError), { name: errorType ?? 'Error' });
 }
 
-async function invoke(client: LambdaClient, functionArn: string, event: ProbeEvent): Promise<InvokeCommandOutput> {
+async function send(client: LambdaClient, functionArn: string, event: ProbeEvent): Promise<InvokeCommandOutput> {
   try {
     const Payload = Buffer.from(JSON.stringify(event));
     return await client.send(new InvokeCommand({ FunctionName: functionArn, Payload }));

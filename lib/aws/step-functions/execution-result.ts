@@ -105,13 +105,15 @@ async function readFailedRun(
 
 const failStateSchema = z.object({
   failed: z.object({
-    run: z.nullable(runSchema.shape.run),
-    since: z.nullable(runSchema.shape.since),
-    pages: z.int(),
-    reports: z.int().nullable(),
-    bytes: z.int(),
-    message: z.string(),
-    resumable: z.boolean(),
+    Payload: z.object({
+      run: z.nullable(runSchema.shape.run),
+      since: z.nullable(runSchema.shape.since),
+      pages: z.int(),
+      reports: z.int().nullable(),
+      bytes: z.int(),
+      message: z.string(),
+      resumable: z.boolean(),
+    }),
   }),
 });
 
@@ -121,5 +123,5 @@ async function readFailRunOutput({ client }: ExecutionResultDependencies, execut
     new GetExecutionHistoryCommand({ executionArn, reverseOrder: true, maxResults: 5 }),
   );
   const input = events.find(({ type }) => type === 'FailStateEntered')?.stateEnteredEventDetails?.input;
-  return failStateSchema.safeParse(parseJson(input)).data?.failed;
+  return failStateSchema.safeParse(parseJson(input)).data?.failed.Payload;
 }

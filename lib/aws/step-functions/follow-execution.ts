@@ -12,7 +12,7 @@ import { type ExecutionResult, type ExecutionResultDependencies, readExecutionRe
 import type { IncidentEvent } from './history.ts';
 import { recentIncidentEvents } from './incidents.ts';
 import { createProgressPoller, type ExportSnapshot, type ProgressPoller } from './progress-poller.ts';
-import { isThrottling, isTransient } from './retryable.ts';
+import { pollUntilEnd } from './polling.ts';
 import { manifestAddress } from '../../core/storage/keys.ts';
 
 export interface FollowDependencies extends ExecutionResultDependencies {
@@ -20,8 +20,8 @@ export interface FollowDependencies extends ExecutionResultDependencies {
   readonly clock: Clock;
 }
 
-/** After this many failed polls in a row the error is thrown. Each includes the SDK's own retries; throttled ones do not count. */
-const maxFailures = 20;
+/** All followers together poll five times a second at most: Step Functions allows an account about ten. */
+const minPollIntervalMs = 200;
 
 /** Needs states:DescribeExecution and states:GetExecutionHistory. `before` is the export before the execution started. */
 export async function followExecution(
@@ -33,33 +33,24 @@ export async function followExecution(
   const { signal, followers = () => 1 } = options;
   const progress = createProgressPoller(deps, before, options.emit);
   const incidents = createIncidentReporter(deps, options);
-  const startedAt = deps.clock.now();
   let execution = firstExecution;
-  /** Failed polls in a row, with and without those that were throttled. */
-  let misses = 0;
-  let failures = 0;
-  while (!signal.aborted) {
-    try {
+  const end = await pollUntilEnd<RunEnd>(
+    async () => {
       const result = await poll(deps, execution, progress, incidents);
-      misses = 0;
-      failures = 0;
-      if (result?.kind === 'continued') {
-        execution = result.execution;
-        options.say(`The run continues in execution ${execution}`);
-        continue;
-      }
-      if (result !== undefined) return await reportEnd(deps, result, progress, options);
-    } catch (error) {
-      misses += 1;
-      if (!isThrottling(error)) failures += 1;
-      if (!isTransient(error) || failures > maxFailures) {
-        options.say(`Execution ${execution} continues, but its progress can no longer be followed`);
-        throw error;
-      }
-    }
-    await sleepUnlessAborted(deps.clock, pollDelayMs(deps.clock.now() - startedAt, misses, followers()), signal);
-  }
-  return { status: 'started', execution, run: progress.lastSeen()?.run ?? null };
+      if (result === undefined) return undefined;
+      if (result.kind !== 'continued') return { result: await reportEnd(deps, result, progress, options) };
+      execution = result.execution;
+      options.say(`The run continues in execution ${execution}`);
+      return 'again';
+    },
+    {
+      clock: deps.clock,
+      signal,
+      minIntervalMs: () => followers() * minPollIntervalMs,
+      onGiveUp: () => options.say(`Execution ${execution} continues, but its progress can no longer be followed`),
+    },
+  );
+  return end ?? { status: 'started', execution, run: progress.lastSeen()?.run ?? null };
 }
 
 /** The result of the execution, or undefined while it is running. */
@@ -80,25 +71,6 @@ async function poll(
 
 function hasEnded({ status }: DescribeExecutionCommandOutput): boolean {
   return status !== 'RUNNING' && status !== 'PENDING_REDRIVE';
-}
-
-/** All followers together poll five times a second at most: Step Functions allows an account about ten. */
-const minPollIntervalMs = 200;
-const maxPollDelayMs = 30_000;
-
-/** Frequent at first, less frequent for long runs, many runs, and after failed polls. */
-function pollDelayMs(followedMs: number, misses: number, followers: number): number {
-  const singleMs = followedMs < 60_000 ? 1_000 : followedMs < 600_000 ? 2_000 : 5_000;
-  const usualMs = Math.max(singleMs, followers * minPollIntervalMs);
-  return Math.max(usualMs, Math.min(maxPollDelayMs, usualMs * (1 + misses)));
-}
-
-async function sleepUnlessAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  try {
-    await clock.sleep(ms, signal);
-  } catch (error) {
-    if (!signal.aborted) throw error;
-  }
 }
 
 async function reportEnd(

@@ -18,6 +18,7 @@ import { mapConcurrently } from '../../core/concurrency.ts';
 import { countIncidents, type Incident, type IncidentCounts, type RunSpan } from '../../core/operations/deployment.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
+import { stateNameOfRun } from '../../core/windows.ts';
 import { parseExecutionName } from './execution-names.ts';
 import { createHistoryReader, type IncidentEvent, parseJson, type SlotWait, slotWaitIn } from './history.ts';
 
@@ -156,7 +157,7 @@ const hasRunInInput = ({ stateEnteredEventDetails: entered }: HistoryEvent, run:
 
 /** The one that the export state names; otherwise the newest ones during the run. */
 async function newestExecutions(deps: IncidentDependencies, run: RunSpan): Promise<readonly string[]> {
-  const state = await deps.log.exportState(run.export);
+  const state = await deps.log.exportState(stateNameOfRun(run));
   if (state?.active?.run === run.run) return [state.active.execution];
   if (state?.lastCompleted?.result.run === run.run) return [state.lastCompleted.execution];
   const executions: string[] = [];
@@ -168,13 +169,15 @@ async function newestExecutions(deps: IncidentDependencies, run: RunSpan): Promi
   return executions;
 }
 
-/** The executions of the run's export that were running during the run, the newest first. */
+/** The executions of the run's export, or of its window, that were running during the run, the newest first. */
 async function* executionsOf(
   deps: IncidentDependencies,
   run: RunSpan,
   { pageSize, lookups }: { readonly pageSize: number; readonly lookups: number },
 ): AsyncGenerator<ExecutionListItem> {
-  const { active, lastCompleted } = (await deps.log.exportState(run.export)) ?? {};
+  const stateName = stateNameOfRun(run);
+  const isOfWindow = stateName !== run.export;
+  const { active, lastCompleted } = (await deps.log.exportState(stateName)) ?? {};
   const known: ReadonlySet<string | undefined> = new Set([
     active?.startedBy,
     active?.execution,
@@ -183,14 +186,17 @@ async function* executionsOf(
   let remainingLookups = lookups;
   const isOfExport = async ({ name = '', executionArn = '' }: ExecutionListItem): Promise<boolean> => {
     const parsed = parseExecutionName(name);
-    if (parsed !== undefined) return parsed.export === run.export;
+    if (parsed !== undefined && parsed.export !== run.export) return false;
     if (known.has(executionArn)) return true;
+    if (parsed !== undefined && (parsed.isWindow !== true || !isOfWindow)) {
+      return isOfWindow ? parsed.run === run.run : parsed.isWindow !== true;
+    }
     if (remainingLookups === 0) return false;
     remainingLookups -= 1;
     const { client, cache } = deps;
     const exportName = await cached(cache?.exportNames, executionArn, () => exportInStartInput(client, executionArn));
     // Without a name, it is the service's only export.
-    return exportName === undefined || exportName === run.export;
+    return (exportName ?? run.export) === stateName;
   };
   for await (const executions of executionsDuring(deps, run, pageSize)) {
     const areOfExport = await mapConcurrently(executions, lookupConcurrency, isOfExport);

@@ -118,19 +118,22 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
   const { name, prefix, service, apiKeySecret, readerAccounts, exports } = settings;
   const perExport = hasAlarmsPerExport(alarms.perExport, exports.length);
   const isScheduled = exports.some(({ schedule }) => schedule !== undefined);
+  const hasBackfills = service.filterUntil !== undefined;
   /** The fixed bytes of the lifecycle rule of each export. */
   const { lifecycle } = bucket;
   const ruleBytes = lifecycle === undefined ? 0 : 125 + 68 * (lifecycle.transitions?.length ?? 0);
   const exportSizes = exports.map((each) => exportSize(stackName, settings, perExport, ruleBytes, each));
   const alarmCount =
-    // Six, without a schedule five, and those that the exports have in common.
-    (isScheduled ? 6 : 5) + (perExport ? 0 : 2);
+    // Six, without a schedule five, that of backfills, and those that the exports have in common.
+    (isScheduled ? 6 : 5) + (hasBackfills ? 1 : 0) + (perExport ? 0 : 2);
   const createsSecurityGroup = network !== undefined && network.securityGroupIds === undefined;
   const resources =
     // Four functions with role, policy and log group; the state machine with role, three policies and log group.
     22 +
     // The queue and its policy, the schedule group, the role and its policy.
     (isScheduled ? 5 : 0) +
+    // The state machine of backfills with role, two policies and log group.
+    (hasBackfills ? 5 : 0) +
     alarmCount +
     (apiKeySecret.existing === undefined ? 1 : 0) +
     (createsSecurityGroup ? 1 : 0);
@@ -154,8 +157,9 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
     (perExport ? 0 : 2_600) +
     alarmCount * ((alarms.existingTopicArn ?? '').length + runbookBytes(alarms)) +
     (network === undefined ? 0 : networkBytes(network, name)) +
-    // Those of the functions and the state machine, and with a schedule that of Scheduler.
-    (isScheduled ? 6 : 5) * boundaryBytes(permissionsBoundary) +
+    (hasBackfills ? 10_400 + stackName.length + 33 * name.length : 0) +
+    // Those of the functions and the state machine, with a schedule that of Scheduler, and that of backfills.
+    (5 + (isScheduled ? 1 : 0) + (hasBackfills ? 1 : 0)) * boundaryBytes(permissionsBoundary) +
     (readerAccounts === undefined ? 0 : 400 + 2 * prefix.length + 170 * readerAccounts.length) +
     settingsBytes;
   // Every alarm refers to the topic and to the runbook.

@@ -4,6 +4,7 @@
  */
 
 import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult, RunTotals } from '../model.ts';
+import type { BackfillProgress, BackfillRequest } from './backfill.ts';
 import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../ports.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
@@ -96,7 +97,34 @@ export interface DeployedExport {
   lastIncident(run: RunSpan): Promise<Incident | undefined>;
   /** Begins a run, or resumes an unfinished one. A failed run is a result, not an exception. */
   start(request: StartRequest, options: StartOptions): Promise<RunEnd>;
+  /**
+   * Begins a backfill, or continues it: exports the windows that no run has exported yet. Windows that fail are left for the next
+   * start.
+   * @throws ConfigurationError if the service does not honor the upper bound of a window, or the backfill contradicts another one
+   */
+  startBackfill(request: BackfillRequest, options: BackfillOptions): Promise<BackfillEnd>;
+  /**
+   * Stops what starts further windows of its backfill, and returns the execution that was stopped; undefined if none is running, as in a
+   * directory. Runs of windows that are in progress continue.
+   */
+  stopBackfill(): Promise<string | undefined>;
 }
+
+export interface BackfillOptions extends Pick<StartOptions, 'follow' | 'say' | 'onRetry' | 'maxAttempts' | 'signal'> {
+  /** Called at the beginning, and whenever a window has ended. */
+  readonly onProgress: (progress: BackfillProgress) => void;
+  /** Called with what happens in the runs of windows. On a stack, only with how they end: completed, failed or split. */
+  readonly emit: EventSink;
+}
+
+/** `ended`: no window is left, or those that are left have failed. */
+export type BackfillEnd =
+  | { readonly status: 'ended' }
+  | { readonly status: 'interrupted' }
+  /** Another process is exporting its windows. */
+  | { readonly status: 'skipped'; readonly reason: string }
+  /** An execution exports the windows, and is not followed, or no longer. */
+  | { readonly status: 'started'; readonly execution: string };
 
 /** The report service, as the export is configured to use it. */
 export interface DeployedService {
@@ -104,6 +132,10 @@ export interface DeployedService {
   readonly address: string;
   readonly vendor: string;
   readonly cursorIn: 'query' | 'body';
+  /** The operator on `filter.date` that excludes reports from a date on, for backfills. Absent: the service has none. */
+  readonly untilOperator?: string | undefined;
+  /** How many pages the service may be asked for at the same time. Absent: no limit. */
+  readonly maxConcurrentPages?: number | undefined;
   /** What the settings say about proxy, certificates and headers. */
   readonly network: NetworkSettings;
   /**
@@ -131,8 +163,10 @@ export type NextStart =
   | { readonly kind: 'disabled'; readonly expression: string }
   | { readonly kind: 'manual' };
 
-/** A run and its time span, which extends to the present if the run is not completed. */
+/** A run and its time span, which extends to the present if the run is not completed. A run of a window has both bounds. */
 export interface RunSpan extends RunRef {
+  readonly since?: Instant | null | undefined;
+  readonly until?: Instant | null | undefined;
   readonly startedAt: Instant;
   readonly completedAt?: Instant | undefined;
 }

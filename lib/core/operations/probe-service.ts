@@ -33,20 +33,30 @@ export async function probeService(
   since: Instant,
 ): Promise<ProbeResult> {
   const request = { ...definition.request, size: 1 };
-  const timeout = new AbortController();
-  const timer = setTimeout(() => {
-    // Reading the API key may have taken the time, too.
-    const message = `The health check took longer than ${timeoutMs / 1_000} s`;
-    timeout.abort(new ExportError('ServiceUnavailableError', message));
-  }, timeoutMs);
-  try {
+  return await withProbeTimeout(timeoutMs, async (signal) => {
     const requestedAt = runtime.now();
-    const page = await service.fetchPage({ request, since, cursor: null, label }, timeout.signal);
+    const page = await service.fetchPage({ request, since, cursor: null, label }, signal);
     const latencyMs = Math.round(runtime.now() - requestedAt);
     for await (const _ of page.body);
     const { serviceTime } = page;
     const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - requestedAt;
     return { reports: page.reports(), latencyMs, clockLeadMs };
+  });
+}
+
+/** @throws ServiceUnavailableError if `probe` takes longer than `ms` */
+export async function withProbeTimeout<Result>(
+  ms: number,
+  probe: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const timeout = new AbortController();
+  const timer = setTimeout(() => {
+    // Reading the API key may have taken the time, too.
+    const message = `The health check took longer than ${ms / 1_000} s`;
+    timeout.abort(new ExportError('ServiceUnavailableError', message));
+  }, ms);
+  try {
+    return await probe(timeout.signal);
   } finally {
     clearTimeout(timer);
   }
@@ -54,8 +64,15 @@ export async function probeService(
 
 const label = 'a health check page of size 1';
 
-/** What the function of ExportPage is invoked with to do so. It touches no state. */
-export const probeSchema = z.object({ export: z.string(), since: instantSchema });
+/**
+ * What the function of ExportPage is invoked with to do so. It touches no state. With `until`, it asks for the reports of the window, and
+ * for those of an empty one instead (`probe-window.ts`).
+ */
+export const probeSchema = z.object({
+  export: z.string(),
+  since: instantSchema,
+  until: z.optional(instantSchema),
+});
 
 export interface ProbeEvent {
   readonly probe: z.infer<typeof probeSchema>;
@@ -66,3 +83,7 @@ export const probeResultSchema = z.object({
   latencyMs: z.number(),
   clockLeadMs: z.nullable(z.number()),
 });
+
+/** The answer to an event with `until`. An older function, which ignores that field, answers something else. */
+export const windowProbeResultSchema = z.object({ honoursUntil: z.literal(true) });
+export type WindowProbeResult = z.infer<typeof windowProbeResultSchema>;

@@ -5,6 +5,7 @@ import { type ExportState, type Instant, type PageEntry, type Run, type RunId, t
 import { manifestKey, runFolder, runLocation, runSummaryKey, startOf } from '../storage/keys.ts';
 import { findManifest } from '../storage/published-runs.ts';
 import type { ManifestHeader } from '../storage/published-schemas.ts';
+import { type BackfillStatus, readBackfillStatus } from './backfill.ts';
 import type { DeployedExport, Incident, NextStart } from './deployment.ts';
 
 /**
@@ -20,6 +21,8 @@ export interface RunStatus {
   readonly state: RunState;
   /** null if it is no longer known, as for an abandoned run. */
   readonly since: Instant | null;
+  /** Set for a run of a window. */
+  readonly until?: Instant | undefined;
   readonly startedAt: Instant;
   readonly completedAt: Instant | null;
   /** The service's clock at the request for the first page; null if it is not known, as for an unpublished run. */
@@ -45,6 +48,8 @@ export interface ExportStatus {
   /** When the newest completed run was completed. */
   readonly completedAt: Instant | null;
   readonly next: NextStart;
+  /** The newest backfill; null if there is none. */
+  readonly backfill: BackfillStatus | null;
   /** Newest first. */
   readonly runs: readonly RunStatus[];
 }
@@ -62,11 +67,12 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
     watermark: state?.watermark?.instant ?? null,
     completedAt: state?.lastCompleted?.completedAt ?? null,
     next: await deployed.nextStart(),
+    backfill: (await readBackfillStatus(deployed, deployed.name)) ?? null,
     runs,
   };
 }
 
-/** The runs of the export that the page log still has, newest first. */
+/** The runs of the export that the page log still has, newest first, without those of windows. */
 export async function* listRuns(deployed: DeployedExport, state: ExportState | undefined): AsyncGenerator<RunStatus> {
   const active = state?.active;
   let nextStartedAt: Instant | null = null;
@@ -75,7 +81,7 @@ export async function* listRuns(deployed: DeployedExport, state: ExportState | u
     nextStartedAt = active.startedAt;
   }
   for await (const last of deployed.log.runs(deployed.name)) {
-    if (last.run === active?.run) continue;
+    if (last.run === active?.run || last.until !== undefined) continue;
     const run = await pastRunStatus(deployed, state, last, nextStartedAt);
     // The newest run may have been abandoned because it failed permanently: then the operator wants to know why.
     const mayHaveFailed = nextStartedAt === null && run.state === 'abandoned';
@@ -95,8 +101,17 @@ export async function findRunStatus(
   if (state?.active?.run === run) return await activeRunStatus(deployed, state.active);
   const last = await deployed.log.last({ export: deployed.name, run });
   if (last === undefined) return undefined;
+  if (last.until !== undefined) return await windowRunStatus(deployed, last);
   const past = await pastRunStatus(deployed, state, last, null);
   return past.endedAt === null ? { ...past, endedAt: await nextRunStartedAt(deployed, state, run) } : past;
+}
+
+async function windowRunStatus(deployed: DeployedExport, last: PageEntry): Promise<RunStatus> {
+  for await (const state of deployed.log.windowStates(deployed.name)) {
+    if (state.active?.run === last.run) return await activeRunStatus(deployed, state.active);
+    if (state.lastCompleted?.result.run === last.run) return await pastRunStatus(deployed, state, last, null);
+  }
+  return await pastRunStatus(deployed, undefined, last, null);
 }
 
 /** When the run after `run` began; null if there is none. */
@@ -108,7 +123,7 @@ async function nextRunStartedAt(
   let nextStartedAt = state?.active?.startedAt ?? null;
   for await (const last of log.runs(name)) {
     if (last.run === run) break;
-    if (last.run !== state?.active?.run) nextStartedAt = startOf(last.run);
+    if (last.run !== state?.active?.run && last.until === undefined) nextStartedAt = startOf(last.run);
   }
   return nextStartedAt;
 }
@@ -121,6 +136,7 @@ async function activeRunStatus(deployed: DeployedExport, run: Run): Promise<RunS
     run: run.run,
     state: isRunning ? 'running' : run.lastFailure === undefined ? 'stopped' : 'failed',
     since: run.since,
+    ...(run.until === undefined ? {} : { until: run.until }),
     startedAt: run.startedAt,
     completedAt: null,
     serviceStartedAt: null,
@@ -178,6 +194,7 @@ async function pastRunStatus(
     run: last.run,
     state: isEmpty ? 'empty' : found === undefined ? 'abandoned' : 'completed',
     since: header?.since ?? emptyResult?.result.since ?? null,
+    ...(last.until === undefined ? {} : { until: last.until }),
     startedAt: header?.startedAt ?? startOf(last.run),
     completedAt,
     serviceStartedAt: header?.serviceStartedAt ?? (isEmpty && last.page === 1 ? last.serviceTime : null),

@@ -17,9 +17,10 @@ import {
   type RunKeyParts,
   runFolder,
   runSummaryKey,
+  windowSummaryKey,
   startOf,
 } from '../storage/keys.ts';
-import { type PublishedRun, readLatestPointer, readRunSummary } from '../storage/published-runs.ts';
+import { type PublishedRun, readLatestPointer, readRunSummary, readWindowSummary } from '../storage/published-runs.ts';
 import { type ExpectedPage, type Finding, pagesOfLog, pagesOfManifest } from './expected-pages.ts';
 
 export interface VerifyDependencies {
@@ -240,16 +241,17 @@ async function lastLoggedPage(log: PageLog, run: RunKeyParts, verifiedPages: num
   }
 }
 
-/** `run.json` repeats the header of the manifest. */
+/** `run.json`, or `window.json`, repeats the header of the manifest. */
 async function verifySummary(
   { store, onFinding }: VerifyDependencies,
   { header, manifest }: PublishedRun,
 ): Promise<void> {
   const report = (message: string) => onFinding({ page: null, message });
-  const key = runSummaryKey(header);
+  const isWindow = header.until !== undefined;
+  const key = isWindow ? windowSummaryKey(header) : runSummaryKey(header);
   const address = store.locate(key);
   try {
-    const summary = await readRunSummary(store, key);
+    const summary = await (isWindow ? readWindowSummary(store, key) : readRunSummary(store, key));
     if (summary === undefined) return report(`${address} is missing, so tables of runs lack this run`);
     const { totals, ...expected } = header;
     const stated: Record<string, unknown> = { ...expected, ...totals, manifest };
@@ -268,6 +270,8 @@ async function verifyPointer(
   { store, onFinding }: VerifyDependencies,
   { header, manifest }: PublishedRun,
 ): Promise<void> {
+  // `latest.json` never points to a window.
+  if (header.until !== undefined) return;
   const report = (message: string) => onFinding({ page: null, message });
   const address = store.locate(latestKey(header.export));
   try {

@@ -8,6 +8,13 @@ export function filterSince(filter: JsonObject, since: Instant): JsonObject {
   return { ...filter, date: { ...(isObject(date) ? date : {}), gte: since } };
 }
 
+/** `filter` with the condition `operator` on the date set to `until`; undefined if it has one already. */
+export function filterUntil(filter: JsonObject, operator: string, until: Instant): JsonObject | undefined {
+  const { date } = filter;
+  const conditions = isObject(date) ? date : {};
+  return Object.hasOwn(conditions, operator) ? undefined : { ...filter, date: { ...conditions, [operator]: until } };
+}
+
 function isObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -20,6 +20,7 @@ const descriptions: Readonly<Record<string, string>> = {
   'services.*.baseUrl': 'The address of the service: https, or http to the loopback interface.',
   'services.*.vendor': "The vendor's part of the header names X-…-API-KEY and X-…-CURSOR.",
   'services.*.cursorIn': 'Where a request carries the cursor.',
+  'services.*.filterUntil': 'The filter that excludes reports from a date on, such as date.lt, for backfills.',
   'services.*.connectTimeout': 'The time to connect, as an ISO 8601 duration.',
   'services.*.headersTimeout': 'The time from the request to the response headers, as an ISO 8601 duration.',
   'services.*.bodyTimeout': 'The time between two parts of the body, as an ISO 8601 duration.',

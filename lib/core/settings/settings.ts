@@ -66,6 +66,17 @@ const serviceFields = {
   maxPageBytes: count(256 * mebibyte),
   /** How many pages are requested at the same time, over all exports of the service. Absent: no limit. */
   maxConcurrentPages: z.optional(positiveInteger.check(z.maximum(100, 'must be at most 100'))),
+  /** The condition that excludes reports from a date on, for backfills (docs/service-contract.md, section 2.1). Absent: there is none. */
+  filterUntil: z.optional(
+    z.string().check(
+      z.regex(/^date\.[A-Za-z][A-Za-z0-9_]{0,39}$/, 'must be a condition on the date, such as date.lt'),
+      z.refine((name) => name !== 'date.gte' && name !== 'date.gt', 'must be an upper bound, such as date.lt'),
+      z.refine(
+        (name) => name !== 'date.lte',
+        'must exclude the date itself, such as date.lt: windows must not overlap',
+      ),
+    ),
+  ),
   ...networkFields,
 };
 /** Where the service is, and the limits of its client. */
@@ -160,6 +171,10 @@ export function parseSettings<Schema extends z.core.$ZodType>(
   if (parsed.success) return parsed.data;
   throw new ExportError('ConfigurationError', describeProblems(subject, parsed.error));
 }
+
+/** The operator of `filterUntil`: `lt` of `date.lt`. */
+export const untilOperatorOf = ({ filterUntil }: Pick<ServiceSettings, 'filterUntil'>): string | undefined =>
+  filterUntil?.slice('date.'.length);
 
 /** The canonical name of the service at `baseUrl`, the same for every spelling of the URL. Stored with runs and watermarks. */
 export function sourceOf(baseUrl: string): string {

@@ -57,9 +57,50 @@ export type State =
   | { readonly Type: 'Succeed'; readonly Comment: string }
   | { readonly Type: 'Fail'; readonly Comment: string; readonly ErrorPath: string; readonly CausePath: string };
 
-export interface StateMachine<Name extends string> {
+export interface StateMachine<Name extends string, Each = State> {
   readonly Comment: string;
   readonly StartAt: string;
   readonly TimeoutSeconds: number;
-  readonly States: Readonly<Record<Name, State>>;
+  readonly States: Readonly<Record<Name, Each>>;
+}
+
+type Test = { readonly Variable: string } & (
+  | { readonly IsPresent: true }
+  | { readonly StringEquals: string }
+  | { readonly BooleanEquals: boolean }
+);
+
+/** A Choice that also tests for values that may be absent. `And` stops at the first test that is false. */
+export interface TestingChoiceState {
+  readonly Type: 'Choice';
+  readonly Comment: string;
+  readonly Choices: readonly ((Test | { readonly And: readonly Test[] }) & { readonly Next: string })[];
+  readonly Default: string;
+}
+
+/** A Map state that starts an execution of its own for each item: a Distributed Map. */
+export interface DistributedMapState<Name extends string, Each> {
+  readonly Type: 'Map';
+  readonly Comment: string;
+  /** Part of the ARNs of these executions. */
+  readonly Label: string;
+  readonly ItemsPath: string;
+  readonly ItemSelector: Template;
+  readonly MaxConcurrencyPath: string;
+  readonly ToleratedFailurePercentage: number;
+  readonly ItemProcessor: {
+    readonly ProcessorConfig: { readonly Mode: 'DISTRIBUTED'; readonly ExecutionType: 'STANDARD' };
+    readonly StartAt: Name;
+    readonly States: Readonly<Record<Name, Each>>;
+  };
+  readonly ResultSelector: Template;
+  readonly Next: string;
+}
+
+/** Fails with an error that the definition states. */
+export interface StatedFailState {
+  readonly Type: 'Fail';
+  readonly Comment: string;
+  readonly Error: string;
+  readonly Cause: string;
 }

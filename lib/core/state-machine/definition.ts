@@ -107,8 +107,9 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         Resource: integration(binding, 'states:startExecution'),
         Parameters: {
           'StateMachineArn.$': '$$.StateMachine.Id',
-          // The name is unique to this transition, so a retry finds that the execution exists.
-          'Name.$': "States.Format('{}-{}-{}', $.export, $.run, States.MathAdd($.executionNumber, 1))",
+          // The name is unique to this transition, so a retry finds that the execution exists. It begins with the export, also for a window.
+          'Name.$':
+            "States.Format('{}-{}-{}', States.ArrayGetItem(States.StringSplit($.export, '/'), 0), $.run, States.MathAdd($.executionNumber, 1))",
           Input: { 'export.$': '$.export', 'continues.$': '$$.Execution.Id', 'waits.$': '$.waits' },
         },
         ResultPath: null,
@@ -151,17 +152,8 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
           // The input is the error, so only the start input names the export.
           Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', 'startInput.$': '$$.Execution.Input' },
         },
-        // The original error must stay at the top level of the payload, because Failed shows it.
-        ResultSelector: {
-          'export.$': '$.Payload.export',
-          'run.$': '$.Payload.run',
-          'since.$': '$.Payload.since',
-          'pages.$': '$.Payload.pages',
-          'reports.$': '$.Payload.reports',
-          'bytes.$': '$.Payload.bytes',
-          'message.$': '$.Payload.message',
-          'resumable.$': '$.Payload.resumable',
-        },
+        // The original error must stay at the top level of the payload, because Failed shows it. The whole result is kept: only that of a
+        // window has `until`.
         ResultPath: '$.failed',
         OutputPath: '$',
         Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failed', Next: 'FailureNotRecorded' }],
@@ -169,14 +161,14 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
       FailureNotRecorded: {
         Type: 'Pass',
         Comment: 'FailRun failed, so only its error is known, not the state of the export',
-        Parameters: { export: null, 'recordingError.$': '$.failed' },
+        Parameters: { Payload: { export: null, 'recordingError.$': '$.failed' } },
         ResultPath: '$.failed',
         Next: 'AnnounceFailed',
       },
       AnnounceFailed: sendEvent(
         binding,
         detailTypes.failed,
-        { 'export.$': '$.failed.export', 'error.$': '$.Error', 'failed.$': '$.failed' },
+        { 'export.$': '$.failed.Payload.export', 'error.$': '$.Error', 'failed.$': '$.failed.Payload' },
         [{ ErrorEquals: ['States.ALL'], ResultPath: '$.announceFailure', Next: 'Failed' }],
         'Failed',
       ),

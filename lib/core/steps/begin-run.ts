@@ -3,11 +3,14 @@
  *
  * An export has at most one active run, recorded in its state. A start is skipped while the run's execution is running. If
  * that execution has ended, the start takes the run over and resumes it after its last logged page.
+ *
+ * Each window of a backfill has a state of its own, and so a run of its own. It is exported once.
  */
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import {
+  type Backfill,
   type ExportRequest,
   type ExportState,
   type Instant,
@@ -15,11 +18,12 @@ import {
   type PageEntry,
   type Run,
   totalsOf,
+  type Window,
 } from '../model.ts';
-import type { StepDependencies } from '../ports.ts';
-import { createRunId } from '../storage/keys.ts';
+import type { PageLog, StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
-import { nextSequence, type StateChange, updateState } from './export-state.ts';
+import { ancestorsOf, splitPoint, stateNameOf, windowName } from '../windows.ts';
+import { type StateChange, identifyRun, updateState } from './export-state.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
 import { chooseSince, summarize } from './watermark.ts';
 
@@ -27,7 +31,16 @@ export type BeginRunDependencies = Pick<StepDependencies, 'definition' | 'log' |
 
 export type BeginRunOutcome =
   | ({ readonly next: 'export' | 'finish' } & LoopState)
-  | { readonly next: 'skip'; readonly export: string; readonly reason: string };
+  | ({ readonly next: 'skip'; readonly export: string } & SkippedStart);
+
+interface SkippedStart {
+  readonly reason: string;
+  /** Set for a window that needs no further start. */
+  readonly window?: WindowEnd | undefined;
+}
+
+/** `split`: its two parts have taken its place. `abandoned`: its backfill was. */
+type WindowEnd = 'completed' | 'split' | 'abandoned';
 
 /**
  * Makes `execution` the owner of the run that it is to export, and returns the page to start with. Repeated in the same
@@ -41,25 +54,33 @@ export async function beginRun(
 ): Promise<BeginRunOutcome> {
   const { definition, log, emit } = deps;
   const input = parseStartInput(command.input);
-  const decision = await updateState(log, definition.name, (state) => decide(deps, state, input, command.execution));
+  const name = stateNameOf(definition);
+  const decision = await updateState(log, name, (state) => decide(deps, state, input, command.execution));
   if (decision.act === 'skip') {
-    emit({ event: 'run-skipped', export: definition.name, reason: decision.reason });
-    return { next: 'skip', export: definition.name, reason: decision.reason };
+    const { reason, window } = decision;
+    emit({ event: 'run-skipped', export: definition.name, reason });
+    return { next: 'skip', export: name, reason, ...(window === undefined ? {} : { window }) };
   }
   const { act, run, last } = decision;
+  if (await hasLostBackfill(deps, command.execution)) {
+    const reason = 'the backfill has just been abandoned';
+    emit({ event: 'run-skipped', export: definition.name, reason });
+    return { next: 'skip', export: name, reason, window: 'abandoned' };
+  }
   const page = (last?.page ?? 0) + 1;
   emit({
     event: act === 'start' ? 'run-started' : 'run-resumed',
     export: run.export,
     run: run.run,
     since: run.since,
+    ...(run.until === undefined ? {} : { until: run.until }),
     executionNumber: run.executionNumber,
     page,
     ...totalsOf(last),
   });
   return {
     next: last !== undefined && last.nextCursor === null ? 'finish' : 'export',
-    export: run.export,
+    export: name,
     run: run.run,
     executionNumber: run.executionNumber,
     page,
@@ -68,13 +89,42 @@ export async function beginRun(
   };
 }
 
+/**
+ * Whether the backfill of this window was abandoned after `decide` read it, and possibly replaced by another one. If so, ends the
+ * run. An abandoned backfill is first recorded as such, and then its runs are ended: so either this finds the record, or the other
+ * finds the run.
+ */
+async function hasLostBackfill({ definition, log }: BeginRunDependencies, execution: string): Promise<boolean> {
+  const { name, window } = definition;
+  if (window === undefined) return false;
+  const backfill = await log.backfill(name);
+  if (backfill?.abandonedAt === undefined && (await isCurrentWindow(log, backfill, window))) return false;
+  return await updateState(log, stateNameOf(definition), (state) => {
+    const { active, ...idle } = state;
+    if (active?.execution !== execution) return { result: true };
+    // It may be published already, if this invocation was delayed.
+    return active.completion === undefined ? { change: idle, result: true } : { result: false };
+  });
+}
+
+/** Whether the window is one of the backfill's, and every longer window that it is a part of has been split. */
+async function isCurrentWindow(log: PageLog, backfill: Backfill | undefined, window: Window): Promise<boolean> {
+  const ancestors = backfill && ancestorsOf(backfill, window);
+  if (backfill === undefined || ancestors === undefined) return false;
+  for (const ancestor of ancestors) {
+    if ((await log.exportState(windowName(backfill.export, ancestor)))?.splitAt === undefined) return false;
+  }
+  return true;
+}
+
 /** What an execution does, before it is recorded. */
 export type Decision =
-  | { readonly act: 'skip'; readonly reason: string }
+  | ({ readonly act: 'skip' } & SkippedStart)
   | { readonly act: 'start' | 'resume'; readonly run: Run; readonly last: PageEntry | undefined };
 
 /**
- * What `execution` would do in this state, and the state it would leave. Only reads.
+ * What `execution` would do in this state, and the state it would leave. Only reads, except that a new run of a window takes its
+ * sequence from the state of the export.
  * @throws ConfigurationError if the start contradicts an unfinished run, or no watermark applies to it
  */
 export async function decide(
@@ -84,6 +134,8 @@ export async function decide(
   execution: string,
 ): Promise<StateChange<Decision>> {
   const { active } = state;
+  const end = await windowEnd(deps, state, input);
+  if (end !== undefined) return skip(...end);
   if (active === undefined) {
     if (input.continues !== undefined) return skip(`the run of execution ${input.continues} has ended`);
     if (input.scheduledTime !== undefined && hasBegun(input.scheduledTime, state.lastScheduledTime)) {
@@ -109,21 +161,65 @@ export async function decide(
   if (contradictions.length > 0) {
     // A run without a logged page can be replaced: nothing is lost.
     if (last === undefined) return start(deps, state, input, execution);
-    throw contradictionError(active, contradictions);
+    throw deps.definition.window === undefined
+      ? contradictionError(active, contradictions)
+      : changedRequestError(active.export, contradictions.join('; '));
   }
   return resume(deps, state, takeOver(active, execution, input.scheduledTime));
 }
 
-const skip = (reason: string) => ({ result: { act: 'skip', reason } satisfies Decision as Decision });
+const skip = (reason: string, window?: WindowEnd) => ({
+  result: { act: 'skip', reason, window } satisfies Decision as Decision,
+});
 
-function start(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, input: StartInput, execution: string) {
+/**
+ * Why a window needs no run, if it needs none.
+ * @throws ConfigurationError if it is not a window of the export's backfill, or the start names a `since` of its own
+ */
+async function windowEnd(
+  { definition, log }: Omit<BeginRunDependencies, 'emit'>,
+  state: ExportState,
+  input: StartInput,
+): Promise<[reason: string, end: WindowEnd] | undefined> {
+  const { name, window } = definition;
+  if (window === undefined) return undefined;
+  if (input.since !== undefined) {
+    throw new ExportError('ConfigurationError', 'A window begins where its name says. Leave out since');
+  }
+  if (state.splitAt !== undefined) return [`the window was split at ${state.splitAt}`, 'split'];
+  if (state.active === undefined && state.lastCompleted !== undefined && input.restart !== true) {
+    return [`run ${state.lastCompleted.result.run} has exported the window`, 'completed'];
+  }
+  // It may be published already. Whatever became of its backfill, its reports are exported once only if it completes.
+  if (state.active?.completion !== undefined && input.restart !== true) return undefined;
+  const backfill = await log.backfill(name);
+  if (backfill?.abandonedAt !== undefined)
+    return [`the backfill was abandoned at ${backfill.abandonedAt}`, 'abandoned'];
+  if (await isCurrentWindow(log, backfill, window)) {
+    if (backfill?.requestChecksum !== definition.requestChecksum) throw changedRequestError(name);
+    return undefined;
+  }
+  throw new ExportError(
+    'ConfigurationError',
+    `${stateNameOf(definition)} is not a window of the backfill of export ${name}. The command backfill starts its windows`,
+  );
+}
+
+async function start(
+  deps: Omit<BeginRunDependencies, 'emit'>,
+  state: ExportState,
+  input: StartInput,
+  execution: string,
+): Promise<StateChange<Decision>> {
   const { definition, runtime } = deps;
+  const { window } = definition;
   const now = runtime.now();
   const run: Run = {
     export: definition.name,
-    run: createRunId(now, runtime.randomHex(6)),
-    sequence: nextSequence(state, now),
-    since: chooseSince(definition, state, input, now).since,
+    ...(await identifyRun(deps, state, now)),
+    since: window?.since ?? chooseSince(definition, state, input, now).since,
+    ...(window === undefined ? {} : await boundsOf(deps, state, window)),
+    requestChecksum: definition.requestChecksum,
     request: definition.request,
     startedAt: instantOf(now),
     startedBy: execution,
@@ -140,6 +236,18 @@ function start(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, inp
     lastAbandoned: undefined,
   };
   return { change, result: { act: 'start', run, last: undefined } satisfies Decision as Decision };
+}
+
+async function boundsOf(
+  { definition, log }: Omit<BeginRunDependencies, 'emit'>,
+  { active, lastCompleted }: ExportState,
+  window: Window,
+) {
+  const splitAbovePages = (await log.backfill(definition.name))?.maxPagesPerWindow;
+  // The reports of a window that was published, or is being published, must not be in those of its parts, too.
+  const isPublished = lastCompleted !== undefined || active?.completion !== undefined;
+  const isSplittable = splitAbovePages !== undefined && splitPoint(window) !== undefined && !isPublished;
+  return { until: window.until, ...(isSplittable ? { splitAbovePages } : {}) };
 }
 
 async function resume(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, run: Run) {
@@ -181,6 +289,17 @@ function contradictionsOf(run: Run, request: ExportRequest, since: Instant | und
   if (since !== undefined && since !== run.since) contradictions.push(`since was ${run.since} and is now ${since}`);
   return contradictions;
 }
+
+/** A backfill whose windows had different requests would not be the past of any export. */
+const changedRequestError = (
+  exportName: string,
+  changes = 'the service, the filter or the format is another one',
+): ExportError =>
+  new ExportError(
+    'ConfigurationError',
+    `The settings of export ${exportName} have changed since its backfill began: ${changes}. Restore them, and start the backfill again; ` +
+      'or abandon the backfill (abandon --backfill)',
+  );
 
 function contradictionError(run: Run, contradictions: readonly string[]): ExportError {
   return new ExportError(

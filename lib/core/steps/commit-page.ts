@@ -12,6 +12,7 @@ import {
   addPage,
   type Cursor,
   type PageEntry,
+  type Run,
   type PageTiming,
   type StoredCursor,
   type StoredPage,
@@ -70,7 +71,7 @@ export async function storePage(
 
 /** The log entry of a durable page, with the run's totals and cycle detection continued from its predecessor's entry. */
 export function toLogEntry(
-  exportName: string,
+  { export: exportName, until }: Pick<Run, 'export' | 'until'>,
   { run, page, cursor }: PageIdentity,
   { stored, nextCursor, timing }: DurablePage,
   predecessor: UnloggedEntry | undefined,
@@ -80,6 +81,7 @@ export function toLogEntry(
   return {
     export: exportName,
     run,
+    ...(until === undefined ? {} : { until }),
     page,
     key,
     bytes,

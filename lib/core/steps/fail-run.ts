@@ -10,6 +10,7 @@ import type { ErrorName } from '../errors.ts';
 import { type FailedRun, totalsOf, zeroTotals } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
+import { stateNameOf } from '../windows.ts';
 import { updateState } from './export-state.ts';
 
 export type FailRunDependencies = Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>;
@@ -31,11 +32,14 @@ export async function failRun(
   command: { readonly failure: unknown; readonly execution: string },
 ): Promise<FailedRun> {
   const { error, message } = parseFailure(command.failure);
-  const failed = await updateState<FailedRun>(log, definition.name, async (state) => {
+  const { window = {} } = definition;
+  const failed = await updateState<FailedRun>(log, stateNameOf(definition), async (state) => {
     const about = { export: definition.name, error, message };
     const { active, ...idle } = state;
     if (active?.execution !== command.execution) {
-      return { result: { ...about, run: null, since: null, ...zeroTotals, resumable: active !== undefined } };
+      return {
+        result: { ...about, run: null, since: null, ...window, ...zeroTotals, resumable: active !== undefined },
+      };
     }
     const last = await log.last(active);
     const resumable = !finalErrors.has(error) && last?.repeats !== true;
@@ -45,11 +49,19 @@ export async function failRun(
       change: resumable
         ? { ...state, active: { ...active, lastFailure: failure } }
         : { ...idle, lastAbandoned: { run, since, ...totalsOf(last), failure } },
-      result: { ...about, run, since, ...totalsOf(last), resumable },
+      result: { ...about, run, since, ...window, ...totalsOf(last), resumable },
     };
   });
   emit({ event: 'run-failed', ...failed });
   return failed;
+}
+
+/** What the state machine adds to the error, which it has already: it sends both in one event. */
+export type RecordedFailure = Omit<FailedRun, 'error'>;
+
+export function recordedFailure(failed: FailedRun): RecordedFailure {
+  const { error: _, ...failure } = failed;
+  return failure;
 }
 
 /** The failure of an execution whose start input names no export: there is no state to record it in. */

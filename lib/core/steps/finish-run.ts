@@ -2,17 +2,24 @@
  * Publishes a run whose pages are all logged, and moves the watermark.
  *
  * The order of writes is what readers rely on: the completion (so that the bytes of what follows are fixed), the manifest
- * (publishes the run, once the store holds every page as it was logged), `run.json` (lists the run in tables), `latest.json`
+ * (publishes the run, once the store holds every page as it was logged), `run.json` (lists the run in tables; `window.json` for a window), `latest.json`
  * (points to the manifest), the export state (moves the watermark and ends the run). A crash between any two leaves the run active; finishing it again writes
  * the same bytes and continues (docs/architecture.md, "How a run is published").
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import { type Run, type RunId, type RunResult, totalsOf } from '../model.ts';
+import { type Instant, type Run, type RunId, type RunResult, totalsOf } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
-import { latestKey, manifestKey, runSummaryKey } from '../storage/keys.ts';
-import { type CompletedRun, manifestChunks, type RunEnds, runSummaryChunks } from '../storage/manifest.ts';
+import { latestKey, manifestKey, runSummaryKey, windowSummaryKey } from '../storage/keys.ts';
+import {
+  type CompletedRun,
+  manifestChunks,
+  type RunEnds,
+  runSummaryChunks,
+  windowSummaryChunks,
+} from '../storage/manifest.ts';
 import { instantOf } from '../timestamps.ts';
+import { stateNameOf } from '../windows.ts';
 import { ownedRun, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
 import { withDistinctCursors } from './repeated-cursors.ts';
@@ -43,7 +50,7 @@ async function findResult(
   { definition, log }: FinishRunDependencies,
   { run, execution }: FinishRunCommand,
 ): Promise<RunResult | undefined> {
-  const completed = (await log.exportState(definition.name))?.lastCompleted;
+  const completed = (await log.exportState(stateNameOf(definition)))?.lastCompleted;
   return completed?.execution === execution && completed.result.run === run ? completed.result : undefined;
 }
 
@@ -67,6 +74,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     export: run.export,
     run: run.run,
     since: run.since,
+    ...(run.until === undefined ? {} : { until: run.until }),
     watermark: completion.watermark?.instant ?? null,
     ...totalsOf(last),
     manifest: completion.isPublished ? manifest : null,
@@ -74,21 +82,35 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
   const chunks = manifestChunks(run, { first, last }, withDistinctCursors(storedEntries(deps, run), log, run));
   if (completion.isPublished) {
     await store.putDocument(manifest, chunks);
-    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));
-    await updateLatestPointer(deps, run, manifest);
+    if (isOfWindow(run)) {
+      // `latest.json` stays: a reader of the newest run does not look for a window, which may be years old.
+      await store.putDocument(windowSummaryKey(run), windowSummaryChunks(run, { first, last }, manifest));
+    } else {
+      await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));
+      await updateLatestPointer(deps, run, manifest);
+    }
   } else {
     // What must hold of a published run must hold of any that moves the watermark.
     for await (const _ of chunks);
   }
 
-  return updateState(log, definition.name, (state) => {
+  return updateState(log, stateNameOf(definition), (state) => {
     // An earlier invocation that is still running may have started another run for the same execution.
     ownedRun(state, command.execution, definition.name, run.run);
     const { active: _, ...idle } = state;
-    const lastCompleted = { execution: command.execution, completedAt: completion.at, result };
+    const { requestChecksum } = run;
+    const lastCompleted = {
+      execution: command.execution,
+      completedAt: completion.at,
+      result,
+      ...(requestChecksum === undefined ? {} : { requestChecksum }),
+    };
     return { change: { ...idle, watermark: completion.watermark, lastCompleted }, result };
   });
 }
+
+const isOfWindow = <AnyRun extends Run>(run: AnyRun): run is AnyRun & { readonly until: Instant } =>
+  run.until !== undefined;
 
 function updateLatestPointer(
   { store, log }: FinishRunDependencies,
@@ -110,7 +132,7 @@ function setCompletion(
   { definition, log, runtime }: FinishRunDependencies,
   { run: id, execution }: FinishRunCommand,
 ): Promise<LoggedRun> {
-  return updateState(log, definition.name, async (state) => {
+  return updateState(log, stateNameOf(definition), async (state) => {
     const run = ownedRun(state, execution, definition.name, id);
     const ends = await firstAndLastEntry(log, run);
     const { first, last } = ends;
@@ -119,7 +141,7 @@ function setCompletion(
       ...run,
       completion: {
         at: instantOf(runtime.now()),
-        watermark: watermarkAfter(state, definition, run, first),
+        watermark: run.until === undefined ? watermarkAfter(state, definition, run, first) : undefined,
         isPublished: definition.publishEmptyRuns || last.totals.reports !== 0,
       },
     };

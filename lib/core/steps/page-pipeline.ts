@@ -12,6 +12,7 @@ import { ExportError, isExportError } from '../errors.ts';
 import type { Cursor, Invocation, PageEntry, Run } from '../model.ts';
 import type { PageIdentity, StepDependencies } from '../ports.ts';
 import { pageKey } from '../storage/keys.ts';
+import { stateNameOf } from '../windows.ts';
 import {
   type DurablePage,
   findDurablePage,
@@ -80,7 +81,8 @@ export async function exportPages(
   const { run, execution } = pipeline;
   const { maxInFlight = 2, signal: interruption } = invocation;
   const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY } = deps.definition.limits;
-  const lastPage = Math.min((pipeline.lastLogged?.page ?? 0) + pagesPerInvocation, maxPages);
+  const { splitAbovePages = Number.POSITIVE_INFINITY } = run;
+  const lastPage = Math.min((pipeline.lastLogged?.page ?? 0) + pagesPerInvocation, maxPages, splitAbovePages);
   const hasTime = () => invocation.hasTime?.() ?? true;
   /** Oldest first. */
   const inFlight: PageTask[] = [];
@@ -173,7 +175,7 @@ export async function exportPages(
       const existing = checkExisting ? await findDurablePage(deps.store, identity) : undefined;
       const durable = existing ?? (await fetchAndStore());
       await mayStore;
-      return toLogEntry(run.export, identity, durable, await predecessor.stored);
+      return toLogEntry(run, identity, durable, await predecessor.stored);
     }
 
     async function fetchAndStore(): Promise<DurablePage> {
@@ -215,8 +217,8 @@ export async function exportPages(
   }
 
   async function assertStillOwned(): Promise<void> {
-    const { name } = deps.definition;
-    ownedRun(await deps.log.exportState(name), execution, name, run.run);
+    const state = await deps.log.exportState(stateNameOf(deps.definition));
+    ownedRun(state, execution, deps.definition.name, run.run);
   }
 }
 

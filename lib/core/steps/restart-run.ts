@@ -3,9 +3,9 @@
 import type { ExportError } from '../errors.ts';
 import type { LoopState, Run } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
-import { createRunId } from '../storage/keys.ts';
 import { instantOf } from '../timestamps.ts';
-import { nextSequence, ownedRun, updateState } from './export-state.ts';
+import { stateNameOf } from '../windows.ts';
+import { ownedRun, identifyRun, updateState } from './export-state.ts';
 
 interface Restart {
   /** The run to continue with; undefined if it is the one before, which is being published. */
@@ -28,7 +28,7 @@ export async function restartRun(
 ): Promise<{ readonly next: 'page' | 'finish' } & LoopState> {
   if (run.cursorRestarts >= definition.limits.maxCursorRestarts) throw error;
   const now = runtime.now();
-  const { replacement, isNew } = await updateState<Restart>(log, definition.name, (state) => {
+  const { replacement, isNew } = await updateState<Restart>(log, stateNameOf(definition), async (state) => {
     const active = ownedRun(state, execution, definition.name);
     // A concurrent invocation of the same execution has restarted the run already: its replacement stays.
     if (active.run !== run.run) return { result: { replacement: active, isNew: false } };
@@ -37,8 +37,7 @@ export async function restartRun(
       ...active,
       // Of the run before.
       lastFailure: undefined,
-      run: createRunId(now, runtime.randomHex(6)),
-      sequence: nextSequence(state, now),
+      ...(await identifyRun({ log, definition, runtime }, state, now)),
       startedAt: instantOf(now),
       cursorRestarts: active.cursorRestarts + 1,
     };

@@ -55,6 +55,14 @@ export function runSummaryKey(run: RunLocation): string {
   return `${runFolder(run)}/run.json`;
 }
 
+/**
+ * The object with the summary of a published window. Runs of windows have no `run.json`: they are published in any order, and a
+ * consumer that reads runs in the order of their sequence would miss some.
+ */
+export function windowSummaryKey(run: RunLocation): string {
+  return `${runFolder(run)}/window.json`;
+}
+
 /** The manifest's key of a run of which only the ID is known. @throws ConfigurationError if `run` is not a run ID */
 export function manifestKeyFromRunId(exportName: string, run: string): string {
   return manifestKey(runLocation(exportName, parseRunId(run)));

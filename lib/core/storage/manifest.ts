@@ -1,6 +1,6 @@
 /**
- * Writes the manifest: the object that publishes a run and lists its pages, written after them. And `run.json`, the summary that
- * follows it.
+ * Writes the manifest: the object that publishes a run and lists its pages, written after them. And `run.json` or `window.json`, the
+ * summary that follows it.
  *
  * Their bytes depend only on the completed run and the page log, so a repeated write produces the same bytes. The manifest is
  * streamed, one page per line, so a run of a million pages takes no more memory than a run of ten.
@@ -8,14 +8,15 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
-import { addPage, type PageEntry, type Run, type RunCompletion, totalsOf, zeroTotals } from '../model.ts';
+import { addPage, type Instant, type PageEntry, type Run, type RunCompletion, totalsOf, zeroTotals } from '../model.ts';
 import { filterSince } from '../settings/filter.ts';
 import { pageKey, type RunKeyParts } from './keys.ts';
-import type { RunSummary } from './published-schemas.ts';
+import type { RunSummary, WindowSummary } from './published-schemas.ts';
 
 /** Consumers check this first. An incompatible change gets a new number. */
 const manifestVersion = 1;
 const runVersion = 1;
+const windowVersion = 1;
 
 /** A run whose manifest can be written: it no longer changes. */
 export type CompletedRun = Run & { readonly completion: RunCompletion };
@@ -42,6 +43,7 @@ export async function* manifestChunks(
     run: run.run,
     sequence: run.sequence,
     since: run.since,
+    ...(run.until === undefined ? {} : { until: run.until }),
     filter: filterSince(run.request.filter, run.since),
     format: run.request.format,
     container: run.request.container,
@@ -83,6 +85,31 @@ export async function* runSummaryChunks(
     sequence: run.sequence,
     since: run.since,
     watermark: run.completion.watermark?.instant ?? null,
+    ...commonSummary(run, { first, last }, manifest),
+  } satisfies RunSummary;
+  yield `${JSON.stringify(summary)}\n`;
+}
+
+/** The text of `window.json`, as of `run.json`. */
+export async function* windowSummaryChunks(
+  run: CompletedRun & { readonly until: Instant },
+  ends: RunEnds,
+  manifest: string,
+): AsyncGenerator<string> {
+  const summary = {
+    windowVersion,
+    export: run.export,
+    since: run.since,
+    until: run.until,
+    run: run.run,
+    sequence: run.sequence,
+    ...commonSummary(run, ends, manifest),
+  } satisfies WindowSummary;
+  yield `${JSON.stringify(summary)}\n`;
+}
+
+function commonSummary(run: CompletedRun, { first, last }: RunEnds, manifest: string) {
+  return {
     startedAt: run.startedAt,
     completedAt: run.completion.at,
     serviceStartedAt: first.serviceTime,
@@ -92,8 +119,7 @@ export async function* runSummaryChunks(
     source: run.request.source,
     ...totalsOf(last),
     manifest,
-  } satisfies RunSummary;
-  yield `${JSON.stringify(summary)}\n`;
+  };
 }
 
 /** Why `entry` cannot follow `predecessor` in the log of `run`; undefined if it can. */

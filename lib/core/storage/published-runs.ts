@@ -5,7 +5,13 @@ import { ExportError } from '../errors.ts';
 import type { StoreReader } from '../ports.ts';
 import { latestKey, manifestKeyFromRunId } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
-import { latestSchema, type RunSummary, runSummarySchema } from './published-schemas.ts';
+import {
+  latestSchema,
+  type RunSummary,
+  runSummarySchema,
+  type WindowSummary,
+  windowSummarySchema,
+} from './published-schemas.ts';
 
 export interface PublishedRun extends OpenManifest {
   /** The manifest's key. */
@@ -56,6 +62,11 @@ export async function readLatestPointer(store: StoreReader, exportName: string):
 /** The content of the `run.json` at `key`; undefined if there is none. @throws PageConflictError if it was changed */
 export async function readRunSummary(store: StoreReader, key: string): Promise<RunSummary | undefined> {
   return await readSmallDocument(store, key, runSummarySchema, 'Restore it from a bucket version or a backup');
+}
+
+/** The content of the `window.json` at `key`; undefined if there is none. @throws PageConflictError if it was changed */
+export async function readWindowSummary(store: StoreReader, key: string): Promise<WindowSummary | undefined> {
+  return await readSmallDocument(store, key, windowSummarySchema, 'Restore it from a bucket version or a backup');
 }
 
 /** More than any of these documents has. A larger object is not one and need not be read. */

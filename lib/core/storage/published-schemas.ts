@@ -1,5 +1,5 @@
 /**
- * The public formats: the manifest, `run.json`, `latest.json` and the two events. The JSON Schemas in `docs/schemas` are generated from
+ * The public formats: the manifest, `run.json`, `window.json`, `latest.json` and the two events. The JSON Schemas in `docs/schemas` are generated from
  * here, and a test keeps them up to date.
  *
  * The schemas are exact about existing fields and allow additional ones, so that fields can be added later. An incompatible
@@ -13,7 +13,7 @@ import { runIdPattern } from './keys.ts';
 
 /** The names of the files in `docs/schemas`, without `.schema.json`. */
 export type PublishedName = keyof ReturnType<typeof published>;
-export const publishedNames = ['manifest.v1', 'run.v1', 'latest.v1', 'completed.v1', 'failed.v1'] as const;
+export const publishedNames = ['manifest.v1', 'run.v1', 'window.v1', 'latest.v1', 'completed.v1', 'failed.v1'] as const;
 
 /** The JSON Schema (draft 2020-12) of the format. */
 export function jsonSchemaOf(name: PublishedName): object {
@@ -47,6 +47,10 @@ const sequence = described(
   'Increases with every run of the export, not necessarily by one. The newest run has the highest.',
 );
 const since = described(instant, 'The run contains the reports dated at or after this instant (ISO 8601, UTC).');
+const until = described(
+  instant,
+  'Only for a window of a backfill: it contains no reports dated at or after this instant (ISO 8601, UTC).',
+);
 const completedAt = described(instant, "When the run was completed, by the exporter's clock.");
 const manifest = described(
   z.string().regex(/^[A-Za-z0-9_-]{1,40}\/date=[^/]+\/run=[^/]+\/manifest\.json$/),
@@ -64,6 +68,8 @@ type Published<Name extends keyof ReturnType<typeof published>> = z.infer<Return
 export type Manifest = Published<'manifest.v1'>;
 /** The content of `run.json`: the summary of a published run. */
 export type RunSummary = Published<'run.v1'>;
+/** The content of `window.json`: the summary of a published window. */
+export type WindowSummary = Published<'window.v1'>;
 /** The content of `latest.json`. */
 export type LatestPointer = Published<'latest.v1'>;
 /** The detail of a `Report Export Completed` event. */
@@ -98,6 +104,7 @@ export const manifestHeaderSchema = z.object({
   run,
   sequence,
   since,
+  until: until.optional(),
   filter: described(
     z.looseObject({
       date: described(z.looseObject({ gte: described(instant, 'Equal to `since`.') }), 'The conditions on the date.'),
@@ -148,6 +155,10 @@ export const runSummarySchema = z.object({
   manifest,
 });
 
+export const windowSummarySchema = runSummarySchema
+  .omit({ runVersion: true, watermark: true })
+  .extend({ windowVersion: described(z.literal(1), 'The version of this schema.'), until });
+
 export const latestSchema = z.object({ export: exportName, run, sequence, completedAt, manifest });
 
 const executionFields = {
@@ -161,7 +172,8 @@ const executionFields = {
 const recordedFailure = z.object({
   export: orNull(name, 'The export that failed; null if the start input names no export of the service.'),
   run: orNull(runId, 'The run that failed; null if the execution did not own a run.'),
-  since: orNull(instant, 'The `since` of the run; null if there is no run.'),
+  since: orNull(instant, 'The `since` of the run, or of the window; null if there is no run.'),
+  until: until.optional(),
   pages: described(count, 'The number of pages that the run had logged.'),
   reports: orNull(count, `The number of reports in these pages; ${nullUnlessXml}.`),
   bytes: described(count, 'The size of these pages in bytes.'),
@@ -193,6 +205,11 @@ function published() {
       description:
         'The summary of a published run, as one line of JSON beside its manifest. Written after the manifest and before `latest.json`.',
     }),
+    'window.v1': windowSummarySchema.meta({
+      title: 'window.json',
+      description:
+        'The summary of a published window of a backfill, as one line of JSON beside its manifest. Written after the manifest.',
+    }),
     'latest.v1': latestSchema.meta({
       title: 'latest.json',
       description: 'The pointer to the manifest of the newest published run of an export.',
@@ -206,6 +223,7 @@ function published() {
             export: exportName,
             run,
             since,
+            until: until.optional(),
             watermark,
             ...totals,
             manifest,

@@ -7,8 +7,9 @@ import { mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import type { StoreReader } from '../ports.ts';
 import { manifestKey, runFolder, runsPrefix } from './keys.ts';
-import { findManifest, type Pointer, readLatestPointer, readRunSummary } from './published-runs.ts';
-import type { RunSummary } from './published-schemas.ts';
+import { epochMsOf } from '../timestamps.ts';
+import { findManifest, type Pointer, readLatestPointer, readRunSummary, readWindowSummary } from './published-runs.ts';
+import type { RunSummary, WindowSummary } from './published-schemas.ts';
 
 const concurrency = 16;
 
@@ -29,6 +30,29 @@ export async function* listPublishedRuns(
     if ('error' in run) throw run.error;
     yield run.summary;
   }
+}
+
+/**
+ * The published windows of the export's backfills, by `since`. They are published in any order.
+ * @throws PageConflictError, after the others, if a `window.json` was changed
+ */
+export async function* listPublishedWindows(store: StoreReader, exportName: string): AsyncGenerator<WindowSummary> {
+  const found: WindowSummary[] = [];
+  let failure: unknown;
+  for await (const day of store.listFolders(exportName)) {
+    if (!day.startsWith(runsPrefix(exportName))) continue;
+    const summaries = await mapConcurrently(await runFoldersIn(store, day), concurrency, async (folder) => {
+      try {
+        return await readWindowSummary(store, `${folder}/window.json`);
+      } catch (error) {
+        failure ??= error;
+        return undefined;
+      }
+    });
+    found.push(...summaries.filter((summary) => summary !== undefined));
+  }
+  yield* found.sort((one, other) => epochMsOf(one.since) - epochMsOf(other.since) || one.sequence - other.sequence);
+  if (failure !== undefined) throw failure;
 }
 
 type FoundRun =
@@ -73,10 +97,14 @@ async function findLatest(store: StoreReader, exportName: string): Promise<Point
 }
 
 async function readDay(store: StoreReader, day: string): Promise<FoundRun[]> {
+  const runs = await mapConcurrently(await runFoldersIn(store, day), concurrency, (folder) => readRun(store, folder));
+  return runs.filter((run) => run !== undefined);
+}
+
+async function runFoldersIn(store: StoreReader, day: string): Promise<readonly string[]> {
   const folders: string[] = [];
   for await (const folder of store.listFolders(day)) if (folder.startsWith(`${day}/run=`)) folders.push(folder);
-  const runs = await mapConcurrently(folders, concurrency, (folder) => readRun(store, folder));
-  return runs.filter((run) => run !== undefined);
+  return folders;
 }
 
 /** The run in `folder`; undefined if it is not published. */

@@ -10,6 +10,7 @@ import { hash } from 'node:crypto';
 import * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
 import type {
+  Backfill,
   Cursor,
   ExportState,
   Instant,
@@ -51,6 +52,25 @@ export function parseExportState(exportName: string, store: RecordStore, read: (
       'PageConflictError',
       `The state of export ${exportName} in ${store.name} does not match what this exporter wrote: ${messageOf(cause)}. ` +
         `Nothing was changed; ${store.repairHint(exportName)}`,
+      { cause },
+    );
+  }
+}
+
+/**
+ * The backfill of the export, from what `read` returns.
+ * @throws PageConflictError if `read` throws, or if the record was changed or belongs to another export
+ */
+export function parseBackfill(exportName: string, store: RecordStore, read: () => Checksummed): Backfill {
+  try {
+    const backfill = parse(backfillSchema, read);
+    if (backfill.export !== exportName) throw new Error(`it is the backfill of export ${backfill.export}`);
+    return backfill;
+  } catch (cause) {
+    throw new ExportError(
+      'PageConflictError',
+      `The backfill of export ${exportName} in ${store.name} does not match what this exporter wrote: ${messageOf(cause)}. ` +
+        'Nothing was changed. Restore it, or delete it and start the backfill again with the same bounds',
       { cause },
     );
   }
@@ -148,6 +168,7 @@ const filter = z.custom<JsonObject>((value) => typeof value === 'object' && valu
 const entrySchema = z.object({
   export: text,
   run: runId,
+  until: z.optional(instant),
   page: ordinal,
   key: text,
   bytes: count,
@@ -187,6 +208,9 @@ export const runSchema = z.object({
   run: runId,
   sequence: count,
   since: instant,
+  until: z.optional(instant),
+  splitAbovePages: z.optional(ordinal),
+  requestChecksum: z.optional(text),
   request: z.object({ source: text, filter, format: text, container: text, size: z.optional(ordinal) }),
   startedAt: instant,
   startedBy: text,
@@ -202,6 +226,7 @@ export const resultSchema = z.object({
   export: text,
   run: runId,
   since: instant,
+  until: z.optional(instant),
   watermark: z.nullable(instant),
   pages: count,
   reports: z.nullable(count),
@@ -216,7 +241,9 @@ const stateSchema = z.object({
   active: z.optional(runSchema),
   watermark: z.optional(watermarkSchema),
   lastScheduledTime: z.optional(text),
-  lastCompleted: z.optional(z.object({ execution: text, completedAt: instant, result: resultSchema })),
+  lastCompleted: z.optional(
+    z.object({ execution: text, completedAt: instant, result: resultSchema, requestChecksum: z.optional(text) }),
+  ),
   lastAbandoned: z.optional(
     z.object({
       run: runId,
@@ -227,4 +254,18 @@ const stateSchema = z.object({
       failure: failureSchema,
     }),
   ),
+  splitAt: z.optional(instant),
 }) satisfies z.ZodMiniType<ExportState>;
+
+const backfillSchema = z.object({
+  export: text,
+  version: ordinal,
+  from: instant,
+  to: instant,
+  windowMs: ordinal,
+  parallel: ordinal,
+  maxPagesPerWindow: z.optional(ordinal),
+  requestChecksum: text,
+  startedAt: instant,
+  abandonedAt: z.optional(instant),
+}) satisfies z.ZodMiniType<Backfill>;

@@ -3,16 +3,18 @@
  * logged here, so every write is durable before it resolves.
  *
  * States and entries are stored as JSON, with a checksum and the columns that queries need. Each write is one conditional
- * statement, so concurrent processes need no lock besides SQLite's own.
+ * statement, so concurrent processes need no lock besides SQLite's own. The backfill of an export is a row of `export_states`, too.
  */
 
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
+import { windowsPrefix } from '../../core/windows.ts';
 import type { PageLog, RunHistory, RunRef } from '../../core/ports.ts';
 import {
   type Checksummed,
   checksumOf,
+  parseBackfill,
   parseExportState,
   parsePageEntry,
   type RecordStore,
@@ -59,6 +61,9 @@ export function openPageLogFile(file: string): DatabaseSync {
   return openSqliteFile(file, { applicationId: 0x52455850, version: 4, schema, whenMovedAway });
 }
 
+/** Where the backfill of an export is in `export_states`. No export or window has this name. */
+const backfillName = (exportName: string): string => `${windowsPrefix(exportName)}backfill`;
+
 /** Entries per query: memory stays constant, and between queries no open read delays the writers' checkpoints. */
 const batchSize = 500;
 
@@ -74,6 +79,10 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
   const columns = 'page AS number, entry AS json, checksum';
   const sql = {
     state: prepare('SELECT version AS number, state AS json, checksum FROM export_states WHERE export = ?'),
+    // All that begins with the prefix: text is compared byte by byte.
+    statesAfter: prepare(
+      `SELECT export, version AS number, state AS json, checksum FROM export_states WHERE export > ? AND export < ? ORDER BY export LIMIT ${batchSize}`,
+    ),
     insertState: prepare(
       'INSERT INTO export_states (export, version, state, checksum) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
     ),
@@ -111,6 +120,12 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
     return changes === 1;
   };
 
+  /** Writes a row of `export_states`, if the row has the version before. */
+  const replace = async (name: string, { version }: Versioned, value: object): Promise<boolean> => {
+    const statement = version === 1 ? sql.insertState : sql.updateState;
+    return await write(statement, name, version, JSON.stringify(value), checksumOf(value));
+  };
+
   let cached: { readonly row: Row; readonly state: ExportState } | undefined;
   const parseState = (exportName: string, row: Row): ExportState => {
     // Every page reads the state, which seldom changes: parse it once.
@@ -121,14 +136,7 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
       cached.row.number === row.number
     )
       return cached.state;
-    const state = parseExportState(exportName, store, () => {
-      const { value, checksum } = parseRow(row);
-      // The update's condition uses the column, so both versions must agree.
-      if ((value as { version?: unknown } | null)?.version !== row.number) {
-        throw new Error('the column version differs from the version in the state');
-      }
-      return { value, checksum };
-    });
+    const state = parseExportState(exportName, store, () => parseVersionedRow(row));
     cached = { row, state };
     return state;
   };
@@ -141,9 +149,28 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
       return row && parseState(exportName, row);
     },
 
-    async replaceState(state) {
-      const statement = state.version === 1 ? sql.insertState : sql.updateState;
-      return await write(statement, state.export, state.version, JSON.stringify(state), checksumOf(state));
+    replaceState: (state) => replace(state.export, state, state),
+
+    async backfill(exportName) {
+      const [row] = read(sql.state, backfillName(exportName));
+      return row && parseBackfill(exportName, store, () => parseVersionedRow(row));
+    },
+
+    replaceBackfill: (backfill) => replace(backfillName(backfill.export), backfill, backfill),
+
+    async *windowStates(exportName) {
+      const prefix = windowsPrefix(exportName);
+      const end = `${prefix}\u{10ffff}`;
+      for (let after = prefix; ;) {
+        const batch = read(sql.statesAfter, after, end) as (Row & { readonly export: string })[];
+        for (const row of batch) {
+          const { export: name } = row;
+          if (name !== backfillName(exportName)) yield parseExportState(name, store, () => parseVersionedRow(row));
+        }
+        const last = batch.at(-1);
+        if (last === undefined || batch.length < batchSize) return;
+        after = last.export;
+      }
     },
 
     async append(entry) {
@@ -193,6 +220,17 @@ interface Row {
   readonly number: number;
   readonly json: string;
   readonly checksum: string;
+}
+
+type Versioned = Pick<ExportState, 'version'>;
+
+function parseVersionedRow(row: Row): Checksummed {
+  const { value, checksum } = parseRow(row);
+  // The update's condition uses the column, so both versions must agree.
+  if ((value as Partial<Versioned> | null)?.version !== row.number) {
+    throw new Error('the column version differs from the version in the state');
+  }
+  return { value, checksum };
 }
 
 function parseRow({ json, checksum }: Row): Checksummed {

@@ -1,12 +1,19 @@
-/** `report-exporter abandon`: abandons an unfinished run, after a confirmation. */
+/** `report-exporter abandon`: abandons an unfinished run, or a backfill, after a confirmation. */
 
 import { ExportError } from '../../core/errors.ts';
 import { abandonRun, requireAbandonableRun } from '../../core/operations/abandon-run.ts';
+import { systemRuntime } from '../../core/clock.ts';
+import { abandonBackfill, readBackfillStatus } from '../../core/operations/backfill.ts';
+import type { DeployedExport } from '../../core/operations/deployment.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
+import { backfillLines } from '../output/backfill-table.ts';
 import { plural } from '../output/format.ts';
 import { ask, type TerminalInput } from '../output/question.ts';
+import { textStyleFor } from '../output/terminal.ts';
 
 export interface AbandonOptions extends TargetOptions {
+  /** The backfill instead of the run. */
+  readonly backfill?: boolean;
   readonly yes?: boolean;
 }
 
@@ -21,13 +28,15 @@ export async function abandonCommand(
   usageErrors: readonly string[],
   context: InteractiveContext,
 ): Promise<number> {
-  const { stdout, stderr, signal } = context;
+  const { stdout, stderr } = context;
   return await runOnDeployment(
     options,
     usageErrors,
     context,
     async (deployment) => {
-      const { name, log, store, executions } = await openExport(deployment, exportName);
+      const deployed = await openExport(deployment, exportName);
+      if (options.backfill === true) return await abandonPeriod(deployed, options, context);
+      const { name, log, store, executions } = deployed;
       const run = await requireAbandonableRun({ store, executions }, await log.exportState(name), name);
       const pages = (await log.last(run))?.page ?? 0;
       stderr.write(
@@ -39,10 +48,7 @@ export async function abandonCommand(
       if (await executions.isRunning(run.execution)) {
         stderr.write(`Execution ${run.execution} is working on it and will end at its next step.\n`);
       }
-      if (options.yes !== true && !(await confirm(`Abandon run ${run.run}?`, context))) {
-        stderr.write('Nothing was changed.\n');
-        return signal.aborted ? exitStatuses.interrupted : exitStatuses.failed;
-      }
+      if (options.yes !== true && !(await confirm(`Abandon run ${run.run}?`, context))) return unconfirmed(context);
       await abandonRun({ log, store, executions }, run);
       if (options.json === true) {
         stdout.write(`${JSON.stringify({ status: 'abandoned', export: name, run: run.run, pages })}\n`);
@@ -53,6 +59,36 @@ export async function abandonCommand(
     },
     { handlesInterruption: true },
   );
+}
+
+async function abandonPeriod(
+  deployed: DeployedExport,
+  { yes, json }: AbandonOptions,
+  context: InteractiveContext,
+): Promise<number> {
+  const { name, log, store, executions } = deployed;
+  const { stdout, stderr, env } = context;
+  const status = await readBackfillStatus({ log, executions }, name);
+  if (status !== undefined && status.state !== 'completed') {
+    stderr.write(`Backfill of export ${name}:\n${backfillLines(status, textStyleFor(stderr, env)).join('\n')}\n`);
+    stderr.write(
+      'Windows that are done stay published. No other window will be exported, and unfinished ones are never published.\n',
+    );
+    if (yes !== true && !(await confirm(`Abandon the backfill of ${name}?`, context))) return unconfirmed(context);
+  }
+  // Recorded first: an execution that begins a window meanwhile finds it.
+  const { abandonedRuns } = await abandonBackfill({ log, store, executions, runtime: systemRuntime }, name);
+  const stopped = await deployed.stopBackfill();
+  if (stopped !== undefined) stderr.write(`Stopped execution ${stopped}\n`);
+  if (json === true)
+    stdout.write(`${JSON.stringify({ status: 'abandoned', export: name, backfill: true, abandonedRuns })}\n`);
+  else stdout.write(`Abandoned: the backfill of ${name}, with ${plural(abandonedRuns, 'unfinished run')}\n`);
+  return exitStatuses.ok;
+}
+
+function unconfirmed({ stderr, signal }: InteractiveContext): number {
+  stderr.write('Nothing was changed.\n');
+  return signal.aborted ? exitStatuses.interrupted : exitStatuses.failed;
 }
 
 /** Whether the person at the terminal says yes. @throws ConfigurationError if there is no terminal */

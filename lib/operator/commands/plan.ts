@@ -4,8 +4,8 @@ import { systemRuntime } from '../../core/clock.ts';
 import { asCursor } from '../../core/model.ts';
 import type { DeployedExport, NextStart } from '../../core/operations/deployment.ts';
 import { type Plan, planRun } from '../../core/operations/plan-run.ts';
-import { headerNames, httpRequest } from '../../report-service/client/request.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
+import { type PlannedRequest, plannedRequest, requestLines } from '../planned-request.ts';
 
 export async function planCommand(
   exportName: string | undefined,
@@ -24,18 +24,10 @@ export async function planCommand(
     context.stdout.write(
       options.json === true
         ? `${JSON.stringify({ export: name, next, plan, request: request ?? null })}\n`
-        : `${[...planLines(name, plan, describeNextStart(next, startCommand)), ...requestLines(request)].join('\n')}\n`,
+        : `${[...planLines(name, plan, describeNextStart(next, startCommand)), ...(request === undefined ? [] : requestLines(request))].join('\n')}\n`,
     );
     return plan.act === 'refuse' ? exitStatuses.failed : exitStatuses.ok;
   });
-}
-
-interface PlannedRequest {
-  readonly method: string;
-  readonly url: string;
-  /** The API key is replaced by its source. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: unknown;
 }
 
 /** The first request of the planned run; undefined if it would send none. */
@@ -43,11 +35,7 @@ function firstRequest({ service }: DeployedExport, plan: Plan): PlannedRequest |
   if (plan.act === 'skip' || plan.act === 'refuse' || (plan.act === 'resume' && plan.page === null)) return undefined;
   const { since, request } = plan;
   const cursor = plan.act === 'resume' && plan.cursor !== null ? asCursor(plan.cursor) : null;
-  const base = URL.parse(service.address) ?? new URL('http://simulator');
-  const apiKey = { name: headerNames(service.vendor).apiKey, key: `(${service.keySource})` };
-  const pageRequest = { request, since, cursor, label: '' };
-  const { method, path, headers, body } = httpRequest(base, pageRequest, service.cursorIn, apiKey);
-  return { method, url: `${base.origin}${path}`, headers, body: JSON.parse(body) };
+  return plannedRequest(service, { request, since, cursor });
 }
 
 function describeNextStart(next: NextStart, startCommand: string): string {
@@ -84,10 +72,4 @@ function planLines(name: string, plan: Plan, when: string): string[] {
         `  page     ${plan.page ?? 'none: all pages are stored, and the run only has to be published'}`,
       ];
   }
-}
-
-function requestLines(request: PlannedRequest | undefined): string[] {
-  if (request === undefined) return [];
-  const headers = Object.entries(request.headers).map(([name, value]) => `           ${name}: ${value}`);
-  return [`  request  ${request.method} ${request.url}`, ...headers, `           ${JSON.stringify(request.body)}`];
 }

@@ -1,7 +1,7 @@
 /** `report-exporter runs`: the published runs of an export in order, as a table, tab-separated values or JSON lines. */
 
-import type { RunSummary } from '../../core/storage/published-schemas.ts';
-import { listPublishedRuns } from '../../core/storage/run-list.ts';
+import type { RunSummary, WindowSummary } from '../../core/storage/published-schemas.ts';
+import { listPublishedRuns, listPublishedWindows } from '../../core/storage/run-list.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import {
   type CommandContext,
@@ -16,6 +16,8 @@ import { type Cell, type TextStyle, tableLines, textStyleFor } from '../output/t
 
 export interface RunsOptions extends TargetOptions {
   readonly after: string;
+  /** The windows of backfills instead of the runs. */
+  readonly windows?: boolean;
 }
 
 /** Writes only runs to stdout, in the order of `sequence`, also before it fails at one whose summary was changed. */
@@ -28,12 +30,15 @@ export async function runsCommand(
   const { stdout, env } = context;
   const after = /^\d+$/.test(options.after) ? Number(options.after) : Number.NaN;
   const problems = [...usageErrors];
+  if (options.windows === true && after > 0) problems.push('--after: windows are published in any order; leave it out');
   if (!Number.isSafeInteger(after)) problems.push('--after: must be a sequence: a whole number from 0');
   return await runOnDeployment(options, problems, context, async (deployment) => {
     const { name, store } = await openExport(deployment, exportName);
     const runs: ListedRun[] = [];
     try {
-      for await (const run of listPublishedRuns(store, name, after)) {
+      const found =
+        options.windows === true ? listPublishedWindows(store, name) : listPublishedRuns(store, name, after);
+      for await (const run of found) {
         runs.push({ ...run, location: store.locate(run.manifest) });
       }
     } finally {
@@ -45,7 +50,7 @@ export async function runsCommand(
 }
 
 /** `location` is the address of the manifest. */
-type ListedRun = RunSummary & { readonly location: string };
+type ListedRun = (RunSummary | WindowSummary) & { readonly location: string };
 
 function linesOf(runs: readonly ListedRun[], { json }: RunsOptions, style: TextStyle | undefined): readonly string[] {
   if (json === true) return runs.map((run) => JSON.stringify(run));
@@ -54,7 +59,8 @@ function linesOf(runs: readonly ListedRun[], { json }: RunsOptions, style: TextS
 }
 
 function runTable(runs: readonly ListedRun[], style: TextStyle): string[] {
-  const headings = ['SEQUENCE', 'RUN', 'PAGES', 'REPORTS', 'BYTES', 'SINCE', 'COMPLETED', 'TOOK'];
+  const bounds = runs.some((run) => 'until' in run) ? ['SINCE', 'UNTIL'] : ['SINCE'];
+  const headings = ['SEQUENCE', 'RUN', 'PAGES', 'REPORTS', 'BYTES', ...bounds, 'COMPLETED', 'TOOK'];
   const heading = headings.map((text, column) => ({ text, style: 'dim' as const, alignRight: isRight(column) }));
   return tableLines([heading, ...runs.map(cellsOf)], style);
 }
@@ -69,6 +75,7 @@ function cellsOf(run: ListedRun): readonly Cell[] {
     run.reports === null ? '–' : run.reports.toLocaleString('en'),
     bytes(run.bytes),
     run.since,
+    ...('until' in run ? [run.until] : []),
     run.completedAt,
     coarseDuration(epochMsOf(run.completedAt) - epochMsOf(run.startedAt)),
   ];
@@ -79,6 +86,7 @@ const columns = [
   'sequence',
   'run',
   'since',
+  'until',
   'watermark',
   'started',
   'completed',
@@ -90,6 +98,6 @@ const columns = [
 
 function valueLine(run: ListedRun): string {
   const { startedAt: started, completedAt: completed, ...rest } = run;
-  const values = { ...rest, started, completed };
+  const values: Partial<Record<(typeof columns)[number], string | number | null>> = { ...rest, started, completed };
   return columns.map((column) => String(values[column] ?? '').replaceAll(/\s+/g, ' ')).join('\t');
 }

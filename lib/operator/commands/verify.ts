@@ -59,6 +59,8 @@ export async function verifyCommand(
 interface Verification {
   readonly run: string;
   readonly published: boolean;
+  /** Of a published window: where it ends. */
+  readonly until?: string | undefined;
   readonly verified: VerifiedRun;
 }
 
@@ -76,7 +78,8 @@ async function verify(
       : { run: runId, manifest: manifestKeyFromRunId(name, runId) };
   const published = wanted === undefined ? undefined : await findManifest(store, wanted.manifest);
   if (published !== undefined) {
-    return { run: published.header.run, published: true, verified: await verifyPublishedRun(deps, published) };
+    const { run, until } = published.header;
+    return { run, until, published: true, verified: await verifyPublishedRun(deps, published) };
   }
   if (active !== undefined && (wanted === undefined || runId === active.run)) {
     return { run: active.run, published: false, verified: await verifyUnpublishedRun(deps, active) };
@@ -130,7 +133,7 @@ async function findNewestRun(
 }
 
 function formatResult(
-  { run, published, verified }: Verification,
+  { run, published, until, verified }: Verification,
   findings: readonly Finding[],
   findingCount: number,
   style: ReturnType<typeof textStyleFor>,
@@ -146,7 +149,9 @@ function formatResult(
             ? [`  and ${plural(findingCount - findings.length, 'more problem')}`]
             : []),
           'Do not rely on this run. Restore the original objects, from a bucket version or a backup, or export the same',
-          'reports in a new run: start it with a --since at or before the one of this run.',
+          until === undefined
+            ? 'reports in a new run: start it with a --since at or before the one of this run.'
+            : `reports in a new run. It is a window of a backfill, until ${until}: docs/backfill.md says how to export it again.`,
         ];
   return `${[...lines, ...verified.notes.map((note) => style('dim', `  ${note}`))].join('\n')}\n`;
 }

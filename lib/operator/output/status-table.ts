@@ -4,6 +4,7 @@ import type { Incident, NextStart } from '../../core/operations/deployment.ts';
 import type { ExportStatus, RunState, RunStatus } from '../../core/operations/run-status.ts';
 import { truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
+import { backfillLines } from './backfill-table.ts';
 import { bytes, coarseDuration, relativeTime } from './format.ts';
 import { type Cell, type TextStyle, tableLines } from './terminal.ts';
 
@@ -49,15 +50,16 @@ function exportLines(status: ExportStatus, options: TableOptions): string[] {
     describeNextStart(next, now),
   ];
   const title = `${style('bold', name)}  ${facts.join(' · ')}`;
+  const backfill = status.backfill === null ? [] : backfillLines(status.backfill, style);
   const [newest] = runs;
-  if (newest === undefined) return [title, '  no runs yet', `  → ${program} start ${name} ${option}`];
+  if (newest === undefined) return [title, ...backfill, '  no runs yet', `  → ${program} start ${name} ${option}`];
   const heading = ['RUN', 'STATE', 'PAGES', 'REPORTS', 'BYTES', 'SINCE', 'STARTED', 'TOOK'].map((text, column) => ({
     text,
     style: 'dim' as const,
     alignRight: column >= 2 && column <= 4,
   }));
   const table = tableLines([heading, ...runs.map((run) => runCells(run, now))], style);
-  return [title, ...table.map((line) => `  ${line}`), ...newestRunLines(newest, options)];
+  return [title, ...backfill, ...table.map((line) => `  ${line}`), ...newestRunLines(newest, options)];
 }
 
 function describeNextStart(next: NextStart, now: number): string {

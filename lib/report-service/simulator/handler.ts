@@ -8,7 +8,7 @@ import { applyFault, createFaultInjector } from './fault-injector.ts';
 import type { FaultScript } from './faults.ts';
 import { Rejection } from './rejection.ts';
 import type { ReportSource } from './report-source.ts';
-import { bodyForRecord, type ExportRequest, readRequest, validateRequest } from './request.ts';
+import { bodyForRecord, type ExportRequest, readRequest, type UpperBounds, validateRequest } from './request.ts';
 import { type Headers, pageResponse, rejectionResponse, selectPage } from './response.ts';
 
 export interface HandlerOptions {
@@ -21,6 +21,8 @@ export interface HandlerOptions {
   readonly seed?: string | number | undefined;
   /** Milliseconds since the epoch. Decides which reports exist, and sets the `date` header. Default: the system clock. */
   readonly now?: (() => number) | undefined;
+  /** Default: honoured. */
+  readonly upperBounds?: UpperBounds | undefined;
   /** See `faults.ts`. */
   readonly faults?: FaultScript | undefined;
 }
@@ -53,7 +55,7 @@ export interface Exchange extends Delivery {
  * called before the client can see the end of the response.
  */
 export function createHandler(options: HandlerOptions, record: (exchange: Exchange) => void, signal: AbortSignal) {
-  const { vendor, apiKey, reports, seed = 1, now = Date.now, faults } = options;
+  const { vendor, apiKey, reports, seed = 1, now = Date.now, upperBounds = 'honoured', faults } = options;
   const keyHeader = `x-${vendor}-api-key`.toLowerCase();
   const cursorHeader = `x-${vendor}-cursor`.toLowerCase();
   const cursorCodec = createCursorCodec({ vendor, seed });
@@ -74,7 +76,7 @@ export function createHandler(options: HandlerOptions, record: (exchange: Exchan
     const received = await readRequest(request);
     const receivedAt = now();
     const number = ++requests;
-    const validated = resultOrRejection(() => validateRequest(received, keyHeader, apiKey));
+    const validated = resultOrRejection(() => validateRequest(received, keyHeader, apiKey, upperBounds));
     const exportRequest = validated instanceof Rejection ? undefined : validated;
     const fault = faultInjector.faultFor(number, exportRequest);
     const found =

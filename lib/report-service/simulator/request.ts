@@ -4,7 +4,8 @@
  * contract is silent:
  * - `filter`, `filter.date.gte`, `format` and `container` are required, as in every shown request. XML and NONE are their
  *   only values. Unknown fields are rejected.
- * - `filter.date` also accepts `lt` and `lte`. `filter.type` selects by equality, because generated reports have types.
+ * - `filter.date` also accepts `lt` and `lte`, unless `upperBounds` says otherwise. `filter.type` selects by equality, because
+ *   generated reports have types.
  * - Query parameters other than `cursor` are ignored. A plain comma in the cursor is accepted like `%2C`.
  */
 
@@ -51,12 +52,20 @@ export interface ExportRequest {
   readonly identity: string;
 }
 
+/** What the service does with `filter.date.lt` and `lte`, which the contract does not show. */
+export type UpperBounds = 'honoured' | 'ignored' | 'rejected';
+
 /**
  * Checks API key, path, method, body size, media type and fields, in this order. `keyHeader` is in lower case, as
  * node:http lower-cases all header names.
  * @throws Rejection
  */
-export function validateRequest(received: ReceivedRequest, keyHeader: string, apiKey: string): ExportRequest {
+export function validateRequest(
+  received: ReceivedRequest,
+  keyHeader: string,
+  apiKey: string,
+  upperBounds: UpperBounds,
+): ExportRequest {
   const { method, target, headers, body } = received;
   const key = headers[keyHeader];
   if (typeof key !== 'string' || !isSameSecret(key, apiKey)) {
@@ -69,7 +78,7 @@ export function validateRequest(received: ReceivedRequest, keyHeader: string, ap
   if (!/^application\/json *(;|$)/i.test(headers['content-type'] ?? '')) {
     throw new Rejection('unsupported_media_type', 'The content-type must be application/json');
   }
-  return parseExportRequest(url.searchParams, parseJson(body));
+  return parseExportRequest(url.searchParams, parseJson(body), upperBounds);
 }
 
 /** Compares in constant time, regardless of length. */
@@ -87,7 +96,7 @@ function parseJson(body: Buffer): unknown {
 }
 
 /** @throws Rejection invalid_request with every problem of the request */
-function parseExportRequest(query: URLSearchParams, body: unknown): ExportRequest {
+function parseExportRequest(query: URLSearchParams, body: unknown, upperBounds: UpperBounds): ExportRequest {
   const problems: string[] = [];
   const check = (isValid: boolean, problem: string): boolean => {
     if (!isValid) problems.push(problem);
@@ -106,11 +115,15 @@ function parseExportRequest(query: URLSearchParams, body: unknown): ExportReques
     return parsed.success ? Date.parse(parsed.data) : Number.NaN;
   };
   const parseUpperBound = (value: unknown, name: string): number =>
-    value === undefined ? Infinity : parseInstant(value, name);
+    value === undefined || upperBounds === 'ignored' ? Infinity : parseInstant(value, name);
 
   const { filter, format, container, size, cursor } = checkFields(body, 'the body', bodyFields);
   const { date, type } = checkFields(filter, 'filter', ['date', 'type']);
-  const { gte, lt, lte } = checkFields(date, 'filter.date', ['gte', 'lt', 'lte']);
+  const { gte, lt, lte } = checkFields(
+    date,
+    'filter.date',
+    upperBounds === 'rejected' ? ['gte'] : ['gte', 'lt', 'lte'],
+  );
   const since = parseInstant(gte, 'filter.date.gte');
   const until = Math.min(parseUpperBound(lt, 'filter.date.lt'), parseUpperBound(lte, 'filter.date.lte') + 1);
   check(type === undefined || typeof type === 'string', 'filter.type must be a string');

@@ -1,7 +1,14 @@
 /** The names of executions tell the export, if we chose them. */
 
 import { describe, expect, it } from 'vitest';
-import { continuationName, manualName, parseExecutionName } from '../../../lib/aws/step-functions/execution-names.ts';
+import {
+  backfillName,
+  continuationName,
+  isBackfillOf,
+  manualName,
+  parseExecutionName,
+  windowExecutionName,
+} from '../../../lib/aws/step-functions/execution-names.ts';
 import { exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import { createRunId } from '../../../lib/core/storage/keys.ts';
 import { fc, test } from '../../support/property.ts';
@@ -29,6 +36,24 @@ describe('the name of an execution', () => {
     },
   );
 
+  test.prop([exportName, fc.uuid()])('of a window tells its export', (name, uuid) => {
+    const named = windowExecutionName(name, uuid);
+    expect(parseExecutionName(named)).toEqual({ export: name, isWindow: true });
+    expect(named.length).toBeLessThanOrEqual(80);
+  });
+
+  test.prop([exportName, exportName, hex(16)])(
+    'of a backfill tells whether it is that of an export',
+    (name, other, digits) => {
+      const named = backfillName(name, digits);
+      expect(isBackfillOf(name, named)).toBe(true);
+      expect(isBackfillOf(other, named)).toBe(other === name);
+      expect(isBackfillOf(`${name}-backfill`, backfillName(name, digits))).toBe(false);
+      expect(isBackfillOf(name, backfillName(`${name}-backfill-${digits}`, digits))).toBe(false);
+      expect(named.length).toBeLessThanOrEqual(80);
+    },
+  );
+
   it.each([
     'bd5b4a9c-2f3e-4c44-8c84-0b0b3a3c2f11_7f0c7ad2-6ddc-4b5c-a5d4-28fd07b5b6c0',
     'nightly',
@@ -39,5 +64,7 @@ describe('the name of an execution', () => {
     '20261120T020003Z-1f3a5c-2',
     'nightly-20261120T020003Z-1f3a5c',
     'nightly-20261120T020003Z-1f3a5c-2x',
+    'nightly-w-0123456789abcdef',
+    '-w-bd5b4a9c-2f3e-4c44-8c84-0b0b3a3c2f11',
   ])('of another form tells nothing: %s', (name) => expect(parseExecutionName(name)).toBeUndefined());
 });

@@ -286,7 +286,7 @@ describe('following a run', () => {
     run.histories.set(
       first,
       aBegunHistory(id)
-        .failState({ ...failure, failed: failRunOutput })
+        .failState({ ...failure, failed: { Payload: failRunOutput } })
         .ended('Failed', { error: 'CursorRejectedError', cause }).events,
     );
     run.descriptions.set(first, { status: 'FAILED', error: 'CursorRejectedError', cause });

@@ -475,3 +475,56 @@ describe('the incidents of several runs', () => {
     expect(await countIncidentsOf(cached, ended)).toBeUndefined();
   });
 });
+
+describe('executions of windows of a backfill', () => {
+  const uuid = (number: number) => `bd5b4a9c-2f3e-4c44-8c84-${String(number).padStart(12, '0')}`;
+  const ofWindow = (number: number) => `nightly-w-${uuid(number)}`;
+  const window = { since: at('2020-01-01T00:00:00Z'), until: at('2020-01-08T00:00:00Z') };
+  const name = `nightly/${window.since}/${window.until}`;
+  const failing = (exportName: string) => {
+    const history = aHistory().started({ export: exportName });
+    history.choice('HasWork', loop(1));
+    return history.enter('ExportPage', loop(1)).scheduled().failed('ServiceUnavailableError', unavailable).scheduled();
+  };
+  const execution = (executionName: string, exportName: string): Execution => ({
+    name: executionName,
+    events: failing(exportName).events,
+  });
+
+  it('do not count as those of a run of the export, and need no request', async () => {
+    const executions = [execution(ofWindow(1), 'nightly'), execution(manual('nightly'), 'nightly')];
+    const { deps, stepFunctions } = aMockedClient(executions);
+    expect(await collect(incidentsOf(deps, span))).toHaveLength(1);
+    expect(historyRequests(stepFunctions).map(({ executionArn }) => executionArn)).toEqual([arnOf(manual('nightly'))]);
+  });
+
+  it('are those of the run of a window, by its state, by the name of the run, or by their start input', async () => {
+    const active = aRun({ export: 'nightly', run, ...window, startedBy: arnOf(ofWindow(1)), execution: arnOf('x') });
+    const executions = [
+      execution(ofWindow(1), 'not read'),
+      execution(ofWindow(2), name),
+      execution(continuation(3), 'not read'),
+      // Of the export itself, of another window, of another run, of another export.
+      execution(manual('nightly'), 'not read'),
+      execution('bd5b4a9c-2f3e-4c44-8c84-0b0b3a3c2f11_1', 'nightly'),
+      execution(ofWindow(4), `nightly/${window.until}/2020-01-15T00:00:00Z`),
+      execution('nightly-20200101T020003Z-1f3a5c-2', 'not read'),
+      execution(`weekly-w-${uuid(5)}`, name),
+    ];
+    const { deps, stepFunctions } = aMockedClient(executions, { state: anExportState({ export: name, active }) });
+    const asked: string[] = [];
+    const log = {
+      exportState: (stateName: string) => {
+        asked.push(stateName);
+        return deps.log.exportState();
+      },
+    };
+
+    expect(await collect(incidentsOf({ ...deps, log }, { ...span, ...window }))).toHaveLength(3);
+
+    expect(asked).toEqual([name]);
+    expect(new Set(historiesRead(stepFunctions))).toEqual(
+      new Set([ofWindow(1), ofWindow(2), continuation(3)].map(arnOf)),
+    );
+  });
+});

@@ -48,6 +48,7 @@ describe('the status of an export', () => {
       watermark: null,
       completedAt: null,
       next: { kind: 'manual' },
+      backfill: null,
       runs: [],
     });
   });

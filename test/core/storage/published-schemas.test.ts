@@ -9,7 +9,7 @@ import { asRunId } from '../../../lib/core/model.ts';
 import type { StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { failRun } from '../../../lib/core/steps/fail-run.ts';
+import { failRun, recordedFailure } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import type { PublishedName } from '../../../lib/core/storage/published-schemas.ts';
 import { anExportRequest } from '../../support/builders.ts';
@@ -22,6 +22,7 @@ import { aDirectory, jsonOf, run } from '../../support/process/command-line.ts';
 const samples: Record<PublishedName, unknown[]> = {
   'manifest.v1': [],
   'run.v1': [],
+  'window.v1': [],
   'latest.v1': [],
   'completed.v1': [],
   'failed.v1': [],
@@ -62,6 +63,22 @@ describe('the files of a local run', () => {
     });
   });
 
+  it('match the schemas for the windows of a backfill', async () => {
+    const out = await aDirectory();
+    await runAndValidate(out, []);
+    const [from, to] = [1_200_000, 600_000].map((ms) => new Date(Date.now() - ms).toISOString());
+    const words = ['backfill', '--out', out, '--from', from ?? '', '--to', to ?? '', '--window', 'PT5M'];
+    expect((await run(words)).status).toBe(0);
+    const { stdout } = await run(['runs', '--windows', '--json', '--out', out]);
+    for (const line of stdout.trimEnd().split('\n')) {
+      const { location } = JSON.parse(line);
+      // No sample: the last suite takes every field of a sample for a required one.
+      expect(problemsIn('manifest.v1', await read(location))).toEqual([]);
+      expect(violations('window.v1', await read(join(dirname(location), 'window.json')))).toEqual([]);
+    }
+    expect(samples['window.v1']).toHaveLength(2);
+  });
+
   it('match the schemas if the format is not XML and the service sends no Date', async () => {
     const service = createServer((request, response) => {
       request.resume().on('end', () => {
@@ -90,7 +107,7 @@ describe('the events of the state machine', () => {
     ExportPage: ({ input, execution }) =>
       exportPage(deps, { loop: input as LoopState, execution, retryAfterDeadline: Number.POSITIVE_INFINITY }),
     FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as { run: string }).run), execution }),
-    FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
+    FailRun: async ({ input, execution }) => recordedFailure(await failRun(deps, { failure: input, execution })),
   });
   const aBench = (options: Parameters<typeof anExportBench>[0] = {}) =>
     anExportBench({ ...options, definition: { name: 'reports', ...options.definition } });

@@ -39,6 +39,7 @@ const anExportStatus = (overrides: Partial<Extract<ExportStatusJson, { runs: unk
   watermark: at('2026-11-20T02:00:00Z'),
   completedAt: at('2026-11-20T02:03:20Z'),
   next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *) UTC' },
+  backfill: null,
   runs: [aRunStatus()],
   ...overrides,
 });

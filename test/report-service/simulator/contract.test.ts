@@ -63,8 +63,8 @@ describe('docs/service-contract.md, sections 1 and 3: paging', () => {
 describe('docs/service-contract.md, section 2.1: the export request', () => {
   const dates = ['2026-11-20T00:00:00Z', '2026-11-20T00:00:00.500Z', '2026-11-20T00:00:01Z'];
   const datedReports = inMemoryReports(dates.map((date, index) => aReport(index, { date })));
-  const idsFor = async (date: object) => {
-    await using simulator = await startTestSimulator({ reports: datedReports });
+  const idsFor = async (date: object, upperBounds?: 'ignored') => {
+    await using simulator = await startTestSimulator({ reports: datedReports, upperBounds });
     return (await sendRequest(simulator, { fields: { filter: { date } } })).ids;
   };
 
@@ -78,6 +78,25 @@ describe('docs/service-contract.md, section 2.1: the export request', () => {
   it('assumption: lt is an exclusive and lte an inclusive upper bound', async () => {
     expect(await idsFor({ gte: '2026-11-20T00:00:00Z', lt: '2026-11-20T00:00:00.500Z' })).toEqual(['r0']);
     expect(await idsFor({ gte: '2026-11-20T00:00:00Z', lte: '2026-11-20T00:00:00.500Z' })).toEqual(['r0', 'r1']);
+  });
+
+  it('ignores upper bounds if it is set up so', async () => {
+    expect(await idsFor({ gte: '2026-11-20T00:00:00.001Z', lt: '2026-11-20T00:00:00.500Z' }, 'ignored')).toEqual([
+      'r1',
+      'r2',
+    ]);
+    expect(await idsFor({ gte: '2026-11-20T00:00:00Z', lte: 'none' }, 'ignored')).toEqual(['r0', 'r1', 'r2']);
+  });
+
+  it.each(['lt', 'lte'])('rejects the upper bound %s if it is set up so', async (operator) => {
+    await using simulator = await startTestSimulator({ reports: datedReports, upperBounds: 'rejected' });
+    const gte = '2026-11-20T00:00:00Z';
+    const filter = { date: { gte, [operator]: '2026-11-21T00:00:00Z' } };
+    expect(errorOf(await sendRequest(simulator, { fields: { filter } }))).toMatchObject({
+      status: 400,
+      message: expect.stringContaining(`filter.date has a field that the contract does not show: ${operator}`),
+    });
+    expect((await sendRequest(simulator, { fields: { filter: { date: { gte } } } })).ids).toEqual(['r0', 'r1', 'r2']);
   });
 
   it('sends no cursor if only reports beyond the upper bound remain', async () => {

@@ -179,6 +179,10 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
     start: async () => {
       throw new Error('use bench.start()');
     },
+    startBackfill: async () => {
+      throw new Error('not in this test');
+    },
+    stopBackfill: async () => undefined,
   };
 }
 

@@ -40,6 +40,12 @@ export const someReports = (count: number): ScriptedReport[] =>
     date: new Date(Date.UTC(2026, 10, 1) + index * 60_000).toISOString(),
   }));
 
+/** The service honours `filter.date.lt`. */
+function upperBoundOf({ request: { filter } }: PageRequest): number {
+  const { lt } = (filter.date ?? {}) as { readonly lt?: string };
+  return lt === undefined ? Infinity : Date.parse(lt);
+}
+
 export function scriptedService(reports: readonly ScriptedReport[], script: Script = () => undefined): ScriptedService {
   const requests: PageRequest[] = [];
   return {
@@ -48,7 +54,11 @@ export function scriptedService(reports: readonly ScriptedReport[], script: Scri
       requests.push(request);
       const scripted = script(request, requests.length);
       if (scripted !== undefined) return scripted;
-      const matching = reports.filter(({ date }) => Date.parse(date) >= Date.parse(request.since));
+      const until = upperBoundOf(request);
+      const matching = reports.filter(({ date }) => {
+        const ms = Date.parse(date);
+        return ms >= Date.parse(request.since) && ms < until;
+      });
       const position = request.cursor === null ? 0 : Number.parseInt(request.cursor.split('-').at(-1) ?? '', 16);
       const end = position + (request.request.size ?? 100);
       const page = matching.slice(position, end);

@@ -1,0 +1,107 @@
+/** Backfills of a deployed export: an execution of the service's second state machine exports the windows. */
+
+import { ExportError } from '../../core/errors.ts';
+import type { ExportDefinition } from '../../core/model.ts';
+import {
+  assertSameBackfill,
+  type BackfillRequest,
+  beginBackfill,
+  chooseParallel,
+  readWindowStates,
+} from '../../core/operations/backfill.ts';
+import { firstRound } from '../../core/operations/backfill-rounds.ts';
+import type {
+  BackfillEnd,
+  BackfillOptions,
+  DeployedExport,
+  DeployedService,
+} from '../../core/operations/deployment.ts';
+import type { PageLog, RunHistory, Runtime } from '../../core/ports.ts';
+import type { ServiceOutput } from '../../core/settings/stack-output.ts';
+import { windowDefinition } from '../../core/steps/select-export.ts';
+import { backfillName } from '../step-functions/execution-names.ts';
+import { findRunningBackfill, followBackfill, stopRunningBackfill } from '../step-functions/follow-backfill.ts';
+import { startExecution } from '../step-functions/start-execution.ts';
+import type { OperatorClients } from './clients.ts';
+import { probeWindowFromFunction } from './function-probe.ts';
+
+interface BackfillDependencies {
+  readonly name: string;
+  readonly definition: ExportDefinition;
+  readonly service: DeployedService;
+  readonly output: ServiceOutput;
+  readonly log: PageLog & RunHistory;
+  readonly clients: Pick<OperatorClients, 'stepFunctions' | 'lambda'>;
+  readonly runtime: Runtime;
+}
+
+/**
+ * Needs lambda:InvokeFunction for the probe, states:ListExecutions and states:StartExecution on the state machine of backfills,
+ * dynamodb:GetItem, PutItem and Query, and states:DescribeExecution to follow.
+ */
+export function deployedBackfill(deps: BackfillDependencies): Pick<DeployedExport, 'startBackfill' | 'stopBackfill'> {
+  const { name, output, clients } = deps;
+  return {
+    startBackfill: (request, options) => startBackfill(deps, request, options),
+    async stopBackfill() {
+      const { backfillStateMachineArn } = output;
+      if (backfillStateMachineArn === undefined) return undefined;
+      return await stopRunningBackfill(clients.stepFunctions, backfillStateMachineArn, name);
+    },
+  };
+}
+
+async function startBackfill(
+  deps: BackfillDependencies,
+  request: BackfillRequest,
+  options: BackfillOptions,
+): Promise<BackfillEnd> {
+  const { name, definition, service, log, output, clients, runtime } = deps;
+  const client = clients.stepFunctions;
+  const stateMachineArn = requireStateMachine(deps, request);
+  const running = await findRunningBackfill(client, stateMachineArn, name);
+  if (running !== undefined) {
+    const backfill = await log.backfill(name);
+    assertSameBackfill(backfill, request);
+    if (backfill === undefined || !options.follow) {
+      return { status: 'skipped', reason: `execution ${running} is exporting the windows of ${name}` };
+    }
+    options.say(`Following execution ${running}, which is exporting the windows already`);
+    const following = { client, backfill, log, clock: runtime };
+    return await followBackfill(following, running, await readWindowStates(log, name), options);
+  }
+  const { from: since, to: until } = request;
+  await probeWindowFromFunction(clients.lambda, output.exportPageFunction, name, { since, until });
+  const { untilOperator } = service;
+  const backfill = await beginBackfill({ log, runtime, definition, untilOperator }, request);
+  const { round, left } = await firstRound(log, backfill);
+  if (left === 0) return { status: 'ended' };
+  if (left > round.windows.length) {
+    const [count, all] = [round.windows.length, left].map((number) => number.toLocaleString('en'));
+    options.say(
+      `Exporting the oldest ${count} of the ${all} windows that are left. Start the backfill again for the others`,
+    );
+  }
+  const before = await readWindowStates(log, name);
+  const executionName = backfillName(name, runtime.randomHex(16));
+  const execution = await startExecution(client, stateMachineArn, executionName, JSON.stringify(round));
+  options.say(`Execution ${execution}`);
+  if (!options.follow) return { status: 'started', execution };
+  return await followBackfill({ client, backfill, log, clock: runtime }, execution, before, options);
+}
+
+/** The ARN of the state machine of backfills. @throws ConfigurationError if the deployment does not support this request */
+function requireStateMachine(
+  { name, definition, service, output }: BackfillDependencies,
+  { from: since, to: until, parallel }: BackfillRequest,
+): string {
+  windowDefinition(definition, { since, until }, service.untilOperator);
+  if (output.backfillStateMachineArn === undefined) {
+    throw new ExportError(
+      'ConfigurationError',
+      `Service ${output.service} of export ${name} was deployed without a state machine for backfills. Deploy the stack again`,
+    );
+  }
+  chooseParallel(parallel, service);
+  return output.backfillStateMachineArn;
+}

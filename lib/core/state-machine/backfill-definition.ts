@@ -1,0 +1,211 @@
+/**
+ * The state machine of the backfills of a service, as typed data, used by the deployment and the tests. An execution exports the
+ * windows in its input: a Distributed Map has one child execution for each window, which starts the window in the state machine of the
+ * service (`definition.ts`) until it is done. Its input is a `BackfillRound` (`../operations/backfill-rounds.ts`).
+ *
+ * ```
+ * ExportWindows ─▶ AnyLeft ─ none ────────▶ Ended
+ *       ▲             ├───── not started ─▶ NotStarted
+ *       │             └───── split ───────▶ FindWindows
+ *       └───────────────────────────────────────┘
+ *
+ * for each window:
+ * ExportWindow ─▶ HasEnded ─ completed, abandoned ─▶ WindowDone
+ *      ▲              ├───── split ────────────────▶ WindowSplit
+ *      │              └───── any other ─▶ WaitForWindow ─┐
+ *      └─────────────────────────────────────────────────┘
+ * the execution failed or timed out ─▶ WindowFailed;  any other error ─▶ WindowNotStarted
+ * ```
+ *
+ * The results of all windows together are limited to 256 KiB, and what Step Functions reports for a failed child execution has a kilobyte.
+ * So a child execution ends with one word, also if its window has failed. The failed execution of the service has recorded and announced
+ * the failure; the next start of the backfill exports the window again. A window whose execution could not be started leaves no such
+ * record, so the execution of the backfill fails at its end.
+ */
+
+import type {
+  DistributedMapState,
+  State,
+  StatedFailState,
+  StateMachine,
+  TaskState,
+  TestingChoiceState,
+} from './asl.ts';
+import { retryApiErrors, stepRetries } from './retry-policy.ts';
+
+export type BackfillStateName = 'ExportWindows' | 'AnyLeft' | 'FindWindows' | 'NotStarted' | 'Ended';
+export type WindowStateName =
+  | 'ExportWindow'
+  | 'HasEnded'
+  | 'WaitForWindow'
+  | 'WasStarted'
+  | 'WindowDone'
+  | 'WindowSplit'
+  | 'WindowFailed'
+  | 'WindowNotStarted';
+
+/** How a child execution ends: its output. */
+type WindowOutcome = 'done' | 'split' | 'failed' | 'not started';
+
+type WindowState =
+  | TaskState
+  | TestingChoiceState
+  | { readonly Type: 'Wait'; readonly Comment: string; readonly Seconds: number; readonly Next: WindowStateName }
+  | { readonly Type: 'Pass'; readonly Comment: string; readonly Result: WindowOutcome; readonly End: true };
+export type BackfillState =
+  | DistributedMapState<WindowStateName, WindowState>
+  | TestingChoiceState
+  | Omit<TaskState, 'Catch'>
+  | StatedFailState
+  | Extract<State, { readonly Type: 'Succeed' }>;
+
+/** The values that a deployment provides. Each may be a placeholder such as `${BeginRunArn}`. */
+export interface BackfillSubstitutions {
+  /** The ARN of the state machine of the service. */
+  readonly stateMachine: string;
+  /** The ARN of the function of BeginRun. */
+  readonly beginRun: string;
+  /** The partition in the ARNs of service integrations: `aws`, or another. */
+  readonly partition: string;
+  /** Must exceed the timeout of BeginRun's function. */
+  readonly stepTimeoutSeconds: number;
+  /** The timeout of an execution of the service's state machine. */
+  readonly executionTimeoutSeconds: number;
+}
+
+/** In the ARNs of the child executions. */
+export const mapLabel = 'Windows';
+
+/** The next start of the backfill exports what is left. Step Functions allows a year. */
+const backfillTimeoutSeconds = 90 * 86_400;
+
+/**
+ * An execution of another start may be exporting the window, or one that continues its run. A round of waiting takes ten of the 25,000
+ * events that a child execution may have, so a window may be waited for for 40 hours.
+ */
+const pollSeconds = 60;
+
+export function backfillStateMachine(binding: BackfillSubstitutions): StateMachine<BackfillStateName, BackfillState> {
+  return {
+    Comment: 'Exports the windows of a backfill, several at the same time',
+    StartAt: 'ExportWindows',
+    TimeoutSeconds: backfillTimeoutSeconds,
+    States: {
+      ExportWindows: {
+        Type: 'Map',
+        Comment: 'Exports each window. One that fails does not stop the others',
+        Label: mapLabel,
+        ItemsPath: '$.windows',
+        ItemSelector: { 'export.$': '$.export', 'window.$': '$$.Map.Item.Value' },
+        MaxConcurrencyPath: '$.parallel',
+        ToleratedFailurePercentage: 100,
+        ItemProcessor: {
+          ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' },
+          StartAt: 'ExportWindow',
+          States: windowStates(binding),
+        },
+        ResultSelector: {
+          'split.$': "States.ArrayContains($, 'split')",
+          'notStarted.$': "States.ArrayContains($, 'not started')",
+        },
+        Next: 'AnyLeft',
+      },
+      AnyLeft: {
+        Type: 'Choice',
+        Comment:
+          'The parts of windows that were split are exported in a further round, with windows that could not be started',
+        Choices: [
+          { Variable: '$.split', BooleanEquals: true, Next: 'FindWindows' },
+          { Variable: '$.notStarted', BooleanEquals: true, Next: 'NotStarted' },
+        ],
+        Default: 'Ended',
+      },
+      FindWindows: {
+        Type: 'Task',
+        Comment: 'Finds the windows that have not begun, among them the parts of those that were split',
+        Resource: `arn:${binding.partition}:states:::lambda:invoke`,
+        Parameters: {
+          FunctionName: binding.beginRun,
+          Payload: { 'backfill.$': '$$.Execution.Input.export', 'execution.$': '$$.Execution.Id' },
+        },
+        OutputPath: '$.Payload',
+        TimeoutSeconds: binding.stepTimeoutSeconds,
+        Retry: stepRetries('BeginRun'),
+        Next: 'ExportWindows',
+      },
+      NotStarted: {
+        Type: 'Fail',
+        Comment: 'Nothing else reports these windows',
+        Error: 'WindowsNotStarted',
+        Cause:
+          'Step Functions could not start the executions of some windows: see the errors of ExportWindow in its child executions. Start the backfill again',
+      },
+      Ended: { Type: 'Succeed', Comment: 'Each window is done, or its execution has failed' },
+    },
+  };
+}
+
+function windowStates(binding: BackfillSubstitutions): Readonly<Record<WindowStateName, WindowState>> {
+  return {
+    ExportWindow: {
+      Type: 'Task',
+      Comment: 'Exports the window in an execution of the service, and waits for its end',
+      Resource: `arn:${binding.partition}:states:::states:startExecution.sync:2`,
+      Parameters: {
+        StateMachineArn: binding.stateMachine,
+        // As windowExecutionName in lib/aws/step-functions/execution-names.ts. At most 79 of 80 characters.
+        'Name.$': "States.Format('{}-w-{}', $.export, States.UUID())",
+        Input: { 'export.$': "States.Format('{}/{}', $.export, $.window)" },
+      },
+      ResultSelector: { 'output.$': '$.Output' },
+      ResultPath: '$.ended',
+      // The execution ends by itself before.
+      TimeoutSeconds: binding.executionTimeoutSeconds + 300,
+      // A failed execution has retried already.
+      Retry: [retryApiErrors],
+      Catch: [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failure', Next: 'WasStarted' }],
+      Next: 'HasEnded',
+    },
+    HasEnded: {
+      Type: 'Choice',
+      Comment:
+        'By the output of the execution: that of BeginRun if it was skipped, that of FinishRun if its run is complete',
+      Choices: [
+        {
+          And: [
+            { Variable: '$.ended.output.window', IsPresent: true },
+            { Variable: '$.ended.output.window', StringEquals: 'split' },
+          ],
+          Next: 'WindowSplit',
+        },
+        { Variable: '$.ended.output.window', IsPresent: true, Next: 'WindowDone' },
+        { Variable: '$.ended.output.pages', IsPresent: true, Next: 'WindowDone' },
+      ],
+      Default: 'WaitForWindow',
+    },
+    WaitForWindow: {
+      Type: 'Wait',
+      Comment: 'Another execution exports the window, or the next one of its run',
+      Seconds: pollSeconds,
+      Next: 'ExportWindow',
+    },
+    WasStarted: {
+      Type: 'Choice',
+      Comment: 'What an execution that has failed is called, also if it timed out',
+      // Not ErrorEquals of a Catch, where States.TaskFailed stands for any error.
+      Choices: [
+        { Variable: '$.failure.Error', StringEquals: 'States.TaskFailed', Next: 'WindowFailed' },
+        { Variable: '$.failure.Error', StringEquals: 'States.Timeout', Next: 'WindowFailed' },
+      ],
+      Default: 'WindowNotStarted',
+    },
+    WindowDone: outcome('done', 'The window is exported, or its backfill was abandoned'),
+    WindowSplit: outcome('split', 'The window had too many pages'),
+    WindowFailed: outcome('failed', 'The next start of the backfill exports the window again'),
+    WindowNotStarted: outcome('not started', 'The next round, or the next start of the backfill, exports the window'),
+  };
+}
+
+function outcome(Result: WindowOutcome, Comment: string): WindowState {
+  return { Type: 'Pass', Comment, Result, End: true };
+}

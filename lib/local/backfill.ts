@@ -1,0 +1,130 @@
+/** Exports the windows of a backfill in this process, several at the same time. */
+
+import type { Backfill, ExportDefinition, Window } from '../core/model.ts';
+import {
+  assertSameBackfill,
+  type BackfillRequest,
+  beginBackfill,
+  chooseParallel,
+  progressOf,
+  readWindowStates,
+  remainingWindows,
+} from '../core/operations/backfill.ts';
+import type { BackfillEnd, BackfillOptions, DeployedService, RunEnd } from '../core/operations/deployment.ts';
+import { probeWindow } from '../core/operations/probe-window.ts';
+import type { PageLog, ReportService, RunHistory, Runtime } from '../core/ports.ts';
+import { windowDefinition } from '../core/steps/select-export.ts';
+import { partsOf, windowName } from '../core/windows.ts';
+import { acquireBackfillLock } from './lock.ts';
+import { observeRun } from './run-observer.ts';
+import { runLocally } from './run.ts';
+
+interface LocalBackfill {
+  readonly name: string;
+  readonly definition: ExportDefinition;
+  readonly service: DeployedService;
+  readonly out: string;
+  readonly log: PageLog & RunHistory;
+  readonly runtime: Runtime;
+}
+
+interface OpenBackfill extends LocalBackfill {
+  readonly client: ReportService;
+  /** How many pages of one window are in flight at most. Undefined: as many as of any run. */
+  readonly maxInFlight: number | undefined;
+}
+
+/** @throws as `DeployedExport.startBackfill` */
+export async function startLocalBackfill(
+  backfill: LocalBackfill,
+  request: BackfillRequest,
+  options: BackfillOptions,
+): Promise<BackfillEnd> {
+  const { name, definition, service, out, log, runtime } = backfill;
+  const lock = acquireBackfillLock(out, name);
+  if (lock === undefined) {
+    assertSameBackfill(await log.backfill(name), request);
+    return { status: 'skipped', reason: `another process is exporting the windows of ${name} in ${out}` };
+  }
+  try {
+    const maxInFlight = pagesPerWindow(service, request.parallel);
+    await using client = await service.connect(options.say);
+    const { untilOperator } = service;
+    const { from: since, to: until } = request;
+    await probeWindow({ definition, service: client, untilOperator }, { since, until }, options.signal);
+    const begun = await beginBackfill({ log, runtime, definition, untilOperator }, request);
+    await exportWindows({ ...backfill, client, maxInFlight }, begun, options);
+    return { status: options.signal.aborted ? 'interrupted' : 'ended' };
+  } catch (error) {
+    if (options.signal.aborted) return { status: 'interrupted' };
+    throw error;
+  } finally {
+    lock.release();
+  }
+}
+
+/**
+ * How many pages of each window may be in flight, so that all windows together respect `maxConcurrentPages`.
+ * @throws ConfigurationError if that is less than one
+ */
+function pagesPerWindow(service: DeployedService, wanted: number): number | undefined {
+  const parallel = chooseParallel(wanted, service);
+  return service.maxConcurrentPages && Math.floor(service.maxConcurrentPages / parallel);
+}
+
+/**
+ * Exports the windows that are left, the oldest first, and the parts of those that are split. One that fails does not stop the others,
+ * except if it is because of the settings: those would fail, too.
+ */
+async function exportWindows(backfill: OpenBackfill, begun: Backfill, options: BackfillOptions): Promise<void> {
+  const { name, log } = backfill;
+  const pending = [...(await remainingWindows(log, begun))];
+  let { done, windows } = progressOf(begun, await readWindowStates(log, name));
+  const exporting = new Set<Promise<void>>();
+  let isOver = false;
+  const begin = (window: Window): void => {
+    const one: Promise<void> = exportAndSplit(window).finally(() => exporting.delete(one));
+    exporting.add(one);
+  };
+  const exportAndSplit = async (window: Window): Promise<void> => {
+    const end = await exportWindow(backfill, window, options);
+    const { splitAt, lastCompleted } = (await log.exportState(windowName(name, window))) ?? {};
+    if (splitAt !== undefined) {
+      pending.unshift(...partsOf(window, splitAt));
+      windows += 1;
+    }
+    if (lastCompleted !== undefined) done += 1;
+    options.onProgress({ done, windows });
+    const isAbandoned = (await log.backfill(name))?.abandonedAt !== undefined;
+    isOver ||= isAbandoned || (end.status === 'failed' && end.failed.error === 'ConfigurationError');
+  };
+  options.onProgress({ done, windows });
+  try {
+    for (;;) {
+      const next = isOver || options.signal.aborted || exporting.size === begun.parallel ? undefined : pending.shift();
+      if (next !== undefined) begin(next);
+      else if (exporting.size > 0) await Promise.race(exporting);
+      else return;
+    }
+  } finally {
+    await Promise.allSettled(exporting);
+  }
+}
+
+async function exportWindow(
+  { definition, service: { untilOperator }, client, maxInFlight, out, runtime }: OpenBackfill,
+  window: Window,
+  { signal, maxAttempts, emit, onRetry }: BackfillOptions,
+): Promise<RunEnd> {
+  return await runLocally({
+    definition: windowDefinition(definition, window, untilOperator),
+    service: client,
+    out,
+    startInput: {},
+    runtime,
+    signal,
+    maxAttempts,
+    maxInFlight,
+    openObserver: (stateFile) => observeRun(stateFile, { emit, onRetry }, runtime),
+  });
+}

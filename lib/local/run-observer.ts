@@ -1,0 +1,86 @@
+/** Adds what operators' commands show of a run to the notes in its directory, and passes its events on. */
+
+import { isExportError } from '../core/errors.ts';
+import type { Incident, StartOptions } from '../core/operations/deployment.ts';
+import type { ExportEvent, RunRef, Runtime } from '../core/ports.ts';
+import { instantOf } from '../core/timestamps.ts';
+import type { RunObserver } from './run.ts';
+import type { LocalExportInput } from './settings.ts';
+import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
+
+/** `settings` are saved for later commands once the run has begun. */
+export function observeRun(
+  stateFile: string,
+  listeners: Listeners,
+  runtime: Pick<Runtime, 'now'>,
+  settings?: LocalExportInput,
+): RunObserver {
+  const notes = openRunNotes(stateFile);
+  const recorder = recordIncidents(notes, listeners, runtime);
+  return {
+    emit(event) {
+      // A start that is rejected must not change the settings of the next.
+      const hasBegun = event.event === 'run-started' || event.event === 'run-resumed';
+      if (hasBegun && settings !== undefined) notes.saveSettings(settings);
+      recorder.emit(event);
+    },
+    onRetry: (retry) => recorder.onRetry(retry),
+    close: notes.close,
+  };
+}
+
+type Listeners = Pick<StartOptions, 'emit' | 'onRetry'>;
+
+type Position = RunRef & { readonly page: number };
+
+/** Forwards events and retries to `listeners`, and adds incidents to the notes. */
+function recordIncidents(notes: RunNotes, listeners: Listeners, { now }: Pick<Runtime, 'now'>): Listeners {
+  let position: Position | undefined;
+  const record = (incident: (page: number) => Incident) => {
+    try {
+      if (position !== undefined) notes.addIncident(position, incident(position.page));
+    } catch (error) {
+      // If the state file is not writable, the run itself reports it.
+      if (!isExportError(error)) throw error;
+    }
+  };
+  const at = () => instantOf(now());
+  return {
+    emit(event) {
+      position = positionAfter(event, position);
+      if (event.event === 'service-asked-to-wait') {
+        record(() => ({ kind: 'wait', at: at(), page: event.page, seconds: event.seconds }));
+      }
+      if (event.event === 'run-failed' && event.run !== null) {
+        record((page) => ({ kind: 'failed-run', at: at(), page, error: event.error, message: event.message }));
+      }
+      listeners.emit(event);
+    },
+    onRetry(retry) {
+      const { error, message } = retry;
+      record((page) => ({ kind: 'failed-attempt', at: at(), page, error, message }));
+      listeners.onRetry(retry);
+    },
+  };
+}
+
+/** The run, and the page to fetch next, after `event`. */
+function positionAfter(event: ExportEvent, before: Position | undefined): Position | undefined {
+  switch (event.event) {
+    case 'run-started':
+    case 'run-resumed':
+      return { export: event.export, run: event.run, page: event.page };
+    case 'run-restarted':
+      return { export: event.export, run: event.run, page: 1 };
+    case 'page-exported':
+    case 'page-adopted':
+      return { export: event.export, run: event.run, page: event.page + 1 };
+    case 'service-asked-to-wait':
+    case 'waiting-for-slot':
+    case 'window-split':
+    case 'run-completed':
+    case 'run-failed':
+    case 'run-skipped':
+      return before;
+  }
+}

@@ -1,0 +1,298 @@
+/** `report-exporter backfill`: exports a period of an export by windows, several at the same time. */
+
+import * as z from 'zod/mini';
+import { systemRuntime } from '../../core/clock.ts';
+import type { Window } from '../../core/model.ts';
+import {
+  type BackfillProgress,
+  type BackfillRequest,
+  type BackfillStatus,
+  chooseParallel,
+  findBackfillProblem,
+  readBackfillStatus,
+} from '../../core/operations/backfill.ts';
+import type { BackfillEnd, DeployedExport, Deployment, Retry } from '../../core/operations/deployment.ts';
+import type { ExportEvent } from '../../core/ports.ts';
+import { describeProblems } from '../../core/settings/validation-errors.ts';
+import { windowDefinition } from '../../core/steps/select-export.ts';
+import { durationSchema, instantSchema } from '../../core/timestamps.ts';
+import { firstWindows } from '../../core/windows.ts';
+import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
+import { backfillLines, windowText } from '../output/backfill-table.ts';
+import { plural, totals } from '../output/format.ts';
+import { createStatusLine } from '../output/progress.ts';
+import { type TextStyle, textStyleFor } from '../output/terminal.ts';
+import { plannedRequest, requestLines } from '../planned-request.ts';
+import { readMaxAttempts } from '../run-options.ts';
+
+export interface BackfillCommandOptions extends TargetOptions {
+  readonly from?: string;
+  readonly to?: string;
+  readonly window: string;
+  readonly parallel?: string;
+  readonly maxPagesPerWindow?: string;
+  readonly plan?: boolean;
+  readonly follow?: boolean;
+  readonly maxAttempts?: string;
+}
+
+export async function backfillCommand(
+  exportName: string | undefined,
+  options: BackfillCommandOptions,
+  usageErrors: readonly string[],
+  context: CommandContext,
+): Promise<number> {
+  const problems = [...usageErrors];
+  const request = readRequest(options, problems);
+  const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
+  return await runOnDeployment(
+    options,
+    problems,
+    context,
+    async (deployment) => {
+      if (request === undefined) throw new Error('A problem with the options was not reported');
+      const deployed = await openExport(deployment, exportName);
+      const parallel = chooseParallel(request.parallel, deployed.service);
+      if (options.plan === true) return printPlan(deployed, { ...request, parallel }, options, context);
+      const follow = options.follow === true || options.stack === undefined;
+      return await exportPeriod(
+        deployment,
+        deployed,
+        { ...request, parallel },
+        { ...options, follow, maxAttempts },
+        context,
+      );
+    },
+    { handlesInterruption: true },
+  );
+}
+
+const maxParallel = 100;
+
+interface RequestOptions extends Omit<BackfillRequest, 'parallel'> {
+  /** Absent: what the service allows decides. */
+  readonly parallel: number | undefined;
+}
+
+/** Adds what is wrong to `problems`; undefined only then. */
+function readRequest(options: BackfillCommandOptions, problems: string[]): RequestOptions | undefined {
+  const before = problems.length;
+  const from = readBound('--from', options.from, problems);
+  const to = readBound('--to', options.to, problems);
+  const window = durationSchema
+    .check(z.refine((ms) => ms >= 1_000, 'must be at least a second, PT1S'))
+    .safeParse(options.window);
+  if (!window.success) problems.push(describeProblems('--window', window.error));
+  const parallel = readCount('--parallel', options.parallel, maxParallel, problems);
+  const maxPagesPerWindow = readCount('--max-pages-per-window', options.maxPagesPerWindow, 1_000_000, problems);
+  if (problems.length > before || from === undefined || to === undefined || window.data === undefined) return undefined;
+  const request = {
+    from,
+    to,
+    windowMs: window.data,
+    parallel,
+    ...(maxPagesPerWindow === undefined ? {} : { maxPagesPerWindow }),
+  };
+  const problem = findBackfillProblem(request, systemRuntime.now());
+  if (problem !== undefined) problems.push(problem);
+  return problem === undefined ? request : undefined;
+}
+
+/** A date stands for its beginning in UTC. */
+function readBound(option: string, text: string | undefined, problems: string[]) {
+  if (text === undefined) {
+    problems.push(`${option}: required, such as ${option} 2026-01-01`);
+    return undefined;
+  }
+  const parsed = instantSchema.safeParse(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text);
+  if (!parsed.success) {
+    problems.push(
+      `${option}: must be a date, such as 2026-01-01, or an ISO 8601 UTC instant, such as 2026-01-01T02:00:00Z`,
+    );
+  }
+  return parsed.data;
+}
+
+function readCount(option: string, text: string | undefined, max: number, problems: string[]): number | undefined {
+  if (text === undefined) return undefined;
+  const count = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  if (count >= 1 && count <= max) return count;
+  problems.push(`${option}: must be a whole number from 1 to ${max.toLocaleString('en')}`);
+  return undefined;
+}
+
+/** The windows, and the first request of the first one. */
+function printPlan(
+  { name, definition, service }: DeployedExport,
+  request: BackfillRequest,
+  { json }: BackfillCommandOptions,
+  { stdout, env }: CommandContext,
+): number {
+  const style = textStyleFor(stdout, env);
+  const windows = [...firstWindows(request)];
+  const requestOf = (window: Window) =>
+    plannedRequest(service, { ...windowDefinition(definition, window, service.untilOperator), since: window.since });
+  const [first] = windows;
+  if (first === undefined) throw new Error('A backfill has at least one window');
+  if (json === true) {
+    const all = windows.map((window) => ({ ...window, request: requestOf(window) }));
+    stdout.write(`${JSON.stringify({ export: name, ...request, windows: all })}\n`);
+    return exitStatuses.ok;
+  }
+  const shown = windows.length <= 12 ? windows : [...windows.slice(0, 8), undefined, ...windows.slice(-3)];
+  const lines = [
+    `A backfill of ${style('bold', name)} has ${plural(windows.length, 'window')}, ${request.parallel} at the same time:`,
+    ...shown.map((window) => (window === undefined ? '  …' : `  ${windowText(window)}`)),
+    `At least ${plural(windows.length + 2, 'request')}: one for each page, and two that check whether the service honors the bound.`,
+    'Each window begins with a request such as this:',
+    ...requestLines(requestOf(first)),
+  ];
+  stdout.write(`${lines.join('\n')}\n`);
+  return exitStatuses.ok;
+}
+
+interface PeriodOptions extends TargetOptions {
+  readonly follow: boolean;
+  readonly maxAttempts: number | undefined;
+}
+
+async function exportPeriod(
+  deployment: Deployment,
+  deployed: DeployedExport,
+  request: BackfillRequest,
+  { follow, maxAttempts, json }: PeriodOptions,
+  context: CommandContext,
+): Promise<number> {
+  const { stdout, stderr, env, signal, program } = context;
+  const { name } = deployed;
+  const output = json === true ? stderr : stdout;
+  const style = textStyleFor(output, env);
+  const progress = createProgress(context);
+  const end = await deployed.startBackfill(request, {
+    follow,
+    maxAttempts,
+    signal,
+    say: (text) => progress.print(textStyleFor(stderr, env)('dim', text)),
+    ...progress,
+  });
+  progress.clear();
+  const status = await readBackfillStatus(deployed, name);
+  if (status === undefined) {
+    // It has ended before the backfill was recorded, or another process has not recorded it yet.
+    output.write(
+      `${style('yellow', end.status === 'skipped' ? `Skipped: ${end.reason}` : 'Interrupted before it began')}\n`,
+    );
+    if (json === true) stdout.write(`${JSON.stringify({ ...end, backfill: null })}\n`);
+    return end.status === 'interrupted' ? exitStatuses.interrupted : exitStatuses.failed;
+  }
+  const next = {
+    again: `${program} backfill ${name} ${optionsOf(request)} ${deployment.option}`,
+    watch: `${program} status ${name} ${deployment.option} --watch`,
+  };
+  output.write(`${summaryLines(end, status, next, style).join('\n')}\n`);
+  if (json === true) stdout.write(`${JSON.stringify({ ...end, backfill: status })}\n`);
+  return exitStatusOf(end, status, signal.aborted);
+}
+
+/** The options with which the same backfill continues. */
+const optionsOf = ({ from, to, parallel, maxPagesPerWindow, ...request }: BackfillRequest): string =>
+  `--from ${from} --to ${to} --window ${windowOption(request)} --parallel ${parallel}` +
+  (maxPagesPerWindow === undefined ? '' : ` --max-pages-per-window ${maxPagesPerWindow}`);
+
+/** In seconds, which any duration can be written in. */
+const windowOption = ({ windowMs }: Pick<BackfillRequest, 'windowMs'>): string =>
+  windowMs % 86_400_000 === 0 ? `P${windowMs / 86_400_000}D` : `PT${windowMs / 1_000}S`;
+
+/** Retries and waits of all windows are announced at most this often: in an outage, every window has some. */
+const noticeIntervalMs = 10_000;
+
+/** A line that changes while windows are exported, and a line for each one that has failed. */
+function createProgress({ stderr, env }: CommandContext) {
+  const { now } = systemRuntime;
+  const style = textStyleFor(stderr, env);
+  const statusLine = createStatusLine(stderr, now);
+  let progress: BackfillProgress | undefined;
+  let pages = 0;
+  let noticedAt = Number.NEGATIVE_INFINITY;
+  /** Runs whose pages are announced one by one: those of a directory. */
+  const counted = new Set<string>();
+  const show = () => {
+    if (progress === undefined) return;
+    const { done, windows } = progress;
+    statusLine.update(`${done} of ${plural(windows, 'window')} done · ${plural(pages, 'page')} by this command`);
+  };
+  const notice = (text: string) => {
+    if (now() - noticedAt < noticeIntervalMs) return;
+    noticedAt = now();
+    statusLine.print(style('yellow', text));
+  };
+  return {
+    print: statusLine.print,
+    clear: statusLine.clear,
+    onProgress(newest: BackfillProgress) {
+      progress = newest;
+      show();
+    },
+    onRetry: ({ error, message }: Retry) => notice(`Retrying: ${error}: ${message}`),
+    emit(event: ExportEvent) {
+      if (event.event === 'page-exported' || event.event === 'page-adopted') {
+        pages += 1;
+        counted.add(event.run);
+      }
+      if (event.event === 'run-completed' && !counted.has(event.run)) pages += event.pages;
+      if (event.event === 'service-asked-to-wait') notice(`Waiting ${event.seconds} s (Retry-After)`);
+      if (event.event === 'run-failed') {
+        const { since, until, error, message } = event;
+        const window = since === null || until === undefined ? 'a window' : windowText({ since, until });
+        statusLine.print(style('red', `Failed: ${window}: ${error}: ${message}`));
+      }
+      if (event.event === 'window-split') {
+        statusLine.print(
+          style('dim', `Split: ${windowText(event)} at ${event.splitAt}, after ${plural(event.pages, 'page')}`),
+        );
+      }
+      show();
+    },
+  };
+}
+
+const titles = {
+  completed: ['green', 'Completed:'],
+  left: ['yellow', 'Unfinished:'],
+  interrupted: ['yellow', 'Interrupted:'],
+  abandoned: ['yellow', 'Abandoned:'],
+  started: ['cyan', 'Started:'],
+  skipped: ['yellow', 'Skipped:'],
+} as const;
+
+function summaryLines(
+  end: BackfillEnd,
+  status: BackfillStatus,
+  next: { readonly again: string; readonly watch: string },
+  style: TextStyle,
+): readonly string[] {
+  const { counts, windows } = status;
+  const isAbandoned = status.state === 'abandoned' && end.status !== 'skipped';
+  const ended = counts.done === windows.length ? 'completed' : 'left';
+  const title = isAbandoned ? 'abandoned' : end.status === 'ended' ? ended : end.status;
+  const [color, label] = titles[title];
+  const amounts = `${counts.done.toLocaleString('en')} of ${plural(windows.length, 'window')} done (${totals(status)})`;
+  const heading = `${style(color, label)} the backfill of ${style('bold', status.export)}: ${amounts}`;
+  switch (title) {
+    case 'completed':
+    case 'abandoned':
+      return [heading];
+    case 'skipped':
+      return [`${heading}`, `  ${end.status === 'skipped' ? end.reason : ''}`, `  → ${next.watch}`];
+    case 'started':
+      return [heading, `  → ${next.watch}`];
+    case 'left':
+    case 'interrupted':
+      return [heading, ...backfillLines(status, style), `  → to export the rest: ${next.again}`];
+  }
+}
+
+function exitStatusOf(end: BackfillEnd, { counts, windows }: BackfillStatus, isInterrupted: boolean): number {
+  if (end.status === 'interrupted' || isInterrupted) return exitStatuses.interrupted;
+  return end.status !== 'started' && counts.done < windows.length ? exitStatuses.failed : exitStatuses.ok;
+}

@@ -1,0 +1,46 @@
+/** The backfill of an export, for a person at a terminal. */
+
+import type { Window } from '../../core/model.ts';
+import type { BackfillStatus, WindowState, WindowStatus } from '../../core/operations/backfill.ts';
+import { truncate } from '../../core/sanitize.ts';
+import { coarseDuration, plural, totals } from './format.ts';
+import type { TextStyle } from './terminal.ts';
+
+/** `2020-01-01T00:00:00Z to 2020-01-08T00:00:00Z`. */
+export const windowText = ({ since, until }: Window): string => `${since} to ${until}`;
+
+const stateOrder = ['failed', 'stopped', 'running', 'waiting', 'done'] as const satisfies WindowState[];
+const stateStyles = { failed: 'red', stopped: 'yellow', running: 'cyan', waiting: 'dim', done: 'green' } as const;
+
+const maxShown = 5;
+const maxErrorLength = 300;
+
+/** How many windows are in which state; those that have failed or stopped, and those that are running. Each line is indented. */
+export function backfillLines(status: BackfillStatus, style: TextStyle): readonly string[] {
+  const { counts, windows, remainingSeconds } = status;
+  const states = stateOrder
+    .filter((state) => counts[state] > 0)
+    .map((state) => style(stateStyles[state], `${counts[state].toLocaleString('en')} ${state}`));
+  const left =
+    status.state === 'running' && remainingSeconds !== null
+      ? [`about ${coarseDuration(remainingSeconds * 1_000)} left`]
+      : [];
+  const attention = (['failed', 'stopped', 'running'] as const).flatMap((each) =>
+    windows.filter(({ state }) => state === each),
+  );
+  const more = attention.length - maxShown;
+  return [
+    `  backfill ${windowText({ since: status.from, until: status.to })}, ${status.state}: ${[...states, totals(status), ...left].join(' · ')}`,
+    ...attention.slice(0, maxShown).map((window) => `  ${attentionText(window, style)}`),
+    ...(more > 0 ? [`  and ${more.toLocaleString('en')} more`] : []),
+  ];
+}
+
+function attentionText(window: WindowStatus, style: TextStyle): string {
+  const { state, run, pages, lastFailure } = window;
+  const why = lastFailure === null ? '' : ` (${lastFailure.error}: ${lastFailure.message.replaceAll(/\s+/g, ' ')})`;
+  return truncate(
+    `  ${style(stateStyles[state], state)} ${windowText(window)}, run ${run}, ${plural(pages, 'page')}${why}`,
+    maxErrorLength,
+  );
+}
