@@ -207,8 +207,8 @@ function formatSummary(summary: Summary): string {
   const faults = [...summary.faultCounts.values()].reduce((total, count) => total + count, 0);
   const byKind = [...summary.faultCounts].map(([kind, count]) => `${kind} ${number(count)}`).join(', ');
   return [
-    `${number(summary.histories)} histories, ${number(summary.events)} events: ${number(summary.runsPublished)} runs ` +
-      `published by ${number(summary.executions)} executions and ${number(summary.invocations)} invocations, ` +
+    `${number(summary.histories)} histories, ${number(summary.events)} events: ${number(summary.runsPublished)} runs, ` +
+      `${number(summary.windowsPublished)} of them of windows, published by ${number(summary.executions)} executions and ${number(summary.invocations)} invocations, ` +
       `${number(summary.pagesStored)} pages stored`,
     `${number(faults)} faults of ${summary.faultCounts.size} kinds: ${byKind}`,
   ].join('\n');

@@ -46,6 +46,21 @@ describe('a simulated history', () => {
   });
 });
 
+describe('a history with a backfill', () => {
+  it('publishes its windows, and violates no invariant', async () => {
+    const { violation, stats } = await runHistory({ seed: '10', pages: 6 });
+    expect(violation).toBeUndefined();
+    expect(stats.windowsPublished).toBeGreaterThan(2);
+    expect(stats.runsPublished).toBeGreaterThan(stats.windowsPublished);
+  });
+
+  it('publishes no window if the service rejects the upper bound', async () => {
+    const { violation, stats } = await runHistory({ seed: '4', pages: 6 });
+    expect(violation).toBeUndefined();
+    expect(stats.windowsPublished).toBe(0);
+  });
+});
+
 describe('shrinking', () => {
   it('leaves a history without a violation as it is', async () => {
     const plan = { seed: '7', pages: 2 };

@@ -3,10 +3,11 @@
 import { checkCompletion, checkUploads } from '../invariants/completion.ts';
 import { createExecutionChecks } from '../invariants/executions.ts';
 import { checkObjectSettings } from '../invariants/object-settings.ts';
-import type { Observations, ObservedExport } from '../invariants/observations.ts';
+import { exportOf, type Observations, type ObservedExport } from '../invariants/observations.ts';
 import { createRetryAfterChecks } from '../invariants/retry-after.ts';
 import { createStartChecks } from '../invariants/starts.ts';
-import { createWriteChecks, exportOf, type WriteChecks } from '../invariants/write-checks.ts';
+import { checkBackfill } from '../invariants/windows.ts';
+import { createWriteChecks, type WriteChecks } from '../invariants/write-checks.ts';
 import { describeExecution, performTask } from '../step-functions/integrations.ts';
 import { createStepFunctions, type ExecutionEvent, type StepFunctions } from '../step-functions/step-functions.ts';
 import { createDeployments, type Deployments, type Version } from '../world/deployments.ts';
@@ -23,6 +24,7 @@ import { createSimulatedS3, type SimulatedS3 } from '../world/s3.ts';
 import { type ApiKeys, createApiKeys } from '../world/secrets.ts';
 import { createServiceTraffic } from '../world/traffic.ts';
 import { createWorld, type Fault, type Violation, type World } from '../world/world.ts';
+import { scheduleBackfill } from './backfills.ts';
 import { type Crowd, createScenario, type ExportInput, type ExportScenario, type Scenario } from './scenario.ts';
 import { createSmallScenario, type SmallHistory } from './small-histories.ts';
 import { createOperators, partsOf } from './operators.ts';
@@ -64,6 +66,8 @@ export interface HistoryStats {
   readonly requestsToService: number;
   readonly pagesStored: number;
   readonly runsPublished: number;
+  /** Those of `runsPublished` that are runs of windows. */
+  readonly windowsPublished: number;
   readonly maxHistoryEvents: number;
 }
 
@@ -86,6 +90,12 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   }
   const all = deployments.flatMap(({ exports }) => [...exports.values()]);
   const lastStarts = new Map(all.map((observed) => [observed, scheduleStarts(world, scenario, observed)]));
+  for (const { exports, observations, endpoints, listeners } of deployments) {
+    for (const observed of exports.values()) {
+      const backfill = scheduleBackfill({ observations, endpoints, scenario, observed });
+      if (backfill !== undefined) listeners.push(backfill.onEvent);
+    }
+  }
 
   const eventLimit = maxEvents * all.length;
   await world.time.run({
@@ -95,11 +105,12 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
   if (world.time.eventCount() > eventLimit) {
     world.violate('every export completes', `still running after ${eventLimit} events`);
   }
-  for (const { exports, checks, dynamoDb } of deployments) {
+  for (const { exports, checks, dynamoDb, observations } of deployments) {
     for (const observed of exports.values()) {
       const lastStartAt = lastStarts.get(observed)?.() ?? scenario.lastStartAt;
       const stores = { item: dynamoDb.item, damagedKeys: s3.damages.map(({ key }) => key) };
       checkCompletion(world, { ...scenario, lastStartAt }, observed, checks, stores);
+      checkBackfill(observations, observed, checks.publishedWindows(observed.name));
     }
   }
   checkUploads(world, s3, shared.uploads);
@@ -119,6 +130,9 @@ export async function runHistory(plan: HistoryPlan): Promise<History> {
       requestsToService: all.reduce((total, { service }) => total + service.requestCount(), 0),
       pagesStored: [...s3.objects.keys()].filter((key) => key.includes('/page-')).length,
       runsPublished: deployments.reduce((total, { checks }) => total + checks.publishedRunCount(), 0),
+      windowsPublished: deployments
+        .flatMap(({ checks, exports }) => [...exports.keys()].map((name) => checks.publishedWindows(name).length))
+        .reduce((total, count) => total + count, 0),
       maxHistoryEvents: Math.max(0, ...executions.map(({ eventCount }) => eventCount)),
     },
   };
@@ -152,7 +166,8 @@ function createBucket(maxListed: number): Bucket {
 function createDeployment(world: World, scenario: Scenario, shared: Bucket, apiKeys: ApiKeys, label: string) {
   const exports = new Map<string, ObservedExport>();
   const versions = createDeployments(world, scenario, label);
-  const { dynamoDb, checks, endpoints, onEvent } = createStores(world, scenario, exports, shared, apiKeys);
+  const stores = createStores(world, scenario, exports, shared, apiKeys);
+  const { endpoints, onEvent } = stores;
   const { lambda, stepFunctions, announcedRuns } = createService(world, scenario, versions, endpoints, onEvent, label);
   for (const each of scenario.exports) {
     const { name } = each.settings;
@@ -162,7 +177,7 @@ function createDeployment(world: World, scenario: Scenario, shared: Bucket, apiK
     };
     exports.set(observed.name, observed);
   }
-  return { exports, dynamoDb, checks, lambda, stepFunctions };
+  return { ...stores, exports, lambda, stepFunctions };
 }
 
 /** The stores that all exports share, with the checks of everything that is written to them. */
@@ -195,6 +210,7 @@ function createStores(
       return writer;
     },
     findExecution,
+    abandonments: new Map(),
     listedAt: (processId) => listings.get(processId),
     hasSeenForeign: (processId, key) => foreignSeen.has(`${processId} ${key}`),
   };
@@ -237,12 +253,14 @@ function createStores(
     (input) => findExport(exports, input)?.versions ?? [],
     () => s3.damages.map(({ key }) => partsOf(prefix, key).run),
   );
+  const listeners: ((event: ExecutionEvent) => void)[] = [];
   const onEvent = (event: ExecutionEvent) => {
     checkExecution(event);
     starts.onEvent(event, findExport(exports, event.execution.input)?.name ?? '');
     operators.onEvent(event);
+    for (const listener of listeners) listener(event);
   };
-  return { dynamoDb, checks, endpoints, onEvent };
+  return { dynamoDb, checks, endpoints, observations, listeners, onEvent };
 }
 
 /** The export that a start input names; without a name, the only one. */
@@ -329,6 +347,7 @@ function observeExport(
     apiKeys,
     timeline,
     ...scenario.service,
+    upperBounds: scenario.backfill?.upperBounds,
     // If the functions' clocks were ahead as well, the exporter could not notice it (docs/guarantees.md).
     datesMayLead: !clocksJump && scenario.service.skewMs >= maxFunctionSkewMs,
     padding: Buffer.alloc(scenario.service.paddingBytes, ' '),

@@ -4,8 +4,15 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { exportOf } from '../invariants/write-checks.ts';
-import { entriesOf, type Observations, type ObservedExport, partitionOf } from '../invariants/observations.ts';
+import {
+  entriesOf,
+  exportOf,
+  type Observations,
+  type ObservedExport,
+  partitionOf,
+  stateNameIn,
+  stateSortKey,
+} from '../invariants/observations.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { FaultKind } from '../world/faults.ts';
 import type { Rng } from '../world/rng.ts';
@@ -96,10 +103,11 @@ export function createOperators(observations: Observations, faultsEndAt: number)
 
   const repair = (observed: ObservedExport, failed: SimulatedExecution, execution: string, rng: Rng) => {
     const { name, stepFunctions } = observed;
-    const stored = observations.dynamoDb().item(partitionOf(name), 'state');
+    const stateName = stateNameIn(failed.input) ?? name;
+    const stored = observations.dynamoDb().item(partitionOf(name), stateSortKey(stateName));
     const run = stored?.active?.M?.run?.S;
     if (run === undefined || failed.cause?.includes(run) !== true) return;
-    const input = { export: name, ...(rng.chance(0.5) || restoredRuns.has(run) ? { restart: true } : {}) };
+    const input = { export: stateName, ...(rng.chance(0.5) || restoredRuns.has(run) ? { restart: true } : {}) };
     if (!('restart' in input)) restore(name, run);
     world.log('operator', () => `starts ${execution} with ${JSON.stringify(input)}`);
     stepFunctions.start(execution, input);

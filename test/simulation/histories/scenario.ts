@@ -3,6 +3,7 @@
 import type { ExportDeploymentSettings } from '../../../lib/core/settings/deployment-settings.ts';
 import type { StorageClass } from '../../../lib/core/settings/environment.ts';
 import { type ExportSettings, exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
+import type { UpperBounds } from '../../../lib/report-service/simulator/request.ts';
 import { createFaultRates, type FaultRates } from '../world/faults.ts';
 import { createRng } from '../world/rng.ts';
 
@@ -35,8 +36,25 @@ export interface Scenario {
   readonly otherExports: readonly ExportScenario[];
 }
 
+/** A backfill of an export, which an operator starts. */
+export interface BackfillScenario {
+  /** What the service does with the upper bound of a window. */
+  readonly upperBounds: UpperBounds;
+  /** By the service's clock. No report between them arrives during the history. */
+  readonly from: number;
+  readonly to: number;
+  readonly windowMs: number;
+  readonly parallel: number;
+  readonly maxPagesPerWindow: number | undefined;
+  readonly startsAt: number;
+  /** Whether an operator abandons it in the end, instead of completing it. */
+  readonly isGivenUp: boolean;
+}
+
 /** How the service is deployed, with all its exports. */
 export interface DeploymentScenario {
+  /** The condition for the upper bound of windows; undefined: the service has none, and no backfills. */
+  readonly filterUntil?: string | undefined;
   readonly cursorIn: 'query' | 'body';
   /** Over all exports; undefined: no limit. */
   readonly maxConcurrentPages: number | undefined;
@@ -98,6 +116,8 @@ export interface ExportScenario {
     readonly maxBackdatingMs: number;
     readonly changing: boolean;
   };
+  /** Absent: the export has none. */
+  readonly backfill?: BackfillScenario | undefined;
 }
 
 /** `pages`: about how many pages the largest run has. `crowd`: instead of the exports that the seed brings. */
@@ -110,7 +130,11 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
   const fewNames = rng.chance(0.15) ? ['daily', 'hourly'] : ['reports'];
   const exportNames =
     crowd === undefined ? fewNames : Array.from({ length: crowd.exports }, (_, index) => `reports-${index + 1}`);
-  const exports = exportNames.map((name) => createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd));
+  const exports = exportNames.map((name) => {
+    const each = createExportScenario(seed, name, pages, maxFunctionSkewMs, crowd);
+    return { ...each, backfill: createBackfill(seed, each, start) };
+  });
+  const hasBackfill = exports.some(({ backfill }) => backfill !== undefined);
   // Its table and state machine are its own, and so are its settings. The names of the exports are the same.
   const hasOther = crowd === undefined && createRng(seed, 'another deployment').chance(0.04);
   const otherExports = (hasOther ? exportNames : []).map((name) =>
@@ -136,11 +160,36 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     exports,
     otherExports,
     maxListed: createRng(seed, 'listings').pick([2, 1_000, 1_000]),
-    deployment: createDeployment(
-      seed,
-      crowd,
-      hasLargePages || !partsRng.chance(0.2) ? undefined : partsRng.pick([100, 300]),
-    ),
+    deployment: {
+      ...createDeployment(seed, crowd, hasLargePages || !partsRng.chance(0.2) ? undefined : partsRng.pick([100, 300])),
+      filterUntil: hasBackfill ? 'date.lt' : undefined,
+    },
+  };
+}
+
+const day = 24 * hour;
+
+/** Its own generator: what is added later must not change the rest of the scenario. */
+function createBackfill(
+  seed: string,
+  { settings, service }: ExportScenario,
+  start: number,
+): BackfillScenario | undefined {
+  const rng = createRng(seed, `backfill of ${settings.name}`);
+  if (!rng.chance(0.3) || service.paddingBytes > 100_000) return undefined;
+  // All reports that exist at the start are dated within the day before.
+  const newest = start + service.skewMs;
+  const from = newest - day + Math.floor(rng.pick([0, 0, -hour, rng.between(0, 4 * hour)]));
+  const to = newest - hour - Math.floor(rng.pick([0, rng.between(0, 6 * hour), rng.between(0, 1_000)]));
+  return {
+    upperBounds: rng.chance(0.1) ? rng.pick(['ignored', 'rejected']) : 'honoured',
+    from,
+    to,
+    windowMs: rng.pick([3 * hour, 4 * hour, 4 * hour + 1, 6 * hour, 7_654_321, 10 * hour, 2 * day]),
+    parallel: 1 + rng.integerBelow(4),
+    maxPagesPerWindow: rng.pick([undefined, undefined, 2, 3, 4]),
+    startsAt: start + Math.floor(rng.between(2, 100) * minute),
+    isGivenUp: rng.chance(0.2),
   };
 }
 

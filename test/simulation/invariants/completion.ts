@@ -7,7 +7,7 @@ import type { SimulatedDynamoDb } from '../world/dynamodb.ts';
 import type { Process } from '../world/process.ts';
 import type { SimulatedS3 } from '../world/s3.ts';
 import type { World } from '../world/world.ts';
-import { type ObservedExport, partitionOf, type StateItem } from './observations.ts';
+import { type ObservedExport, partitionOf, type StateItem, windowIn } from './observations.ts';
 import type { WriteChecks } from './write-checks.ts';
 
 const minute = 60_000;
@@ -25,7 +25,8 @@ export function checkCompletion(
   const violate = (details: string) => world.violate('every export completes', `${name}: ${details}`);
   if (world.violation() !== undefined) return;
 
-  const running = stepFunctions.executions.filter(({ status }) => status === 'RUNNING');
+  const executions = stepFunctions.executions.filter(({ input }) => windowIn(input) === undefined);
+  const running = executions.filter(({ status }) => status === 'RUNNING');
   if (running.length > 0) {
     violate(`${running.map((execution) => `${execution.name} in ${execution.state}`).join(', ')} still running`);
   }
@@ -33,17 +34,17 @@ export function checkCompletion(
   const stored = item(partitionOf(name), 'state');
   const state = stored && (unmarshall({ ...stored }) as StateItem);
   if (state?.active !== undefined) violate(`run ${state.active.run} is not complete`);
-  const completedBy = stepFunctions.executions.find(({ arn }) => arn === state?.lastCompleted?.execution);
+  const completedBy = executions.find(({ arn }) => arn === state?.lastCompleted?.execution);
   if (completedBy === undefined) {
     violate('no run was ever completed');
     return;
   }
 
-  const failed = stepFunctions.executions.filter(
+  const failed = executions.filter(
     (execution) =>
       execution.startedAt > faultsEndAt + recoveryMs &&
       execution.status !== 'SUCCEEDED' &&
-      !isFirstReportOfDamage(execution, stepFunctions.executions, damagedKeys),
+      !isFirstReportOfDamage(execution, executions, damagedKeys),
   );
   if (failed.length > 0) {
     violate(`${failed.map((execution) => `${execution.name} (${execution.error})`).join(', ')} failed without faults`);
@@ -54,7 +55,7 @@ export function checkCompletion(
 
   const completions = checks.completions.filter(({ exportName }) => exportName === name);
   for (const [index, { run, execution, isPublished }] of completions.entries()) {
-    const by = stepFunctions.executions.find(({ arn }) => arn === execution);
+    const by = executions.find(({ arn }) => arn === execution);
     // Three executions cannot announce the run they completed: one that was stopped; one whose every attempt to learn of
     // the completion failed, which then reports a failure; and one that learns of it only after the next run has completed.
     const isExcused =

@@ -149,7 +149,7 @@ function checkCompletedRun(
 }
 
 /** A completed run that is not published, so that its pages are never read. */
-function checkEmptyRun(
+export function checkEmptyRun(
   observations: Observations,
   { name, service }: Pick<ObservedExport, 'name' | 'service'>,
   run: string,

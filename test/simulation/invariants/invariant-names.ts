@@ -55,6 +55,16 @@ export const invariants = [
   'a start that contradicts an unfinished run is refused',
   'a start with restart begins a new run',
   'a start is skipped or refused only for a documented reason',
+  // Windows of backfills: windows.ts; the second one also stored-objects.ts
+  'windows that are published do not overlap',
+  'a window leaves the runs of its export as they are',
+  'no two runs of an export have the same sequence',
+  'a window that was split is not exported',
+  'no window is published after its backfill was abandoned',
+  'a window requests only its own reports',
+  'a backfill begins only if the service honours the upper bound',
+  'every backfill completes',
+  'a completed backfill has each report once',
   // Every write to S3 and DynamoDB: write-checks.ts
   'an execution changes only its own export',
   // Executions: executions.ts

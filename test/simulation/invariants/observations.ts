@@ -31,6 +31,35 @@ export interface ObservedExport {
   readonly announcedRuns: ReadonlySet<string>;
 }
 
+/** A half-open interval of report dates, in milliseconds since the epoch. */
+export interface WindowBounds {
+  readonly since: number;
+  readonly until: number;
+}
+
+/** The export that an input names, also if it names one of its windows. */
+export const exportOf = (input: unknown): string | undefined => stateNameIn(input)?.split('/')[0];
+
+/** The export or the window that an input names. */
+export const stateNameIn = (input: unknown): string | undefined =>
+  (input as { readonly export?: string } | undefined)?.export;
+
+/** The window that an input names; undefined if it names an export. */
+export const windowIn = (input: unknown): WindowBounds | undefined => parseBounds(stateNameIn(input) ?? '');
+
+/** The bounds in `reports/2026-11-19T00:00:00Z/2026-11-20T00:00:00Z`, or after the first character of any other prefix. */
+export function parseBounds(name: string): WindowBounds | undefined {
+  const [, since = '', until = ''] = /[/#]([^/]+)\/([^/]+)$/.exec(name) ?? [];
+  const bounds = { since: Date.parse(since), until: Date.parse(until) };
+  return Number.isNaN(bounds.since) || Number.isNaN(bounds.until) ? undefined : bounds;
+}
+
+/** Where the state of an export, or of a window, is in its partition. */
+export function stateSortKey(stateName: string): string {
+  const [, ...bounds] = stateName.split('/');
+  return bounds.length === 0 ? 'state' : `window#${bounds.join('/')}`;
+}
+
 export interface Observations {
   readonly world: World;
   /** 0 if there is no limit. */
@@ -47,9 +76,22 @@ export interface Observations {
   readonly findExecution: (arn: string) => SimulatedExecution | undefined;
   /** When the process has listed the store; undefined: never. */
   readonly listedAt: (processId: string) => number | undefined;
+  /** The settled abandonments of backfills. */
+  readonly abandonments: Abandonments;
   /** Whether the process has looked at the object and seen one that no function had written. */
   readonly hasSeenForeign: (processId: string, key: string) => boolean;
 }
+
+/** By export: what a command that abandons a backfill has left when it returns. */
+type Abandonments = Map<
+  string,
+  {
+    /** Of the record of the backfill that the command has written. */
+    readonly version: number;
+    /** The windows that were published by then, or had begun to be. */
+    readonly mayBePublished: ReadonlySet<string>;
+  }
+>;
 
 /** What the checks have seen so far. */
 export interface Seen {
@@ -68,6 +110,21 @@ export interface Seen {
   readonly completions: Completion[];
   /** By export, from which date on it must miss nothing; absent before its first watermark. */
   readonly lowerBounds: Map<string, number>;
+  /** The manifests of windows, by export. */
+  readonly windows: Map<string, WindowManifest[]>;
+  /** The windows that an operator has started with `restart`, by export and bounds. */
+  readonly restartedWindows: Set<string>;
+  /** The run that has each sequence, by export and sequence. */
+  readonly sequences: Map<string, string>;
+}
+
+/** Identifies a window among all exports. */
+export const windowKey = (exportName: string, { since, until }: WindowBounds): string =>
+  `${exportName} ${since} ${until}`;
+
+export interface WindowManifest extends WindowBounds {
+  readonly run: string;
+  readonly reports: readonly SimulatedReport[];
 }
 
 export interface Completion {
@@ -84,7 +141,10 @@ export interface ActiveRun {
   readonly startedBy: string;
   readonly sequence: number;
   readonly since: string;
+  readonly until?: string;
   readonly cursorRestarts: number;
+  readonly completion?: object;
+  readonly lastFailure?: object;
 }
 
 export interface StateItem {
@@ -94,6 +154,8 @@ export interface StateItem {
   readonly sequence: number;
   readonly active?: ActiveRun;
   readonly watermark?: { readonly instant: string };
+  /** Of a window that was split. */
+  readonly splitAt?: string;
   readonly lastCompleted?: {
     readonly execution: string;
     readonly result: { readonly run: string; readonly manifest: string | null; readonly watermark: string | null };
@@ -117,6 +179,7 @@ export interface Manifest {
   readonly run: string;
   readonly sequence: number;
   readonly since: string;
+  readonly until?: string;
   readonly totals: { readonly pages: number; readonly bytes: number; readonly reports: number | null };
   readonly pages: readonly {
     readonly page: number;
@@ -127,12 +190,12 @@ export interface Manifest {
   }[];
 }
 
-/** The content of `run.json`. */
+/** The content of `run.json`, or of `window.json`, which has no watermark. */
 export interface RunSummary {
   readonly run: string;
   readonly sequence: number;
   readonly since: string;
-  readonly watermark: string | null;
+  readonly watermark?: string | null;
   readonly pages: number;
   readonly bytes: number;
   readonly reports: number | null;
@@ -141,6 +204,19 @@ export interface RunSummary {
 
 /** The key of the `run.json` beside the manifest at `key`. */
 export const summaryKeyBeside = (key: string): string => key.replace(/manifest\.json$/, 'run.json');
+
+/** The item of the newest backfill of an export, as an outsider reads it. */
+export interface BackfillItem {
+  readonly version: number;
+  readonly from: string;
+  readonly to: string;
+  readonly abandonedAt?: string;
+}
+
+export function backfillOf({ dynamoDb }: Pick<Observations, 'dynamoDb'>, exportName: string): BackfillItem | undefined {
+  const item = dynamoDb().item(partitionOf(exportName), 'backfill');
+  return item && (unmarshall({ ...item }) as BackfillItem);
+}
 
 /** The partition of an export in the table. */
 export const partitionOf = (exportName: string): string => `acme/${exportName}`;
@@ -158,11 +234,16 @@ export const sha256Of = (body: Buffer): string => createHash('sha256').update(bo
 export function findServedPage(
   service: SimulatedService,
   { cursor, sha256, nextCursor }: Pick<LogEntry, 'cursor' | 'sha256' | 'nextCursor'>,
-  since?: number,
+  bounds?: WindowBounds,
 ): ServedPage | undefined {
   return service
     .servedPages(cursor)
-    .find((page) => page.sha256 === sha256 && page.nextCursor === nextCursor && page.since === (since ?? page.since));
+    .find(
+      (page) =>
+        page.sha256 === sha256 &&
+        page.nextCursor === nextCursor &&
+        (bounds === undefined || (page.since === bounds.since && page.until === bounds.until)),
+    );
 }
 
 /** Whether the page is stored with the bytes that were logged. */

@@ -4,7 +4,7 @@ import type { ExportSettings } from '../../../lib/core/settings/settings.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { Process } from '../world/process.ts';
 import type { World } from '../world/world.ts';
-import type { Observations, ObservedExport, StateItem } from './observations.ts';
+import { type Observations, type ObservedExport, type StateItem, windowIn } from './observations.ts';
 
 interface StartInput {
   readonly scheduledTime?: string;
@@ -74,7 +74,7 @@ export function createStartChecks(observations: Observations): StartChecks {
     onState(observed, state, previous) {
       const { step, payload } = writer();
       const { active } = state;
-      if (step !== 'BeginRun' || active === undefined) return;
+      if (step !== 'BeginRun' || active === undefined || windowIn(payload.input) !== undefined) return;
       const { name } = observed;
       const input = (payload.input ?? {}) as StartInput;
       if (active.run !== previous?.active?.run) {
@@ -94,6 +94,7 @@ export function createStartChecks(observations: Observations): StartChecks {
 
     onEvent(event, exportName) {
       const { execution } = event;
+      if (windowIn(execution.input) !== undefined) return;
       const { restart, since, continues } = (execution.input ?? {}) as StartInput;
       if (event.type === 'entered' && event.state === 'HasWork') {
         const { next, reason = '' } = event.data as { readonly next: string; readonly reason?: string };

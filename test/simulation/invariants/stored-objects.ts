@@ -16,7 +16,9 @@ import {
   type Seen,
   sha256Of,
   summaryKeyBeside,
+  type WindowBounds,
 } from './observations.ts';
+import { checkPublishedWindow } from './windows.ts';
 
 export function checkObject(
   observations: Observations,
@@ -34,8 +36,9 @@ export function checkObject(
   else if (object.metadata.sha256 !== sha256Of(object.body)) {
     world.violate('no object has missing or reordered parts', key);
   } else if (path.endsWith('/manifest.json')) checkManifest(observations, seen, observed, key, object);
-  else if (path.endsWith('/run.json')) checkRunSummary(observations, seen, key, object);
-  else {
+  else if (path.endsWith('/run.json') || path.endsWith('/window.json')) {
+    checkRunSummary(observations, seen, key, object);
+  } else {
     seen.pagesStoredAt.set(key, world.time.now());
     checkPage(observations, observed, key, path, object);
   }
@@ -117,13 +120,16 @@ function checkManifest(
   const logged = JSON.stringify(entries.map(manifestFields));
   if (listed !== logged) world.violate('a manifest lists exactly the page log of its run', key);
 
-  const since = Date.parse(manifest.since);
+  const bounds = {
+    since: Date.parse(manifest.since),
+    until: manifest.until === undefined ? Number.POSITIVE_INFINITY : Date.parse(manifest.until),
+  };
   const served: ServedPage[] = [];
   for (const entry of entries) {
     if (!isStored(observations, entry) && !isChangedTooLate(observations, prefix + entry.key)) {
       world.violate('a manifest lists stored pages only', `${key}: page ${entry.page}`);
     }
-    const page = findServedPage(service, entry, since);
+    const page = findServedPage(service, entry, bounds);
     if (page === undefined) world.violate('a page is stored byte for byte', `${key}: page ${entry.page}`);
     else served.push(page);
   }
@@ -133,7 +139,7 @@ function checkManifest(
     if (isChangedTooLate(observations, stored)) continue;
     world.violate('no page in the folder of a run is missing from its manifest', `${key}: ${stored}`);
   }
-  checkReports(observations, timeline, key, since, served);
+  checkReports(observations, timeline, key, bounds, served);
 
   const { pages, bytes, reports: statedReports } = manifest.totals;
   const loggedBytes = entries.reduce((sum, entry) => sum + entry.bytes, 0);
@@ -143,10 +149,15 @@ function checkManifest(
     world.violate('a manifest lists exactly the page log of its run', `${key}: its totals`);
   }
 
+  seen.manifests.set(key, manifest);
+  if (manifest.until !== undefined) {
+    const reports = served.flatMap((page) => page.reports);
+    checkPublishedWindow(observations, seen, name, { ...bounds, run: manifest.run, reports });
+    return;
+  }
   const published = seen.publishedReports.get(name) ?? new Set();
   for (const { reports } of served) for (const report of reports) published.add(report);
   seen.publishedReports.set(name, published);
-  seen.manifests.set(key, manifest);
 }
 
 /** The fields that a manifest repeats from the page log. */
@@ -159,7 +170,7 @@ function checkReports(
   { world }: Observations,
   timeline: ReportTimeline,
   key: string,
-  since: number,
+  { since, until }: WindowBounds,
   served: readonly ServedPage[],
 ): void {
   const reports = served.flatMap((page) => page.reports);
@@ -168,15 +179,16 @@ function checkReports(
   const [first] = served;
   const last = served.at(-1);
   if (first === undefined || last === undefined) return;
-  if (reports.some(({ date }) => date < since)) world.violate('a run requests what its manifest states', key);
+  if (reports.some(({ date }) => date < since || date >= until))
+    world.violate('a run requests what its manifest states', key);
   const throughout = timeline
     .matching(since, first.asOf)
-    .filter(({ goneAt }) => goneAt === undefined || goneAt > last.asOf);
+    .filter(({ date, goneAt }) => date < until && (goneAt === undefined || goneAt > last.asOf));
   const missing = throughout.filter(({ id }) => !ids.has(id)).map(({ id }) => id);
   if (missing.length > 0) world.violate('no report is missing from a run', `${key} lacks ${missing.join(', ')}`);
 }
 
-/** Fields of `run.json` that the manifest has, too. */
+/** Fields of `run.json` that the manifest has, too. `window.json` has one more, its `until`. */
 const summaryFields = 15;
 
 /** A reader of the table of runs sees published runs only, each as its manifest describes it. */
@@ -184,15 +196,20 @@ function checkRunSummary({ world, prefix }: Observations, seen: Seen, key: strin
   const text = body.toString();
   const summary = JSON.parse(text) as RunSummary;
   const manifest = seen.manifests.get(prefix + summary.manifest);
-  if (manifest === undefined || summaryKeyBeside(prefix + summary.manifest) !== key) {
+  const isOfWindow = key.endsWith('/window.json');
+  const summaryKey = isOfWindow ? key.replace(/window\.json$/, 'run.json') : key;
+  if (manifest === undefined || summaryKeyBeside(prefix + summary.manifest) !== summaryKey) {
     world.violate('only a published run is listed', `${key}: ${summary.manifest}`);
     return;
   }
   const header: Record<string, unknown> = { ...manifest, ...manifest.totals, manifest: summary.manifest };
-  const stated = Object.entries(summary).filter(([field]) => field !== 'runVersion' && field !== 'watermark');
+  const stated = Object.entries(summary).filter(([field]) => !/^(runVersion|windowVersion|watermark)$/.test(field));
   const different = stated.filter(([field, value]) => value !== header[field]).map(([field]) => field);
   const isOneLine = text.indexOf('\n') === text.length - 1;
-  if (!isOneLine || different.length > 0 || stated.length !== summaryFields) {
+  if (isOfWindow !== (manifest.until !== undefined) || (isOfWindow && 'watermark' in summary)) {
+    world.violate('a window leaves the runs of its export as they are', `${key} is the wrong summary for its run`);
+  }
+  if (!isOneLine || different.length > 0 || stated.length !== summaryFields + (isOfWindow ? 1 : 0)) {
     world.violate('run.json agrees with its manifest', `${key}: ${different.join(', ')}`);
   }
   seen.summaries.set(key, summary);
@@ -214,6 +231,9 @@ function checkLatestPointer(
   }
   if (!summaries.has(summaryKeyBeside(prefix + latest.manifest))) {
     world.violate('latest.json points to a listed run', `${key}: ${latest.manifest}`);
+  }
+  if (manifest?.until !== undefined) {
+    world.violate('a window leaves the runs of its export as they are', `${key} points to a window`);
   }
   latestSequences.set(exportName, latest.sequence);
   if (existing === undefined) return;

@@ -3,6 +3,7 @@
 import type { TelemetryOutput } from '../../../lib/aws/lambda/telemetry.ts';
 import type { Container } from '../world/container.ts';
 import type { World } from '../world/world.ts';
+import { exportOf } from './observations.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -13,7 +14,7 @@ export function createTelemetryOutput(world: World, container: Container): Telem
   /** A container that is reused must not write the fields of the invocation before. */
   const check = ({ export: exportName, execution, request }: Fields, what: string) => {
     const { id, payload } = container.lastProcess();
-    const own = exportIn(payload.startInput) ?? exportIn(payload.input);
+    const own = exportOf(payload.startInput) ?? exportOf(payload.input);
     const isOther =
       (own !== undefined && (exportName ?? own) !== own) ||
       (execution ?? payload.execution) !== payload.execution ||
@@ -60,5 +61,3 @@ export function createTelemetryOutput(world: World, container: Container): Telem
     },
   };
 }
-
-const exportIn = (input: unknown): unknown => (input as { export?: unknown } | undefined)?.export;

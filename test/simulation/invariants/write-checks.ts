@@ -5,11 +5,24 @@ import { type Item, text } from '../world/dynamodb.ts';
 import type { SimulatedReport } from '../world/reports.ts';
 import type { StoredObject } from '../world/s3.ts';
 import { checkExportState } from './export-state.ts';
-import type { Completion, LogEntry, Observations, Seen, StateItem } from './observations.ts';
+import {
+  type BackfillItem,
+  type Completion,
+  exportOf,
+  type LogEntry,
+  type Observations,
+  parseBounds,
+  type Seen,
+  type StateItem,
+  stateNameIn,
+  windowKey,
+  type WindowManifest,
+} from './observations.ts';
 import { checkLogEntry } from './page-log.ts';
 import { checkSlots, type SlotItem } from './slots.ts';
 import type { StartChecks } from './starts.ts';
 import { checkObject } from './stored-objects.ts';
+import { checkBackfillItem, checkSequence, checkWindowState } from './windows.ts';
 
 export interface WriteChecks {
   readonly onObject: (key: string, object: StoredObject, existing: StoredObject | undefined) => void;
@@ -21,6 +34,8 @@ export interface WriteChecks {
   readonly completions: readonly Completion[];
   /** The date from which the export must miss nothing; undefined before its first watermark. */
   lowerBound(exportName: string): number | undefined;
+  /** The manifests of the export's windows. Of a window that an operator has started over, only the last. */
+  publishedWindows(exportName: string): readonly WindowManifest[];
 }
 
 /** IAM does not separate the exports of a service, so the code must. */
@@ -32,9 +47,6 @@ function checkWriter({ world, writer, findExecution }: Observations, exportName:
   }
 }
 
-/** The export that a start input names. */
-export const exportOf = (input: unknown): string | undefined => (input as { export?: string } | undefined)?.export;
-
 export function createWriteChecks(observations: Observations, starts: StartChecks): WriteChecks {
   const seen: Seen = {
     manifests: new Map(),
@@ -45,6 +57,9 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     publishedReports: new Map(),
     completions: [],
     lowerBounds: new Map(),
+    windows: new Map(),
+    restartedWindows: new Set(),
+    sequences: new Map(),
   };
   return {
     onObject(key, object, existing) {
@@ -55,7 +70,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
       const [service, name = ''] = text(item, 'pk').split('/');
       if (service === 'acme' && name === '#slots') {
         const { world, maxConcurrentPages, maxSkewMs, writer } = observations;
-        const exportName = exportOf(writer().payload.input) ?? '';
+        const exportName = stateNameIn(writer().payload.input) ?? '';
         const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as SlotItem);
         checkSlots(world, maxConcurrentPages, maxSkewMs, exportName, unmarshall({ ...item }) as SlotItem, previous);
         return;
@@ -66,11 +81,18 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         return;
       }
       checkWriter(observations, name);
-      if (text(item, 'sk') === 'state') {
+      const sk = text(item, 'sk');
+      if (sk === 'state' || sk.startsWith('window#')) {
         const previous = existing === undefined ? undefined : (unmarshall({ ...existing }) as StateItem);
         const state = unmarshall({ ...item }) as StateItem;
-        checkExportState(observations, seen, observed, state, previous);
-        starts.onState(observed, state, previous);
+        const window = parseBounds(sk);
+        checkSequence(observations, seen, name, state);
+        if (window === undefined) {
+          checkExportState(observations, seen, observed, state, previous);
+          starts.onState(observed, state, previous);
+        } else checkWindowState(observations, seen, observed, window, state, previous);
+      } else if (sk === 'backfill') {
+        checkBackfillItem(observations, name, unmarshall({ ...item }) as BackfillItem, existing);
       } else {
         const entry = unmarshall({ ...item }) as LogEntry;
         checkLogEntry(observations, observed, entry, existing !== undefined);
@@ -81,5 +103,11 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     publishedRunCount: () => seen.manifests.size,
     completions: seen.completions,
     lowerBound: (exportName) => seen.lowerBounds.get(exportName),
+    publishedWindows(exportName) {
+      const manifests = seen.windows.get(exportName) ?? [];
+      const key = (manifest: WindowManifest) => windowKey(exportName, manifest);
+      const last = new Map(manifests.map((manifest) => [key(manifest), manifest]));
+      return manifests.filter((each) => !seen.restartedWindows.has(key(each)) || last.get(key(each)) === each);
+    },
   };
 }

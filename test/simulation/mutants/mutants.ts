@@ -34,8 +34,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/dynamodb/page-log.ts',
-        find: '{ Item: item, ...condition }',
-        replace: '{ Item: item, ...(condition && {}) }',
+        find: '{ Item: toItem(token), ...condition }',
+        replace: '{ Item: toItem(token), ...(condition && {}) }',
       },
     ],
   },
@@ -193,9 +193,9 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await updateLatestPointer(deps, run, manifest);\n',
+        find: '    await store.putDocument(manifest, chunks);\n    if (isOfWindow(run)) {',
         replace:
-          '    await updateLatestPointer(deps, run, manifest);\n    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n',
+          '    if (!isOfWindow(run)) await updateLatestPointer(deps, run, manifest);\n    await store.putDocument(manifest, chunks);\n    if (isOfWindow(run)) {',
       },
     ],
   },
@@ -204,13 +204,19 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await updateLatestPointer(deps, run, manifest);\n',
+        find: '    await store.putDocument(manifest, chunks);\n    if (isOfWindow(run)) {',
+        replace:
+          '    if (run.export === undefined) {\n      await store.putDocument(manifest, chunks);\n    } else if (isOfWindow(run)) {',
+      },
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: '      await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n      await updateLatestPointer(deps, run, manifest);\n',
         replace: '',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '  return updateState(log, definition.name, (state) => {\n    // An earlier',
-        replace: '  const completed = await updateState(log, definition.name, (state) => {\n    // An earlier',
+        find: '  return updateState(log, stateNameOf(definition), (state) => {\n    // An earlier',
+        replace: '  const completed = await updateState(log, stateNameOf(definition), (state) => {\n    // An earlier',
       },
       {
         file: 'lib/core/steps/finish-run.ts',
@@ -317,8 +323,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: 'sequence: nextSequence(state, now),',
-        replace: 'sequence: Math.max(state.sequence, nextSequence({ ...state, sequence: 0 }, 0)),',
+        find: '...(await identifyRun(deps, state, now)),',
+        replace: '...(await identifyRun(deps, state, now)),\n    sequence: Math.max(state.sequence, 1),',
       },
     ],
   },
@@ -522,9 +528,9 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n',
+        find: '    await store.putDocument(manifest, chunks);\n    if (isOfWindow(run)) {',
         replace:
-          '    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await store.putDocument(manifest, chunks);\n',
+          '    if (!isOfWindow(run)) await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await store.putDocument(manifest, chunks);\n    if (isOfWindow(run)) {',
       },
     ],
   },
@@ -533,9 +539,9 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: '    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await updateLatestPointer(deps, run, manifest);\n',
+        find: '      await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n      await updateLatestPointer(deps, run, manifest);\n',
         replace:
-          '    await updateLatestPointer(deps, run, manifest);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n',
+          '      await updateLatestPointer(deps, run, manifest);\n      await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n',
       },
     ],
   },
@@ -605,8 +611,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/select-export.ts',
-        find: "const found = typeof name === 'string' ? exports.get(name) : undefined;",
-        replace: "const found = typeof name === 'string' ? [...exports.values()].at(-1) : undefined;",
+        find: 'const definition = named && exports.get(named.export);',
+        replace: 'const definition = named && [...exports.values()].at(-1);',
       },
     ],
   },
@@ -621,8 +627,8 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/aws/lambda/service-context.ts',
-        find: 'const definition = selectExport(definitions, input);',
-        replace: 'const definition = (kept ??= selectExport(definitions, input));',
+        find: 'selectExport(definitions, input, untilOperator);',
+        replace: '(kept ??= selectExport(definitions, input, untilOperator));',
       },
     ],
   },
@@ -1206,6 +1212,189 @@ export const mutants: readonly Mutant[] = [
         find: 'if (active?.execution === execution && (run === undefined || active.run === run)) return active;',
         replace:
           'if ((active?.execution === execution || active?.startedBy === execution) && (run === undefined || active.run === run)) return active;',
+      },
+    ],
+  },
+  {
+    name: 'windows overlap',
+    edits: [
+      {
+        file: 'lib/core/windows.ts',
+        find: 'until: instantOf(Math.min(since + windowMs, end))',
+        replace: 'until: instantOf(Math.min(since + windowMs + 3_600_000, end))',
+      },
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'const ancestors = backfill && ancestorsOf(backfill, window);',
+        replace: 'const ancestors: readonly Window[] | undefined = [];',
+      },
+    ],
+  },
+  {
+    name: 'there is a gap between two windows',
+    edits: [
+      {
+        file: 'lib/core/windows.ts',
+        find: 'until: instantOf(Math.min(since + windowMs, end))',
+        replace: 'until: instantOf(since + windowMs < end ? since + windowMs - 1 : end)',
+      },
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'const ancestors = backfill && ancestorsOf(backfill, window);',
+        replace: 'const ancestors: readonly Window[] | undefined = [];',
+      },
+    ],
+  },
+  {
+    name: 'the filter of a window has no upper bound',
+    edits: [
+      {
+        file: 'lib/core/steps/select-export.ts',
+        find: 'request: { ...request, filter },',
+        replace: 'request: { ...request },',
+      },
+    ],
+  },
+  {
+    name: 'a window has a watermark',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: 'watermark: run.until === undefined ? watermarkAfter(state, definition, run, first) : undefined',
+        replace: 'watermark: watermarkAfter(state, definition, run, first)',
+      },
+    ],
+  },
+  {
+    name: 'a window moves the watermark of its export',
+    edits: [
+      {
+        file: 'lib/core/steps/export-state.ts',
+        find: 'return { change: { ...exportState, sequence }, result: sequence };',
+        replace:
+          'const watermark = { source: definition.request.source, filter: {}, instant: definition.window?.until };\n    return { change: { ...exportState, sequence, watermark } as never, result: sequence };',
+      },
+    ],
+  },
+  {
+    name: 'latest.json points to a window',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: 'await store.putDocument(windowSummaryKey(run), windowSummaryChunks(run, { first, last }, manifest));\n',
+        replace:
+          'await store.putDocument(windowSummaryKey(run), windowSummaryChunks(run, { first, last }, manifest));\n      await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n      await updateLatestPointer(deps, run, manifest);\n',
+      },
+    ],
+  },
+  {
+    name: 'the probe ignores reports of the empty window',
+    edits: [
+      {
+        file: 'lib/core/operations/probe-window.ts',
+        find: 'if (await hasReports({ since, until: since })) {',
+        replace: 'if ((await hasReports({ since, until: since })) && until === since) {',
+      },
+    ],
+  },
+  {
+    name: 'a backfill begins although the service rejects the upper bound',
+    edits: [
+      {
+        file: 'lib/core/operations/probe-window.ts',
+        find: "if (!isExportError(error, 'RequestRejectedError')) throw error;",
+        replace: "if (isExportError(error, 'RequestRejectedError')) return;\n    throw error;",
+      },
+    ],
+  },
+  {
+    name: 'a window that is split keeps its run',
+    edits: [
+      {
+        file: 'lib/core/steps/export-page.ts',
+        find: 'return { change: { ...idle, splitAt }, result: undefined };',
+        replace: 'return { change: { ...state, ...idle, splitAt }, result: undefined };',
+      },
+    ],
+  },
+  {
+    name: 'a window that was split is exported as a whole',
+    edits: [
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'if (state.splitAt !== undefined) return [',
+        replace: "if (state.splitAt === '') return [",
+      },
+    ],
+  },
+  {
+    name: 'a window with too many pages is published and split',
+    edits: [
+      {
+        file: 'lib/core/steps/export-page.ts',
+        find: 'page >= splitAbovePages && nextCursor !== null;',
+        replace: 'page >= splitAbovePages;',
+      },
+      {
+        file: 'lib/core/steps/export-page.ts',
+        find: 'return { change: { ...idle, splitAt }, result: undefined };',
+        replace:
+          'return { change: { ...idle, splitAt, lastCompleted: { execution, completedAt: run.startedAt, result: { export: name, run: run.run, since: run.since, watermark: null, pages: 0, reports: 0, bytes: 0, manifest: null } } } as never, result: undefined };',
+      },
+    ],
+  },
+  {
+    name: 'a window that is done is exported again when it is started again',
+    edits: [
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'if (state.active === undefined && state.lastCompleted !== undefined && input.restart !== true) {',
+        replace: 'if (state.active === undefined && state.lastCompleted !== undefined && input.restart === false) {',
+      },
+    ],
+  },
+  {
+    name: 'windows do not share the sequence of their export',
+    edits: [
+      {
+        file: 'lib/core/steps/export-state.ts',
+        find: 'const sequence = await updateState(log, definition.name, takeNext, pause);',
+        replace: 'const sequence = nextSequence(state, now);',
+      },
+    ],
+  },
+  {
+    name: 'an abandoned backfill keeps its unfinished runs',
+    edits: [
+      {
+        file: 'lib/core/operations/backfill.ts',
+        find: 'if (active === undefined) continue;',
+        replace: 'if (active !== undefined) continue;',
+      },
+    ],
+  },
+  {
+    name: 'an abandoned backfill begins further windows',
+    edits: [
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'if (backfill?.abandonedAt !== undefined)\n    return [',
+        replace: "if (backfill?.abandonedAt === '')\n    return [",
+      },
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: 'if (backfill?.abandonedAt === undefined && (await isCurrentWindow(log, backfill, window))) return false;',
+        replace: 'if (await isCurrentWindow(log, backfill, window)) return false;',
+      },
+    ],
+  },
+  {
+    name: 'a window that may be published is abandoned',
+    edits: [
+      {
+        file: 'lib/core/operations/backfill.ts',
+        find: 'run === undefined || (run.completion !== undefined && (await isUnpublishable?.(run)) !== true);',
+        replace: 'run === undefined;',
       },
     ],
   },

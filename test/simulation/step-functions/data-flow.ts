@@ -1,4 +1,4 @@
-/** JSONPath data flow as far as the definition uses it: paths of names, templates, and two intrinsic functions. */
+/** JSONPath data flow as far as the definition uses it: paths of names, templates, and four intrinsic functions. */
 
 /** The part of the context object that templates can refer to with `$$`. */
 export interface Context {
@@ -54,6 +54,8 @@ function evaluate(expression: string, data: unknown, context: Context): unknown 
     const [format, ...rest] = values;
     return String(format).replaceAll('{}', () => String(rest.shift()));
   }
+  if (name === 'States.StringSplit') return String(values[0]).split(String(values[1]));
+  if (name === 'States.ArrayGetItem') return (values[0] as readonly unknown[])[Number(values[1])];
   throw new Error(`The simulation does not support ${text}`);
 }
 

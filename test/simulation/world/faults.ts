@@ -72,6 +72,12 @@ export const faultKinds = [
   'deployment',
   'rollback',
   'redrive',
+  // What operators do with a backfill, and what becomes of the execution that starts its windows.
+  'backfill-started-again',
+  'backfill-abandoned',
+  'backfill-with-other-windows',
+  'window-started-again',
+  'window-scheduler-stopped',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -107,6 +113,11 @@ const weights: Partial<FaultRates> = {
   deployment: 8,
   rollback: 30,
   redrive: 10,
+  'backfill-started-again': 12,
+  'backfill-abandoned': 12,
+  'backfill-with-other-windows': 12,
+  'window-started-again': 6,
+  'window-scheduler-stopped': 6,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */

@@ -11,16 +11,23 @@ import { beginRunHandler } from '../../../functions/begin-run.ts';
 import { exportPageHandler } from '../../../functions/export-page.ts';
 import { failRunHandler } from '../../../functions/fail-run.ts';
 import { finishRunHandler } from '../../../functions/finish-run.ts';
+import { createDynamoPageLog } from '../../../lib/aws/dynamodb/page-log.ts';
 import type { Platform } from '../../../lib/aws/lambda/platform.ts';
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
+import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import type { Spool } from '../../../lib/aws/s3/spool.ts';
+import { createSecretApiKey } from '../../../lib/aws/secret-api-key.ts';
+import { createExecutions } from '../../../lib/aws/step-functions/executions.ts';
 import { functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
 import {
   type FunctionEnvironment,
   type FunctionSettingsInput,
   stepVariables,
 } from '../../../lib/core/settings/environment.ts';
+import { serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
+import { createReportServiceClient } from '../../../lib/report-service/client/client.ts';
+import { limitsOf } from '../../../lib/report-service/client/limits.ts';
 import type { DeploymentScenario, ExportInput } from '../histories/scenario.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { createTelemetryOutput } from '../invariants/telemetry.ts';
@@ -37,7 +44,7 @@ import {
   createSfnClient,
 } from './sdk-clients.ts';
 import { apiKeySecret, proxyCredentials, proxySecret } from './secrets.ts';
-import type { ServiceTraffic } from './traffic.ts';
+import { createServiceTraffic, type ServiceTraffic } from './traffic.ts';
 import type { World } from './world.ts';
 
 export const vendor = 'ACME';
@@ -64,7 +71,7 @@ export interface Endpoints {
 
 /** The content of the settings file, as the deployment writes it. */
 export function deployedSettings(
-  { cursorIn, maxConcurrentPages, hasProxy, storageClass, objectTags }: DeploymentScenario,
+  { cursorIn, maxConcurrentPages, hasProxy, storageClass, objectTags, filterUntil }: DeploymentScenario,
   exports: readonly ExportInput[],
 ): FunctionSettingsInput {
   const service = {
@@ -72,6 +79,7 @@ export function deployedSettings(
     vendor,
     cursorIn,
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
+    ...(filterUntil === undefined ? {} : { filterUntil }),
     ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
   };
   return functionSettings(service, exports, { storageClass, objectTags });
@@ -147,6 +155,41 @@ function createPlatform(
     spool: memorySpool,
     partBytes,
     maxInFlight,
+  };
+}
+
+/** What a command on the computer of an operator uses: the page log, the store, Step Functions and the service. */
+export function createOperatorTools(endpoints: Endpoints, deployment: DeploymentScenario, container: Container) {
+  const { world } = endpoints;
+  const { runtime } = container;
+  const connection = (perform: (process: Process, command: Command) => unknown) => ({ world, container, perform });
+  const { service: settings } = deployedSettings({ ...deployment, hasProxy: false }, []);
+  const { cursorIn, headers: _, ...limits } = serviceSettingsSchema.parse(settings);
+  const client = createDynamoDbClient(connection(endpoints.dynamoDb));
+  // A probe takes no slot.
+  const traffic = createServiceTraffic(world, undefined);
+  return {
+    log: createDynamoPageLog({ client, table, service: 'acme', runtime }),
+    store: createS3PageStore({ client: createS3Client(connection(endpoints.s3)), bucket, prefix, runtime }),
+    executions: createExecutions(
+      createSfnClient(connection(endpoints.stepFunctions)),
+      'arn:aws:states:us-east-1:123456789012:stateMachine:acme',
+    ),
+    runtime,
+    service: createReportServiceClient({
+      baseUrl,
+      vendor,
+      cursorIn,
+      apiKey: createSecretApiKey({
+        client: createSecretsClient(connection(endpoints.secretsManager)),
+        secretId: apiKeySecret,
+        field: deployment.apiKeyField,
+        now: runtime.now,
+      }),
+      limits: limitsOf(limits),
+      clock: runtime,
+      createPool: (_base, poolLimits) => new SimulatedNetwork({ ...endpoints, traffic }, container, poolLimits),
+    }),
   };
 }
 

@@ -11,7 +11,8 @@ export interface Process {
   readonly id: string;
   /** In virtual time. */
   readonly startedAt: number;
-  readonly step: StepName;
+  /** The function, or a command on the computer of an operator. */
+  readonly step: StepName | 'Operator';
   /** As the state machine sent it. */
   readonly payload: { readonly input: unknown; readonly execution: string; readonly startInput?: unknown };
   readonly runtime: Runtime;
@@ -33,7 +34,7 @@ export type Latency = readonly [min: number, max: number];
 export interface ProcessOptions {
   readonly world: World;
   readonly id: string;
-  readonly step: StepName;
+  readonly step: Process['step'];
   readonly payload: Process['payload'];
   /** Difference between its clock and virtual time when it starts. */
   readonly skewMs: number;

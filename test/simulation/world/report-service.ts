@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import type { ReportTimeline, SimulatedReport } from './reports.ts';
 import type { Rng } from './rng.ts';
+import type { UpperBounds } from '../../../lib/report-service/simulator/request.ts';
 import type { ApiKeys } from './secrets.ts';
 import type { World } from './world.ts';
 
@@ -34,6 +35,8 @@ export interface ServiceResponse {
 export interface ServedPage {
   readonly sha256: string;
   readonly since: number;
+  /** Infinity if the request has no upper bound. */
+  readonly until: number;
   readonly cursor: string | null;
   readonly nextCursor: string | null;
   readonly reports: readonly SimulatedReport[];
@@ -55,6 +58,8 @@ export interface ServiceOptions {
   readonly vendor: string;
   readonly apiKeys: Pick<ApiKeys, 'check'>;
   readonly timeline: ReportTimeline;
+  /** What it does with `filter.date.lt`. Default: honours it. */
+  readonly upperBounds?: UpperBounds | undefined;
   /** Difference between its clock and virtual time. */
   readonly skewMs: number;
   readonly hasDate: boolean;
@@ -83,6 +88,7 @@ const hour = 3_600_000;
 /** What a cursor stands for. */
 interface CursorPosition {
   readonly since: number;
+  readonly until: number;
   /** The request without its cursor: it must stay the same from page to page. */
   readonly query: string;
   /** The last report of the previous page. */
@@ -95,7 +101,7 @@ interface CursorPosition {
 }
 
 interface ExportRequest {
-  readonly filter: { readonly date: { readonly gte: string } };
+  readonly filter: { readonly date: { readonly gte: string; readonly lt?: string } };
   readonly format: string;
   readonly container: string;
   readonly size?: number;
@@ -123,6 +129,8 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     const { cursor: cursorInBody, ...exportRequest } = JSON.parse(request.body) as ExportRequest;
     const cursor = new URL(request.path, 'http://service').searchParams.get('cursor') ?? cursorInBody ?? null;
     const rng = world.rng(`${site}/response`);
+    const hasUpperBound = exportRequest.filter.date.lt !== undefined;
+    if (hasUpperBound && options.upperBounds === 'rejected') return errorResponse(400, dateHeader());
     const error = injectErrorResponse(world, rng, site, cursor !== null, now());
     if (error !== undefined) return { ...error, headers: { ...dateHeader(), ...error.headers } };
 
@@ -156,7 +164,10 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   ): ServiceResponse {
     const since = Date.parse(request.filter.date.gte);
     const asOf = snapshots && position !== undefined ? position.firstPageAt : now();
-    const matching = timeline.matching(since, asOf);
+    const { lt } = request.filter.date;
+    const until = lt === undefined ? Number.POSITIVE_INFINITY : Date.parse(lt);
+    const isBounded = lt !== undefined && options.upperBounds !== 'ignored';
+    const matching = timeline.matching(since, asOf).filter(({ date }) => !isBounded || date < until);
     const remaining = position === undefined ? matching : matching.filter((report) => isAfter(report, position.after));
     const reports = remaining.slice(0, request.size ?? pageSize);
     const last = reports.at(-1);
@@ -165,6 +176,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       const previousCursors = cursor === null ? [] : [...(position?.previousCursors ?? []), cursor];
       const next: CursorPosition = {
         since,
+        until,
         query,
         after: last,
         firstPageAt: position?.firstPageAt ?? asOf,
@@ -187,7 +199,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
     const text = reports.map((report) => formatReport(report, now(), isXml)).join('\n');
     const body = isXml ? xmlDocument(text, options.padding) : Buffer.concat([Buffer.from(text), options.padding]);
     const sha256 = createHash('sha256').update(body).digest('hex');
-    served.set(cursor, [...(served.get(cursor) ?? []), { sha256, since, cursor, nextCursor, reports, asOf }]);
+    served.set(cursor, [...(served.get(cursor) ?? []), { sha256, since, until, cursor, nextCursor, reports, asOf }]);
     const latencyMs = rng.integerBelow(options.maxLatencyMs);
     const headers = {
       ...dateHeader(latencyMs - rng.integerBelow(options.maxDateLagMs + 1)),
@@ -297,14 +309,15 @@ const isAfter = (report: SimulatedReport, other: SimulatedReport): boolean =>
 
 /** In the contract's form: 13 digits, a comma, hyphenated hexadecimal groups. */
 function createCursor(
-  { after, firstPageAt, page, since }: CursorPosition,
+  { after, firstPageAt, page, since, until }: CursorPosition,
   { cursors, freshCursors }: Pick<ServiceOptions, 'cursors' | 'freshCursors'>,
   rng: Rng,
 ): string {
   const hex = (value: number, digits: number) =>
     Math.abs(Math.floor(value)).toString(16).padStart(digits, '0').slice(-digits);
+  const bound = Number.isFinite(until) ? until * 7 : 0;
   const number = String(Math.floor(after.date)).padStart(13, '0').slice(-13);
-  const stable = `${number},${hex(after.ordinal, 8)}-${hex(page, 4)}-4000-8000-${hex(firstPageAt * 31 + since, 12)}`;
+  const stable = `${number},${hex(after.ordinal, 8)}-${hex(page, 4)}-4000-8000-${hex(firstPageAt * 31 + since + bound, 12)}`;
   const cursor = freshCursors ? `${stable.slice(0, -6)}${hex(rng.integerBelow(0x1000000), 6)}` : stable;
   return cursors === 'contract' ? cursor : `${cursor}-${'c'.repeat(900)}`;
 }

@@ -1,6 +1,7 @@
 /** Simulated S3: one bucket with conditional writes, multipart uploads and checksums. */
 
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { S3ServiceException } from '@aws-sdk/client-s3';
 import type { Command } from './sdk-clients.ts';
 
@@ -96,7 +97,7 @@ export function createSimulatedS3(
         ContentLength: body.length,
         Metadata: { ...metadata },
         ETag: etag,
-        Body: { transformToString: async () => body.toString() },
+        Body: Object.assign(Readable.from([body]), { transformToString: async () => body.toString() }),
       };
     },
     PutObjectCommand({ Key, Body, Metadata = {}, ChecksumSHA256, ...condition }) {

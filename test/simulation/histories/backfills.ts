@@ -1,0 +1,198 @@
+/**
+ * Backfills: the commands with which operators start, continue and abandon them, with the real operations and page log, on a
+ * computer that fails like any other process; and what else they do with windows.
+ */
+
+import { isExportError } from '../../../lib/core/errors.ts';
+import {
+  abandonBackfill,
+  type BackfillRequest,
+  beginBackfill,
+  remainingWindows,
+} from '../../../lib/core/operations/backfill.ts';
+import { probeWindow } from '../../../lib/core/operations/probe-window.ts';
+import { exportDefinition } from '../../../lib/core/settings/settings.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
+import { type Observations, type ObservedExport, partitionOf, stateSortKey } from '../invariants/observations.ts';
+import { settleAbandonment } from '../invariants/windows.ts';
+import type { ExecutionEvent } from '../step-functions/step-functions.ts';
+import { createContainer } from '../world/container.ts';
+import { text } from '../world/dynamodb.ts';
+import { createOperatorTools, type Endpoints } from '../world/functions.ts';
+import { createProcess } from '../world/process.ts';
+import { createWindowScheduler } from '../world/window-scheduler.ts';
+import type { BackfillScenario, Scenario } from './scenario.ts';
+
+const minute = 60_000;
+const untilOperator = 'lt';
+
+/** A command that fails is repeated this often. One that is refused is not. */
+const maxAttempts = 3;
+
+type Tools = ReturnType<typeof createOperatorTools>;
+
+interface BackfillWorld {
+  readonly observations: Observations;
+  readonly endpoints: Endpoints;
+  readonly scenario: Pick<Scenario, 'start' | 'faultsEndAt' | 'deployment'>;
+  readonly observed: ObservedExport;
+}
+
+/** Schedules what operators do with the backfill of the export, if it has one. */
+export function scheduleBackfill({
+  observations,
+  endpoints,
+  scenario: { start, faultsEndAt, deployment },
+  observed: { name, label, stepFunctions, scenario },
+}: BackfillWorld): { readonly onEvent: (event: ExecutionEvent) => void } | undefined {
+  const { backfill: plan } = scenario;
+  if (plan === undefined) return undefined;
+  const { world } = observations;
+  const { time } = world;
+  const definition = exportDefinition(scenario.settings, 'https://reports.example.com');
+  const nameOfWindow = ({ since, until }: { readonly since: number; readonly until: number }) =>
+    `${name}/${instantOf(since)}/${instantOf(until)}`;
+  const scheduler = createWindowScheduler(
+    world,
+    () => stepFunctions,
+    ({ name: window, since, until }) => {
+      const item = observations.dynamoDb().item(partitionOf(name), stateSortKey(window));
+      const at = Date.parse(text(item, 'splitAt'));
+      const parts = [
+        { since, until: at },
+        { since: at, until },
+      ];
+      return parts.map((part) => ({ ...part, name: nameOfWindow(part) }));
+    },
+  );
+
+  const run = (command: string, at: number, act: (tools: Tools, id: string) => Promise<void>) => {
+    const attempt = (number: number) => {
+      const id = `${label}-${command}#${number}`;
+      let isOver = false;
+      const repeat = () => {
+        // A command that has failed may still have a process that is killed later.
+        if (isOver || number === maxAttempts) return;
+        isOver = true;
+        time.after(world.rng(`${id}/repeat`).between(1, 15) * minute, () => attempt(number + 1));
+      };
+      const process = createProcess({
+        world,
+        id,
+        step: 'Operator',
+        payload: { input: { export: name }, execution: id },
+        skewMs: 0,
+        clockJumps: false,
+        onKilled: repeat,
+      });
+      const container = createContainer(id, () => async () => undefined);
+      container.begin(process);
+      world.log(id, () => 'begins');
+      act(createOperatorTools(endpoints, deployment, container), id).then(
+        () => {
+          isOver = true;
+          world.log(id, () => 'ends');
+        },
+        (error: unknown) => {
+          world.log(id, () => `fails: ${String(error)}`);
+          if (!(error instanceof Error)) throw error;
+          if (!isExportError(error, 'ConfigurationError')) repeat();
+        },
+      );
+    };
+    time.after(at - time.now(), () => attempt(1));
+  };
+
+  const startWith =
+    (chooseRequest: (tools: Tools) => Promise<BackfillRequest>) =>
+    async (tools: Tools, id: string): Promise<void> => {
+      const { log, runtime, service } = tools;
+      const request = await chooseRequest(tools);
+      await probeWindow({ definition, service, untilOperator }, { since: request.from, until: request.to });
+      const backfill = await beginBackfill({ log, runtime, definition, untilOperator }, request);
+      const windows = (await remainingWindows(log, backfill)).map(({ since, until }) => {
+        const bounds = { since: Date.parse(since), until: Date.parse(until) };
+        return { ...bounds, name: nameOfWindow(bounds) };
+      });
+      world.log(id, () => `starts ${windows.length} windows, ${backfill.parallel} at a time`);
+      scheduler.run(id, windows, backfill.parallel);
+    };
+
+  const planned = requestOf(plan);
+  /** The newest backfill if there is one, as its status shows it. */
+  const continued = startWith(async ({ log }) => {
+    const newest = await log.backfill(name);
+    return newest === undefined ? planned : { ...planned, from: newest.from, to: newest.to, windowMs: newest.windowMs };
+  });
+  const abandon = async ({ log, runtime, store, executions }: Tools, id: string): Promise<void> => {
+    const { backfill, abandonedRuns } = await abandonBackfill({ log, runtime, store, executions }, name);
+    world.log(id, () => `has abandoned version ${backfill.version} with ${abandonedRuns} runs`);
+    settleAbandonment(observations, name, backfill.version);
+  };
+
+  run(
+    'backfill',
+    plan.startsAt,
+    startWith(async () => planned),
+  );
+  for (let at = plan.startsAt + 10 * minute; at < faultsEndAt; at += 25 * minute) {
+    const moment = `backfill-${Math.round((at - start) / minute)}`;
+    const rng = world.rng(`${label}-${moment}`);
+    const dueAt = at + rng.between(0, 25) * minute;
+    const site = `${label}-${moment}`;
+    if (world.injectFault('backfill-abandoned', site)) run(`${moment}-abandon`, dueAt, abandon);
+    if (world.injectFault('backfill-started-again', site)) {
+      run(
+        `${moment}-again`,
+        dueAt + rng.pick([0, 1_000, 5 * minute]),
+        rng.chance(0.5) ? continued : startWith(async () => planned),
+      );
+    }
+    if (world.injectFault('backfill-with-other-windows', site)) {
+      const { from, to, windowMs } = plan;
+      const other = {
+        ...plan,
+        from: from + rng.pick([0, 0, 1, -60 * minute, Math.floor(windowMs / 2)]),
+        to: to + rng.pick([0, -1, -60 * minute]),
+        windowMs: rng.pick([windowMs * 2, windowMs * 2, Math.ceil(windowMs / 2), windowMs + 1]),
+      };
+      if (other.to > other.from)
+        run(
+          `${moment}-other`,
+          dueAt + rng.pick([500, 5 * minute]),
+          startWith(async () => requestOf(other)),
+        );
+    }
+    if (world.injectFault('window-started-again', site)) {
+      time.after(dueAt - time.now(), () => {
+        const items = observations.dynamoDb().items(partitionOf(name), 'window#');
+        if (items.length === 0) return;
+        const window = `${name}/${text(rng.pick(items), 'sk').slice('window#'.length)}`;
+        world.log('operator', () => `starts ${window}`);
+        stepFunctions.start(`${site}-window`, { export: window });
+      });
+    }
+    if (world.injectFault('window-scheduler-stopped', site)) {
+      time.after(dueAt - time.now(), () => {
+        world.log('operator', () => 'stops what starts the windows');
+        scheduler.stop();
+      });
+    }
+  }
+  // What operators have begun during the faults has ended by then.
+  const settledAt = faultsEndAt + 150 * minute;
+  if (plan.isGivenUp) run('backfill-given-up', settledAt, abandon);
+  else {
+    run('backfill-completed', settledAt, continued);
+    run('backfill-completed-at-last', settledAt + 120 * minute, continued);
+  }
+  return { onEvent: scheduler.onEvent };
+}
+
+const requestOf = ({ from, to, windowMs, parallel, maxPagesPerWindow }: BackfillScenario): BackfillRequest => ({
+  from: instantOf(from),
+  to: instantOf(to),
+  windowMs,
+  parallel,
+  maxPagesPerWindow,
+});
