@@ -32,7 +32,12 @@ const deployments: Readonly<Record<string, object>> = {
   default: JSON.parse(readFileSync(join(root, 'report-exporter.json'), 'utf8')) as object,
   full: {
     services: {
-      acme: { ...service, maxConcurrentPages: 2, apiKeySecret: { field: 'key', kmsKeyArn: keyArn('2') } },
+      acme: {
+        ...service,
+        filterUntil: 'date.lt',
+        maxConcurrentPages: 2,
+        apiKeySecret: { field: 'key', kmsKeyArn: keyArn('2') },
+      },
       globex: { ...service, apiKeySecret: { existing: 'globex/key' } },
     },
     bucket: { prefix: 'team/', kmsKeyArn: keyArn('3') },

@@ -1,5 +1,5 @@
 """
-Starts MiniStack with five patches.
+Starts MiniStack with six patches.
 
 Error names: on AWS, the errorType of a failed Node.js function is the error's name, which the state machine matches for
 retries and catches. MiniStack reports "Runtime.HandlerError" for every error. With the patch its Node.js worker returns the
@@ -10,6 +10,9 @@ patch marks every request as one with TLS. All other conditions of a policy are 
 
 Batches: MiniStack ignores the ItemBatcher of a Distributed Map. With the patch, each child execution gets a batch of items,
 in the form that Step Functions documents. Only MaxItemsPerBatch is honoured.
+
+Limits and stops of a Distributed Map: MiniStack ignores MaxConcurrencyPath, and starts further child executions after the execution
+was stopped. With the patch, it does neither. It still does not stop the children that are running.
 
 Names of started executions: on AWS, a state that starts an execution whose name is taken fails with
 StepFunctions.ExecutionAlreadyExistsException. MiniStack leaves out the prefix and the suffix.
@@ -64,6 +67,8 @@ run_distributed_map = stepfunctions._run_distributed_map
 
 
 def run_distributed_map_in_batches(state, raw_input, effective, iterator, execution, ctx):
+    if "MaxConcurrencyPath" in state:
+        state = dict(state, MaxConcurrency=stepfunctions._resolve_path(state["MaxConcurrencyPath"], effective))
     if "ItemBatcher" in state:
         items = stepfunctions._read_map_items(state["ItemReader"], effective, ctx)
         size = state["ItemBatcher"]["MaxItemsPerBatch"]
@@ -73,6 +78,19 @@ def run_distributed_map_in_batches(state, raw_input, effective, iterator, execut
 
 
 stepfunctions._run_distributed_map = run_distributed_map_in_batches
+
+run_sub_machine = stepfunctions._run_sub_machine
+
+
+def run_sub_machine_unless_stopped(states, start_at, input_data, execution, ctx):
+    map_run = stepfunctions._map_runs.get(execution.get("mapRunArn"))
+    parent = map_run and stepfunctions._executions.get(map_run["executionArn"])
+    if parent and parent["status"] != "RUNNING":
+        raise stepfunctions._ExecutionError("Aborted", "The execution of the Distributed Map was stopped")
+    return run_sub_machine(states, start_at, input_data, execution, ctx)
+
+
+stepfunctions._run_sub_machine = run_sub_machine_unless_stopped
 
 start_nested_execution = stepfunctions._invoke_nested_start_execution
 

@@ -8,7 +8,11 @@ import {
   type Report,
   type ReportSource,
 } from '../../../lib/report-service/simulator/report-source.ts';
-import { type Simulator, startSimulator } from '../../../lib/report-service/simulator/simulator.ts';
+import {
+  type Simulator,
+  type SimulatorOptions,
+  startSimulator,
+} from '../../../lib/report-service/simulator/simulator.ts';
 import { aReport, someReports } from '../../support/service/simulator-client.ts';
 import { apiKey as defaultApiKey, vendor } from './exporter-stack.ts';
 
@@ -19,6 +23,8 @@ interface ServiceOptions {
   readonly apiKey?: string;
   /** How long each page takes, in milliseconds. */
   readonly pageMs?: number;
+  /** What the service does with an upper bound of the date. Default: it honours it. */
+  readonly upperBounds?: SimulatorOptions['upperBounds'];
 }
 
 interface Service extends Simulator {
@@ -33,7 +39,7 @@ interface Service extends Simulator {
 
 /** Starts a service with the reports r1, r2, … up to `count`. Close it before the next one is started. */
 export async function openService(count: number, options: ServiceOptions = {}): Promise<Service> {
-  const { faults, pauseBefore, apiKey = defaultApiKey, pageMs = 0 } = options;
+  const { faults, pauseBefore, apiKey = defaultApiKey, pageMs = 0, upperBounds } = options;
   const allReports = inMemoryReports(someReports(count));
   const { reports, paused, release } = withPause(allReports, pauseBefore);
   const traffic = countPages(reports, pageMs);
@@ -43,6 +49,7 @@ export async function openService(count: number, options: ServiceOptions = {}): 
     port: inject('servicePort'),
     reports: traffic.reports,
     faults,
+    upperBounds,
     onExchange: traffic.onExchange,
   });
   const addReports = (...numbers: number[]) => allReports.add(...numbers.map((n) => aReport(n, { date: Date.now() })));
