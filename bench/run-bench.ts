@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { arch, cpus, platform, release, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { awsLoop } from './aws-loop/aws-loop.ts';
+import { backfill } from './backfill/backfill.ts';
 import { coldStart } from './cold-start/cold-start.ts';
 import { finish } from './finish/finish.ts';
 import { floor } from './floor/floor.ts';
@@ -29,6 +30,7 @@ const benchmarks: readonly Benchmark[] = [
   start,
   finish,
   footprint,
+  backfill,
 ];
 
 const help = `Usage: npm run bench -- [benchmark ...] [options]

@@ -16,6 +16,10 @@ export interface Latencies {
   readonly transitionMs: number;
   /** What Step Functions adds to the work itself: invoking a warm function, or starting an execution. */
   readonly invokeMs: number;
+  /** From a Distributed Map to its first child executions. */
+  readonly mapStartMs: number;
+  /** From the end of an execution to the end of the state that waits for it. */
+  readonly syncEndMs: number;
 }
 
 /**
@@ -24,7 +28,7 @@ export interface Latencies {
  *   as the overhead of the loop then weighs more. HEAD: an assumption; it has no body.
  * - DynamoDB: GetItem and PutItem take "single-digit milliseconds" on average (AWS Knowledge Center, "How can I
  *   troubleshoot high latency on an Amazon DynamoDB table?").
- * - Step Functions: an assumption; AWS states none.
+ * - Step Functions: assumptions; AWS states none.
  * - Invocation: an assumption, for a warm function.
  */
 const defaults: Latencies = {
@@ -36,10 +40,15 @@ const defaults: Latencies = {
   dynamoWriteMs: 8,
   transitionMs: 25,
   invokeMs: 20,
+  mapStartMs: 2_000,
+  syncEndMs: 1_000,
 };
 
-/** @throws Error if `json` has an unknown name, or a value that is not a duration */
-export function parseLatencies(json = '{}'): Latencies {
+/**
+ * The defaults, replaced by `changes`, replaced by `json`.
+ * @throws Error if `json` has an unknown name, or a value that is not a duration
+ */
+export function parseLatencies(json = '{}', changes: Partial<Latencies> = {}): Latencies {
   const given = JSON.parse(json) as Readonly<Record<string, unknown>>;
   for (const [name, value] of Object.entries(given)) {
     if (!(name in defaults)) {
@@ -49,7 +58,7 @@ export function parseLatencies(json = '{}'): Latencies {
       throw new Error(`BENCH_LOOP: ${name} must be a number of milliseconds`);
     }
   }
-  return { ...defaults, ...given };
+  return { ...defaults, ...changes, ...given };
 }
 
 export const serviceMs = (latencies: Latencies): number => latencies.serviceFirstByteMs + latencies.serviceBodyMs;

@@ -1,27 +1,7 @@
-/**
- * A run on AWS as a model: the real state machine, steps and invocation deadline, over a service, a store and a log that only take
- * time. Time is simulated, so the result is what the order of operations costs, to the millisecond and the same on any machine.
- * What our own code costs is measured separately, in real time.
- */
+/** A run of the modelled deployment: the loop alone, without what begins and publishes the run. */
 
-import { startInvocationDeadline } from '../../lib/aws/lambda/invocation-deadline.ts';
-import { functionLimits } from '../../lib/cdk/function-limits.ts';
-import type { LoopState } from '../../lib/core/model.ts';
-import { asRunId } from '../../lib/core/model.ts';
-import type { StepDependencies } from '../../lib/core/ports.ts';
-import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
-import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine/definition.ts';
-import { beginRun } from '../../lib/core/steps/begin-run.ts';
-import { exportPage } from '../../lib/core/steps/export-page.ts';
-import { failRun } from '../../lib/core/steps/fail-run.ts';
-import { finishRun } from '../../lib/core/steps/finish-run.ts';
-import {
-  createStepFunctions,
-  type TaskCall,
-  TaskFailure,
-} from '../../test/simulation/step-functions/step-functions.ts';
-import { createTimeline, type Timeline } from '../../test/simulation/world/virtual-time.ts';
-import { modelledLog, modelledService, modelledStore, type RunModel } from './modelled-adapters.ts';
+import type { RunModel } from './modelled-adapters.ts';
+import { createModelledAws } from './modelled-aws.ts';
 
 /** Figures of the loop, from the start of the first page to the end of the last iteration. */
 export interface RunFigures {
@@ -34,82 +14,16 @@ export interface RunFigures {
   readonly lambdaMs: number;
 }
 
-interface Payload {
-  readonly input: unknown;
-  readonly execution: string;
-}
-
 /** @throws Error if the run does not complete without a failed task */
 export async function runModel(model: RunModel): Promise<RunFigures> {
-  const { latencies, pages, pagesPerInvocation } = model;
-  const { transitionMs, invokeMs } = latencies;
-  const time = createTimeline(Date.UTC(2026, 10, 20, 2));
-  const settings = exportSettingsSchema.parse({ name: 'reports', pagesPerInvocation });
-  const serviceSettings = serviceSettingsSchema.parse({ baseUrl: 'https://reports.example.com' });
-  const limits = functionLimits({ service: serviceSettings, exports: [settings] });
-  const now = () => time.now();
-  const runtime = { now, monotonicNow: now, sleep: createSleep(time), randomHex: createHexCounter() };
-  const deps: StepDependencies = {
-    definition: exportDefinition(settings, serviceSettings.baseUrl),
-    service: modelledService(model, time),
-    store: modelledStore(latencies, time),
-    log: modelledLog(latencies, time),
-    executions: { isRunning: async (execution) => stepFunctions.find(execution)?.status === 'RUNNING' },
-    runtime,
-    emit: () => {},
-  };
-  const figures = { wallMs: 0, transitions: 0, invocations: 0, lambdaMs: 0 };
-
-  async function invokeExportPage({ input, execution }: Payload) {
-    const startedAt = time.now();
-    const remainingMs = limits.timeoutSeconds.ExportPage * 1_000;
-    using deadline = startInvocationDeadline(remainingMs, serviceSettings, 'a page', runtime);
-    const outcome = await exportPage(deps, { loop: input as LoopState, execution, ...deadline });
-    figures.invocations += 1;
-    figures.lambdaMs += time.now() - startedAt;
-    return outcome;
-  }
-  const steps: Readonly<Record<StepName, (payload: Payload) => Promise<unknown>>> = {
-    BeginRun: (payload) => beginRun(deps, payload),
-    ExportPage: invokeExportPage,
-    FinishRun: ({ input, execution }) => finishRun(deps, { run: asRunId((input as LoopState).run), execution }),
-    FailRun: ({ input, execution }) => failRun(deps, { failure: input, execution }),
-  };
-  async function perform({ resource, parameters }: TaskCall): Promise<unknown> {
-    await time.sleep(invokeMs);
-    if (resource.endsWith(':putEvents')) return {};
-    if (resource.endsWith(':startExecution')) {
-      const { Name, Input } = parameters as { Name: string; Input: unknown };
-      return { ExecutionArn: stepFunctions.start(Name, Input).arn };
-    }
-    const { FunctionName, Payload: payload } = parameters as { FunctionName: StepName; Payload: Payload };
-    const outcome = await steps[FunctionName](payload).catch(({ name, message }: Error) => {
-      throw new TaskFailure(name, message);
-    });
-    return { Payload: outcome };
-  }
-
   let loopStartedAt: number | undefined;
-  const stepFunctions = createStepFunctions({
-    definition: stateMachine({
-      functions: byStep((step) => step),
-      eventBus: 'default',
-      partition: 'aws',
-      stepTimeoutSeconds: limits.timeoutSeconds,
-      executionTimeoutSeconds: limits.executionTimeoutSeconds,
-    }),
-    stateMachineArn: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
-    time,
-    random: () => 0.5,
-    perform,
-    transitionMs,
-    onEvent(event) {
-      if (event.type === 'task-failed') throw new Error(`${event.state} failed: ${event.error}: ${event.cause}`);
-      if (event.type !== 'entered') return;
-      if (event.state === 'ExportPage') loopStartedAt ??= time.now();
-      if (event.state === 'FinishRun') figures.wallMs = time.now() - (loopStartedAt ?? 0);
-      if (loopStartedAt !== undefined && figures.wallMs === 0) figures.transitions += 1;
-    },
+  let wallMs = 0;
+  let transitions = 0;
+  const { time, stepFunctions, figures } = createModelledAws(model, (event) => {
+    if (event.type !== 'entered') return;
+    if (event.state === 'ExportPage') loopStartedAt ??= time.now();
+    if (event.state === 'FinishRun') wallMs = time.now() - (loopStartedAt ?? 0);
+    if (loopStartedAt !== undefined && wallMs === 0) transitions += 1;
   });
   stepFunctions.start('first', {});
   await time.run({
@@ -117,27 +31,8 @@ export async function runModel(model: RunModel): Promise<RunFigures> {
     stop: () => stepFunctions.executions.every(({ status }) => status !== 'RUNNING'),
   });
   const { status, output } = stepFunctions.executions.at(-1) ?? {};
-  if (status !== 'SUCCEEDED' || (output as { pages?: number }).pages !== pages) {
+  if (status !== 'SUCCEEDED' || (output as { pages?: number }).pages !== model.pages) {
     throw new Error(`The modelled run ended as ${status} with ${JSON.stringify(output)}`);
   }
-  return figures;
-}
-
-function createSleep(time: Timeline) {
-  return (ms: number, signal?: AbortSignal) =>
-    new Promise<void>((resolve, reject) => {
-      const cancel = time.after(ms, resolve);
-      signal?.addEventListener('abort', () => {
-        cancel();
-        reject(signal.reason);
-      });
-    });
-}
-
-function createHexCounter() {
-  let count = 0;
-  return (length: number) => {
-    count += 1;
-    return count.toString(16).padStart(length, '0');
-  };
+  return { ...figures, wallMs, transitions };
 }

@@ -29,6 +29,8 @@ const noLatency: Latencies = {
   dynamoWriteMs: 0,
   transitionMs: 0,
   invokeMs: 0,
+  mapStartMs: 0,
+  syncEndMs: 0,
 };
 
 interface MeasuredFunctions {

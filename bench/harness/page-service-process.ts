@@ -32,8 +32,10 @@ const server = createServer((request, response) => {
   // The client may be killed while it sends the request.
   void text(request).then(
     (body) => {
-      const { filter } = JSON.parse(body) as { filter: { date: { gte: string } } };
-      if (Date.parse(filter.date.gte) > newestReportAt) return respond(response, emptyPage, undefined);
+      const { filter } = JSON.parse(body) as { filter: { date: { gte: string; lt?: string } } };
+      const { gte, lt } = filter.date;
+      const isEmpty = Date.parse(gte) > newestReportAt || (lt !== undefined && lt <= gte);
+      if (isEmpty) return respond(response, emptyPage, undefined);
       if (reportRequests) process.send?.({ requestedPage: page } satisfies RequestMessage);
       return respond(response, document.page(page), nextCursor);
     },
