@@ -36,18 +36,36 @@ async function anExport() {
   const apiKey = 'the-key-of-this-service';
   const service = await startSimulator({ vendor: 'ACME', apiKey, reports: inMemoryReports(someReports(5)) });
   onTestFinished(() => service.close());
-  const options = ['--base-url', service.baseUrl, '--vendor', 'ACME', '--size', '2', '--export', 'daily'];
+  const options = [
+    '--base-url',
+    service.baseUrl,
+    '--vendor',
+    'ACME',
+    '--filter-until',
+    'date.lt',
+    '--size',
+    '2',
+    '--export',
+    'daily',
+  ];
+  const env = { REPORT_EXPORT_API_KEY: apiKey };
   return {
     out,
     /** Each run has the reports of the one before it, too. */
     run: async (): Promise<PublishedRun> => {
-      const ended = await runInProcess(['local', '--out', out, '--overlap', 'P365D', ...options, '--json'], {
-        REPORT_EXPORT_API_KEY: apiKey,
-      });
+      const ended = await runInProcess(['local', '--out', out, '--overlap', 'P365D', ...options, '--json'], env);
       expect(ended).toMatchObject({ status: 0 });
       const path = jsonOf(ended).manifest ?? '';
       const summary = JSON.parse(await readFile(join(dirname(path), 'run.json'), 'utf8')) as RunSummary;
       return { manifest: await readManifest(path), summary, folder: dirname(summary.manifest) };
+    },
+    /** Exports the five reports again, by two windows. Returns the IDs of their runs. */
+    backfill: async (): Promise<string[]> => {
+      const period = ['--from', '2026-11-20T00:00:00Z', '--to', '2026-11-20T00:00:06Z', '--window', 'PT3S'];
+      const ended = await runInProcess(['backfill', 'daily', '--out', out, ...period, '--json'], env);
+      expect(ended).toMatchObject({ status: 0 });
+      const { backfill } = JSON.parse(ended.stdout) as { readonly backfill: { readonly windows: { run: string }[] } };
+      return backfill.windows.map(({ run }) => run);
     },
     /** Adds the folder of a run that was abandoned after its first page, as that of a later run. */
     abandonRun: async ({ folder }: PublishedRun): Promise<string> => {
@@ -361,6 +379,32 @@ describe.skipIf(!hasJq)('one-line.sh', () => {
       expect(files).toEqual(ids.map((id) => `${id}.xml`).sort());
     }
     expect(await readFile(join(folder, `${ids[0]}.xml`), 'utf8')).toContain('id="r1"');
+  });
+
+  it('writes the reports of each window of a backfill once, with --windows', async () => {
+    const { out, run, backfill } = await anExport();
+    await run();
+    const folder = await aProject();
+    const text = exampleIn(page, 'one-line.sh').replace('runs nightly', 'runs daily --windows');
+    const command = text.replaceAll('nightly', 'daily').replaceAll('./exports', `'${out}'`);
+    const PATH = [join(folder, 'bin'), process.env.PATH].join(delimiter);
+    const windows = await backfill();
+    expect(windows).toHaveLength(2);
+    for (let n = 0; n < 2; n += 1) {
+      expect(await startProgram(['bash', '-c', command], folder, { PATH }).ended).toMatchObject({
+        stdout: '',
+        stderr: '',
+      });
+    }
+    const files = (await visibleFiles(folder)).filter((file) => file.endsWith('.xml'));
+    expect(files).toEqual(windows.map((id) => `${id}.xml`).sort());
+    const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
+    expect(
+      texts
+        .join('')
+        .match(/id="r\d"/g)
+        ?.sort(),
+    ).toEqual([1, 2, 3, 4, 5].map((n) => `id="r${n}"`));
   });
 });
 
