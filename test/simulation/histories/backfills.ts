@@ -4,16 +4,12 @@
  */
 
 import { isExportError } from '../../../lib/core/errors.ts';
-import {
-  abandonBackfill,
-  type BackfillRequest,
-  beginBackfill,
-  remainingWindows,
-} from '../../../lib/core/operations/backfill.ts';
+import { type BackfillRound, firstRound, nextRound } from '../../../lib/core/operations/backfill-rounds.ts';
+import { abandonBackfill, type BackfillRequest, beginBackfill } from '../../../lib/core/operations/backfill.ts';
 import { probeWindow } from '../../../lib/core/operations/probe-window.ts';
 import { exportDefinition } from '../../../lib/core/settings/settings.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
-import { type Observations, type ObservedExport, partitionOf, stateSortKey } from '../invariants/observations.ts';
+import { type Observations, type ObservedExport, partitionOf } from '../invariants/observations.ts';
 import { settleAbandonment } from '../invariants/windows.ts';
 import type { ExecutionEvent } from '../step-functions/step-functions.ts';
 import { createContainer } from '../world/container.ts';
@@ -50,21 +46,7 @@ export function scheduleBackfill({
   const { world } = observations;
   const { time } = world;
   const definition = exportDefinition(scenario.settings, 'https://reports.example.com');
-  const nameOfWindow = ({ since, until }: { readonly since: number; readonly until: number }) =>
-    `${name}/${instantOf(since)}/${instantOf(until)}`;
-  const scheduler = createWindowScheduler(
-    world,
-    () => stepFunctions,
-    ({ name: window, since, until }) => {
-      const item = observations.dynamoDb().item(partitionOf(name), stateSortKey(window));
-      const at = Date.parse(text(item, 'splitAt'));
-      const parts = [
-        { since, until: at },
-        { since: at, until },
-      ];
-      return parts.map((part) => ({ ...part, name: nameOfWindow(part) }));
-    },
-  );
+  const scheduler = createWindowScheduler(world, () => stepFunctions);
 
   const run = (command: string, at: number, act: (tools: Tools, id: string) => Promise<void>) => {
     const attempt = (number: number) => {
@@ -110,13 +92,22 @@ export function scheduleBackfill({
       const request = await chooseRequest(tools);
       await probeWindow({ definition, service, untilOperator }, { since: request.from, until: request.to });
       const backfill = await beginBackfill({ log, runtime, definition, untilOperator }, request);
-      const windows = (await remainingWindows(log, backfill)).map(({ since, until }) => {
-        const bounds = { since: Date.parse(since), until: Date.parse(until) };
-        return { ...bounds, name: nameOfWindow(bounds) };
-      });
-      world.log(id, () => `starts ${windows.length} windows, ${backfill.parallel} at a time`);
-      scheduler.run(id, windows, backfill.parallel);
+      exportRound(id, (await firstRound(log, backfill)).round);
     };
+
+  let rounds = 0;
+  const exportRound = (id: string, { windows, parallel }: BackfillRound): void => {
+    world.log(id, () => `starts ${windows.length} windows, ${parallel} at a time`);
+    if (windows.length === 0) return;
+    const named = windows.map((bounds) => {
+      const [since = '', until = ''] = bounds.split('/');
+      return { name: `${name}/${bounds}`, since: Date.parse(since), until: Date.parse(until) };
+    });
+    scheduler.run(id, named, parallel, () => {
+      rounds += 1;
+      run(`find-windows-${rounds}`, time.now(), async ({ log }, next) => exportRound(next, await nextRound(log, name)));
+    });
+  };
 
   const planned = requestOf(plan);
   /** The newest backfill if there is one, as its status shows it. */
