@@ -168,9 +168,8 @@ Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
       `
 Each window is a run of its own, published as soon as it is whole. Needs service.filterUntil, the filter of the service that
 excludes reports from a date on; in a directory, also a run of the export. Two requests check that the service honors the
-filter. They cannot see whether it includes the date itself, so that reports would be exported twice. Windows that are done
-are skipped, so after a failure or an interruption, the same command exports the rest. Scheduled runs and the watermark are
-not affected.
+filter. They cannot detect an inclusive filter, which would export some reports twice. Windows that are done are skipped, so
+after a failure or an interruption, the same command exports the rest. Scheduled runs and the watermark are not affected.
 
 Examples:
   $ ${context.program} backfill nightly --from 2020-01-01 --to 2026-11-01 --window P7D --parallel 8 --plan

@@ -82,7 +82,7 @@ export function exportPageHandler(
         await withProbeTimeout(windowProbeTimeoutMs, (signal) =>
           probeWindow({ definition, service: client, untilOperator }, { since, until }, signal),
         );
-        return { honoursUntil: true };
+        return { honorsUntil: true };
       }
       const deps = { ...context.dependenciesFor(input), service, store, slots };
       const loop = input as LoopState;

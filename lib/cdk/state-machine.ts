@@ -16,7 +16,7 @@ import {
   StateMachineType,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import { type ServiceMetadataInput, serviceMetadataKey } from '../core/settings/stack-output.ts';
+import { type ServiceMetadataInput, serviceMetadataKey, serviceMetadataText } from '../core/settings/stack-output.ts';
 import { backfillStateMachine, mapLabel } from '../core/state-machine/backfill-definition.ts';
 import { byStep, stateMachine, type StepName, stepNames } from '../core/state-machine/definition.ts';
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';
@@ -55,7 +55,7 @@ export function createStateMachine(scope: Construct, props: ServiceStateMachineP
       'Step Functions keeps the full history of each execution for 90 days, and the functions write a log line for each page; ' +
       'logging every event would add seven lines per page with the same information',
   });
-  (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, JSON.stringify(props.metadata));
+  (machine.node.defaultChild as CfnStateMachine).addMetadata(serviceMetadataKey, serviceMetadataText(props.metadata));
   grantInvokeAndPutEvents(machine, props.functions);
   return {
     stateMachine: machine,

@@ -43,7 +43,12 @@ export async function startLocalBackfill(
   const { name, definition, service, out, log, runtime } = backfill;
   const lock = acquireBackfillLock(out, name);
   if (lock === undefined) {
-    assertSameBackfill(await log.backfill(name), request);
+    // Unless all its windows are done, the backfill that is recorded is the one whose windows are exported.
+    const recorded = await log.backfill(name);
+    const isOpen = recorded !== undefined && recorded.abandonedAt === undefined;
+    if (isOpen && (await remainingWindows(log, recorded)).length > 0) {
+      assertSameBackfill(recorded, request);
+    }
     return { status: 'skipped', reason: `another process is exporting the windows of ${name} in ${out}` };
   }
   try {
@@ -51,13 +56,15 @@ export async function startLocalBackfill(
     await using client = await service.connect(options.say);
     const { untilOperator } = service;
     const { from: since, to: until } = request;
-    await probeWindow({ definition, service: client, untilOperator }, { since, until }, options.signal);
+    try {
+      await probeWindow({ definition, service: client, untilOperator }, { since, until }, options.signal);
+    } catch (error) {
+      if (options.signal.aborted) return { status: 'interrupted' };
+      throw error;
+    }
     const begun = await beginBackfill({ log, runtime, definition, untilOperator }, request);
     await exportWindows({ ...backfill, client, maxInFlight }, begun, options);
     return { status: options.signal.aborted ? 'interrupted' : 'ended' };
-  } catch (error) {
-    if (options.signal.aborted) return { status: 'interrupted' };
-    throw error;
   } finally {
     lock.release();
   }
@@ -81,9 +88,15 @@ async function exportWindows(backfill: OpenBackfill, begun: Backfill, options: B
   const pending = [...(await remainingWindows(log, begun))];
   let { done, windows } = progressOf(begun, await readWindowStates(log, name));
   const exporting = new Set<Promise<void>>();
+  const errors: unknown[] = [];
   let isOver = false;
   const begin = (window: Window): void => {
-    const one: Promise<void> = exportAndSplit(window).finally(() => exporting.delete(one));
+    const one: Promise<void> = exportAndSplit(window)
+      .catch((error: unknown) => {
+        errors.push(error);
+        isOver = true;
+      })
+      .finally(() => exporting.delete(one));
     exporting.add(one);
   };
   const exportAndSplit = async (window: Window): Promise<void> => {
@@ -99,16 +112,13 @@ async function exportWindows(backfill: OpenBackfill, begun: Backfill, options: B
     isOver ||= isAbandoned || (end.status === 'failed' && end.failed.error === 'ConfigurationError');
   };
   options.onProgress({ done, windows });
-  try {
-    for (;;) {
-      const next = isOver || options.signal.aborted || exporting.size === begun.parallel ? undefined : pending.shift();
-      if (next !== undefined) begin(next);
-      else if (exporting.size > 0) await Promise.race(exporting);
-      else return;
-    }
-  } finally {
-    await Promise.allSettled(exporting);
+  for (;;) {
+    const next = isOver || options.signal.aborted || exporting.size === begun.parallel ? undefined : pending.shift();
+    if (next !== undefined) begin(next);
+    else if (exporting.size > 0) await Promise.race(exporting);
+    else break;
   }
+  if (errors.length > 0) throw errors[0];
 }
 
 async function exportWindow(

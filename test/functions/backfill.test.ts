@@ -331,6 +331,21 @@ describe('a deployed backfill', () => {
     expect(publishedIds(world)).toEqual(idsFrom(12, 84));
   });
 
+  it('fails also if a window was split, and a window that had begun before could not be started', async () => {
+    await using world = await aDeployment();
+    const request = { ...period, windowMs: 36 * hourMs, parallel: 1 };
+    const begun = await beginBackfill(world.operator, request);
+    const { round } = await firstRound(world.log, begun);
+    const functions = withKills(world.functions, (_, page) => page === 2);
+    await execute(functions, { name: 'other', input: { export: `nightly/${round.windows[1]}` } });
+    const failing = backfill(world, { ...request, maxPagesPerWindow: 6 }, (nth) => {
+      if (nth === 2) throw Object.assign(new Error('not authorized'), { name: 'StepFunctions.AccessDeniedException' });
+    });
+    await expect(failing).rejects.toThrow(/could not start the executions of some windows/);
+    await backfill(world, { ...request, maxPagesPerWindow: 6 });
+    expect(publishedIds(world)).toEqual(idsFrom(12, 84));
+  });
+
   it('records the failure of a window also if the settings have lost filterUntil meanwhile', async () => {
     await using world = await aDeployment();
     await beginBackfill(world.operator, period);
@@ -395,7 +410,7 @@ describe('the probe of ExportPage for windows', () => {
 
   it('asks for a report of the period and for an empty window, and stores nothing', async () => {
     await using world = await aDeployment();
-    expect(await probe(world.functions, period.from)).toEqual({ honoursUntil: true });
+    expect(await probe(world.functions, period.from)).toEqual({ honorsUntil: true });
     expect(world.service.exchanges.map(({ requestBody, reportIds }) => [requestBody, reportIds])).toEqual([
       [
         expect.objectContaining({ filter: { date: { gte: period.from, lt: '2300-01-01T00:00:00Z' } }, size: 1 }),

@@ -62,6 +62,12 @@ async function startBackfill(
   const running = await findRunningBackfill(client, stateMachineArn, name);
   if (running !== undefined) {
     const backfill = await log.backfill(name);
+    if (backfill?.abandonedAt !== undefined) {
+      return {
+        status: 'skipped',
+        reason: `execution ${running} of the abandoned backfill is ending. Start again in a minute`,
+      };
+    }
     assertSameBackfill(backfill, request);
     if (backfill === undefined || !options.follow) {
       return { status: 'skipped', reason: `execution ${running} is exporting the windows of ${name}` };

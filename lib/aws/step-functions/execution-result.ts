@@ -103,18 +103,18 @@ async function readFailedRun(
   return { export: name, run: active.run, since: active.since, ...totalsOf(last), ...failure, resumable };
 }
 
+const recordedFailureSchema = z.object({
+  run: z.nullable(runSchema.shape.run),
+  since: z.nullable(runSchema.shape.since),
+  pages: z.int(),
+  reports: z.int().nullable(),
+  bytes: z.int(),
+  message: z.string(),
+  resumable: z.boolean(),
+});
 const failStateSchema = z.object({
-  failed: z.object({
-    Payload: z.object({
-      run: z.nullable(runSchema.shape.run),
-      since: z.nullable(runSchema.shape.since),
-      pages: z.int(),
-      reports: z.int().nullable(),
-      bytes: z.int(),
-      message: z.string(),
-      resumable: z.boolean(),
-    }),
-  }),
+  // The definition of version 1.0 selected the fields.
+  failed: z.union([z.object({ Payload: recordedFailureSchema }), recordedFailureSchema]),
 });
 
 /** From the input of the state Failed, which is among the last events. */
@@ -123,5 +123,6 @@ async function readFailRunOutput({ client }: ExecutionResultDependencies, execut
     new GetExecutionHistoryCommand({ executionArn, reverseOrder: true, maxResults: 5 }),
   );
   const input = events.find(({ type }) => type === 'FailStateEntered')?.stateEnteredEventDetails?.input;
-  return failStateSchema.safeParse(parseJson(input)).data?.failed.Payload;
+  const failed = failStateSchema.safeParse(parseJson(input)).data?.failed;
+  return failed !== undefined && 'Payload' in failed ? failed.Payload : failed;
 }

@@ -12,6 +12,7 @@ import {
   type ServiceDeploymentSettings,
   type ServiceInput,
 } from '../../core/settings/deployment-settings.ts';
+import { serviceMetadataText } from '../../core/settings/stack-output.ts';
 import { alarmedAge, scheduleSettingsSchema } from '../../core/settings/schedule-settings.ts';
 import { hasAlarmsPerExport, serviceMetadata } from './deployed-export.ts';
 
@@ -137,7 +138,7 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
     alarmCount +
     (apiKeySecret.existing === undefined ? 1 : 0) +
     (createsSecurityGroup ? 1 : 0);
-  const settingsBytes = jsonBytes(JSON.stringify(serviceMetadata(service, exports)));
+  const settingsBytes = jsonBytes(serviceMetadataText(serviceMetadata(service, exports)));
   const templateBytes =
     36_500 -
     // References to the account.

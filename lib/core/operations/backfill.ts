@@ -99,7 +99,7 @@ type Bounds = Pick<BackfillRequest, 'from' | 'to' | 'windowMs'>;
  * @throws ConfigurationError if that has other windows
  */
 export function assertSameBackfill(running: Backfill | undefined, request: BackfillRequest): void {
-  if (running === undefined || running.abandonedAt !== undefined || hasSameWindows(running, request)) return;
+  if (running === undefined || hasSameWindows(running, request)) return;
   const { export: exportName, from, to } = running;
   throw new ExportError(
     'ConfigurationError',
@@ -338,6 +338,8 @@ export interface AbandonedBackfill {
   readonly backfill: Backfill;
   /** Unfinished runs that were abandoned. */
   readonly abandonedRuns: number;
+  /** Runs that have begun to be published, and were not. */
+  readonly publishingRuns: number;
 }
 
 interface AbandonDependencies extends BackfillDependencies {
@@ -371,7 +373,8 @@ export async function abandonBackfill(deps: AbandonDependencies, exportName: str
     };
     if (!(await log.replaceBackfill(abandoned))) continue;
     const isUnpublishable = (run: Run) => canNoLongerBePublished(deps, run);
-    return { backfill: abandoned, abandonedRuns: await endWindows({ log, isUnpublishable }, exportName) };
+    const { ended, publishing } = await endWindows({ log, isUnpublishable }, exportName);
+    return { backfill: abandoned, abandonedRuns: ended, publishingRuns: publishing };
   }
 }
 
@@ -381,9 +384,13 @@ interface EndWindowsDependencies {
   readonly isUnpublishable?: (run: Run) => Promise<boolean>;
 }
 
-/** Ends the unfinished runs of windows, once no further one begins; returns how many. One that may still be published stays. */
-async function endWindows({ log, isUnpublishable }: EndWindowsDependencies, exportName: string): Promise<number> {
+/** Ends the unfinished runs of windows, once no further one begins. One that may still be published stays. Returns how many of each. */
+async function endWindows(
+  { log, isUnpublishable }: EndWindowsDependencies,
+  exportName: string,
+): Promise<{ readonly ended: number; readonly publishing: number }> {
   let ended = 0;
+  let publishing = 0;
   // Read again: a window may have begun before the backfill was recorded as abandoned.
   for await (const { export: name, active } of log.windowStates(exportName)) {
     if (active === undefined) continue;
@@ -393,8 +400,9 @@ async function endWindows({ log, isUnpublishable }: EndWindowsDependencies, expo
       return stays ? { result: false } : { change: idle, result: true };
     });
     if (isEnded) ended += 1;
+    else if (active.completion !== undefined) publishing += 1;
   }
-  return ended;
+  return { ended, publishing };
 }
 
 /** An invocation that outlives its execution may write the manifest. None lives for so long. */

@@ -85,5 +85,5 @@ export const probeResultSchema = z.object({
 });
 
 /** The answer to an event with `until`. An older function, which ignores that field, answers something else. */
-export const windowProbeResultSchema = z.object({ honoursUntil: z.literal(true) });
+export const windowProbeResultSchema = z.object({ honorsUntil: z.literal(true) });
 export type WindowProbeResult = z.infer<typeof windowProbeResultSchema>;

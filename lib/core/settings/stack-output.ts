@@ -54,6 +54,13 @@ const serviceMetadata = z.object({
   ),
 });
 
+/** The JSON text of the value. CloudFormation may return `?` for a character that is not ASCII, so those are escaped. */
+export const serviceMetadataText = (metadata: ServiceMetadataInput): string =>
+  JSON.stringify(metadata).replaceAll(
+    /[\u0080-\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+
 /**
  * The value under that key, without references to other resources. The template has it as JSON text: CloudFormation rejects
  * a null in a template, and reads a filter with a field `Ref` as a reference.

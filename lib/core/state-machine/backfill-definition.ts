@@ -20,7 +20,8 @@
  * The results of all windows together are limited to 256 KiB, and what Step Functions reports for a failed child execution has a kilobyte.
  * So a child execution ends with one word, also if its window has failed. The failed execution of the service has recorded and announced
  * the failure; the next start of the backfill exports the window again. A window whose execution could not be started leaves no such
- * record, so the execution of the backfill fails at its end.
+ * record, so the execution of the backfill fails once all its windows have ended. A window that BeginRun refuses, because the settings have
+ * changed, has no run in which its failure could be recorded: it is announced, and waits.
  */
 
 import type {
@@ -113,16 +114,17 @@ export function backfillStateMachine(binding: BackfillSubstitutions): StateMachi
       AnyLeft: {
         Type: 'Choice',
         Comment:
-          'The parts of windows that were split are exported in a further round, with windows that could not be started',
+          'The parts of windows that were split are exported in a further round, unless windows could not be started',
         Choices: [
-          { Variable: '$.split', BooleanEquals: true, Next: 'FindWindows' },
+          // First: a further round would not know of it.
           { Variable: '$.notStarted', BooleanEquals: true, Next: 'NotStarted' },
+          { Variable: '$.split', BooleanEquals: true, Next: 'FindWindows' },
         ],
         Default: 'Ended',
       },
       FindWindows: {
         Type: 'Task',
-        Comment: 'Finds the windows that have not begun, among them the parts of those that were split',
+        Comment: 'Finds the windows that have not begun: the parts of those that were split',
         Resource: `arn:${binding.partition}:states:::lambda:invoke`,
         Parameters: {
           FunctionName: binding.beginRun,
@@ -202,7 +204,7 @@ function windowStates(binding: BackfillSubstitutions): Readonly<Record<WindowSta
     WindowDone: outcome('done', 'The window is exported, or its backfill was abandoned'),
     WindowSplit: outcome('split', 'The window had too many pages'),
     WindowFailed: outcome('failed', 'The next start of the backfill exports the window again'),
-    WindowNotStarted: outcome('not started', 'The next round, or the next start of the backfill, exports the window'),
+    WindowNotStarted: outcome('not started', 'The next start of the backfill exports the window'),
   };
 }
 

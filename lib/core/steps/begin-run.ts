@@ -63,7 +63,7 @@ export async function beginRun(
   }
   const { act, run, last } = decision;
   if (await hasLostBackfill(deps, command.execution)) {
-    const reason = 'the backfill has just been abandoned';
+    const reason = 'the backfill has just been abandoned or replaced';
     emit({ event: 'run-skipped', export: definition.name, reason });
     return { next: 'skip', export: name, reason, window: 'abandoned' };
   }
@@ -90,15 +90,16 @@ export async function beginRun(
 }
 
 /**
- * Whether the backfill of this window was abandoned after `decide` read it, and possibly replaced by another one. If so, ends the
- * run. An abandoned backfill is first recorded as such, and then its runs are ended: so either this finds the record, or the other
+ * Whether the backfill of this window was abandoned after `decide` read it, and possibly replaced by another one, or has another request
+ * since. If so, ends the run. An abandoned backfill is first recorded as such, and then its runs are ended: so either this finds the record, or the other
  * finds the run.
  */
 async function hasLostBackfill({ definition, log }: BeginRunDependencies, execution: string): Promise<boolean> {
   const { name, window } = definition;
   if (window === undefined) return false;
   const backfill = await log.backfill(name);
-  if (backfill?.abandonedAt === undefined && (await isCurrentWindow(log, backfill, window))) return false;
+  const isSame = backfill?.abandonedAt === undefined && backfill?.requestChecksum === definition.requestChecksum;
+  if (isSame && (await isCurrentWindow(log, backfill, window))) return false;
   return await updateState(log, stateNameOf(definition), (state) => {
     const { active, ...idle } = state;
     if (active?.execution !== execution) return { result: true };
@@ -157,7 +158,9 @@ export async function decide(
   const last = await deps.log.last(active);
   // A run whose cursors repeat must never be published.
   if (last?.repeats) return start(deps, state, input, execution);
-  const contradictions = contradictionsOf(active, deps.definition.request, input.since);
+  // A window that is being published sends no further request.
+  const isPublishing = deps.definition.window !== undefined && active.completion !== undefined;
+  const contradictions = isPublishing ? [] : contradictionsOf(active, deps.definition.request, input.since);
   if (contradictions.length > 0) {
     // A run without a logged page can be replaced: nothing is lost.
     if (last === undefined) return start(deps, state, input, execution);

@@ -72,17 +72,25 @@ async function abandonPeriod(
   if (status !== undefined && status.state !== 'completed') {
     stderr.write(`Backfill of export ${name}:\n${backfillLines(status, textStyleFor(stderr, env)).join('\n')}\n`);
     stderr.write(
-      'Windows that are done stay published. No other window will be exported, and unfinished ones are never published.\n',
+      'Windows that are done stay published. No other window will be exported. Unfinished ones are never published, except those that are being published now.\n',
     );
     if (yes !== true && !(await confirm(`Abandon the backfill of ${name}?`, context))) return unconfirmed(context);
   }
   // Recorded first: an execution that begins a window meanwhile finds it.
-  const { abandonedRuns } = await abandonBackfill({ log, store, executions, runtime: systemRuntime }, name);
+  const { abandonedRuns, publishingRuns } = await abandonBackfill(
+    { log, store, executions, runtime: systemRuntime },
+    name,
+  );
   const stopped = await deployed.stopBackfill();
   if (stopped !== undefined) stderr.write(`Stopped execution ${stopped}\n`);
   if (json === true)
-    stdout.write(`${JSON.stringify({ status: 'abandoned', export: name, backfill: true, abandonedRuns })}\n`);
-  else stdout.write(`Abandoned: the backfill of ${name}, with ${plural(abandonedRuns, 'unfinished run')}\n`);
+    stdout.write(
+      `${JSON.stringify({ status: 'abandoned', export: name, backfill: true, abandonedRuns, publishingRuns })}\n`,
+    );
+  else {
+    const staying = publishingRuns === 0 ? '' : `; ${plural(publishingRuns, 'window')} being published will complete`;
+    stdout.write(`Abandoned: the backfill of ${name}, with ${plural(abandonedRuns, 'unfinished run')}${staying}\n`);
+  }
   return exitStatuses.ok;
 }
 

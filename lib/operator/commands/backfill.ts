@@ -20,7 +20,7 @@ import { firstWindows } from '../../core/windows.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { backfillLines, windowText } from '../output/backfill-table.ts';
 import { plural, totals } from '../output/format.ts';
-import { createStatusLine } from '../output/progress.ts';
+import { createStatusLine, retryText } from '../output/progress.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { plannedRequest, requestLines } from '../planned-request.ts';
 import { readMaxAttempts } from '../run-options.ts';
@@ -176,7 +176,10 @@ async function exportPeriod(
     ...progress,
   });
   progress.clear();
-  const status = await readBackfillStatus(deployed, name);
+  const recorded = await readBackfillStatus(deployed, name);
+  const isSame =
+    recorded?.from === request.from && recorded.to === request.to && recorded.windowMs === request.windowMs;
+  const status = isSame ? recorded : undefined;
   if (status === undefined) {
     // It has ended before the backfill was recorded, or another process has not recorded it yet.
     output.write(
@@ -219,7 +222,7 @@ function createProgress({ stderr, env }: CommandContext) {
   const show = () => {
     if (progress === undefined) return;
     const { done, windows } = progress;
-    statusLine.update(`${done} of ${plural(windows, 'window')} done · ${plural(pages, 'page')} by this command`);
+    statusLine.update(`${done} of ${plural(windows, 'window')} done · ${plural(pages, 'page')}`);
   };
   const notice = (text: string) => {
     if (now() - noticedAt < noticeIntervalMs) return;
@@ -233,7 +236,7 @@ function createProgress({ stderr, env }: CommandContext) {
       progress = newest;
       show();
     },
-    onRetry: ({ error, message }: Retry) => notice(`Retrying: ${error}: ${message}`),
+    onRetry: (retry: Retry) => notice(retryText(retry)),
     emit(event: ExportEvent) {
       if (event.event === 'page-exported' || event.event === 'page-adopted') {
         pages += 1;

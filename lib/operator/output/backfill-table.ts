@@ -38,9 +38,10 @@ export function backfillLines(status: BackfillStatus, style: TextStyle): readonl
 
 function attentionText(window: WindowStatus, style: TextStyle): string {
   const { state, run, pages, lastFailure } = window;
+  const stored = pages === 0 ? '' : `, ${plural(pages, 'page')}`;
   const why = lastFailure === null ? '' : ` (${lastFailure.error}: ${lastFailure.message.replaceAll(/\s+/g, ' ')})`;
   return truncate(
-    `  ${style(stateStyles[state], state)} ${windowText(window)}, run ${run}, ${plural(pages, 'page')}${why}`,
+    `  ${style(stateStyles[state], state)} ${windowText(window)}, run ${run}${stored}${why}`,
     maxErrorLength,
   );
 }

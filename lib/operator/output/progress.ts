@@ -70,25 +70,30 @@ export function createProgressDisplay(
           return;
       }
     },
-    onRetry({ error, message, attempt, maxAttempts, delaySeconds, maxDelaySeconds }) {
-      const when =
-        delaySeconds !== undefined
-          ? delaySeconds < 0.05
-            ? ' now'
-            : ` in ${delay(delaySeconds)}`
-          : maxDelaySeconds !== undefined
-            ? ` within ${delay(maxDelaySeconds)}`
-            : '';
-      // The first attempt was no retry.
-      const attempts = `attempt ${attempt + 1} of ${maxAttempts + 1}`;
-      status.print(style('yellow', `Retrying${when} (${attempts}): ${error}: ${message}`));
-      countdown.start(delaySeconds ?? 0);
+    onRetry(retry) {
+      status.print(style('yellow', retryText(retry)));
+      countdown.start(retry.delaySeconds ?? 0);
     },
     end() {
       countdown.stop();
       status.clear();
     },
   };
+}
+
+/** `Retrying in 4 s (attempt 2 of 9): ServiceUnavailableError: …`. */
+export function retryText({ error, message, attempt, maxAttempts, delaySeconds, maxDelaySeconds }: Retry): string {
+  const when =
+    delaySeconds !== undefined
+      ? delaySeconds < 0.05
+        ? ' now'
+        : ` in ${delay(delaySeconds)}`
+      : maxDelaySeconds !== undefined
+        ? ` within ${delay(maxDelaySeconds)}`
+        : '';
+  // The first attempt was no retry.
+  const attempts = `attempt ${attempt + 1} of ${maxAttempts + 1}`;
+  return `Retrying${when} (${attempts}): ${error}: ${message}`;
 }
 
 /** Shows the seconds until the next attempt, and then that it is under way. A delay of less than a second is not shown. */

@@ -58,7 +58,7 @@ function aDeployedExport({ service = {}, output = {} }: Options = {}) {
     executionArn: `${stateMachineArn.replace(':stateMachine:', ':execution:')}:${name}`,
   }));
   mocked.stepFunctions.on(StopExecutionCommand).resolves({});
-  mocked.lambda.on(InvokeCommand).resolves(answer({ honoursUntil: true }));
+  mocked.lambda.on(InvokeCommand).resolves(answer({ honorsUntil: true }));
   const log = createMemoryLog();
   const events: ExportEvent[] = [];
   const progress: string[] = [];
@@ -236,6 +236,18 @@ describe('starting a backfill', () => {
       expect(await deployed.start()).toEqual({ status: 'ended' });
       expect(deployed.progress).toEqual(['0 of 3', '1 of 3']);
       expect(deployed.startInputs()).toHaveLength(1);
+    });
+
+    it('is skipped while that of an abandoned backfill ends', async () => {
+      const deployed = await aRunningBackfill();
+      const recorded = await deployed.log.backfill('nightly');
+      if (recorded === undefined) throw new Error('no backfill');
+      const abandonedAt = at('2026-11-20T00:00:00Z');
+      await deployed.log.replaceBackfill({ ...recorded, version: 2, abandonedAt });
+      expect(await deployed.start()).toMatchObject({
+        status: 'skipped',
+        reason: expect.stringContaining('of the abandoned backfill is ending'),
+      });
     });
 
     it('is refused with other windows', async () => {

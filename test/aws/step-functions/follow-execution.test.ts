@@ -270,7 +270,10 @@ describe('following a run', () => {
     expect(await superseded.follow([])).toEqual({ status: 'skipped', reason: message });
   });
 
-  it('reports a failed run with what FailRun returned', async () => {
+  it.each([
+    ['', (output: object) => ({ Payload: output })],
+    [', in an execution of version 1.0', (output: object) => output],
+  ])('reports a failed run with what FailRun returned%s', async (_, stateOf) => {
     const run = aFollowedRun();
     const cause = lambdaCause('CursorRejectedError', 'Report service responded with 410');
     const failRunOutput = {
@@ -286,7 +289,7 @@ describe('following a run', () => {
     run.histories.set(
       first,
       aBegunHistory(id)
-        .failState({ ...failure, failed: { Payload: failRunOutput } })
+        .failState({ ...failure, failed: stateOf(failRunOutput) })
         .ended('Failed', { error: 'CursorRejectedError', cause }).events,
     );
     run.descriptions.set(first, { status: 'FAILED', error: 'CursorRejectedError', cause });

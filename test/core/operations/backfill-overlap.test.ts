@@ -1,7 +1,7 @@
 /** Backfills of an export, one after the other, and what happens between: no report is published in two windows. */
 
 import { describe, expect, it } from 'vitest';
-import type { Instant } from '../../../lib/core/model.ts';
+import type { ExportState, Instant } from '../../../lib/core/model.ts';
 import { abandonBackfill, beginBackfill, remainingWindows } from '../../../lib/core/operations/backfill.ts';
 import { firstRound, nextRound } from '../../../lib/core/operations/backfill-rounds.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
@@ -204,6 +204,40 @@ describe('settings that change during a backfill', () => {
     await beginBackfill(operator, request);
     await exportWindow(bench, windowOf(0, 2));
     expect(windowManifestsOf(bench)).toMatchObject([{ filter: { type: 'invoice' } }]);
+  });
+
+  it('end a window that begins while the backfill is recorded with other ones', async () => {
+    const before = aBench();
+    await beginBackfill(before.operator, request);
+    const window = windowOf(0, 2);
+    const { deps } = windowBench(before.bench, window);
+    const { operator } = otherFilter(before);
+    let isReplaced = false;
+    const log = {
+      ...deps.log,
+      async replaceState(state: ExportState) {
+        if (!isReplaced && state.active !== undefined) {
+          isReplaced = true;
+          await beginBackfill(operator, request);
+        }
+        return await deps.log.replaceState(state);
+      },
+    };
+    const input = { export: windowName(before.name, window) };
+    const begun = await beginRun({ ...deps, log }, { input, execution: 'first' });
+    expect(begun).toMatchObject({ next: 'skip', window: 'abandoned' });
+    expect((await deps.log.exportState(input.export))?.active).toBeUndefined();
+  });
+
+  it('do not stop a window that is being published', async () => {
+    const before = aBench();
+    await beginBackfill(before.operator, request);
+    await leavePublishing(before.bench, before.name, windowOf(0, 2));
+    const { bench } = otherFilter(before);
+    expect((await windowBench(bench, windowOf(0, 2)).start()).status).toBe('completed');
+    expect(windowManifestsOf(bench)[0]?.filter).toEqual({
+      date: { gte: '2026-11-01T00:00:00Z', lt: '2026-11-01T00:02:00Z' },
+    });
   });
 
   it('do not matter if they only change the size of pages', async () => {

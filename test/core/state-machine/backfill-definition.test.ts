@@ -51,8 +51,8 @@ describe('the state machine of backfills', () => {
   it('has exactly these transitions', () => {
     expect(transitionsOf(machine.States)).toEqual([
       'ExportWindows ─▶ AnyLeft',
-      'AnyLeft ─ {"Variable":"$.split","BooleanEquals":true} ─▶ FindWindows',
       'AnyLeft ─ {"Variable":"$.notStarted","BooleanEquals":true} ─▶ NotStarted',
+      'AnyLeft ─ {"Variable":"$.split","BooleanEquals":true} ─▶ FindWindows',
       'AnyLeft ─ otherwise ─▶ Ended',
       'FindWindows ─▶ ExportWindows',
       'NotStarted (end)',

@@ -91,7 +91,7 @@ describe('the command backfill', () => {
       const { words } = await aFailingService(() => ((failures += 1) === 1 ? errorResponse(503) : undefined));
       const { status, stderr } = await runInProcess(words, env);
       expect(status).toBe(0);
-      expect(stderr).toMatch(/^Retrying: ServiceUnavailableError: .*503/m);
+      expect(stderr).toMatch(/^Retrying .*\(attempt 2 of \d+\): ServiceUnavailableError: .*503/m);
     });
 
     it('begins no further windows with a key that is rejected, and says how to continue', async () => {

@@ -62,7 +62,7 @@ export const invariants = [
   'a window that was split is not exported',
   'no window is published after its backfill was abandoned',
   'a window requests only its own reports',
-  'a backfill begins only if the service honours the upper bound',
+  'a backfill begins only if the service honors the upper bound',
   'every backfill completes',
   'a completed backfill has each report once',
   // Every write to S3 and DynamoDB: write-checks.ts

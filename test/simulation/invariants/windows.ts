@@ -209,7 +209,7 @@ export function checkBackfill(
   const backfill = backfillOf(observations, name);
   if (plan.upperBounds !== 'honoured') {
     if (backfill !== undefined || windows.length > 0) {
-      world.violate('a backfill begins only if the service honours the upper bound', `${name}: ${plan.upperBounds}`);
+      world.violate('a backfill begins only if the service honors the upper bound', `${name}: ${plan.upperBounds}`);
     }
     return;
   }

@@ -1383,8 +1383,8 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: 'if (backfill?.abandonedAt === undefined && (await isCurrentWindow(log, backfill, window))) return false;',
-        replace: 'if (await isCurrentWindow(log, backfill, window)) return false;',
+        find: 'backfill?.abandonedAt === undefined && backfill?.requestChecksum',
+        replace: 'backfill?.requestChecksum',
       },
     ],
   },
