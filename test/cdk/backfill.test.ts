@@ -182,6 +182,16 @@ describe('the state machine of backfills', () => {
     expect(functionSettingsSchema.shape.service.shape).toHaveProperty('filterUntil');
   });
 
+  it('passes filters to the commands in ASCII, as CloudFormation may return no other characters', () => {
+    const filter = { name: 'Größe 測試 😀 \\u00e9' };
+    const exports = [{ name: 'nightly', filter }];
+    const from = deploy({ service: aService, exports }).template;
+    const { Metadata = {} } = resource(from, 'AWS::StepFunctions::StateMachine', 'ServicesacmeStateMachine');
+    const text = Metadata[serviceMetadataKey] as string;
+    expect(text).toMatch(/^[\x20-\x7e]+$/);
+    expect(serviceMetadataSchema.parse(text).settings.exports[0]?.filter).toEqual(filter);
+  });
+
   it('has no findings of cdk-nag', () => {
     for (const overrides of [{}, { tracing: false }]) {
       const { app } = deploy({ service: aService, ...overrides });

@@ -10,7 +10,7 @@ import { isExportError } from '../../../lib/core/errors.ts';
 import type { DeploymentSettings } from '../../../lib/core/settings/deployment-settings.ts';
 import { functionSettingsSchema } from '../../../lib/core/settings/environment.ts';
 import { parseSettings } from '../../../lib/core/settings/settings.ts';
-import { serviceMetadataSchema } from '../../../lib/core/settings/stack-output.ts';
+import { serviceMetadataSchema, serviceMetadataText } from '../../../lib/core/settings/stack-output.ts';
 import { aSchedule, someServices, someSettings } from '../../support/aws/cdk-deployment.ts';
 import { anyValue, mutationsOf, nested } from '../../support/mutations.ts';
 import { cases, fc, test } from '../../support/property.ts';
@@ -90,8 +90,9 @@ function problemsIn(value: unknown): string[] {
       const options = { ...settings.bucket, logLevel: settings.logLevel };
       const text = JSON.stringify(functionSettings(service, exports, options));
       expect(() => parseSettings(functionSettingsSchema, JSON.parse(text), 'settings.json')).not.toThrow();
-      const metadata = JSON.stringify(serviceMetadata(service, exports));
-      expect(() => serviceMetadataSchema.parse(metadata)).not.toThrow();
+      const metadata = serviceMetadata(service, exports);
+      expect(() => serviceMetadataSchema.parse(serviceMetadataText(metadata))).not.toThrow();
+      expect(JSON.parse(serviceMetadataText(metadata))).toEqual(JSON.parse(JSON.stringify(metadata)));
     }
     return [];
   } catch (error) {
