@@ -67,29 +67,55 @@ interface NewBackfill extends BackfillDependencies {
  * Records a backfill, or continues the one with these bounds. What its windows have exported already is not exported again.
  * @throws ConfigurationError if another backfill is unfinished, or has exported a part of these windows, or these with another request
  */
-export async function beginBackfill(
-  { log, runtime, definition, untilOperator }: NewBackfill,
-  request: BackfillRequest,
-): Promise<Backfill> {
-  const exportName = definition.name;
+export async function beginBackfill(deps: NewBackfill, request: BackfillRequest): Promise<Backfill> {
+  const { log, definition } = deps;
   for (;;) {
-    const previous = await log.backfill(exportName);
+    const previous = await log.backfill(definition.name);
     // The command that abandoned it may have ended half-way.
-    if (previous?.abandonedAt !== undefined) await endWindows({ log }, exportName);
-    const states = await readWindowStates(log, exportName);
-    const isContinued =
-      previous !== undefined && previous.abandonedAt === undefined && hasSameWindows(previous, request);
-    if (previous !== undefined && !isContinued) assertReplaceable(previous, states);
-    const next: Backfill = {
-      export: exportName,
-      version: (previous?.version ?? 0) + 1,
-      ...request,
-      requestChecksum: windowRequestChecksum(definition, untilOperator),
-      startedAt: isContinued ? previous.startedAt : instantOf(runtime.now()),
-    };
-    assertNoOverlap(next, states);
+    if (previous?.abandonedAt !== undefined) await endWindows({ log }, definition.name);
+    const states = await readWindowStates(log, definition.name);
+    const next = nextBackfill(deps, request, previous, states);
     if (await log.replaceBackfill(next)) return next;
   }
+}
+
+export interface PlannedWindow extends Window {
+  readonly done: boolean;
+}
+
+/** The windows that `beginBackfill` would begin with, the oldest first. Only reads. @throws as `beginBackfill` */
+export async function planBackfill(deps: NewBackfill, request: BackfillRequest): Promise<readonly PlannedWindow[]> {
+  const { log, definition } = deps;
+  const previous = await log.backfill(definition.name);
+  const states = await readWindowStates(log, definition.name);
+  if (previous?.abandonedAt !== undefined) {
+    // A start ends these runs.
+    for (const [name, { active, ...idle }] of states) {
+      if (active?.completion === undefined) states.set(name, idle);
+    }
+  }
+  const next = nextBackfill(deps, request, previous, states);
+  return windowsOf(next, states).map((window) => ({ ...window, done: isDone(states, next.export, window) }));
+}
+
+/** @throws ConfigurationError if `previous` is unfinished, or has exported a part of the windows, or them with another request */
+function nextBackfill(
+  { runtime, definition, untilOperator }: NewBackfill,
+  request: BackfillRequest,
+  previous: Backfill | undefined,
+  states: WindowStates,
+): Backfill {
+  const isContinued = previous !== undefined && previous.abandonedAt === undefined && hasSameWindows(previous, request);
+  if (previous !== undefined && !isContinued) assertReplaceable(previous, states);
+  const next: Backfill = {
+    export: definition.name,
+    version: (previous?.version ?? 0) + 1,
+    ...request,
+    requestChecksum: windowRequestChecksum(definition, untilOperator),
+    startedAt: isContinued ? previous.startedAt : instantOf(runtime.now()),
+  };
+  assertNoOverlap(next, states);
+  return next;
 }
 
 type Bounds = Pick<BackfillRequest, 'from' | 'to' | 'windowMs'>;
@@ -166,7 +192,7 @@ export type WindowStates = ReadonlyMap<string, ExportState>;
 export async function readWindowStates(
   log: Pick<RunHistory, 'windowStates'>,
   exportName: string,
-): Promise<WindowStates> {
+): Promise<Map<string, ExportState>> {
   const states = new Map<string, ExportState>();
   for await (const state of log.windowStates(exportName)) states.set(state.export, state);
   return states;

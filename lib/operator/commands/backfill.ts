@@ -9,6 +9,7 @@ import {
   type BackfillStatus,
   chooseParallel,
   findBackfillProblem,
+  planBackfill,
   readBackfillStatus,
 } from '../../core/operations/backfill.ts';
 import type { BackfillEnd, DeployedExport, Deployment, Retry } from '../../core/operations/deployment.ts';
@@ -16,7 +17,6 @@ import type { ExportEvent } from '../../core/ports.ts';
 import { describeProblems } from '../../core/settings/validation-errors.ts';
 import { windowDefinition } from '../../core/steps/select-export.ts';
 import { durationSchema, instantSchema } from '../../core/timestamps.ts';
-import { firstWindows } from '../../core/windows.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { backfillLines, windowText } from '../output/backfill-table.ts';
 import { plural, totals } from '../output/format.ts';
@@ -53,7 +53,7 @@ export async function backfillCommand(
       if (request === undefined) throw new Error('A problem with the options was not reported');
       const deployed = await openExport(deployment, exportName);
       const parallel = chooseParallel(request.parallel, deployed.service);
-      if (options.plan === true) return printPlan(deployed, { ...request, parallel }, options, context);
+      if (options.plan === true) return await printPlan(deployed, { ...request, parallel }, options, context);
       const follow = options.follow === true || options.stack === undefined;
       return await exportPeriod(
         deployment,
@@ -121,17 +121,18 @@ function readCount(option: string, text: string | undefined, max: number, proble
   return undefined;
 }
 
-/** The windows, and the first request of the first one. */
-function printPlan(
-  { name, definition, service }: DeployedExport,
+/** The windows, and the first request of the first one. @throws ConfigurationError if a start would be refused */
+async function printPlan(
+  { name, definition, service, log }: DeployedExport,
   request: BackfillRequest,
   { json }: BackfillCommandOptions,
   { stdout, env }: CommandContext,
-): number {
+): Promise<number> {
   const style = textStyleFor(stdout, env);
-  const windows = [...firstWindows(request)];
+  const { untilOperator } = service;
+  const windows = await planBackfill({ log, runtime: systemRuntime, definition, untilOperator }, request);
   const requestOf = (window: Window) =>
-    plannedRequest(service, { ...windowDefinition(definition, window, service.untilOperator), since: window.since });
+    plannedRequest(service, { ...windowDefinition(definition, window, untilOperator), since: window.since });
   const [first] = windows;
   if (first === undefined) throw new Error('A backfill has at least one window');
   if (json === true) {
@@ -140,10 +141,12 @@ function printPlan(
     return exitStatuses.ok;
   }
   const shown = windows.length <= 12 ? windows : [...windows.slice(0, 8), undefined, ...windows.slice(-3)];
+  const left = windows.filter(({ done }) => !done).length;
+  const done = left === windows.length ? '' : `, of which ${windows.length - left} are done`;
   const lines = [
-    `A backfill of ${style('bold', name)} has ${plural(windows.length, 'window')}, ${request.parallel} at the same time:`,
-    ...shown.map((window) => (window === undefined ? '  …' : `  ${windowText(window)}`)),
-    `At least ${plural(windows.length + 2, 'request')}: one for each page, and two that check whether the service honors the bound.`,
+    `A backfill of ${style('bold', name)} has ${plural(windows.length, 'window')}${done}, ${request.parallel} at the same time:`,
+    ...shown.map((window) => (window === undefined ? '  …' : `  ${windowText(window)}${window.done ? ' (done)' : ''}`)),
+    `At least ${plural(left + 2, 'request')}: one for each page, and two that check whether the service honors the bound.`,
     'Each window begins with a request such as this:',
     ...requestLines(requestOf(first)),
   ];

@@ -37,6 +37,14 @@ describe('the command backfill', () => {
       status: 'ended',
       backfill: { state: 'completed', counts: { done: 4 }, reports: 120 },
     });
+    const planned = await runInProcess([...words, '--plan']);
+    expect(planned.stdout).toMatch(
+      /^A backfill of reports has 4 windows, of which 4 are done, 4 at the same time:\n .*Z \(done\)\n/,
+    );
+    expect(planned.stdout).toContain('At least 2 requests:');
+    const refused = await runInProcess(['backfill', '--out', out, ...period, '--window', 'PT7M', '--plan']);
+    expect(refused).toMatchObject({ status: 2, stdout: '' });
+    expect(refused.stderr).toContain('which is none of these windows');
     const again = await runInProcess(words);
     expect(again.stdout).toContain('Completed: the backfill of reports: 4 of 4 windows done (');
 
