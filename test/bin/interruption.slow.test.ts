@@ -90,8 +90,8 @@ describe('a run that is interrupted', () => {
     const manifests = await manifestsIn(out);
     const [published] = manifests;
     expect(published?.totals).toMatchObject({ pages: count / 3, reports: count });
-    // A kill costs at most the four pages in flight.
-    expect(service.exchanges.length).toBeLessThanOrEqual(count / 3 + 4 * kills + manifests.length - 1);
+    // A kill costs at most the eight pages in flight.
+    expect(service.exchanges.length).toBeLessThanOrEqual(count / 3 + 8 * kills + manifests.length - 1);
     expect(jsonOf(ended).watermark).toBe(manifests.at(-1)?.serviceStartedAt);
     expect(ended.stdout + ended.stderr).not.toContain(apiKey);
   });
