@@ -224,6 +224,22 @@ describe('a backfill in a directory', () => {
     expect(idsIn(await publishedWindows(world))).toEqual(idsFrom(4, 48));
   });
 
+  it('is interrupted while the service is being checked, and then is not recorded', async () => {
+    const interruption = new AbortController();
+    let isBegun = false;
+    await using world = await anExport({
+      faults: () => {
+        if (!isBegun) return undefined;
+        interruption.abort();
+        return { delayMs: 600_000 };
+      },
+    });
+    isBegun = true;
+    const end = await world.deployed.startBackfill(period, backfillOptions({ signal: interruption.signal }));
+    expect(end).toEqual({ status: 'interrupted' });
+    expect(await world.deployed.log.backfill('nightly')).toBeUndefined();
+  });
+
   it('stops at an interruption, and starts only once at a time', async () => {
     await using world = await anExport();
     const { deployed, directory } = world;

@@ -102,7 +102,8 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
     return written || (existing !== undefined && writeTokenOf(existing) === token);
   };
 
-  const queryEntries = ({ export: exportName, run }: RunRef, options: Partial<QueryCommandInput>) =>
+  /** The items of an export whose sort keys begin with `prefix`. */
+  const queryItems = (exportName: string, prefix: string, options: Partial<QueryCommandInput>) =>
     client.send(
       new QueryCommand({
         TableName: table,
@@ -110,11 +111,13 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
         KeyConditionExpression: 'pk = :pk AND begins_with(sk, :prefix)',
         ExpressionAttributeValues: {
           ':pk': { S: partitionOf(service, exportName) },
-          ':prefix': { S: entriesPrefix({ run }) },
+          ':prefix': { S: prefix },
         },
         ...options,
       }),
     );
+  const queryEntries = ({ export: exportName, run }: RunRef, options: Partial<QueryCommandInput>) =>
+    queryItems(exportName, entriesPrefix({ run }), options);
 
   /** Entries sort by run and page, so the entry that precedes a run's first entry is the last entry of the previous run. */
   const lastEntryBefore = async (exportName: string, sk: string): Promise<Item | undefined> => {
@@ -160,19 +163,8 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
       ),
 
     async *windowStates(exportName) {
-      const query = async (startKey: Item | undefined) =>
-        await client.send(
-          new QueryCommand({
-            TableName: table,
-            ConsistentRead: true,
-            KeyConditionExpression: 'pk = :pk AND begins_with(sk, :prefix)',
-            ExpressionAttributeValues: {
-              ':pk': { S: partitionOf(service, exportName) },
-              ':prefix': { S: windowPrefix },
-            },
-            ExclusiveStartKey: startKey,
-          }),
-        );
+      const query = async (ExclusiveStartKey: Item | undefined) =>
+        await queryItems(exportName, windowPrefix, { ExclusiveStartKey });
       for (let startKey: Item | undefined; ;) {
         const { Items = [], LastEvaluatedKey } = await query(startKey);
         for (const item of Items) {

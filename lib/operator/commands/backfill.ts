@@ -184,10 +184,14 @@ async function exportPeriod(
     recorded?.from === request.from && recorded.to === request.to && recorded.windowMs === request.windowMs;
   const status = isSame ? recorded : undefined;
   if (status === undefined) {
-    // It has ended before the backfill was recorded, or another process has not recorded it yet.
-    output.write(
-      `${style('yellow', end.status === 'skipped' ? `Skipped: ${end.reason}` : 'Interrupted before it began')}\n`,
-    );
+    // It has ended before the backfill was recorded, another process has not recorded it yet, or another one was begun since.
+    const reasons = {
+      skipped: `Skipped: ${end.status === 'skipped' ? end.reason : ''}`,
+      interrupted: 'Interrupted before it began',
+      ended: 'Ended: another backfill of the export has begun since',
+      started: 'Started: another backfill of the export has begun since',
+    };
+    output.write(`${style('yellow', reasons[end.status])}\n`);
     if (json === true) stdout.write(`${JSON.stringify({ ...end, backfill: null })}\n`);
     return end.status === 'interrupted' ? exitStatuses.interrupted : exitStatuses.failed;
   }
