@@ -103,6 +103,8 @@ describe('a ReportExporter in another stack', () => {
       expect(own.Properties).toEqual(stacks.Properties);
       expect(own.DeletionPolicy).toBe(stacks.DeletionPolicy);
     }
+    // It refers to the bucket, which has another ID.
+    expect(resource(template, 'AWS::S3::BucketPolicy').DeletionPolicy).toBe('RetainExceptOnCreate');
   });
 
   it('creates none that is given, and no alarms of a table that is given', () => {

@@ -297,7 +297,10 @@ describe('the shared resources', () => {
     });
     // Each would cost as much as ten writes of DynamoDB, and the event of the run says more.
     expect(bucket.Properties.NotificationConfiguration).toBeUndefined();
-    const policy = JSON.stringify(resource(template, 'AWS::S3::BucketPolicy').Properties);
+    const bucketPolicy = resource(template, 'AWS::S3::BucketPolicy');
+    // A retained bucket without its policy would accept overwrites, and connections without TLS.
+    expect(bucketPolicy).toMatchObject({ DeletionPolicy: 'RetainExceptOnCreate', UpdateReplacePolicy: 'Retain' });
+    const policy = JSON.stringify(bucketPolicy.Properties);
     expect(policy).toContain('"aws:SecureTransport":"false"');
     expect(policy).not.toContain('"Effect":"Allow"');
   });

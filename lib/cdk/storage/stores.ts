@@ -1,7 +1,8 @@
 /**
  * The bucket for pages and the table for the page log, which several services may share, and the secret for the API key of each
- * service. All are retained when the stack is deleted. Bucket and secret are deleted if their creation is rolled back: otherwise each
- * failed first deployment would leave an empty one. The table is kept, because its deletion protection would block the rollback.
+ * service. All are retained when the stack is deleted, the bucket with its policy. Bucket and secret are deleted if their creation is
+ * rolled back: otherwise each failed first deployment would leave an empty one. The table is kept, because its deletion protection
+ * would block the rollback.
  *
  * The type assertions are needed because CDK's classes declare `| undefined` where its interfaces have optional properties,
  * which `exactOptionalPropertyTypes` distinguishes.
@@ -24,6 +25,9 @@ import type { Construct } from 'constructs';
 import { runObjectsPattern } from '../../core/storage/keys.ts';
 import { acknowledge } from '../nag-suppressions.ts';
 
+/** Except if the creation is rolled back. */
+const retained = RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE;
+
 /** Creates the bucket for pages and manifests. `lifecycleRules` say what happens to them as they grow old. */
 export function createBucket(
   scope: Construct,
@@ -45,9 +49,11 @@ export function createBucket(
       { id: 'unfinished-uploads', abortIncompleteMultipartUploadAfter: Duration.days(2) },
       ...lifecycleRules,
     ],
-    removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    removalPolicy: retained,
   });
   denyOverwrites(bucket);
+  // Without it, the retained bucket would accept overwrites, and connections without TLS.
+  bucket.policy?.applyRemovalPolicy(retained);
   acknowledge(
     bucket,
     'AwsSolutions-S1',
@@ -107,7 +113,7 @@ export function createApiKeySecret(scope: Construct, id: string, serviceName: st
   const secret = new Secret(scope, id, {
     description: `API key of service ${serviceName} for Report Exporter. Empty until you set it.`,
     ...(key === undefined ? {} : { encryptionKey: key }),
-    removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+    removalPolicy: retained,
   });
   // Empty instead of CDK's random value, which the service would reject for no apparent reason.
   (secret.node.defaultChild as CfnSecret).generateSecretString = undefined;
