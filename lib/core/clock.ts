@@ -10,8 +10,18 @@ export const systemRuntime: Runtime = {
   randomHex: (length) => randomBytes(length).toString('hex').slice(0, length),
 };
 
+/** The maximum delay of a timer in Node.js. A longer one would fire immediately. */
+const maxTimerMs = 2 ** 31 - 1;
+
 /** Resolves after `ms`, or rejects with the signal's reason when it aborts. Leaves no timer and no listener in either case. */
-function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  for (let remaining = ms; ; remaining -= maxTimerMs) {
+    await sleepAtMost(Math.min(remaining, maxTimerMs), signal);
+    if (remaining <= maxTimerMs) return;
+  }
+}
+
+function sleepAtMost(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
     const abort = () => {

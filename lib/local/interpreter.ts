@@ -32,7 +32,7 @@ export interface ExecutionStart {
 export type LocalExecutionOutcome =
   | { readonly status: 'completed'; readonly result: RunResult }
   | { readonly status: 'skipped'; readonly reason: string }
-  | { readonly status: 'continued'; readonly next: ExecutionStart }
+  | { readonly status: 'continued'; readonly next: ExecutionStart; readonly waitSeconds: number }
   | { readonly status: 'failed'; readonly failed: FailedRun }
   | { readonly status: 'interrupted' };
 
@@ -58,6 +58,12 @@ const maxInvocationMs = 60_000;
 /** While the disk is awaited, or a body arrives slowly, other pages can be received. */
 const defaultMaxInFlight = 8;
 
+/**
+ * A longer wait is left to the caller, before the next execution: the interpreter's timers hold at most 24 days, and the
+ * timeout of an execution includes its waits.
+ */
+const maxWaitSeconds = 3_600;
+
 /** Longer than the service's deadlines and a local disk need, shorter than the 24 days that a timer can hold. */
 const timeouts = { stepTimeoutSeconds: byStep(() => 900), executionTimeoutSeconds: 20 * 86_400 };
 
@@ -71,7 +77,7 @@ export async function interpretExecution(
     maxAttempts,
     fixedDelaySeconds: pauseSeconds,
   });
-  const tasks = createTasks(deps, retryDelays, { signal, maxInFlight });
+  const tasks = createTasks(deps, retryDelays, { signal, maxInFlight, pauseSeconds });
   const definition = stateMachine({
     functions: byStep((step) => step),
     eventBus: 'local',
@@ -142,10 +148,11 @@ interface StepPayload<Input> {
 function createTasks(
   deps: StepDependencies,
   retryDelays: RetryDelays,
-  { signal, maxInFlight }: Pick<InterpretOptions, 'signal' | 'maxInFlight'>,
+  { signal, maxInFlight, pauseSeconds }: Pick<InterpretOptions, 'signal' | 'maxInFlight' | 'pauseSeconds'>,
 ) {
   const inFlight = new Set<Promise<unknown>>();
   let outcome: LocalExecutionOutcome | undefined;
+  let waitSeconds = 0;
 
   /** Has the interface of Lambda's invoke integration: takes the payload, returns `{ Payload }`. */
   const lambda = <Input>(name: StepName, run: (payload: StepPayload<Input>) => Promise<unknown>): TaskHandler => {
@@ -172,9 +179,13 @@ function createTasks(
       if (begun.next === 'skip') outcome = { status: 'skipped', reason: begun.reason };
       return begun;
     }),
-    ExportPage: lambda<LoopState>('ExportPage', ({ input, execution }) =>
-      exportPage(deps, { loop: input, execution, signal, maxInFlight, ...invocationLimits(deps) }),
-    ),
+    ExportPage: lambda<LoopState>('ExportPage', async ({ input, execution }) => {
+      const invocation = { loop: input, execution, signal, maxInFlight, ...invocationLimits(deps) };
+      const exported = await exportPage(deps, invocation);
+      if (exported.next !== 'wait' || exported.waitSeconds <= maxWaitSeconds) return exported;
+      waitSeconds = pauseSeconds ?? exported.waitSeconds;
+      return { ...exported, next: 'continue' };
+    }),
     FinishRun: lambda<LoopState>('FinishRun', async ({ input, execution }) => {
       const result = await finishRun(deps, { run: asRunId(input.run), execution });
       outcome = { status: 'completed', result };
@@ -187,7 +198,7 @@ function createTasks(
     }),
     ContinueInNewExecution: async (parameters) => {
       const { Name, Input } = parameters as { Name: string; Input: unknown };
-      outcome = { status: 'continued', next: { name: Name, input: Input } };
+      outcome = { status: 'continued', next: { name: Name, input: Input }, waitSeconds };
       return {};
     },
     AnnounceCompleted: async () => ({}),

@@ -68,6 +68,8 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
         if (outcome.status === 'completed') return { ...outcome, manifest: manifestAddress(outcome.result, store) };
         if (outcome.status !== 'continued') return outcome;
         start = outcome.next;
+        // Rejects only if it is interrupted, which the next execution reports.
+        await runtime.sleep(outcome.waitSeconds * 1_000, run.signal).catch(() => {});
       }
     } finally {
       observer?.close();

@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Incident, StartOptions } from '../../lib/core/operations/deployment.ts';
+import type { Runtime } from '../../lib/core/ports.ts';
 import { openLocalDeployment, startLocalExport } from '../../lib/local/deployment.ts';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { combineScripts, errorResponse, onPage, throttled } from '../../lib/report-service/simulator/faults.ts';
@@ -76,6 +77,31 @@ describe('a local deployment', () => {
     const settings = { ...simulated('a'), service: { baseUrl: service.url, vendor: 'ACME' } };
     const end = await startLocalExport(optionsFor(directory.path), settings, {}, startOptions);
     expect(end).toMatchObject({ status: 'completed', result: { pages } });
+  });
+
+  it('waits as long as the service asks, even if no timer of Node.js is that long', async () => {
+    const waitSeconds = 25 * 86_400;
+    const faults = onPage(2, throttled(String(waitSeconds)));
+    const reports = inMemoryReports(someReports(5));
+    await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
+    await using directory = await temporaryDirectory();
+    const settings = {
+      service: { baseUrl: service.baseUrl, vendor: 'ACME' },
+      export: { name: 'a', size: 2, maxRetryAfter: 'P30D' },
+      apiKeyEnv: 'KEY',
+    };
+    const waits: number[] = [];
+    const runtime: Runtime = {
+      ...systemRuntime,
+      sleep: async (ms, signal) => {
+        if (ms < waitSeconds * 1_000) await systemRuntime.sleep(ms, signal);
+        else waits.push(ms);
+      },
+    };
+    const options = { ...optionsFor(directory.path), runtime };
+    const end = await startLocalExport(options, settings, {}, startOptions);
+    expect(end).toMatchObject({ status: 'completed', result: { pages: 3 } });
+    expect(waits).toEqual([waitSeconds * 1_000]);
   });
 
   it('knows whether a process is running an export', async () => {

@@ -21,10 +21,11 @@ const descriptions: Readonly<Record<string, string>> = {
   'services.*.vendor': "The vendor's part of the header names X-…-API-KEY and X-…-CURSOR.",
   'services.*.cursorIn': 'Where a request carries the cursor.',
   'services.*.filterUntil': 'The filter that excludes reports from a date on, such as date.lt, for backfills.',
-  'services.*.connectTimeout': 'The time to connect, as an ISO 8601 duration.',
-  'services.*.headersTimeout': 'The time from the request to the response headers, as an ISO 8601 duration.',
-  'services.*.bodyTimeout': 'The time between two parts of the body, as an ISO 8601 duration.',
-  'services.*.totalTimeout': 'The time for a whole request, as an ISO 8601 duration.',
+  'services.*.connectTimeout': 'The time to connect, as an ISO 8601 duration of at most P1D.',
+  'services.*.headersTimeout':
+    'The time from the request to the response headers, as an ISO 8601 duration of at most P1D.',
+  'services.*.bodyTimeout': 'The time between two parts of the body, as an ISO 8601 duration of at most P1D.',
+  'services.*.totalTimeout': 'The time for a whole request, as an ISO 8601 duration of at most P1D.',
   'services.*.maxPageBytes': 'The maximum size of a page in bytes.',
   'services.*.maxConcurrentPages':
     'How many pages are requested at the same time, over all exports of the service. Without it, there is no limit.',

@@ -15,7 +15,11 @@ const mebibyte = 1024 * 1024;
 
 const duration = (defaultValue: string) => z.prefault(durationSchema, defaultValue);
 const timeout = (defaultValue: string) =>
-  duration(defaultValue).check(z.refine((ms) => ms > 0, 'must be longer than zero'));
+  duration(defaultValue).check(
+    z.refine((ms) => ms > 0, 'must be longer than zero'),
+    // Timers of Node.js hold at most 24 days, and fire at once if it is more.
+    z.refine((ms) => ms <= 86_400_000, 'must be at most P1D'),
+  );
 const positiveInteger = z.int('must be a whole number').check(z.minimum(1, 'must be at least 1'));
 const count = (defaultValue: number) => z._default(positiveInteger, defaultValue);
 const countUpTo = (max: number, defaultValue: number, error = `must be at most ${max}`) =>

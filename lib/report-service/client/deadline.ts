@@ -5,9 +5,6 @@
 
 import type { Clock } from '../../core/ports.ts';
 
-/** The maximum delay of a timer in Node.js. A longer one would fire immediately. */
-const maxTimerMs = 2 ** 31 - 1;
-
 /** Shared, because creating an error costs more than most work for a request. It is never shown. */
 const released = new Error('The request is over');
 
@@ -40,7 +37,7 @@ export function startDeadline(
     reject(reason);
   };
   const onAbort = () => end('caller');
-  sleep(Math.min(totalMs, maxTimerMs), timer.signal).then(
+  sleep(totalMs, timer.signal).then(
     () => end('time'),
     () => {},
   );

@@ -73,6 +73,11 @@ describe('settings', () => {
     expect(() => service({ baseUrl: 'https://a.example', vendor })).toThrow('vendor'),
   );
 
+  it.each(['PT0S', 'P2D', 'P30D'])('reject %s as a timeout', (timeout) => {
+    for (const name of ['connectTimeout', 'headersTimeout', 'bodyTimeout', 'totalTimeout'])
+      expect(() => service({ baseUrl: 'https://a.example', [name]: timeout })).toThrow(name);
+  });
+
   it('identify a service by its address, however it is spelled', () => {
     const spellings = ['https://A.example', 'https://a.example/', 'HTTPS://a.example:443//'];
     expect(new Set(spellings.map(sourceOf))).toEqual(new Set(['https://a.example']));
