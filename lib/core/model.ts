@@ -121,8 +121,8 @@ export interface Run {
 
 export interface RunCompletion {
   readonly at: Instant;
-  /** The watermark after the run. Absent: the export has none. */
-  readonly watermark?: Watermark | undefined;
+  /** The watermark after the run, which is for the run's request. Absent: the export has none. */
+  readonly watermark?: Instant | undefined;
   /** Whether the run gets a manifest. Not if it found no reports and `publishEmptyRuns` is false. */
   readonly isPublished: boolean;
 }

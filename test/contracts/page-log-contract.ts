@@ -14,6 +14,8 @@ import {
   type Window,
 } from '../../lib/core/model.ts';
 import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
+import { exportSettingsSchema } from '../../lib/core/settings/settings.ts';
+import { openManifest } from '../../lib/core/storage/manifest-reader.ts';
 import { windowName } from '../../lib/core/windows.ts';
 import {
   aCompletion,
@@ -21,6 +23,7 @@ import {
   aFullRun,
   anAbandonedRun,
   anExportName,
+  anExportRequest,
   anExportState,
   aPageEntry,
   aRun,
@@ -29,6 +32,9 @@ import {
   collect,
 } from '../support/builders.ts';
 import { forEachConcurrently } from '../support/concurrency.ts';
+import { anExportBench } from '../support/export/export-bench.ts';
+import { someReports } from '../support/export/scripted-service.ts';
+import { cases, fc } from '../support/property.ts';
 
 export interface PageLogHarness {
   readonly log: PageLog & RunHistory;
@@ -388,6 +394,55 @@ export function pageLogContract(
         );
         expect(written.filter(Boolean)).toHaveLength(1);
         expect((await log.backfill(backfill.export))?.parallel).toBe(written.indexOf(true) + 1);
+      });
+    });
+
+    describe('runs with any filter that the settings accept', () => {
+      const nested = (depth: number): object => (depth === 0 ? {} : { '': nested(depth - 1) });
+      /** As long as the settings allow, and written in the manifest with one value per line, indented by its depth. */
+      const inManyLines = (depth: number, list: object): object =>
+        depth === 0 ? { list } : { a: inManyLines(depth - 1, list) };
+      const extreme = [
+        { '': { ' ': [null, true, '', 5e-324, 1.7976931348623157e308] }, '\ud800': '\udfff' },
+        { bytes: { lte: 2 ** 63 } },
+        { bytes: { gte: Number.MIN_SAFE_INTEGER, lte: Number.MAX_SAFE_INTEGER } },
+        nested(29),
+        nested(32),
+        { text: 'x'.repeat(65_000) },
+        { text: '€'.repeat(21_000) },
+        { text: 'x'.repeat(140_000) },
+        inManyLines(
+          29,
+          Array.from({ length: 32_000 }, () => 1),
+        ),
+      ];
+
+      it('lets every run that begins be finished, and read back', async () => {
+        const finish = async (filter: object) => {
+          const parsed = exportSettingsSchema.safeParse({ name: anExportName(), filter });
+          if (!parsed.success) return;
+          const { name, filter: accepted } = parsed.data;
+          const request = anExportRequest({ filter: accepted });
+          const reports = someReports(1);
+          const bench = anExportBench({ reports, definition: { name, request } }).with({ log });
+          // The second run has an active run and a watermark at the same time.
+          for (const start of ['first', 'second']) {
+            const end = await bench.start();
+            expect({ start, end }).toMatchObject({ end: { status: 'completed', result: { pages: 1 } } });
+          }
+          const { active, watermark, lastCompleted } = await bench.state();
+          expect({ active, filter: watermark?.filter }).toEqual({ active: undefined, filter: accepted });
+          const address = lastCompleted?.result.manifest ?? '';
+          const { header } = await openManifest(
+            address,
+            (await bench.store.read(address)) ?? (async function* () {})(),
+          );
+          const { date: _, ...written } = header.filter;
+          expect(JSON.stringify(written)).toBe(JSON.stringify(accepted));
+        };
+        for (const filter of extreme) await finish(filter);
+        const anyFilter = fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ maxDepth: 8 }));
+        await fc.assert(fc.asyncProperty(anyFilter, finish), { numRuns: cases(200) });
       });
     });
 

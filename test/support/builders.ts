@@ -97,7 +97,7 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
     cursorRestarts: 1,
     completion: {
       at: at('2026-11-20T03:00:00.123Z'),
-      watermark: { instant: at('2026-11-20T01:59:58Z'), source: 'https://service.example/api', filter: { a: [1] } },
+      watermark: at('2026-11-20T01:59:58Z'),
       isPublished: true,
     },
     lastFailure: {

@@ -143,9 +143,9 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
   };
 }
 
-/** The service's content type, if a header can carry it. */
+/** The service's content type, if S3 can store it: it holds 2 KB of system metadata. */
 const toHeaderValue = (contentType: string): string =>
-  /^[\x20-\x7e]+$/.test(contentType) ? contentType : 'application/octet-stream';
+  /^[\x20-\x7e]{1,1000}$/.test(contentType) ? contentType : 'application/octet-stream';
 
 function conflict(address: string, reason: string, cause?: unknown): ExportError {
   return new ExportError(

@@ -26,6 +26,8 @@ interface FilterProblem {
 
 /** Stores, comparisons and JSON serialization recurse into the filter, so its depth is limited. */
 const maxDepth = 32;
+/** As JSON. The state of an export holds it twice, and a DynamoDB item at most 400 KB. */
+const maxFilterBytes = 65_536;
 const maxProblems = 20;
 
 /** Why `filter` would not reach the service unchanged; empty if it would. Not recursive: the depth is not yet known. */
@@ -46,12 +48,23 @@ export function findFilterProblems(filter: unknown): readonly FilterProblem[] {
       for (const [name, item] of Object.entries(value)) {
         if (name !== '__proto__') pending.push({ path: [...path, name], value: item });
       }
+    } else if (typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
+      problems.push({ path, message: inexactNumber });
     } else if (!isScalar(value)) {
       problems.push({ path, message: 'must be JSON' });
     }
   }
-  return problems;
+  if (problems.length > 0) return problems;
+  const bytes = Buffer.byteLength(JSON.stringify(filter));
+  return bytes <= maxFilterBytes
+    ? []
+    : [{ path: [], message: `must be at most ${maxFilterBytes} bytes of JSON, but has ${bytes}` }];
 }
+
+/** JSON.parse rounds a larger number, so that the service would receive another one than was written. */
+const inexactNumber =
+  `must be a number from ${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}: larger ones are rounded. ` +
+  'If the service accepts it as a string, write it in quotes';
 
 function findDateProblems({ date }: Readonly<Record<string, unknown>>): readonly FilterProblem[] {
   if (date === undefined) return [];

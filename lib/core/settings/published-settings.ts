@@ -66,7 +66,8 @@ const descriptions: Readonly<Record<string, string>> = {
   'exports[].since.overlap': 'How far a run starts before the watermark, as an ISO 8601 duration.',
   'exports[].since.lookbackWindow':
     'Instead of the watermark: how far before its scheduled time each run starts, as an ISO 8601 duration.',
-  'exports[].filter': 'Further fields of the filter, in addition to `date.gte`.',
+  'exports[].filter':
+    'Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep, with numbers from -9007199254740991 to 9007199254740991.',
   'exports[].format': 'The format of the reports. Only XML is validated.',
   'exports[].container': 'The packaging of the reports.',
   'exports[].size': "The number of reports per page. Without it, the service's default.",

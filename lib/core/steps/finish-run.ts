@@ -75,7 +75,7 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     run: run.run,
     since: run.since,
     ...(run.until === undefined ? {} : { until: run.until }),
-    watermark: completion.watermark?.instant ?? null,
+    watermark: completion.watermark ?? null,
     ...totalsOf(last),
     manifest: completion.isPublished ? manifest : null,
   };
@@ -98,14 +98,16 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
     // An earlier invocation that is still running may have started another run for the same execution.
     ownedRun(state, command.execution, definition.name, run.run);
     const { active: _, ...idle } = state;
-    const { requestChecksum } = run;
+    const { requestChecksum, request } = run;
+    const { watermark: instant } = completion;
+    const watermark = instant && { instant, source: request.source, filter: request.filter };
     const lastCompleted = {
       execution: command.execution,
       completedAt: completion.at,
       result,
       ...(requestChecksum === undefined ? {} : { requestChecksum }),
     };
-    return { change: { ...idle, watermark: completion.watermark, lastCompleted }, result };
+    return { change: { ...idle, watermark, lastCompleted }, result };
   });
 }
 

@@ -83,26 +83,25 @@ export const summarize = (value: unknown): string => truncate(JSON.stringify(val
  * The watermark after `run` has completed: the time when it requested its first page, by the service's clock or by our own,
  * whichever is earlier. It never moves back. It does not move if the run's `since` is
  * after the point at which the next run would have started: that would leave a gap, now or within the overlap.
+ * It is for the request of the run: a watermark of another one is replaced, as the start input has named the lower bound.
  */
 export function watermarkAfter(
   state: ExportState,
   { since: policy }: ExportDefinition,
   run: Run,
   firstPage: PageEntry,
-): Watermark | undefined {
-  const { source, filter } = run.request;
+): Instant | undefined {
   const reached = completedUpTo(run, firstPage);
   const current = state.watermark;
   const applicable = current !== undefined && appliesTo(current, run.request) ? current.instant : undefined;
-  // The watermark of another request does not bound this one: then the start input has named the lower bound.
   const initial = policy.from === 'watermark' && current === undefined ? policy.initial : undefined;
   const bound = applicable ?? initial;
   if (bound !== undefined) {
     const overlapMs = applicable !== undefined && policy.from === 'watermark' ? policy.overlapMs : 0;
     const leavesGap = epochMsOf(run.since) > Math.max(0, epochMsOf(bound) - overlapMs);
-    if (leavesGap || epochMsOf(reached) <= epochMsOf(bound)) return current;
+    if (leavesGap || epochMsOf(reached) <= epochMsOf(bound)) return applicable;
   }
-  return { instant: reached, source, filter };
+  return reached;
 }
 
 /**

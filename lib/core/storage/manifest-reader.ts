@@ -21,6 +21,8 @@ export interface OpenManifest {
 
 /** More than the longest possible line: that of a page with the longest cursor, every character of it escaped. */
 const maxLineLength = 1_048_576;
+/** More than the longest possible header: that with a filter of 64 KiB, one value per line, indented by 32 levels. */
+const maxHeaderLength = 4 * 1_048_576;
 
 /** `address` is the manifest's, for errors. @throws PageConflictError if its header is not as it was written */
 export async function openManifest(address: string, chunks: AsyncIterable<Uint8Array>): Promise<OpenManifest> {
@@ -41,7 +43,7 @@ async function readHeader(address: string, lines: AsyncIterator<string>): Promis
     if (done === true) throw invalid(address, 'it ends before its pages');
     if (line === '  "pages": [') break;
     header += line;
-    if (header.length > maxLineLength) throw invalid(address, 'it has no pages');
+    if (header.length > maxHeaderLength) throw invalid(address, 'it has no pages');
   }
   return parse(address, manifestHeaderSchema, `${header.replace(/,$/, '')}}`);
 }

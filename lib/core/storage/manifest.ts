@@ -84,7 +84,7 @@ export async function* runSummaryChunks(
     run: run.run,
     sequence: run.sequence,
     since: run.since,
-    watermark: run.completion.watermark?.instant ?? null,
+    watermark: run.completion.watermark ?? null,
     ...commonSummary(run, { first, last }, manifest),
   } satisfies RunSummary;
   yield `${JSON.stringify(summary)}\n`;

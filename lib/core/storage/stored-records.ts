@@ -218,7 +218,7 @@ export const runSchema = z.object({
   executionNumber: ordinal,
   scheduledTime: z.optional(text),
   cursorRestarts: count,
-  completion: z.optional(z.object({ at: instant, watermark: z.optional(watermarkSchema), isPublished: z.boolean() })),
+  completion: z.optional(z.object({ at: instant, watermark: z.optional(instant), isPublished: z.boolean() })),
   lastFailure: z.optional(failureSchema),
 });
 

@@ -92,6 +92,18 @@ describe('storing a page', () => {
     });
   });
 
+  it('has a generic content type if the one of the service is too long for S3', async () => {
+    for (const [length, isKept] of [
+      [1_000, true],
+      [1_001, false],
+    ] as const) {
+      const { s3, store } = aMockedStore();
+      const contentType = 'application/xml;charset=UTF-8;note='.padEnd(length, 'x');
+      await store.put(aPageIdentity(), aFetchedPage({ contentType }));
+      expect(theOnlyPut(s3).ContentType).toBe(isKept ? contentType : 'application/octet-stream');
+    }
+  });
+
   it('has the storage class and the tags of the settings', async () => {
     const tags = { team: 'finance & co', 'cost=center': 'Köln 1+1', empty: '' };
     const { s3, store } = aMockedStore({ objects: { storageClass: 'STANDARD_IA', tags } });

@@ -109,6 +109,22 @@ describe('settings', () => {
     for (const value of [1n, undefined, Number.NaN, new Date(0), () => 1]) {
       expect(() => anExport({ filter: { 'a b': [value] } })).toThrow('filter["a b"][0]: must be JSON');
     }
+    const { MAX_SAFE_INTEGER: max } = Number;
+    expect(anExport({ filter: { bytes: { gte: -max, lte: max } } }).filter).toEqual({ bytes: { gte: -max, lte: max } });
+    for (const text of ['9007199254740992', '9223372036854775807', '-9007199254740993', '1e21', '1e400']) {
+      const filter = JSON.parse(`{"bytes":{"lte":${text}}}`) as object;
+      expect(() => anExport({ filter })).toThrow(/filter\.bytes\.lte: must be a number from .* write it in quotes$/);
+    }
+  });
+
+  it('reject a filter that is too long for the state of an export', () => {
+    const filter = { text: 'x'.repeat(65_536 - '{"text":""}'.length) };
+    expect(anExport({ filter }).filter).toEqual(filter);
+    for (const text of [`${filter.text}x`, 'é'.repeat(32_763), '€'.repeat(30_000)]) {
+      expect(() => anExport({ filter: { text } })).toThrow(
+        /^export filter: must be at most 65536 bytes of JSON, but has \d+$/,
+      );
+    }
   });
 
   it('keep other date conditions of a filter', () => {

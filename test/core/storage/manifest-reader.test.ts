@@ -22,7 +22,7 @@ describe('a damaged manifest', () => {
   it.each([
     ['header', '{\n  "manifestVersion": 99,\n  "pages": [\n', 'manifestVersion'],
     ['JSON', '{\n  "manifestVersion": \n  "pages": [\n', 'it is not JSON'],
-    ['beginning', `${'{ "filter": "a" },\n'.repeat(80_000)}`, 'it has no pages'],
+    ['beginning', `${'{ "filter": "a" },\n'.repeat(250_000)}`, 'it has no pages'],
     ['end', '{\n  "manifestVersion": 1,\n', 'it ends before its pages'],
   ])('is closed when its %s is rejected', async (_, text, reason) => {
     const file = aFile(text);
