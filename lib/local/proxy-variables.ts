@@ -23,15 +23,19 @@ export function proxyFromVariables(baseUrl: string, env: Environment): Proxy | u
 export function proxyCredentialsFor(origin: string, env: Environment): Proxy['credentials'] {
   for (const name of ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY']) {
     const value = (env[name] ?? '').trim();
-    const url = URL.parse(value);
-    if (url?.origin === origin && url.username !== '') return parseProxy(value, name).credentials;
+    if (parseUrl(value)?.origin !== origin) continue;
+    const { credentials } = parseProxy(value, name);
+    if (credentials !== undefined) return credentials;
   }
   return undefined;
 }
 
+/** As in curl, the scheme may be missing. Without it, `user:` would pass for one. */
+const parseUrl = (value: string): URL | null =>
+  URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value : `http://${value}`);
+
 function parseProxy(value: string, name: string): Proxy {
-  // curl accepts a host and port without a scheme, too.
-  const url = URL.parse(value.includes('://') ? value : `http://${value}`);
+  const url = parseUrl(value);
   const problem =
     url === null
       ? 'is not a URL'
@@ -45,7 +49,7 @@ function parseProxy(value: string, name: string): Proxy {
     );
   }
   const { origin, username, password } = url;
-  if (username === '') return { origin };
+  if (username === '' && password === '') return { origin };
   try {
     return {
       origin,

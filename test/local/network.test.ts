@@ -75,6 +75,26 @@ describe('the proxy', () => {
   });
 
   it.each([
+    ['exporter:hunter2@proxy.example:3128', 'hunter2'],
+    ['exporter:%3A%2F%2F@proxy.example:3128', '://'],
+  ])('without a scheme keeps its credentials: %s', async (value, password) => {
+    const expected = { origin: url, credentials: { username: 'exporter', password } };
+    const env = { HTTPS_PROXY: value };
+    expect((await networkOf(env)).proxy).toEqual(expected);
+    expect((await networkOf(env, { proxyUrl: url })).proxy).toEqual(expected);
+  });
+
+  it('keeps a password without a user', async () => {
+    const expected = { origin: url, credentials: { username: '', password: 'hunter2' } };
+    for (const value of ['http://:hunter2@proxy.example:3128', ':hunter2@proxy.example:3128']) {
+      expect((await networkOf({ HTTPS_PROXY: value })).proxy).toEqual(expected);
+      expect((await networkOf({ HTTPS_PROXY: value }, { proxyUrl: url })).proxy).toEqual(expected);
+    }
+  });
+
+  it.each([
+    ['user:hunter2-secret@:3128', 'is not a URL'],
+    ['user:hunter2-secret://b@proxy.example:3128', 'is not a URL'],
     ['socks5://user:hunter2-secret@proxy.example', 'names a proxy of another kind than HTTP'],
     ['http://user:hunter2-secret@', 'is not a URL'],
     ['http://user:hunter2-%secret@proxy.example', 'has credentials that are not percent-encoded'],
