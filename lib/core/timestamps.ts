@@ -15,6 +15,12 @@ export function epochMsOf(instant: Instant): number {
   return Date.parse(instant);
 }
 
+/** Clocks differ, and a person may take the time from another machine's: AWS accepts requests that are signed as far ahead. */
+const maxClockSkewMs = 300_000;
+
+/** Whether the instant is later than even a skewed clock allows, when the local one says `now`. */
+export const isInFuture = (instant: Instant, now: number): boolean => epochMsOf(instant) > now + maxClockSkewMs;
+
 /** Every instant in canonical form. Covers all that `Date` can hold: a service's clock may be set to the year 10000. */
 export const instantPattern =
   /^([0-9]{4}|[+-][0-9]{6})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])(:[0-5][0-9]){2}(\.[0-9]{3})?Z$/;

@@ -2,13 +2,14 @@
 
 import { resolve } from 'node:path';
 import * as z from 'zod/mini';
+import { systemRuntime } from '../core/clock.ts';
 import { ExportError } from '../core/errors.ts';
 import type { StartRequest } from '../core/operations/deployment.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import { apiKeyEnvSchema, defaultApiKeyEnv } from '../core/settings/deployment-settings.ts';
 import { isPem, type TlsSettings } from '../core/settings/network-settings.ts';
 import { describeProblem, formatPath } from '../core/settings/validation-errors.ts';
-import { instantSchema } from '../core/timestamps.ts';
+import { instantSchema, isInFuture } from '../core/timestamps.ts';
 import { problemOfApiKey } from '../local/service.ts';
 import { type LocalExportInput, localExportSchema } from '../local/settings.ts';
 
@@ -61,9 +62,13 @@ export interface LocalSettings {
 }
 
 const settingsSchema = z.omit(localExportSchema, { apiKeyEnv: true });
+/** BeginRun refuses such a `since`, too. Here no execution has to be started for it. */
+export const sinceSchema = instantSchema.check(
+  z.refine((since) => !isInFuture(since, systemRuntime.now()), 'must not be in the future: it has no reports yet'),
+);
 const runSchema = z.object({
   out: z.string().check(z.minLength(1, 'must name a directory')),
-  start: z.object({ since: z.optional(instantSchema) }),
+  start: z.object({ since: z.optional(sinceSchema) }),
 });
 
 const optionOf: Readonly<Record<string, string>> = {

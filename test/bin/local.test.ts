@@ -117,10 +117,20 @@ describe('report-exporter local', () => {
   });
 
   it('reports wrong options as JSON too with --json', async () => {
-    const ended = await runInProcess(['local', '--json', '--size', '0', '--filter', '{']);
+    const ended = await runInProcess([
+      'local',
+      '--json',
+      '--size',
+      '0',
+      '--filter',
+      '{',
+      '--since=2126-11-20T00:00:00Z',
+    ]);
     expect(ended.status).toBe(2);
     expect(jsonOf(ended)).toMatchObject({ status: 'failed', error: { name: 'ConfigurationError' } });
-    expect(jsonOf(ended).error?.message).toMatch(/--filter: must be JSON[\s\S]*--size: must be 1 to 10/);
+    expect(jsonOf(ended).error?.message).toMatch(
+      /--filter: must be JSON[\s\S]*--size: must be 1 to 10[\s\S]*--since: must not be in the future/,
+    );
   });
 
   it('reports an option without its value together with all other problems', async () => {

@@ -141,7 +141,10 @@ describe('start', () => {
     const failed = await runOn(out, 'start', '--json');
     expect(failed.status).toBe(1);
     expect(jsonOf(failed)).toMatchObject({ status: 'failed', run: id, error: { name: 'ConfigurationError' } });
-    expect(await runOn(out, 'start', '--since', 'yesterday')).toMatchObject({ status: 2 });
+    for (const since of ['yesterday', '2126-11-20T00:00:00Z']) {
+      const refused = await runOn(out, 'start', '--since', since);
+      expect(refused).toMatchObject({ status: 2, stderr: expect.stringMatching(/^Error: --since: must /) });
+    }
   });
 
   it('lists the exports if the name is wrong, and says what to do if there are none', async () => {

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import type { ExportDefinition, ExportRequest, ExportState, Instant, PageEntry, Run, Watermark } from '../model.ts';
 import { truncate } from '../sanitize.ts';
-import { epochMsOf, instantOf } from '../timestamps.ts';
+import { epochMsOf, instantOf, isInFuture } from '../timestamps.ts';
 import type { StartInput } from './start-input.ts';
 
 export interface Since {
@@ -18,13 +18,24 @@ const epochStart = instantOf(0);
 
 /**
  * Where a new run starts: at the `since` of the start input, else where the export's settings say.
- * @throws ConfigurationError if the watermark belongs to another service or filter, and the input has no `since`
+ * @throws ConfigurationError if the watermark belongs to another service or filter, and the input has no `since`; or if that or
+ *   `since.initial` is in the future
  */
 export function chooseSince(definition: ExportDefinition, state: ExportState, input: StartInput, now: number): Since {
+  assertNotInFuture(input.since, 'The since of the start input', now);
   if (input.since !== undefined) return { since: input.since, reason: 'given by the start input' };
   return definition.since.from === 'lookback'
     ? sinceLookback(definition, definition.since.lookbackMs, state, input.scheduledTime, now)
-    : sinceWatermark(definition, definition.since, state);
+    : sinceWatermark(definition, definition.since, state, now);
+}
+
+/** A typing error: such a run finds nothing, and the watermark would then pass the reports that it was to export. */
+function assertNotInFuture(since: Instant | undefined, what: string, now: number): void {
+  if (since === undefined || !isInFuture(since, now)) return;
+  throw new ExportError(
+    'ConfigurationError',
+    `${what}, ${since}, is in the future: it is ${instantOf(now)} now, and there are no reports from then on. Correct it`,
+  );
 }
 
 function sinceLookback(
@@ -50,8 +61,10 @@ function sinceWatermark(
   { name, request }: ExportDefinition,
   { initial, overlapMs }: { readonly initial?: Instant | undefined; readonly overlapMs: number },
   { watermark }: ExportState,
+  now: number,
 ): Since {
   if (watermark === undefined) {
+    assertNotInFuture(initial, `The setting since.initial of export ${name}`, now);
     return initial === undefined
       ? { since: epochStart, reason: 'no run has completed and since.initial is not set: every report' }
       : { since: initial, reason: 'no run has completed: since.initial' };

@@ -5,10 +5,9 @@ import { ExportError } from '../../core/errors.ts';
 import type { Deployment, StartRequest } from '../../core/operations/deployment.ts';
 import { listNames } from '../../core/sanitize.ts';
 import { describeProblems } from '../../core/settings/validation-errors.ts';
-import { instantSchema } from '../../core/timestamps.ts';
 import { type CommandContext, runOnDeployment, type TargetOptions } from '../context.ts';
 import { followRun } from '../follow-run.ts';
-import { readMaxAttempts } from '../run-options.ts';
+import { readMaxAttempts, sinceSchema } from '../run-options.ts';
 import { assertExportNames, runOneByOne, type StartManyOptions, startConcurrently } from '../start-many.ts';
 
 export interface StartCommandOptions extends TargetOptions {
@@ -61,7 +60,7 @@ export function readStartRequest(
   options: Pick<StartCommandOptions, 'since' | 'restart'>,
   problems: string[],
 ): StartRequest {
-  const since = z.optional(instantSchema).safeParse(options.since);
+  const since = z.optional(sinceSchema).safeParse(options.since);
   if (!since.success) problems.push(describeProblems('--since', since.error));
   return {
     ...(since.data === undefined ? {} : { since: since.data }),

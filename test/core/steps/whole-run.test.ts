@@ -291,6 +291,28 @@ describe('the watermark', () => {
     expect(reportIdsOf(bench, manifestKeyOf(result))).toEqual(['r4', 'r5']);
   });
 
+  it.each([
+    ['since of the start input', {}, { since: '2026-11-20T02:05:00.001Z' }],
+    ['since.initial', { initial: at('2126-11-01T00:00:00Z') }, {}],
+  ])('stays where it is, and the run is refused, if %s is in the future', async (what, since, input) => {
+    const bench = anExportBench({ definition: { since: { from: 'watermark', overlapMs: 0, ...since } } });
+    const refused = failed(await bench.start(input));
+    expect(refused).toMatchObject({ error: 'ConfigurationError', run: null });
+    expect(refused.message).toMatch(new RegExp(`${what}.* in the future.*2026-11-20T02:00:00Z`));
+    expect(bench.service.requests).toEqual([]);
+    await expect(bench.state()).rejects.toThrow('the export has no state');
+  });
+
+  it('becomes the time of a first run from now on, or from a moment that only a skewed clock calls the future', async () => {
+    for (const since of ['2026-11-20T02:00:00Z', '2026-11-20T02:05:00Z']) {
+      expect(completed(await anExportBench().start({ since }))).toMatchObject({
+        since,
+        reports: 0,
+        watermark: '2026-11-20T01:59:59Z',
+      });
+    }
+  });
+
   it('never moves back, even when the service’s clock does', async () => {
     const bench = anExportBench();
     await bench.start();

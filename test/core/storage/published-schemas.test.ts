@@ -12,7 +12,7 @@ import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun, recordedFailure } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import type { PublishedName } from '../../../lib/core/storage/published-schemas.ts';
-import { anExportRequest } from '../../support/builders.ts';
+import { anExportRequest, at } from '../../support/builders.ts';
 import { problemsIn } from '../../support/docs/published-schemas.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { execute, executionArn, type Functions } from '../../support/export/function-machine.ts';
@@ -55,7 +55,7 @@ describe('the files of a local run', () => {
     const filter = ['--filter', '{"date":{"lt":"2200-01-01T00:00:00Z"}}'];
     expect(await runAndValidate(out, [])).toMatchObject({ size: null, totals: { pages: 3 } });
     expect(await runAndValidate(out, ['--size', '10', '--since', '1970-01-01T00:00:00Z'])).toMatchObject({ size: 10 });
-    expect(await runAndValidate(out, ['--since', '2199-12-31T00:00:00Z'])).toMatchObject({
+    expect(await runAndValidate(out, ['--since', new Date(Date.now() + 240_000).toISOString()])).toMatchObject({
       totals: { pages: 1, reports: 0 },
     });
     expect(await runAndValidate(await aDirectory(), filter)).toMatchObject({
@@ -135,7 +135,13 @@ describe('the events of the state machine', () => {
     const lookbackWindow = { since: { from: 'lookback', lookbackMs: 60_000 }, request: anExportRequest() } as const;
     expect(violations('completed.v1', await eventOf(aBench({ reports: [] })))).toEqual([]);
     expect(violations('completed.v1', await eventOf(aBench({ definition: lookbackWindow })))).toEqual([]);
-    expect(violations('completed.v1', await eventOf(aBench(), { since: '2200-01-01T00:00:00Z' }))).toEqual([]);
+    const initial = {
+      since: { from: 'watermark', initial: at('2026-11-01T00:00:00Z'), overlapMs: 0 },
+      request: anExportRequest(),
+    } as const;
+    const later = await eventOf(aBench({ definition: initial }), { since: '2026-11-20T00:00:00Z' });
+    expect(later).toMatchObject({ result: { watermark: null, reports: 0 } });
+    expect(violations('completed.v1', later)).toEqual([]);
   });
 
   it('match the schema when a run fails, before or after it began', async () => {
