@@ -403,6 +403,21 @@ describe('runs', () => {
     expect(await runOn(out, 'runs', '--after', String(second?.sequence))).toMatchObject({ status: 0, stderr: '' });
   });
 
+  it('does not say that there are no runs if the first one cannot be read', async () => {
+    const { out, runs } = await severalRuns();
+    await writeFile(join(out, dirname(runs[0]?.manifest ?? ''), 'run.json'), '{}\n');
+    let stdout = '';
+    const status = await runProgram(['runs', '--out', out], {
+      env: { NO_COLOR: '1' },
+      stdin: process.stdin,
+      stdout: { isTTY: true, columns: 80, rows: 24, write: (text: string) => (stdout += text) },
+      stderr: { write: () => true },
+      signal: new AbortController().signal,
+      program: 'npx report-exporter',
+    });
+    expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
+  });
+
   it.each(['-1', '1.5', 'x', '1e3', '9007199254740993', ''])('rejects --after %j', async (after) => {
     const { out } = await anUnfinishedRun();
     expect(await runOn(out, 'runs', `--after=${after}`)).toMatchObject({

@@ -5,6 +5,7 @@
 
 import { Readable } from 'node:stream';
 import {
+  AbortMultipartUploadCommand,
   GetObjectCommand,
   HeadObjectCommand,
   type HeadObjectCommandOutput,
@@ -82,35 +83,48 @@ export async function createObject(
   const token = runtime.randomHex(32);
   const Metadata = { ...metadata, attempt: token };
   for (let attempt = 1; ; attempt += 1) {
+    const upload = new Upload({
+      client,
+      queueSize: concurrency,
+      partSize: Math.max(partBytes, Math.ceil(body.bytes / maxParts)),
+      // An error of its own abort would replace the one that made the upload fail.
+      leavePartsOnError: true,
+      params: {
+        ...location,
+        Body: body.read(),
+        ContentLength: body.bytes,
+        ContentType: contentType,
+        Metadata,
+        ...(storageClass === undefined ? {} : { StorageClass: storageClass }),
+        ...(tags === undefined ? {} : { Tagging: toQuery(tags) }),
+        IfNoneMatch: '*',
+        ...encryption,
+        ChecksumAlgorithm: 'SHA256',
+        // The checksum of the whole body is valid only for a single PutObject; parts have their own.
+        ...(body.bytes <= partBytes ? { ChecksumSHA256: toBase64(body.sha256) } : {}),
+      },
+    });
     try {
-      const { ETag } = await new Upload({
-        client,
-        queueSize: concurrency,
-        partSize: Math.max(partBytes, Math.ceil(body.bytes / maxParts)),
-        leavePartsOnError: false,
-        params: {
-          ...location,
-          Body: body.read(),
-          ContentLength: body.bytes,
-          ContentType: contentType,
-          Metadata,
-          ...(storageClass === undefined ? {} : { StorageClass: storageClass }),
-          ...(tags === undefined ? {} : { Tagging: toQuery(tags) }),
-          IfNoneMatch: '*',
-          ...encryption,
-          ChecksumAlgorithm: 'SHA256',
-          // The checksum of the whole body is valid only for a single PutObject; parts have their own.
-          ...(body.bytes <= partBytes ? { ChecksumSHA256: toBase64(body.sha256) } : {}),
-        },
-      }).done();
+      const { ETag } = await upload.done();
       return { created: true, Metadata, ContentLength: body.bytes, ETag };
     } catch (error) {
+      await removeParts({ client, ...location }, upload.uploadId);
       if (!isConflict(error)) throw error;
       const existing = await headObject({ client, ...location });
       if (existing !== undefined) return { ...existing, created: existing.Metadata?.attempt === token };
       if (attempt === maxAttempts) throw error;
       await backOff(attempt, runtime);
     }
+  }
+}
+
+/** Aborts the upload in parts that has failed, if there is one. Never rejects: a lifecycle rule removes the parts that stay. */
+async function removeParts({ client, ...location }: S3Object, UploadId: string | undefined): Promise<void> {
+  if (UploadId === undefined) return;
+  try {
+    await client.send(new AbortMultipartUploadCommand({ ...location, UploadId }));
+  } catch {
+    // Such as NoSuchUpload, if the response to the abort was lost and the SDK repeated it.
   }
 }
 

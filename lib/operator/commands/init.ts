@@ -205,7 +205,13 @@ function writeNewFiles(folder: string, files: Readonly<Record<string, string>>):
     }
   } catch (cause) {
     // The next attempt must not find half a project.
-    for (const file of written) rmSync(file, { force: true });
+    for (const file of written) {
+      try {
+        rmSync(file);
+      } catch {
+        // The error to report is that of the file that could not be written.
+      }
+    }
     const { code = '' } = cause as NodeJS.ErrnoException;
     throw new ExportError('ConfigurationError', `${folder} cannot be written (${code}). Choose another directory`, {
       cause,

@@ -35,16 +35,22 @@ export async function runsCommand(
   return await runOnDeployment(options, problems, context, async (deployment) => {
     const { name, store } = await openExport(deployment, exportName);
     const runs: ListedRun[] = [];
+    const show = async () => {
+      const lines = linesOf(runs, options, stdout.isTTY === true ? textStyleFor(stdout, env) : undefined);
+      for (const line of lines) await print(stdout, `${line}\n`);
+    };
     try {
       const found =
         options.windows === true ? listPublishedWindows(store, name) : listPublishedRuns(store, name, after);
       for await (const run of found) {
         runs.push({ ...run, location: store.locate(run.manifest) });
       }
-    } finally {
-      const lines = linesOf(runs, options, stdout.isTTY === true ? textStyleFor(stdout, env) : undefined);
-      for (const line of lines) await print(stdout, `${line}\n`);
+    } catch (error) {
+      // A pipe that is closed must not hide the error.
+      if (runs.length > 0) await show().catch(() => undefined);
+      throw error;
     }
+    await show();
     return exitStatuses.ok;
   });
 }

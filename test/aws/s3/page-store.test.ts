@@ -294,6 +294,20 @@ describe('a failed upload', () => {
     expect(aborted).toEqual([{ Bucket: 'bucket', Key: `all/reports/${identity.key}`, UploadId: 'upload' }]);
     expect(s3.commandCalls(CompleteMultipartUploadCommand)).toEqual([]);
   });
+
+  it.each([
+    ['NoSuchUpload', 'as S3 answers the SDK if the response to the first abort was lost'],
+    ['AccessDenied', 'without the permission'],
+  ])('keeps its error if the abort fails with %s, %s', async (name) => {
+    const { s3, store } = aMockedStore();
+    const slowDown = s3Error('SlowDown', 503);
+    s3.on(CreateMultipartUploadCommand).resolves({ UploadId: 'upload' });
+    s3.on(UploadPartCommand).rejects(slowDown);
+    s3.on(AbortMultipartUploadCommand).rejects(s3Error(name, 404));
+
+    await expect(store.put(aPageIdentity(), aFetchedPage({ body: megabytes(20) }))).rejects.toBe(slowDown);
+    expect(s3.commandCalls(AbortMultipartUploadCommand)).toHaveLength(1);
+  });
 });
 
 describe('a page that exists', () => {

@@ -41,7 +41,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a page is stored without a condition',
-    edits: [{ file: 'lib/aws/s3/objects.ts', find: "          IfNoneMatch: '*',\n", replace: '' }],
+    edits: [{ file: 'lib/aws/s3/objects.ts', find: "        IfNoneMatch: '*',\n", replace: '' }],
   },
   {
     name: 'a page is logged before it is stored',
@@ -814,18 +814,24 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the parts of a failed upload are not removed',
-    edits: [{ file: 'lib/aws/s3/objects.ts', find: 'leavePartsOnError: false', replace: 'leavePartsOnError: true' }],
+    edits: [
+      {
+        file: 'lib/aws/s3/objects.ts',
+        find: '      await removeParts({ client, ...location }, upload.uploadId);\n',
+        replace: '',
+      },
+    ],
   },
   {
     name: 'a repeated upload sends what the one before has left of the body',
     edits: [
       {
         file: 'lib/aws/s3/objects.ts',
-        find: '  for (let attempt = 1; ; attempt += 1) {\n    try {\n      const { ETag } = await new Upload({',
+        find: '  for (let attempt = 1; ; attempt += 1) {\n    const upload = new Upload({',
         replace:
-          '  const Body = body.read();\n  for (let attempt = 1; ; attempt += 1) {\n    try {\n      const { ETag } = await new Upload({',
+          '  const Body = body.read();\n  for (let attempt = 1; ; attempt += 1) {\n    const upload = new Upload({',
       },
-      { file: 'lib/aws/s3/objects.ts', find: '          Body: body.read(),\n', replace: '          Body,\n' },
+      { file: 'lib/aws/s3/objects.ts', find: '        Body: body.read(),\n', replace: '        Body,\n' },
     ],
   },
   {

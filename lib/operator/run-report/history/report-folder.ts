@@ -29,7 +29,8 @@ export async function writeReportFolder<Result>(
     createFolder(directory);
     return mkdtempSync(join(directory, stagingPrefix));
   });
-  const removeStaging = () => rmSync(staging, { recursive: true, force: true, maxRetries: 3 });
+  // A folder that cannot be removed must hide neither the result nor an error. The next start removes it.
+  const removeStaging = () => ignoreErrors(() => rmSync(staging, { recursive: true, force: true, maxRetries: 3 }));
   // The process ends soon after an interruption, so this must not wait for anything.
   signal.addEventListener('abort', removeStaging, { once: true });
   const paths: string[] = [];

@@ -1,8 +1,15 @@
+import type Fs from 'node:fs';
+import { rmSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { writeReportFolder } from '../../../../lib/operator/run-report/history/report-folder.ts';
 import { temporaryDirectory } from '../../../support/temporary-directory.ts';
+
+vi.mock('node:fs', async (importOriginal) => {
+  const fs = await importOriginal<typeof Fs>();
+  return { ...fs, rmSync: vi.fn<typeof rmSync>(fs.rmSync) };
+});
 
 async function aFolder() {
   const directory = await temporaryDirectory();
@@ -38,6 +45,20 @@ describe('a folder of run reports', () => {
     });
     await expect(writing).rejects.toThrow('the page log is gone');
     expect(await files()).toEqual([]);
+  });
+
+  it('reports its error, or its result, also if its temporary folder cannot be removed', async () => {
+    const { path } = await aFolder();
+    const busy = () => {
+      throw new Error('EBUSY');
+    };
+    vi.mocked(rmSync).mockImplementationOnce(busy);
+    const writing = writeReportFolder(path, signal, async () => {
+      throw new Error('the page log is gone');
+    });
+    await expect(writing).rejects.toThrow('the page log is gone');
+    vi.mocked(rmSync).mockImplementationOnce(busy);
+    expect(await writeReportFolder(path, signal, async () => 'written')).toBe('written');
   });
 
   it('stays as it was after an interruption, at once', async () => {
