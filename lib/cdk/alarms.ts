@@ -76,8 +76,11 @@ interface AlarmedExport {
 const fiveMinutes = Duration.minutes(5);
 const sixHours = Duration.hours(6);
 
-/** Fifteen minutes of throttling in a row: shorter bursts are retried and harmless. */
+/** Fifteen minutes of throttling: shorter bursts are retried and harmless. */
 const throttlingPeriods = 3;
+
+/** Retries of a throttled invocation become rare, so that not every period has one. */
+const periodsPerHour = 12;
 
 /** Half of the six hours. */
 const maxWaitHours = 3;
@@ -135,9 +138,10 @@ function addFunctionAlarms(addAlarm: AddAlarm, props: ServiceAlarmsProps): void 
     });
   }
   // ExportPage has the most invocations of the four functions, so it is the first to be throttled.
-  addAlarm('FunctionThrottled', 'Lambda throttled the ExportPage function for 15 minutes.', {
+  addAlarm('FunctionThrottled', 'Lambda throttled the ExportPage function three times within an hour, minutes apart.', {
     metric: functions.ExportPage.metricThrottles({ period: fiveMinutes }),
-    evaluationPeriods: throttlingPeriods,
+    evaluationPeriods: periodsPerHour,
+    datapointsToAlarm: throttlingPeriods,
   });
   addAlarm('StateMachineThrottled', 'Step Functions throttled the state machine for 15 minutes.', {
     metric: stateMachine.metricThrottled({ period: fiveMinutes }),

@@ -56,9 +56,10 @@ const alarmOf = (logicalId: string) =>
 function linesOf(of: typeof template): string {
   const lines = Object.entries(resourcesOf(of, 'AWS::CloudWatch::Alarm')).map(([id, { Properties }]) => {
     const { Namespace, MetricName, Period, Dimensions = [], missing } = metricOf(Properties);
-    const { Threshold, EvaluationPeriods } = Properties;
+    const { Threshold, EvaluationPeriods, DatapointsToAlarm } = Properties;
     const dimensions = Dimensions.map(({ Name }) => Name).join(', ');
-    return `${alarmOf(id)}: ${Namespace} ${MetricName}${missing} by ${dimensions}: ${Threshold} in ${EvaluationPeriods} × ${Period} s`;
+    const periods = `${DatapointsToAlarm === undefined ? '' : `${DatapointsToAlarm} of `}${EvaluationPeriods} × ${Period} s`;
+    return `${alarmOf(id)}: ${Namespace} ${MetricName}${missing} by ${dimensions}: ${Threshold} in ${periods}`;
   });
   return `\n${lines.sort().join('\n')}\n`;
 }
@@ -69,7 +70,7 @@ describe('the alarms', () => {
       "
       BackfillFailed: AWS/States ExecutionsFailed + ExecutionsTimedOut by StateMachineArn: 1 in 1 × 300 s
       FailureNotRecorded: AWS/Lambda Errors by FunctionName: 1 in 1 × 300 s
-      FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 × 300 s
+      FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 of 12 × 300 s
       MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible by QueueName: 1 in 1 × 300 s
       NotFresh: ReportExporter RunsCompleted or 0 by deployment, export: 1 in 26 × 3600 s
       RunFailed: ReportExporter RunsFailed by deployment, export: 1 in 1 × 300 s
@@ -178,7 +179,7 @@ describe('alarms that the exports of a service have in common', () => {
     expect(linesOf(common)).toMatchInlineSnapshot(`
       "
       FailureNotRecorded: AWS/Lambda Errors by FunctionName: 1 in 1 × 300 s
-      FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 × 300 s
+      FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 of 12 × 300 s
       MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible by QueueName: 1 in 1 × 300 s
       NotFresh: ReportExporter RunsCompleted or 0 by deployment, export: 1 in 26 × 3600 s
       RunFailed: AWS/States ExecutionsFailed by StateMachineArn: 1 in 1 × 300 s

@@ -148,11 +148,11 @@ const exportFields = {
   /** Whether a run that finds no reports gets a manifest and an event. */
   publishEmptyRuns: z._default(z.boolean('must be true or false'), true),
   maxPages: z.optional(positiveInteger),
-  // The history of an execution is limited to 25,000 events. An iteration takes 7, plus 3 for each of up to 30 failed attempts: 97 in all.
+  // The history of an execution is limited to 25,000 events. An iteration takes 7, plus 3 for each of up to 50 failed attempts: 157 in all.
   iterationsPerExecution: countUpTo(
-    250,
-    250,
-    'must be at most 250: an execution holds 25,000 events, and an iteration takes up to 97 if attempts fail',
+    150,
+    150,
+    'must be at most 150: an execution holds 25,000 events, and an iteration takes up to 157 if attempts fail',
   ),
   /** With more than one, the next page is requested while the last one is being stored, and the loop needs fewer iterations. */
   pagesPerInvocation: countUpTo(1_000, 1),

@@ -15,9 +15,24 @@ const platformErrors = [
   'Lambda.AWSLambdaException',
   'Lambda.SdkClientException',
   'Lambda.ClientExecutionTimeoutException',
-  'Lambda.TooManyRequestsException',
   'Lambda.Unknown',
   'Runtime.ExitError',
+] as const;
+
+/**
+ * The function is not ready: Lambda still prepares one that was idle for weeks, or was just deployed, or its network interfaces. First
+ * calls took up to two minutes. Step Functions reports the names of Lambda's Invoke API. Its other errors need a correction.
+ */
+const notReadyErrors = [
+  'Lambda.CodeArtifactUserPendingException',
+  'Lambda.CodeArtifactUserDeletedException',
+  'Lambda.ResourceNotReadyException',
+  'Lambda.ResourceConflictException',
+  'Lambda.ENINotReadyException',
+  'Lambda.ENILimitReachedException',
+  'Lambda.SubnetIPAddressLimitReachedException',
+  'Lambda.EC2ThrottledException',
+  'Lambda.EC2UnexpectedException',
 ] as const;
 
 /** The step took longer than its function's timeout, by Lambda's clock or by that of Step Functions. */
@@ -54,6 +69,16 @@ const backoff = {
   MaxAttempts: 20,
   JitterStrategy: 'FULL',
 } as const;
+
+/**
+ * As many executions run as the account or `reservedConcurrency` allows; a place becomes free when another run ends. 2 + 4 + 8 + … +
+ * 2,048 s for eleven retries, then an hour for nine: up to ten hours in total, five on average. Few attempts: each takes three events.
+ */
+const retryThrottled: Retrier = {
+  ErrorEquals: ['Lambda.TooManyRequestsException'],
+  ...backoff,
+  MaxDelaySeconds: 3_600,
+};
 
 /** The same for every error: for an event that reports what has been done and is not sent again later. */
 export const retryWithBackoff: Retrier = { ErrorEquals: ['States.ALL'], ...backoff };
@@ -102,10 +127,11 @@ const retryOnce: Retrier = {
 
 /** The retriers of a step. The first one that matches an error applies. */
 export function stepRetries(step: StepName): readonly Retrier[] {
-  const outages = [...outageErrors, ...platformErrors];
+  const outages = [...outageErrors, ...platformErrors, ...notReadyErrors];
   const finishes = step === 'FinishRun';
   return [
     { ErrorEquals: permanentErrors, MaxAttempts: 0 },
+    retryThrottled,
     ...(finishes ? [retryOnce] : []),
     { ErrorEquals: finishes ? outages : [...outages, ...timeoutErrors], ...backoff },
     // Up to 5 + 15 s.

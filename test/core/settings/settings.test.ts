@@ -36,7 +36,7 @@ describe('settings', () => {
       publishEmptyRuns: true,
       limits: {
         maxPages: undefined,
-        iterationsPerExecution: 250,
+        iterationsPerExecution: 150,
         pagesPerInvocation: 1,
         maxCursorRestarts: 1,
         maxInlineWaitSeconds: 20,

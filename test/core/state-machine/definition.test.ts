@@ -98,6 +98,7 @@ describe('the state machine', () => {
       for (const error of ['Lambda.TooManyRequestsException', 'Lambda.Unknown', 'States.Timeout', 'Sandbox.Timedout']) {
         expect(named.filter((other) => other === error)).toEqual([error]);
       }
+      expect(new Set(named).size).toBe(named.length);
     }
   });
 
@@ -113,6 +114,22 @@ describe('the state machine', () => {
     ['FinishRun', 'Sandbox.Timedout', 1, 5],
     ['FinishRun', 'States.Timeout', 1, 5],
     ['FinishRun', 'Lambda.Unknown', 20, 300],
+    ['ExportPage', 'Lambda.TooManyRequestsException', 20, 3_600],
+    ['FailRun', 'Lambda.TooManyRequestsException', 20, 3_600],
+    // A function that was idle for weeks answered its first calls after 40 to 106 s.
+    ['BeginRun', 'Lambda.CodeArtifactUserPendingException', 20, 300],
+    ['BeginRun', 'Lambda.CodeArtifactUserDeletedException', 20, 300],
+    ['BeginRun', 'Lambda.ResourceNotReadyException', 20, 300],
+    ['ExportPage', 'Lambda.ResourceConflictException', 20, 300],
+    ['ExportPage', 'Lambda.ENINotReadyException', 20, 300],
+    ['ExportPage', 'Lambda.ENILimitReachedException', 20, 300],
+    ['ExportPage', 'Lambda.SubnetIPAddressLimitReachedException', 20, 300],
+    ['FinishRun', 'Lambda.EC2ThrottledException', 20, 300],
+    ['FailRun', 'Lambda.EC2UnexpectedException', 20, 300],
+    // Permissions and settings, which may be correct in a moment, but seldom are.
+    ['ExportPage', 'Lambda.EC2AccessDeniedException', 8, 120],
+    ['ExportPage', 'Lambda.KMSAccessDeniedException', 8, 120],
+    ['ExportPage', 'Lambda.InvalidSubnetIDException', 8, 120],
   ] as const)('%s retries %s %d times, after at most %d s', (step, error, retries, maxDelaySeconds) => {
     const retrier = findRetrier(error, step) as Retrier;
     const delays = Array.from({ length: retries }, (_, index) => maxRetryDelaySeconds(retrier, index + 1));
@@ -123,14 +140,24 @@ describe('the state machine', () => {
     expect((machine.States[step] as TaskState).Retry).toContainEqual(retrier);
   });
 
-  it('retries with exponential backoff, a maximum delay of 300 s and full jitter', () => {
+  it('waits for hours, on average, for a place among the concurrent executions of Lambda', () => {
+    const retrier = findRetrier('Lambda.TooManyRequestsException', 'ExportPage') as Retrier;
+    const delays = Array.from({ length: retrier.MaxAttempts }, (_, index) => maxRetryDelaySeconds(retrier, index + 1));
+    // Full jitter halves the delays on average.
+    expect(delays.reduce((sum, delay) => sum + delay / 2, 0)).toBeGreaterThan(4 * 3_600);
+    // A short burst costs little.
+    expect(delays.slice(0, 5).reduce((sum, delay) => sum + delay, 0)).toBeLessThanOrEqual(62);
+  });
+
+  it('retries with exponential backoff, a maximum delay and full jitter', () => {
     for (const [, { Retry }] of tasks) {
       for (const retrier of Retry.filter(({ MaxAttempts }) => MaxAttempts > 0)) {
         expect(retrier).toMatchObject({ BackoffRate: expect.any(Number), JitterStrategy: 'FULL' });
         const maxDelay =
           retrier.MaxDelaySeconds ??
           (retrier.IntervalSeconds ?? 1) * (retrier.BackoffRate ?? 2) ** (retrier.MaxAttempts - 1);
-        expect(maxDelay).toBeLessThanOrEqual(300);
+        const isThrottled = retrier.ErrorEquals.join() === 'Lambda.TooManyRequestsException';
+        expect(maxDelay).toBeLessThanOrEqual(isThrottled ? 3_600 : 300);
       }
     }
   });

@@ -241,7 +241,7 @@ function createExportScenario(
     format,
     ...(size === undefined ? {} : { size }),
     publishEmptyRuns: !createRng(seed, `empty runs of ${label}`).chance(0.3),
-    iterationsPerExecution: rng.pick([1, 2, 3, 5, 250]),
+    iterationsPerExecution: rng.pick([1, 2, 3, 5, 150]),
     // Its own generator: what is added later must not change the rest of the scenario.
     pagesPerInvocation: createRng(seed, `pages per invocation of ${label}`).pick([1, 1, 2, 3, 25]),
     maxCursorRestarts: rng.integerBelow(3),

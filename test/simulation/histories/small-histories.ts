@@ -39,7 +39,7 @@ const smallScenarios = {
   '2-pages-1-in-flight': {
     pages: 2,
     inFlight: 1,
-    iterationsPerExecution: 250,
+    iterationsPerExecution: 150,
     framing: 'length',
     cursorIn: 'query',
     returnsExisting: true,
@@ -63,7 +63,7 @@ const smallScenarios = {
   '2-pages-4-in-flight': {
     pages: 2,
     inFlight: 4,
-    iterationsPerExecution: 250,
+    iterationsPerExecution: 150,
     framing: 'chunked',
     cursorIn: 'body',
     returnsExisting: false,
@@ -75,7 +75,7 @@ const smallScenarios = {
   '3-pages-4-in-flight': {
     pages: 3,
     inFlight: 4,
-    iterationsPerExecution: 250,
+    iterationsPerExecution: 150,
     framing: 'none',
     cursorIn: 'query',
     returnsExisting: true,

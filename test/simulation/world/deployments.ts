@@ -151,7 +151,7 @@ function changeSettings(rng: Rng, input: ExportInput): ExportInput {
   return {
     ...input,
     publishEmptyRuns: rng.chance(0.5),
-    iterationsPerExecution: rng.pick([1, 2, 3, 5, 250]),
+    iterationsPerExecution: rng.pick([1, 2, 3, 5, 150]),
     pagesPerInvocation: rng.pick([1, 1, 2, 3, 25]),
     maxRetryAfter: rng.pick(['PT30M', 'PT1H', 'PT1H30M']),
     maxInlineWait: rng.pick(['PT0S', 'PT20S']),
