@@ -85,7 +85,7 @@ export function createDirectoryDurably(root: string, directory: string): void {
  *
  * @throws ConfigurationError if the file system fails
  */
-export function createDirectory(directory: string): string | undefined {
+function createDirectory(directory: string): string | undefined {
   const missing: string[] = [];
   for (let path = directory; !existsSync(path) && path !== dirname(path); path = dirname(path)) missing.unshift(path);
   for (const path of missing) {

@@ -6,10 +6,9 @@
  */
 
 import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, parse, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { isExportError } from '../core/errors.ts';
-import { createDirectory } from './durable-fs.ts';
+import { createDirectoryDurably } from './durable-fs.ts';
 import { isBusyError, sqliteError } from './sqlite/errors.ts';
 
 export interface FileLock {
@@ -24,10 +23,15 @@ const exportLockTimeoutMs = 250;
  * Locks an export in `directory`, so that one process at a time runs it. Returns undefined if it is locked, by another live
  * process or in this one. A killed process loses its lock, so a locked export is one that is really running.
  *
+ * Creates the directory and its parents if needed, and makes them all durable: a run locks its export before it writes
+ * anything, and a process that was killed may have created parents without syncing them.
+ *
  * @throws ConfigurationError if the lock file cannot be created
  */
 export function acquireExportLock(directory: string, exportName: string): FileLock | undefined {
-  return acquireFileLock(exportLockFile(directory, exportName), exportLockTimeoutMs);
+  const file = resolve(exportLockFile(directory, exportName));
+  createDirectoryDurably(parse(file).root, dirname(file));
+  return acquireFileLock(file, exportLockTimeoutMs);
 }
 
 /** Whether a live process holds the export's lock. */
@@ -41,7 +45,7 @@ export function isExportLocked(directory: string, exportName: string): boolean {
 
 /** As `acquireExportLock`, for the process that exports the windows of the export's backfill. */
 export function acquireBackfillLock(directory: string, exportName: string): FileLock | undefined {
-  return acquireFileLock(exportLockFile(directory, backfillLockName(exportName)), exportLockTimeoutMs);
+  return acquireExportLock(directory, backfillLockName(exportName));
 }
 
 /** Whether a live process is exporting the windows of the export's backfill. */
@@ -59,7 +63,7 @@ const exportLockFile = (directory: string, exportName: string): string =>
 const heldConnections = new Set<DatabaseSync>();
 
 /**
- * Locks `file`, creating it and its directory if needed. Returns undefined if another holder, in this process or another, keeps
+ * Locks `file`, creating it if needed. Returns undefined if another holder, in this process or another, keeps
  * the lock for longer than `timeoutMs`; until then the call blocks the thread.
  *
  * Use a timeout above zero if two processes may start at the same moment: each could see the other's first step, and both
@@ -70,14 +74,13 @@ const heldConnections = new Set<DatabaseSync>();
 export function acquireFileLock(file: string, timeoutMs: number): FileLock | undefined {
   let database: DatabaseSync | undefined;
   try {
-    createDirectory(dirname(file));
     database = new DatabaseSync(file);
     // Nothing is ever written. With the journal in memory, a killed holder leaves no journal file.
     database.exec(`PRAGMA busy_timeout = ${timeoutMs}; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE`);
   } catch (error) {
     database?.close();
     if (isBusyError(error)) return undefined;
-    throw isExportError(error) ? error : sqliteError(file, error);
+    throw sqliteError(file, error);
   }
   const connection = database;
   heldConnections.add(connection);

@@ -1,5 +1,8 @@
+import fs from 'node:fs';
 import { readdir } from 'node:fs/promises';
-import { describe, expect, it } from 'vitest';
+import { syncBuiltinESMExports } from 'node:module';
+import { dirname, join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { acquireExportLock } from '../../lib/local/lock.ts';
 import { startScript } from '../support/process/child-script.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
@@ -54,6 +57,17 @@ describe('the export lock', { timeout: 60_000 }, () => {
     expect(await readdir(directory.path)).toEqual(['.locks']);
   });
 
+  it('makes the directory and all its parents durable, also those that a killed process has created', async () => {
+    await using directory = await temporaryDirectory();
+    const synced = observeSyncs();
+    const out = join(directory.path, 'a/b/out');
+    for (const name of ['first', 'second']) {
+      synced.clear();
+      acquireExportLock(out, name)?.release();
+      for (let path = out; path !== dirname(path); path = dirname(path)) expect(synced).toContain(path);
+    }
+  });
+
   it('names the path that could not be created', async () => {
     await using directory = await temporaryDirectory();
     const acquire = () => acquireExportLock(`${directory.path}/\0`, 'reports');
@@ -61,3 +75,25 @@ describe('the export lock', { timeout: 60_000 }, () => {
     expect(acquire).toThrow(`Could not create ${directory.path}`);
   });
 });
+
+/** The directories that are synced from now on. */
+function observeSyncs(): Set<unknown> {
+  const { openSync, fsyncSync } = fs;
+  const paths = new Map<number, unknown>();
+  const synced = new Set<unknown>();
+  fs.openSync = (...args) => {
+    const descriptor = openSync(...args);
+    paths.set(descriptor, args[0]);
+    return descriptor;
+  };
+  fs.fsyncSync = (descriptor) => {
+    fsyncSync(descriptor);
+    synced.add(paths.get(descriptor));
+  };
+  syncBuiltinESMExports();
+  onTestFinished(() => {
+    Object.assign(fs, { openSync, fsyncSync });
+    syncBuiltinESMExports();
+  });
+  return synced;
+}

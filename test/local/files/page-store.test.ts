@@ -388,6 +388,7 @@ describe('the directory page store', () => {
 
   it('replaces the pointer only while no other process does', async () => {
     await using directory = await temporaryDirectory();
+    await mkdir(join(directory.path, '.incoming'));
     const lock = acquireFileLock(join(directory.path, '.incoming', 'latest.lock'), 1_000);
     await using other = startScript(publisher, directory.path);
     await other.waitForLine(/^mkdir reports$/);
