@@ -80,7 +80,7 @@ export function exportPageHandler(
         if (until === undefined) return await probeService({ definition, service: client, runtime }, since);
         const untilOperator = untilOperatorOf(settings);
         await withProbeTimeout(windowProbeTimeoutMs, (signal) =>
-          probeWindow({ definition, service: client, untilOperator }, { since, until }, signal),
+          probeWindow({ definition, service: client, untilOperator, runtime }, { since, until }, signal),
         );
         return { honorsUntil: true };
       }

@@ -2,7 +2,16 @@
 
 import { describe, expect, it } from 'vitest';
 import { probeWindow } from '../../../lib/core/operations/probe-window.ts';
+import { isExportError } from '../../../lib/core/errors.ts';
 import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
+import {
+  always,
+  combineScripts,
+  errorResponse,
+  type FaultScript,
+  onRequest,
+  throttled,
+} from '../../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../../lib/report-service/simulator/report-source.ts';
 import type { SimulatorOptions } from '../../../lib/report-service/simulator/simulator.ts';
 import { anExportDefinition, anExportRequest, at } from '../../support/builders.ts';
@@ -15,16 +24,21 @@ const beforeAll = at('2026-11-19T00:00:00Z');
 /** Two of the five reports are later. */
 const until = at('2026-11-20T00:00:04Z');
 
-/** What the probe throws, if anything, and the requests that it sends. */
+/** What the probe throws, if anything, the requests that it sends, and the seconds that it waits. */
 async function probe(options: Partial<SimulatorOptions> = {}, since = beforeAll, untilOperator = 'lt') {
   await using simulator = await startTestSimulator({ reports: inMemoryReports(reports), ...options });
   await using service = clientFor({ url: simulator.baseUrl }, { apiKey: fixedApiKey(simulatorApiKey) });
-  const error = await probeWindow({ definition, service, untilOperator }, { since, until }).then(
+  const waits: number[] = [];
+  const runtime = { sleep: async (ms: number) => void waits.push(ms / 1_000) };
+  const error = await probeWindow({ definition, service, untilOperator, runtime }, { since, until }).then(
     () => undefined,
     (cause: unknown) => cause,
   );
-  return { error, requests: simulator.exchanges.map(({ requestBody }) => requestBody) };
+  return { error, requests: simulator.exchanges.map(({ requestBody }) => requestBody), waits };
 }
+
+/** The first request is the one for the period. */
+const rejectsEmptyWindows: FaultScript = ({ request }) => (request === 1 ? undefined : errorResponse(400));
 
 const refusal = (message: RegExp) => ({ name: 'ConfigurationError', message: expect.stringMatching(message) });
 
@@ -45,7 +59,13 @@ describe('the probe of a service that honors the upper bound', () => {
 
   it('refuses a service that includes the bound, as windows would overlap', async () => {
     const { error } = await probe({}, at('2026-11-20T00:00:01Z'), 'lte');
-    expect(error).toMatchObject(refusal(/it ignores filter\.date\.lte/));
+    expect(error).toMatchObject(refusal(/filter\.date\.lte is inclusive.*dated 2026-11-20T00:00:01Z.*date\.lt\b/));
+  });
+
+  it('succeeds if the service rejects windows that are empty, as only one that compares the bounds can', async () => {
+    const { error, requests } = await probe({ faults: rejectsEmptyWindows });
+    expect(error).toBeUndefined();
+    expect(requests).toHaveLength(3);
   });
 
   it('refuses if there are no reports to tell by', async () => {
@@ -68,9 +88,43 @@ describe('the probe of a service that ignores the upper bound', () => {
     expect(error).toMatchObject(refusal(/it ignores filter\.date\.lt\..*Nothing was stored/));
   });
 
+  it('refuses it also if a gateway rejects the request for the empty window once', async () => {
+    const { error } = await probe({ upperBounds: 'ignored', faults: onRequest(2, errorResponse(400)) });
+    expect(error).toMatchObject(refusal(/it ignores filter\.date\.lt\./));
+  });
+
   it('refuses it also if only the last report of the period is left', async () => {
     const { error } = await probe({ upperBounds: 'ignored' }, at('2026-11-20T00:00:03Z'));
     expect(error).toMatchObject(refusal(/it ignores filter\.date\.lt\./));
+  });
+});
+
+describe('the probe of a service that is not available', () => {
+  it('is repeated after a wait, and after a Retry-After', async () => {
+    const faults = combineScripts(onRequest(1, errorResponse(503)), onRequest(3, throttled('7')));
+    const { error, requests, waits } = await probe({ faults });
+    expect(error).toBeUndefined();
+    expect(requests).toHaveLength(4);
+    expect(waits).toEqual([1, 7]);
+  });
+
+  it('fails after 20 s of waiting, with what to do', async () => {
+    const { error, waits } = await probe({ faults: always(errorResponse(503)) });
+    expect(error).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringMatching(/503.*Nothing was stored\. Start the backfill again when the service responds$/),
+    });
+    expect(waits).toEqual([1, 2, 4, 8]);
+  });
+
+  it('fails at once if the service asks for a longer wait, and says how long that is', async () => {
+    const { error, waits } = await probe({ faults: always(throttled('3600')) });
+    expect(error).toMatchObject({
+      name: 'ServiceThrottledError',
+      message: expect.stringMatching(/429.*Start the backfill again after 3600 s$/),
+    });
+    expect(isExportError(error) && error.retryAfterSeconds).toBe(3_600);
+    expect(waits).toEqual([]);
   });
 });
 

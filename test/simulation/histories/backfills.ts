@@ -90,7 +90,7 @@ export function scheduleBackfill({
     async (tools: Tools, id: string): Promise<void> => {
       const { log, runtime, service } = tools;
       const request = await chooseRequest(tools);
-      await probeWindow({ definition, service, untilOperator }, { since: request.from, until: request.to });
+      await probeWindow({ definition, service, untilOperator, runtime }, { since: request.from, until: request.to });
       const backfill = await beginBackfill({ log, runtime, definition, untilOperator }, request);
       exportRound(id, (await firstRound(log, backfill)).round);
     };

@@ -1298,8 +1298,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/operations/probe-window.ts',
-        find: 'if (await hasReports({ since, until: since })) {',
-        replace: 'if ((await hasReports({ since, until: since })) && until === since) {',
+        find: 'if (!(await hasReportsAt(since))) return;',
+        replace: 'if (!(await hasReportsAt(since)) || since !== until) return;',
       },
     ],
   },
