@@ -56,8 +56,9 @@ export function isBackfillLocked(directory: string, exportName: string): boolean
 /** No export and no window has this name. */
 const backfillLockName = (exportName: string): string => `${exportName}/backfill`;
 
+/** In lower case: names that differ only in case share a lock everywhere, as they would where file names ignore case. */
 const exportLockFile = (directory: string, exportName: string): string =>
-  join(directory, '.locks', `${encodeURIComponent(exportName)}.sqlite`);
+  join(directory, '.locks', `${encodeURIComponent(exportName).toLowerCase()}.sqlite`);
 
 /** Connections that hold a lock. An unreferenced connection would be garbage-collected, and its lock released. */
 const heldConnections = new Set<DatabaseSync>();

@@ -1,14 +1,20 @@
 /** Adds what operators' commands show of a run to the notes in its directory, and passes its events on. */
 
-import { isExportError } from '../core/errors.ts';
+import { readdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { ExportError, isExportError } from '../core/errors.ts';
 import type { Incident, StartOptions } from '../core/operations/deployment.ts';
 import type { ExportEvent, RunRef, Runtime } from '../core/ports.ts';
 import { instantOf } from '../core/timestamps.ts';
+import { fileSystemError } from './durable-fs.ts';
 import type { RunObserver } from './run.ts';
 import type { LocalExportInput } from './settings.ts';
 import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
 
-/** `settings` are saved for later commands once the run has begun. */
+/**
+ * `settings` are saved for later commands once the run has begun.
+ * @throws ConfigurationError if the name of the export differs from that of another one only in case
+ */
 export function observeRun(
   stateFile: string,
   listeners: Listeners,
@@ -16,6 +22,12 @@ export function observeRun(
   settings?: LocalExportInput,
 ): RunObserver {
   const notes = openRunNotes(stateFile);
+  try {
+    if (settings !== undefined) assertDistinctName(settings.export.name, dirname(stateFile), notes);
+  } catch (error) {
+    notes.close();
+    throw error;
+  }
   const recorder = recordIncidents(notes, listeners, runtime);
   return {
     emit(event) {
@@ -27,6 +39,27 @@ export function observeRun(
     onRetry: (retry) => recorder.onRetry(retry),
     close: notes.close,
   };
+}
+
+/** Reads the folders, too: a directory whose state was moved away keeps them. */
+function assertDistinctName(name: string, out: string, notes: RunNotes): void {
+  const other = [...notes.exportNames(), ...namesIn(out)].find(
+    (existing) => existing !== name && existing.toLowerCase() === name.toLowerCase(),
+  );
+  if (other === undefined) return;
+  throw new ExportError(
+    'ConfigurationError',
+    `${name}: ${out} has the export ${other} already, and where file names ignore case, both would share a folder. ` +
+      'Choose a name that differs in more than case, or another directory',
+  );
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory);
+  } catch (cause) {
+    throw fileSystemError('list', directory, cause);
+  }
 }
 
 type Listeners = Pick<StartOptions, 'emit' | 'onRetry'>;

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -287,6 +287,28 @@ describe('report-exporter local', () => {
       { status: 'completed', export: 'one', pages: 3 },
       { status: 'completed', export: 'two', pages: 3 },
     ]);
+  });
+
+  it('refuses a name that differs from that of another export only in case', async () => {
+    const out = await aDirectory();
+    expect(await runInProcess(['local', '--out', out, '--export', 'nightly'])).toMatchObject({ status: 0 });
+    const local = ['local', '--out', out, '--export', 'Nightly'];
+    const message =
+      `Nightly: ${out} has the export nightly already, and where file names ignore case, both would share a folder. ` +
+      'Choose a name that differs in more than case, or another directory';
+    expect(await runInProcess(local)).toMatchObject({ status: 2, stderr: expect.stringContaining(message) });
+    // Without its state, it still has its folder.
+    await rename(join(out, 'state.sqlite'), join(out, 'moved.sqlite'));
+    expect(await runInProcess(local)).toMatchObject({ status: 2, stderr: expect.stringContaining(message) });
+    expect(await readdir(out)).not.toContain('Nightly');
+  });
+
+  it('does not run exports whose names differ only in case at the same time', async () => {
+    const out = await aDirectory();
+    const ended = await Promise.all(
+      ['nightly', 'Nightly'].map((name) => runInProcess(['local', '--out', out, '--export', name, '--json'])),
+    );
+    expect(ended.filter((end) => jsonOf(end).status === 'completed')).toHaveLength(1);
   });
 });
 
