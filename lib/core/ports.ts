@@ -151,6 +151,8 @@ export interface RunHistory {
   runs(exportName: string): AsyncIterable<PageEntry>;
   /** The states of the windows of the export that have begun, in any order. */
   windowStates(exportName: string): AsyncIterable<ExportState>;
+  /** Whether the entry of a page that was logged at `loggedAt` may have expired. Entries that expire disappear in any order. */
+  mayHaveExpired(loggedAt: Instant): boolean;
 }
 
 export type RunRef = Pick<Run, 'export' | 'run'>;

@@ -16,6 +16,7 @@ import {
 import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
 import { exportSettingsSchema } from '../../lib/core/settings/settings.ts';
 import { openManifest } from '../../lib/core/storage/manifest-reader.ts';
+import { instantOf } from '../../lib/core/timestamps.ts';
 import { windowName } from '../../lib/core/windows.ts';
 import {
   aCompletion,
@@ -461,6 +462,10 @@ export function pageLogContract(
         await log.replaceState(anExportState({ export: exportName }));
 
         expect(await collect(log.runs(exportName))).toEqual(logged);
+      });
+
+      it('keeps the entries of a year', () => {
+        expect(log.mayHaveExpired(instantOf(Date.now() - 366 * 86_400_000))).toBe(false);
       });
 
       it('is empty for an export without pages, and can be read partly', async () => {

@@ -22,6 +22,7 @@ import {
   parsePageEntry,
   type RecordStore,
 } from '../../core/storage/stored-records.ts';
+import { epochMsOf } from '../../core/timestamps.ts';
 import { readAhead } from '../read-ahead.ts';
 import {
   afterLastEntry,
@@ -205,6 +206,8 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
         }
       }
     },
+
+    mayHaveExpired: (loggedAt) => runtime.now() >= epochMsOf(loggedAt) + retentionDays * 86_400_000,
 
     async *runs(exportName) {
       for (let before = afterLastEntry; ;) {

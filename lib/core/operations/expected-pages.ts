@@ -2,7 +2,7 @@
 
 import { isExportError } from '../errors.ts';
 import type { PageEntry } from '../model.ts';
-import type { PageLog, RunRef, StoreReader } from '../ports.ts';
+import type { PageLog, RunHistory, RunRef, StoreReader } from '../ports.ts';
 import { pageNumberAt, type RunKeyParts } from '../storage/keys.ts';
 import { chainProblem } from '../storage/manifest.ts';
 import type { PublishedRun } from '../storage/published-runs.ts';
@@ -16,7 +16,7 @@ export interface Finding {
 
 interface ExpectedPagesDependencies {
   readonly store: StoreReader;
-  readonly log: PageLog;
+  readonly log: PageLog & Pick<RunHistory, 'mayHaveExpired'>;
   readonly onFinding: (finding: Finding) => void;
 }
 
@@ -27,13 +27,16 @@ export interface ExpectedPage {
   readonly isLast: boolean;
 }
 
-/** The pages that the manifest lists, compared with the log. Returns notes on what could not be verified. */
+/**
+ * The pages that the manifest lists, compared with the log. Returns notes on what could not be verified. The log of a run whose
+ * entries may have expired is not read: entries disappear in any order, over days.
+ */
 export async function* pagesOfManifest(
   { log, store, onFinding }: ExpectedPagesDependencies,
   run: RunKeyParts,
   { header, manifest, pages }: PublishedRun,
 ): AsyncGenerator<ExpectedPage, readonly string[]> {
-  const entries = readableEntries(log, run, onFinding);
+  const entries = log.mayHaveExpired(header.startedAt) ? noEntries() : readableEntries(log, run, onFinding);
   const report = (page: number | null, message: string) =>
     onFinding({ page, message: `${store.locate(manifest)}: ${message}` });
   let previous: ExpectedPage | undefined;
@@ -100,6 +103,8 @@ export async function* pagesOfLog(
   }
   return [];
 }
+
+async function* noEntries(): AsyncGenerator<PageEntry, undefined> {}
 
 /** The entries of the run, up to the first one that cannot be read, which is a finding. */
 async function* readableEntries(

@@ -199,7 +199,8 @@ async function pastRunStatus(
     completedAt,
     serviceStartedAt: header?.serviceStartedAt ?? (isEmpty && last.page === 1 ? last.serviceTime : null),
     endedAt: completedAt ?? (isEmpty ? last.loggedAt : nextStartedAt),
-    ...totalsOf(last),
+    // The entries of an old log expire in any order, and `last` may be one of the first pages.
+    ...(header?.totals ?? totalsOf(last)),
     lastPageAt: last.loggedAt,
     folder: runFolder(location),
     manifest: found === undefined ? null : manifest,

@@ -8,7 +8,7 @@
 import { createHash, hash } from 'node:crypto';
 import { isExportError } from '../errors.ts';
 import { addPage, type RunTotals, type StoredCursor, type StoredPage, zeroTotals } from '../model.ts';
-import type { PageLog, StoreReader } from '../ports.ts';
+import type { PageLog, RunHistory, StoreReader } from '../ports.ts';
 import {
   latestKey,
   manifestKey,
@@ -25,7 +25,7 @@ import { type ExpectedPage, type Finding, pagesOfLog, pagesOfManifest } from './
 
 export interface VerifyDependencies {
   readonly store: StoreReader;
-  readonly log: PageLog;
+  readonly log: PageLog & Pick<RunHistory, 'mayHaveExpired'>;
   readonly onFinding: (finding: Finding) => void;
   /** Called with the size of each page once it is verified, in any order. */
   readonly onPage: (bytes: number) => void;

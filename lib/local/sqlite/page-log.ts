@@ -198,6 +198,8 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
       }
     },
 
+    mayHaveExpired: () => false,
+
     async *runs(exportName) {
       for (let before: string | null = null; ;) {
         const [row] = read(sql.lastEntryOfRunBefore, exportName, before, before) as (Row & { readonly run: string })[];

@@ -17,6 +17,7 @@ import { systemRuntime } from '../../../lib/core/clock.ts';
 import { asRunId } from '../../../lib/core/model.ts';
 import type { PageLog } from '../../../lib/core/ports.ts';
 import { checksumOf } from '../../../lib/core/storage/stored-records.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
 import { editedPageLogContract } from '../../contracts/edited-page-log-contract.ts';
 import { pageLogContract } from '../../contracts/page-log-contract.ts';
 import { startDynamoDb } from '../../support/aws/local-aws.ts';
@@ -90,6 +91,9 @@ describe('the DynamoDB page log', () => {
       await createDynamoPageLog({ client, table, service, runtime: at(0) }).append(entry);
       const { expiresAt } = await itemAt(`orders/${entry.export}`, `run#${entry.run}#page#000000000001`);
       expect(expiresAt).toBe(400 * 24 * 3_600);
+      const mayHaveExpired = (now: number) =>
+        createDynamoPageLog({ client, table, service, runtime: at(now) }).mayHaveExpired(instantOf(0));
+      expect([400 * 86_400_000 - 1, 400 * 86_400_000].map(mayHaveExpired)).toEqual([false, true]);
     });
 
     it('the state is an item of the export that never expires; its filter is JSON text', async () => {

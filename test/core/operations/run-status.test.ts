@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
+import type { PageEntry } from '../../../lib/core/model.ts';
 import type { Incident } from '../../../lib/core/operations/deployment.ts';
 import { findRunStatus, readExportStatus } from '../../../lib/core/operations/run-status.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
-import { aRunId, at } from '../../support/builders.ts';
+import { aRunId, at, collect } from '../../support/builders.ts';
 import { anExportBench, asDeployedExport, type Bench } from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 
@@ -173,6 +174,20 @@ describe('the status of an export', () => {
     }
     expect(known.map(({ state }) => state)).toContain('abandoned');
     expect(await findRunStatus(deployed, await bench.state(), aRunId())).toBeUndefined();
+  });
+
+  it('takes the totals of a published run from its manifest: the last entries of its log may have expired', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    await bench.start();
+    const deployed = asDeployedExport(bench);
+    const log = {
+      ...bench.log,
+      async *runs(name: string): AsyncGenerator<PageEntry> {
+        for await (const run of bench.log.runs(name)) yield* (await collect(bench.log.entries(run))).slice(0, 1);
+      },
+    };
+    const { runs } = await readExportStatus({ ...deployed, log }, 10);
+    expect(runs).toMatchObject([{ state: 'completed', pages: 3, reports: 5 }]);
   });
 
   it('lists a run even if its manifest was edited', async () => {

@@ -1,10 +1,10 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { ExportError, isExportError } from '../../../lib/core/errors.ts';
-import type { Cursor, PageEntry } from '../../../lib/core/model.ts';
+import type { Cursor, PageEntry, Run } from '../../../lib/core/model.ts';
 import type { Finding } from '../../../lib/core/operations/expected-pages.ts';
 import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../../../lib/core/operations/verify-run.ts';
-import type { PageIdentity, PageLog } from '../../../lib/core/ports.ts';
+import type { PageIdentity } from '../../../lib/core/ports.ts';
 import { pageKey } from '../../../lib/core/storage/keys.ts';
 import { openPublishedRun } from '../../../lib/core/storage/published-runs.ts';
 import { aCursor, aFetchedPage, aRunId } from '../../support/builders.ts';
@@ -20,7 +20,10 @@ async function aPublishedRun(): Promise<Bench> {
   return bench;
 }
 
-async function verify(bench: Bench, log: PageLog = bench.log): Promise<VerifiedRun & { readonly findings: Finding[] }> {
+async function verify(
+  bench: Bench,
+  log: Bench['log'] = bench.log,
+): Promise<VerifiedRun & { readonly findings: Finding[] }> {
   const findings: Finding[] = [];
   const deps = { store: bench.store, log, onFinding: (finding: Finding) => findings.push(finding), onPage: () => {} };
   const verified = await verifyPublishedRun(deps, await openPublishedRun(bench.store, bench.deps.definition.name));
@@ -34,7 +37,7 @@ const edit = (bench: Bench, key: string, change: (text: string) => string) => {
   bench.store.objects.set(key, change(before));
 };
 /** The bench's log with its entries replaced by `change`. */
-const logWith = (bench: Bench, change: (entries: PageEntry[]) => readonly PageEntry[]): PageLog => ({
+const logWith = (bench: Bench, change: (entries: PageEntry[]) => readonly PageEntry[]): Bench['log'] => ({
   ...bench.log,
   async *entries(run) {
     const entries: PageEntry[] = [];
@@ -70,6 +73,20 @@ describe('verifying an unchanged run', () => {
     );
     expect(findings).toEqual([]);
   });
+
+  test.prop([fc.subarray([1, 2, 3])])(
+    'finds nothing while the entries of its log expire, in any order',
+    async (pagesLeft) => {
+      const bench = await aPublishedRun();
+      const log = logWith(bench, (entries) => entries.filter(({ page }) => pagesLeft.includes(page)));
+      const { startedAt } = JSON.parse(bench.store.objects.get(keyOf(bench, 'manifest.json')) ?? '') as Run;
+      const verified = await verify(bench, { ...log, mayHaveExpired: (loggedAt) => loggedAt === startedAt });
+      expect(verified).toMatchObject({ findings: [], pages: 3 });
+      expect(verified.notes).toEqual([expect.stringContaining('no longer has the run')]);
+      edit(bench, pageOf(bench, 2), () => '<r/>');
+      expect((await verify(bench, log)).findings).not.toEqual([]);
+    },
+  );
 
   it('notes that its log has expired, and verifies the manifest and the pages', async () => {
     const bench = await aPublishedRun();
@@ -229,7 +246,7 @@ describe('verifying a changed run', () => {
   it('reports a log that cannot be read, and still verifies the pages', async () => {
     const bench = await aPublishedRun();
     edit(bench, pageOf(bench, 3), () => '');
-    const log: PageLog = {
+    const log: Bench['log'] = {
       ...bench.log,
       entries: (run) =>
         Readable.from(bench.log.entries(run)).map(() => {
@@ -295,7 +312,7 @@ describe('verifying an unfinished run', () => {
     const pages: PageEntry[] = [];
     for await (const entry of bench.log.entries(active)) pages.push(entry);
     // The entries were read before the last page was logged, and the folder already has the page after it.
-    const log: PageLog = {
+    const log: Bench['log'] = {
       ...bench.log,
       entries: async function* () {
         yield* pages.slice(0, -1);
@@ -348,7 +365,7 @@ describe('verifying an unfinished run', () => {
   it('verifies its folder if its log cannot be read, however many pages there are', async () => {
     const { bench, active, findings } = await anUnfinishedRun();
     const unreadable = new ExportError('PageConflictError', 'The log was edited');
-    const log: PageLog = {
+    const log: Bench['log'] = {
       ...bench.log,
       entries() {
         throw unreadable;

@@ -149,6 +149,7 @@ export function createMemoryLog(crash: CrashPoint = () => {}): PageLog & RunHist
     async *entries(run) {
       yield* entriesOf(run);
     },
+    mayHaveExpired: () => false,
     async *runs(exportName) {
       const newest = [...runs.values()]
         .map((entries) => entries.at(-1))
