@@ -1,6 +1,6 @@
 /**
  * Builds what the package contains besides the files of the repository, into `dist`: the command line and the entry points of
- * the package as JavaScript, the files that they read, and the bundles of the functions and of the local interpreter.
+ * the package as JavaScript, the files that they read, and the bundles of the functions.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -9,7 +9,6 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { bundleWithSourceMaps } from '../lib/cdk/code/bundling.ts';
 import { bundledPackages } from './dependencies/bundled-packages.ts';
-import { bundleInterpreter } from './dependencies/interpreter-bundle.ts';
 import { licenseTexts } from './dependencies/licenses.ts';
 import { packagesIn, readLockFile } from './dependencies/lock-file.ts';
 
@@ -18,10 +17,9 @@ const dist = join(root, 'dist');
 
 rmSync(dist, { recursive: true, force: true });
 compile();
-await bundleInterpreter(dist);
 copyAssets();
 writeBundles();
-await writeLicenses();
+writeLicenses();
 
 /** Compiles the entry points in tsconfig.build.json and every module that they import. */
 function compile(): void {
@@ -50,7 +48,7 @@ function writeBundles(): void {
 }
 
 /** The licenses of the packages whose code the bundles contain ask to pass on their texts. */
-async function writeLicenses(): Promise<void> {
-  const packages = packagesIn(readLockFile(), await bundledPackages());
+function writeLicenses(): void {
+  const packages = packagesIn(readLockFile(), bundledPackages());
   writeFileSync(join(dist, 'functions/THIRD-PARTY-LICENSES.txt'), licenseTexts(packages));
 }

@@ -21,7 +21,7 @@ const conclusions: Readonly<Record<Audit['outcome'], string>> = {
 };
 
 const isWorkflow = process.env.GITHUB_ACTIONS === 'true';
-const audit = await auditPackages(root, packagesIn(readLockFile(), await bundledPackages()));
+const audit = await auditPackages(root, packagesIn(readLockFile(), bundledPackages()));
 for (const warning of audit.warnings) print('warning', 'Warning', warning);
 for (const problem of audit.problems) print('error', 'Error', problem);
 process.stdout.write(`${conclusions[audit.outcome]}\n`);

@@ -4,7 +4,7 @@ import { bundledPackages } from './dependencies/bundled-packages.ts';
 import { countLicenses, licenseProblems, licenseTexts } from './dependencies/licenses.ts';
 import { packagesIn, readLockFile } from './dependencies/lock-file.ts';
 
-const packages = packagesIn(readLockFile(), await bundledPackages());
+const packages = packagesIn(readLockFile(), bundledPackages());
 for (const [title, group] of [
   ['Installed by users', packages.filter(({ isInstalled }) => isInstalled)],
   ['Contained in the package', packages.filter(({ isBundled }) => isBundled)],

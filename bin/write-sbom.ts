@@ -7,4 +7,4 @@ import { billOfMaterials } from './dependencies/sbom.ts';
 import { packageFile } from './package-file.ts';
 
 const project = JSON.parse(readFileSync(packageFile, 'utf8')) as Parameters<typeof billOfMaterials>[0];
-process.stdout.write(billOfMaterials(project, packagesIn(readLockFile(), await bundledPackages())));
+process.stdout.write(billOfMaterials(project, packagesIn(readLockFile(), bundledPackages())));

@@ -1,13 +1,12 @@
-/** Finds the packages whose code the package contains: in the functions, and in the command line. */
+/** Finds the packages whose code the functions in the package contain. */
 
 import { globSync } from 'node:fs';
 import { buildSync, type Metafile } from 'esbuild';
 import { bundling } from '../../lib/cdk/code/bundling.ts';
-import { interpreterMetafile } from './interpreter-bundle.ts';
 
 /** The folders of these packages in the project, such as `node_modules/saxes`, sorted. */
-export async function bundledPackages(): Promise<readonly string[]> {
-  const { metafile: functions } = buildSync({
+export function bundledPackages(): readonly string[] {
+  const { metafile } = buildSync({
     ...bundling,
     entryPoints: globSync('functions/*.ts', { cwd: bundling.absWorkingDir }),
     outdir: 'bundles',
@@ -15,7 +14,7 @@ export async function bundledPackages(): Promise<readonly string[]> {
     metafile: true,
     logLevel: 'warning',
   });
-  return [...new Set([functions, await interpreterMetafile()].flatMap(packageFolders))].sort();
+  return [...new Set(packageFolders(metafile))].sort();
 }
 
 function packageFolders({ outputs }: Metafile): string[] {

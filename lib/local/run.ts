@@ -6,12 +6,12 @@ import { stateNameOf } from '../core/windows.ts';
 import type { RunEnd, StartRequest } from '../core/operations/deployment.ts';
 import type { EventSink, ReportService, Runtime } from '../core/ports.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
-import { executionId, type ExecutionStart, type InterpretOptions, interpretExecution } from './interpreter.ts';
+import { executionId, type ExecutionOptions, type ExecutionStart, runExecution } from './execution.ts';
 import { acquireExportLock } from './lock.ts';
 import { createSqlitePageLog } from './sqlite/page-log.ts';
 import { manifestAddress } from '../core/storage/keys.ts';
 
-export interface LocalRunOptions extends Omit<InterpretOptions, 'onRetry'> {
+export interface LocalRunOptions extends Omit<ExecutionOptions, 'onRetry'> {
   readonly definition: ExportDefinition;
   readonly service: ReportService;
   /** The directory for pages and state. Created if needed. */
@@ -22,7 +22,7 @@ export interface LocalRunOptions extends Omit<InterpretOptions, 'onRetry'> {
   readonly openObserver: (stateFile: string) => RunObserver;
 }
 
-export interface RunObserver extends Required<Pick<InterpretOptions, 'onRetry'>> {
+export interface RunObserver extends Required<Pick<ExecutionOptions, 'onRetry'>> {
   readonly emit: EventSink;
   close(): void;
 }
@@ -64,12 +64,10 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
       const deps = { ...run, emit, store, log, executions };
       let start: ExecutionStart = { name: executionName(definition, runtime), input: startInput };
       for (;;) {
-        const outcome = await interpretExecution(deps, start, { ...run, onRetry });
+        const outcome = await runExecution(deps, start, { ...run, onRetry });
         if (outcome.status === 'completed') return { ...outcome, manifest: manifestAddress(outcome.result, store) };
         if (outcome.status !== 'continued') return outcome;
         start = outcome.next;
-        // Rejects only if it is interrupted, which the next execution reports.
-        await runtime.sleep(outcome.waitSeconds * 1_000, run.signal).catch(() => {});
       }
     } finally {
       observer?.close();

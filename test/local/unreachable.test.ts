@@ -29,8 +29,7 @@ async function runAt(
     service,
     out,
     startInput: {},
-    runtime: systemRuntime,
-    pauseSeconds: 0,
+    runtime: { ...systemRuntime, sleep: async () => {} },
     maxAttempts,
     openObserver: () => ({
       emit: () => {},

@@ -63,9 +63,9 @@ describe('a run whose service does not recover', () => {
         service,
         out: directory.path,
         startInput: {},
-        runtime: systemRuntime,
+        // The random part of each delay is zero.
+        runtime: { ...systemRuntime, randomHex: (length) => '0'.repeat(length) },
         openObserver: () => ({ emit, onRetry, close() {} }),
-        pauseSeconds: 0,
       }),
     );
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });

@@ -22,7 +22,7 @@ const importTable: Readonly<Record<string, Module>> = {
   'lib/report-service': { modules: ['lib/core'], packages: ['undici', 'saxes'] },
   'lib/local': {
     modules: ['lib/core', 'lib/report-service'],
-    packages: ['aws-local-stepfunctions', 'zod'],
+    packages: ['zod'],
     builtins: ['node:sqlite'],
   },
   'lib/aws': {

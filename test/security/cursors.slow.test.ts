@@ -16,7 +16,7 @@ import { systemRuntime } from '../../lib/core/clock.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import type { PageEntry } from '../../lib/core/model.ts';
 import type { PageLog, PageStore, StepDependencies } from '../../lib/core/ports.ts';
-import { interpretExecution } from '../../lib/local/interpreter.ts';
+import { runExecution } from '../../lib/local/execution.ts';
 import { createSqlitePageLog } from '../../lib/local/sqlite/page-log.ts';
 import { startLocalAws } from '../support/aws/local-aws.ts';
 import { anExportDefinition, anExportRequest, collect } from '../support/builders.ts';
@@ -151,8 +151,7 @@ async function exportAll(storage: Storage, cursorIn: 'query' | 'body') {
     runtime: systemRuntime,
     emit: () => {},
   };
-  const execute = (number: number) =>
-    interpretExecution(deps, { name: `execution-${number}`, input: {} }, { pauseSeconds: 0 });
+  const execute = (number: number) => runExecution(deps, { name: `execution-${number}`, input: {} });
   let end = await execute(0);
   for (let number = 1; number <= cursors.length + 1 && end.status !== 'completed'; number += 1) {
     end = await execute(number);

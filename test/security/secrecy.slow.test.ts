@@ -335,7 +335,6 @@ describe('a run on this machine', () => {
         startInput: { restart: true },
         runtime: { ...systemRuntime, sleep: async () => {} },
         openObserver: () => ({ emit: progress.onEvent, onRetry: progress.onRetry, close() {} }),
-        pauseSeconds: 0,
       });
       const summary = summarizeRun(outcome, unobservedRun('reports'), { help: 'help', watch: 'status' });
       stdout.write(formatSummary(summary, 0, (_, text) => text) + JSON.stringify(summary.json));

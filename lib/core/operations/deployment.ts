@@ -243,7 +243,7 @@ export interface StartOptions {
   readonly signal: AbortSignal;
 }
 
-/** A failed attempt that Step Functions, or the interpreter, retries. */
+/** A failed attempt that will be retried. */
 export interface Retry {
   readonly state: string;
   readonly error: string;

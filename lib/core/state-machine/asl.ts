@@ -11,7 +11,7 @@ export interface Retrier {
 
 export interface Catcher {
   readonly ErrorEquals: readonly string[];
-  /** Absent: the error replaces the whole input. The local interpreter would treat an explicit `$` as a field name. */
+  /** Absent: the error replaces the whole input. The interpreter of the tests would treat an explicit `$` as a field name. */
   readonly ResultPath?: string;
   readonly Next: string;
 }

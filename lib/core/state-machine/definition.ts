@@ -1,8 +1,8 @@
 /**
- * The state machine of a service, as typed data, used by the deployment, the tests and the local interpreter. An execution
+ * The state machine of a service, as typed data, used by the deployment and the tests. An execution
  * exports one run, or part of one, of the export that its start input names.
  *
- * It uses JSONPath without variables, because the local interpreter silently ignores JSONata and Assign. The payload carries
+ * It uses JSONPath without variables, because the interpreter of the tests silently ignores JSONata and Assign. The payload carries
  * only identity and small counters, so an execution's history never contains a cursor, an API key or page content.
  *
  * ```
@@ -22,6 +22,7 @@
  */
 
 import type { ErrorName } from '../errors.ts';
+import type { LoopState } from '../model.ts';
 import type { Catcher, State, StateMachine, TaskState, Template } from './asl.ts';
 import { retryAnything, retryWithBackoff, type StepName, stepNames, stepRetries } from './retry-policy.ts';
 
@@ -107,7 +108,7 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         Resource: integration(binding, 'states:startExecution'),
         Parameters: {
           'StateMachineArn.$': '$$.StateMachine.Id',
-          // The name is unique to this transition, so a retry finds that the execution exists. It begins with the export, also for a window.
+          // As `continuationName` below.
           'Name.$':
             "States.Format('{}-{}-{}', States.ArrayGetItem(States.StringSplit($.export, '/'), 0), $.run, States.MathAdd($.executionNumber, 1))",
           Input: { 'export.$': '$.export', 'continues.$': '$$.Execution.Id', 'waits.$': '$.waits' },
@@ -187,6 +188,13 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
     },
   };
 }
+
+/**
+ * The name of the execution in which the run continues. It is unique to this transition, so a retry finds that the execution exists. It begins
+ * with the export, also for a window.
+ */
+export const continuationName = (loop: LoopState): string =>
+  `${loop.export.split('/')[0]}-${loop.run}-${loop.executionNumber + 1}`;
 
 /** Only an earlier attempt of the same state can have started an execution with this name. */
 const alreadyStarted = 'StepFunctions.ExecutionAlreadyExistsException';

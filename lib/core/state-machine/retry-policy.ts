@@ -9,7 +9,7 @@ import type { Retrier } from './asl.ts';
 export const stepNames = ['BeginRun', 'ExportPage', 'FinishRun', 'FailRun'] as const;
 export type StepName = (typeof stepNames)[number];
 
-/** Failures of Lambda or of the interpreter: the step may not have run, or may still be running. Retrying is safe. */
+/** Failures of Lambda or of Step Functions: the step may not have run, or may still be running. Retrying is safe. */
 const platformErrors = [
   'Lambda.ServiceException',
   'Lambda.AWSLambdaException',

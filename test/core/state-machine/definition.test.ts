@@ -82,7 +82,7 @@ describe('the state machine', () => {
     expect(isValid).toBe(true);
   });
 
-  it('uses JSONPath without variables, because the local interpreter ignores JSONata and Assign', () => {
+  it('uses JSONPath without variables, because the interpreter of the tests ignores JSONata and Assign', () => {
     const text = JSON.stringify(machine);
     expect(text).not.toMatch(/"(QueryLanguage|Assign|Arguments|Output|Condition)"/);
     expect(text).not.toContain('{%');

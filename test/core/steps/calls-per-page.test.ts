@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RunLimits } from '../../../lib/core/model.ts';
 import type { StepDependencies } from '../../../lib/core/ports.ts';
-import { interpretExecution } from '../../../lib/local/interpreter.ts';
+import { runExecution } from '../../../lib/local/execution.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 
@@ -34,7 +34,7 @@ async function callsOfRun(pages: number, limits: Partial<RunLimits>): Promise<Ca
     store: counted('store', bench.store, calls),
     log: counted('log', bench.log, calls),
   };
-  const end = await interpretExecution(deps, { name: 'execution', input: {} }, { pauseSeconds: 0 });
+  const end = await runExecution(deps, { name: 'execution', input: {} });
   expect(end).toMatchObject({ status: 'completed', result: { pages } });
   return calls;
 }

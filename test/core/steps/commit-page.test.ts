@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { StoredCursor, StoredPage } from '../../../lib/core/model.ts';
 import type { PageStore } from '../../../lib/core/ports.ts';
-import { interpretExecution } from '../../../lib/local/interpreter.ts';
+import { runExecution } from '../../../lib/local/execution.ts';
 import { aFetchedPage, aRunId } from '../../support/builders.ts';
 import { anExportBench, type Bench, reportIdsOf } from '../../support/export/export-bench.ts';
 import { cursorAt } from '../../support/export/scripted-service.ts';
@@ -25,7 +25,7 @@ function crashAfterStoringPage2(by = new Error('cut off')) {
 }
 
 const run = (bench: Bench, store: PageStore = bench.store, name = 'execution') =>
-  interpretExecution({ ...bench.deps, store }, { name, input: {} }, { pauseSeconds: 0 });
+  runExecution({ ...bench.deps, store }, { name, input: {} });
 
 /** A store that keeps only the hash of every cursor, as a real store does with long ones. */
 function hashingCursors(store: PageStore): PageStore {

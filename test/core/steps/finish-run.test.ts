@@ -7,7 +7,7 @@ import type { ListedObject, PageLog, PageStore } from '../../../lib/core/ports.t
 import { storedEntries } from '../../../lib/core/steps/inventory.ts';
 import { pageKey, pageNumberAt } from '../../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../../lib/core/storage/manifest.ts';
-import { interpretExecution, type LocalExecutionOutcome } from '../../../lib/local/interpreter.ts';
+import { runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { aCursor, anExportRequest, aPageEntry, aRun, aRunId, at, collect, sha256Of } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { createMemoryLog, createMemoryStore } from '../../support/export/memory-adapters.ts';
@@ -16,7 +16,7 @@ import { someReports } from '../../support/export/scripted-service.ts';
 const manifestsIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.endsWith('/manifest.json'));
 const pagesIn = ({ store }: Bench) => [...store.objects.keys()].filter((key) => key.includes('/page-'));
 
-function failure(end: LocalExecutionOutcome) {
+function failure(end: ExecutionOutcome) {
   if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
   return end.failed;
 }
@@ -356,7 +356,7 @@ describe('latest.json', () => {
         await bench.store.putLatest(key, latest, hasBegun);
       },
     };
-    const slow = () => interpretExecution({ ...bench.deps, store }, { name: 'slow', input: {} }, { pauseSeconds: 0 });
+    const slow = () => runExecution({ ...bench.deps, store }, { name: 'slow', input: {} });
     overtake = async () => {
       expect(await bench.start({ restart: true })).toMatchObject({ status: 'completed' });
     };

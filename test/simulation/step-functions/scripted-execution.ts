@@ -1,4 +1,4 @@
-/** Runs the real definition with scripted steps, in the simulated Step Functions and in the interpreter of local runs. */
+/** Runs the real definition with scripted steps, in the simulated Step Functions and in an interpreter. */
 
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
 import { type ExecutionResult, execute, executionArn } from '../../support/export/function-machine.ts';

@@ -33,7 +33,7 @@ const scripts: fc.Arbitrary<Script> = fc.record({
 
 describe('the simulated Step Functions', () => {
   test.prop([scripts], { numRuns: cases(150) })(
-    'enters the same states and ends in the same way as the interpreter of local runs, whatever the steps return',
+    'enters the same states and ends in the same way as the interpreter, whatever the steps return',
     async (script) => {
       const interpreted = await interpret(script);
       const { states, execution } = await simulate(script);

@@ -2,8 +2,8 @@
  * Simulated Step Functions: interprets the real definition in virtual time, retries tasks as the definition says, and counts
  * the events of each execution's history as the real service does, up to its limit.
  *
- * It supports the part of the language in lib/core/state-machine/asl.ts. A property test compares it with the interpreter of
- * local runs.
+ * It supports the part of the language in lib/core/state-machine/asl.ts. A property test compares it with another
+ * interpreter.
  */
 
 import type { Retrier, State, StateMachine, TaskState } from '../../../lib/core/state-machine/asl.ts';

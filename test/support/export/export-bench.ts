@@ -3,12 +3,7 @@
 import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
 import { countIncidents, type DeployedExport, type Incident } from '../../../lib/core/operations/deployment.ts';
 import type { ExportEvent, PageLog, RunHistory, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
-import {
-  type ExecutionStart,
-  executionId,
-  interpretExecution,
-  type LocalExecutionOutcome,
-} from '../../../lib/local/interpreter.ts';
+import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../builders.ts';
 import { type CrashPoint, createMemoryLog, createMemoryStore, type MemoryStore } from './memory-adapters.ts';
 import {
@@ -35,16 +30,16 @@ export interface Bench {
   readonly log: PageLog & RunHistory;
   readonly service: ScriptedService;
   readonly events: readonly ExportEvent[];
-  /** Milliseconds slept inside invocations. */
+  /** Milliseconds slept: inside invocations, between them, and before retries. */
   readonly slept: readonly number[];
   /** The executions that `isRunning` reports as running. */
   readonly running: Set<string>;
   /** Advances the clock. */
   advance(ms: number): void;
   /** Runs one execution of the state machine, and those in which it continues. */
-  start(input?: unknown): Promise<LocalExecutionOutcome>;
+  start(input?: unknown): Promise<ExecutionOutcome>;
   /** Runs one execution of the state machine. */
-  execute(start: ExecutionStart): Promise<LocalExecutionOutcome>;
+  execute(start: ExecutionStart): Promise<ExecutionOutcome>;
   /** A bench with the same store, log and clock, and another service or definition. */
   with(options: BenchOptions): Bench;
   /** The state of the export, which must have one. */
@@ -113,7 +108,7 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
     runtime,
     emit: (event) => events.push(event),
   };
-  const execute = (start: ExecutionStart) => interpretExecution(deps, start, { pauseSeconds: 0 });
+  const execute = (start: ExecutionStart) => runExecution(deps, start);
   return {
     deps,
     store,

@@ -8,7 +8,7 @@ import { errorNames } from '../../../lib/core/errors.ts';
 import { asCursor, type Instant, type LatestPointer, zeroTotals } from '../../../lib/core/model.ts';
 import type { PageLog, PageStore, StepDependencies } from '../../../lib/core/ports.ts';
 import { filterSince } from '../../../lib/core/settings/filter.ts';
-import { interpretExecution, type LocalExecutionOutcome } from '../../../lib/local/interpreter.ts';
+import { runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { anExportDefinition, anExportRequest, at, collect, sha256Of, manifestKeyOf } from '../builders.ts';
 import type { Manifest } from './export-bench.ts';
 import { scriptedService, someReports } from './scripted-service.ts';
@@ -56,9 +56,9 @@ const dependenciesOf = (parts: Pick<InterruptedExport, 'store' | 'log'>): StepDe
 });
 
 let executions = 0;
-function start(parts: Pick<InterruptedExport, 'store' | 'log'>, input: unknown): Promise<LocalExecutionOutcome> {
+function start(parts: Pick<InterruptedExport, 'store' | 'log'>, input: unknown): Promise<ExecutionOutcome> {
   executions += 1;
-  return interpretExecution(dependenciesOf(parts), { name: `execution-${executions}`, input }, { pauseSeconds: 0 });
+  return runExecution(dependenciesOf(parts), { name: `execution-${executions}`, input });
 }
 
 /** Completes one run, and interrupts another after its third page is stored but before it is logged. */
@@ -116,7 +116,7 @@ async function expectConsistentEnd(interrupted: InterruptedExport, before: Reado
 async function expectConsistent(
   interrupted: InterruptedExport,
   before: ReadonlyMap<string, Buffer>,
-  end: LocalExecutionOutcome,
+  end: ExecutionOutcome,
 ): Promise<void> {
   const objects = await interrupted.objects();
   const newManifests = manifestsIn(objects).filter((key) => !before.has(key));

@@ -1,0 +1,144 @@
+/**
+ * Runs one execution in this process. It does what the state machine does on AWS (`../core/state-machine/definition.ts`): the same steps
+ * in the same order, with the same retry policy. A property test compares the two. The differences: an event goes to `emit` only, a
+ * step has no timeout, because a second attempt would run beside the first, and the execution can be interrupted.
+ */
+
+import { isExportError } from '../core/errors.ts';
+import { asRunId, type FailedRun, type LoopState, type RunResult, zeroTotals } from '../core/model.ts';
+import type { Retry } from '../core/operations/deployment.ts';
+import type { StepDependencies } from '../core/ports.ts';
+import type { Retrier } from '../core/state-machine/asl.ts';
+import { continuationName, type StepName } from '../core/state-machine/definition.ts';
+import { findRetrier, limitRetries, maxRetryDelaySeconds } from '../core/state-machine/retry-policy.ts';
+import { beginRun } from '../core/steps/begin-run.ts';
+import { exportPage } from '../core/steps/export-page.ts';
+import { failRun } from '../core/steps/fail-run.ts';
+import { finishRun } from '../core/steps/finish-run.ts';
+
+export interface ExecutionStart {
+  readonly name: string;
+  readonly input: unknown;
+}
+
+export type ExecutionOutcome =
+  | { readonly status: 'completed'; readonly result: RunResult }
+  | { readonly status: 'skipped'; readonly reason: string }
+  | { readonly status: 'continued'; readonly next: ExecutionStart }
+  | { readonly status: 'failed'; readonly failed: FailedRun }
+  | { readonly status: 'interrupted' };
+
+export interface ExecutionOptions {
+  /** Stops the execution. What its run has stored and logged stays. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called when a retry is due, before its delay. */
+  readonly onRetry?: ((retry: Retry) => void) | undefined;
+  /** How often a step is tried at most, per retrier. Absent, or more than the retry policy says: as it says. */
+  readonly maxAttempts?: number | undefined;
+  /** How many pages are in flight at most. Default: 8. */
+  readonly maxInFlight?: number | undefined;
+}
+
+/** Identifies the execution in the export state, as its ARN does on AWS. */
+export const executionId = (name: string): string => `local:${name}`;
+
+/** How long one invocation may begin further pages and wait out short Retry-Afters. */
+const maxInvocationMs = 60_000;
+
+/** While the disk is awaited, or a body arrives slowly, other pages can be received. */
+const defaultMaxInFlight = 8;
+
+/** Runs the execution to its end. A failed run is an outcome. */
+export async function runExecution(
+  deps: StepDependencies,
+  start: ExecutionStart,
+  options: ExecutionOptions = {},
+): Promise<ExecutionOutcome> {
+  const { signal } = options;
+  const execution = executionId(start.name);
+  try {
+    return await runSteps(deps, { execution, input: start.input }, options);
+  } catch (error) {
+    if (signal?.aborted) return { status: 'interrupted' };
+    const { name, message } = asError(error);
+    if (isExportError(error, 'RunSupersededError')) return { status: 'skipped', reason: message };
+    try {
+      const failure = { Error: name, Cause: message };
+      const failed = await withRetries(deps, 'FailRun', () => failRun(deps, { failure, execution }), options);
+      return signal?.aborted ? { status: 'interrupted' } : { status: 'failed', failed };
+    } catch {
+      if (signal?.aborted) return { status: 'interrupted' };
+      // Report the error that led to FailRun, which is the one to act on.
+      const failed = { export: deps.definition.name, run: null, since: null, ...zeroTotals, error: name, message };
+      return { status: 'failed', failed: { ...failed, resumable: true } };
+    }
+  }
+}
+
+async function runSteps(
+  deps: StepDependencies,
+  { execution, input }: { readonly execution: string; readonly input: unknown },
+  options: ExecutionOptions,
+): Promise<ExecutionOutcome> {
+  const { signal, maxInFlight = defaultMaxInFlight } = options;
+  const step = <Result>(name: StepName, run: () => Promise<Result>) => withRetries(deps, name, run, options);
+
+  const begun = await step('BeginRun', () => beginRun(deps, { input, execution }));
+  if (begun.next === 'skip') return { status: 'skipped', reason: begun.reason };
+  let loop: LoopState = begun;
+  let hasMore = begun.next === 'export';
+  while (hasMore) {
+    const invocation = { loop, execution, signal, maxInFlight };
+    const exported = await step('ExportPage', () => exportPage(deps, { ...invocation, ...invocationLimits(deps) }));
+    if (exported.next === 'continue') {
+      const next = { export: exported.export, continues: execution, waits: exported.waits };
+      return { status: 'continued', next: { name: continuationName(exported), input: next } };
+    }
+    if (exported.next === 'wait' || exported.next === 'queue') {
+      await deps.runtime.sleep(exported.waitSeconds * 1_000, signal);
+    }
+    loop = exported;
+    hasMore = exported.next !== 'finish';
+  }
+  const result = await step('FinishRun', () => finishRun(deps, { run: asRunId(loop.run), execution }));
+  return { status: 'completed', result };
+}
+
+function invocationLimits({ runtime: { monotonicNow } }: StepDependencies) {
+  const retryAfterDeadline = monotonicNow() + maxInvocationMs;
+  return { retryAfterDeadline, hasTime: () => monotonicNow() <= retryAfterDeadline };
+}
+
+/** Runs the step, and again after an error for as long as the retry policy allows. Each retrier counts its own attempts. */
+async function withRetries<Result>(
+  { runtime }: StepDependencies,
+  step: StepName,
+  run: () => Promise<Result>,
+  { signal, onRetry, maxAttempts = Number.POSITIVE_INFINITY }: ExecutionOptions,
+): Promise<Result> {
+  const retries = new Map<Retrier, number>();
+  for (;;) {
+    signal?.throwIfAborted();
+    try {
+      return await run();
+    } catch (thrown) {
+      const { name: error, message } = asError(thrown);
+      const retrier = findRetrier(error, step);
+      if (signal?.aborted || retrier === undefined) throw thrown;
+      const attempt = (retries.get(retrier) ?? 0) + 1;
+      retries.set(retrier, attempt);
+      const { MaxAttempts } = limitRetries(retrier, maxAttempts);
+      if (attempt > MaxAttempts) throw thrown;
+      // Full jitter, as in the definition.
+      const delaySeconds = maxRetryDelaySeconds(retrier, attempt) * randomFraction(runtime);
+      onRetry?.({ state: step, error, message, attempt, maxAttempts: MaxAttempts, delaySeconds });
+      await runtime.sleep(delaySeconds * 1_000, signal);
+    }
+  }
+}
+
+const asError = (thrown: unknown): Pick<Error, 'name' | 'message'> =>
+  thrown instanceof Error ? thrown : { name: 'Error', message: String(thrown) };
+
+const randomFraction = (runtime: StepDependencies['runtime']): number =>
+  Number.parseInt(runtime.randomHex(8), 16) / 16 ** 8;
