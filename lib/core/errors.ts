@@ -15,8 +15,8 @@ export const errorNames = [
   /** The service is unreachable or too slow, responds with 408 or 5xx, or truncates its response. A retry helps. */
   'ServiceUnavailableError',
   /**
-   * The host name does not exist, the connection is refused, or the certificate is not trusted. Before the first page of a
-   * run, the settings are probably wrong. Later it is an outage, and `exportPage` throws ServiceUnavailableError instead.
+   * The host name does not exist, the connection is refused or closed after the TLS handshake, or a certificate is not trusted.
+   * Before the first page of a run, the settings are probably wrong. Later it is an outage, and `exportPage` throws ServiceUnavailableError instead.
    */
   'ServiceUnreachableError',
   /** The service responds with 429, or with 503 and Retry-After. Waiting helps. */

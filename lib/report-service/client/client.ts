@@ -83,6 +83,7 @@ interface Response extends Dispatcher.ResponseData {
 export function createReportServiceClient(options: ReportServiceClientOptions): ReportServiceClient {
   const { apiKey, clock, cursorIn, limits } = options;
   const base = parseBaseUrl(options.baseUrl);
+  const isTls = base.protocol === 'https:';
   const names = headerNames(options.vendor);
   const recentKeys = createRecentKeys();
   const connections = createConnections(base, limits, options.network ?? directNetwork, options.createPool);
@@ -91,7 +92,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     signal?.throwIfAborted();
     const deadline = startDeadline(limits.totalTimeoutMs, signal, clock);
     const translate: Exchange['translate'] = (error, subject, bytesRead) =>
-      transportError(subject, error, { callerSignal: signal, deadline, limits, bytesRead });
+      transportError(subject, error, { callerSignal: signal, deadline, limits, isTls, bytesRead });
     const subject = { label: request.label, keys: recentKeys.keys };
     const exchange: Exchange = { request, subject, triedKeys: new Set(), deadline, translate };
     let response: Response | undefined;

@@ -99,6 +99,8 @@ function createResumingConnector(
         callback(error, null);
         return;
       }
+      // As undici does for its own errors: a connection that brought no data may have been rejected for its certificate.
+      socket.on('error', (cause: Error) => Object.assign(cause, { socket: { bytesRead: socket.bytesRead } }));
       // In TLS 1.3, session tickets arrive after the handshake, new ones for each connection.
       if ('getSession' in socket) {
         session = socket.getSession() ?? session;

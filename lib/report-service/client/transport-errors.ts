@@ -4,7 +4,7 @@
  */
 
 import type { ErrorName } from '../../core/errors.ts';
-import { certificateRemedy, explainNetworkError } from '../network/errors.ts';
+import { certificateRemedy, explainClosedHandshake, explainNetworkError } from '../network/errors.ts';
 import { explainUnreachable } from '../network/unreachable.ts';
 import type { Deadline } from './deadline.ts';
 import { failure, type Subject } from './errors.ts';
@@ -16,6 +16,7 @@ interface Context {
   readonly callerSignal: AbortSignal | undefined;
   readonly deadline: Deadline;
   readonly limits: Limits;
+  readonly isTls: boolean;
   /** How much of the body was received; undefined before the headers. */
   readonly bytesRead: number | undefined;
 }
@@ -27,7 +28,7 @@ interface Context {
 export function transportError(
   subject: Subject,
   error: unknown,
-  { callerSignal, deadline, limits, bytesRead }: Context,
+  { callerSignal, deadline, limits, isTls, bytesRead }: Context,
 ): unknown {
   if (deadline.endedBy === 'caller') return callerSignal?.reason;
   const code = codeOf(error, bytesRead);
@@ -37,7 +38,7 @@ export function transportError(
   const [name, problem, remedy] =
     deadline.endedBy === 'time'
       ? unavailable(`took longer than ${limits.totalTimeoutMs} ms in total`)
-      : explain(code, limits, bytesRead);
+      : explain(error, code, { limits, isTls, bytesRead });
   const place = bytesRead === undefined ? `for ${subject.label}` : `after ${bytesRead} bytes of ${subject.label}`;
   const advice = `${remedy === undefined ? '' : `. ${remedy}`}${certificateRemedy(error)}`;
   return failure(subject, name, `Report service ${problem} ${place}${advice}`, { cause: error });
@@ -48,9 +49,17 @@ const programmingErrors = new Set(['UND_ERR_DESTROYED', 'UND_ERR_CLOSED', 'UND_E
 
 type Explanation = readonly [name: ErrorName, problem: string, remedy?: string];
 const unavailable = (problem: string): Explanation => ['ServiceUnavailableError', problem];
-const invalid = (problem: string): Explanation => ['ContractError', problem];
+const invalid = (problem: string): Explanation => [
+  'ContractError',
+  problem,
+  'Send this message to the operators of the service, or of a proxy or load balancer before it',
+];
 
-function explain(code: string, limits: Limits, bytesRead: number | undefined): Explanation {
+function explain(
+  error: unknown,
+  code: string,
+  { limits, isTls, bytesRead }: Pick<Context, 'limits' | 'isTls' | 'bytesRead'>,
+): Explanation {
   switch (code) {
     case 'UND_ERR_CONNECT_TIMEOUT':
       return unavailable(`did not accept a connection within ${limits.connectTimeoutMs} ms`);
@@ -61,13 +70,21 @@ function explain(code: string, limits: Limits, bytesRead: number | undefined): E
     case 'UND_ERR_HEADERS_OVERFLOW':
       return invalid(`sent more than ${maxHeaderBytes} bytes of headers`);
     case 'NOT_HTTP':
-      return invalid('sent a response that is not HTTP/1.1');
+      return invalid(`sent a response that is not valid HTTP (${parserProblem(error)})`);
   }
   // TLS errors during the body mean a broken connection: its certificate was accepted.
   if (bytesRead !== undefined) return unavailable('closed the connection');
-  const unreachable = explainUnreachable(code);
+  const unreachable = explainUnreachable(code) ?? (isTls ? explainClosedHandshake(error) : undefined);
   if (unreachable !== undefined) return ['ServiceUnreachableError', unreachable.problem, unreachable.remedy];
   return unavailable(`did not respond (${code || 'no error code'})`);
+}
+
+/** What the parser says, in its own words only. After a content-length, undici reports any error as a mismatch of lengths. */
+function parserProblem(error: unknown): string {
+  const [, reason] = /\(([\w ,'/.-]+)\)$/.exec(error instanceof Error ? error.message : '') ?? [];
+  return (
+    reason ?? 'malformed headers, or more than one length: content-length twice, or together with transfer-encoding'
+  );
 }
 
 /** undici's code. Parser errors have none: `NOT_HTTP` stands for those that mean more than a lost connection. */

@@ -20,6 +20,10 @@ const codeOf = (error: unknown): string =>
 const clientCertificateAlerts =
   /^ERR_SSL_.+_ALERT_(ACCESS_DENIED|BAD_CERTIFICATE|CERTIFICATE_(EXPIRED|REQUIRED|REVOKED|UNKNOWN)|UNKNOWN_CA|UNSUPPORTED_CERTIFICATE)$/;
 const handshakeFailure = /^ERR_SSL_.+_ALERT_HANDSHAKE_FAILURE$/;
+/** Closed or reset by the other side. */
+const closedConnection: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
+const certificateSettings =
+  'On AWS, check the secret in tls.clientCertificateSecret; on this machine, the files in tls.clientCertificate and tls.clientKey';
 
 /** Whether other credentials of the connection might be accepted. */
 export const rejectsCredentials = (error: unknown): boolean =>
@@ -30,7 +34,30 @@ export const rejectsCredentials = (error: unknown): boolean =>
  * without an alert, or the alert is lost because the request is being sent already.
  */
 export const mayRejectCredentials = (error: unknown): boolean =>
-  handshakeFailure.test(codeOf(error)) || ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'].includes(codeOf(error));
+  handshakeFailure.test(codeOf(error)) || closedConnection.has(codeOf(error));
+
+/**
+ * A TLS connection that was closed before it brought any data; undefined for other errors. In TLS 1.3, a server rejects a client certificate
+ * after the client's side of the handshake is complete, so that the client has begun to send the request.
+ */
+export function explainClosedHandshake(
+  error: unknown,
+): { readonly problem: string; readonly remedy: string } | undefined {
+  const code = codeOf(error);
+  if (!closedConnection.has(code) || bytesReceived(error) > 0) return undefined;
+  return {
+    problem: `closed the connection during or right after the TLS handshake (${code})`,
+    remedy:
+      `It probably requires a client certificate, or does not accept the one that was sent. ${certificateSettings}. ` +
+      'If it requires none, it may be down, or a load balancer before it',
+  };
+}
+
+/** Of the response, on the connection that failed, as undici and the connection pool note it; 0 if there was no connection yet. */
+function bytesReceived(error: unknown): number {
+  const { socket } = error as { readonly socket?: { readonly bytesRead?: number } | null };
+  return socket?.bytesRead ?? 0;
+}
 
 /** Undefined for an error that has nothing to do with a proxy or a client certificate. */
 export function explainNetworkError(error: unknown): NetworkProblem | undefined {
@@ -40,8 +67,7 @@ export function explainNetworkError(error: unknown): NetworkProblem | undefined 
   return {
     name: 'ConfigurationError',
     message: (label) =>
-      `Report service did not accept the client certificate, or requires one, for ${label} (${code}). On AWS, check the secret in ` +
-      'tls.clientCertificateSecret; on this machine, the files in tls.clientCertificate and tls.clientKey',
+      `Report service did not accept the client certificate, or requires one, for ${label} (${code}). ${certificateSettings}`,
   };
 }
 
@@ -93,7 +119,9 @@ function explainProxyError({ origin, code, status, hadCredentials }: ProxyError)
 /** What to do about a certificate of the service that is not trusted, or a failed handshake; empty for other errors. */
 export function certificateRemedy(error: unknown): string {
   const code = codeOf(error);
-  if (handshakeFailure.test(code)) return '. It may require a client certificate, or support other TLS versions only';
+  if (handshakeFailure.test(code)) {
+    return `. It may require a client certificate, or support other TLS versions only. ${certificateSettings}`;
+  }
   return untrustedIssuer.has(code)
     ? '. If a private certificate authority issued its certificate, set tls.ca to that authority'
     : '';

@@ -325,26 +325,62 @@ describe('a TLS connection', () => {
     }).listen(0, '127.0.0.1');
     await once(listener, 'listening');
     await using client = clientFor({ url: `https://127.0.0.1:${portOf(listener)}` });
-    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnreachableError' });
     listener.close();
     // The ALPN protocols of the ClientHello: two bytes of length, then each protocol with its length.
     expect((await clientHello).includes('\x00\x09\x08http/1.1')).toBe(true);
   });
 });
 
+describe('a response of HTTP/1.0', () => {
+  // undici does not report the version.
+  const http10 = (headers: string) => `HTTP/1.0 200 OK\r\ncontent-type: application/xml\r\n${headers}\r\n${twoReports}`;
+  const length = Buffer.byteLength(twoReports);
+
+  it('is read like any other if its end is certain', async () => {
+    await using server = await startRawServer(http10(`content-length: ${length}\r\n`), (socket) => {
+      socket.end(http10(''));
+    });
+    await using client = clientFor(server);
+    for (const _ of [1, 2]) expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+  });
+
+  it('is rejected if it is truncated', async () => {
+    await using server = await startRawServer(
+      (socket) => void socket.end(http10(`content-length: ${length + 1}\r\n`)),
+      (socket) => void socket.end(http10('').slice(0, -4)),
+    );
+    await using client = clientFor(server);
+    const names = [];
+    for (const _ of [1, 2]) names.push((await failureOf(readPage(client.fetchPage(pageRequest())))).name);
+    expect(names).toEqual(['ServiceUnavailableError', 'ContractError']);
+  });
+});
+
 describe('a response that is not HTTP', () => {
   const echo = `X-SERVICE-API-KEY: ${trickyApiKey}`;
+  const withLengths = (headers: string) => `HTTP/1.1 200 OK\r\n${headers}\r\n\r\nxx`;
+  const lengths =
+    'malformed headers, or more than one length: content-length twice, or together with transfer-encoding';
   it.each([
-    ['in its first line', `SSH-2.0 ${echo}\r\n\r\n`],
-    ['in its headers', `HTTP/1.1 200 OK\r\n${echo}\r\nno colon\r\n\r\n`],
-    ['in its chunks', Buffer.concat([incomplete, Buffer.from(`zz\r\n${echo}\r\n`)])],
-    ['with two lengths', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx'],
-    ['with a length and chunks', 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\nxx'],
-  ])('fails with ContractError, without repeating its bytes: %s', async (_, response) => {
+    ['in its first line', `SSH-2.0 ${echo}\r\n\r\n`, 'Expected HTTP/, RTSP/ or ICE/'],
+    ['in its version', 'HTTP/1.2 200 OK\r\n\r\n', 'Invalid HTTP version'],
+    ['in its headers', `HTTP/1.1 200 OK\r\n${echo}\r\nno colon\r\n\r\n`, 'Invalid header token'],
+    ['in its chunks', Buffer.concat([incomplete, Buffer.from(`zz\r\n${echo}\r\n`)]), 'Invalid character in chunk size'],
+    ['with two lengths', withLengths('content-length: 1\r\ncontent-length: 2'), lengths],
+    ['with the same length twice', withLengths('content-length: 2\r\ncontent-length: 2'), lengths],
+    ['with a length and chunks', withLengths('content-length: 1\r\ntransfer-encoding: chunked'), lengths],
+    ['with a length that is no number', withLengths('content-length: 99999999999999999999'), lengths],
+  ])('fails with ContractError, without repeating its bytes: %s', async (_, response, problem) => {
     await using server = await startRawServer(response);
     await using client = clientFor(server);
-    const error = await failureOf(readPage(client.fetchPage(pageRequest())));
-    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('not HTTP/1.1') });
+    const { name, message } = await failureOf(readPage(client.fetchPage(pageRequest())));
+    expect(name).toBe('ContractError');
+    expect(message).toMatch(/^Report service sent a response that is not valid HTTP \(/);
+    expect(message).toContain(`(${problem})`);
+    expect(message).toMatch(
+      /(for|bytes of) page 1 of run R\. Send this message to the operators of the service, or of a proxy/,
+    );
   });
 
   it('fails with ContractError above 16 KiB of headers', async () => {

@@ -82,6 +82,20 @@ describe('a service that is probably not at this address', () => {
     server.close();
   });
 
+  it('closes the connection within the TLS handshake, as services do that reject a client certificate', async () => {
+    const closing = createTcpServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
+    await once(closing, 'listening');
+    const { port } = closing.address() as AddressInfo;
+    const error = await failureAt(`https://127.0.0.1:${port}`);
+    expect(error).toMatchObject({ name: 'ServiceUnreachableError', cause: { code: 'ECONNRESET' } });
+    expect(error.message).toMatch(
+      /^Report service closed the connection during or right after the TLS handshake \(ECONNRESET\) for page 1 of run R\. /,
+    );
+    // Without TLS, it is an outage.
+    expect(await failureAt(`http://127.0.0.1:${port}`)).toMatchObject({ name: 'ServiceUnavailableError' });
+    closing.close();
+  });
+
   it('supports other TLS versions only', async () => {
     await using server = await startTlsServer((_, response) => response.end(), { maxVersion: 'TLSv1.2' });
     const dispatcher = new Pool(server.url, { connect: { minVersion: 'TLSv1.3' } });
@@ -99,14 +113,6 @@ describe('an outage', () => {
       name: 'ServiceUnavailableError',
       message: 'Report service did not respond (EAI_AGAIN) for page 1 of run R',
     });
-  });
-
-  it('is a TLS connection that is closed before its handshake is complete', async () => {
-    const closing = createTcpServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
-    await once(closing, 'listening');
-    const { port } = closing.address() as AddressInfo;
-    expect(await failureAt(`https://127.0.0.1:${port}`)).toMatchObject({ name: 'ServiceUnavailableError' });
-    closing.close();
   });
 
   it('is a connection that breaks during the body, with whatever code', async () => {

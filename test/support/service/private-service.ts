@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import type { RequestListener } from 'node:http';
 import { createServer, type ServerOptions } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { type CertificateAuthority, createAuthority } from './certificates.ts';
 import { twoReports } from './raw-server.ts';
@@ -23,6 +23,8 @@ export interface PrivateService extends AsyncDisposable {
   }[];
   /** For each connection: whether it resumed an earlier TLS session. */
   readonly resumed: readonly boolean[];
+  /** Resets every connection, without a TLS close_notify. */
+  reset(): void;
 }
 
 interface PrivateServiceOptions {
@@ -48,6 +50,8 @@ export async function startPrivateService(options: PrivateServiceOptions = {}): 
     listener(request, response);
   });
   server.on('secureConnection', (socket: TLSSocket) => resumed.push(socket.isSessionReused()));
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => sockets.add(socket));
   server.on('tlsClientError', () => {});
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
@@ -57,6 +61,9 @@ export async function startPrivateService(options: PrivateServiceOptions = {}): 
     authority,
     requests,
     resumed,
+    reset() {
+      for (const socket of sockets) socket.resetAndDestroy();
+    },
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await once(server.close(), 'close');
