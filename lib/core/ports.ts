@@ -233,8 +233,8 @@ export interface PageSlots {
 
 export interface PageSlot {
   readonly granted: true;
-  /** Until when the slot is held, in milliseconds since the epoch. */
-  readonly heldUntil: number;
+  /** When its lease began, in milliseconds since the epoch. Taking the slot may have lasted longer since than the lease. */
+  readonly grantedAt: number;
   /** Returns the slot. Never rejects: a slot that cannot be returned becomes free when its lease ends. */
   release(): Promise<void>;
 }

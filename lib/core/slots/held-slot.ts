@@ -3,6 +3,7 @@
  * others of its service waiting.
  */
 
+import { ExportError } from '../errors.ts';
 import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
 
 /** A slot held for longer is returned before the next request, and requested again after those that wait. */
@@ -19,8 +20,11 @@ export class NoFreeSlot extends Error {
 }
 
 export interface HeldSlot {
-  /** The slot for the next request. @throws NoFreeSlot, and what `PageSlots.acquire` throws */
-  take(signal?: AbortSignal): Promise<PageSlot>;
+  /**
+   * Takes the slot for the next request, or keeps the one that is held.
+   * @throws NoFreeSlot; ServiceUnavailableError if taking it lasted too long; and what `PageSlots.acquire` throws
+   */
+  take(signal?: AbortSignal): Promise<void>;
   /** Returns the slot, if one is held. Never rejects. */
   release(): Promise<void>;
 }
@@ -32,22 +36,31 @@ export function holdSlot(
   leaseMs: number,
   { now }: Pick<Runtime, 'now'>,
 ): HeldSlot {
-  let held: { readonly slot: PageSlot; readonly since: number } | undefined;
+  let held: PageSlot | undefined;
 
   async function release(): Promise<void> {
-    const slot = held?.slot;
+    const slot = held;
     held = undefined;
     await slot?.release();
   }
 
+  /** Whether a request that begins now ends before the lease does. */
+  const coversRequest = ({ grantedAt }: PageSlot) => now() - grantedAt < maxHoldMs;
+
   return {
     async take(signal) {
-      if (held !== undefined && now() - held.since < maxHoldMs) return held.slot;
+      if (held !== undefined && coversRequest(held)) return;
       await release();
       const slot = await slots.acquire(exportName, { leaseMs, signal });
       if (!slot.granted) throw new NoFreeSlot(slot.waitSeconds);
-      held = { slot, since: now() };
-      return slot;
+      held = slot;
+      if (coversRequest(slot)) return;
+      await release();
+      throw new ExportError(
+        'ServiceUnavailableError',
+        `Export ${exportName} requested no page: taking its slot (maxConcurrentPages) lasted longer than ${maxHoldMs / 1_000} s, because the table ` +
+          'is slow or the invocation was suspended. The attempt is retried',
+      );
     },
     release,
   };

@@ -13,7 +13,6 @@
  * A slot is a lease. If its holder dies, the slot becomes free when the lease ends.
  */
 
-import { ExportError } from '../errors.ts';
 import type { FetchedPage, PageSlot, PageSlots, ReportService, Runtime } from '../ports.ts';
 
 /** Stores the record of one service's slots. Reads are strongly consistent. */
@@ -104,45 +103,38 @@ export function createPageSlots({
   return {
     async acquire(exportName, { leaseMs, signal }) {
       const id = runtime.randomHex(16);
-      const startedAt = runtime.now();
-      const heldUntil = startedAt + Math.min(leaseMs, maxLeaseMs);
-      const request: SlotRequest = {
-        exportName,
-        limit,
-        holder: { id, expiresAt: toSeconds(heldUntil) + clockMarginSeconds },
-        pollUntil: startedAt + Math.min(maxPollMs, leaseMs / 4),
-      };
-      for (let conflicts = 0; conflicts <= acquireConflicts.max;) {
-        signal?.throwIfAborted();
-        const stored = await store.read();
-        const now = runtime.now();
-        const slot: PageSlot = { granted: true, heldUntil, release: () => release(id, now) };
-        // An earlier write of this call took effect, though another one followed before its response arrived.
-        if (stored !== undefined && holds(stored, id)) return slot;
+      const pollUntil = runtime.now() + Math.min(maxPollMs, leaseMs / 4);
+      /** When the newest write began that takes a slot, whether or not it took effect. */
+      let grantedAt: number | undefined;
+      const slotSince = (at: number): PageSlot => ({ granted: true, grantedAt: at, release: () => release(id, at) });
+      try {
+        for (let conflicts = 0; conflicts <= acquireConflicts.max;) {
+          signal?.throwIfAborted();
+          const stored = await store.read();
+          // An earlier write of this call took effect, though another one followed before its response arrived.
+          if (grantedAt !== undefined && stored !== undefined && holds(stored, id)) return slotSince(grantedAt);
 
-        const { write, next } = nextMove(withoutExpired(stored, now), request, now);
-        if (write !== undefined && !(await replace(write, id))) {
-          conflicts += 1;
-          await runtime.sleep(delayMs(conflicts, acquireConflicts.maxDelayMs), signal);
-        } else if (next === 'hold') return slot;
-        else if ('waitSeconds' in next) return { granted: false, waitSeconds: next.waitSeconds };
-        // Up to a third less.
-        else await runtime.sleep(next.pollMs * (1 - random() / 3), signal);
+          const now = runtime.now();
+          const holder = { id, expiresAt: toSeconds(now + Math.min(leaseMs, maxLeaseMs)) + clockMarginSeconds };
+          const { write, next } = nextMove(withoutExpired(stored, now), { exportName, limit, holder, pollUntil }, now);
+          if (next === 'hold') grantedAt = now;
+          if (write !== undefined && !(await store.replace(write))) {
+            conflicts += 1;
+            await runtime.sleep(delayMs(conflicts, acquireConflicts.maxDelayMs), signal);
+          } else if (next === 'hold') return slotSince(now);
+          else if ('waitSeconds' in next) return { granted: false, waitSeconds: next.waitSeconds };
+          // Up to a third less.
+          else await runtime.sleep(next.pollMs * (1 - random() / 3), signal);
+        }
+      } catch (error) {
+        // A write may have taken a slot although its response was lost. Nothing else would return it before its lease ends.
+        if (grantedAt !== undefined) await release(id);
+        throw error;
       }
       await release(id);
       return { granted: false, waitSeconds: random() < 0.5 ? 1 : 2 };
     },
   };
-
-  /** A write that fails may have taken effect: then nothing would return its slot before the lease ends. */
-  async function replace(state: SlotState, id: string): Promise<boolean> {
-    try {
-      return await store.replace(state);
-    } catch (error) {
-      if (holds(state, id)) await release(id);
-      throw error;
-    }
-  }
 
   /** Measures how long the slot was held, if `grantedAt` is given. */
   async function release(id: string, grantedAt?: number): Promise<void> {
@@ -258,12 +250,12 @@ const toSeconds = (ms: number): number => Math.ceil(ms / 1_000);
 
 /**
  * The service as one slot allows: one request at a time, and only while a slot is held. A request waits until the one
- * before it is over: it failed, its signal aborted, or its body has ended, failed or was closed. Then `takeSlot` returns the
+ * before it is over: it failed, its signal aborted, or its body has ended, failed or was closed. Then `takeSlot` takes the
  * slot for it, or throws.
  */
 export function withinSlot(
   service: ReportService,
-  takeSlot: (signal?: AbortSignal) => Promise<PageSlot>,
+  takeSlot: (signal?: AbortSignal) => Promise<unknown>,
   { now }: Pick<Runtime, 'now'>,
 ): ReportService {
   /** Resolves once all requests so far are over. */
@@ -275,14 +267,7 @@ export function withinSlot(
       idle = previous.then(() => over);
       try {
         await untilAborted(previous, signal);
-        const { heldUntil } = await takeSlot(signal);
-        if (now() >= heldUntil) {
-          throw new ExportError(
-            'ServiceUnavailableError',
-            `The request for ${request.label} was not sent: the invocation was suspended for longer than it may hold its ` +
-              'slot (maxConcurrentPages). The attempt is retried',
-          );
-        }
+        await takeSlot(signal);
         const requestedAt = now();
         const page = await service.fetchPage(request, signal);
         // The body of an aborted request may never be read.

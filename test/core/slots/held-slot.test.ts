@@ -11,7 +11,7 @@ import { anExportBench, type BenchOptions } from '../../support/export/export-be
 import { someReports } from '../../support/export/scripted-service.ts';
 
 /** Slots that record what happens to them. `refuseFrom`: the acquisition, from 1, from which on none is free. */
-function someSlots(refuseFrom = Number.POSITIVE_INFINITY) {
+function someSlots(refuseFrom = Number.POSITIVE_INFINITY, now = () => Number.POSITIVE_INFINITY) {
   const events: string[] = [];
   let count = 0;
   const slots: PageSlots = {
@@ -21,7 +21,7 @@ function someSlots(refuseFrom = Number.POSITIVE_INFINITY) {
       events.push('taken');
       return {
         granted: true,
-        heldUntil: Number.POSITIVE_INFINITY,
+        grantedAt: now(),
         async release() {
           events.push('returned');
         },
@@ -80,8 +80,8 @@ describe('the slot of an invocation', () => {
   });
 
   it('is returned after 15 s, and taken again for the next page', async () => {
-    const given = someSlots();
     let now = 0;
+    const given = someSlots(Number.POSITIVE_INFINITY, () => now);
     const held = holdSlot(given.slots, 'nightly', 900_000, { now: () => now });
     for (let page = 1; page <= 5; page += 1) {
       await held.take();
@@ -89,6 +89,21 @@ describe('the slot of an invocation', () => {
     }
     await held.release();
     expect(given.events).toEqual(['taken', 'returned', 'taken', 'returned', 'taken', 'returned']);
+  });
+
+  it('is not used if its lease began 15 s before it could be: the request might outlive the lease', async () => {
+    let now = 0;
+    const given = someSlots(Number.POSITIVE_INFINITY, () => now);
+    const slow: PageSlots = {
+      async acquire(...args) {
+        const slot = await given.slots.acquire(...args);
+        now += 15_000;
+        return slot;
+      },
+    };
+    const held = holdSlot(slow, 'nightly', 900_000, { now: () => now });
+    await expect(held.take()).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
+    expect(given.events).toEqual(['taken', 'returned']);
   });
 
   it('leads to a wait in the queue if there is none, after the pages that were exported before', async () => {

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { LoopState } from '../../../lib/core/model.ts';
-import type { FetchedPage, PageRequest, PageSlot, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
+import type { FetchedPage, PageRequest, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { type ExportPageOutcome, exportPage } from '../../../lib/core/steps/export-page.ts';
 import { createPageSlots, withinSlot } from '../../../lib/core/slots/page-slots.ts';
@@ -30,11 +30,10 @@ async function settled(): Promise<void> {
 
 describe('the service within a slot', () => {
   /** A service whose requests and bodies proceed only as the test says, and that ignores signals. */
-  function aService(heldUntil = Number.POSITIVE_INFINITY) {
+  function aService() {
     const clock = { now: 0 };
     const sent: string[] = [];
     const responses = new Map<string, PromiseWithResolvers<FetchedPage>>();
-    const slot: PageSlot = { granted: true, heldUntil, release: async () => {} };
     const inner: ReportService = {
       async fetchPage({ label }) {
         sent.push(label);
@@ -43,7 +42,7 @@ describe('the service within a slot', () => {
         return await response.promise;
       },
     };
-    const service = withinSlot(inner, async () => slot, { now: () => clock.now });
+    const service = withinSlot(inner, async () => {}, { now: () => clock.now });
     const fetch = (label: string, signal?: AbortSignal) => {
       const fetched = service.fetchPage(aRequest(label), signal);
       fetched.catch(() => {});
@@ -196,24 +195,6 @@ describe('the service within a slot', () => {
     expect(sent).toEqual(['one', 'three']);
     const ignored = fetch('four', cancellation.signal);
     await expect(ignored).rejects.toBe(reason);
-  });
-
-  it('sends no request once the slot is no longer held, as others may use it', async () => {
-    const { clock, sent, fetch, respond } = aService(1_000);
-    clock.now = 999;
-    const one = fetch('one');
-    const two = fetch('page 7 of run x');
-    await settled();
-    respond('one');
-    clock.now = 1_000;
-    await collect((await one).body);
-    await expect(unlessStuck(two)).rejects.toMatchObject({
-      name: 'ServiceUnavailableError',
-      message:
-        'The request for page 7 of run x was not sent: the invocation was suspended for longer than it may hold its slot ' +
-        '(maxConcurrentPages). The attempt is retried',
-    });
-    expect(sent).toEqual(['one']);
   });
 });
 

@@ -76,29 +76,38 @@ describe('a slot', () => {
     expect(slept).toEqual([]);
   });
 
-  it('is held for its lease', async () => {
-    const { slots, clock } = aBench();
-    expect((await acquired(slots, 'orders')).heldUntil).toBe(clock.now + leaseMs);
-  });
-
   it('that is not returned becomes free a minute after its lease, as clocks may differ', async () => {
     const { slots, clock } = aBench();
-    const { heldUntil } = await acquired(slots, 'orders');
-    while (clock.now < heldUntil + 45_000) {
+    const { grantedAt } = await acquired(slots, 'orders');
+    while (clock.now < grantedAt + leaseMs + 45_000) {
       await refused(slots, 'invoices');
       clock.now += 1_000;
     }
-    clock.now = heldUntil + 61_000;
+    clock.now = grantedAt + leaseMs + 61_000;
     expect((await acquired(slots, 'invoices')).granted).toBe(true);
   });
 
-  it('is held no longer than the invocation lasts that polled for it', async () => {
-    const { slots, clock, during } = aBench();
+  it('has its whole lease from the moment when it is free, however long its holder has polled', async () => {
+    const { slots, clock, during, stored } = aBench();
     const first = await acquired(slots, 'orders');
     const calledAt = clock.now;
     during.sleep = () => (clock.now > calledAt + 5_000 ? first.release() : undefined);
-    expect((await acquired(slots, 'invoices')).heldUntil).toBe(calledAt + leaseMs);
-    expect(clock.now).toBeGreaterThan(calledAt + 5_000);
+    const { grantedAt } = await acquired(slots, 'invoices');
+    expect(grantedAt).toBe(clock.now);
+    expect(grantedAt).toBeGreaterThan(calledAt + 5_000);
+    expect((stored().holders[0]?.expiresAt ?? 0) * 1_000).toBeGreaterThanOrEqual(grantedAt + leaseMs + 60_000);
+  });
+
+  it('has its lease from before the write that takes it, however slow the table is', async () => {
+    const { slots, clock, stored } = aBench(1, (store) => ({
+      async replace(state) {
+        const written = await store.replace(state);
+        clock.now += 100_000;
+        return written;
+      },
+    }));
+    expect((await acquired(slots, 'orders')).grantedAt).toBe(startedAt);
+    expect(stored().holders[0]?.expiresAt).toBe((startedAt + leaseMs) / 1_000 + 60);
   });
 
   it('is given as often as the limit allows', async () => {
@@ -389,6 +398,17 @@ describe('a write that took effect, although it was reported as refused', () => 
     expect(stored().holders).toEqual([]);
   });
 
+  it('leaves no slot in use if the invocation ends before it knows', async () => {
+    const { slots, stored, during } = aBench(2, (store) => ({
+      replace: (state) => (state.holders.length > 0 ? { ...store, ...withSuccessor(store) } : store).replace(state),
+    }));
+    const invocation = new AbortController();
+    const reason = new Error('the time of the invocation is up');
+    during.sleep = () => invocation.abort(reason);
+    await expect(slots.acquire('a', { leaseMs, signal: invocation.signal })).rejects.toBe(reason);
+    expect(stored().holders).toEqual([]);
+  });
+
   it('leaves no slot in use if it was the last attempt', async () => {
     let writes = 0;
     const { slots, stored } = aBench(1, (store) => ({
@@ -448,7 +468,7 @@ describe('if the store fails', () => {
       await slot.release();
       expect(calls.reads).toBe(before + 2);
       isFailing = false;
-      clock.now = slot.heldUntil + 61_000;
+      clock.now = slot.grantedAt + leaseMs + 61_000;
       await acquired(slots, 'b');
     }
   });

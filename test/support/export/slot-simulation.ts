@@ -188,9 +188,10 @@ export async function simulateSlots(options: SlotSimulationOptions): Promise<Slo
     await acquired.release();
   }
 
-  function hold(name: string, page: number, { heldUntil }: PageSlot, offset: number): Grant {
+  function hold(name: string, page: number, { grantedAt }: PageSlot, offset: number): Grant {
     const at = timeline.now();
-    const grant: Grant = { export: name, page, at, until: Number.POSITIVE_INFINITY, leaseEnd: heldUntil - offset };
+    const leaseEnd = grantedAt + leaseMs - offset;
+    const grant: Grant = { export: name, page, at, until: Number.POSITIVE_INFINITY, leaseEnd };
     grants.push(grant);
     most.longestWaitMs = Math.max(most.longestWaitMs, at - (waiting.get(name)?.since ?? at));
     waiting.delete(name);
