@@ -9,8 +9,17 @@ import { type Command, Option } from 'commander';
 export function optionWithValue(flags: string, description: string, defaultValue?: string): Option {
   const option = new Option(flags.replace('<', '[').replace('>', ']'), description);
   option.flags = flags;
+  let isGiven = false;
+  option.argParser((value: string) => {
+    if (isGiven) repeatedOptions.add(option);
+    isGiven = true;
+    return value;
+  });
   return defaultValue === undefined ? option : option.default(defaultValue);
 }
+
+/** Options that were given more than once. The parser would use the last value without a word. */
+const repeatedOptions = new WeakSet<Option>();
 
 /** The option with a list of all its values. */
 export const repeatable = (option: Option): Option =>
@@ -31,7 +40,7 @@ export function givenValues(command: Command): Record<string, unknown> {
 }
 
 /**
- * Unknown options, arguments other than `expected`, and options without their value. The latter get their default value, so
+ * Unknown options, arguments other than `expected`, repeated options, and options without their value. The latter get their default value, so
  * that the command can check its other settings too.
  */
 export function usageErrors(command: Command, expected: readonly string[] = []): string[] {
@@ -43,9 +52,15 @@ export function usageErrors(command: Command, expected: readonly string[] = []):
       return index < 0;
     })
     .map((word) => (word.startsWith('-') ? `${word.split('=')[0]}: no such option` : `${word}: unexpected argument`));
+  // An empty value is usually a variable that is not set.
   const incomplete = command.options.filter(
-    (option) => option.optional && command.getOptionValue(option.attributeName()) === true,
+    (option) => option.optional && [true, ''].includes(command.getOptionValue(option.attributeName())),
   );
   for (const option of incomplete) command.setOptionValue(option.attributeName(), option.defaultValue);
-  return [...excess, ...incomplete.map(({ long }) => `${long}: needs a value`)];
+  const repeated = command.options.filter((option) => repeatedOptions.has(option));
+  return [
+    ...excess,
+    ...repeated.map(({ long }) => `${long}: is given more than once`),
+    ...incomplete.map(({ long }) => `${long}: needs a value`),
+  ];
 }

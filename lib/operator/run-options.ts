@@ -162,8 +162,8 @@ export function readOverrides(options: SettingOptions, problems: string[]): Over
       filter: parseFilter(options.filter, problems),
       format,
       container,
-      size: parseNumber(options.size),
-      maxPages: parseNumber(options.maxPages),
+      size: options.size === undefined ? undefined : parseWholeNumber(options.size),
+      maxPages: options.maxPages === undefined ? undefined : parseWholeNumber(options.maxPages),
     }) as Overrides['export'],
     overlap,
   };
@@ -238,9 +238,9 @@ export function readRunOptions(
 
 /** The value of `--max-attempts`; undefined if it was not given. Adds to `problems` what is wrong. */
 export function readMaxAttempts(text: string | undefined, problems: string[]): number | undefined {
-  const attempts = parseNumber(text);
-  if (attempts === undefined || (/^\d+$/.test(text ?? '') && Number.isSafeInteger(attempts) && attempts >= 1))
-    return attempts;
+  if (text === undefined) return undefined;
+  const attempts = parseWholeNumber(text);
+  if (attempts >= 1) return attempts;
   problems.push('--max-attempts: must be a whole number of at least 1, which means no retry');
   return undefined;
 }
@@ -248,7 +248,12 @@ export function readMaxAttempts(text: string | undefined, problems: string[]): n
 function parseFilter(text: string | undefined, problems: string[]): unknown {
   if (text === undefined) return undefined;
   try {
-    return JSON.parse(text);
+    const filter: unknown = JSON.parse(text);
+    const repeated = findRepeatedField(text);
+    if (repeated !== undefined) {
+      problems.push(`--filter: has the field ${sanitizeArgument(repeated)} twice in one object`);
+    }
+    return filter;
   } catch (error) {
     // The message of the JSON parser quotes its input.
     const message = error instanceof Error ? error.message : String(error);
@@ -257,8 +262,27 @@ function parseFilter(text: string | undefined, problems: string[]): unknown {
   }
 }
 
-/** NaN for blank text, which Number takes for 0. */
-const parseNumber = (text: string | undefined) => (text === undefined ? undefined : Number(text.trim() || Number.NaN));
+/** A field that an object in valid JSON has twice. JSON.parse ignores the first one. */
+function findRepeatedField(json: string): string | undefined {
+  const objects: Set<string>[] = [];
+  for (const [token] of json.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"(?:\s*:)?|[{}]/g)) {
+    if (token === '{') objects.push(new Set());
+    else if (token === '}') objects.pop();
+    else if (token.endsWith(':')) {
+      const name = JSON.parse(token.slice(0, -1)) as string;
+      const names = objects.at(-1);
+      if (names?.has(name) === true) return name;
+      names?.add(name);
+    }
+  }
+  return undefined;
+}
+
+/** NaN unless `text` is a whole number in decimal digits. Number also accepts blank text, 0x5, 5e0 and 5.0. */
+export function parseWholeNumber(text: string): number {
+  const number = /^(0|[1-9]\d*)$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isSafeInteger(number) ? number : Number.NaN;
+}
 
 /** `--size: must be 1 to 10`. Filter and headers are objects, so their problems also say in which field. */
 function describeOption(issue: z.core.$ZodIssue): string {

@@ -137,6 +137,25 @@ describe('report-exporter local', () => {
     const ended = await runInProcess(['local', '--json', '--overlap=1h', '--size']);
     expect(ended.status).toBe(2);
     expect(jsonOf(ended).error?.message).toMatch(/--size: needs a value\n--overlap: must be/);
+    for (const option of ['--settings', '--out', '--since', '--max-attempts']) {
+      const { status, stderr } = await runInProcess(['local', option, '']);
+      expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(`${option}: needs a value\n`) });
+    }
+  });
+
+  it('reports an option that is given twice', async () => {
+    const ended = await runInProcess([
+      'local',
+      '--size',
+      '3',
+      '--overlap=1h',
+      '--size=4',
+      '--size=5',
+      '--json',
+      '--json',
+    ]);
+    expect(ended.status).toBe(2);
+    expect(jsonOf(ended).error?.message).toMatch(/^--size: is given more than once\n--overlap: must be.*$/);
   });
 
   it('says that --out is a file, and exits with 2', async () => {
@@ -198,7 +217,7 @@ describe('report-exporter local', () => {
     [['local', '--max-attempts', '0']],
     [['local', '--max-attempts=1.5']],
     [['local', '--all', '--max-attempts=many']],
-    [['start', '--max-attempts', '']],
+    [['start', '--max-attempts', '0x2']],
   ])('rejects %j', async (args) => {
     const ended = await runInProcess([...args, '--out', await aDirectory()]);
     expect(ended.status).toBe(2);

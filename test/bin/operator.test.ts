@@ -880,6 +880,10 @@ describe('report --all', () => {
     ]) {
       expect(all.stderr).toContain(`  ${problem}\n`);
     }
+    for (const command of ['report', 'status']) {
+      const { stderr } = await runOn(out, command, '--runs', '0x5');
+      expect(stderr).toContain('--runs: must be a whole number from 1 to 1000');
+    }
     expect((await runOn(out, 'report', '--runs', '5')).stderr).toContain('--runs: applies to --all only');
     expect((await runOn(out, 'report', 'dayly', '--all', '--to', join(out, 'x'))).stderr).toContain(
       'There is no export',

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { exportDefinition } from '../../lib/core/settings/settings.ts';
 import { localExportSchema } from '../../lib/local/settings.ts';
-import { type LocalOptions, readApiKey, readLocalSettings } from '../../lib/operator/run-options.ts';
+import { type LocalOptions, readApiKey, readLocalSettings, readMaxAttempts } from '../../lib/operator/run-options.ts';
 import { anyValue } from '../support/mutations.ts';
 import { cases, fc, test } from '../support/property.ts';
 
@@ -82,6 +82,32 @@ describe('the options of the command line', () => {
     expect(problemsIn({ ...validOptions, filter })).toEqual([
       expect.stringMatching(/^--filter: a.*is nested deeper than 32$/),
     ]);
+  });
+
+  it.each(['0x5', '5e0', ' 5', '5 ', '+5', '05', '5.0', '0b101', '٥', ''])(
+    'with the number %j are rejected',
+    (number) => {
+      expect(problemsIn({ ...validOptions, size: number, maxPages: number })).toEqual([
+        '--size: must be a whole number from 1 to 10',
+        '--max-pages: must be a whole number',
+      ]);
+      const problems: string[] = [];
+      readMaxAttempts(number, problems);
+      expect(problems).toEqual(['--max-attempts: must be a whole number of at least 1, which means no retry']);
+    },
+  );
+
+  it.each([
+    ['{"type":"daily","type":"weekly"}', 'type'],
+    ['{"a":{"b":[{"c":1,"d":{"c":2},"\\u0063" : 3}]}}', 'c'],
+    ['{"{\\"a\\":1}":1,"b":"{\\"b\\":1}","b":2}', 'b'],
+  ])('with the filter %s are rejected', (filter, field) => {
+    expect(problemsIn({ ...validOptions, filter })).toEqual([`--filter: has the field ${field} twice in one object`]);
+  });
+
+  it('with fields of the same name in different objects of the filter are accepted', () => {
+    const filter = '{"a":{"a":[{"a":1},{"a":"a"}],"b":{}},"b":"a:","c":"\\"a\\":"}';
+    expect(problemsIn({ ...validOptions, filter })).toEqual([]);
   });
 
   it('with the key in place of the name of its variable do not show it', () => {

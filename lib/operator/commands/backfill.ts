@@ -23,7 +23,7 @@ import { plural, totals } from '../output/format.ts';
 import { createStatusLine, retryText } from '../output/progress.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { plannedRequest, requestLines } from '../planned-request.ts';
-import { readMaxAttempts } from '../run-options.ts';
+import { parseWholeNumber, readMaxAttempts } from '../run-options.ts';
 
 export interface BackfillCommandOptions extends TargetOptions {
   readonly from?: string;
@@ -115,7 +115,7 @@ function readBound(option: string, text: string | undefined, problems: string[])
 
 function readCount(option: string, text: string | undefined, max: number, problems: string[]): number | undefined {
   if (text === undefined) return undefined;
-  const count = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
+  const count = parseWholeNumber(text);
   if (count >= 1 && count <= max) return count;
   problems.push(`${option}: must be a whole number from 1 to ${max.toLocaleString('en')}`);
   return undefined;

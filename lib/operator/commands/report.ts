@@ -12,6 +12,7 @@ import { parseRunId } from '../../core/storage/keys.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
+import { parseWholeNumber } from '../run-options.ts';
 import { collectRunReportData, type RunReportOrigin } from '../run-report/data.ts';
 import { maxRecentRuns, readRunHistory } from '../run-report/history/run-history.ts';
 import { readRunFacts } from '../run-report/run-facts.ts';
@@ -41,7 +42,7 @@ export async function reportCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const maxRuns = Number(options.runs ?? defaultMaxRuns);
+  const maxRuns = options.runs === undefined ? defaultMaxRuns : parseWholeNumber(options.runs);
   const problems = [...usageErrors, ...problemsOf(options, maxRuns)];
   return await runOnDeployment(options, problems, context, async (deployment) => {
     const origin = {
@@ -56,7 +57,7 @@ export async function reportCommand(
 }
 
 function problemsOf({ all, run, runs }: ReportOptions, maxRuns: number): string[] {
-  const isCount = Number.isInteger(maxRuns) && maxRuns >= 1 && maxRuns <= 1_000;
+  const isCount = maxRuns >= 1 && maxRuns <= 1_000;
   return [
     ...(all === true && run !== undefined ? ['--run: selects one run; leave it out with --all'] : []),
     ...(all !== true && runs !== undefined ? ['--runs: applies to --all only'] : []),

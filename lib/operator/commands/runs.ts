@@ -13,6 +13,7 @@ import {
 } from '../context.ts';
 import { bytes, coarseDuration } from '../output/format.ts';
 import { type Cell, type TextStyle, tableLines, textStyleFor } from '../output/terminal.ts';
+import { parseWholeNumber } from '../run-options.ts';
 
 export interface RunsOptions extends TargetOptions {
   readonly after: string;
@@ -28,10 +29,10 @@ export async function runsCommand(
   context: CommandContext,
 ): Promise<number> {
   const { stdout, env } = context;
-  const after = /^\d+$/.test(options.after) ? Number(options.after) : Number.NaN;
+  const after = parseWholeNumber(options.after);
   const problems = [...usageErrors];
   if (options.windows === true && after > 0) problems.push('--after: windows are published in any order; leave it out');
-  if (!Number.isSafeInteger(after)) problems.push('--after: must be a sequence: a whole number from 0');
+  if (Number.isNaN(after)) problems.push('--after: must be a sequence: a whole number from 0');
   return await runOnDeployment(options, problems, context, async (deployment) => {
     const { name, store } = await openExport(deployment, exportName);
     const runs: ListedRun[] = [];

@@ -7,7 +7,7 @@ import { generatedReports } from '../../report-service/simulator/generated-repor
 import { startSimulator } from '../../report-service/simulator/simulator.ts';
 import { type CommandContext, exitStatuses } from '../context.ts';
 import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
-import { readApiKey } from '../run-options.ts';
+import { parseWholeNumber, readApiKey } from '../run-options.ts';
 
 export interface ServiceOptions {
   readonly port: string;
@@ -46,8 +46,8 @@ const seed = 1;
 function readServiceSettings(options: ServiceOptions, usageErrors: readonly string[], env: CommandContext['env']) {
   const { vendor, from } = options;
   const problems = [...usageErrors];
-  const port = parseWholeNumber('--port', options.port, 65_535, problems);
-  const count = parseWholeNumber('--reports', options.reports ?? '250', 10_000_000, problems);
+  const port = readWholeNumber('--port', options.port, 65_535, problems);
+  const count = readWholeNumber('--reports', options.reports ?? '250', 10_000_000, problems);
   if (options.reports !== undefined && from !== undefined) {
     problems.push('--reports: cannot be combined with --from, which serves the files of a directory');
   }
@@ -58,10 +58,8 @@ function readServiceSettings(options: ServiceOptions, usageErrors: readonly stri
   return { port, vendor, apiKey, from, count };
 }
 
-function parseWholeNumber(option: string, text: string, max: number, problems: string[]): number {
-  const number = Number(text);
-  if (text.trim() === '' || !Number.isInteger(number) || number < 0 || number > max) {
-    problems.push(`${option}: must be a whole number from 0 to ${max}`);
-  }
+function readWholeNumber(option: string, text: string, max: number, problems: string[]): number {
+  const number = parseWholeNumber(text);
+  if (!(number <= max)) problems.push(`${option}: must be a whole number from 0 to ${max}`);
   return number;
 }

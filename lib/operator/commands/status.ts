@@ -23,6 +23,7 @@ import {
 } from '../output/overview-table.ts';
 import { type ExportStatusJson, statusLines, statusValues } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
+import { parseWholeNumber } from '../run-options.ts';
 
 export interface StatusOptions extends TargetOptions {
   readonly watch?: boolean;
@@ -40,10 +41,9 @@ export async function statusCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
-  const maxRuns = Number(options.runs);
-  const isValid = Number.isInteger(maxRuns) && maxRuns >= 1 && maxRuns <= 1_000;
+  const maxRuns = parseWholeNumber(options.runs);
   const problems = [...usageErrors];
-  if (!isValid) problems.push('--runs: must be a whole number from 1 to 1000');
+  if (!(maxRuns >= 1 && maxRuns <= 1_000)) problems.push('--runs: must be a whole number from 1 to 1000');
   if (options.failed === true && exportName !== undefined) {
     problems.push('--failed: selects among all exports; leave out the name of the export');
   }
