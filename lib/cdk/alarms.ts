@@ -24,9 +24,11 @@ import { exportMetric, serviceMetric } from './metrics.ts';
 
 /** Every alarm has a section in the runbook, under its id. A test compares this list with the runbook and with the stack. */
 export const alarmIds = [
+  'ExecutionFailed',
   'RunFailed',
   'RunTimedOut',
   'BackfillFailed',
+  'BackfillTimedOut',
   'StartRejected',
   'FailureNotRecorded',
   'NotFresh',
@@ -46,7 +48,7 @@ export const runbook = { page: 'docs/runbook.md', alarms: 'Alarms', errors: 'Err
 export interface ServiceAlarmsProps {
   readonly serviceName: string;
   readonly exports: readonly AlarmedExport[];
-  /** Whether each export has its own alarms for failed and waiting runs. Otherwise they have common ones. */
+  /** Whether each export has its own alarms for failed and waiting runs, besides those of the service. */
   readonly perExport: boolean;
   readonly functions: ServiceFunctions;
   readonly stateMachine: StateMachine;
@@ -94,6 +96,7 @@ export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps)
   const addAlarm: AddAlarm = (id, what, condition) =>
     createAlarm(scope, id, `Service ${serviceName}: ${what}`, condition, notifications);
 
+  addExecutionAlarms(addAlarm, scope, props);
   addFunctionAlarms(addAlarm, props);
   addAlarm(
     'StartRejected',
@@ -102,33 +105,40 @@ export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps)
     { metric: serviceMetric(scope, serviceName, 'StartsRejected', { statistic: 'Sum', period: fiveMinutes }) },
   );
   for (const each of exports) createExportAlarms(each, perExport, notifications);
-  if (!perExport) addCommonAlarms(addAlarm, scope, props);
+  if (!perExport) addCommonWaitingAlarm(addAlarm, scope, props);
 }
 
 type AddAlarm = (id: AlarmId, what: string, condition: AlarmCondition) => void;
 
+/**
+ * Step Functions counts executions itself, also those whose FailRun was throttled, failed, or never ran. Each alarm watches one metric: a
+ * sum may be without data if one of its metrics is. None counts executions that were aborted: an operator stopped them.
+ */
+function addExecutionAlarms(
+  addAlarm: AddAlarm,
+  scope: Construct,
+  { stateMachine, backfillStateMachine, exports }: ServiceAlarmsProps,
+): void {
+  const period = fiveMinutes;
+  const command = `report-exporter status --failed --stack ${Stack.of(scope).stackName}`;
+  addAlarm('ExecutionFailed', `An execution failed. To see of which export (${listNamesOf(exports)}): ${command}.`, {
+    metric: stateMachine.metricFailed({ period }),
+  });
+  addAlarm('RunTimedOut', 'An execution timed out.', { metric: stateMachine.metricTimedOut({ period }) });
+  if (backfillStateMachine === undefined) return;
+  // Failed windows do not fail it: their executions are those of the service.
+  const consequence = 'so nothing exports its other windows.';
+  addAlarm('BackfillFailed', `The execution of a backfill failed, ${consequence}`, {
+    metric: backfillStateMachine.metricFailed({ period }),
+  });
+  addAlarm('BackfillTimedOut', `The execution of a backfill timed out, ${consequence}`, {
+    metric: backfillStateMachine.metricTimedOut({ period }),
+  });
+}
+
 /** The alarms of what the exports of a service share. */
 function addFunctionAlarms(addAlarm: AddAlarm, props: ServiceAlarmsProps): void {
-  const { stateMachine, backfillStateMachine, functions, deadLetterQueue } = props;
-  // Step Functions ends such an execution without running another state, so no function can count it for its export.
-  addAlarm('RunTimedOut', 'An execution timed out.', { metric: stateMachine.metricTimedOut({ period: fiveMinutes }) });
-  if (backfillStateMachine !== undefined) {
-    // Failed windows do not fail it: they have alarms of their own.
-    addAlarm(
-      'BackfillFailed',
-      'The execution of a backfill failed or timed out, so nothing exports its other windows.',
-      {
-        metric: new MathExpression({
-          expression: 'failed + timedOut',
-          usingMetrics: {
-            failed: backfillStateMachine.metricFailed({ period: fiveMinutes }),
-            timedOut: backfillStateMachine.metricTimedOut({ period: fiveMinutes }),
-          },
-          period: fiveMinutes,
-        }),
-      },
-    );
-  }
+  const { stateMachine, functions, deadLetterQueue } = props;
   addAlarm('FailureNotRecorded', 'The FailRun function failed, so a failed run may have raised no alarm of its own.', {
     metric: functions.FailRun.metricErrors({ period: fiveMinutes }),
   });
@@ -179,21 +189,11 @@ function createExportAlarms(
 }
 
 /** Instead of an alarm per export. */
-function addCommonAlarms(addAlarm: AddAlarm, scope: Construct, props: ServiceAlarmsProps): void {
-  const { serviceName, stateMachine, exports } = props;
-  const names = namesWithin(
-    exports.map(({ name }) => name),
-    maxNamesLength,
-  );
-  const command = `report-exporter status --failed --stack ${Stack.of(scope).stackName}`;
-  const runFailed = 'A run failed, or a start was rejected (then StartRejected is on, too).';
-  addAlarm('RunFailed', `${runFailed} To see of which export (${names}): ${command}.`, {
-    metric: stateMachine.metricFailed({ period: fiveMinutes }),
-  });
+function addCommonWaitingAlarm(addAlarm: AddAlarm, scope: Construct, { serviceName, exports }: ServiceAlarmsProps) {
   const hours = maxWaitHours * Math.ceil(exports.length / exportsPerMaxWait);
   addAlarm(
     'Waiting',
-    `Within 6 hours, its exports (${names}) had to wait for ${hours} hours or more in total (Retry-After): ` +
+    `Within 6 hours, its exports (${listNamesOf(exports)}) had to wait for ${hours} hours or more in total (Retry-After): ` +
       `${maxWaitHours} hours for every ${exportsPerMaxWait} exports.`,
     {
       metric: serviceMetric(scope, serviceName, 'WaitSeconds', { statistic: 'Sum', period: sixHours }),
@@ -204,6 +204,12 @@ function addCommonAlarms(addAlarm: AddAlarm, scope: Construct, props: ServiceAla
 
 /** An alarm's description has at most 1,024 characters. This leaves space for everything else that it says. */
 const maxNamesLength = 500;
+
+const listNamesOf = (exports: readonly AlarmedExport[]) =>
+  namesWithin(
+    exports.map(({ name }) => name),
+    maxNamesLength,
+  );
 
 /** `a, b, c and 37 more`: as many names as fit into `maxLength` characters. */
 function namesWithin(names: readonly string[], maxLength: number): string {

@@ -40,12 +40,10 @@ type AlarmProperties = Partial<AlarmMetric> & {
 function metricOf(properties: AlarmProperties): Partial<AlarmMetric> & { missing: string | undefined } {
   const { Metrics: metrics } = properties;
   if (metrics === undefined) return { ...properties, missing: '' };
-  const [stat, ...others] = metrics.flatMap(({ MetricStat }) => MetricStat ?? []);
+  const stat = metrics.find(({ MetricStat }) => MetricStat !== undefined)?.MetricStat;
   const expression = metrics.find(({ Expression }) => Expression !== undefined)?.Expression;
   const period = stat === undefined ? {} : { Period: stat.Period };
-  const MetricName = [stat, ...others].map((each) => each?.Metric.MetricName).join(' + ');
-  const missing = others.length > 0 ? '' : expression === 'FILL(metric, 0)' ? ' or 0' : expression;
-  return { ...stat?.Metric, MetricName, ...period, missing };
+  return { ...stat?.Metric, ...period, missing: expression === 'FILL(metric, 0)' ? ' or 0' : expression };
 }
 
 /** The alarm's own part of its logical ID. */
@@ -68,7 +66,9 @@ describe('the alarms', () => {
   it('monitor exactly these metrics', () => {
     expect(linesOf(template)).toMatchInlineSnapshot(`
       "
-      BackfillFailed: AWS/States ExecutionsFailed + ExecutionsTimedOut by StateMachineArn: 1 in 1 × 300 s
+      BackfillFailed: AWS/States ExecutionsFailed by StateMachineArn: 1 in 1 × 300 s
+      BackfillTimedOut: AWS/States ExecutionsTimedOut by StateMachineArn: 1 in 1 × 300 s
+      ExecutionFailed: AWS/States ExecutionsFailed by StateMachineArn: 1 in 1 × 300 s
       FailureNotRecorded: AWS/Lambda Errors by FunctionName: 1 in 1 × 300 s
       FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 of 12 × 300 s
       MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible by QueueName: 1 in 1 × 300 s
@@ -169,6 +169,25 @@ describe('the alarms', () => {
 
 const numbered = (count: number) => Array.from({ length: count }, (_, index) => ({ name: `export-${index}` }));
 
+describe('the alarms of a service on its executions', () => {
+  it.each([
+    ['by default', deploy().template],
+    ['with alarms per export', deploy({ alarms: { perExport: true } }).template],
+    ['with common alarms', deploy({ alarms: { perExport: false } }).template],
+    ['of two hundred exports', deploy({ exports: numbered(200) }).template],
+  ])('count all that failed or timed out, but none that an operator stopped: %s', (_, of) => {
+    const machine = resource(of, 'AWS::StepFunctions::StateMachine').id;
+    const ofMachine = Object.values(resourcesOf(of, 'AWS::CloudWatch::Alarm'))
+      .map(({ Properties }) => Properties)
+      .filter(({ Namespace, MetricName }) => Namespace === 'AWS/States' && MetricName.startsWith('Executions'));
+    const always = { Statistic: 'Sum', Threshold: 1, TreatMissingData: 'notBreaching' };
+    const Dimensions = [{ Name: 'StateMachineArn', Value: { Ref: machine } }];
+    expect(ofMachine).toMatchObject(
+      ['ExecutionsFailed', 'ExecutionsTimedOut'].map((MetricName) => ({ MetricName, Dimensions, ...always })),
+    );
+  });
+});
+
 describe('alarms that the exports of a service have in common', () => {
   const common = deploy({
     alarms: { perExport: false },
@@ -178,11 +197,11 @@ describe('alarms that the exports of a service have in common', () => {
   it('monitor the service instead of each export, except for freshness', () => {
     expect(linesOf(common)).toMatchInlineSnapshot(`
       "
+      ExecutionFailed: AWS/States ExecutionsFailed by StateMachineArn: 1 in 1 × 300 s
       FailureNotRecorded: AWS/Lambda Errors by FunctionName: 1 in 1 × 300 s
       FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 of 12 × 300 s
       MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible by QueueName: 1 in 1 × 300 s
       NotFresh: ReportExporter RunsCompleted or 0 by deployment, export: 1 in 26 × 3600 s
-      RunFailed: AWS/States ExecutionsFailed by StateMachineArn: 1 in 1 × 300 s
       RunTimedOut: AWS/States ExecutionsTimedOut by StateMachineArn: 1 in 1 × 300 s
       StartRejected: ReportExporter StartsRejected by deployment, service: 1 in 1 × 300 s
       StateMachineThrottled: AWS/States ExecutionThrottled by StateMachineArn: 1 in 3 × 300 s
@@ -195,10 +214,9 @@ describe('alarms that the exports of a service have in common', () => {
 
   it('describe what happened, and link to their section of the runbook', () => {
     const described = (id: string, of = common) => alarm(`Servicesacme${id}`, of).AlarmDescription;
-    expect(described('RunFailed')).toBe(
-      'Service acme: A run failed, or a start was rejected (then StartRejected is on, too). To see of which export ' +
-        '(nightly): report-exporter status --failed --stack ReportExporter. What to do: docs/runbook.md#runfailed in the ' +
-        'package report-exporter',
+    expect(described('ExecutionFailed')).toBe(
+      'Service acme: An execution failed. To see of which export (nightly): report-exporter status --failed ' +
+        '--stack ReportExporter. What to do: docs/runbook.md#executionfailed in the package report-exporter',
     );
     expect(described('Waiting')).toBe(
       'Service acme: Within 6 hours, its exports (nightly) had to wait for 3 hours or more in total (Retry-After): ' +
@@ -232,7 +250,7 @@ describe('alarms that the exports of a service have in common', () => {
       alarms: { runbookUrl: `https://wiki.example.com/${'r'.repeat(171)}` },
       exports: Array.from({ length: 30 }, (_, index) => ({ name: longest(index) })),
     });
-    for (const id of ['RunFailed', 'Waiting']) {
+    for (const id of ['ExecutionFailed', 'Waiting']) {
       const description: string = alarm(`Servicesacme${id}`, many).AlarmDescription;
       expect(description).toContain(`(${longest(0)}, ${longest(1)}, `);
       const [, names = '', more] = /\(([^)]+) and (\d+) more\)/.exec(description) ?? [];
@@ -260,7 +278,7 @@ describe('alarms that the exports of a service have in common', () => {
 
   it.each([
     [20, undefined, 40, 0],
-    [21, undefined, 0, 2],
+    [21, undefined, 0, 1],
     [21, true, 42, 0],
   ])('are the default for more than 20 exports: %i exports, perExport %s', (count, perExport, own, inCommon) => {
     const { template: of } = deploy({ exports: numbered(count), alarms: { perExport } });

@@ -125,8 +125,8 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
   const ruleBytes = lifecycle === undefined ? 0 : 125 + 68 * (lifecycle.transitions?.length ?? 0);
   const exportSizes = exports.map((each) => exportSize(stackName, settings, perExport, ruleBytes, each));
   const alarmCount =
-    // Six, without a schedule five, that of backfills, and those that the exports have in common.
-    (isScheduled ? 6 : 5) + (hasBackfills ? 1 : 0) + (perExport ? 0 : 2);
+    // Seven, without a schedule six, those of backfills, and the one that the exports have in common.
+    (isScheduled ? 7 : 6) + (hasBackfills ? 2 : 0) + (perExport ? 0 : 1);
   const createsSecurityGroup = network !== undefined && network.securityGroupIds === undefined;
   const resources =
     // Four functions with role, policy and log group; the state machine with role, three policies and log group.
@@ -140,7 +140,7 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
     (createsSecurityGroup ? 1 : 0);
   const settingsBytes = jsonBytes(serviceMetadataText(serviceMetadata(service, exports)));
   const templateBytes =
-    36_500 -
+    37_000 -
     // References to the account.
     (env?.account === undefined ? 0 : 400) +
     48 * stackName.length +
@@ -154,8 +154,8 @@ function serviceSize(deployment: DeploymentSettings, settings: ServiceDeployment
     5 * (apiKeySecret.existing ?? '').length +
     4 * jsonBytes(apiKeySecret.field ?? '') +
     networkSecretBytes(service, kmsKeyArn) +
-    // Two descriptions that list names of exports.
-    (perExport ? 0 : 2_600) +
+    // Descriptions that list names of exports.
+    (perExport ? 1_300 : 2_600) +
     alarmCount * ((alarms.existingTopicArn ?? '').length + runbookBytes(alarms)) +
     (network === undefined ? 0 : networkBytes(network, name)) +
     (hasBackfills ? 10_400 + stackName.length + 33 * name.length : 0) +
