@@ -11,6 +11,7 @@ import type { Instant } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
 import { type ProbeResult, probeService } from '../core/operations/probe-service.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
+import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { coarseDuration, plural } from './output/format.ts';
 
@@ -129,7 +130,7 @@ async function checkExport(deployment: Deployment, name: string, program: string
   // The other checks read the export state too.
   if (state.state !== 'problem') {
     add('store', await checkStore(deployed));
-    add('runs', await checkRuns(deployed, `${program} start ${name} ${deployment.option}`));
+    add('runs', await checkRuns(deployed, program, deployment.option));
     add('schedule', await checkSchedule(deployed));
   }
   return { deployed, results };
@@ -157,20 +158,25 @@ async function checkState({ log, name }: DeployedExport): Promise<Outcome> {
 async function checkStore({ store, log, name }: DeployedExport): Promise<Outcome> {
   try {
     const active = (await log.exportState(name))?.active;
-    const latest = await store.read(latestKey(name));
-    if (latest !== undefined) for await (const _ of latest) break;
+    const latest = await readLatestPointer(store, name);
+    if (latest !== undefined && !(await exists(store, latest.manifest))) {
+      throw missingManifest(store.locate(latest.manifest));
+    }
     if (active !== undefined) for await (const _ of store.list(runFolder(active))) break;
     return ok(`readable; ${store.locate(latestKey(name))} ${latest === undefined ? 'does not exist yet' : 'exists'}`);
   } catch (error) {
-    return problem(error, 'check that the directory or bucket exists and can be read');
+    return isExportError(error, 'PageConflictError')
+      ? problem(error, 'see docs/runbook.md#pageconflicterror')
+      : problem(error, 'check that the directory or bucket exists and can be read');
   }
 }
 
-async function checkRuns(deployed: DeployedExport, startCommand: string): Promise<Outcome> {
+async function checkRuns(deployed: DeployedExport, program: string, option: string): Promise<Outcome> {
   try {
     const newest = await newestRun(deployed);
     if (newest === undefined) return ok('none yet');
-    const { run, state, lastIncident } = newest;
+    const { export: name, run, state, lastIncident } = newest;
+    const startCommand = `${program} start ${name} ${option}`;
     const failure = lastIncident === null || lastIncident.kind === 'wait' ? undefined : lastIncident;
     const reason = failure === undefined ? '' : `: ${failure.error}: ${failure.message}`;
     if (state === 'failed' || state === 'stopped') {
@@ -178,6 +184,10 @@ async function checkRuns(deployed: DeployedExport, startCommand: string): Promis
     }
     if (state === 'abandoned' && failure?.kind === 'failed-run') {
       return warning(`run ${run} failed and was abandoned${reason}`, `to start a new run: ${startCommand}`);
+    }
+    if (state === 'damaged') {
+      const message = `run ${run} was published, but its manifest is missing or was changed`;
+      return { state: 'problem', message, remedy: `for details: ${program} verify ${name} --run ${run} ${option}` };
     }
     return ok(`run ${run} is ${state}`);
   } catch (error) {

@@ -236,16 +236,46 @@ describe('verify', () => {
     ]);
   });
 
-  it('reports that the manifest of the newest run does not exist, whether or not the run is named', async () => {
+  it('reports that the manifest of a published run does not exist, as status, runs, pages and doctor do', async () => {
     const { out, result, run: id } = await aCompletedRun();
-    await rm(result.manifest ?? '');
-    for (const args of [[], ['--run', id]]) {
-      const ended = await runOn(out, 'verify', ...args);
-      expect(ended).toMatchObject({
-        status: 1,
-        stdout: expect.stringMatching(`run ${id} .*\\n.*manifest.json is missing`),
-      });
-    }
+    const manifest = result.manifest ?? '';
+    await rm(manifest);
+    const expectMissing = async (...verifyArgs: string[][]) => {
+      for (const args of verifyArgs) {
+        const ended = await runOn(out, 'verify', ...args);
+        expect(ended).toMatchObject({
+          status: 1,
+          stdout: expect.stringMatching(`run ${id} .*\\n.*manifest.json is missing`),
+        });
+      }
+      expect(lines(await runOn(out, 'status', 'daily')).find((line) => line.includes(id))).toContain('\tdamaged\t');
+      const missing = `The manifest ${manifest} is missing, although its run was published. Restore it`;
+      for (const args of [['runs'], ['pages', '--run', id]]) {
+        const ended = await runOn(out, ...args);
+        expect(ended).toMatchObject({ status: 1, stderr: expect.stringContaining(missing) });
+        expect(ended.stdout).not.toContain(id);
+      }
+    };
+    await expectMissing([], ['--run', id]);
+    const doctor = await runOn(out, 'doctor', '--json');
+    expect(doctor.status).toBe(1);
+    expect(parseJson(doctor)).toMatchObject({
+      findings: expect.arrayContaining([
+        expect.objectContaining({
+          check: 'store',
+          state: 'problem',
+          message: expect.stringContaining(`${manifest} is missing`),
+        }),
+        expect.objectContaining({
+          check: 'runs',
+          state: 'problem',
+          message: expect.stringContaining(`run ${id} was published, but its manifest`),
+          remedy: expect.stringContaining(`verify daily --run ${id} --out ${out}`),
+        }),
+      ]),
+    });
+    await runOn(out, 'start');
+    await expectMissing(['--run', id]);
   });
 
   it('verifies the unfinished run if none is published', async () => {

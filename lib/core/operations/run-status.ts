@@ -1,9 +1,18 @@
 /** The status of an export and of its runs, as the status and report commands show it. */
 
 import { isExportError } from '../errors.ts';
-import { type ExportState, type Instant, type PageEntry, type Run, type RunId, totalsOf } from '../model.ts';
-import { manifestKey, runFolder, runLocation, runSummaryKey, startOf } from '../storage/keys.ts';
-import { findManifest } from '../storage/published-runs.ts';
+import {
+  type ExportState,
+  type Instant,
+  type PageEntry,
+  type Run,
+  type RunId,
+  type RunTotals,
+  totalsOf,
+} from '../model.ts';
+import type { RunRef } from '../ports.ts';
+import { manifestKey, runFolder, runLocation, startOf } from '../storage/keys.ts';
+import { findManifest, findSummary } from '../storage/published-runs.ts';
 import type { ManifestHeader } from '../storage/published-schemas.ts';
 import { type BackfillStatus, readBackfillStatus } from './backfill.ts';
 import type { DeployedExport, Incident, NextStart } from './deployment.ts';
@@ -11,9 +20,9 @@ import type { DeployedExport, Incident, NextStart } from './deployment.ts';
 /**
  * `running`: an execution is working on the run. `failed`, `stopped`: none is, and the next start resumes it.
  * `completed`: it is published. `empty`: it found no reports and is not published, because publishEmptyRuns is false.
- * `abandoned`: it never will be published.
+ * `damaged`: it was published, but its manifest is missing or was changed. `abandoned`: it never will be published.
  */
-export type RunState = 'running' | 'failed' | 'stopped' | 'completed' | 'empty' | 'abandoned';
+export type RunState = 'running' | 'failed' | 'stopped' | 'completed' | 'empty' | 'damaged' | 'abandoned';
 
 export interface RunStatus {
   readonly export: string;
@@ -155,21 +164,23 @@ function recordedFailure({ lastFailure }: Run): Incident | null {
 }
 
 /** Whether no execution will continue the run, and it moved the watermark. */
-export const isComplete = ({ state }: Pick<RunStatus, 'state'>): boolean => state === 'completed' || state === 'empty';
+export const isComplete = ({ state }: Pick<RunStatus, 'state'>): boolean =>
+  state === 'completed' || state === 'empty' || state === 'damaged';
 
 /**
- * Whether the run whose log ends with `last`, and which has no manifest, found no reports and was not published because of
- * publishEmptyRuns. If it has a `run.json`, it was published. Only of the newest run is that recorded.
+ * What a run without a manifest is: `damaged` if it was published; `empty` if it found no reports and was not, because of
+ * publishEmptyRuns. Only of the newest run is that recorded; others were published if they have a summary.
  */
-export async function isSilent(
+export async function stateWithoutManifest(
   { store, definition }: Pick<DeployedExport, 'store' | 'definition'>,
-  last: PageEntry,
-): Promise<boolean> {
-  if (definition.publishEmptyRuns || last.nextCursor !== null || last.totals.reports !== 0) return false;
-  const summary = await store.read(runSummaryKey(runLocation(last.export, last.run)));
-  if (summary === undefined) return true;
-  for await (const _ of summary) break;
-  return false;
+  run: RunRef,
+  { last, lastCompleted }: { readonly last: PageEntry | undefined } & Pick<ExportState, 'lastCompleted'>,
+): Promise<'damaged' | 'empty' | 'abandoned'> {
+  if (lastCompleted?.result.run === run.run) return lastCompleted.result.manifest === null ? 'empty' : 'damaged';
+  // A run that has more pages was never published.
+  if (last !== undefined && last.nextCursor !== null) return 'abandoned';
+  if ((await findSummary(store, run)) !== undefined) return 'damaged';
+  return last?.totals.reports === 0 && !definition.publishEmptyRuns ? 'empty' : 'abandoned';
 }
 
 async function pastRunStatus(
@@ -179,31 +190,40 @@ async function pastRunStatus(
   nextStartedAt: Instant | null,
 ): Promise<RunStatus> {
   const { store } = deployed;
+  const { lastCompleted } = exportState ?? {};
   const location = runLocation(last.export, last.run);
   const manifest = manifestKey(location);
-  const found = await readManifestHeader(store, manifest);
-  const header = found === 'unreadable' ? undefined : found;
-  const { lastCompleted } = exportState ?? {};
-  const isNewest = lastCompleted?.result.run === last.run;
-  const isEmpty =
-    found === undefined && (isNewest ? lastCompleted.result.manifest === null : await isSilent(deployed, last));
-  const emptyResult = isEmpty && isNewest ? lastCompleted : undefined;
-  const completedAt = header?.completedAt ?? emptyResult?.completedAt ?? null;
+  const header = await readManifestHeader(store, manifest);
+  const state =
+    header === undefined
+      ? await stateWithoutManifest(deployed, last, { last, lastCompleted })
+      : header === 'unreadable'
+        ? 'damaged'
+        : 'completed';
+  // The summary repeats the manifest.
+  const found = state === 'damaged' ? await findSummary(store, last) : header;
+  const published = found === 'unreadable' ? undefined : found;
+  const isEmpty = state === 'empty';
+  const emptyResult = isEmpty && lastCompleted?.result.run === last.run ? lastCompleted : undefined;
+  const completedAt = published?.completedAt ?? emptyResult?.completedAt ?? null;
+  // The entries of an old log expire in any order, and `last` may be one of the first pages.
+  const { pages, reports, bytes } = published ?? totalsOf(last);
   return {
     export: last.export,
     run: last.run,
-    state: isEmpty ? 'empty' : found === undefined ? 'abandoned' : 'completed',
-    since: header?.since ?? emptyResult?.result.since ?? null,
+    state,
+    since: published?.since ?? emptyResult?.result.since ?? null,
     ...(last.until === undefined ? {} : { until: last.until }),
-    startedAt: header?.startedAt ?? startOf(last.run),
+    startedAt: published?.startedAt ?? startOf(last.run),
     completedAt,
-    serviceStartedAt: header?.serviceStartedAt ?? (isEmpty && last.page === 1 ? last.serviceTime : null),
+    serviceStartedAt: published?.serviceStartedAt ?? (isEmpty && last.page === 1 ? last.serviceTime : null),
     endedAt: completedAt ?? (isEmpty ? last.loggedAt : nextStartedAt),
-    // The entries of an old log expire in any order, and `last` may be one of the first pages.
-    ...(header?.totals ?? totalsOf(last)),
+    pages,
+    reports,
+    bytes,
     lastPageAt: last.loggedAt,
     folder: runFolder(location),
-    manifest: found === undefined ? null : manifest,
+    manifest: state === 'completed' || state === 'damaged' ? manifest : null,
     lastIncident: null,
   };
 }
@@ -212,12 +232,12 @@ async function pastRunStatus(
 async function readManifestHeader(
   store: DeployedExport['store'],
   manifest: string,
-): Promise<ManifestHeader | 'unreadable' | undefined> {
+): Promise<(ManifestHeader & RunTotals) | 'unreadable' | undefined> {
   try {
     const found = await findManifest(store, manifest);
     if (found === undefined) return undefined;
     for await (const _ of found.pages) break;
-    return found.header;
+    return { ...found.header, ...found.header.totals };
   } catch (error) {
     if (isExportError(error, 'PageConflictError')) return 'unreadable';
     throw error;

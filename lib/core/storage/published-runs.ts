@@ -1,9 +1,9 @@
 /** Finds published runs the way a consumer does: by their manifests, and by `latest.json`, which names the newest one. */
 
 import type { z } from 'zod';
-import { ExportError } from '../errors.ts';
-import type { StoreReader } from '../ports.ts';
-import { latestKey, manifestKeyFromRunId } from './keys.ts';
+import { ExportError, isExportError } from '../errors.ts';
+import type { RunRef, StoreReader } from '../ports.ts';
+import { latestKey, manifestKeyFromRunId, parseRunId, runLocation, runSummaryKey, windowSummaryKey } from './keys.ts';
 import { type OpenManifest, openManifest } from './manifest-reader.ts';
 import {
   latestSchema,
@@ -20,20 +20,28 @@ export interface PublishedRun extends OpenManifest {
 
 /**
  * The run `run`, or the one that `latest.json` names.
- * @throws ConfigurationError if it is not published, PageConflictError if its manifest or `latest.json` was changed
+ * @throws ConfigurationError if it is not published, PageConflictError if its manifest is missing, or it or `latest.json` was changed
  */
 export async function openPublishedRun(store: StoreReader, exportName: string, run?: string): Promise<PublishedRun> {
   const manifest =
     run === undefined ? await latestManifestKey(store, exportName) : manifestKeyFromRunId(exportName, run);
   const found = await findManifest(store, manifest);
   if (found !== undefined) return found;
+  const wasPublished = run === undefined || (await findSummary(store, { export: exportName, run: parseRunId(run) }));
+  if (wasPublished) throw missingManifest(store.locate(manifest));
   throw new ExportError(
     'ConfigurationError',
-    run === undefined
-      ? `${store.locate(latestKey(exportName))} names the manifest ${store.locate(manifest)}, which does not exist`
-      : `Run ${run} of export ${exportName} is not published: ${store.locate(manifest)} does not exist. Status lists the published runs`,
+    `Run ${run} of export ${exportName} is not published: ${store.locate(manifest)} does not exist. Status lists the published runs`,
   );
 }
+
+/** The error about a run that was published, and whose manifest at `address` no longer exists. */
+export const missingManifest = (address: string): ExportError =>
+  new ExportError(
+    'PageConflictError',
+    `The manifest ${address} is missing, although its run was published. Restore it from a bucket version or a backup, or ` +
+      'export its reports again: docs/runbook.md#pageconflicterror',
+  );
 
 /** The manifest at `key`; undefined if there is none. @throws PageConflictError if it was changed */
 export async function findManifest(store: StoreReader, key: string): Promise<PublishedRun | undefined> {
@@ -67,6 +75,32 @@ export async function readRunSummary(store: StoreReader, key: string): Promise<R
 /** The content of the `window.json` at `key`; undefined if there is none. @throws PageConflictError if it was changed */
 export async function readWindowSummary(store: StoreReader, key: string): Promise<WindowSummary | undefined> {
   return await readSmallDocument(store, key, windowSummarySchema, 'Restore it from a bucket version or a backup');
+}
+
+/**
+ * The summary of a run, which is written after its manifest, so that only a run that was published has one. `unreadable` if it
+ * was changed.
+ */
+export async function findSummary(
+  store: StoreReader,
+  { export: exportName, run }: RunRef,
+): Promise<RunSummary | WindowSummary | 'unreadable' | undefined> {
+  const location = runLocation(exportName, run);
+  try {
+    const summary = await readRunSummary(store, runSummaryKey(location));
+    return summary ?? (await readWindowSummary(store, windowSummaryKey(location)));
+  } catch (error) {
+    if (isExportError(error, 'PageConflictError')) return 'unreadable';
+    throw error;
+  }
+}
+
+/** Whether there is an object at `key`. */
+export async function exists(store: StoreReader, key: string): Promise<boolean> {
+  const chunks = await store.read(key);
+  // Leaving the loop closes the file.
+  if (chunks !== undefined) for await (const _ of chunks) break;
+  return chunks !== undefined;
 }
 
 /** More than any of these documents has. A larger object is not one and need not be read. */

@@ -8,7 +8,15 @@ import { ExportError, isExportError } from '../errors.ts';
 import type { StoreReader } from '../ports.ts';
 import { manifestKey, runFolder, runsPrefix } from './keys.ts';
 import { epochMsOf } from '../timestamps.ts';
-import { findManifest, type Pointer, readLatestPointer, readRunSummary, readWindowSummary } from './published-runs.ts';
+import {
+  exists,
+  findManifest,
+  missingManifest,
+  type Pointer,
+  readLatestPointer,
+  readRunSummary,
+  readWindowSummary,
+} from './published-runs.ts';
 import type { RunSummary, WindowSummary } from './published-schemas.ts';
 
 const concurrency = 16;
@@ -16,25 +24,31 @@ const concurrency = 16;
 /**
  * The published runs with a sequence above `after`, lowest first. A run is published here once it has a `run.json`.
  *
- * A consumer must not skip a run, so a `run.json` that was changed is an error, thrown after the runs before it. The manifest
- * beside it still says where in the order its run belongs. One that was deleted is not noticed here; verify reports it.
- * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed
+ * A consumer must not skip a run, so a `run.json` that was changed, or without a manifest, is an error, thrown after the runs before it.
+ * Each of both objects says where in the order its run belongs. A `run.json` that was deleted is not noticed here; verify reports it.
+ * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed, or if a manifest is missing
  */
 export async function* listPublishedRuns(
   store: StoreReader,
   exportName: string,
   after: number,
 ): AsyncGenerator<RunSummary> {
-  const found = await findRuns(store, exportName, after);
+  const runs = await findRuns(store, exportName, after);
+  const found = await mapConcurrently(runs, concurrency, (run) => withManifest(store, run));
   for (const run of found.sort((one, other) => one.sequence - other.sequence)) {
     if ('error' in run) throw run.error;
     yield run.summary;
   }
 }
 
+async function withManifest(store: StoreReader, run: FoundRun): Promise<FoundRun> {
+  if ('error' in run || (await exists(store, run.summary.manifest))) return run;
+  return { sequence: run.sequence, error: missingManifest(store.locate(run.summary.manifest)) };
+}
+
 /**
  * The published windows of the export's backfills, by `since`. They are published in any order.
- * @throws PageConflictError, after the others, if a `window.json` was changed
+ * @throws PageConflictError, after the others, if a `window.json` was changed, or its manifest is missing
  */
 export async function* listPublishedWindows(store: StoreReader, exportName: string): AsyncGenerator<WindowSummary> {
   const found: WindowSummary[] = [];
@@ -43,7 +57,9 @@ export async function* listPublishedWindows(store: StoreReader, exportName: stri
     if (!day.startsWith(runsPrefix(exportName))) continue;
     const summaries = await mapConcurrently(await runFoldersIn(store, day), concurrency, async (folder) => {
       try {
-        return await readWindowSummary(store, `${folder}/window.json`);
+        const summary = await readWindowSummary(store, `${folder}/window.json`);
+        if (summary === undefined || (await exists(store, summary.manifest))) return summary;
+        throw missingManifest(store.locate(summary.manifest));
       } catch (error) {
         failure ??= error;
         return undefined;

@@ -5,7 +5,7 @@ import { ExportError } from '../../core/errors.ts';
 import { type RunResult, zeroTotals } from '../../core/model.ts';
 import type { DeployedExport } from '../../core/operations/deployment.ts';
 import type { Finding } from '../../core/operations/expected-pages.ts';
-import { isSilent } from '../../core/operations/run-status.ts';
+import { stateWithoutManifest } from '../../core/operations/run-status.ts';
 import {
   type VerifiedRun,
   type VerifyDependencies,
@@ -88,16 +88,17 @@ async function verify(
     throw new ExportError('ConfigurationError', `Export ${name} has no run to verify yet`);
   }
   const location = store.locate(wanted.manifest);
-  const lastResult = lastCompleted?.result;
-  if (runId === undefined || (runId === lastResult?.run && lastResult.manifest !== null)) {
-    // The newest run was published, so its missing manifest is damage, not a wrong argument.
-    observer.onFinding({ page: null, message: `${location} is missing: the manifest of the newest run` });
+  const run = { export: name, run: parseRunId(wanted.run) };
+  const state =
+    runId === undefined
+      ? 'damaged'
+      : await stateWithoutManifest({ store, definition }, run, { last: await log.last(run), lastCompleted });
+  if (state === 'damaged') {
+    // The run was published, so its missing manifest is damage, not a wrong argument.
+    observer.onFinding({ page: null, message: `${location} is missing: the manifest of a published run` });
     return { run: wanted.run, published: true, verified: { ...zeroTotals, notes: [] } };
   }
-  const last = await log.last({ export: name, run: parseRunId(runId) });
-  const isUnpublished =
-    runId === lastResult?.run || (last !== undefined && (await isSilent({ store, definition }, last)));
-  if (isUnpublished) {
+  if (state === 'empty') {
     throw new ExportError(
       'ConfigurationError',
       `Run ${runId} of export ${name} found no reports, and was not published because publishEmptyRuns is false`,

@@ -59,7 +59,13 @@ function exportLines(status: ExportStatus, options: TableOptions): string[] {
     alignRight: column >= 2 && column <= 4,
   }));
   const table = tableLines([heading, ...runs.map((run) => runCells(run, now))], style);
-  return [title, ...backfill, ...table.map((line) => `  ${line}`), ...newestRunLines(newest, options)];
+  return [
+    title,
+    ...backfill,
+    ...table.map((line) => `  ${line}`),
+    ...newestRunLines(newest, options),
+    ...damagedRunLines(runs, options),
+  ];
 }
 
 function describeNextStart(next: NextStart, now: number): string {
@@ -79,6 +85,7 @@ const stateStyles: Readonly<Record<RunState, Cell['style']>> = {
   stopped: 'yellow',
   completed: 'green',
   empty: 'green',
+  damaged: 'red',
   abandoned: 'dim',
 };
 
@@ -111,6 +118,15 @@ function newestRunLines({ export: name, state, lastIncident, lastPageAt }: RunSt
     lines.push(`  → to resume: ${program} start ${name} ${option}`);
   }
   return lines;
+}
+
+function damagedRunLines(runs: readonly RunStatus[], { program, option }: TableOptions): string[] {
+  return runs
+    .filter(({ state }) => state === 'damaged')
+    .map(
+      ({ export: name, run }) =>
+        `  → published, but its manifest is missing or was changed: ${program} verify ${name} --run ${run} ${option}`,
+    );
 }
 
 function describeIncident(incident: Incident): string {

@@ -13,6 +13,7 @@ export const toneOfState: Readonly<Record<RunFacts['state'], string>> = {
   empty: 'good',
   running: 'busy',
   failed: 'bad',
+  damaged: 'bad',
   stopped: 'idle',
   abandoned: 'idle',
 };
@@ -56,6 +57,8 @@ function outcome({ run, totals }: RunReportData): Html {
       return html`Failed ${position}. Nothing is published. The next start resumes the run.`;
     case 'stopped':
       return html`Stopped ${position}; no execution is running. Nothing is published. The next start resumes the run.`;
+    case 'damaged':
+      return html`Exported every matching report: ${formatTotals(totals)}. But its manifest is missing or was changed, so do not rely on this run.`;
     case 'abandoned':
       return html`Abandoned ${position}. Nothing is published.`;
   }
@@ -142,7 +145,7 @@ function verifyCommand(facts: RunFacts, deploymentOption: string): Html {
   const { export: name, run, state } = facts;
   if (state === 'abandoned' || state === 'empty') return empty;
   const purpose =
-    state === 'completed'
+    state === 'completed' || state === 'damaged'
       ? 'To read all pages again and compare their sizes, SHA-256 checksums, numbers and cursors with the manifest and the page log:'
       : 'To compare the pages stored so far with the page log:';
   return html`<p>${purpose}</p>

@@ -190,11 +190,26 @@ describe('the status of an export', () => {
     expect(runs).toMatchObject([{ state: 'completed', pages: 3, reports: 5 }]);
   });
 
-  it('lists a run even if its manifest was edited', async () => {
-    const bench = anExportBench();
-    await bench.start();
-    const manifest = [...bench.store.objects.keys()].find((key) => key.endsWith('manifest.json')) ?? '';
-    bench.store.objects.set(manifest, '{}');
-    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'completed', since: null, completedAt: null }]);
+  it.each([
+    ['is missing', (objects: Bench['store']['objects'], key: string) => objects.delete(key)],
+    ['was edited', (objects: Bench['store']['objects'], key: string) => objects.set(key, '{}')],
+  ])('says that a published run is damaged if its manifest %s, with what run.json has of it', async (_, damage) => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    for (let runs = 0; runs < 3; runs += 1) {
+      await bench.start();
+      bench.advance(60_000);
+    }
+    const intact = (await statusOf(bench)).runs;
+    for (const { manifest } of intact.slice(0, 2)) damage(bench.store.objects, manifest ?? '');
+    const { runs } = await statusOf(bench);
+    expect(runs).toEqual(intact.map((run, index) => (index < 2 ? { ...run, state: 'damaged' } : run)));
+    for (const { run } of runs) {
+      const found = await findRunStatus(asDeployedExport(bench), await bench.state(), run);
+      expect(found).toEqual(runs.find((each) => each.run === run));
+    }
+
+    for (const key of bench.store.objects.keys()) if (key.endsWith('/run.json')) bench.store.objects.delete(key);
+    const unknown = { since: null, completedAt: null, serviceStartedAt: null };
+    expect((await statusOf(bench)).runs.slice(0, 1)).toMatchObject([{ ...unknown, state: 'damaged' }]);
   });
 });

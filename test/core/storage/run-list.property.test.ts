@@ -3,7 +3,7 @@
 import { describe, expect } from 'vitest';
 import { createRunId, latestKey, manifestKey, runFolder, runSummaryKey } from '../../../lib/core/storage/keys.ts';
 import type { RunSummary } from '../../../lib/core/storage/published-schemas.ts';
-import { listPublishedRuns } from '../../../lib/core/storage/run-list.ts';
+import { listPublishedRuns, listPublishedWindows } from '../../../lib/core/storage/run-list.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { aLatest, anExportName, at, collect } from '../../support/builders.ts';
 import { anExportBench } from '../../support/export/export-bench.ts';
@@ -64,6 +64,7 @@ function addRun(store: MemoryStore, name: string, run: ARun): string {
     manifest: manifestKey(location),
   };
   store.objects.set(runSummaryKey(location), `${JSON.stringify(summary)}\n`);
+  store.objects.set(summary.manifest, '{}');
   return folder;
 }
 
@@ -126,7 +127,8 @@ describe('the list of runs', () => {
     const { observed, reads } = observe(store);
     expect(await sequencesOf(observed, name, 364)).toEqual([365]);
     expect(reads.filter((key) => key.endsWith('/run.json'))).toHaveLength(3);
-    expect(reads).toHaveLength(4);
+    // With latest.json, and the manifest of the run that is listed.
+    expect(reads).toHaveLength(5);
   });
 
   it('has a run that began before midnight by a slow clock, after one that began after midnight', async () => {
@@ -174,6 +176,51 @@ describe('the list of runs', () => {
       expect(await sequencesOf(store, name, after)).toEqual(wanted.map(({ sequence }) => sequence));
     },
   );
+});
+
+describe('a manifest that is missing', () => {
+  it('ends the list after the runs before it, and is named', async () => {
+    const { name, store, folders } = anExport([1, 2, 3].map((sequence) => ({ sequence, startedMs: noon + sequence })));
+    store.objects.delete(`${folders[1]}/manifest.json`);
+    const listed: number[] = [];
+    const listing = (async () => {
+      for await (const { sequence } of listPublishedRuns(store, name, 0)) listed.push(sequence);
+    })();
+    await expect(listing).rejects.toThrow(
+      new RegExp(
+        `^The manifest memory:${folders[1]}/manifest.json is missing, although its run was published. Restore it`,
+      ),
+    );
+    expect(listed).toEqual([1]);
+    expect(await sequencesOf(store, name, 2)).toEqual([3]);
+  });
+
+  it('ends the list of windows after all others', async () => {
+    const bounds = (day: number) => ({
+      since: at(`2026-11-0${day}T00:00:00Z`),
+      until: at(`2026-11-0${day + 1}T00:00:00Z`),
+    });
+    const name = anExportName();
+    const store = createMemoryStore();
+    const folders = [1, 2, 3].map((day) => {
+      const folder = addRun(store, name, { sequence: day, startedMs: noon + day });
+      const {
+        runVersion: _,
+        watermark: __,
+        ...summary
+      } = JSON.parse(store.objects.get(`${folder}/run.json`) ?? '') as RunSummary;
+      store.objects.delete(`${folder}/run.json`);
+      store.objects.set(`${folder}/window.json`, JSON.stringify({ windowVersion: 1, ...summary, ...bounds(day) }));
+      return folder;
+    });
+    store.objects.delete(`${folders[1]}/manifest.json`);
+    const listed: number[] = [];
+    const listing = (async () => {
+      for await (const { sequence } of listPublishedWindows(store, name)) listed.push(sequence);
+    })();
+    await expect(listing).rejects.toThrow(`${folders[1]}/manifest.json is missing`);
+    expect(listed).toEqual([1, 3]);
+  });
 });
 
 describe('a run.json that was changed', () => {

@@ -129,7 +129,7 @@ function describeCounts({ failedAttempts, waits, waitSeconds, failures }: Incide
   ].join(', ');
 }
 
-const states: readonly RunState[] = ['running', 'completed', 'empty', 'failed', 'stopped', 'abandoned'];
+const states: readonly RunState[] = ['running', 'completed', 'empty', 'damaged', 'failed', 'stopped', 'abandoned'];
 
 /** How many runs there are, how they ended, and how long a published one usually takes. */
 export function describeRuns(history: RunHistory): string {
