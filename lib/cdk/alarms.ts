@@ -32,6 +32,7 @@ export const alarmIds = [
   'StartRejected',
   'FailureNotRecorded',
   'NotFresh',
+  'NoReports',
   'MissedStart',
   'FunctionThrottled',
   'StateMachineThrottled',
@@ -73,6 +74,8 @@ interface AlarmedExport {
   readonly scope: Construct;
   /** How old the newest completed run may be. Absent: any age. */
   readonly freshnessMs: number | undefined;
+  /** How long completed runs may have no reports. Absent: forever. */
+  readonly reportsEveryMs: number | undefined;
 }
 
 const fiveMinutes = Duration.minutes(5);
@@ -160,7 +163,7 @@ function addFunctionAlarms(addAlarm: AddAlarm, props: ServiceAlarmsProps): void 
 }
 
 function createExportAlarms(
-  { name, scope, freshnessMs }: AlarmedExport,
+  { name, scope, freshnessMs, reportsEveryMs }: AlarmedExport,
   perExport: boolean,
   notifications: AlarmNotifications,
 ): void {
@@ -176,6 +179,15 @@ function createExportAlarms(
       comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
       evaluationPeriods,
       treatMissingData: TreatMissingData.BREACHING,
+    });
+  }
+  if (reportsEveryMs !== undefined) {
+    // Also alone, in any case. A run publishes the metric when it completes, and until the next one does, the state stays. Of several
+    // runs within a period, one with reports is enough.
+    addAlarm('NoReports', `No completed run has had reports for ${formatMinutes(reportsEveryMs / 60_000)} or longer.`, {
+      metric: exportMetric(scope, name, 'SecondsWithoutReports', { statistic: 'Minimum', period: fiveMinutes }),
+      threshold: reportsEveryMs / 1_000,
+      treatMissingData: TreatMissingData.IGNORE,
     });
   }
   if (!perExport) return;
@@ -281,10 +293,9 @@ function freshnessWindow(freshnessMs: number): { period: Duration; evaluationPer
   return { period, evaluationPeriods: Math.ceil(freshnessMs / period.toMilliseconds()) };
 }
 
-function formatWindow(period: Duration, periods: number): string {
-  const minutes = period.toMinutes() * periods;
-  return minutes % 60 === 0 ? `${minutes / 60} h` : `${minutes} min`;
-}
+const formatWindow = (period: Duration, periods: number): string => formatMinutes(period.toMinutes() * periods);
+
+const formatMinutes = (minutes: number): string => (minutes % 60 === 0 ? `${minutes / 60} h` : `${minutes} min`);
 
 export interface AlarmTopicSettings {
   readonly email?: string | undefined;

@@ -354,6 +354,7 @@ export class ReportExporter extends Construct implements IConnectable {
     const scoped = exports.map((each) => ({
       name: each.name,
       schedule: each.schedule,
+      reportsEveryMs: each.expect?.reportsEvery,
       scope: new Construct(exportScopes, each.name),
     }));
     const schedules = createSchedules(

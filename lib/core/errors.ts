@@ -8,8 +8,8 @@
 
 export const errorNames = [
   /**
-   * Settings, start input, an API key that the service rejects even after a refresh, or a page over the size limit. A person
-   * must act.
+   * Settings, start input, an API key that the service rejects even after a refresh, a page over the size limit, or a run with
+   * fewer reports than expected. A person must act.
    */
   'ConfigurationError',
   /** The service is unreachable or too slow, responds with 408 or 5xx, or truncates its response. A retry helps. */

@@ -29,6 +29,8 @@ export const metricUnits = {
   WindowsCompleted: 'Count',
   /** Windows of backfills that were split because they had too many pages. */
   WindowsSplit: 'Count',
+  /** When a run completed: the time since the newest run with reports, 0 if it has some. Published with expect.reportsEvery only. */
+  SecondsWithoutReports: 'Seconds',
   /** Executions that failed. */
   RunsFailed: 'Count',
   /** Executions that failed because their start input names no export. Published for the service only. */

@@ -68,7 +68,17 @@ export interface ExportDefinition {
   readonly since: SincePolicy;
   /** Whether a run without reports is published. In any case it moves the watermark. */
   readonly publishEmptyRuns: boolean;
+  /** Absent: nothing. */
+  readonly expect?: ReportExpectations | undefined;
   readonly limits: RunLimits;
+}
+
+/** What regular runs should find. They are not those of windows. */
+interface ReportExpectations {
+  /** A run with fewer reports fails, and is not published. */
+  readonly minReports?: number | undefined;
+  /** If no run has had reports for so long, someone should know. */
+  readonly reportsEveryMs?: number | undefined;
 }
 
 export interface RunLimits {
@@ -210,6 +220,8 @@ export interface ExportState {
         readonly execution: string;
         readonly completedAt: Instant;
         readonly result: RunResult;
+        /** When the newest run with reports was completed; until there is one, when the first run began. Not set for a window. */
+        readonly lastReportsAt?: Instant | undefined;
         /** Set for a run of a window. */
         readonly requestChecksum?: string | undefined;
       }

@@ -196,7 +196,11 @@ export type ExportEvent =
       readonly seconds: number;
     })
   | (RunRef & RunTotals & Window & { readonly event: 'window-split'; readonly splitAt: Instant })
-  | ({ readonly event: 'run-completed' } & RunResult)
+  | ({
+      readonly event: 'run-completed';
+      /** Since the newest run with reports completed: 0 if this one has reports. Set with `expect.reportsEvery`. */
+      readonly secondsWithoutReports?: number | undefined;
+    } & RunResult)
   | ({ readonly event: 'run-failed' } & FailedRun);
 
 /** `pages`, `reports` and `bytes` count what is logged already. */

@@ -138,14 +138,15 @@ function deployedExport(
 }
 
 async function readOverviewOf(deployed: DeployedExport, now: number): Promise<OverviewEntry> {
-  const { name, service, log, executions } = deployed;
+  const { name, service, definition, log, executions } = deployed;
   const state = await log.exportState(name);
   const active = state?.active && {
     isRunning: await executions.isRunning(state.active.execution),
     last: await log.last(state.active),
   };
   const next = await deployed.nextStart();
-  return overviewOf({ export: name, service: service.address, state, active, next, freshnessSeconds: null }, now);
+  const facts = { export: name, service: service.address, definition, state, active, next, freshnessSeconds: null };
+  return overviewOf(facts, now);
 }
 
 /**

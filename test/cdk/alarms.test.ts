@@ -14,6 +14,7 @@ import {
 
 const { template } = deploy({
   service: { baseUrl: 'https://reports.example.com', vendor: 'ACME', filterUntil: 'date.lt' },
+  exports: [{ name: 'nightly', schedule: aSchedule(), expect: { reportsEvery: 'P8D' } }],
   alarms: { email: 'operator@example.com' },
 });
 const alarm = (idBegins: string, of = template) => resource(of, 'AWS::CloudWatch::Alarm', idBegins).Properties;
@@ -72,6 +73,7 @@ describe('the alarms', () => {
       FailureNotRecorded: AWS/Lambda Errors by FunctionName: 1 in 1 × 300 s
       FunctionThrottled: AWS/Lambda Throttles by FunctionName: 1 in 3 of 12 × 300 s
       MissedStart: AWS/SQS ApproximateNumberOfMessagesVisible by QueueName: 1 in 1 × 300 s
+      NoReports: ReportExporter SecondsWithoutReports by deployment, export: 691200 in 1 × 300 s
       NotFresh: ReportExporter RunsCompleted or 0 by deployment, export: 1 in 26 × 3600 s
       RunFailed: ReportExporter RunsFailed by deployment, export: 1 in 1 × 300 s
       RunTimedOut: AWS/States ExecutionsTimedOut by StateMachineArn: 1 in 1 × 300 s
@@ -164,6 +166,27 @@ describe('the alarms', () => {
       const ids = Object.keys(resourcesOf(withoutAlarm, 'AWS::CloudWatch::Alarm'));
       expect(ids.filter((id) => id.includes('NotFresh'))).toEqual([]);
     }
+  });
+});
+
+describe('the alarm for an export without reports', () => {
+  it('stays on until a run with reports has completed, also if runs complete seldom', () => {
+    expect(alarm('ServicesacmeExportsnightlyNoReports')).toMatchObject({
+      AlarmDescription: expect.stringContaining('No completed run has had reports for 192 h or longer.'),
+      ComparisonOperator: 'GreaterThanOrEqualToThreshold',
+      Statistic: 'Minimum',
+      TreatMissingData: 'ignore',
+    });
+  });
+
+  it('exists only with expect.reportsEvery, and also if the other alarms are in common', () => {
+    const idsOf = (settings: Parameters<typeof deploy>[0]) =>
+      Object.keys(resourcesOf(deploy(settings).template, 'AWS::CloudWatch::Alarm')).filter((id) =>
+        id.includes('NoReports'),
+      );
+    expect(idsOf({ exports: [{ name: 'a', expect: { minReports: 1 } }] })).toEqual([]);
+    const exports = [{ name: 'a', expect: { reportsEvery: 'PT1H' } }];
+    expect(idsOf({ exports, alarms: { perExport: false } })).toEqual([expect.stringContaining('Exportsa')]);
   });
 });
 

@@ -63,7 +63,12 @@ const anyFilter = fc.dictionary(
   fc.string({ unit: 'grapheme' }),
   { maxKeys: 20 },
 );
-const anyExport = fc.record({ length: fc.integer({ min: 2, max: 39 }), schedule: anySchedule, filter: anyFilter });
+const anyExport = fc.record({
+  length: fc.integer({ min: 2, max: 39 }),
+  schedule: anySchedule,
+  filter: anyFilter,
+  expect: fc.constantFrom(undefined, { minReports: 1, reportsEvery: 'P8D' }),
+});
 const longKeyArn = 'arn:aws-us-gov:kms:us-gov-west-1:123456789012:key/mrk-1234abcd12ab34cd56ef1234567890ab';
 const accounts = (count: number) => Array.from({ length: count }, (_, index) => String(210_987_654_300 + index));
 const ids = (prefix: string, count: number) =>

@@ -245,6 +245,15 @@ describe('the functions', () => {
     expect(metrics).toHaveLength(5);
   });
 
+  it('publish for how long no run has had reports, if they are expected', async () => {
+    await using deployment = await deploy({ reports: 5, settings: { expect: { reportsEvery: 'P8D' } } });
+    await execute(deployment.functions, { name: 'first' });
+    expect(events('run-completed')).toMatchObject([{ secondsWithoutReports: 0 }]);
+    expect(lines().flatMap((line) => ('SecondsWithoutReports' in line ? [line.SecondsWithoutReports] : []))).toEqual([
+      0,
+    ]);
+  });
+
   it('log failures alone with the log level ERROR, and publish the same metrics', async () => {
     await using deployment = await deploy({
       reports: 5,

@@ -126,7 +126,9 @@ describe('a local deployment', () => {
       faults: onPage(2, errorResponse(403), { times: 2 }),
     });
     for (const name of ['weekly', 'damaged', 'unset', 'daily']) {
-      await startLocalExport(options, simulated(name), {}, startOptions);
+      const { export: settings, ...rest } = simulated(name);
+      const expect = name === 'weekly' ? { expect: { reportsEvery: 'PT0.001S' } } : {};
+      await startLocalExport(options, { ...rest, export: { ...settings, ...expect } }, {}, startOptions);
     }
     const service = { baseUrl: failing.baseUrl, vendor: 'ACME' };
     for (const name of ['failing', 'running']) {
@@ -145,12 +147,12 @@ describe('a local deployment', () => {
     const completed = { service: 'simulator', state: 'completed', pages: 3, stale: false, next: { kind: 'manual' } };
     const unfinished = { service: failing.baseUrl, pages: 1, reports: 2, completedAt: null, freshnessSeconds: null };
     expect(overview).toMatchObject([
-      { export: 'daily', ...completed },
+      { export: 'daily', ...completed, reportsEverySeconds: null, reportsOverdue: false },
       { export: 'damaged', service: 'simulator', error: { name: 'PageConflictError' } },
       { export: 'failing', ...unfinished, state: 'failed', lastFailure: { error: 'ConfigurationError' } },
       { export: 'running', ...unfinished, state: 'running' },
       { export: 'unset', service: null, error: { name: 'ConfigurationError' } },
-      { export: 'weekly', ...completed },
+      { export: 'weekly', ...completed, reportsEverySeconds: 0.001, reportsOverdue: true },
     ]);
   });
 

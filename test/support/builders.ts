@@ -141,7 +141,8 @@ export function aCompletion(
   execution: string,
   overrides: Partial<RunResult> = {},
 ): NonNullable<ExportState['lastCompleted']> {
-  return { execution, completedAt: at('2026-11-20T02:10:00Z'), result: aRunResult(overrides) };
+  const completedAt = at('2026-11-20T02:10:00Z');
+  return { execution, completedAt, lastReportsAt: completedAt, result: aRunResult(overrides) };
 }
 
 /** A run that failed and can never complete. */

@@ -143,7 +143,12 @@ function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])
       return [['RunsSkipped', 1]];
     case 'run-completed':
       // The alarm for a stale export counts these: a window of a backfill does not make it fresh.
-      return [[event.until === undefined ? 'RunsCompleted' : 'WindowsCompleted', 1]];
+      return [
+        [event.until === undefined ? 'RunsCompleted' : 'WindowsCompleted', 1],
+        ...(event.secondsWithoutReports === undefined
+          ? []
+          : [['SecondsWithoutReports', event.secondsWithoutReports] as const]),
+      ];
     case 'window-split':
       return [['WindowsSplit', 1]];
     case 'run-failed':

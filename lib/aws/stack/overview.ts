@@ -5,6 +5,7 @@ import type { ExportState, Run } from '../../core/model.ts';
 import type { NextStart, OverviewEntry } from '../../core/operations/deployment.ts';
 import { type ExportFacts, overviewOf, unreadableExport } from '../../core/operations/export-overview.ts';
 import type { Runtime } from '../../core/ports.ts';
+import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
 import { readExportStates } from '../dynamodb/export-states.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { type ListedSchedule, listSchedules, nextStart } from '../scheduler/next-start.ts';
@@ -33,7 +34,7 @@ export async function readOverview(
   // After the states, so that the executions that they name have been started.
   const running = await readRunning(states, clients);
   return await mapConcurrently(states, concurrency, async ({ export: each, state: stored }) => {
-    const { name, service, schedule } = each;
+    const { name, service, serviceSettings, settings, schedule } = each;
     try {
       const state = valueOf(stored);
       const active = state?.active;
@@ -44,6 +45,7 @@ export async function readOverview(
         active: active && (await readProgress(each, active, running, clients, runtime)),
         next: nextStartOf(each, schedules, state, runtime.now()),
         freshnessSeconds: schedule?.freshnessSeconds ?? null,
+        definition: exportDefinition(settings, sourceOf(serviceSettings.baseUrl)),
       };
       return overviewOf(facts, runtime.now());
     } catch (error) {

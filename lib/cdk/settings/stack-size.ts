@@ -192,7 +192,7 @@ function exportSize(
   { name: serviceName, prefix }: ServiceDeploymentSettings,
   perExport: boolean,
   ruleBytes: number,
-  { name, schedule }: ExportDeploymentSettings,
+  { name, schedule, expect }: ExportDeploymentSettings,
 ): StackSize {
   /** The fixed bytes of a part, and those for each character of the names in it. */
   const bytes = (fixed: number, ofStack: number, ofService: number, ofExport: number) =>
@@ -209,6 +209,8 @@ function exportSize(
         ]),
     // NotFresh.
     ...(alarmedAge(parsed) === undefined ? [] : [{ resources: 1, templateBytes: bytes(790, 3, 3, 5) }]),
+    // NoReports.
+    ...(expect?.reportsEvery === undefined ? [] : [{ resources: 1, templateBytes: bytes(690, 3, 3, 5) }]),
     ...(ruleBytes === 0 ? [] : [{ resources: 0, templateBytes: ruleBytes + prefix.length + name.length }]),
     // RunFailed and Waiting.
     ...(perExport ? [{ resources: 2, templateBytes: bytes(1_300, 5, 5, 10) }] : []),

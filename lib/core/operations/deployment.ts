@@ -3,6 +3,7 @@
  * The interfaces through which the steps do their work are in `../ports.ts`.
  */
 
+import type { ReportsStatus } from '../expected-reports.ts';
 import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult, RunTotals } from '../model.ts';
 import type { BackfillProgress, BackfillRequest } from './backfill.ts';
 import type { ProbeResult } from './probe-service.ts';
@@ -44,7 +45,7 @@ export type OverviewEntry = ExportOverview | UnreadableExport;
 type OverviewState = 'running' | 'failed' | 'stopped' | 'completed' | 'never';
 
 /** An export and its newest run, whose values are null, and whose totals are 0, if there is none. */
-export interface ExportOverview extends RunTotals {
+export interface ExportOverview extends RunTotals, ReportsStatus {
   readonly export: string;
   /** The name of its service in a stack; the address of its service in a directory. */
   readonly service: string;

@@ -1,6 +1,7 @@
 /** Summarizes an export for the overview of a deployment, from its state and the last page of its unfinished run. */
 
-import { type ExportState, emptyState, type PageEntry, totalsOf, zeroTotals } from '../model.ts';
+import { reportsStatus } from '../expected-reports.ts';
+import { type ExportDefinition, type ExportState, emptyState, type PageEntry, totalsOf, zeroTotals } from '../model.ts';
 import { startOf } from '../storage/keys.ts';
 import { epochMsOf } from '../timestamps.ts';
 import type { ExportOverview, NextStart, UnreadableExport } from './deployment.ts';
@@ -14,6 +15,7 @@ export interface ExportFacts {
   readonly active?: { readonly isRunning: boolean; readonly last: PageEntry | undefined } | undefined;
   readonly next: NextStart;
   readonly freshnessSeconds: number | null;
+  readonly definition: Pick<ExportDefinition, 'expect'>;
 }
 
 export function overviewOf(facts: ExportFacts, now: number): ExportOverview {
@@ -26,6 +28,7 @@ export function overviewOf(facts: ExportFacts, now: number): ExportOverview {
     service,
     stale: next.kind === 'scheduled' && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
     freshnessSeconds,
+    ...reportsStatus(facts.definition, state, now),
     watermark: state.watermark?.instant ?? null,
     completedAt,
     next,

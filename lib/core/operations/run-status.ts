@@ -1,6 +1,7 @@
 /** The status of an export and of its runs, as the status and report commands show it. */
 
 import { isExportError } from '../errors.ts';
+import { reportsStatus, type ReportsStatus } from '../expected-reports.ts';
 import {
   type ExportState,
   type Instant,
@@ -51,7 +52,7 @@ export interface RunStatus {
   readonly lastIncident: Incident | null;
 }
 
-export interface ExportStatus {
+export interface ExportStatus extends ReportsStatus {
   readonly export: string;
   readonly watermark: Instant | null;
   /** When the newest completed run was completed. */
@@ -64,7 +65,7 @@ export interface ExportStatus {
 }
 
 /** The export with its newest runs, at most `maxRuns`. */
-export async function readExportStatus(deployed: DeployedExport, maxRuns: number): Promise<ExportStatus> {
+export async function readExportStatus(deployed: DeployedExport, maxRuns: number, now: number): Promise<ExportStatus> {
   const state = await deployed.log.exportState(deployed.name);
   const runs: RunStatus[] = [];
   for await (const run of listRuns(deployed, state)) {
@@ -75,6 +76,7 @@ export async function readExportStatus(deployed: DeployedExport, maxRuns: number
     export: deployed.name,
     watermark: state?.watermark?.instant ?? null,
     completedAt: state?.lastCompleted?.completedAt ?? null,
+    ...reportsStatus(deployed.definition, state, now),
     next: await deployed.nextStart(),
     backfill: (await readBackfillStatus(deployed, deployed.name)) ?? null,
     runs,

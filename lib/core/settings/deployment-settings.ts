@@ -7,7 +7,7 @@
  */
 
 import { z } from 'zod';
-import { extend } from 'zod/mini';
+import { extend, safeExtend } from 'zod/mini';
 import { ExportError } from '../errors.ts';
 import { listNames, toPrintable, truncate } from '../sanitize.ts';
 import {
@@ -42,7 +42,7 @@ export const defaultStackName = 'ReportExporter';
 const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reserved by CDK');
 
 /** Without a schedule, the export is started manually. */
-export const exportDeploymentSchema = extend(exportSettingsSchema, {
+export const exportDeploymentSchema = safeExtend(exportSettingsSchema, {
   name: exportSettingsSchema.shape.name.check(isNotReserved),
   schedule: z.optional(scheduleSettingsSchema),
 });
@@ -110,7 +110,7 @@ export function splitServiceEntry<Entry extends object>(entry: Entry) {
   };
 }
 
-const exportEntrySchema = extend(exportDeploymentSchema, {
+const exportEntrySchema = safeExtend(exportDeploymentSchema, {
   /** The name of its service. Absent: the only one. */
   service: z.string().optional(),
 });

@@ -75,6 +75,11 @@ const descriptions: Readonly<Record<string, string>> = {
   'exports[].iterationsPerExecution': 'The number of iterations after which a run continues in a new execution.',
   'exports[].publishEmptyRuns':
     'Whether a run that finds no reports is published and announced. With false it only moves the watermark.',
+  'exports[].expect': 'What runs should find, in the format XML. It does not apply to windows of backfills.',
+  'exports[].expect.minReports':
+    'A run with fewer reports fails before it is published, and the watermark does not move. The next start begins a new run.',
+  'exports[].expect.reportsEvery':
+    'If no completed run has had reports for so long, status says so and an alarm is raised, as an ISO 8601 duration.',
   'exports[].pagesPerInvocation': 'The maximum number of pages per invocation.',
   'exports[].maxCursorRestarts': 'How often a run starts over because the service rejected its cursor.',
   'exports[].maxInlineWait':

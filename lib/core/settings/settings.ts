@@ -128,6 +128,16 @@ const tokenSchema = z
   .string()
   .check(z.regex(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII characters without spaces'));
 
+const expectSchema = z.strictObject(
+  {
+    /** A run with fewer reports fails before it is published. */
+    minReports: z.optional(positiveInteger),
+    /** If no completed run has had reports for so long, an alarm is raised. */
+    reportsEvery: z.optional(durationSchema.check(z.refine((ms) => ms > 0, 'must be longer than zero'))),
+  },
+  { error: orExample('{"minReports": 1}') },
+);
+
 const exportFields = {
   name: z.string().check(
     z.regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/, {
@@ -147,6 +157,8 @@ const exportFields = {
   ),
   /** Whether a run that finds no reports gets a manifest and an event. */
   publishEmptyRuns: z._default(z.boolean('must be true or false'), true),
+  /** What regular runs should find. Absent: nothing. */
+  expect: z.optional(expectSchema),
   maxPages: z.optional(positiveInteger),
   // The history of an execution is limited to 25,000 events. An iteration takes 7, plus 3 for each of up to 50 failed attempts: 157 in all.
   iterationsPerExecution: countUpTo(
@@ -162,7 +174,12 @@ const exportFields = {
   maxConsecutiveWaits: countUpTo(100, 20),
 };
 /** One export: what it requests, where its runs start, and their limits. */
-export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') });
+export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') }).check(
+  z.refine(({ expect, format }) => expect === undefined || format === 'XML', {
+    path: ['expect'],
+    error: 'needs the format XML: reports of other formats are not counted',
+  }),
+);
 export type ExportSettings = z.infer<typeof exportSettingsSchema>;
 
 /** Parses `value`, which `subject` names. @throws ConfigurationError that lists every problem with its path */
@@ -203,6 +220,9 @@ export function exportDefinition(settings: ExportSettings, source: string): Expo
         ? { from: 'watermark', initial: since.initial, overlapMs: since.overlap ?? 0 }
         : { from: 'lookback', lookbackMs: since.lookbackWindow },
     publishEmptyRuns: settings.publishEmptyRuns,
+    ...(settings.expect === undefined
+      ? {}
+      : { expect: { minReports: settings.expect.minReports, reportsEveryMs: settings.expect.reportsEvery } }),
     limits: {
       maxPages: settings.maxPages,
       iterationsPerExecution: settings.iterationsPerExecution,

@@ -9,6 +9,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
+import { hasTooFewReports } from '../expected-reports.ts';
 import {
   type Backfill,
   type ExportRequest,
@@ -156,8 +157,8 @@ export async function decide(
     return skip(`execution ${active.execution} is still exporting run ${active.run}`);
   }
   const last = await deps.log.last(active);
-  // A run whose cursors repeat must never be published.
-  if (last?.repeats) return start(deps, state, input, execution);
+  // Such a run must never be published.
+  if (last?.repeats || hasTooFewReports(deps.definition, active, last)) return start(deps, state, input, execution);
   // A window that is being published sends no further request.
   const isPublishing = deps.definition.window !== undefined && active.completion !== undefined;
   const contradictions = isPublishing ? [] : contradictionsOf(active, deps.definition.request, input.since);

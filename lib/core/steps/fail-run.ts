@@ -2,11 +2,13 @@
  * Records a failure and leaves the export ready for its next start.
  *
  * The run stays active, so that the next start resumes it after its last logged page. A run that can never complete,
- * because its cursor is permanently rejected or its pages repeat, is abandoned, and the next start begins a new one.
+ * because its cursor is permanently rejected, its pages repeat or it has fewer reports than expected, is abandoned, and the
+ * next start begins a new one.
  */
 
 import * as z from 'zod/mini';
 import type { ErrorName } from '../errors.ts';
+import { hasTooFewReports } from '../expected-reports.ts';
 import { type FailedRun, totalsOf, zeroTotals } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
@@ -42,7 +44,7 @@ export async function failRun(
       };
     }
     const last = await log.last(active);
-    const resumable = !finalErrors.has(error) && last?.repeats !== true;
+    const resumable = !finalErrors.has(error) && last?.repeats !== true && !hasTooFewReports(definition, active, last);
     const failure = { error, message, at: instantOf(runtime.now()) };
     const { run, since } = active;
     return {

@@ -8,7 +8,8 @@
  */
 
 import { ExportError, isExportError } from '../errors.ts';
-import { type Instant, type Run, type RunId, type RunResult, totalsOf } from '../model.ts';
+import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expected-reports.ts';
+import { type ExportState, type Instant, type Run, type RunId, type RunResult, totalsOf } from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
 import { latestKey, manifestKey, runSummaryKey, windowSummaryKey } from '../storage/keys.ts';
 import {
@@ -18,7 +19,7 @@ import {
   runSummaryChunks,
   windowSummaryChunks,
 } from '../storage/manifest.ts';
-import { instantOf } from '../timestamps.ts';
+import { epochMsOf, instantOf } from '../timestamps.ts';
 import { stateNameOf } from '../windows.ts';
 import { ownedRun, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
@@ -34,38 +35,48 @@ interface FinishRunCommand {
 
 /**
  * Completes `run`, which `execution` must own. Repeated, it returns the same result.
+ * @throws ConfigurationError if the run has fewer reports than `expect.minReports`
  * @throws PageConflictError if the log is not an unbroken chain, or the store does not hold the pages it names
  * @throws RepeatedCursorError if two pages were requested with the same cursor
  * @throws RunSupersededError if the execution does not own the run
  */
 export async function finishRun(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
-  const result = (await findResult(deps, command)) ?? (await publishOnce(deps, command));
+  const completed = (await findCompleted(deps, command)) ?? (await publishOnce(deps, command));
+  const { result, completedAt } = completed;
+  const isExpecting = deps.definition.expect?.reportsEveryMs !== undefined;
+  const ms = isExpecting ? msWithoutReports(completed, epochMsOf(completedAt)) : undefined;
   // Emitted again on a retry: the invocation that completed the run may have ended before its event was recorded.
-  deps.emit({ event: 'run-completed', ...result });
+  deps.emit({
+    event: 'run-completed',
+    ...result,
+    ...(ms === undefined ? {} : { secondsWithoutReports: ms / 1_000 }),
+  });
   return result;
 }
 
-/** The result of the run, if this execution has completed it and no later run has completed since. */
-async function findResult(
+type Completed = NonNullable<ExportState['lastCompleted']>;
+
+/** The run as the state records it, if this execution has completed it and no later run has completed since. */
+async function findCompleted(
   { definition, log }: FinishRunDependencies,
   { run, execution }: FinishRunCommand,
-): Promise<RunResult | undefined> {
+): Promise<Completed | undefined> {
   const completed = (await log.exportState(stateNameOf(definition)))?.lastCompleted;
-  return completed?.execution === execution && completed.result.run === run ? completed.result : undefined;
+  return completed?.execution === execution && completed.result.run === run ? completed : undefined;
 }
 
-async function publishOnce(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
+async function publishOnce(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
   try {
     return await publish(deps, command);
   } catch (error) {
     // A concurrent invocation of the same execution may have completed the run first.
-    const result = isExportError(error, 'RunSupersededError') ? await findResult(deps, command) : undefined;
-    if (result === undefined) throw error;
-    return result;
+    const completed = isExportError(error, 'RunSupersededError') ? await findCompleted(deps, command) : undefined;
+    if (completed === undefined) throw error;
+    return completed;
   }
 }
 
-async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<RunResult> {
+async function publish(deps: FinishRunDependencies, command: FinishRunCommand): Promise<Completed> {
   const { definition, store, log } = deps;
   const { run, first, last } = await setCompletion(deps, command);
   const { completion } = run;
@@ -105,14 +116,18 @@ async function publish(deps: FinishRunDependencies, command: FinishRunCommand): 
       execution: command.execution,
       completedAt: completion.at,
       result,
+      ...(isOfWindow(run) ? {} : { lastReportsAt: lastReportsAt(state, run, result) }),
       ...(requestChecksum === undefined ? {} : { requestChecksum }),
     };
-    return { change: { ...idle, watermark, lastCompleted }, result };
+    return { change: { ...idle, watermark, lastCompleted }, result: lastCompleted };
   });
 }
 
 const isOfWindow = <AnyRun extends Run>(run: AnyRun): run is AnyRun & { readonly until: Instant } =>
   run.until !== undefined;
+
+const lastReportsAt = ({ lastCompleted }: ExportState, run: CompletedRun, { reports }: RunResult): Instant =>
+  reports === 0 ? (lastCompleted?.lastReportsAt ?? run.startedAt) : run.completion.at;
 
 function updateLatestPointer(
   { store, log }: FinishRunDependencies,
@@ -139,6 +154,7 @@ function setCompletion(
     const ends = await firstAndLastEntry(log, run);
     const { first, last } = ends;
     if (run.completion !== undefined) return { result: { ...ends, run: { ...run, completion: run.completion } } };
+    if (hasTooFewReports(definition, run, last)) throw tooFewReportsError(definition, last);
     const completed = {
       ...run,
       completion: {

@@ -242,7 +242,13 @@ const stateSchema = z.object({
   watermark: z.optional(watermarkSchema),
   lastScheduledTime: z.optional(text),
   lastCompleted: z.optional(
-    z.object({ execution: text, completedAt: instant, result: resultSchema, requestChecksum: z.optional(text) }),
+    z.object({
+      execution: text,
+      completedAt: instant,
+      result: resultSchema,
+      lastReportsAt: z.optional(instant),
+      requestChecksum: z.optional(text),
+    }),
   ),
   lastAbandoned: z.optional(
     z.object({

@@ -101,7 +101,7 @@ async function readStatuses(
   const statuses: ExportStatusJson[] = [];
   for (const name of names) {
     try {
-      statuses.push(await readExportStatus(await deployment.open(name), maxRuns));
+      statuses.push(await readExportStatus(await deployment.open(name), maxRuns, systemRuntime.now()));
     } catch (error) {
       // An export whose state is damaged must not hide the others.
       if (exportName !== undefined) throw error;

@@ -15,8 +15,8 @@ export type Category = (typeof categories)[number];
 
 export function categoryOf(entry: OverviewEntry): Category {
   if ('error' in entry) return 'unreadable';
-  const { state, stale } = entry;
-  return stale && state !== 'failed' && state !== 'stopped' ? 'stale' : state;
+  const { state, stale, reportsOverdue } = entry;
+  return (stale || reportsOverdue) && state !== 'failed' && state !== 'stopped' ? 'stale' : state;
 }
 
 /** Whether someone should look at the export. */
@@ -174,12 +174,13 @@ function nextText(next: NextStart, now: number): string {
 /** Why the export needs attention, or how far its run has come. */
 function noteOf(entry: OverviewEntry, now: number): string {
   if ('error' in entry) return errorText(entry.error.name, entry.error.message);
-  const { state, stale, freshnessSeconds, pages, startedAt, lastFailure } = entry;
+  const { state, stale, freshnessSeconds, reportsOverdue, reportsEverySeconds, pages, startedAt, lastFailure } = entry;
   const place = `${plural(pages, 'page')}${startedAt === null ? '' : `, started ${relativeTime(epochMsOf(startedAt), now)}`}`;
   if (state === 'failed' && lastFailure !== null) return errorText(lastFailure.error, lastFailure.message);
   if (state === 'stopped') return `no execution is working on it: ${place}`;
   const overdue = stale ? `not completed for ${coarseDuration((freshnessSeconds ?? 0) * 1_000)}` : '';
-  return [overdue, state === 'running' ? `running: ${place}` : ''].filter(Boolean).join('; ');
+  const withoutReports = reportsOverdue ? `no reports for ${coarseDuration((reportsEverySeconds ?? 0) * 1_000)}` : '';
+  return [overdue, withoutReports, state === 'running' ? `running: ${place}` : ''].filter(Boolean).join('; ');
 }
 
 /** On one line, whatever the service returned. */
@@ -190,6 +191,7 @@ const valueColumns = [
   'service',
   'state',
   'stale',
+  'reports_overdue',
   'run',
   'pages',
   'reports',
@@ -216,12 +218,13 @@ function valuesOf(entry: OverviewEntry, now: number): Values {
     return { export: name, service, state: 'unreadable', last_error: `${error.name}: ${error.message}` };
   }
   const { export: name, service, state, stale, run, pages, reports, bytes: size, since, watermark } = entry;
-  const { startedAt, completedAt, next, lastFailure } = entry;
+  const { reportsOverdue, startedAt, completedAt, next, lastFailure } = entry;
   return {
     export: name,
     service,
     state,
     stale,
+    reports_overdue: reportsOverdue,
     run,
     pages,
     reports,

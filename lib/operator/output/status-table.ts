@@ -50,9 +50,11 @@ function exportLines(status: ExportStatus, options: TableOptions): string[] {
     describeNextStart(next, now),
   ];
   const title = `${style('bold', name)}  ${facts.join(' · ')}`;
+  const warnings = status.reportsOverdue ? [`  ${style('yellow', overdueReports(status, now))}`] : [];
   const backfill = status.backfill === null ? [] : backfillLines(status.backfill, style);
   const [newest] = runs;
-  if (newest === undefined) return [title, ...backfill, '  no runs yet', `  → ${program} start ${name} ${option}`];
+  if (newest === undefined)
+    return [title, ...warnings, ...backfill, '  no runs yet', `  → ${program} start ${name} ${option}`];
   const heading = ['RUN', 'STATE', 'PAGES', 'REPORTS', 'BYTES', 'SINCE', 'STARTED', 'TOOK'].map((text, column) => ({
     text,
     style: 'dim' as const,
@@ -61,11 +63,18 @@ function exportLines(status: ExportStatus, options: TableOptions): string[] {
   const table = tableLines([heading, ...runs.map((run) => runCells(run, now))], style);
   return [
     title,
+    ...warnings,
     ...backfill,
     ...table.map((line) => `  ${line}`),
     ...newestRunLines(newest, options),
     ...damagedRunLines(runs, options),
   ];
+}
+
+function overdueReports({ lastReportsAt, reportsEverySeconds }: ExportStatus, now: number): string {
+  const agoMs = lastReportsAt === null ? 0 : now - epochMsOf(lastReportsAt);
+  const every = coarseDuration((reportsEverySeconds ?? 0) * 1_000);
+  return `no completed run has had reports for ${coarseDuration(agoMs)}; expected within ${every} (expect.reportsEvery)`;
 }
 
 function describeNextStart(next: NextStart, now: number): string {
@@ -148,13 +157,14 @@ const columns = [
   'completed',
   'completed_age_s',
   'next',
+  'reports_overdue',
   'last_error',
 ] as const;
 
 /**
  * For a shell: a heading, then for each export one line about the export itself, whose `run` is empty, and one line per run.
- * `watermark`, `completed_age_s` and `next` belong to the export, so they are empty in the lines of its runs. An unknown value
- * is empty.
+ * `watermark`, `completed_age_s`, `next` and `reports_overdue` belong to the export, so they are empty in the lines of its runs. An
+ * unknown value is empty.
  */
 export function statusValues(statuses: readonly ExportStatusJson[], now: number): string[] {
   const lines = statuses.flatMap((status) =>
@@ -171,13 +181,15 @@ export function statusValues(statuses: readonly ExportStatusJson[], now: number)
   return [columns.join('\t'), ...lines];
 }
 
-function exportValueLine({ export: name, watermark, completedAt, next }: ExportStatus, now: number): string {
+function exportValueLine(status: ExportStatus, now: number): string {
+  const { export: name, watermark, completedAt, next, reportsOverdue } = status;
   return valueLine({
     export: name,
     completed: completedAt,
     watermark,
     completed_age_s: completedAt === null ? null : Math.floor((now - epochMsOf(completedAt)) / 1_000),
     next: next.kind === 'scheduled' ? next.at : next.kind,
+    reports_overdue: reportsOverdue,
   });
 }
 
@@ -197,6 +209,6 @@ function runValueLine(status: RunStatus): string {
   });
 }
 
-function valueLine(values: Partial<Record<(typeof columns)[number], string | number | null>>): string {
+function valueLine(values: Partial<Record<(typeof columns)[number], string | number | boolean | null>>): string {
   return columns.map((column) => String(values[column] ?? '').replaceAll(/\s+/g, ' ')).join('\t');
 }

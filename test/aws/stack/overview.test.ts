@@ -252,6 +252,17 @@ describe('an export is stale', () => {
   });
 });
 
+it('lacks reports if no completed run has had some for longer than expected', async () => {
+  const services = [{ name: 'acme', exports: [{ name: 'daily', expect: { reportsEvery: 'P2D' } }] }];
+  const lastReportsAt = at('2026-11-18T02:00:00Z');
+  const state = anExportState({ export: 'daily', lastCompleted: { ...aCompletion('x'), lastReportsAt } });
+  expect(await one({ services, states: { acme: [state] } })).toMatchObject({
+    lastReportsAt,
+    reportsEverySeconds: 172_800,
+    reportsOverdue: true,
+  });
+});
+
 describe('the next start', () => {
   it('of a rate counts from the last scheduled time', async () => {
     const entry = await one({

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { NextStart } from '../../../lib/core/operations/deployment.ts';
 import { abandonRun } from '../../../lib/core/operations/abandon-run.ts';
+import { readExportStatus } from '../../../lib/core/operations/run-status.ts';
 import { overviewOf, unreadableExport } from '../../../lib/core/operations/export-overview.ts';
 import { at } from '../../support/builders.ts';
 import { anExportBench, asDeployedExport, type Bench, type BenchOptions } from '../../support/export/export-bench.ts';
@@ -16,7 +17,8 @@ async function overviewIn(bench: Bench, { isRunning = false, freshnessSeconds = 
   const { name } = bench.deps.definition;
   const state = await bench.log.exportState(name);
   const active = state?.active && { isRunning, last: await bench.log.last(state.active) };
-  const facts = { export: name, service: 'acme', state, active, next: scheduled, freshnessSeconds };
+  const { definition } = bench.deps;
+  const facts = { export: name, service: 'acme', definition, state, active, next: scheduled, freshnessSeconds };
   return overviewOf(facts, bench.deps.runtime.now());
 }
 
@@ -45,6 +47,9 @@ describe('the overview of an export', () => {
       state: 'never',
       stale: false,
       freshnessSeconds: null,
+      lastReportsAt: null,
+      reportsEverySeconds: null,
+      reportsOverdue: false,
       run: null,
       since: null,
       startedAt: null,
@@ -160,6 +165,29 @@ describe('the overview of an export', () => {
       stale: true,
     });
     expect(await overviewIn(bench)).toMatchObject({ stale: false });
+  });
+});
+
+describe('an export that expects reports', () => {
+  it('lacks them once no completed run has had some for so long, whatever the runs since', async () => {
+    const expecting = { expect: { reportsEveryMs: 3_600_000 } };
+    const bench = anExportBench({ definition: expecting });
+    expect(await overviewIn(bench)).toMatchObject({ lastReportsAt: null, reportsOverdue: false });
+    await bench.start();
+    const lastReportsAt = at('2026-11-20T02:00:00Z');
+    bench.advance(3_599_999);
+    const empty = bench.with({ reports: [], definition: { ...expecting, name: bench.deps.definition.name } });
+    await empty.start();
+    const expected = { lastReportsAt, reportsEverySeconds: 3_600 };
+    expect(await overviewIn(empty)).toMatchObject({ ...expected, reportsOverdue: false });
+    bench.advance(1);
+    expect(await overviewIn(empty)).toMatchObject({ ...expected, state: 'completed', reportsOverdue: true });
+    expect(await readExportStatus(asDeployedExport(empty), 1, empty.deps.runtime.now())).toMatchObject({
+      ...expected,
+      reportsOverdue: true,
+    });
+    await bench.start({ since: '1970-01-01T00:00:00Z' });
+    expect(await overviewIn(bench)).toMatchObject({ lastReportsAt: '2026-11-20T03:00:00Z', reportsOverdue: false });
   });
 });
 

@@ -9,7 +9,7 @@ import { anExportBench, asDeployedExport, type Bench } from '../../support/expor
 import { someReports } from '../../support/export/scripted-service.ts';
 
 const statusOf = (bench: Bench, maxRuns = 10, incidents?: readonly Incident[]) =>
-  readExportStatus(asDeployedExport(bench, incidents), maxRuns);
+  readExportStatus(asDeployedExport(bench, incidents), maxRuns, bench.deps.runtime.now());
 
 /** The service rejects the second request of each run while `down.is`. */
 function aFailingBench() {
@@ -47,6 +47,9 @@ describe('the status of an export', () => {
     expect(await statusOf(anExportBench())).toEqual({
       export: expect.any(String),
       watermark: null,
+      lastReportsAt: null,
+      reportsEverySeconds: null,
+      reportsOverdue: false,
       completedAt: null,
       next: { kind: 'manual' },
       backfill: null,
@@ -186,7 +189,7 @@ describe('the status of an export', () => {
         for await (const run of bench.log.runs(name)) yield* (await collect(bench.log.entries(run))).slice(0, 1);
       },
     };
-    const { runs } = await readExportStatus({ ...deployed, log }, 10);
+    const { runs } = await readExportStatus({ ...deployed, log }, 10, bench.deps.runtime.now());
     expect(runs).toMatchObject([{ state: 'completed', pages: 3, reports: 5 }]);
   });
 

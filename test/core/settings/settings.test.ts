@@ -93,6 +93,19 @@ describe('settings', () => {
     });
   });
 
+  it('say what runs are expected to find, only of reports that are counted', () => {
+    const expectations = { minReports: 1, reportsEvery: 'P8D' };
+    expect(exportDefinition(anExport({ expect: expectations }), 's').expect).toEqual({
+      minReports: 1,
+      reportsEveryMs: 8 * 86_400_000,
+    });
+    expect(() => anExport({ expect: { minReports: 0, reportsEvery: 'PT0S', minPages: 1 } })).toThrow(
+      /(?=.*expect\.minReports: must be at least 1)(?=.*expect\.reportsEvery: must be longer than zero)(?=.*expect.*minPages)/,
+    );
+    expect(() => anExport({ expect: 1 })).toThrow('expect: ');
+    expect(() => anExport({ expect: expectations, format: 'CSV' })).toThrow('expect: needs the format XML');
+  });
+
   it('normalize a filter to the form in which a store returns it, so that both compare equal', () => {
     const { filter } = anExport({ filter: { offset: -0 } });
     expect(Object.is(filter.offset, 0)).toBe(true);

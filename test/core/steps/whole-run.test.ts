@@ -10,6 +10,8 @@ import { anExportBench, type Bench, executionId, reportIdsOf } from '../../suppo
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, failsAtRequest, someReports } from '../../support/export/scripted-service.ts';
 import { manifestKeyOf } from '../../support/builders.ts';
+import { beginBackfill } from '../../../lib/core/operations/backfill.ts';
+import { exportWindows, operatorOf, windowManifestsOf } from '../../support/export/backfill-bench.ts';
 
 function completed(end: ExecutionOutcome): RunResult {
   if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
@@ -162,6 +164,130 @@ describe('a run from its first page to its manifest', () => {
         definition: silent,
       });
       expect(completed(await bench.start()).manifest).not.toBeNull();
+    });
+  });
+
+  describe('with fewer reports than expect.minReports', () => {
+    const expecting = (minReports: number) => ({ expect: { minReports } });
+
+    it('fails at once, publishes nothing and does not move the watermark', async () => {
+      const bench = anExportBench({ definition: expecting(5) });
+      const { manifest, watermark } = completed(await bench.start());
+      const before = bench.store.objects.size;
+      const small = bench.with({
+        reports: someReports(4),
+        definition: { name: bench.deps.definition.name, ...expecting(5) },
+      });
+      const failure = failed(await small.start({ since: '1970-01-01T00:00:00Z' }));
+      expect(failure).toMatchObject({ error: 'ConfigurationError', pages: 2, reports: 4, resumable: false });
+      expect(failure.message).toBe(
+        `Run ${failure.run} has 4 reports, but expect.minReports is 5, so it is not published and the watermark does not ` +
+          'move. The next start begins a new run. If so few reports are right, lower expect.minReports first',
+      );
+      expect([...bench.store.objects.keys()].slice(before).map((key) => key.split('/').at(-1))).toEqual([
+        'page-000001.xml',
+        'page-000002.xml',
+      ]);
+      expect(await bench.state()).toMatchObject({
+        watermark: { instant: watermark },
+        lastCompleted: { result: { manifest } },
+      });
+      expect(bench.slept).toEqual([]);
+    });
+
+    it('is followed by a run that requests the reports again, also for a later scheduled time', async () => {
+      let body: string | undefined = '<error><code>500</code></error>';
+      const bench = anExportBench({
+        reports: someReports(5),
+        definition: expecting(2),
+        script: (_, nth) =>
+          nth === 2 && body !== undefined ? aFetchedPage({ body, reports: 0, nextCursor: null }) : undefined,
+        size: 1,
+      });
+      const first = failed(await bench.start({ scheduledTime: '2026-11-20T02:00:00Z' }));
+      body = undefined;
+      const second = completed(await bench.start({ scheduledTime: '2026-11-20T03:00:00Z' }));
+      expect(second).toMatchObject({ since: first.since, reports: 5 });
+      expect(second.run).not.toBe(first.run);
+    });
+
+    it('is followed by a new run although its failure was not recorded', async () => {
+      const bench = anExportBench({ reports: someReports(1), definition: expecting(2) });
+      const replaceState = bench.log.replaceState.bind(bench.log);
+      // FailRun cannot write.
+      bench.log.replaceState = async (state) => {
+        if (state.lastAbandoned !== undefined) throw new Error('the table is not available');
+        return await replaceState(state);
+      };
+      failed(await bench.start());
+      bench.log.replaceState = replaceState;
+      const stopped = (await bench.state()).active;
+      const result = completed(await bench.with({ reports: someReports(2) }).start());
+      expect(stopped).toBeDefined();
+      expect(result.run).not.toBe(stopped?.run);
+      expect(result.reports).toBe(2);
+    });
+
+    it('completes if it was being published before the setting was raised', async () => {
+      const crash = { after: 'nothing' };
+      const bench = anExportBench({ definition: expecting(5) });
+      const replaceState = bench.log.replaceState.bind(bench.log);
+      bench.log.replaceState = async (state) => {
+        if (crash.after === 'nothing' && state.lastCompleted !== undefined) throw new Error('crashed');
+        return await replaceState(state);
+      };
+      const { run } = failed(await bench.start());
+      crash.after = 'never';
+      expect(completed(await bench.with({ definition: expecting(6) }).start()).run).toBe(run);
+    });
+
+    it('is published if it is a window, and does not count as a run with reports', async () => {
+      const bench = anExportBench({ definition: { expect: { minReports: 100, reportsEveryMs: 60_000 } } });
+      const backfill = await beginBackfill(operatorOf(bench), {
+        from: at('2026-11-01T00:00:00Z'),
+        to: at('2026-11-01T00:10:00Z'),
+        windowMs: 120_000,
+        parallel: 1,
+      });
+      await exportWindows(bench, backfill, { parallel: 1 });
+      expect(windowManifestsOf(bench)).toHaveLength(5);
+      expect((await bench.state()).lastCompleted).toBeUndefined();
+    });
+
+    it('is published if the reports cannot be counted', async () => {
+      const script = () => aFetchedPage({ reports: null, nextCursor: null });
+      expect(completed(await anExportBench({ script, definition: expecting(2) }).start()).manifest).not.toBeNull();
+    });
+  });
+
+  describe('with expect.reportsEvery', () => {
+    const hour = 3_600_000;
+    const expecting = { expect: { reportsEveryMs: hour } };
+    const secondsOf = ({ events }: Bench) =>
+      events.flatMap((event) => (event.event === 'run-completed' ? [event.secondsWithoutReports] : []));
+
+    it('says how long ago a run had reports, counted from the first run until one had some', async () => {
+      const bench = anExportBench({ reports: [], definition: expecting });
+      await bench.start();
+      bench.advance(2 * hour);
+      await bench.start();
+      expect(secondsOf(bench)).toEqual([0, 7_200]);
+      const found = bench.with({
+        reports: someReports(1),
+        definition: { ...expecting, name: bench.deps.definition.name },
+      });
+      await found.start({ since: '1970-01-01T00:00:00Z' });
+      expect(secondsOf(found)).toEqual([0]);
+      bench.advance(hour);
+      await bench.start();
+      expect(secondsOf(bench)).toEqual([0, 7_200, 3_600]);
+    });
+
+    it('remembers it without the setting, but does not say it', async () => {
+      const bench = anExportBench();
+      await bench.start();
+      expect(secondsOf(bench)).toEqual([undefined]);
+      expect((await bench.state()).lastCompleted?.lastReportsAt).toBe('2026-11-20T02:00:00Z');
     });
   });
 

@@ -21,6 +21,9 @@ const anOverview = (overrides: Partial<ExportOverview> = {}): ExportOverview => 
   state: 'completed',
   stale: false,
   freshnessSeconds: 93_600,
+  lastReportsAt: at('2026-11-20T02:03:20Z'),
+  reportsEverySeconds: null,
+  reportsOverdue: false,
   run: aRunId(),
   since: at('2026-11-19T02:00:00Z'),
   startedAt: at('2026-11-20T02:00:00Z'),
@@ -246,6 +249,12 @@ describe('the overview on a terminal', () => {
   });
 });
 
+it('counts an export as stale if no run has had reports for longer than expected', () => {
+  const entry = anOverview({ reportsEverySeconds: 864_000, reportsOverdue: true });
+  expect(needsAttention(entry)).toBe(true);
+  expect(overviewLines([entry], plain)[1]).toMatch(/^nightly +stale .* no reports for 10 days$/);
+});
+
 describe('the overview for a shell', () => {
   const rowsOf = (entries: readonly OverviewEntry[]) => {
     const [heading = '', ...lines] = overviewValues(entries, now);
@@ -266,6 +275,7 @@ describe('the overview for a shell', () => {
       service: 'acme',
       state: 'completed',
       stale: 'true',
+      reports_overdue: 'false',
       run: expect.stringMatching(/^20261120T/),
       pages: '1204',
       reports: '12031',

@@ -38,6 +38,9 @@ const anExportStatus = (overrides: Partial<Extract<ExportStatusJson, { runs: unk
   export: 'nightly',
   watermark: at('2026-11-20T02:00:00Z'),
   completedAt: at('2026-11-20T02:03:20Z'),
+  lastReportsAt: at('2026-11-17T02:03:20Z'),
+  reportsEverySeconds: null,
+  reportsOverdue: false,
   next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *) UTC' },
   backfill: null,
   runs: [aRunStatus()],
@@ -75,6 +78,14 @@ describe('the status on a terminal', () => {
     expect(lines.slice(3)).toEqual([
       '  last error 30 min ago: ServiceUnavailableError: Report service responded with 503 for page 8',
       '  → to resume: npx report-exporter start nightly --stack ReportExporter',
+    ]);
+  });
+
+  it('says if no run has had reports for longer than expected', () => {
+    expect(linesOf(anExportStatus({ reportsEverySeconds: 93_600, reportsOverdue: true })).slice(0, 3)).toEqual([
+      expect.stringMatching(/^nightly {2}completed/),
+      '  no completed run has had reports for 3 days; expected within 26 h (expect.reportsEvery)',
+      expect.stringMatching(/^ {2}RUN/),
     ]);
   });
 
@@ -142,6 +153,7 @@ describe('the status for a shell', () => {
       completed: '2026-11-20T02:03:20Z',
       completed_age_s: String(14 * 3_600 - 200),
       next: '2026-11-21T02:00:00Z',
+      reports_overdue: 'false',
     });
     expect(ofRuns).toHaveLength(2);
     for (const row of ofRuns) {
@@ -151,6 +163,7 @@ describe('the status for a shell', () => {
         watermark: '',
         completed_age_s: '',
         next: '',
+        reports_overdue: '',
       });
     }
     expect(ofRuns.map(({ run }) => run)).toEqual(['20261120T020000Z-1f3a5c', '20261119T020000Z-2f3a5c']);

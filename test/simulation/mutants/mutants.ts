@@ -220,9 +220,9 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: 'watermark, lastCompleted }, result };\n  });\n}',
+        find: 'watermark, lastCompleted }, result: lastCompleted };\n  });\n}',
         replace:
-          'watermark, lastCompleted }, result };\n  });\n  if (completion.isPublished) {\n    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await updateLatestPointer(deps, run, manifest);\n  }\n  return completed;\n}',
+          'watermark, lastCompleted }, result: lastCompleted };\n  });\n  if (completion.isPublished) {\n    await store.putDocument(manifest, chunks);\n    await store.putDocument(runSummaryKey(run), runSummaryChunks(run, { first, last }, manifest));\n    await updateLatestPointer(deps, run, manifest);\n  }\n  return completed;\n}',
       },
     ],
   },

@@ -190,11 +190,12 @@ function overviewRow({ entry, index }: OverviewRow): Html {
 
 function overviewNotes(entry: OverviewEntry, index: OverviewRow['index']): string[] {
   if ('error' in entry) return [`${entry.error.name}: ${entry.error.message}`];
-  const { stale, freshnessSeconds, lastFailure } = entry;
+  const { stale, freshnessSeconds, reportsOverdue, reportsEverySeconds, lastFailure } = entry;
   const { gaps = 0, unreadable = 0 } = index ?? {};
   return [
     ...(lastFailure === null ? [] : [`${lastFailure.error}: ${lastFailure.message}`]),
     ...(stale ? [`Not completed for ${formatDuration((freshnessSeconds ?? 0) * 1_000)}`] : []),
+    ...(reportsOverdue ? [`No reports for ${formatDuration((reportsEverySeconds ?? 0) * 1_000)}`] : []),
     ...(gaps === 0 ? [] : [plural(gaps, 'gap')]),
     ...(unreadable === 0 ? [] : [plural(unreadable, 'unreadable run')]),
   ];

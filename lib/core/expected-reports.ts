@@ -1,0 +1,53 @@
+/** What an export expects of its regular runs (`expect` in its settings). Windows of backfills are often rightly small or empty. */
+
+import { ExportError } from './errors.ts';
+import type { ExportDefinition, ExportState, Instant, PageEntry, Run } from './model.ts';
+import { epochMsOf } from './timestamps.ts';
+
+/**
+ * Whether the run, whose log ends with `last`, is complete but must not be published, because it has fewer reports than
+ * `expect.minReports`. Not if its completion is decided: then it may be published already.
+ */
+export function hasTooFewReports({ expect }: ExportDefinition, run: Run, last: PageEntry | undefined): boolean {
+  if (expect?.minReports === undefined || run.until !== undefined || run.completion !== undefined) return false;
+  // Null if they cannot be counted.
+  const reports = last?.nextCursor === null ? last.totals.reports : null;
+  return reports !== null && reports < expect.minReports;
+}
+
+export const tooFewReportsError = ({ expect }: ExportDefinition, { run, totals }: PageEntry): ExportError =>
+  new ExportError(
+    'ConfigurationError',
+    `Run ${run} has ${totals.reports} reports, but expect.minReports is ${expect?.minReports}, so it is not published and the ` +
+      'watermark does not move. The next start begins a new run. If so few reports are right, lower expect.minReports first',
+  );
+
+/** For how long no completed run has had reports; undefined if no run has completed. */
+export function msWithoutReports(lastCompleted: ExportState['lastCompleted'], now: number): number | undefined {
+  const since = lastCompleted?.lastReportsAt;
+  return since === undefined ? undefined : Math.max(0, now - epochMsOf(since));
+}
+
+/** The reports that an export is expected to have, as status shows them. */
+export interface ReportsStatus {
+  /** When the newest completed run with reports was completed. Until there is one: when the first completed run began. */
+  readonly lastReportsAt: Instant | null;
+  /** Of `expect.reportsEvery`; null if it is not set. */
+  readonly reportsEverySeconds: number | null;
+  /** Whether no completed run has had reports for `reportsEverySeconds` or longer. */
+  readonly reportsOverdue: boolean;
+}
+
+export function reportsStatus(
+  { expect }: Pick<ExportDefinition, 'expect'>,
+  state: ExportState | undefined,
+  now: number,
+): ReportsStatus {
+  const everyMs = expect?.reportsEveryMs ?? Number.POSITIVE_INFINITY;
+  const lastCompleted = state?.lastCompleted;
+  return {
+    lastReportsAt: lastCompleted?.lastReportsAt ?? null,
+    reportsEverySeconds: Number.isFinite(everyMs) ? everyMs / 1_000 : null,
+    reportsOverdue: (msWithoutReports(lastCompleted, now) ?? 0) >= everyMs,
+  };
+}
