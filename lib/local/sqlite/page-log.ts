@@ -6,6 +6,8 @@
  * statement, so concurrent processes need no lock besides SQLite's own. The backfill of an export is a row of `export_states`, too.
  */
 
+import { readdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ExportError } from '../../core/errors.ts';
 import { asRunId, type ExportState } from '../../core/model.ts';
@@ -19,6 +21,7 @@ import {
   parsePageEntry,
   type RecordStore,
 } from '../../core/storage/stored-records.ts';
+import { runsPrefix } from '../../core/storage/keys.ts';
 import { openSqliteFile } from './database.ts';
 import { sqliteError } from './errors.ts';
 import { openWalSync } from './wal-sync.ts';
@@ -53,13 +56,41 @@ const schema = `
 
 /**
  * Opens the page log's file, creating it and its directory if needed.
- * @throws ConfigurationError if it cannot be opened, is not a page log, or was written by a newer version
+ * @throws ConfigurationError if it cannot be opened, is not a page log, was truncated, or was written by a newer version
  */
 export function openPageLogFile(file: string): DatabaseSync {
+  assertNotTruncated(file);
   // "REXP"
   const whenMovedAway = 'published pages stay, and the next run starts at the beginning';
   return openSqliteFile(file, { applicationId: 0x52455850, version: 4, schema, whenMovedAway });
 }
+
+/** SQLite takes a file of no byte, or of one, for a new database. Beside runs, it is one that has lost their watermarks. */
+function assertNotTruncated(file: string): void {
+  const directory = dirname(file);
+  if (!isTruncated(file, directory)) return;
+  throw new ExportError(
+    'ConfigurationError',
+    `${file} is empty, although ${directory} has runs: its content was lost. Restore a copy of it; or move it away, and start with --since ` +
+      'where the next run is to begin',
+  );
+}
+
+function isTruncated(file: string, directory: string): boolean {
+  try {
+    return statSync(file).size <= 1 && hasRuns(directory);
+  } catch {
+    // There is no such file, or opening it fails for the same reason, and says so.
+    return false;
+  }
+}
+
+const hasRuns = (directory: string): boolean =>
+  readdirSync(directory, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'))
+    .some(({ name }) =>
+      readdirSync(join(directory, name)).some((day) => `${name}/${day}`.startsWith(runsPrefix(name))),
+    );
 
 /** Where the backfill of an export is in `export_states`. No export or window has this name. */
 const backfillName = (exportName: string): string => `${windowsPrefix(exportName)}backfill`;

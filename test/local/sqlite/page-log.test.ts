@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
@@ -72,6 +72,27 @@ describe('the SQLite page log', () => {
     second.close();
     expect(await readdir(join(directory.path, 'new', 'directory'))).toEqual(['state.sqlite']);
   });
+
+  it.each(['', 'x'])(
+    'refuses a file that was truncated to %j beside runs, and takes none for a new one',
+    async (content) => {
+      await using directory = await temporaryDirectory();
+      const file = join(directory.path, 'state.sqlite');
+      await writeFile(file, content);
+      createSqlitePageLog(file).close();
+      await mkdir(join(directory.path, 'nightly', 'date=2026-11-20', 'run=20261120T020000Z-1f3a5c'), {
+        recursive: true,
+      });
+      createSqlitePageLog(file).close();
+
+      await writeFile(file, content);
+      expect(() => createSqlitePageLog(file)).toThrow(
+        /state\.sqlite is empty, although .* has runs.*Restore.*or move it away.*--since/,
+      );
+      await rm(file);
+      createSqlitePageLog(file).close();
+    },
+  );
 
   it('can be written while another connection is reading', async () => {
     await using directory = await temporaryDirectory();
