@@ -12,7 +12,7 @@ import {
 } from '../core/operations/backfill.ts';
 import type { BackfillEnd, BackfillOptions, DeployedService, RunEnd } from '../core/operations/deployment.ts';
 import { probeWindow } from '../core/operations/probe-window.ts';
-import type { PageLog, ReportService, RunHistory, Runtime } from '../core/ports.ts';
+import type { PageLog, ReportService, RunHistory, Runtime, StoreReader } from '../core/ports.ts';
 import { windowDefinition } from '../core/steps/select-export.ts';
 import { partsOf, windowName } from '../core/windows.ts';
 import { acquireBackfillLock } from './lock.ts';
@@ -25,6 +25,7 @@ interface LocalBackfill {
   readonly service: DeployedService;
   readonly out: string;
   readonly log: PageLog & RunHistory;
+  readonly store: StoreReader;
   readonly runtime: Runtime;
 }
 
@@ -40,7 +41,7 @@ export async function startLocalBackfill(
   request: BackfillRequest,
   options: BackfillOptions,
 ): Promise<BackfillEnd> {
-  const { name, definition, service, out, log, runtime } = backfill;
+  const { name, definition, service, out, log, store, runtime } = backfill;
   const lock = acquireBackfillLock(out, name);
   if (lock === undefined) {
     // Unless all its windows are done, the backfill that is recorded is the one whose windows are exported.
@@ -62,7 +63,7 @@ export async function startLocalBackfill(
       if (options.signal.aborted) return { status: 'interrupted' };
       throw error;
     }
-    const begun = await beginBackfill({ log, runtime, definition, untilOperator }, request);
+    const begun = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
     await exportWindows({ ...backfill, client, maxInFlight }, begun, options);
     return { status: options.signal.aborted ? 'interrupted' : 'ended' };
   } finally {

@@ -128,7 +128,7 @@ function deployedExport(
     start: (request, startOptions) => startRun(options, settings, request, startOptions),
     startBackfill: (request, backfillOptions) =>
       startLocalBackfill(
-        { ...options, name, definition: definitionOf(settings, service.address), service, log },
+        { ...options, name, definition: definitionOf(settings, service.address), service, log, store },
         request,
         backfillOptions,
       ),

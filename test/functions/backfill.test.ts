@@ -104,7 +104,7 @@ async function aDeployment({ settings = {}, upperBounds }: DeploymentOptions = {
     operator: {
       log,
       runtime: systemRuntime,
-      store: { read: async () => undefined },
+      store: { read: async () => undefined, listFolders: async function* () {}, locate: (key) => key },
       executions: { isRunning: async (execution) => aws.executions.get(execution) === 'RUNNING' },
       definition: exportDefinition(exportSettingsSchema.parse(settingsOfExport), sourceOf(service.baseUrl)),
       untilOperator: 'lt',

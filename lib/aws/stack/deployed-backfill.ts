@@ -16,7 +16,7 @@ import type {
   DeployedExport,
   DeployedService,
 } from '../../core/operations/deployment.ts';
-import type { PageLog, RunHistory, Runtime } from '../../core/ports.ts';
+import type { PageLog, RunHistory, Runtime, StoreReader } from '../../core/ports.ts';
 import type { ServiceOutput } from '../../core/settings/stack-output.ts';
 import { windowDefinition } from '../../core/steps/select-export.ts';
 import { backfillName } from '../step-functions/execution-names.ts';
@@ -31,13 +31,14 @@ interface BackfillDependencies {
   readonly service: DeployedService;
   readonly output: ServiceOutput;
   readonly log: PageLog & RunHistory;
+  readonly store: StoreReader;
   readonly clients: Pick<OperatorClients, 'stepFunctions' | 'lambda'>;
   readonly runtime: Runtime;
 }
 
 /**
  * Needs lambda:InvokeFunction for the probe, states:ListExecutions and states:StartExecution on the state machine of backfills,
- * dynamodb:GetItem, PutItem and Query, and states:DescribeExecution to follow.
+ * dynamodb:GetItem, PutItem and Query, s3:ListBucket and s3:GetObject, and states:DescribeExecution to follow.
  */
 export function deployedBackfill(deps: BackfillDependencies): Pick<DeployedExport, 'startBackfill' | 'stopBackfill'> {
   const { name, output, clients } = deps;
@@ -56,7 +57,7 @@ async function startBackfill(
   request: BackfillRequest,
   options: BackfillOptions,
 ): Promise<BackfillEnd> {
-  const { name, definition, service, log, output, clients, runtime } = deps;
+  const { name, definition, service, log, store, output, clients, runtime } = deps;
   const client = clients.stepFunctions;
   const stateMachineArn = requireStateMachine(deps, request);
   const running = await findRunningBackfill(client, stateMachineArn, name);
@@ -79,7 +80,7 @@ async function startBackfill(
   const { from: since, to: until } = request;
   await probeWindowFromFunction(clients.lambda, output.exportPageFunction, name, { since, until });
   const { untilOperator } = service;
-  const backfill = await beginBackfill({ log, runtime, definition, untilOperator }, request);
+  const backfill = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
   const { round, left } = await firstRound(log, backfill);
   if (left === 0) return { status: 'ended' };
   if (left > round.windows.length) {

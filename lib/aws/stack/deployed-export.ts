@@ -57,7 +57,7 @@ export function openDeployedExport(
     incidents: (run) => incidentsOf({ ...incidentDependencies, cache }, run),
     countIncidents: (run) => countIncidentsOf({ ...incidentDependencies, cache }, run),
     lastIncident: (run) => lastIncidentOf(incidentDependencies, run),
-    ...deployedBackfill({ name, definition, service: reportService, output: service, log, clients, runtime }),
+    ...deployedBackfill({ name, definition, service: reportService, output: service, log, store, clients, runtime }),
     async start(request, options) {
       const before = options.follow ? await takeSnapshot(log, name) : undefined;
       const executionName = manualName(name, runtime.randomHex(16));

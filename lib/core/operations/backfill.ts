@@ -3,13 +3,15 @@
  * a time. Each window is a run with bounds of its own, published as soon as it is whole (docs/backfill.md).
  */
 
+import { mapConcurrently } from '../concurrency.ts';
 import { ExportError } from '../errors.ts';
-import type { Backfill, ExportDefinition, ExportState, Instant, Run, RunFailure, RunId, Window } from '../model.ts';
+import type { Backfill, ExportState, Instant, Run, RunFailure, RunId, Window } from '../model.ts';
 import type { Executions, PageLog, RunHistory, Runtime, StoreReader } from '../ports.ts';
 import { updateState } from '../steps/export-state.ts';
 import { windowRequestChecksum } from '../steps/select-export.ts';
 import { manifestKey, startOf } from '../storage/keys.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
+import { findLostWindows, type LostWindowsDependencies } from './lost-windows.ts';
 import { countFirstWindows, currentWindows, firstWindows, parseWindowName, windowName } from '../windows.ts';
 
 export interface BackfillRequest extends Pick<
@@ -57,15 +59,13 @@ interface BackfillDependencies {
   readonly runtime: Pick<Runtime, 'now'>;
 }
 
-interface NewBackfill extends BackfillDependencies {
-  readonly definition: ExportDefinition;
-  /** The service's `filterUntil` without `date.`. */
-  readonly untilOperator: string | undefined;
-}
+interface NewBackfill extends BackfillDependencies, LostWindowsDependencies {}
 
 /**
- * Records a backfill, or continues the one with these bounds. What its windows have exported already is not exported again.
- * @throws ConfigurationError if another backfill is unfinished, or has exported a part of these windows, or these with another request
+ * Records a backfill, or continues the one with these bounds. What its windows have exported already is not exported again, also if
+ * only the store still knows.
+ * @throws ConfigurationError if another backfill is unfinished, or has exported a part of these windows, or these with another request;
+ *   PageConflictError if what says so in the store was changed
  */
 export async function beginBackfill(deps: NewBackfill, request: BackfillRequest): Promise<Backfill> {
   const { log, definition } = deps;
@@ -74,8 +74,12 @@ export async function beginBackfill(deps: NewBackfill, request: BackfillRequest)
     // The command that abandoned it may have ended half-way.
     if (previous?.abandonedAt !== undefined) await endWindows({ log }, definition.name);
     const states = await readWindowStates(log, definition.name);
+    const lost = await findLostWindows(deps, states);
+    for (const state of lost) states.set(state.export, state);
     const next = nextBackfill(deps, request, previous, states);
-    if (await log.replaceBackfill(next)) return next;
+    // First, so that no window of the backfill is exported again.
+    const written = await mapConcurrently(lost, 16, (state) => log.replaceState(state));
+    if (written.every(Boolean) && (await log.replaceBackfill(next))) return next;
   }
 }
 
@@ -94,6 +98,7 @@ export async function planBackfill(deps: NewBackfill, request: BackfillRequest):
       if (active?.completion === undefined) states.set(name, idle);
     }
   }
+  for (const state of await findLostWindows(deps, states)) states.set(state.export, state);
   const next = nextBackfill(deps, request, previous, states);
   return windowsOf(next, states).map((window) => ({ ...window, done: isDone(states, next.export, window) }));
 }

@@ -13,6 +13,9 @@ import {
   windowSummarySchema,
 } from './published-schemas.ts';
 
+/** Read access to documents, such as manifests and summaries, and to the folders they are in. */
+export type DocumentReader = Pick<StoreReader, 'read' | 'listFolders' | 'locate'>;
+
 export interface PublishedRun extends OpenManifest {
   /** The manifest's key. */
   readonly manifest: string;
@@ -22,7 +25,7 @@ export interface PublishedRun extends OpenManifest {
  * The run `run`, or the one that `latest.json` names.
  * @throws ConfigurationError if it is not published, PageConflictError if its manifest is missing, or it or `latest.json` was changed
  */
-export async function openPublishedRun(store: StoreReader, exportName: string, run?: string): Promise<PublishedRun> {
+export async function openPublishedRun(store: DocumentReader, exportName: string, run?: string): Promise<PublishedRun> {
   const manifest =
     run === undefined ? await latestManifestKey(store, exportName) : manifestKeyFromRunId(exportName, run);
   const found = await findManifest(store, manifest);
@@ -44,12 +47,12 @@ export const missingManifest = (address: string): ExportError =>
   );
 
 /** The manifest at `key`; undefined if there is none. @throws PageConflictError if it was changed */
-export async function findManifest(store: StoreReader, key: string): Promise<PublishedRun | undefined> {
+export async function findManifest(store: DocumentReader, key: string): Promise<PublishedRun | undefined> {
   const chunks = await store.read(key);
   return chunks && { manifest: key, ...(await openManifest(store.locate(key), chunks)) };
 }
 
-async function latestManifestKey(store: StoreReader, exportName: string): Promise<string> {
+async function latestManifestKey(store: DocumentReader, exportName: string): Promise<string> {
   const pointer = await readLatestPointer(store, exportName);
   if (pointer !== undefined) return pointer.manifest;
   throw new ExportError(
@@ -62,18 +65,18 @@ const pointerSchema = latestSchema.pick({ manifest: true, run: true, sequence: t
 export type Pointer = z.infer<typeof pointerSchema>;
 
 /** The content of `latest.json`; undefined if there is none. @throws PageConflictError if it cannot be read */
-export async function readLatestPointer(store: StoreReader, exportName: string): Promise<Pointer | undefined> {
+export async function readLatestPointer(store: DocumentReader, exportName: string): Promise<Pointer | undefined> {
   const repair = 'The next run that completes replaces it';
   return await readSmallDocument(store, latestKey(exportName), pointerSchema, repair);
 }
 
 /** The content of the `run.json` at `key`; undefined if there is none. @throws PageConflictError if it was changed */
-export async function readRunSummary(store: StoreReader, key: string): Promise<RunSummary | undefined> {
+export async function readRunSummary(store: DocumentReader, key: string): Promise<RunSummary | undefined> {
   return await readSmallDocument(store, key, runSummarySchema, 'Restore it from a bucket version or a backup');
 }
 
 /** The content of the `window.json` at `key`; undefined if there is none. @throws PageConflictError if it was changed */
-export async function readWindowSummary(store: StoreReader, key: string): Promise<WindowSummary | undefined> {
+export async function readWindowSummary(store: DocumentReader, key: string): Promise<WindowSummary | undefined> {
   return await readSmallDocument(store, key, windowSummarySchema, 'Restore it from a bucket version or a backup');
 }
 
@@ -82,7 +85,7 @@ export async function readWindowSummary(store: StoreReader, key: string): Promis
  * was changed.
  */
 export async function findSummary(
-  store: StoreReader,
+  store: DocumentReader,
   { export: exportName, run }: RunRef,
 ): Promise<RunSummary | WindowSummary | 'unreadable' | undefined> {
   const location = runLocation(exportName, run);
@@ -96,7 +99,7 @@ export async function findSummary(
 }
 
 /** Whether there is an object at `key`. */
-export async function exists(store: StoreReader, key: string): Promise<boolean> {
+export async function exists(store: DocumentReader, key: string): Promise<boolean> {
   const chunks = await store.read(key);
   // Leaving the loop closes the file.
   if (chunks !== undefined) for await (const _ of chunks) break;
@@ -107,7 +110,7 @@ export async function exists(store: StoreReader, key: string): Promise<boolean> 
 const maxDocumentBytes = 65_536;
 
 async function readSmallDocument<Schema extends z.ZodType>(
-  store: StoreReader,
+  store: DocumentReader,
   key: string,
   schema: Schema,
   repair: string,

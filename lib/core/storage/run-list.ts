@@ -5,10 +5,11 @@
 
 import { mapConcurrently } from '../concurrency.ts';
 import { ExportError, isExportError } from '../errors.ts';
-import type { StoreReader } from '../ports.ts';
+import { asRunId, type RunId } from '../model.ts';
 import { manifestKey, runFolder, runsPrefix } from './keys.ts';
 import { epochMsOf } from '../timestamps.ts';
 import {
+  type DocumentReader,
   exists,
   findManifest,
   missingManifest,
@@ -29,7 +30,7 @@ const concurrency = 16;
  * @throws PageConflictError if a `run.json`, and maybe the manifest beside it, was changed, or if a manifest is missing
  */
 export async function* listPublishedRuns(
-  store: StoreReader,
+  store: DocumentReader,
   exportName: string,
   after: number,
 ): AsyncGenerator<RunSummary> {
@@ -41,21 +42,27 @@ export async function* listPublishedRuns(
   }
 }
 
-async function withManifest(store: StoreReader, run: FoundRun): Promise<FoundRun> {
+async function withManifest(store: DocumentReader, run: FoundRun): Promise<FoundRun> {
   if ('error' in run || (await exists(store, run.summary.manifest))) return run;
   return { sequence: run.sequence, error: missingManifest(store.locate(run.summary.manifest)) };
 }
 
 /**
- * The published windows of the export's backfills, by `since`. They are published in any order.
+ * The published windows of the export's backfills, by `since`. They are published in any order. Only those of runs for which
+ * `isWanted` returns true are read.
  * @throws PageConflictError, after the others, if a `window.json` was changed, or its manifest is missing
  */
-export async function* listPublishedWindows(store: StoreReader, exportName: string): AsyncGenerator<WindowSummary> {
+export async function* listPublishedWindows(
+  store: DocumentReader,
+  exportName: string,
+  isWanted: (run: RunId) => boolean = () => true,
+): AsyncGenerator<WindowSummary> {
   const found: WindowSummary[] = [];
   let failure: unknown;
   for await (const day of store.listFolders(exportName)) {
     if (!day.startsWith(runsPrefix(exportName))) continue;
-    const summaries = await mapConcurrently(await runFoldersIn(store, day), concurrency, async (folder) => {
+    const folders = (await runFoldersIn(store, day)).filter((folder) => isWanted(runIn(folder)));
+    const summaries = await mapConcurrently(folders, concurrency, async (folder) => {
       try {
         const summary = await readWindowSummary(store, `${folder}/window.json`);
         if (summary === undefined || (await exists(store, summary.manifest))) return summary;
@@ -81,7 +88,7 @@ type FoundRun =
  * clocks, except that clocks may differ: around midnight, a run may have an earlier day than the run before it. Hence the
  * second day. And if a clock was wrong by days, the run that `latest.json` names is still missing, and the walk continues.
  */
-async function findRuns(store: StoreReader, exportName: string, after: number): Promise<FoundRun[]> {
+async function findRuns(store: DocumentReader, exportName: string, after: number): Promise<FoundRun[]> {
   const days: string[] = [];
   for await (const folder of store.listFolders(exportName)) {
     if (folder.startsWith(runsPrefix(exportName))) days.push(folder);
@@ -103,7 +110,7 @@ async function findRuns(store: StoreReader, exportName: string, after: number): 
 }
 
 /** `unknown` if it was changed: then it cannot end the walk, and the next run that is published replaces it. */
-async function findLatest(store: StoreReader, exportName: string): Promise<Pointer | 'unknown' | undefined> {
+async function findLatest(store: DocumentReader, exportName: string): Promise<Pointer | 'unknown' | undefined> {
   try {
     return await readLatestPointer(store, exportName);
   } catch (error) {
@@ -112,19 +119,21 @@ async function findLatest(store: StoreReader, exportName: string): Promise<Point
   }
 }
 
-async function readDay(store: StoreReader, day: string): Promise<FoundRun[]> {
+async function readDay(store: DocumentReader, day: string): Promise<FoundRun[]> {
   const runs = await mapConcurrently(await runFoldersIn(store, day), concurrency, (folder) => readRun(store, folder));
   return runs.filter((run) => run !== undefined);
 }
 
-async function runFoldersIn(store: StoreReader, day: string): Promise<readonly string[]> {
+const runIn = (folder: string): RunId => asRunId(folder.slice(folder.lastIndexOf('=') + 1));
+
+async function runFoldersIn(store: DocumentReader, day: string): Promise<readonly string[]> {
   const folders: string[] = [];
   for await (const folder of store.listFolders(day)) if (folder.startsWith(`${day}/run=`)) folders.push(folder);
   return folders;
 }
 
 /** The run in `folder`; undefined if it is not published. */
-async function readRun(store: StoreReader, folder: string): Promise<FoundRun | undefined> {
+async function readRun(store: DocumentReader, folder: string): Promise<FoundRun | undefined> {
   try {
     const summary = await readRunSummary(store, `${folder}/run.json`);
     if (summary === undefined) return undefined;

@@ -123,14 +123,14 @@ function readCount(option: string, text: string | undefined, max: number, proble
 
 /** The windows, and the first request of the first one. @throws ConfigurationError if a start would be refused */
 async function printPlan(
-  { name, definition, service, log }: DeployedExport,
+  { name, definition, service, log, store }: DeployedExport,
   request: BackfillRequest,
   { json }: BackfillCommandOptions,
   { stdout, env }: CommandContext,
 ): Promise<number> {
   const style = textStyleFor(stdout, env);
   const { untilOperator } = service;
-  const windows = await planBackfill({ log, runtime: systemRuntime, definition, untilOperator }, request);
+  const windows = await planBackfill({ log, store, runtime: systemRuntime, definition, untilOperator }, request);
   const requestOf = (window: Window) =>
     plannedRequest(service, { ...windowDefinition(definition, window, untilOperator), since: window.since });
   const [first] = windows;

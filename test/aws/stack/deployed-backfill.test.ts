@@ -21,7 +21,7 @@ import { windowRequestChecksum } from '../../../lib/core/steps/select-export.ts'
 import { windowName } from '../../../lib/core/windows.ts';
 import { arn, awsError, serviceOutput } from '../../support/aws/mocked-stack.ts';
 import { aPageEntry, aRun, aRunResult, anExportDefinition, at } from '../../support/builders.ts';
-import { createMemoryLog } from '../../support/export/memory-adapters.ts';
+import { createMemoryLog, createMemoryStore } from '../../support/export/memory-adapters.ts';
 
 const machine = arn('stateMachine', 'acme-backfill');
 const running = arn('execution', 'acme-backfill:nightly-backfill-00000000000000aa');
@@ -74,6 +74,7 @@ function aDeployedExport({ service = {}, output = {} }: Options = {}) {
     service: { untilOperator: 'lt', ...service } as DeployedService,
     output: serviceOutput({ name: 'acme', exports: [], output: { backfillStateMachineArn: machine, ...output } }),
     log,
+    store: createMemoryStore(),
     clients: { stepFunctions, lambda },
     runtime: {
       now: () => now,

@@ -2,7 +2,12 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ExportState, Instant } from '../../../lib/core/model.ts';
-import { abandonBackfill, beginBackfill, remainingWindows } from '../../../lib/core/operations/backfill.ts';
+import {
+  abandonBackfill,
+  beginBackfill,
+  planBackfill,
+  remainingWindows,
+} from '../../../lib/core/operations/backfill.ts';
 import { firstRound, nextRound } from '../../../lib/core/operations/backfill-rounds.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
@@ -10,9 +15,10 @@ import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
 import { manifestKey } from '../../../lib/core/storage/keys.ts';
 import { windowName } from '../../../lib/core/windows.ts';
-import { anExportRequest, at } from '../../support/builders.ts';
+import { anExportRequest, at, collect } from '../../support/builders.ts';
 import { exportWindow, operatorOf, windowBench, windowManifestsOf } from '../../support/export/backfill-bench.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
+import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 
 const minute = 60_000;
@@ -148,6 +154,63 @@ describe('a window whose publication has failed', () => {
     await beginBackfill(operator, request);
     await exportWindow(bench, window);
     expect(publishedWindows(bench)).toEqual([['2026-11-01T00:00:00Z', '2026-11-01T00:02:00Z']]);
+  });
+});
+
+describe('a backfill whose published windows the state does not have', () => {
+  /** Two windows are published: the first one, and the third one in the run that was in progress when the state was copied. */
+  async function aRestoredState() {
+    const { bench, name, operator } = aBench();
+    await beginBackfill(operator, request);
+    const third = windowName(name, windowOf(4, 6));
+    await beginRun(windowBench(bench, windowOf(4, 6)).deps, { input: { export: third }, execution: 'first' });
+    const states = await collect(bench.log.windowStates(name));
+    await exportWindow(bench, windowOf(0, 2));
+    await exportWindow(bench, windowOf(4, 6));
+    const restored = bench.with({ log: createMemoryLog() });
+    for (const state of states) await restored.log.replaceState({ ...state, version: 1 });
+    return { bench: restored, name, operator: operatorOf(restored), published: publishedWindows(bench) };
+  }
+
+  it('counts them as done, and exports the others', async () => {
+    const { bench, name, operator, published } = await aRestoredState();
+    expect((await planBackfill(operator, request)).map(({ done }) => done)).toEqual([true, false, true, false]);
+    expect(await collect(bench.log.windowStates(name))).toHaveLength(1);
+    const backfill = await beginBackfill(operator, request);
+    expect(await remainingWindows(bench.log, backfill)).toEqual([windowOf(2, 4), windowOf(6, 8)]);
+    expect((await windowBench(bench, windowOf(4, 6)).start()).status).toBe('skipped');
+    expect(publishedWindows(bench)).toEqual(published);
+  });
+
+  it('is refused with windows that overlap them', async () => {
+    const { operator } = await aRestoredState();
+    for (const start of [beginBackfill, planBackfill]) {
+      await expect(start(operator, { ...request, windowMs: 3 * minute })).rejects.toMatchObject({
+        name: 'ConfigurationError',
+        message: expect.stringMatching(
+          /which is none of these windows.*or --from 2026-11-01T00:06:00Z for what follows$/,
+        ),
+      });
+    }
+    const outside = { ...request, from: at('2026-11-01T00:06:00Z'), windowMs: minute };
+    await expect(beginBackfill(operator, outside)).resolves.toMatchObject({ windowMs: minute });
+  });
+
+  it('is refused if they were exported with another filter', async () => {
+    const { bench } = await aRestoredState();
+    const other = bench.with({ definition: { request: anExportRequest({ size: 1, filter: { type: 'other' } }) } });
+    await expect(beginBackfill(operatorOf(other), request)).rejects.toThrow(
+      /has exported .* with another service, filter or format/,
+    );
+  });
+
+  it('is refused while a manifest is missing: nothing says with which filter its window was exported', async () => {
+    const { bench, operator } = await aRestoredState();
+    for (const key of bench.store.objects.keys()) if (key.endsWith('/manifest.json')) bench.store.objects.delete(key);
+    await expect(beginBackfill(operator, request)).rejects.toMatchObject({
+      name: 'PageConflictError',
+      message: expect.stringMatching(/manifest\.json is missing.*Restore/),
+    });
   });
 });
 

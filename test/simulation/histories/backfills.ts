@@ -88,10 +88,10 @@ export function scheduleBackfill({
   const startWith =
     (chooseRequest: (tools: Tools) => Promise<BackfillRequest>) =>
     async (tools: Tools, id: string): Promise<void> => {
-      const { log, runtime, service } = tools;
+      const { log, store, runtime, service } = tools;
       const request = await chooseRequest(tools);
       await probeWindow({ definition, service, untilOperator, runtime }, { since: request.from, until: request.to });
-      const backfill = await beginBackfill({ log, runtime, definition, untilOperator }, request);
+      const backfill = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
       exportRound(id, (await firstRound(log, backfill)).round);
     };
 

@@ -151,12 +151,22 @@ export function createSimulatedS3(
       uploads.delete(UploadId);
       return {};
     },
-    ListObjectsV2Command({ Prefix = '', ContinuationToken, MaxKeys = 1_000 }) {
-      const keys = [...objects.keys()].filter((key) => key.startsWith(Prefix) && key > (ContinuationToken ?? ''));
+    ListObjectsV2Command({ Prefix = '', Delimiter, ContinuationToken, MaxKeys = 1_000 }) {
+      /** The key itself, or the common prefix that stands for it. */
+      const entryOf = (key: string) => {
+        const end = Delimiter === undefined ? -1 : key.indexOf(Delimiter, Prefix.length);
+        return end < 0 ? key : key.slice(0, end + 1);
+      };
+      const entries = new Set([...objects.keys()].filter((key) => key.startsWith(Prefix)).map(entryOf));
+      const keys = [...entries].filter((entry) => entry > (ContinuationToken ?? ''));
       const page = keys.sort().slice(0, Math.min(MaxKeys, maxListed));
       const isTruncated = page.length < keys.length;
+      const isPrefix = (entry: string) => Delimiter !== undefined && entry.endsWith(Delimiter);
       return {
-        Contents: page.map((Key) => ({ Key, Size: objects.get(Key)?.body.length, ETag: objects.get(Key)?.etag })),
+        CommonPrefixes: page.filter(isPrefix).map((entry) => ({ Prefix: entry })),
+        Contents: page
+          .filter((entry) => !isPrefix(entry))
+          .map((Key) => ({ Key, Size: objects.get(Key)?.body.length, ETag: objects.get(Key)?.etag })),
         IsTruncated: isTruncated,
         ...(isTruncated ? { NextContinuationToken: page.at(-1) } : {}),
       };
@@ -207,6 +217,7 @@ interface Input extends Condition {
   readonly PartNumber?: number;
   readonly MultipartUpload?: { readonly Parts?: readonly { readonly PartNumber?: number; readonly ETag?: string }[] };
   readonly Prefix?: string;
+  readonly Delimiter?: string;
   readonly ContinuationToken?: string;
   readonly MaxKeys?: number;
 }
