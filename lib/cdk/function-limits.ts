@@ -32,8 +32,11 @@ const bookkeepingTimeoutSeconds = 60;
 /** How much longer than the function's timeout a state waits: time for a cold start and for the function's response. */
 export const stateGraceSeconds = 30;
 
-/** FinishRun's /tmp holds the manifest before the upload: about 400 bytes per page, so enough for ten million pages. */
-export const finishRunEphemeralStorageMebibytes = 4_096;
+/**
+ * FinishRun's /tmp holds the manifest before the upload. A page takes less than 300 bytes and its cursor, of which only the first page shows the
+ * length, so it has what Lambda offers: enough for two million pages with cursors of 4 KB. It is charged while the function runs.
+ */
+export const finishRunEphemeralStorageMebibytes = maxEphemeralStorageMebibytes;
 
 /** An execution that takes longer than a week plus the longest wait hangs. The next start resumes its run. */
 const minExecutionTimeoutSeconds = 7 * 86_400;

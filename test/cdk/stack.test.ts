@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
@@ -13,6 +14,8 @@ import {
   serviceOutputSuffix,
 } from '../../lib/core/settings/stack-output.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
+import { pageKey } from '../../lib/core/storage/keys.ts';
+import { manifestChunks } from '../../lib/core/storage/manifest.ts';
 import {
   anApp,
   aSchedule,
@@ -25,6 +28,7 @@ import {
   someServices,
   textOf,
 } from '../support/aws/cdk-deployment.ts';
+import { aPageEntry, aRun, at, collect } from '../support/builders.ts';
 
 const deployment = deploy({
   service: { baseUrl: 'https://reports.example.com', vendor: 'ACME', totalTimeout: 'PT2M' },
@@ -84,6 +88,15 @@ describe('the functions', () => {
       });
     expect(limits(mebibyte).ephemeralStorageMebibytes).toBe(512);
     expect(limits(2_000 * mebibyte).ephemeralStorageMebibytes).toBeGreaterThan(2_000);
+  });
+
+  it('have ephemeral storage for the manifest of two million pages with cursors of 4 KB', async () => {
+    const completion = { at: at('2026-11-20T03:00:00Z'), isPublished: true };
+    const run = { ...aRun({ export: 'x'.repeat(40) }), completion };
+    const page = aPageEntry({ ...run, page: 1, key: pageKey(run, 1), cursor: null, nextCursor: null });
+    const [, line = ''] = await collect(manifestChunks(run, { first: page, last: page }, Readable.from([page])));
+    const bytes = 2_000_000 * (line.length + 4_096 + 20);
+    expect(functionOf('FinishRun').EphemeralStorage.Size * 1024 * 1024).toBeGreaterThan(bytes);
   });
 
   it('have limits that suffice for each export of the service', () => {

@@ -27,7 +27,7 @@ import {
   type S3Object,
 } from './objects.ts';
 import { decodePageMetadata, encodePageMetadata } from './page-metadata.ts';
-import { fileSpool, type Spool } from './spool.ts';
+import { fileSpool, type Spool, type SpooledBody } from './spool.ts';
 
 export interface S3PageStoreOptions {
   readonly client: S3Client;
@@ -83,7 +83,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     },
 
     async put({ key, run, page, cursor }, fetched) {
-      return await spool(fetched.body, async (body) => {
+      const store = async (body: SpooledBody) => {
         const { bytes, sha256 } = body;
         const { nextCursor, serviceTime } = fetched;
         const reports = fetched.reports();
@@ -103,11 +103,12 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         );
         // Also a page just created is read from its metadata: a later attempt that adopts it must see the same.
         return { stored: created, page: readPage(key, info) };
-      });
+      };
+      return await spool(fetched.body, store, pageRemedy);
     },
 
     async putDocument(key, chunks) {
-      await spool(chunks, async (body) => {
+      const store = async (body: SpooledBody) => {
         const { created, ...info } = await createObject(
           objectAt(key),
           body,
@@ -119,7 +120,8 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
           info.ContentLength === body.bytes &&
           !hasDifferentBytes(info, body, partBytes);
         if (!created && !isSame) throw conflict(locate(key), 'it differs from what this run writes');
-      });
+      };
+      await spool(chunks, store, manifestRemedy);
     },
 
     putLatest: (key, latest, hasBegun) => replaceLatestObject(objectAt(key), latest, hasBegun, { encryption, runtime }),
@@ -142,6 +144,13 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
     locate,
   };
 }
+
+/** What to do if the storage of the function is full. */
+const pageRemedy =
+  'The ephemeral storage of the function follows from maxPageBytes: deploy the service again, then start again';
+const manifestRemedy =
+  'The manifest has a line with the cursor of each page, and the run has too many pages for one: narrow the filter and export the remaining ' +
+  'reports as another export, or let runs start more often; then start with --restart';
 
 /** The service's content type, if S3 can store it: it holds 2 KB of system metadata. */
 const toHeaderValue = (contentType: string): string =>

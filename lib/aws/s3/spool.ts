@@ -19,11 +19,13 @@ export interface SpooledBody {
 
 /**
  * Buffers `chunks`, passes the body to `use`, and releases it afterwards. An error thrown by `chunks` is rethrown unchanged.
- * On any failure the iteration of `chunks` is ended, so that the connection it reads from is released.
+ * On any failure the iteration of `chunks` is ended, so that the connection it reads from is released. `remedy` says what to do if the
+ * body does not fit.
  */
 export type Spool = <Outcome>(
   chunks: AsyncIterable<string | Uint8Array>,
   use: (body: SpooledBody) => Promise<Outcome>,
+  remedy: string,
 ) => Promise<Outcome>;
 
 /**
@@ -31,7 +33,7 @@ export type Spool = <Outcome>(
  * @throws ConfigurationError if the directory is missing, read-only or full
  */
 export function fileSpool(directory: string): Spool {
-  return (chunks, use) => spoolToFile(directory, chunks, use);
+  return (chunks, use, remedy) => spoolToFile(directory, chunks, use, remedy);
 }
 
 /** Chunks are collected and written in blocks: a manifest has a chunk per page. */
@@ -44,6 +46,7 @@ async function spoolToFile<Outcome>(
   directory: string,
   chunks: AsyncIterable<string | Uint8Array>,
   use: (body: SpooledBody) => Promise<Outcome>,
+  remedy: string,
 ): Promise<Outcome> {
   const hash = createHash('sha256');
   // Reused for every block: new buffers would become garbage faster than they are collected.
@@ -56,7 +59,7 @@ async function spoolToFile<Outcome>(
       file ??= await openUnlinked(directory);
       await file.writeFile(block.subarray(0, bytesInBlock));
     } catch (cause) {
-      throw spoolError(directory, cause);
+      throw spoolError(directory, cause, remedy);
     }
     bytesInBlock = 0;
   };
@@ -100,12 +103,9 @@ async function* readBlocks(file: FileHandle | undefined, bytes: number): AsyncGe
   }
 }
 
-function spoolError(directory: string, cause: unknown): ExportError {
+function spoolError(directory: string, cause: unknown, remedy: string): ExportError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
-  return new ExportError(
-    'ConfigurationError',
-    `Cannot write the body to upload to ${directory} (${code}). ` +
-      'Give the function more ephemeral storage, or lower maxPageBytes; then start again',
-    { cause },
-  );
+  return new ExportError('ConfigurationError', `Cannot write the body to upload to ${directory} (${code}). ${remedy}`, {
+    cause,
+  });
 }

@@ -15,6 +15,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
+import { fileSpool } from '../../../lib/aws/s3/spool.ts';
 import { encodePageMetadata } from '../../../lib/aws/s3/page-metadata.ts';
 import { asCursor, type PageMetadata, type StoredPage } from '../../../lib/core/model.ts';
 import {
@@ -90,6 +91,17 @@ describe('storing a page', () => {
         attempt: matching(/^[0-9a-f]{32}$/),
       },
     });
+  });
+
+  it('says what to do if the page, or the manifest, does not fit into the storage of the function', async () => {
+    const { store } = aMockedStore({ spool: fileSpool('/dev/full') });
+    const page = store.put(aPageIdentity(), aFetchedPage());
+    await expect(page).rejects.toThrow(/^Cannot write .*follows from maxPageBytes/);
+    async function* manifest() {
+      yield '{}';
+    }
+    const document = store.putDocument('nightly/manifest.json', manifest());
+    await expect(document).rejects.toThrow(/^Cannot write .* has too many pages.*start with --restart$/);
   });
 
   it('has a generic content type if the one of the service is too long for S3', async () => {

@@ -2,9 +2,14 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import { fileSpool } from '../../../lib/aws/s3/spool.ts';
+import { fileSpool, type SpooledBody } from '../../../lib/aws/s3/spool.ts';
 import { inRandomChunks, randomBody, sha256Of } from '../../support/builders.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
+
+const spool =
+  (directory: string) =>
+  <Outcome>(chunks: AsyncIterable<Uint8Array>, use: (body: SpooledBody) => Promise<Outcome>) =>
+    fileSpool(directory)(chunks, use, 'Make room');
 
 describe('a spooled body', () => {
   it('has a length and a hash, and can be read several times, also concurrently', async () => {
@@ -13,7 +18,7 @@ describe('a spooled body', () => {
     async function* chunks() {
       yield* inRandomChunks(body);
     }
-    await fileSpool(directory.path)(chunks(), async (spooled) => {
+    await spool(directory.path)(chunks(), async (spooled) => {
       expect(spooled).toMatchObject({ bytes: body.length, sha256: sha256Of(body) });
       const reads = [
         ...(await Promise.all([spooled.read(), spooled.read()].map(buffer))),
@@ -26,7 +31,7 @@ describe('a spooled body', () => {
   it('can be empty', async () => {
     await using directory = await temporaryDirectory();
     async function* noChunks() {}
-    await fileSpool(directory.path)(noChunks(), async (spooled) => {
+    await spool(directory.path)(noChunks(), async (spooled) => {
       expect(spooled).toMatchObject({ bytes: 0, sha256: sha256Of('') });
       expect(await buffer(spooled.read())).toHaveLength(0);
     });
@@ -38,7 +43,7 @@ describe('a spooled body', () => {
       yield randomBody(3_000_000);
       expect(await readdir(directory.path)).toEqual([]);
     }
-    await fileSpool(directory.path)(chunks(), async ({ bytes }) => {
+    await spool(directory.path)(chunks(), async ({ bytes }) => {
       expect(bytes).toBe(3_000_000);
       expect(await readdir(directory.path)).toEqual([]);
     });
@@ -54,10 +59,10 @@ describe('a spooled body', () => {
         ended = true;
       }
     }
-    const spooling = fileSpool(join(directory.path, 'missing'))(endless(), async () => 'used');
+    const spooling = spool(join(directory.path, 'missing'))(endless(), async () => 'used');
     await expect(spooling).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringMatching(/Cannot write .*missing \(ENOENT\).*ephemeral storage/) as unknown as string,
+      message: expect.stringMatching(/^Cannot write .*missing \(ENOENT\)\. Make room$/) as unknown as string,
     });
     expect(ended).toBe(true);
   });
