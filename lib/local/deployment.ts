@@ -1,6 +1,5 @@
 /** A directory in which exports run on this machine, as a deployment that operators' commands work with. */
 
-import { existsSync } from 'node:fs';
 import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import {
@@ -18,6 +17,7 @@ import { listNames, shellQuote } from '../core/sanitize.ts';
 import { exportDefinition } from '../core/settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { startLocalBackfill } from './backfill.ts';
+import { isFilePresent } from './durable-fs.ts';
 import { isBackfillLocked, isExportLocked } from './lock.ts';
 import { observeRun } from './run-observer.ts';
 import { isWindowExecution, runLocally, stateFileIn } from './run.ts';
@@ -36,7 +36,7 @@ export interface LocalDeploymentOptions {
 export function openLocalDeployment(options: LocalDeploymentOptions): Deployment {
   const { out } = options;
   const stateFile = stateFileIn(out);
-  if (!existsSync(stateFile)) {
+  if (!isFilePresent(stateFile)) {
     throw new ExportError(
       'ConfigurationError',
       `No export has run in ${out}: ${stateFile} does not exist. Run an export into it first with the command local, or choose another directory`,

@@ -4,7 +4,18 @@
  */
 
 import { createHash } from 'node:crypto';
-import { closeSync, createReadStream, existsSync, fsync, fsyncSync, linkSync, mkdirSync, openSync } from 'node:fs';
+import {
+  closeSync,
+  createReadStream,
+  existsSync,
+  fsync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  type Stats,
+  statSync,
+} from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ExportError } from '../core/errors.ts';
@@ -157,19 +168,50 @@ function throwUnlessSyncUnsupported(directory: string, cause: unknown): void {
 const advice: { readonly [code: string]: string } = {
   ENOSPC: 'the disk is full. Free some space',
   EDQUOT: 'the disk quota is used up. Free some space',
-  EACCES: 'permission denied. Make it readable and writable',
-  EPERM: 'operation not permitted. Make it writable',
-  EROFS: 'the file system is read-only. Make it writable',
-  ENOTDIR: 'part of the path is not a directory. Choose another directory',
+  EACCES: 'permission denied. Give this user access to it and to its directory',
+  EPERM: 'operation not permitted. Make it and its directory writable',
+  EROFS: 'the file system is read-only. Make it writable, or choose another directory',
+  ENOENT: 'its directory does not exist, or accepts no new files. Choose another directory',
+  ENOTDIR: 'part of its path is a file, not a directory. Move that file away, or choose another directory',
+  EEXIST: 'a file with that name is in the way. Move it away',
+  EISDIR: 'it is a directory. Move it away',
+  EXDEV: 'it is not on the file system of the folder .incoming. Keep the whole output directory on one file system',
+  ENAMETOOLONG: 'its path is too long. Choose another directory',
+  ELOOP: 'a symbolic link in its path leads to itself. Remove the link',
+  EIO: 'the disk failed. Check the disk',
+  EMFILE: 'too many files are open. Raise the limit of open files (ulimit -n)',
+  ENFILE: 'too many files are open on this machine. Close some programs',
 };
 
-/** A ConfigurationError such as `Could not write ./exports/…: the disk is full. …` */
+/** What happened and what to do: `the disk is full. Free some space`. */
+export function describeFileSystemError(cause: unknown): string {
+  return advice[errorCode(cause)] ?? (cause instanceof Error ? cause.message : String(cause));
+}
+
+/** A ConfigurationError such as `Could not write ./exports/…: the disk is full. Free some space` */
 export function fileSystemError(operation: string, path: string, cause: unknown): ExportError {
-  const reason = advice[errorCode(cause)] ?? (cause instanceof Error ? cause.message : String(cause));
-  return new ExportError(
+  return new ExportError('ConfigurationError', `Could not ${operation} ${path}: ${describeFileSystemError(cause)}`, {
+    cause,
+  });
+}
+
+/**
+ * Whether there is a file at `path`. Call it before SQLite opens a file: SQLite's own errors do not say what is there instead.
+ * @throws ConfigurationError if it is a directory, a pipe or a device, or if this process may not look
+ */
+export function isFilePresent(path: string): boolean {
+  let stats: Stats | undefined;
+  try {
+    stats = statSync(path);
+  } catch (cause) {
+    if (errorCode(cause) === 'ENOENT') return false;
+    throw fileSystemError('open', path, cause);
+  }
+  if (stats.isFile()) return true;
+  const found = stats.isDirectory() ? 'a directory' : 'a pipe or a device';
+  throw new ExportError(
     'ConfigurationError',
-    `Could not ${operation} ${path}: ${reason}. Pages stored so far are kept; start the export again to resume`,
-    { cause },
+    `${path} is ${found}, not a file. Move it away, or choose another directory`,
   );
 }
 

@@ -5,10 +5,10 @@
  * the lock does not remove the file: otherwise two processes could lock two different files with the same name.
  */
 
-import { existsSync } from 'node:fs';
 import { dirname, join, parse, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { createDirectoryDurably } from './durable-fs.ts';
+import { isExportError } from '../core/errors.ts';
+import { createDirectoryDurably, isFilePresent } from './durable-fs.ts';
 import { isBusyError, sqliteError } from './sqlite/errors.ts';
 
 export interface FileLock {
@@ -37,7 +37,7 @@ export function acquireExportLock(directory: string, exportName: string): FileLo
 /** Whether a live process holds the export's lock. */
 export function isExportLocked(directory: string, exportName: string): boolean {
   const file = exportLockFile(directory, exportName);
-  if (!existsSync(file)) return false;
+  if (!isFilePresent(file)) return false;
   const lock = acquireFileLock(file, 0);
   lock?.release();
   return lock === undefined;
@@ -75,13 +75,14 @@ const heldConnections = new Set<DatabaseSync>();
 export function acquireFileLock(file: string, timeoutMs: number): FileLock | undefined {
   let database: DatabaseSync | undefined;
   try {
+    isFilePresent(file);
     database = new DatabaseSync(file);
     // Nothing is ever written. With the journal in memory, a killed holder leaves no journal file.
     database.exec(`PRAGMA busy_timeout = ${timeoutMs}; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE`);
   } catch (error) {
     database?.close();
     if (isBusyError(error)) return undefined;
-    throw sqliteError(file, error);
+    throw isExportError(error) ? error : sqliteError(file, error);
   }
   const connection = database;
   heldConnections.add(connection);

@@ -1,6 +1,5 @@
 /** The proxy and the certificates of a service on this machine: from settings, files and environment variables. */
 
-import { readFileSync } from 'node:fs';
 import { ExportError } from '../core/errors.ts';
 import {
   assertClientCertificate,
@@ -10,6 +9,7 @@ import {
   readPemFile,
 } from '../core/settings/certificates.ts';
 import type { NetworkSettings, TlsSettings } from '../core/settings/network-settings.ts';
+import { readTextFile } from '../core/settings/text-file.ts';
 import type { NetworkSource, Proxy, ServiceNetwork } from '../report-service/network/network.ts';
 import { proxyCredentialsFor, proxyFromVariables } from './proxy-variables.ts';
 
@@ -30,15 +30,13 @@ export function createLocalNetwork({ baseUrl, settings, env, now }: LocalNetwork
   async function refresh(): Promise<ServiceNetwork> {
     cached = {
       proxy: findProxy(baseUrl, settings.proxyUrl, env),
-      ca: tls?.ca === undefined ? undefined : readCertificateAuthorities(tls.ca, readText, now()),
+      ca: tls?.ca === undefined ? undefined : readCertificateAuthorities(tls.ca, readTextFile, now()),
       clientCertificate: tls === undefined ? undefined : readClientCertificate(tls, env, now()),
     };
     return cached;
   }
   return { get: async () => cached ?? (await refresh()), refresh };
 }
-
-const readText = (path: string) => readFileSync(path, 'utf8');
 
 function findProxy(baseUrl: string, proxyUrl: string | undefined, env: Environment): Proxy | undefined {
   if (proxyUrl === undefined) return proxyFromVariables(baseUrl, env);
@@ -51,8 +49,8 @@ function readClientCertificate(tls: TlsSettings, env: Environment, now: number):
   if (clientCertificate === undefined || clientKey === undefined) return undefined;
   const passphrase = clientKeyPassphraseEnv === undefined ? undefined : readPassphrase(clientKeyPassphraseEnv, env);
   const certificate = {
-    cert: readPemFile(clientCertificate, 'tls.clientCertificate', readText),
-    key: readPemFile(clientKey, 'tls.clientKey', readText),
+    cert: readPemFile(clientCertificate, 'tls.clientCertificate', readTextFile),
+    key: readPemFile(clientKey, 'tls.clientKey', readTextFile),
     ...(passphrase === undefined ? {} : { passphrase }),
   };
   const places = {

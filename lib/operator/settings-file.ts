@@ -1,6 +1,5 @@
 /** The exports of a settings file that `report-exporter local` runs on this machine, with the overrides of the command line. */
 
-import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ExportError, isExportError } from '../core/errors.ts';
 import { listNames } from '../core/sanitize.ts';
@@ -12,6 +11,7 @@ import {
   type ServiceDeploymentSettings,
 } from '../core/settings/deployment-settings.ts';
 import { fileDocument } from '../core/settings/settings-document.ts';
+import { readTextFile } from '../core/settings/text-file.ts';
 import type { LocalExportInput } from '../local/settings.ts';
 import {
   type LocalOptions,
@@ -68,7 +68,7 @@ export function readFileExports(
   return { ...run, exports };
 }
 
-const readFile = (file: string) => parseDeployment(fileDocument(file, (path) => readFileSync(path, 'utf8')));
+const readFile = (file: string) => parseDeployment(fileDocument(file, readTextFile));
 
 /** Paths in the file are relative to it. */
 const withResolvedPaths = ({ tls, ...service }: ServiceInput, directory: string): ServiceInput =>

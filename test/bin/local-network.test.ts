@@ -127,6 +127,10 @@ describe('report-exporter local', () => {
     const certificate = ['--client-certificate', join(directory, 'client.pem'), '--client-key'];
     const cases = [
       [['--ca', join(directory, 'nowhere.pem')], /tls\.ca: .*nowhere\.pem does not exist/],
+      // As a pipe, which would block this process for good.
+      [['--ca', '/dev/null'], /tls\.ca: \/dev\/null is a pipe or a device, not a regular file/],
+      [[...certificate, '/dev/null'], /tls\.clientKey: \/dev\/null is a pipe or a device/],
+      [['--ca', directory], /tls\.ca: .* is a directory, not a file/],
       [['--ca', join(directory, 'client.key')], /tls\.ca: .*client\.key contains no certificate/],
       [[...certificate, join(directory, 'client.key')], /tls\.clientKey: .*the key is encrypted\. Set its passphrase/],
       [[...certificate, join(directory, 'other.key')], /tls\.clientKey: .*other\.key: the key does not belong/],

@@ -1,5 +1,6 @@
 /** `report-exporter local --settings`: exports of a settings file on this machine, with a real service and a real directory. */
 
+import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { always, delayed } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
-import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
+import { aDirectory, jsonOf, readManifest, run, runInProcess } from '../support/process/command-line.ts';
 import { aReport } from '../support/service/simulator-client.ts';
 
 const env = { REPORT_EXPORT_API_KEY: 'the-key-of-the-first-service', OTHER_KEY: 'the-key-of-the-other-one' };
@@ -252,7 +253,12 @@ describe('report-exporter local --settings', () => {
 
   it.each([
     [['--settings', 'missing.json'], 'missing.json: does not exist'],
-    [['--settings', '.'], '.: is a directory, not a settings file'],
+    [['--settings', '.'], '.: is a directory, not a file'],
+    [['--settings', 'package.json/x'], 'package.json/x: does not exist: part of its path is a file'],
+    [
+      ['--settings', '/dev/null'],
+      '/dev/null: is a pipe or a device, not a regular file. Write its content to a file first',
+    ],
     [['--simulate', '--base-url', 'https://a.example'], '--simulate: cannot be combined with --base-url'],
     [['nightly'], 'nightly: unexpected argument'],
   ])('rejects %j', async (words, message) => {
@@ -260,5 +266,13 @@ describe('report-exporter local --settings', () => {
     expect(ended.status).toBe(2);
     expect(jsonOf(ended)).toMatchObject({ status: 'failed', error: { name: 'ConfigurationError' } });
     expect(ended.stderr).toContain(message);
+  });
+
+  // As a process: reading the pipe would block this one for good.
+  it('rejects a pipe, which it must not wait for', async () => {
+    const pipe = join(await aDirectory(), 'settings.json');
+    execFileSync('mkfifo', [pipe]);
+    const ended = await run(['local', '--settings', pipe], env);
+    expect(ended).toMatchObject({ status: 2, stderr: expect.stringContaining(`${pipe}: is a pipe or a device`) });
   });
 });

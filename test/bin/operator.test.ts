@@ -776,6 +776,7 @@ describe('report', () => {
   it.each([
     ['no/such/report.html', 'does not exist. Create it, or choose another file'],
     ['.', 'is a directory. Add the name of a file'],
+    ['state.sqlite/x', 'part of its path is a file, not a directory. Move that file away, or choose another directory'],
   ])('says why it cannot be written to %s, and exits with 2', async (to, reason) => {
     const { out } = await anUnfinishedRun();
     const ended = await runOn(out, 'report', '--to', join(out, to));

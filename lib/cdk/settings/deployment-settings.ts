@@ -3,7 +3,6 @@
  * every problem is reported, one line each: those of the settings file, and those that only AWS has.
  */
 
-import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import {
@@ -23,6 +22,7 @@ import {
   type SettingsDocument,
   valueDocument,
 } from '../../core/settings/settings-document.ts';
+import { readTextFile } from '../../core/settings/text-file.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import { findNetworkProblems, withCertificates } from './service-network.ts';
 import { findSizeProblem } from './stack-size.ts';
@@ -83,7 +83,7 @@ function documentOf(value: unknown): SettingsDocument {
         'settings file as the prop settings',
     );
   }
-  if (isFilePath(value)) return fileDocument(value, (path) => readFileSync(path, 'utf8'));
+  if (isFilePath(value)) return fileDocument(value, readTextFile);
   if (typeof value !== 'string' || value.trim() === '') return valueDocument(value, 'cdk.json', [contextKey]);
   return valueDocument(parseJson(value, `cdk.json ${contextKey}:`), 'cdk.json', [contextKey]);
 }

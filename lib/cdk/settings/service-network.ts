@@ -3,15 +3,15 @@
  * read at synthesis, and what is only for runs on this machine is left out.
  */
 
-import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { isExportError } from '../../core/errors.ts';
 import { readCertificateAuthorities } from '../../core/settings/certificates.ts';
 import type { ServiceInput } from '../../core/settings/deployment-settings.ts';
 import type { NetworkSettings } from '../../core/settings/network-settings.ts';
+import { readTextFile } from '../../core/settings/text-file.ts';
 
 const readAuthorities = (ca: string, directory: string) =>
-  readCertificateAuthorities(ca, (path) => readFileSync(resolve(directory, path), 'utf8'), Date.now());
+  readCertificateAuthorities(ca, (path) => readTextFile(resolve(directory, path)), Date.now());
 
 /** The service with the content of the file in `tls.ca`, whose path is relative to `directory`. */
 export function withCertificates(service: ServiceInput, directory: string): ServiceInput {

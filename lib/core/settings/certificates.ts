@@ -5,6 +5,7 @@ import { ExportError } from '../errors.ts';
 import { toPrintable, truncate } from '../sanitize.ts';
 import { instantOf } from '../timestamps.ts';
 import { isPem } from './network-settings.ts';
+import { whyUnreadable } from './text-file.ts';
 
 /** In the form in which TLS takes it: PEM text. */
 export interface ClientCertificate {
@@ -110,19 +111,12 @@ export function describeCertificates(pem: string, place: string): readonly strin
   );
 }
 
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: 'does not exist',
-  EISDIR: 'is a directory',
-  EACCES: 'may not be read by this user',
-};
-
 /** The text of a file, which `setting` names. @throws ConfigurationError */
 export function readPemFile(path: string, setting: string, read: (path: string) => string): string {
   try {
     return read(path);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    throw configurationError(`${filePlace(path, setting)} ${reasons[code] ?? `cannot be read (${code})`}`);
+    throw configurationError(`${filePlace(path, setting)} ${whyUnreadable(error)}`);
   }
 }
 

@@ -4,6 +4,7 @@ import { parse as parsePositions } from '@humanwhocodes/momoa';
 import type * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
 import { toPrintable, truncate } from '../sanitize.ts';
+import { whyUnreadable } from './text-file.ts';
 import { formatPath, problemLines } from './validation-errors.ts';
 
 type Issue = z.core.$ZodIssue;
@@ -60,21 +61,11 @@ export function parseJson(text: string, subject: string): unknown {
 /** Some editors begin a file with a byte order mark. */
 const withoutByteOrderMark = (text: string) => text.replace(/^\uFEFF/, '');
 
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: 'does not exist',
-  EISDIR: 'is a directory, not a settings file',
-  EACCES: 'may not be read by this user',
-};
-
 function readText(file: string, read: () => string): string {
   try {
     return withoutByteOrderMark(read());
   } catch (error) {
-    const { code, message } = error as Error & { readonly code?: string };
-    throw new ExportError(
-      'ConfigurationError',
-      `${file}: ${reasons[code ?? ''] ?? `cannot be read: ${toPrintable(message)}`}`,
-    );
+    throw new ExportError('ConfigurationError', `${file}: ${whyUnreadable(error)}`);
   }
 }
 
@@ -86,11 +77,30 @@ function describeSyntaxError(text: string, subject: string, error: unknown): str
   } catch (found) {
     const { line, column, message: reason } = found as { line?: number; column?: number; message: string };
     if (line !== undefined && column !== undefined) {
-      return `${subject}${line}:${column} is not valid JSON: ${toPrintable(reason.replace(/ \(\d+:\d+\)$/, ''))}`;
+      return `${subject}${line}:${column} is not valid JSON: ${toPrintable(inPlainWords(reason))}. Correct it there or just before`;
     }
   }
   return `${subject.replace(/:$/, '')} is not valid JSON: ${toPrintable(message)}`;
 }
+
+const tokens: Readonly<Record<string, string>> = {
+  LBrace: "'{'",
+  RBrace: "'}'",
+  LBracket: "'['",
+  RBracket: "']'",
+  Comma: "','",
+  Colon: "':'",
+};
+
+/** `unexpected '}'` for the parser's `Unexpected token RBrace found. (3:1)`. */
+const inPlainWords = (reason: string): string =>
+  reason
+    .replace(/ \(\d+:\d+\)$/, '')
+    .replace(
+      /^Unexpected (?:token )?(.+) found\.$/,
+      (_, found: string) =>
+        `unexpected ${tokens[found] ?? found.replace(/^[A-Z][a-z]+$/, (word) => word.toLowerCase())}`,
+    );
 
 type Node = ReturnType<typeof parsePositions>['body'];
 

@@ -3,7 +3,7 @@
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { ExportError, isExportError } from '../../core/errors.ts';
-import { createDirectoryDurably } from '../durable-fs.ts';
+import { createDirectoryDurably, isFilePresent } from '../durable-fs.ts';
 import { isBusyError, sqliteError } from './errors.ts';
 
 /** What a file contains, and how it is recognized (sqlite.org/pragma.html#pragma_application_id). */
@@ -28,6 +28,7 @@ export function openSqliteFile(file: string, format: SqliteFormat): DatabaseSync
   try {
     const directory = resolve(dirname(file));
     createDirectoryDurably(directory, directory);
+    isFilePresent(file);
     database = new DatabaseSync(file);
     // Not the option `timeout`, which Node.js 22.13 ignores.
     database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);

@@ -5,6 +5,7 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import { shellQuote, toPrintable } from '../../core/sanitize.ts';
 import { serviceNameSchema } from '../../core/settings/deployment-settings.ts';
+import { describeFileSystemError } from '../../local/durable-fs.ts';
 import { type CommandContext, exitStatuses, reportError } from '../context.ts';
 import { plural } from '../output/format.ts';
 import { textStyleFor } from '../output/terminal.ts';
@@ -212,10 +213,8 @@ function writeNewFiles(folder: string, files: Readonly<Record<string, string>>):
         // The error to report is that of the file that could not be written.
       }
     }
-    const { code = '' } = cause as NodeJS.ErrnoException;
-    throw new ExportError('ConfigurationError', `${folder} cannot be written (${code}). Choose another directory`, {
-      cause,
-    });
+    const message = `${folder} cannot be written: ${describeFileSystemError(cause)}`;
+    throw new ExportError('ConfigurationError', message, { cause });
   }
 }
 

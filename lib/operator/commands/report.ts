@@ -1,5 +1,6 @@
 /** `report-exporter report`: writes the run report, one HTML file that shows how a run went; or a folder of them, with an index. */
 
+import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import open from 'open';
@@ -10,6 +11,7 @@ import type { DeployedExport, Deployment } from '../../core/operations/deploymen
 import { findRunStatus, listRuns, type RunStatus } from '../../core/operations/run-status.ts';
 import { parseRunId } from '../../core/storage/keys.ts';
 import { instantOf } from '../../core/timestamps.ts';
+import { describeFileSystemError } from '../../local/durable-fs.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { createPageCounter } from '../output/progress.ts';
 import { parseWholeNumber } from '../run-options.ts';
@@ -153,14 +155,13 @@ async function writeReport(file: string, html: string): Promise<void> {
   try {
     await writeFile(file, html);
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause);
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
     const reason =
-      code === 'ENOENT'
+      code === 'ENOENT' && !existsSync(dirname(file))
         ? `the directory ${dirname(file)} does not exist. Create it, or choose another file`
         : code === 'EISDIR'
           ? `${file} is a directory. Add the name of a file`
-          : message;
+          : describeFileSystemError(cause);
     throw new ExportError('ConfigurationError', `--to: cannot write the report: ${reason}`, { cause });
   }
 }

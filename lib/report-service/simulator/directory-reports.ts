@@ -4,6 +4,7 @@ import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { SaxesParser } from 'saxes';
 import { ExportError } from '../../core/errors.ts';
+import { whyUnreadable } from '../../core/settings/text-file.ts';
 import { createTimeline, type ReportSource } from './report-source.ts';
 
 /**
@@ -27,7 +28,8 @@ export async function directoryReports(directory: string): Promise<ReportSource>
       const file = await inspectXmlFile(join(directory, path));
       reports.push({ id, date: file.modifiedMs, bytes: () => file.contentBytes, body: () => readContent(file) });
     } catch (error) {
-      problems.push(`  ${id}: ${error instanceof Error ? error.message : String(error)}`);
+      const { message } = error as Error;
+      problems.push(`  ${id}: ${'code' in (error as Error) ? `it ${whyUnreadable(error)}` : message}`);
     }
   }
   if (problems.length > 0) {
@@ -43,7 +45,9 @@ async function findXmlFiles(directory: string): Promise<string[]> {
   try {
     names = await readdir(directory, { recursive: true });
   } catch (cause) {
-    throw new ExportError('ConfigurationError', `Cannot read the report directory ${directory}`, { cause });
+    const { code } = cause as NodeJS.ErrnoException;
+    const reason = code === 'ENOTDIR' ? 'is not a directory' : whyUnreadable(cause);
+    throw new ExportError('ConfigurationError', `The report directory ${directory} ${reason}`, { cause });
   }
   const candidates = names.filter((name) => /\.xml$/i.test(name)).sort();
   const areFiles = await Promise.all(
@@ -74,8 +78,11 @@ interface XmlFile {
 
 /** Reads the file once, in constant memory. @throws Error with the reason why it cannot be part of a page */
 async function inspectXmlFile(path: string): Promise<XmlFile> {
+  const stats = await stat(path);
+  // Opening a pipe would wait for its writer.
+  if (!stats.isFile()) throw new Error('it is a pipe or a device, not a regular file');
+  const { size, mtimeMs } = stats;
   await using handle = await open(path);
-  const { size, mtimeMs } = await handle.stat();
   const encoding = await detectEncoding(handle);
   const parser = createParser();
   let totalBytes = 0;

@@ -359,10 +359,10 @@ describe('a settings file', () => {
     const path = (name: string) => join(directory.path, name);
     expect(problemsOf(path('missing.json'))).toEqual([`${path('missing.json')}: does not exist`]);
     mkdirSync(path('folder'));
-    expect(problemsOf(path('folder'))).toEqual([`${path('folder')}: is a directory, not a settings file`]);
+    expect(problemsOf(path('folder'))).toEqual([`${path('folder')}: is a directory, not a file`]);
     writeFileSync(path('broken.json'), '{\n  "services": {},\n  oops\n}');
     expect(problemsOf(path('broken.json'))).toEqual([
-      `${path('broken.json')}:3:3 is not valid JSON: Unexpected character 'o' found.`,
+      `${path('broken.json')}:3:3 is not valid JSON: unexpected character 'o'. Correct it there or just before`,
     ]);
     expect(problemsOf('{"services": }')).toEqual([
       expect.stringMatching(/^cdk\.json reportExporter:1:14 is not valid JSON: /),

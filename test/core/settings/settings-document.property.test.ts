@@ -68,7 +68,8 @@ describe('a settings file', () => {
 
   it.each([
     ['', 'some.json:1:1 is not valid JSON: '],
-    ['{\n  "a": 1,\n}', 'some.json:3:1 is not valid JSON: '],
+    ['{\n  "a": 1,\n}', "some.json:3:1 is not valid JSON: unexpected '}'. Correct it there or just before"],
+    ['{"a" 1}', 'some.json:1:6 is not valid JSON: unexpected number. '],
     ['{"a": 1} x', 'some.json:1:10 is not valid JSON: '],
     ['{"a": "x\ny"}', 'some.json is not valid JSON: '],
     ["{'a': 1}", 'some.json:1:2 is not valid JSON: '],
@@ -81,9 +82,9 @@ describe('a settings file', () => {
   it('that cannot be read is rejected with the reason', () => {
     const failure = (code: string) => problemsOf(Object.assign(new Error(`${code}: some reason`), { code }));
     expect(failure('ENOENT')).toEqual(['some.json: does not exist']);
-    expect(failure('EISDIR')).toEqual(['some.json: is a directory, not a settings file']);
+    expect(failure('EISDIR')).toEqual(['some.json: is a directory, not a file']);
     expect(failure('EACCES')).toEqual(['some.json: may not be read by this user']);
-    expect(failure('EIO')).toEqual(['some.json: cannot be read: EIO: some reason']);
+    expect(failure('EIO')).toEqual(['some.json: cannot be read (EIO)']);
   });
 
   it('with extreme nesting is rejected, without lines', () => {

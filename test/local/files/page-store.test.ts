@@ -341,8 +341,8 @@ describe('the directory page store', () => {
         'no such table: page_metadata',
       ],
       ['is not a SQLite file', (file) => writeFile(file, '{"key":'.repeat(1_000)), 'is not a SQLite database'],
-      ['is a directory', (file) => mkdir(file), 'It cannot be opened'],
-      ['is a pipe without a writer', (file) => createPipe(file), 'I/O error'],
+      ['is a directory', (file) => mkdir(file), 'is a directory, not a file'],
+      ['is a pipe without a writer', (file) => createPipe(file), 'is a pipe or a device, not a file'],
     ])('is a conflict if the metadata file %s, and other pages cannot be stored', async (_, replace, reason) => {
       await using directory = await temporaryDirectory();
       using stored = await storeWithReplacedMetadata(directory.path, replace);
@@ -572,7 +572,7 @@ describe('the directory page store', () => {
         syncBuiltinESMExports();
         await expect(store.put(aPageIdentity(), aFetchedPage())).rejects.toMatchObject({
           name: 'ConfigurationError',
-          message: expect.stringMatching(/Could not sync .*\.page-metadata\.sqlite-wal: EIO/),
+          message: expect.stringMatching(/Could not sync .*\.page-metadata\.sqlite-wal: the disk failed/),
         });
       } finally {
         Object.assign(fs, { fdatasync });

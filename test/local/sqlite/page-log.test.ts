@@ -239,7 +239,7 @@ describe('a file that cannot be used as a page log', () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
     await mkdir(file);
-    expect(opening(file)).toThrow(rejected(/state\.sqlite: unable to open/));
+    expect(opening(file)).toThrow(rejected(/state\.sqlite is a directory, not a file\. Move it away/));
   });
 
   it('that is damaged beyond its header is rejected on use', async () => {

@@ -105,7 +105,7 @@ describe('a new project', () => {
     const ended = await init(join(parent, 'a'.repeat(256)));
     expect(ended).toMatchObject({
       status: 2,
-      stderr: expect.stringContaining('(ENAMETOOLONG). Choose another directory\n'),
+      stderr: expect.stringContaining('cannot be written: its path is too long. Choose another directory\n'),
     });
     const project = join(parent, 'project');
     await mkdir(project);
@@ -118,7 +118,9 @@ describe('a new project', () => {
   it.skipIf(process.platform !== 'linux')('fails at once where no folder can be created', async () => {
     expect(await init('/proc/report-exporter')).toMatchObject({
       status: 2,
-      stderr: expect.stringContaining('(ENOENT)'),
+      stderr: expect.stringContaining(
+        'its directory does not exist, or accepts no new files. Choose another directory',
+      ),
     });
   });
 
@@ -168,7 +170,7 @@ describe('a new project', () => {
     await writeFile(file, '');
     expect(await init(file)).toMatchObject({
       status: 2,
-      stderr: expect.stringMatching(/cannot be written \((EEXIST|ENOTDIR)\)\. Choose another directory\n$/),
+      stderr: expect.stringMatching(/cannot be written: .*(is a file, not a directory|is in the way)\. Move /),
     });
   });
 });

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdir, symlink, utimes, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -179,17 +180,19 @@ describe('a directory of XML files', () => {
       'bad/one-point-one.xml': '<?xml version="1.1"?><a>&#1;</a>',
     });
     await symlink(join(directory, 'missing'), join(directory, 'bad/dangling.xml'));
+    execFileSync('mkfifo', [join(directory, 'bad/pipe.xml')]);
     const error = await directoryReports(directory).catch((cause: unknown) => cause);
     expect(error).toMatchObject({ name: 'ConfigurationError' });
     const lines = (error as Error).message.replaceAll(directory, 'DIR').split('\n');
-    expect(lines[0]).toBe('17 of 18 files in DIR cannot be served as reports. Fix or remove them:');
+    expect(lines[0]).toBe('18 of 19 files in DIR cannot be served as reports. Fix or remove them:');
     const reasons = Object.fromEntries(lines.slice(1).map((line) => line.trim().split(/: (.*)/s) as [string, string]));
     expect(reasons).toEqual({
       'bad/attribute.xml': expect.stringContaining('the entity &nbsp; needs a DOCTYPE, which a page cannot contain'),
       'bad/blank.xml': expect.stringContaining('document must contain a root element'),
       'bad/built-in.xml': expect.stringContaining('the entity &constructor; needs a DOCTYPE'),
       'bad/truncated.xml': 'the file is not valid utf-8',
-      'bad/dangling.xml': expect.stringContaining('ENOENT'),
+      'bad/dangling.xml': 'it does not exist',
+      'bad/pipe.xml': 'it is a pipe or a device, not a regular file',
       'bad/declared-late.xml': expect.stringContaining('XML declaration must be at the start'),
       'bad/early-break.xml': expect.stringContaining('unclosed tag: a'),
       'bad/early-end.xml': expect.stringContaining('unclosed tag: a'),
@@ -213,9 +216,9 @@ describe('a directory of XML files', () => {
     });
     await expect(directoryReports(join(empty, 'gone'))).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: `Cannot read the report directory ${join(empty, 'gone')}`,
-      cause: { code: 'ENOENT' },
+      message: `The report directory ${join(empty, 'gone')} does not exist`,
     });
+    await expect(directoryReports(join(empty, 'readme.txt'))).rejects.toThrow('readme.txt is not a directory');
   });
 
   it('truncates the response if the file has changed, and still serves the others', async () => {

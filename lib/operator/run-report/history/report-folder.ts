@@ -1,9 +1,10 @@
 /** Writes a folder of pages that link to each other: all of them appear at the end, or none if it is interrupted. */
 
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, utimesSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ExportError } from '../../../core/errors.ts';
+import { describeFileSystemError } from '../../../local/durable-fs.ts';
 
 const stagingPrefix = '.incomplete-';
 /** As `mkdtemp` completes it. */
@@ -118,12 +119,11 @@ function attempt<Result>(directory: string, operation: () => Result): Result {
 const codeOf = (cause: unknown): unknown => (cause instanceof Error && 'code' in cause ? cause.code : undefined);
 
 function cannotWrite(directory: string, cause: unknown): ExportError {
-  const message = cause instanceof Error ? cause.message : String(cause);
   const reason =
-    codeOf(cause) === 'ENOENT'
+    codeOf(cause) === 'ENOENT' && !existsSync(dirname(directory))
       ? `the directory ${dirname(directory)} does not exist. Create it, or choose another directory`
       : codeOf(cause) === 'ENOTDIR'
         ? `${directory} is not a directory. Choose another one`
-        : message;
+        : describeFileSystemError(cause);
   return new ExportError('ConfigurationError', `--to: cannot write the reports: ${reason}`, { cause });
 }
