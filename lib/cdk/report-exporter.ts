@@ -381,6 +381,7 @@ export class ReportExporter extends Construct implements IConnectable {
       serviceName,
       stateMachine: this.stateMachine,
       exportPage: this.functions.ExportPage,
+      reservedConcurrency: settings.exportPage?.reservedConcurrency,
       table,
       bucket,
       prefix,

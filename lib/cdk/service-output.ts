@@ -14,6 +14,7 @@ interface ServiceResources {
   readonly serviceName: string;
   readonly stateMachine: StateMachine;
   readonly exportPage: IFunction;
+  readonly reservedConcurrency: number | undefined;
   readonly table: ITable;
   readonly bucket: IBucket;
   readonly prefix: string;
@@ -27,14 +28,15 @@ interface ServiceResources {
 
 /** Adds the output to the stack. Its name has the name of the service, wherever in the stack `scope` is. */
 export function addServiceOutput(scope: Construct, resources: ServiceResources): void {
-  const { serviceName, stateMachine, exportPage, table, bucket, prefix, secret, secretField, scheduleGroup, backfill } =
-    resources;
+  const { serviceName, stateMachine, exportPage, reservedConcurrency, table, bucket, prefix } = resources;
+  const { secret, secretField, scheduleGroup, backfill } = resources;
   const stack = Stack.of(scope);
   const output: ServiceOutput = {
     service: serviceName,
     stateMachineArn: stateMachine.stateMachineArn,
     stateMachineId: stack.getLogicalId(stateMachine.node.defaultChild as CfnStateMachine),
     exportPageFunction: exportPage.functionArn,
+    ...(reservedConcurrency === undefined ? {} : { reservedConcurrency }),
     table: table.tableName,
     bucket: bucket.bucketName,
     prefix,

@@ -58,6 +58,7 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
     exportNames: async () => notes.exportNames(),
     open: async (exportName) => open(exportName),
     alarmTopic: async () => undefined,
+    concurrency: async () => undefined,
     async overview() {
       const entries: OverviewEntry[] = [];
       for (const exportName of notes.exportNames()) {

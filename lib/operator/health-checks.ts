@@ -4,6 +4,7 @@
  */
 
 import { isExportError } from '../core/errors.ts';
+import { defaultParallel } from '../core/operations/backfill.ts';
 import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
 import { planRun } from '../core/operations/plan-run.ts';
 import { listRuns, type RunStatus } from '../core/operations/run-status.ts';
@@ -17,7 +18,7 @@ import { coarseDuration, plural } from './output/format.ts';
 
 export interface CheckResult {
   /**
-   * `alarms`, `settings`, `state`, `store`, `runs`, `schedule`, `network`, `key`, `service`, `clock` or `function`.
+   * `alarms`, `concurrency`, `settings`, `state`, `store`, `runs`, `schedule`, `network`, `key`, `service`, `clock` or `function`.
    */
   readonly check: string;
   /** null for a check of the whole deployment, or of a service that several exports use. */
@@ -95,6 +96,37 @@ async function alarmOutcome(deployment: Deployment): Promise<Outcome | undefined
     return warning(
       `the topic cannot be read: ${message}`,
       'allow sns:GetTopicAttributes on it, or check its subscriptions',
+    );
+  }
+}
+
+/** Whether Lambda runs as many functions at the same time as may be needed. Undefined: exports run in this process. */
+export async function checkConcurrency(deployment: Deployment): Promise<CheckResult | undefined> {
+  const outcome = await concurrencyOutcome(deployment);
+  return outcome && { check: 'concurrency', export: null, ...outcome };
+}
+
+async function concurrencyOutcome(deployment: Deployment): Promise<Outcome | undefined> {
+  try {
+    const found = await deployment.concurrency();
+    if (found === undefined) return undefined;
+    const { unreserved, scheduledExports, hasBackfills } = found;
+    const windows = hasBackfills ? defaultParallel : 0;
+    const needed = scheduledExports + windows;
+    const needing =
+      plural(scheduledExports, 'scheduled export') +
+      (hasBackfills ? ` and ${plural(windows, 'window')} of a backfill` : '');
+    const message = `Lambda runs ${plural(unreserved, 'function')} at the same time; ${needing} need${needed === 1 ? 's' : ''} ${needed}`;
+    if (needed <= unreserved) return ok(message);
+    return warning(
+      `${message}. The others wait for up to ten hours, and then fail`,
+      'request a higher quota of concurrent executions, or let them run at different times; docs/deployment.md#concurrency-of-lambda',
+    );
+  } catch (error) {
+    const { message } = error instanceof Error ? error : new Error(String(error));
+    return warning(
+      `the quota of concurrent executions cannot be read: ${message}`,
+      'allow lambda:GetAccountSettings, or compare the quota of Lambda yourself; docs/deployment.md#concurrency-of-lambda',
     );
   }
 }

@@ -1,7 +1,7 @@
 /** The commands that act on a deployment, on a stack of a hundred exports in two services. Its AWS services are mocked. */
 
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
-import { InvokeCommand } from '@aws-sdk/client-lambda';
+import { GetAccountSettingsCommand, InvokeCommand } from '@aws-sdk/client-lambda';
 import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
@@ -230,6 +230,8 @@ describe('doctor', () => {
     aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: apiKey });
     const answer = { reports: 1, latencyMs: 12, clockLeadMs: 0 };
     aws.lambda.on(InvokeCommand).resolves({ Payload: payload(answer) });
+    const AccountLimit = { UnreservedConcurrentExecutions: 1_000 };
+    aws.lambda.on(GetAccountSettingsCommand).resolves({ AccountLimit });
     const ended = await runOnStack('doctor', '--json');
     for (const simulator of simulators) {
       expect(simulator.exchanges).toHaveLength(1);
@@ -249,7 +251,7 @@ describe('doctor', () => {
     ]);
     const byFunction = findings.filter(({ check }) => check === 'function');
     expect(byFunction).toMatchObject([{ message: expect.stringContaining('with 1 report after 12 ms on AWS') }, {}]);
-    expect(aws.requests()).toMatchObject({ GetSecretValue: 2, GetSchedule: 60, Invoke: 2 });
+    expect(aws.requests()).toMatchObject({ GetSecretValue: 2, GetSchedule: 60, Invoke: 2, GetAccountSettings: 1 });
     const [invocation] = aws.lambda.commandCalls(InvokeCommand);
     expect(invocation?.args[0].input.FunctionName).toMatch(/:function:acme-ExportPage$/);
     expect(JSON.parse(Buffer.from(invocation?.args[0].input.Payload as Uint8Array).toString())).toEqual({

@@ -21,6 +21,7 @@ import {
   someServices,
   someSettings,
   textOf,
+  outputsOf,
 } from '../support/aws/cdk-deployment.ts';
 
 const service = { baseUrl: 'https://reports.example.com' };
@@ -136,6 +137,8 @@ describe('the settings of functions', () => {
     const exportPage = { memoryMebibytes: 1_024, reservedConcurrency: 5 };
     for (const { template } of [deploy({ service: { ...service, exportPage } }), aService({ exportPage })]) {
       expect(exportPageOf(template)).toMatchObject({ MemorySize: 1_024, ReservedConcurrentExecutions: 5 });
+      // The command backfill reads it.
+      expect(Object.values(outputsOf(template)).join()).toContain('"reservedConcurrency":5');
       const functions = Object.values(resourcesOf(template, 'AWS::Lambda::Function'));
       const reserved = functions.filter(({ Properties }) => 'ReservedConcurrentExecutions' in Properties);
       expect(reserved).toHaveLength(1);

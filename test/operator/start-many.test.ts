@@ -22,6 +22,7 @@ function aDeployment(names: readonly string[]) {
     option: '--stack Reports',
     exportNames: async () => names,
     alarmTopic: async () => undefined,
+    concurrency: async () => undefined,
     overview: async () => [],
     async open(name) {
       const end = ends.get(name);

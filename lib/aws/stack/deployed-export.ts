@@ -25,7 +25,7 @@ import type { StackExport } from './services.ts';
 
 /** Sends no request. */
 export function openDeployedExport(
-  { name, settings, serviceSettings, service, schedule }: StackExport,
+  { name, settings, serviceSettings, service, spareConcurrency, schedule }: StackExport,
   clients: OperatorClients,
   runtime: Runtime,
 ): DeployedExport {
@@ -36,7 +36,7 @@ export function openDeployedExport(
   const incidentDependencies = { client, stateMachineArn, log, now: runtime.now };
   const cache = createExecutionCache();
   const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl));
-  const reportService = deployedService({ serviceSettings, service }, clients, runtime);
+  const reportService = deployedService({ serviceSettings, service, spareConcurrency }, clients, runtime);
   return {
     name,
     definition,
@@ -81,7 +81,7 @@ function startInput(exportName: string, { since, restart }: StartRequest) {
 }
 
 function deployedService(
-  { serviceSettings, service }: Pick<StackExport, 'serviceSettings' | 'service'>,
+  { serviceSettings, service, spareConcurrency }: Pick<StackExport, 'serviceSettings' | 'service' | 'spareConcurrency'>,
   clients: OperatorClients,
   clock: Runtime,
 ): DeployedService {
@@ -97,6 +97,7 @@ function deployedService(
     cursorIn,
     untilOperator: untilOperatorOf(serviceSettings),
     maxConcurrentPages: serviceSettings.maxConcurrentPages,
+    spareConcurrency,
     keySource: field === '' ? `secret ${secretId}` : `field ${field} of secret ${secretId}`,
     async connect() {
       const apiKey = createSecretApiKey({ client: clients.secretsManager, secretId, field, now: clock.now });

@@ -9,6 +9,7 @@ import type { ServiceOutput } from '../../core/settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
 import { alarmTopicOutput, readAlarmTopic } from './alarm-topic.ts';
 import { createOperatorClients } from './clients.ts';
+import { readConcurrency } from './concurrency.ts';
 import { type AskMfaCode, assertProfileExists } from './credentials.ts';
 import { openDeployedExport } from './deployed-export.ts';
 import { readOverview } from './overview.ts';
@@ -49,6 +50,7 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
       },
       overview: async () => await readOverview([...(await exports()).values()], clients, runtime),
       alarmTopic: async () => (alarmTopic === undefined ? undefined : await readAlarmTopic(clients.sns, alarmTopic)),
+      concurrency: async () => await readConcurrency(clients.lambda, [...(await exports()).values()]),
       async [Symbol.asyncDispose]() {
         clients.close();
       },

@@ -124,11 +124,11 @@ function findCollisions({ exports }: ExporterSettings): string[] {
 }
 
 function findCombinations(settings: ExporterSettings, hasOwnBucket: boolean): string[] {
-  const { exports, exportPage = {}, lifecycle, storageClass } = settings;
+  const { service, exports, exportPage = {}, lifecycle, storageClass } = settings;
   const describe = (name: string, problems: readonly CombinationProblem[]) =>
     problems.map(({ path, message }) => `${formatPath([name, ...path])}: ${message}`);
   return [
-    ...describe('exportPage', findConcurrencyProblems(exportPage, exports.length)),
+    ...describe('exportPage', findConcurrencyProblems(exportPage, exports.length, service.filterUntil !== undefined)),
     ...(lifecycle === undefined ? [] : describe('lifecycle', findLifecycleProblems(lifecycle, storageClass))),
     ...(lifecycle !== undefined && hasOwnBucket
       ? ['lifecycle: must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")']

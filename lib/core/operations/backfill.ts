@@ -36,22 +36,41 @@ export function findBackfillProblem(
   return `--window: results in ${windows.toLocaleString('en')} windows, more than ${maxWindows.toLocaleString('en')}. Choose longer windows, or a shorter period`;
 }
 
-const defaultParallel = 4;
+export const defaultParallel = 4;
+
+interface ParallelLimits {
+  readonly maxConcurrentPages?: number | undefined;
+  readonly spareConcurrency?: number | undefined;
+}
 
 /**
- * How many windows are exported at the same time: `wanted`; if that is undefined, four, or as many as the service allows.
- * @throws ConfigurationError if the service allows fewer than `wanted`
+ * How many windows are exported at the same time: `wanted`; if that is undefined, four, or as many as the service and the function allow.
+ * @throws ConfigurationError if these allow fewer than `wanted`, or the function none
  */
-export function chooseParallel(
-  wanted: number | undefined,
-  { maxConcurrentPages = Number.POSITIVE_INFINITY }: { readonly maxConcurrentPages?: number | undefined },
-): number {
-  if (wanted === undefined) return Math.min(defaultParallel, maxConcurrentPages);
-  if (wanted <= maxConcurrentPages) return wanted;
-  throw new ExportError(
-    'ConfigurationError',
-    `--parallel: must be at most ${maxConcurrentPages}, because the service allows so many requests at the same time (maxConcurrentPages)`,
-  );
+export function chooseParallel(wanted: number | undefined, limits: ParallelLimits): number {
+  const { maxConcurrentPages = Number.POSITIVE_INFINITY, spareConcurrency = Number.POSITIVE_INFINITY } = limits;
+  const reject = (problem: string) => {
+    throw new ExportError('ConfigurationError', problem);
+  };
+  if (spareConcurrency < 1) {
+    reject(
+      'A backfill is not possible: exportPage.reservedConcurrency leaves no invocation for a window beside one for each export of the ' +
+        'service. Raise exportPage.reservedConcurrency and deploy the stack again',
+    );
+  }
+  const parallel = wanted ?? Math.min(defaultParallel, maxConcurrentPages, spareConcurrency);
+  if (parallel > maxConcurrentPages) {
+    reject(
+      `--parallel: must be at most ${maxConcurrentPages}, because the service allows so many requests at the same time (maxConcurrentPages)`,
+    );
+  }
+  if (parallel > spareConcurrency) {
+    reject(
+      `--parallel: must be at most ${spareConcurrency}, because exportPage.reservedConcurrency leaves so many invocations beside one for ` +
+        'each export of the service',
+    );
+  }
+  return parallel;
 }
 
 interface BackfillDependencies {

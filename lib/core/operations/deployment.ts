@@ -23,6 +23,17 @@ export interface Deployment extends AsyncDisposable {
   overview(): Promise<readonly OverviewEntry[]>;
   /** Where alarms are sent. Undefined: there are no alarms. */
   alarmTopic(): Promise<AlarmTopic | undefined>;
+  /** How many functions may run at the same time. Undefined: exports run in this process. */
+  concurrency(): Promise<Concurrency | undefined>;
+}
+
+/** The concurrent executions of Lambda, without those that are reserved for a function. */
+export interface Concurrency {
+  readonly unreserved: number;
+  /** How many exports without reserved ones have a schedule that is enabled. Each may need one at the same time. */
+  readonly scheduledExports: number;
+  /** Whether windows of backfills may need some. */
+  readonly hasBackfills: boolean;
 }
 
 export interface AlarmTopic {
@@ -137,6 +148,8 @@ export interface DeployedService {
   readonly untilOperator?: string | undefined;
   /** How many pages the service may be asked for at the same time. Absent: no limit. */
   readonly maxConcurrentPages?: number | undefined;
+  /** How many windows its function can export beside one run of each of its exports. Absent: it has no concurrency of its own. */
+  readonly spareConcurrency?: number | undefined;
   /** What the settings say about proxy, certificates and headers. */
   readonly network: NetworkSettings;
   /**

@@ -209,20 +209,23 @@ export const exportPageSchema = z.strictObject({
 export type ExportPageSettings = z.infer<typeof exportPageSchema>;
 
 /**
- * A running export takes one invocation of the function at a time, whether it requests pages or waits for a slot. With a lower
- * concurrency, Lambda would throttle exports that run at the same time.
+ * A running export, or a window of a backfill, takes one invocation of the function at a time, whether it requests pages or waits for a
+ * slot. With a lower concurrency, Lambda would throttle exports that run at the same time.
  */
 export function findConcurrencyProblems(
   { reservedConcurrency }: ExportPageSettings,
   exportCount: number,
+  hasBackfills: boolean,
 ): CombinationProblem[] {
-  if (reservedConcurrency === undefined || reservedConcurrency >= exportCount) return [];
+  const min = exportCount + (hasBackfills ? 1 : 0);
+  if (reservedConcurrency === undefined || reservedConcurrency >= min) return [];
   return [
     {
       path: ['reservedConcurrency'],
       message:
-        `must be at least ${exportCount}, the number of exports of the service: each may need an invocation at the same ` +
-        'time, also while it waits because of maxConcurrentPages',
+        `must be at least ${min}: the number of exports of the service, each of which may need an invocation at the same time, ` +
+        'also while it waits because of maxConcurrentPages' +
+        (hasBackfills ? ', and one for a window of a backfill (filterUntil)' : ''),
     },
   ];
 }

@@ -349,15 +349,17 @@ interface ServiceEntry {
   readonly name: string;
   readonly exportCount: number;
   readonly exportPage?: unknown;
+  readonly filterUntil?: unknown;
   readonly readerAccounts?: unknown;
 }
 
 function findServiceCombinations(entry: ServiceEntry, hasExistingBucket: boolean): SettingsIssue[] {
-  const { name, exportCount, exportPage, readerAccounts } = entry;
+  const { name, exportCount, exportPage, filterUntil, readerAccounts } = entry;
   const parsed = exportPageSchema.safeParse(exportPage);
+  const hasBackfills = filterUntil !== undefined;
   const path = ['services', name];
   return [
-    ...(parsed.success ? findConcurrencyProblems(parsed.data, exportCount) : []).map((problem) =>
+    ...(parsed.success ? findConcurrencyProblems(parsed.data, exportCount, hasBackfills) : []).map((problem) =>
       issueAt([...path, 'exportPage', ...problem.path], problem.message),
     ),
     ...(readerAccounts === undefined || !hasExistingBucket

@@ -53,7 +53,7 @@ const descriptions: Readonly<Record<string, string>> = {
   'services.*.exportPage': 'The function that requests pages.',
   'services.*.exportPage.memoryMebibytes': 'Its memory in MiB. Lambda allocates CPU in proportion to it.',
   'services.*.exportPage.reservedConcurrency':
-    "How many invocations may run at the same time, reserved for this function. At least the number of the service's exports. Without it, the limit is that of the account.",
+    "How many invocations may run at the same time, reserved for this function. At least the number of the service's exports, and one more with filterUntil. Without it, the limit is that of the account.",
   'services.*.readerAccounts':
     'The accounts that may read what the service exported, from the bucket that the stack creates.',
   exports: 'The exports of all services.',

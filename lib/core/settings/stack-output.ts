@@ -19,6 +19,8 @@ export const serviceOutputSchema = z.object({
   stateMachineId: name,
   /** The ARN of the function that fetches the pages. */
   exportPageFunction: name,
+  /** The concurrency that is reserved for it. Absent: none. */
+  reservedConcurrency: z.int().optional(),
   table: name,
   bucket: name,
   /** The prefix of every key of the service in the bucket. */

@@ -3,7 +3,7 @@
 import { systemRuntime } from '../../core/clock.ts';
 import type { Deployment } from '../../core/operations/deployment.ts';
 import { type CommandContext, exitStatuses, runOnDeployment, type TargetOptions } from '../context.ts';
-import { type CheckResult, checkAlarmTopic, runHealthChecks } from '../health-checks.ts';
+import { type CheckResult, checkAlarmTopic, checkConcurrency, runHealthChecks } from '../health-checks.ts';
 import { plural } from '../output/format.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 
@@ -63,8 +63,10 @@ async function* allChecks(
       remedy: `make a first run: ${output.program} local ${deployment.option}`,
     };
   }
-  const alarms = await checkAlarmTopic(deployment);
-  if (alarms !== undefined) yield alarms;
+  for (const check of [checkAlarmTopic, checkConcurrency]) {
+    const result = await check(deployment);
+    if (result !== undefined) yield result;
+  }
   yield* runHealthChecks(deployment, names, systemRuntime, output);
 }
 

@@ -272,6 +272,11 @@ describe('starting a backfill', () => {
       { service: { maxConcurrentPages: 1 } },
       /--parallel: must be at most 1, because .*\(maxConcurrentPages\)/,
     ],
+    [
+      'more windows than invocations are reserved',
+      { service: { spareConcurrency: 1 } },
+      /--parallel: must be at most 1, because .*exportPage\.reservedConcurrency/,
+    ],
   ] satisfies [string, Options, RegExp][])('is refused if %s', async (_, options, message) => {
     const deployed = aDeployedExport(options);
     await expect(deployed.start()).rejects.toMatchObject({

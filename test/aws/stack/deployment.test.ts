@@ -77,6 +77,18 @@ describe('a deployed stack', () => {
     expect(await stack.exportNames()).toEqual(['invoices']);
   });
 
+  it.each([
+    [undefined, undefined],
+    [5, 3],
+    [2, 0],
+  ])('leaves to the windows of a backfill what is reserved beside the exports: of %s, %s', async (reserved, spare) => {
+    const output = reserved === undefined ? {} : { reservedConcurrency: reserved };
+    aws.restore();
+    aws = mockAws([{ ...acme, output }]);
+    await using stack = await open();
+    expect((await stack.open('daily')).service.spareConcurrency).toBe(spare);
+  });
+
   it('opens exports with the settings and the resources of their service', async () => {
     await using stack = await open();
     const deployed = await stack.open('daily');

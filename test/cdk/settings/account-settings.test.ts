@@ -281,11 +281,25 @@ describe('limits that concern several settings', () => {
       });
     for (const maxConcurrentPages of [undefined, 1, 8]) {
       expect(withConcurrency(2, maxConcurrentPages)).toEqual([
-        'services.acme.exportPage.reservedConcurrency: must be at least 3, the number of exports of the service: each may need ' +
-          'an invocation at the same time, also while it waits because of maxConcurrentPages',
+        'services.acme.exportPage.reservedConcurrency: must be at least 3: the number of exports of the service, each of which may ' +
+          'need an invocation at the same time, also while it waits because of maxConcurrentPages',
       ]);
       expect(withConcurrency(3, maxConcurrentPages)).toEqual([]);
     }
+  });
+
+  it('reserve another invocation for a window, if the service has backfills', () => {
+    const withBackfills = (reservedConcurrency: number) =>
+      problemsOf({
+        services: { acme: { ...service, filterUntil: 'date.lt', exportPage: { reservedConcurrency } } },
+        exports: [{ name: 'a' }, { name: 'b' }],
+      });
+    expect(withBackfills(2)).toEqual([
+      'services.acme.exportPage.reservedConcurrency: must be at least 3: the number of exports of the service, each of which may ' +
+        'need an invocation at the same time, also while it waits because of maxConcurrentPages, and one for a window of a backfill ' +
+        '(filterUntil)',
+    ]);
+    expect(withBackfills(3)).toEqual([]);
   });
 
   it('keep the policy of the bucket within its size', () => {
@@ -309,7 +323,7 @@ describe('limits that concern several settings', () => {
       parseExporterSettings(
         {
           name: 'reports',
-          service,
+          service: { ...service, filterUntil: 'date.lt' },
           exports: [{ name: 'nightly' }, { name: 'hourly' }],
           exportPage: { reservedConcurrency: 1 },
           lifecycle: {
@@ -323,8 +337,9 @@ describe('limits that concern several settings', () => {
       );
     expect(parse).toThrow(
       [
-        'Stack/Reports exportPage.reservedConcurrency: must be at least 2, the number of exports of the service: each may need ' +
-          'an invocation at the same time, also while it waits because of maxConcurrentPages',
+        'Stack/Reports exportPage.reservedConcurrency: must be at least 3: the number of exports of the service, each of which may ' +
+          'need an invocation at the same time, also while it waits because of maxConcurrentPages, and one for a window of a backfill ' +
+          '(filterUntil)',
         'Stack/Reports lifecycle.expireAfterDays: must be after the last transition, so more than 3',
         'Stack/Reports lifecycle: must not be set with bucket: add the rules to that bucket (docs/deployment.md, "Age of pages")',
       ].join('; '),

@@ -23,15 +23,39 @@ describe('how many windows of a backfill are exported at the same time', () => {
     { wanted: undefined, maxConcurrentPages: 2, parallel: 2 },
     { wanted: 16, maxConcurrentPages: undefined, parallel: 16 },
     { wanted: 3, maxConcurrentPages: 3, parallel: 3 },
-  ])('$parallel, if $wanted are wanted, and the service allows $maxConcurrentPages', (each) => {
-    expect(chooseParallel(each.wanted, each)).toBe(each.parallel);
-  });
+    { wanted: undefined, maxConcurrentPages: 3, spareConcurrency: 1, parallel: 1 },
+    { wanted: undefined, maxConcurrentPages: 1, spareConcurrency: 3, parallel: 1 },
+    { wanted: 2, maxConcurrentPages: undefined, spareConcurrency: 2, parallel: 2 },
+  ])(
+    '$parallel, if $wanted are wanted, the service allows $maxConcurrentPages, the function $spareConcurrency',
+    (each) => {
+      expect(chooseParallel(each.wanted, each)).toBe(each.parallel);
+    },
+  );
 
   it('is refused if the service allows fewer', () => {
     expect(() => chooseParallel(4, { maxConcurrentPages: 3 })).toThrow(
       expect.objectContaining({
         name: 'ConfigurationError',
         message: expect.stringMatching(/^--parallel: .* at most 3/),
+      }),
+    );
+  });
+
+  it('is refused if the function that exports them has fewer invocations left', () => {
+    expect(() => chooseParallel(4, { spareConcurrency: 3 })).toThrow(
+      expect.objectContaining({
+        name: 'ConfigurationError',
+        message: expect.stringMatching(/^--parallel: must be at most 3, because .*exportPage\.reservedConcurrency/),
+      }),
+    );
+  });
+
+  it.each([undefined, 1])('is refused if that has none left, also for %s', (wanted) => {
+    expect(() => chooseParallel(wanted, { spareConcurrency: 0 })).toThrow(
+      expect.objectContaining({
+        name: 'ConfigurationError',
+        message: expect.stringMatching(/no invocation for a window.*Raise exportPage\.reservedConcurrency.*deploy/s),
       }),
     );
   });
