@@ -103,6 +103,7 @@ function addLocalCommand(program: Command, context: InteractiveContext, setExitS
     .addOption(optionWithValue('--container <container>', 'packaging of the reports', 'NONE'))
     .addOption(optionWithValue('--cursor-in <location>', 'send the cursor in query or body', 'query'))
     .addOption(optionWithValue('--filter-until <field>', 'filter that ends before a date, for backfills: date.lt'))
+    .addOption(optionWithValue('--root-element <name>', 'root element of every page: reports, or {namespace}reports'))
     .addOption(optionWithValue('--out <directory>', 'directory for pages and state', './exports'))
     .option('--all', 'run every export of the settings file; without one, every export in the directory again')
     .option('--restart', 'abandon an unfinished run and start over')

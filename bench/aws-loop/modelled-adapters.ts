@@ -54,7 +54,7 @@ export function modelledStore({ s3PutMs, s3HeadMs }: Latencies, time: VirtualTim
     async put(identity, page) {
       async function* uploaded() {
         yield* page.body;
-        await page.predecessorStored;
+        await page.beforeVisible?.();
         await time.sleep(s3PutMs);
       }
       return await store.put(identity, { ...page, body: uploaded() });

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { type Item, toEntryItem, toStateItem } from '../../lib/aws/dynamodb/items.ts';
+import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import { asCursor, asRunId, type ExportState, type Instant, type PageEntry, type Run } from '../../lib/core/model.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
 import { execution, exportName, runId, serviceName } from './stores.ts';
@@ -37,6 +38,7 @@ export function entryItem(page: number, pages: number): Item {
     sha256: createHash('sha256').update(`${page}`).digest('hex'),
     revision: revisionOf(page),
     reports: reportsPerPage,
+    documentRoot: asDocumentRoot('reports'),
     cursor: page === 1 ? null : cursorAfter(page - 1),
     nextCursor: page === pages ? null : cursorAfter(page),
     serviceTime: startedAt,

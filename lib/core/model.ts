@@ -16,6 +16,12 @@ export const asCursor = (value: string): Cursor => value as Cursor;
 /** A UTC instant in canonical ISO 8601 form: `2026-11-20T02:00:00Z`, with `.mmm` only if the milliseconds are not zero. */
 export type Instant = Branded<'Instant'>;
 
+/**
+ * What kind of document a page is, by the name of its root element: `reports`, or `{http://example.com/ns}reports` in a namespace.
+ * The pages of an export all have the same one (`document-root.ts`).
+ */
+export type DocumentRoot = Branded<'DocumentRoot'>;
+
 /** `20261120T020000Z-1f3a5c`: the second in which the run began, and six random hexadecimal digits. Sorts by time. */
 export type RunId = Branded<'RunId'>;
 export const asRunId = (value: string): RunId => value as RunId;
@@ -70,6 +76,8 @@ export interface ExportDefinition {
   readonly publishEmptyRuns: boolean;
   /** Absent: nothing. */
   readonly expect?: ReportExpectations | undefined;
+  /** The root of every page. Absent: that of the runs before; the first run may have any. */
+  readonly documentRoot?: DocumentRoot | undefined;
   readonly limits: RunLimits;
 }
 
@@ -123,6 +131,8 @@ export interface Run {
   readonly scheduledTime?: string | undefined;
   /** How often this run started over because the service rejected its own cursor. */
   readonly cursorRestarts: number;
+  /** Set if it started over: the root of the pages before. */
+  readonly documentRoot?: DocumentRoot | undefined;
   /** Decided once, before anything is published, so that a repeated attempt writes the same bytes, also with other settings. */
   readonly completion?: RunCompletion | undefined;
   /** Why the run's last execution failed, for the operator. */
@@ -212,6 +222,8 @@ export interface ExportState {
   readonly sequence: number;
   readonly active?: Run | undefined;
   readonly watermark?: Watermark | undefined;
+  /** Of the pages of completed runs, those of windows included. Only the state of an export has it. */
+  readonly documentRoot?: DocumentRoot | undefined;
   /** The newest scheduled time that a run had. The scheduler delivers a time at least once, and not always in order. */
   readonly lastScheduledTime?: string | undefined;
   /** The newest completed run, when it was completed, and the execution that completed it. */
@@ -278,6 +290,8 @@ export interface PageMetadata {
   readonly sha256: string;
   /** The number of child elements of the document's root; null if the format is not XML. */
   readonly reports: number | null;
+  /** null if the format is not XML. */
+  readonly documentRoot: DocumentRoot | null;
   /** The cursor of the request for this page; null for page 1. */
   readonly cursor: StoredCursor;
   /** The cursor of the next page; null if this is the last one. */
@@ -317,6 +331,7 @@ export interface PageEntry {
   /** The revision of the object that was logged: an object that replaces it has another. */
   readonly revision: string | null;
   readonly reports: number | null;
+  readonly documentRoot: DocumentRoot | null;
   readonly cursor: Cursor | null;
   readonly nextCursor: Cursor | null;
   readonly serviceTime: Instant | null;

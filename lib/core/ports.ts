@@ -6,6 +6,7 @@
 import type {
   Backfill,
   Cursor,
+  DocumentRoot,
   ExportDefinition,
   ExportRequest,
   ExportState,
@@ -58,12 +59,19 @@ export interface FetchedPage {
   readonly body: AsyncIterable<Uint8Array>;
   /** The number of child elements of the root; null if the format is not XML. Valid once `body` has ended normally. */
   reports(): number | null;
+  /** null if the format is not XML. Valid once `body` has ended normally. */
+  documentRoot(): DocumentRoot | null;
+  /** How the body begins, for messages: short, printable and without secrets. Valid once `body` has ended normally. */
+  excerpt(): string;
 }
 
 /** A page to store while its body is still being received. */
 interface PageToStore extends FetchedPage {
-  /** The page becomes visible only after this has resolved; the bytes may be transferred before. Absent: no predecessor. */
-  readonly predecessorStored?: Promise<unknown>;
+  /**
+   * Called once `body` has ended. The page becomes visible only after this has resolved; the bytes may be transferred before.
+   * Absent: nothing is waited for.
+   */
+  readonly beforeVisible?: () => Promise<unknown>;
 }
 
 /** Stores pages, manifests and the pointer to the newest manifest. An object never changes, except for the pointer. */
@@ -75,7 +83,7 @@ export interface PageStore {
   find(key: string): Promise<StoredPage | undefined>;
   /**
    * Stores the page atomically: body and metadata become visible in one step. An existing page is never overwritten, but
-   * returned with `stored: false`. Once this resolves, the page is durable. If the body throws or `predecessorStored`
+   * returned with `stored: false`. Once this resolves, the page is durable. If the body throws or `beforeVisible`
    * rejects, nothing becomes visible and the error is rethrown unchanged.
    */
   put(identity: PageIdentity, page: PageToStore): Promise<{ readonly stored: boolean; readonly page: StoredPage }>;

@@ -156,8 +156,10 @@ async function readOverviewOf(deployed: DeployedExport, now: number): Promise<Ov
  */
 const pagesPerInvocation = 1_000;
 
-function definitionOf({ export: settings }: LocalExport, source: string): ExportDefinition {
-  return exportDefinition({ ...settings, pagesPerInvocation }, source);
+function definitionOf({ export: settings, service }: LocalExport, source: string): ExportDefinition {
+  // The simulator has a root element of its own.
+  const { rootElement } = service.baseUrl === undefined ? {} : service;
+  return exportDefinition({ ...settings, pagesPerInvocation }, source, { rootElement });
 }
 
 async function startRun(

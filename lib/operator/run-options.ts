@@ -25,6 +25,7 @@ export interface SettingOptions {
   readonly container?: string;
   readonly cursorIn?: string;
   readonly filterUntil?: string;
+  readonly rootElement?: string;
   readonly maxPages?: string;
   readonly proxyUrl?: string;
   readonly ca?: string;
@@ -76,6 +77,7 @@ const optionOf: Readonly<Record<string, string>> = {
   'service.vendor': '--vendor',
   'service.cursorIn': '--cursor-in',
   'service.filterUntil': '--filter-until',
+  'service.rootElement': '--root-element',
   'service.proxyUrl': '--proxy-url',
   'service.tls.ca': '--ca',
   'service.tls.clientCertificate': '--client-certificate',
@@ -117,6 +119,7 @@ export function readLocalSettings(
 /** A user who sets them expects them to have an effect. */
 function findUnusedOptions(options: SettingOptions): string[] {
   const given = {
+    '--root-element': options.rootElement,
     '--proxy-url': options.proxyUrl,
     '--ca': options.ca,
     '--client-certificate': options.clientCertificate,
@@ -142,8 +145,8 @@ export interface Overrides {
 
 /** Adds to `problems` what is wrong. The values are checked by `overrideSettings`. */
 export function readOverrides(options: SettingOptions, problems: string[]): Overrides {
-  const { baseUrl, vendor, cursorIn, filterUntil, format, container, overlap, proxyUrl, clientKeyPassphraseEnv } =
-    options;
+  const { baseUrl, vendor, cursorIn, filterUntil, rootElement, format, container, overlap } = options;
+  const { proxyUrl, clientKeyPassphraseEnv } = options;
   const tls = withoutUndefined({
     ...resolvePaths(options, process.cwd()),
     clientKeyPassphraseEnv,
@@ -154,6 +157,7 @@ export function readOverrides(options: SettingOptions, problems: string[]): Over
       vendor,
       cursorIn,
       filterUntil,
+      rootElement,
       proxyUrl,
       tls: Object.keys(tls).length === 0 ? undefined : tls,
       headers: parseHeaders(options.header, problems),

@@ -139,6 +139,7 @@ function findAmbiguousOverrides(selected: readonly SelectedExport[], options: Se
     '--api-key-env': options.apiKeyEnv,
     '--cursor-in': options.cursorIn,
     '--filter-until': options.filterUntil,
+    '--root-element': options.rootElement,
     '--ca': options.ca,
     '--client-certificate': options.clientCertificate,
     '--client-key': options.clientKey,

@@ -6,7 +6,7 @@ import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { always, errorResponse } from '../../lib/report-service/simulator/faults.ts';
+import { always, errorDocument, errorResponse, type FaultScript } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { aDirectory, jsonOf, readManifest, run, runInProcess, start } from '../support/process/command-line.ts';
@@ -250,6 +250,51 @@ describe('report-exporter local', () => {
     expect(ended.stderr).toContain('404');
     expect(ended.stderr).toContain(`${url}/v1/report/export`);
     expect(ended.stderr).not.toContain(apiKey);
+  });
+
+  it('never takes an error document for a page, and exports the rest when it is run again', async () => {
+    const apiKey = 'key-of-the-root-element-test';
+    let isFaulty = true;
+    const faults: FaultScript = ({ page }) => (isFaulty && page === 3 ? errorDocument : undefined);
+    const reports = inMemoryReports(someReports(9));
+    await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, reports, faults });
+    const out = await aDirectory();
+    const options = ['--out', out, '--base-url', simulator.baseUrl, '--size', '2', '--max-attempts', '1'];
+    const env = { REPORT_EXPORT_API_KEY: apiKey };
+    const failed = await runInProcess(['local', ...options], env);
+    expect(failed.status).toBe(1);
+    expect(failed.stderr).toMatch(
+      /root element error for page 3 .* but reports is expected: page 2 has it\. .*<code>500/,
+    );
+    isFaulty = false;
+    const { pages, reports: exported } = jsonOf(await runInProcess(['local', ...options, '--json'], env));
+    expect({ pages, exported }).toEqual({ pages: 5, exported: 9 });
+  });
+
+  it('accepts only the root element that --root-element names, also in later starts', async () => {
+    const apiKey = 'key-of-the-root-element-test';
+    const reports = inMemoryReports(someReports(3));
+    await using simulator = await startSimulator({ vendor: 'SERVICE', apiKey, reports });
+    const out = await aDirectory();
+    const options = ['local', '--out', out, '--base-url', simulator.baseUrl, '--max-attempts', '1', '--root-element'];
+    const env = { REPORT_EXPORT_API_KEY: apiKey };
+    for (const args of [
+      [...options, '{urn:v2}reports'],
+      ['start', '--out', out, '--max-attempts', '1'],
+    ]) {
+      const failed = await runInProcess(args, env);
+      expect(failed.status).toBe(1);
+      expect(failed.stderr).toContain('but {urn:v2}reports is expected: service.rootElement names it');
+    }
+    expect(await runInProcess([...options, 'reports'], env)).toMatchObject({ status: 0 });
+    expect(await runInProcess([...options, '<reports>'], env)).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('--root-element: must be the name of an element, such as reports'),
+    });
+    expect(await runInProcess(['local', '--out', out, '--root-element', 'reports'])).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('--root-element: the simulator does not use it; add --base-url'),
+    });
   });
 
   it('exits with 0 for help', async () => {

@@ -93,7 +93,8 @@ describe('the functions', () => {
   it('have ephemeral storage for the manifest of two million pages with cursors of 4 KB', async () => {
     const completion = { at: at('2026-11-20T03:00:00Z'), isPublished: true };
     const run = { ...aRun({ export: 'x'.repeat(40) }), completion };
-    const page = aPageEntry({ ...run, page: 1, key: pageKey(run, 1), cursor: null, nextCursor: null });
+    const of = { export: run.export, run: run.run };
+    const page = aPageEntry({ ...of, page: 1, key: pageKey(run, 1), cursor: null, nextCursor: null });
     const [, line = ''] = await collect(manifestChunks(run, { first: page, last: page }, Readable.from([page])));
     const bytes = 2_000_000 * (line.length + 4_096 + 20);
     expect(functionOf('FinishRun').EphemeralStorage.Size * 1024 * 1024).toBeGreaterThan(bytes);

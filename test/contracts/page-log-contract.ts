@@ -4,6 +4,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import {
   asCursor,
   asRunId,
@@ -98,6 +99,7 @@ export function pageLogContract(
             source: 'https://service.example/api',
             filter: { 'z before a': [1.5, null], a: { '': '' } },
           },
+          documentRoot: asDocumentRoot('{https://service.example/}reports'),
           lastScheduledTime: '2026-11-20T02:00:00Z',
           lastCompleted: aCompletion('execution-6', { export: exportName }),
           lastAbandoned: anAbandonedRun({ reports: null }),

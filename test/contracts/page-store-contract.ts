@@ -4,6 +4,7 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import { asCursor, type Cursor, type LatestPointer, type StoredCursor } from '../../lib/core/model.ts';
 import type { PageStore, StoreReader } from '../../lib/core/ports.ts';
 import {
@@ -80,13 +81,37 @@ export function pageStoreContract(
         const nextCursor = aCursor();
         const serviceTime = at('2026-11-20T02:00:01.250Z');
 
-        const put = await store.put(identity, aFetchedPage({ body, nextCursor, serviceTime, reports: 2 }));
+        const put = await store.put(
+          identity,
+          aFetchedPage({ body, nextCursor, serviceTime, reports: 2, documentRoot: '{urn:a}reports' }),
+        );
 
-        const metadata = { bytes: body.length, sha256: sha256Of(body), reports: 2, nextCursor, serviceTime };
+        const metadata = {
+          bytes: body.length,
+          sha256: sha256Of(body),
+          reports: 2,
+          documentRoot: '{urn:a}reports',
+          nextCursor,
+          serviceTime,
+        };
         const { revision } = put.page;
         expect(put).toEqual({ stored: true, page: { ...identity, ...metadata, revision } });
         expect(await store.find(identity.key)).toEqual(put.page);
         expect(await text(identity.key)).toBe(body);
+      });
+
+      const namespace = 'n'.repeat(190);
+      it.each([
+        ['with every character that a URI may have', "{http://a-z.example:80/~_!$&'()*+,;=:@%20?q[1]#f}r"],
+        ['in Cyrillic', '{urn:\u043e}\u043e\u0442\u0447\u0451\u0442\u044b'],
+        ['that looks like an encoded word', '{=?UTF-8?Q?=41?=}r'],
+        ['of 200 characters', `{${namespace}}reports1`],
+        ['of 100 KB', `{${namespace.repeat(550)}}reports`],
+      ])('keeps a document root %s', async (_, name) => {
+        const identity = aPageIdentity();
+        const put = await store.put(identity, aFetchedPage({ documentRoot: name }));
+        expect(put.page.documentRoot).toBe(asDocumentRoot(name));
+        expect(await store.find(identity.key)).toEqual(put.page);
       });
 
       it('does not find a page that is not stored', async () => {
@@ -104,6 +129,7 @@ export function pageStoreContract(
           bytes: 2,
           sha256: sha256Of('{}'),
           reports: null,
+          documentRoot: null,
           nextCursor: null,
           serviceTime: null,
           revision: put.page.revision,
@@ -177,7 +203,10 @@ export function pageStoreContract(
           yield randomBody(100_000);
           bodyRead.resolve();
         }
-        const put = store.put(identity, { ...aFetchedPage({ body: body() }), predecessorStored: predecessor.promise });
+        const put = store.put(identity, {
+          ...aFetchedPage({ body: body() }),
+          beforeVisible: () => predecessor.promise,
+        });
         await bodyRead.promise;
         // A store that does not wait would show the page within this time.
         await new Promise((resolve) => setTimeout(resolve, 100));
@@ -188,13 +217,22 @@ export function pageStoreContract(
         expect((await store.find(identity.key))?.bytes).toBe(100_000);
       });
 
+      it('asks whether a page may become visible once its body has ended', async () => {
+        const identity = aPageIdentity();
+        const refused = new Error('the document has another root');
+        const fetched = aFetchedPage({ body: randomBody(100_000), documentRoot: 'error' });
+        // Throws before the body has ended.
+        const beforeVisible = async () => {
+          if (fetched.documentRoot() === 'error') throw refused;
+        };
+        expect(await store.put(identity, { ...fetched, beforeVisible }).catch((error: unknown) => error)).toBe(refused);
+        await expectNothingAt(identity.key);
+      });
+
       it('stores nothing if its predecessor is not stored', async () => {
         const identity = aPageIdentity();
         const notStored = new Error('the predecessor is not stored');
-        const predecessorStored = Promise.reject(notStored);
-        // Until the store awaits it, the rejection is unhandled.
-        predecessorStored.catch(() => {});
-        const page = { ...aFetchedPage({ body: 'whole' }), predecessorStored };
+        const page = { ...aFetchedPage({ body: 'whole' }), beforeVisible: () => Promise.reject(notStored) };
         expect(await store.put(identity, page).catch((error: unknown) => error)).toBe(notStored);
         expect(await store.find(identity.key)).toBeUndefined();
         await expectNothingAt(identity.key);

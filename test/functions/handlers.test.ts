@@ -13,10 +13,13 @@ import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import {
   combineFaults,
   combineScripts,
+  errorDocument,
   errorResponse,
   type FaultScript,
+  htmlAsXml,
   onPage,
   onRequest,
+  otherNamespace,
   throttled,
   trickled,
   truncated,
@@ -305,6 +308,37 @@ describe('the functions', () => {
     expect(lines().filter((line) => 'FailedAttempts' in line)).toMatchObject(
       Array(2).fill({ error: 'ServiceUnavailableError' }),
     );
+  });
+
+  it.each([
+    ['an error document', errorDocument, 'error'],
+    ['HTML as XML', htmlAsXml, '{http://www.w3.org/1999/xhtml}html'],
+    ['another version of the service', otherNamespace, '{urn:example:reports:v2}reports'],
+  ])('never take %s for a page, in the first run or on page 1 of the next', async (_, fault, root) => {
+    let isFaulty = true;
+    const faults: FaultScript = ({ cursor, request }) =>
+      isFaulty && (cursor !== undefined || request > 1) ? fault : undefined;
+    await using deployment = await deploy({ reports: 5, faults });
+    const first = await execute(deployment.functions, { name: 'first' });
+    expect(first).toMatchObject({ status: 'failed', error: 'ContractError' });
+    expect(JSON.stringify(first)).toContain(`the root element ${root} for page 2`);
+    expect(JSON.stringify(first)).toContain('but reports is expected: page 1 has it');
+    isFaulty = false;
+    expect(await execute(deployment.functions, { name: 'second' })).toMatchObject({ status: 'succeeded' });
+    expect(publishedIds(deployment)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5']);
+
+    isFaulty = true;
+    const third = await execute(deployment.functions, { name: 'third' });
+    expect(third).toMatchObject({ status: 'failed', error: 'ContractError' });
+    expect(JSON.stringify(third)).toContain('the completed runs of the export have it');
+    expect([...deployment.aws.objects.keys()].filter((key) => key.includes('/page-'))).toHaveLength(3);
+  });
+
+  it('accept only the root element that the settings name', async () => {
+    await using deployment = await deploy({ serviceSettings: { rootElement: '{urn:example:reports:v2}reports' } });
+    const end = await execute(deployment.functions, { name: 'first' });
+    expect(end).toMatchObject({ status: 'failed', error: 'ContractError' });
+    expect(JSON.stringify(end)).toContain('service.rootElement names it');
   });
 
   it('wait out a long Retry-After in the state machine', async () => {

@@ -8,7 +8,8 @@ import { createHash } from 'node:crypto';
 import { closeSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { ExportError } from '../../lib/core/errors.ts';
-import type { Instant, LatestPointer, RunId, StoredPage } from '../../lib/core/model.ts';
+import { asDocumentRoot } from '../../lib/core/document-root.ts';
+import { type Instant, type LatestPointer, type RunId, type StoredPage } from '../../lib/core/model.ts';
 import type { PageStore } from '../../lib/core/ports.ts';
 import { bodyOf, cursorTo, reportsOn } from './numbered-pages.ts';
 
@@ -48,6 +49,7 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
       sha256: createHash('sha256').update(body).digest('hex'),
       revision: `"${page}"`,
       reports: reportsOn(page),
+      documentRoot: asDocumentRoot('reports'),
       cursor: page === 1 ? null : cursorTo(page),
       nextCursor: page === lastPage ? null : cursorTo(page + 1),
       serviceTime,
@@ -72,7 +74,7 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
     async put({ key, run, page, cursor }, fetched) {
       const hash = createHash('sha256');
       for await (const chunk of fetched.body) hash.update(chunk);
-      await fetched.predecessorStored;
+      await fetched.beforeVisible?.();
       current ??= { folder: dirname(key), run };
       const metadata = metadataOf(key);
       if (page <= pages) return { stored: false, page: metadata };
@@ -83,6 +85,7 @@ export function createDiscardingStore({ root, lastPage, serviceTime }: Discardin
         cursor === metadata.cursor &&
         fetched.nextCursor === metadata.nextCursor &&
         fetched.reports() === metadata.reports &&
+        fetched.documentRoot() === metadata.documentRoot &&
         hash.digest('hex') === metadata.sha256;
       if (!isExpected) throw new Error(`${key}, stored after page ${pages}, is not the numbered page ${page}`);
       pages = page;

@@ -4,6 +4,7 @@
  */
 
 import { createHash, randomBytes } from 'node:crypto';
+import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import {
   type AbandonedRun,
   asCursor,
@@ -95,6 +96,7 @@ export function aFullRun(overrides: Partial<Run> = {}): Run {
     }),
     scheduledTime: '2026-11-20T02:00:00Z',
     cursorRestarts: 1,
+    documentRoot: asDocumentRoot('{https://service.example/}reports'),
     completion: {
       at: at('2026-11-20T03:00:00.123Z'),
       watermark: at('2026-11-20T01:59:58Z'),
@@ -194,6 +196,7 @@ export function aPageEntry(overrides: Partial<PageEntry> = {}): PageEntry {
     sha256: sha256Of(`${identity.run}/${identity.page}`),
     revision: null,
     reports,
+    documentRoot: reports === null ? null : asDocumentRoot('reports'),
     cursor: identity.cursor,
     nextCursor: aCursor(),
     serviceTime: at('2026-11-20T02:00:01Z'),
@@ -226,14 +229,17 @@ export interface FetchedPageParts {
   readonly serviceTime?: Instant | null;
   readonly contentType?: string;
   readonly reports?: number | null;
+  /** Null by default if `reports` is, otherwise `reports`. */
+  readonly documentRoot?: string | null;
 }
 
 /**
  * A valid response of the service, unless its body throws. It enforces the port's rules: the body is read once, and
- * `reports()` is called only after the body has ended.
+ * `reports()` and `documentRoot()` are called only after the body has ended.
  */
 export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
   const { body = '<reports><report/></reports>', reports = 1 } = parts;
+  const { documentRoot = reports === null ? null : 'reports' } = parts;
   let state: 'unread' | 'reading' | 'ended' = 'unread';
 
   async function* read(): AsyncGenerator<Uint8Array> {
@@ -256,6 +262,11 @@ export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
       if (state !== 'ended') throw new Error('reports() was called before the body had ended');
       return reports;
     },
+    documentRoot() {
+      if (state !== 'ended') throw new Error('documentRoot() was called before the body had ended');
+      return documentRoot === null ? null : asDocumentRoot(documentRoot);
+    },
+    excerpt: () => 'the beginning of the body',
   };
 }
 

@@ -73,7 +73,7 @@ export function openServiceContext<Step extends StepName>(
   if (logLevel !== undefined) telemetry.setLogLevel(logLevel);
   const source = sourceOf(service.baseUrl);
   const untilOperator = untilOperatorOf(service);
-  const definitions = new Map(exports.map((settings) => [settings.name, exportDefinition(settings, source)]));
+  const definitions = new Map(exports.map((settings) => [settings.name, exportDefinition(settings, source, service)]));
   const dynamoDb = createClient(DynamoDBClient, sdkConfig);
   const { DEPLOYMENT_NAME, SERVICE_NAME, TABLE_NAME } = environment as StepEnvironment<'BeginRun'>;
   telemetry.setService(DEPLOYMENT_NAME, SERVICE_NAME);

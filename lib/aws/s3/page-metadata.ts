@@ -6,7 +6,14 @@
  */
 
 import { createHash } from 'node:crypto';
-import { asCursor, asRunId, type Instant, type PageMetadata, type StoredCursor } from '../../core/model.ts';
+import {
+  asCursor,
+  asRunId,
+  type DocumentRoot,
+  type Instant,
+  type PageMetadata,
+  type StoredCursor,
+} from '../../core/model.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
 
 export type ObjectMetadata = Readonly<Record<string, string>>;
@@ -19,6 +26,7 @@ export function encodePageMetadata(page: PageMetadata): ObjectMetadata {
     bytes: String(stored.bytes),
     sha256: stored.sha256,
     ...(stored.reports === null ? {} : { reports: String(stored.reports) }),
+    ...(stored.documentRoot === null ? {} : { root: stored.documentRoot }),
     ...encodeCursor('cursor', stored.cursor),
     ...encodeCursor('next-cursor', stored.nextCursor),
     // Explicit, so that metadata without its next cursor is not taken for that of the last page.
@@ -30,7 +38,7 @@ export function encodePageMetadata(page: PageMetadata): ObjectMetadata {
 
 /** @throws Error that says how `metadata` differs from what was stored with the page */
 export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageMetadata {
-  const { run = '', page, bytes, sha256 = '', reports, 'service-time': serviceTime = null } = metadata;
+  const { run = '', page, bytes, sha256 = '', reports, root = null, 'service-time': serviceTime = null } = metadata;
   const nextCursor = decodeCursor(metadata, 'next-cursor');
   if (metadata['last-page'] !== String(nextCursor === null)) throw new Error('last-page contradicts next-cursor');
   const value = {
@@ -40,6 +48,7 @@ export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageM
     bytes: Number(bytes),
     sha256,
     reports: reports === undefined ? null : Number(reports),
+    documentRoot: root as DocumentRoot | null,
     cursor: decodeCursor(metadata, 'cursor'),
     nextCursor,
     serviceTime: serviceTime as Instant | null,
@@ -47,8 +56,8 @@ export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageM
   return parsePageMetadata(() => ({ value, checksum: metadata.checksum }));
 }
 
-/** Leaves room for two cursors and all other metadata in 2 KB. */
-const maxCursorLength = 800;
+/** Leaves room for two cursors, a document root and all other metadata in 2 KB. */
+const maxCursorLength = 700;
 
 /** The cursor itself if metadata preserves it, otherwise its hash. */
 function storedCursor(cursor: StoredCursor): StoredCursor {

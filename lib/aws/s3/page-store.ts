@@ -87,13 +87,25 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
         const { bytes, sha256 } = body;
         const { nextCursor, serviceTime } = fetched;
         const reports = fetched.reports();
-        await fetched.predecessorStored;
+        const documentRoot = fetched.documentRoot();
+        await fetched.beforeVisible?.();
         const { created, ...info } = await createObject(
           objectAt(key),
           body,
           {
             contentType: toHeaderValue(fetched.contentType),
-            metadata: encodePageMetadata({ key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime }),
+            metadata: encodePageMetadata({
+              key,
+              run,
+              page,
+              bytes,
+              sha256,
+              reports,
+              documentRoot,
+              cursor,
+              nextCursor,
+              serviceTime,
+            }),
             storageClass,
             tags,
             encryption,

@@ -35,7 +35,7 @@ export function openDeployedExport(
   const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
   const incidentDependencies = { client, stateMachineArn, log, now: runtime.now };
   const cache = createExecutionCache();
-  const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl));
+  const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);
   const reportService = deployedService({ serviceSettings, service, spareConcurrency }, clients, runtime);
   return {
     name,

@@ -21,6 +21,8 @@ const descriptions: Readonly<Record<string, string>> = {
   'services.*.vendor': "The vendor's part of the header names X-…-API-KEY and X-…-CURSOR.",
   'services.*.cursorIn': 'Where a request carries the cursor.',
   'services.*.filterUntil': 'The filter that excludes reports from a date on, such as date.lt, for backfills.',
+  'services.*.rootElement':
+    'The name of the root element of every page, without its prefix: reports, or {namespace}reports. Without it, page 1 must have that of earlier runs.',
   'services.*.connectTimeout': 'The time to connect, as an ISO 8601 duration of at most P1D.',
   'services.*.headersTimeout':
     'The time from the request to the response headers, as an ISO 8601 duration of at most P1D.',

@@ -4,6 +4,7 @@
  */
 
 import * as z from 'zod/mini';
+import { asDocumentRoot } from '../document-root.ts';
 import { ExportError } from '../errors.ts';
 import type { ExportDefinition, JsonObject } from '../model.ts';
 import { durationSchema, instantSchema } from '../timestamps.ts';
@@ -80,6 +81,17 @@ const serviceFields = {
         'must exclude the date itself, such as date.lt: windows must not overlap',
       ),
     ),
+  ),
+  /** The name of the root element of every page, without a prefix: `reports`, or `{namespace}reports`. Absent: that of earlier runs. */
+  rootElement: z.optional(
+    z
+      .string()
+      .check(
+        z.regex(
+          /^(\{[^{}\s]{1,1000}\})?[^{}\s<>&'"/=]{1,1000}$/,
+          'must be the name of an element, such as reports, or {namespace}reports',
+        ),
+      ),
   ),
   ...networkFields,
 };
@@ -204,7 +216,11 @@ export function sourceOf(baseUrl: string): string {
 }
 
 /** The definition that the steps use. `source` is `sourceOf` the service's base URL, or `simulator`. */
-export function exportDefinition(settings: ExportSettings, source: string): ExportDefinition {
+export function exportDefinition(
+  settings: ExportSettings,
+  source: string,
+  { rootElement }: Pick<ServiceSettings, 'rootElement'> = {},
+): ExportDefinition {
   const { since } = settings;
   return {
     name: settings.name,
@@ -223,6 +239,7 @@ export function exportDefinition(settings: ExportSettings, source: string): Expo
     ...(settings.expect === undefined
       ? {}
       : { expect: { minReports: settings.expect.minReports, reportsEveryMs: settings.expect.reportsEvery } }),
+    ...(rootElement === undefined ? {} : { documentRoot: asDocumentRoot(rootElement) }),
     limits: {
       maxPages: settings.maxPages,
       iterationsPerExecution: settings.iterationsPerExecution,

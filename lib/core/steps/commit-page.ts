@@ -21,6 +21,7 @@ import {
 import type { PageIdentity, PageStore, StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
 import { detectCycle } from './cycle-detection.ts';
+import { assertRootOfResponse, type ExpectedRoot } from '../document-root.ts';
 import type { TimedPage } from './retry-after.ts';
 
 /** A page that is durable in the page store, and the cursor of the page after it. */
@@ -50,7 +51,8 @@ export async function findDurablePage(store: PageStore, identity: PageIdentity):
 
 /**
  * Stores a page whose response is arriving, or adopts the one that another attempt has stored meanwhile. The page becomes
- * visible only after `predecessorStored` has resolved; if that rejects, nothing is stored.
+ * visible only after `predecessorStored` has resolved, to the root that is expected of the page; if that rejects, nothing is stored.
+ * @throws ContractError if it has another document root
  * @throws PageConflictError if another page is stored under the key
  * @throws CursorRejectedError if the stored page continues with a cursor that is known only by its hash, and the
  *   service returned another one this time
@@ -59,9 +61,10 @@ export async function storePage(
   store: PageStore,
   identity: PageIdentity,
   { page: fetched, timing }: TimedPage,
-  predecessorStored: Promise<unknown>,
+  predecessorStored: Promise<ExpectedRoot | undefined>,
 ): Promise<DurablePage> {
-  const { stored: isNew, page: stored } = await store.put(identity, { ...fetched, predecessorStored });
+  const beforeVisible = async () => assertRootOfResponse(identity, fetched, await predecessorStored);
+  const { stored: isNew, page: stored } = await store.put(identity, { ...fetched, beforeVisible });
   if (isNew) return { stored, nextCursor: fetched.nextCursor, timing };
   assertSamePage(stored, identity);
   if (isFullCursor(stored.nextCursor)) return { stored, nextCursor: stored.nextCursor, timing: null };
@@ -77,7 +80,7 @@ export function toLogEntry(
   predecessor: UnloggedEntry | undefined,
 ): UnloggedEntry {
   const cycle = nextCursor === null ? undefined : detectCycle(predecessor?.cycle ?? null, nextCursor);
-  const { key, bytes, sha256, revision, reports, serviceTime } = stored;
+  const { key, bytes, sha256, revision, reports, documentRoot, serviceTime } = stored;
   return {
     export: exportName,
     run,
@@ -88,6 +91,7 @@ export function toLogEntry(
     sha256,
     revision,
     reports,
+    documentRoot,
     cursor,
     nextCursor,
     serviceTime,

@@ -6,6 +6,7 @@
 import { ExportError, isExportError } from '../errors.ts';
 import {
   type ExportDefinition,
+  type ExportState,
   type Invocation,
   type LoopState,
   type PageEntry,
@@ -13,6 +14,7 @@ import {
   totalsOf,
 } from '../model.ts';
 import type { PageSlots, ReportService, StepDependencies } from '../ports.ts';
+import { assertRootOfSettings, type ExpectedRoot, rootOfFirstPage } from '../document-root.ts';
 import { ownedRun, updateState } from './export-state.ts';
 import { holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
 import { exportPages, type PagePipeline, type PipelineResult } from './page-pipeline.ts';
@@ -46,7 +48,8 @@ export async function exportPage(
 ): Promise<ExportPageOutcome> {
   const { definition, log } = deps;
   const { execution } = command;
-  const run = ownedRun(await log.exportState(stateNameOf(definition)), execution, definition.name);
+  const state = await log.exportState(stateNameOf(definition));
+  const run = ownedRun(state, execution, definition.name);
   assertSameService(run, definition);
   const isSameRun = run.run === command.loop.run;
   const last = await log.last(run);
@@ -61,6 +64,7 @@ export async function exportPage(
     waits,
   };
   if (last !== undefined) {
+    assertRootOfSettings(definition, last);
     if (isTooLarge(run, last)) return await splitWindow(deps, run, last, execution);
     const outcome = nextOutcome(definition, loop, last);
     const isRepeated = isSameRun && last.page >= command.loop.page;
@@ -72,7 +76,8 @@ export async function exportPage(
   // An iteration that succeeded leaves nothing unlogged. A retried attempt may, but looking it up would cost every iteration
   // a request to the store for a rare case: such a page is found when it is stored again.
   const checkExisting = iterations === 0 || !isSameRun;
-  const pipeline = { run, execution, lastLogged: last, checkExisting };
+  const firstRoot = last === undefined ? await expectedFirstRoot(deps, state, run) : undefined;
+  const pipeline = { run, execution, lastLogged: last, checkExisting, firstRoot };
   const { lastLogged, failure } =
     deps.slots === undefined
       ? await exportPages(deps, pipeline, command)
@@ -88,9 +93,19 @@ export async function exportPage(
   if (isExportError(error, 'ServiceThrottledError') && error.retryAfterSeconds !== undefined) {
     return nextWait(deps, run, waiting, error, error.retryAfterSeconds);
   }
-  if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, loop, execution, error);
+  if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, lastLogged, loop, execution, error);
   if (isExportError(error, 'ServiceUnreachableError') && hasFetchedPage(run, lastLogged)) throw asOutage(error);
   throw error;
+}
+
+/** Completed runs are recorded with the export, those of its windows included. */
+async function expectedFirstRoot(
+  { definition, log }: ExportPageDependencies,
+  state: ExportState | undefined,
+  run: Run,
+): Promise<ExpectedRoot | undefined> {
+  const ofExport = definition.window === undefined ? state : await log.exportState(definition.name);
+  return rootOfFirstPage(definition, ofExport?.documentRoot, run);
 }
 
 /** Whether the window of the run has more pages than it may have. */

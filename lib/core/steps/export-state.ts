@@ -5,7 +5,7 @@
 
 import { ExportError } from '../errors.ts';
 import { type ExportState, emptyState, type Run, type RunId } from '../model.ts';
-import type { PageLog, StepDependencies } from '../ports.ts';
+import type { PageLog, Runtime, StepDependencies } from '../ports.ts';
 import { createRunId } from '../storage/keys.ts';
 
 export interface StateChange<Result> {
@@ -89,10 +89,13 @@ export async function identifyRun(
     const sequence = nextSequence(exportState, now);
     return { change: { ...exportState, sequence }, result: sequence };
   };
-  // A hundred windows may begin at the same moment.
-  const pause = (attempt: number) =>
-    runtime.sleep(Math.round((Math.min(attempt, 10) * pauseMs * Number.parseInt(runtime.randomHex(2), 16)) / 255));
-  const sequence = await updateState(log, definition.name, takeNext, pause);
+  const sequence = await updateState(log, definition.name, takeNext, pauseAmongWindows(runtime));
   const digits = (sequence % 4_096).toString(16).padStart(3, '0');
   return { run: createRunId(now, runtime.randomHex(3) + digits), sequence };
 }
+
+/** Between two updates of the state of the export: a hundred of its windows may begin or end at the same moment. */
+export const pauseAmongWindows =
+  (runtime: Pick<Runtime, 'sleep' | 'randomHex'>) =>
+  (attempt: number): Promise<void> =>
+    runtime.sleep(Math.round((Math.min(attempt, 10) * pauseMs * Number.parseInt(runtime.randomHex(2), 16)) / 255));

@@ -7,9 +7,18 @@
  * the same bytes and continues (docs/architecture.md, "How a run is published").
  */
 
+import { withRootOf } from '../document-root.ts';
 import { ExportError, isExportError } from '../errors.ts';
 import { hasTooFewReports, msWithoutReports, tooFewReportsError } from '../expected-reports.ts';
-import { type ExportState, type Instant, type Run, type RunId, type RunResult, totalsOf } from '../model.ts';
+import {
+  type ExportState,
+  type Instant,
+  type PageEntry,
+  type Run,
+  type RunId,
+  type RunResult,
+  totalsOf,
+} from '../model.ts';
 import type { PageLog, StepDependencies } from '../ports.ts';
 import { latestKey, manifestKey, runSummaryKey, windowSummaryKey } from '../storage/keys.ts';
 import {
@@ -21,7 +30,7 @@ import {
 } from '../storage/manifest.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
 import { stateNameOf } from '../windows.ts';
-import { ownedRun, updateState } from './export-state.ts';
+import { ownedRun, pauseAmongWindows, updateState } from './export-state.ts';
 import { storedEntries } from './inventory.ts';
 import { withDistinctCursors } from './repeated-cursors.ts';
 import { watermarkAfter } from './watermark.ts';
@@ -37,6 +46,7 @@ interface FinishRunCommand {
  * Completes `run`, which `execution` must own. Repeated, it returns the same result.
  * @throws ConfigurationError if the run has fewer reports than `expect.minReports`
  * @throws PageConflictError if the log is not an unbroken chain, or the store does not hold the pages it names
+ * @throws ContractError if completed runs have another document root; ConfigurationError if the settings name another one
  * @throws RepeatedCursorError if two pages were requested with the same cursor
  * @throws RunSupersededError if the execution does not own the run
  */
@@ -145,16 +155,15 @@ interface LoggedRun extends RunEnds {
 }
 
 /** Decides once how the run completes. The export's settings may change before a later attempt. */
-function setCompletion(
-  { definition, log, runtime }: FinishRunDependencies,
-  { run: id, execution }: FinishRunCommand,
-): Promise<LoggedRun> {
+function setCompletion(deps: FinishRunDependencies, { run: id, execution }: FinishRunCommand): Promise<LoggedRun> {
+  const { definition, log, runtime } = deps;
   return updateState(log, stateNameOf(definition), async (state) => {
     const run = ownedRun(state, execution, definition.name, id);
     const ends = await firstAndLastEntry(log, run);
     const { first, last } = ends;
     if (run.completion !== undefined) return { result: { ...ends, run: { ...run, completion: run.completion } } };
     if (hasTooFewReports(definition, run, last)) throw tooFewReportsError(definition, last);
+    const recorded = await recordRoot(deps, state, last);
     const completed = {
       ...run,
       completion: {
@@ -163,8 +172,25 @@ function setCompletion(
         isPublished: definition.publishEmptyRuns || last.totals.reports !== 0,
       },
     };
-    return { change: { ...state, active: completed }, result: { ...ends, run: completed } };
+    return { change: { ...recorded, active: completed }, result: { ...ends, run: completed } };
   });
+}
+
+/**
+ * Records the document root of a run with its export before anything is published, so that no two published runs have different ones.
+ * Returns the new `state`, which is that of the run: of the export, or of a window.
+ */
+async function recordRoot(
+  { definition, log, runtime }: FinishRunDependencies,
+  state: ExportState,
+  last: PageEntry,
+): Promise<ExportState> {
+  if (definition.window === undefined) return withRootOf(last, state, definition);
+  const record = (ofExport: ExportState) => {
+    const change = withRootOf(last, ofExport, definition);
+    return { ...(change === ofExport ? {} : { change }), result: state };
+  };
+  return await updateState(log, definition.name, record, pauseAmongWindows(runtime));
 }
 
 async function firstAndLastEntry(log: PageLog, run: Run): Promise<RunEnds> {

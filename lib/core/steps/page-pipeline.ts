@@ -22,6 +22,7 @@ import {
   toLogEntry,
   type UnloggedEntry,
 } from './commit-page.ts';
+import { assertRootOfStored, type ExpectedRoot, rootAfter } from '../document-root.ts';
 import { ownedRun } from './export-state.ts';
 import { fetchWithRetryAfter, withSharedBackoff } from './retry-after.ts';
 
@@ -33,6 +34,8 @@ export interface PagePipeline {
   readonly lastLogged: PageEntry | undefined;
   /** Whether an earlier attempt may have stored the first page already: it is looked up before it is requested. */
   readonly checkExisting: boolean;
+  /** What is expected of page 1 of the run, if that is the first page. */
+  readonly firstRoot: ExpectedRoot | undefined;
 }
 
 export interface PipelineResult {
@@ -160,6 +163,7 @@ export async function exportPages(
       const continues = entry === undefined || hasNextPage(entry);
       if (!continues || (entry?.nextCursor ?? null) !== identity.cursor) throw notContinued(identity);
       signal.throwIfAborted();
+      return entry === undefined ? pipeline.firstRoot : rootAfter(entry);
     });
     const task = { identity, cancellation, nextCursor: undefined as Cursor | null | undefined };
     const stored = toStored();
@@ -174,7 +178,8 @@ export async function exportPages(
     async function toStored(): Promise<UnloggedEntry> {
       const existing = checkExisting ? await findDurablePage(deps.store, identity) : undefined;
       const durable = existing ?? (await fetchAndStore());
-      await mayStore;
+      // The page may be an earlier attempt's.
+      assertRootOfStored(durable.stored, await mayStore);
       return toLogEntry(run, identity, durable, await predecessor.stored);
     }
 

@@ -1,7 +1,7 @@
 /** Starts a run over because the service no longer accepts its cursor. */
 
 import type { ExportError } from '../errors.ts';
-import type { LoopState, Run } from '../model.ts';
+import type { LoopState, PageEntry, Run } from '../model.ts';
 import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
 import { stateNameOf } from '../windows.ts';
@@ -14,7 +14,7 @@ interface Restart {
 }
 
 /**
- * Replaces `run`, which cannot continue because of `error`, by a new run with the same `since` in the same execution. The
+ * Replaces `run`, whose last logged page is `last`, and which cannot continue because of `error`, by a new run with the same `since` in the same execution. The
  * pages of the abandoned run stay in the store and are never published. A run that is being published is not replaced: a
  * concurrent invocation has exported its last page.
  * @throws `error` if the run has used up `maxCursorRestarts`
@@ -22,6 +22,7 @@ interface Restart {
 export async function restartRun(
   { definition, log, runtime, emit }: Pick<StepDependencies, 'definition' | 'log' | 'runtime' | 'emit'>,
   run: Run,
+  last: PageEntry | undefined,
   loop: LoopState,
   execution: string,
   error: ExportError,
@@ -40,6 +41,7 @@ export async function restartRun(
       ...(await identifyRun({ log, definition, runtime }, state, now)),
       startedAt: instantOf(now),
       cursorRestarts: active.cursorRestarts + 1,
+      documentRoot: last?.documentRoot ?? active.documentRoot,
     };
     return {
       change: { ...state, sequence: next.sequence, active: next },

@@ -137,6 +137,10 @@ export function chainProblem(
   if (entry.cursor !== (predecessor?.nextCursor ?? null)) {
     return `page ${page} was not requested with the cursor that the page before it returned`;
   }
+  const [root, previousRoot] = [entry.documentRoot, predecessor?.documentRoot];
+  if (root && previousRoot && root !== previousRoot) {
+    return `page ${page} has the root element ${root}, and the page before it ${previousRoot}`;
+  }
   if (entry.repeats) return `page ${page} returned a cursor that occurred earlier in the run`;
   if (!hasExactTotals(predecessor?.totals ?? zeroTotals, entry)) {
     return `the totals of page ${page} are not those of the page before it plus its own`;

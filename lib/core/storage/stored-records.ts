@@ -12,6 +12,7 @@ import { ExportError } from '../errors.ts';
 import type {
   Backfill,
   Cursor,
+  DocumentRoot,
   ExportState,
   Instant,
   JsonObject,
@@ -162,6 +163,7 @@ const ordinal = z.int().check(z.minimum(1));
 const sha256 = z.string().check(z.regex(/^[0-9a-f]{64}$/));
 const runId = z.custom<RunId>((value) => typeof value === 'string' && value !== '');
 const cursor = z.custom<Cursor>((value) => typeof value === 'string');
+const documentRoot = z.custom<DocumentRoot>((value) => typeof value === 'string');
 const instant = z.custom<Instant>((value) => typeof value === 'string' && instantPattern.test(value));
 const filter = z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value));
 
@@ -175,6 +177,7 @@ const entrySchema = z.object({
   sha256,
   revision: z.nullable(text),
   reports: z.nullable(count),
+  documentRoot: z.nullable(documentRoot),
   cursor: z.nullable(cursor),
   nextCursor: z.nullable(cursor),
   serviceTime: z.nullable(instant),
@@ -194,6 +197,7 @@ const metadataSchema = z.object({
   bytes: count,
   sha256,
   reports: z.nullable(count),
+  documentRoot: z.nullable(documentRoot),
   cursor: storedCursor,
   nextCursor: storedCursor,
   serviceTime: z.nullable(instant),
@@ -218,6 +222,7 @@ export const runSchema = z.object({
   executionNumber: ordinal,
   scheduledTime: z.optional(text),
   cursorRestarts: count,
+  documentRoot: z.optional(documentRoot),
   completion: z.optional(z.object({ at: instant, watermark: z.optional(instant), isPublished: z.boolean() })),
   lastFailure: z.optional(failureSchema),
 });
@@ -240,6 +245,7 @@ const stateSchema = z.object({
   sequence: count,
   active: z.optional(runSchema),
   watermark: z.optional(watermarkSchema),
+  documentRoot: z.optional(documentRoot),
   lastScheduledTime: z.optional(text),
   lastCompleted: z.optional(
     z.object({

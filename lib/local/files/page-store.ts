@@ -7,7 +7,7 @@
  * writes, and what a crash after each leaves:
  *
  *  1. Write the body to `.incoming/` and sync it. Left: a temporary file, removed after a day.
- *  2. Meanwhile, once the predecessor is stored, add the metadata and sync it. Left: metadata without a page.
+ *  2. Meanwhile, once the page may become visible, add the metadata and sync it. Left: metadata without a page.
  *  3. Link the page to its name, unless that is taken. Left: page and metadata; only a power loss could undo the name.
  *  4. Sync the page's directory. Page and metadata are durable.
  *
@@ -85,12 +85,13 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
         const { bytes, sha256 } = body;
         const { nextCursor, serviceTime } = fetched;
         const reports = fetched.reports();
-        const metadata = { key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime };
+        const documentRoot = fetched.documentRoot();
+        const metadata = { key, run, page, bytes, sha256, reports, documentRoot, cursor, nextCursor, serviceTime };
 
         await ensureDirectory(dirname(path));
         // Before this point the page may still be abandoned. Its metadata would then be taken for that of a later page with
         // the same bytes, even if that one is requested with another cursor.
-        await fetched.predecessorStored;
+        await fetched.beforeVisible?.();
         const [addedMetadata] = await Promise.all([metadataFor(path).add(metadata), body.synced]);
         const linkedPage = linkIfAbsent(body.path, path);
         await fsyncDirectory(dirname(path));

@@ -6,6 +6,7 @@
 
 import type { Dispatcher } from 'undici';
 import sendRequest from 'undici/lib/api/api-request.js';
+import { asDocumentRoot } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
 import { mayRejectCredentials, rejectsCredentials } from '../network/errors.ts';
@@ -195,16 +196,21 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
       translate: (error, bytesRead) => translate(error, subject, bytesRead),
     });
     body.once('close', deadline.release);
+    const documentRead = () => {
+      if (xmlCheck === undefined || pageBody.hasEnded()) return xmlCheck;
+      throw new Error(`Read the body of ${subject.label} to its end before its reports`);
+    };
     return {
       nextCursor,
       serviceTime: readServiceTime(headers.date, elapsedMs),
       contentType,
       body: pageBody.chunks,
-      reports() {
-        if (xmlCheck === undefined) return null;
-        if (!pageBody.hasEnded()) throw new Error(`Read the body of ${subject.label} to its end before its reports`);
-        return xmlCheck.reports;
+      reports: () => documentRead()?.reports ?? null,
+      documentRoot() {
+        const document = documentRead();
+        return document === undefined ? null : asDocumentRoot(document.rootName);
       },
+      excerpt: () => pageBody.excerpt(),
     };
   }
 

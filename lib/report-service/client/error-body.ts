@@ -6,7 +6,7 @@ import { truncate } from '../../core/sanitize.ts';
 import { maxOccurrenceLength, presentable } from '../redaction/redact.ts';
 import { type Header, isIdentity, mediaType } from './response-headers.ts';
 
-const maxBytes = 4 * 1024;
+export const maxBytes = 4 * 1024;
 const maxReadMs = 2_000;
 const maxExcerptLength = 200;
 
@@ -21,6 +21,11 @@ export async function readExcerpt(
 ): Promise<string> {
   const { bytes, isWhole } = await readFirstBytes(body, clock);
   if (!isIdentity(headers['content-encoding']) || !isText(headers['content-type'])) return '';
+  return excerptOf(bytes, isWhole, keys);
+}
+
+/** Of a body that begins with `bytes`. */
+export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet<string>): string {
   const text = presentable(new TextDecoder().decode(bytes), keys, Number.POSITIVE_INFINITY);
   // A key that the byte limit cuts off is not recognized, so omit as much of the end as it could take up.
   const safe = isWhole ? text : text.slice(0, Math.max(0, text.length - maxOccurrenceLength(keys)));

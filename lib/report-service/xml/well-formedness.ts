@@ -3,7 +3,7 @@
  * elements of the root (docs/service-contract.md, section 2.3).
  *
  * A response without a length may be truncated unnoticed; only the end tag of the root shows that it is complete.
- * Namespaces are not checked, entities are not expanded, and DTDs are not read.
+ * Namespaces are not checked, except for that of the root, entities are not expanded, and DTDs are not read.
  */
 
 import { SaxesParser } from 'saxes';
@@ -16,6 +16,11 @@ export interface XmlCheck {
   end(): string | undefined;
   /** How many child elements of the root have started. An entity that stands for elements does not count. */
   readonly reports: number;
+  /**
+   * The name of the root, whatever its prefix: `reports`, or `{http://example.com/ns}reports` in a namespace. With a prefix that the
+   * root does not declare, the name as it is. Valid once the root's start tag has been read.
+   */
+  readonly rootName: string;
 }
 
 /**
@@ -71,6 +76,9 @@ export function createXmlCheck(quote = (name: string) => name): XmlCheck {
     get reports() {
       return reader === 'fast path' ? fastPath.reports() : parser.reports();
     },
+    get rootName() {
+      return parser.rootName();
+    },
   };
 }
 
@@ -94,6 +102,9 @@ function createParser(quote: (name: string) => string) {
   let isAscii = false;
   let isPlain = true;
   let isInRoot = false;
+  /** With its prefix. */
+  let root: string | undefined;
+  let rootNamespace = '';
   let hasDoctype = false;
   let depth = 0;
   let attributes = 0;
@@ -122,7 +133,8 @@ function createParser(quote: (name: string) => string) {
     hasDoctype = true;
     isPlain = false;
   });
-  parser.on('opentagstart', () => {
+  parser.on('opentagstart', ({ name }) => {
+    root ??= name;
     if (depth === 1) reports += 1;
     depth += 1;
     attributes = 0;
@@ -131,8 +143,11 @@ function createParser(quote: (name: string) => string) {
   parser.on('opentag', ({ isSelfClosing }) => {
     if (depth === 1 && !isSelfClosing) isInRoot = true;
   });
+  /** Whether an attribute of this name, in the tag that is being read, declares the namespace of the root. */
+  const declaresRoot = (name: string) => depth === 1 && !isInRoot && name === namespaceAttributeOf(root ?? '');
   parser.on('attribute', (attribute) => {
     attributes += 1;
+    if (declaresRoot(attribute.name)) rootNamespace = attribute.value;
     if (attributes > maxAttributes) reportProblem(`more than ${maxAttributes} attributes in one tag`);
     // saxes keeps attributes until their element ends. Only the name is needed, to detect duplicates.
     attribute.value = '';
@@ -162,8 +177,9 @@ function createParser(quote: (name: string) => string) {
     if (isAscii && /[^\0-\x7f]/.test(text)) {
       reportProblem('declares the encoding US-ASCII, but contains other characters', parsedBytes);
     }
-    dropBufferedText(parser as unknown as ParserBuffers);
-    if (bufferedNameLength(parser as unknown as ParserBuffers) > maxNameLength) {
+    const buffers = parser as unknown as ParserBuffers;
+    if (!declaresRoot(buffers.name)) dropBufferedText(buffers);
+    if (bufferedNameLength(buffers) > maxNameLength) {
       reportProblem(`a name longer than ${maxNameLength} characters`);
     }
   };
@@ -191,7 +207,20 @@ function createParser(quote: (name: string) => string) {
     },
     problem: () => problem,
     reports: () => reports,
+    rootName: () => expandedName(root ?? '', rootNamespace),
   };
+}
+
+/** A prefix and a local name. Other names with colons have none: namespaces do not allow them. */
+const prefixedName = /^([^:]+):([^:]+)$/;
+
+function namespaceAttributeOf(name: string): string {
+  const [, prefix] = prefixedName.exec(name) ?? [];
+  return prefix === undefined ? 'xmlns' : `xmlns:${prefix}`;
+}
+
+function expandedName(name: string, namespace: string): string {
+  return namespace === '' ? name : `{${namespace}}${prefixedName.exec(name)?.[2] ?? name}`;
 }
 
 /** A message of saxes in which the name from the document is quoted. The name follows a colon: `unclosed tag: reports`. */
@@ -210,7 +239,7 @@ interface ParserBuffers {
 
 /**
  * Drops the text that saxes has buffered; otherwise it would hold a comment of a gigabyte, although there is no listener for
- * it. saxes never looks into that text, except in the XML declaration.
+ * it. saxes never looks into that text, except in the XML declaration. An attribute is then reported without it.
  */
 function dropBufferedText(buffers: ParserBuffers): void {
   if (buffers.piTarget !== 'xml') buffers.text = '';

@@ -17,6 +17,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import { fileSpool } from '../../../lib/aws/s3/spool.ts';
 import { encodePageMetadata } from '../../../lib/aws/s3/page-metadata.ts';
+import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { asCursor, type PageMetadata, type StoredPage } from '../../../lib/core/model.ts';
 import {
   aCursor,
@@ -41,6 +42,7 @@ const metadata: PageMetadata = {
   bytes: 5,
   sha256: sha256Of('first'),
   reports: 1,
+  documentRoot: asDocumentRoot('reports'),
   cursor: asCursor('1588888888888,aaaa'),
   nextCursor: asCursor('1588888888888,bbbb'),
   serviceTime: at('2026-11-20T02:00:01Z'),
@@ -83,6 +85,7 @@ describe('storing a page', () => {
         bytes: String(body.length),
         sha256: sha256Of(body),
         reports: '1',
+        root: 'reports',
         cursor: identity.cursor,
         'next-cursor': nextCursor,
         'last-page': 'false',
@@ -164,12 +167,14 @@ describe('storing a page', () => {
 
   it('stays within 2 KB of metadata with the longest cursors that are stored unhashed', async () => {
     const { s3, store } = aMockedStore();
-    const cursor = asCursor('c'.repeat(800));
+    const cursor = asCursor('c'.repeat(700));
     const identity = aPageIdentity({ page: 999_999_999, cursor });
-    await store.put(identity, aFetchedPage({ nextCursor: cursor, reports: 999_999_999 }));
+    const documentRoot = `{${'n'.repeat(191)}}reports`;
+    await store.put(identity, aFetchedPage({ nextCursor: cursor, reports: 999_999_999, documentRoot }));
 
     const { Metadata = {} } = theOnlyPut(s3);
     expect(Metadata.cursor).toBe(cursor);
+    expect(Metadata.root).toBe(documentRoot);
     // Counts the prefix `x-amz-meta-` of each name, although S3 does not.
     const size = Object.entries(Metadata).reduce((sum, [name, value]) => sum + 11 + name.length + value.length, 0);
     expect(size).toBeLessThan(2_048);

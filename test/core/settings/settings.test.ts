@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import { type FunctionVariable, stepVariables } from '../../../lib/core/settings/environment.ts';
 import {
   exportDefinition,
@@ -71,6 +72,18 @@ describe('settings', () => {
   );
   it.each(['', 'A B', 'A_B\r\nX: y', '-A', 'A--B', 'Ä'])('reject %j as a vendor', (vendor) =>
     expect(() => service({ baseUrl: 'https://a.example', vendor })).toThrow('vendor'),
+  );
+
+  it.each(['reports', '{http://example.com/ns?v=1#a}reports', 'отчёты', 'a-b.c_1'])(
+    'accept %s as a root element',
+    (rootElement) =>
+      expect(
+        exportDefinition(anExport({}), 's', service({ baseUrl: 'https://a.example', rootElement })).documentRoot,
+      ).toBe(asDocumentRoot(rootElement)),
+  );
+  it.each(['', '<reports>', '{}reports', '{urn:a}', '{urn:a} reports', 'a b', 'a\nb', 5])(
+    'reject %j as a root element',
+    (rootElement) => expect(() => service({ baseUrl: 'https://a.example', rootElement })).toThrow('rootElement'),
   );
 
   it.each(['PT0S', 'P2D', 'P30D'])('reject %s as a timeout', (timeout) => {

@@ -2,6 +2,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { asDocumentRoot } from '../../../lib/core/document-root.ts';
 import type { PageEntry } from '../../../lib/core/model.ts';
 import type { ListedObject, PageLog, PageStore } from '../../../lib/core/ports.ts';
 import { storedEntries } from '../../../lib/core/steps/inventory.ts';
@@ -299,6 +300,11 @@ describe('a page log that is inconsistent', () => {
       'its pages go in circles',
       [{ ...first, repeats: true }, last],
       /page 1 returned a cursor that occurred earlier in the run/,
+    ],
+    [
+      'its pages have different root elements',
+      [first, { ...last, documentRoot: asDocumentRoot('error') }],
+      /page 2 has the root element error, and the page before it reports/,
     ],
     ['the bytes do not add up', [first, { ...last, totals: { reports: 4, bytes: 201 } }], /totals of page 2/],
     ['the reports do not', [first, { ...last, totals: { reports: 5, bytes: 200 } }], /totals of page 2/],

@@ -5,11 +5,12 @@
 
 import { describe, expect } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
-import type { LatestPointer } from '../../../lib/core/model.ts';
+import { asDocumentRoot } from '../../../lib/core/document-root.ts';
+import { type LatestPointer } from '../../../lib/core/model.ts';
 import { anExportBench, type Bench, type Manifest, reportIdsOf } from '../../support/export/export-bench.ts';
 import { someReports } from '../../support/export/scripted-service.ts';
 import { cases, fc, test } from '../../support/property.ts';
-import { manifestKeyOf } from '../../support/builders.ts';
+import { aFetchedPage, manifestKeyOf } from '../../support/builders.ts';
 
 /** Ends the process: nothing happens after it, not even error handling. */
 class Crash extends Error {}
@@ -22,6 +23,10 @@ const plan = fc.record({
   // The number of effects between two crashes; 1 crashes at the first effect.
   crashes: fc.array(fc.integer({ min: 1, max: 30 }), { maxLength: 12 }),
   outages: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 6 }),
+  // Requests that are answered with a document that is no page.
+  otherDocuments: fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 12 }),
+  // Without it, nothing is known of page 1.
+  isRootNamed: fc.boolean(),
 });
 
 function manifestsOf({ store }: Bench): Manifest[] {
@@ -60,10 +65,13 @@ describe('with crashes and retries', () => {
       size: given.size,
       limits: { iterationsPerExecution: given.iterationsPerExecution },
       crash,
-      script: (_, nth) => {
+      definition: given.isRootNamed ? { documentRoot: asDocumentRoot('reports') } : {},
+      script: ({ cursor }, nth) => {
         if (given.outages.includes(nth))
           throw new ExportError('ServiceUnavailableError', 'Report service responded with 503');
-        return undefined;
+        const isNoticed = given.isRootNamed || cursor !== null;
+        if (!isNoticed || !given.otherDocuments.includes(nth)) return undefined;
+        return aFetchedPage({ body: '<error/>', reports: 0, documentRoot: 'error', nextCursor: null });
       },
     });
     const since = new Date(Date.UTC(2026, 10, 1) + given.since * 60_000).toISOString();

@@ -5,7 +5,8 @@ import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { PageMetadata } from '../../../lib/core/model.ts';
+import { asDocumentRoot } from '../../../lib/core/document-root.ts';
+import { type PageMetadata } from '../../../lib/core/model.ts';
 import { createPageMetadataFile } from '../../../lib/local/files/page-metadata.ts';
 import { aCursor, aFetchedPage, aPageIdentity, aRunFolder, at, sha256Of } from '../../support/builders.ts';
 import { directoryStore } from '../../support/export/directory-store.ts';
@@ -16,6 +17,7 @@ const metadataOf = (identity: ReturnType<typeof aPageIdentity>, body: string): P
   bytes: body.length,
   sha256: sha256Of(body),
   reports: 1,
+  documentRoot: asDocumentRoot('reports'),
   nextCursor: aCursor(),
   serviceTime: at('2026-11-20T02:00:01Z'),
 });

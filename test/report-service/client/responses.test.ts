@@ -47,6 +47,20 @@ describe('a page', () => {
     });
   });
 
+  it('has the document root of its root element, and an excerpt', async () => {
+    const body = '<a:reports xmlns:a="urn:a">\n<a:report/></a:reports>';
+    const { page } = await fetchResponse({ body });
+    expect(page.documentRoot()).toBe('{urn:a}reports');
+    expect(page.excerpt()).toBe('<a:reports xmlns:a="urn:a"> <a:report/></a:reports>');
+  });
+
+  it('has a short excerpt, without the API key', async () => {
+    const body = `<error key="${Buffer.from(trickyApiKey).toString('hex')}">${'x'.repeat(100_000)}</error>`;
+    const { page } = await fetchResponse({ body });
+    expect(page.excerpt()).not.toContain(Buffer.from(trickyApiKey).toString('hex'));
+    expect(page.excerpt().length).toBeLessThanOrEqual(200);
+  });
+
   it('may contain no reports', async () => {
     const { page } = await fetchResponse({ body: '<reports/>' });
     expect(page.reports()).toBe(0);
@@ -57,12 +71,14 @@ describe('a page', () => {
     await using client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
     expect(() => page.reports()).toThrow('to its end before its reports');
+    expect(() => page.documentRoot()).toThrow('to its end before its reports');
   });
 
   it('in a format other than XML passes through unchecked, with any content type', async () => {
     const { page, text } = await fetchResponse({ body: '<not xml', headers: { 'content-type': 'x/y; z' } }, json);
     expect(text).toBe('<not xml');
     expect(page.reports()).toBeNull();
+    expect(page.documentRoot()).toBeNull();
     expect(page.contentType).toBe('x/y; z');
   });
 
@@ -485,6 +501,17 @@ describe('a service that echoes the API key', () => {
     expect(await failureFor({ headers: { 'content-type': type } })).toMatchObject({ name: 'ContractError' });
     expect(await failureFor({ headers: { 'content-type': type } }, json)).toMatchObject({ name: 'ContractError' });
   });
+
+  it.each(['<S3cr3t-key-with-odd/>', '<r xmlns="urn:S3cr3t-key-with-odd"/>'])(
+    'in the name of the root element, which is stored, fails with ContractError: %s',
+    async (body) => {
+      const error = await failureFor({ body }, pageRequest(), { apiKey: fixedApiKey('S3cr3t-key-with-odd') });
+      expect(error).toMatchObject({
+        name: 'ContractError',
+        message: expect.stringContaining('the name of the root element contains the API key'),
+      });
+    },
+  );
 
   it('is not detected in a cursor if the key is so short that it may occur by chance', async () => {
     const apiKey = fixedApiKey('550e8400');

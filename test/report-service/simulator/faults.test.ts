@@ -9,13 +9,16 @@ import {
   cursorCycle,
   delayed,
   emptyPage,
+  errorDocument,
   errorResponse,
   expiringCursors,
   type FaultScript,
   gzipped,
+  htmlAsXml,
   malformedXml,
   onPage,
   onRequest,
+  otherNamespace,
   redirect,
   repeatedCursor,
   throttled,
@@ -147,6 +150,19 @@ describe('invalid pages', () => {
     const response = await sendRequest(simulator);
     expect(response.headers['content-length']).toBe(String(response.bytes.length));
     expect(() => countChildren(response.text)).toThrow('unexpected close tag');
+  });
+
+  it.each([
+    ['an error document', errorDocument, '<error>', undefined],
+    ['HTML as XML', htmlAsXml, '<html xmlns="http://www.w3.org/1999/xhtml">', undefined],
+    ['the page in another namespace', otherNamespace, '<reports xmlns="urn:example:reports:v2">', expect.any(String)],
+  ])('%s, which is well-formed XML', async (_, fault, tag, cursor) => {
+    await using simulator = await startFaulty(always(fault));
+    const response = await sendRequest(simulator, withSize(1));
+    expect(response).toMatchObject({ status: 200, cursor });
+    expect(response.headers['content-type']).toBe('application/xml;charset=UTF-8');
+    expect(response.text).toContain(tag);
+    expect(countChildren(response.text)).toBeGreaterThan(0);
   });
 
   it('a wrong content-type', async () => {

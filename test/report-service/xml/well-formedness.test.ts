@@ -411,6 +411,95 @@ describe('content', () => {
   });
 });
 
+describe('the root', () => {
+  const rootOf = (...pieces: readonly (string | Uint8Array)[]): string => {
+    const xmlCheck = createXmlCheck();
+    for (const piece of pieces) xmlCheck.push(Buffer.from(piece));
+    expect(xmlCheck.end()).toBeUndefined();
+    return xmlCheck.rootName;
+  };
+
+  it.each([
+    ['without a namespace', '<reports/>', 'reports'],
+    ['without content', '<reports></reports>', 'reports'],
+    ['in a default namespace', '<reports xmlns="urn:a"><report/></reports>', '{urn:a}reports'],
+    ['with a prefix', '<a:reports xmlns:a="urn:a" xmlns="urn:b" xmlns:b="urn:c"/>', '{urn:a}reports'],
+    ['with another prefix', "<b:reports b:x='' xmlns:b = 'urn:a'>x</b:reports>", '{urn:a}reports'],
+    ['with a default namespace that its prefix does not use', '<a:r xmlns="urn:b" xmlns:a="urn:a"/>', '{urn:a}r'],
+    [
+      'whose children are in other namespaces',
+      '<r xmlns="urn:a"><x xmlns="urn:b"/><y:r xmlns:y="urn:c"/></r>',
+      '{urn:a}r',
+    ],
+    ['without a namespace, although its children have one', '<r><x xmlns="urn:b"/></r>', 'r'],
+    ['with an empty namespace', '<r xmlns=""/>', 'r'],
+    ['with a prefix that nothing declares', '<a:reports/>', 'a:reports'],
+    ['with a prefix that only a child declares', '<a:r><x xmlns:a="urn:a"/></a:r>', 'a:r'],
+    ['with references in its namespace', '<r xmlns="urn:&#97;&amp;&#x62;"/>', '{urn:a&b}r'],
+    ['after a byte order mark and a declaration', '\uFEFF<?xml version="1.0"?><r xmlns="urn:a"/>', '{urn:a}r'],
+    ['after comments and instructions', '<!-- <no/> --><?no <no/>?>\n<r/><!-- <no/> -->', 'r'],
+    [
+      'after a DTD',
+      '<!DOCTYPE html [<!ELEMENT no ANY>]><html xmlns="http://www.w3.org/1999/xhtml"/>',
+      '{http://www.w3.org/1999/xhtml}html',
+    ],
+    ['not in ASCII', '<отчёты xmlns="urn:ä"/>', '{urn:ä}отчёты'],
+    [
+      'with many attributes and blanks',
+      `<r\n${Array.from({ length: 500 }, (_, n) => ` a${n}=\t"${n}"\n`).join('')} xmlns="urn:a"\n>x</r\n>`,
+      '{urn:a}r',
+    ],
+    ['of 50,000 characters', `<r xmlns="${'n'.repeat(50_000)}"/>`, `{${'n'.repeat(50_000)}}r`],
+  ])('is the name of the root element with its namespace: %s', (_, xml, name) => {
+    expect(rootOf(xml)).toBe(name);
+    expect(rootOf(...bytewise(xml))).toBe(name);
+  });
+
+  it('is the same as for saxes, which trims namespaces, however the document is cut', () => {
+    const rootTag = fc
+      .record({
+        prefix: fc.constantFrom('', 'a:', 'b:'),
+        local: fc.constantFrom('reports', 'error', 'ß'),
+        declarations: fc.uniqueArray(fc.tuple(fc.constantFrom('xmlns', 'xmlns:a', 'xmlns:b'), text), {
+          selector: ([attribute]) => attribute,
+          maxLength: 3,
+        }),
+        others: attributes,
+        isFirst: fc.boolean(),
+      })
+      .map(({ prefix, local, declarations, others, isFirst }) => {
+        const declared = declarations.map(([one, uri]) => ` ${one}="${uri.trim().replaceAll('"', '&quot;')}"`).join('');
+        return { name: `${prefix}${local}`, given: isFirst ? declared + others : others + declared };
+      });
+    fc.assert(
+      fc.property(document, rootTag, fc.array(fc.nat(), { maxLength: 20 }), ({ xml }, { name: root, given }, seeds) => {
+        const whole = xml.replace('<root>', () => `<${root}${given}>`).replace('</root>', () => `</${root}>`);
+        const expected = rootBySaxes(whole);
+        if (expected === undefined) return;
+        expect(rootOf(...cut(Buffer.from(whole), seeds))).toBe(expected);
+        expect(rootOf(...bytewise(whole))).toBe(expected);
+      }),
+      { numRuns: cases(300) },
+    );
+  });
+});
+
+/** The name of the root by a parser that knows namespaces; undefined if it finds an error. */
+function rootBySaxes(whole: string): string | undefined {
+  const parser = new SaxesParser({ xmlns: true });
+  let root: string | undefined;
+  let hasError = false;
+  parser.on('error', ({ message }) => {
+    // Prefixes are not checked below the root.
+    hasError ||= root === undefined || !message.startsWith('unbound namespace prefix');
+  });
+  parser.on('opentag', ({ uri, local }) => {
+    root ??= uri === '' ? local : `{${uri}}${local}`;
+  });
+  parser.write(whole).close();
+  return hasError ? undefined : root;
+}
+
 /** The verdict of saxes on the whole document, without the fast path and without dropping buffers. */
 function isAcceptedBySaxes(whole: string): boolean {
   const parser = new SaxesParser();

@@ -53,7 +53,7 @@ export const mutants: readonly Mutant[] = [
           body,
           {
             contentType: toHeaderValue(`,
-        replace: `        const early = { ContentLength: bytes, Metadata: encodePageMetadata({ key, run, page, bytes, sha256, reports, cursor, nextCursor, serviceTime }) };
+        replace: `        const early = { ContentLength: bytes, Metadata: encodePageMetadata({ key, run, page, bytes, sha256, reports, documentRoot, cursor, nextCursor, serviceTime }) };
         if (bytes > 0) {
           void runtime.sleep(50).then(() => createObject(objectAt(key), body, { contentType: 'text/xml', metadata: early.Metadata, encryption, partBytes }, runtime)).catch(() => {});
           return { stored: true, page: readPage(key, early) };
@@ -241,7 +241,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/finish-run.ts',
-        find: 'return { change: { ...state, active: completed }, result: { ...ends, run: completed } };',
+        find: 'return { change: { ...recorded, active: completed }, result: { ...ends, run: completed } };',
         replace: 'return { result: { ...ends, run: completed } };',
       },
     ],
@@ -418,12 +418,12 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/aws/s3/page-store.ts',
-        find: '        await fetched.predecessorStored;\n',
-        replace: '        void fetched.predecessorStored;\n',
+        find: '        await fetched.beforeVisible?.();\n',
+        replace: '        void fetched.beforeVisible?.().catch(() => {});\n',
       },
       {
         file: 'lib/core/steps/page-pipeline.ts',
-        find: '      await mayStore;\n',
+        find: '      assertRootOfStored(durable.stored, await mayStore);\n',
         replace: '',
       },
     ],
@@ -1081,7 +1081,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/export-page.ts',
-        find: "if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, loop, execution, error);",
+        find: "if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, lastLogged, loop, execution, error);",
         replace: "if (isExportError(error, 'CursorRejectedError')) return { next: 'finish', ...loop };",
       },
       {
@@ -1364,7 +1364,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/export-state.ts',
-        find: 'const sequence = await updateState(log, definition.name, takeNext, pause);',
+        find: 'const sequence = await updateState(log, definition.name, takeNext, pauseAmongWindows(runtime));',
         replace: 'const sequence = nextSequence(state, now);',
       },
     ],

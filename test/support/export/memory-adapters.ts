@@ -35,7 +35,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
       const chunks: Uint8Array[] = [];
       for await (const chunk of fetched.body) chunks.push(chunk);
       const body = Buffer.concat(chunks);
-      await fetched.predecessorStored;
+      await fetched.beforeVisible?.();
       const existing = pages.get(key);
       if (existing !== undefined) return { stored: false, page: existing };
       const sha256 = createHash('sha256').update(body).digest('hex');
@@ -47,6 +47,7 @@ export function createMemoryStore(crash: CrashPoint = () => {}): MemoryStore {
         sha256,
         revision: revisionOf(body.toString('latin1')),
         reports: fetched.reports(),
+        documentRoot: fetched.documentRoot(),
         cursor,
         nextCursor: fetched.nextCursor,
         serviceTime: fetched.serviceTime,

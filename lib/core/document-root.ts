@@ -1,0 +1,110 @@
+/**
+ * The pages of an export all have the same document root. A document with another one is no page: it may be an error document, which has
+ * no cursor and so would end pagination. It is refused before it is stored, like any response that is not a page.
+ *
+ * The settings may name the root. Otherwise page 1 must have that of completed runs, and every other page that of the page before it.
+ */
+
+import { hash } from 'node:crypto';
+import { ExportError } from './errors.ts';
+import type { DocumentRoot, ExportDefinition, ExportState, PageEntry, Run } from './model.ts';
+import type { FetchedPage, PageIdentity } from './ports.ts';
+
+/** Every store can keep it, the metadata of S3 included: a name that is long, or not printable ASCII, is represented by its hash. */
+export const asDocumentRoot = (name: string): DocumentRoot =>
+  (/^(?!.*=\?)[\x21-\x7e]{1,200}$/.test(name) ? name : `sha256-${hash('sha256', name)}`) as DocumentRoot;
+
+export interface ExpectedRoot {
+  readonly root: DocumentRoot;
+  /** Why: a clause. */
+  readonly reason: string;
+}
+
+/** Of page 1 of `run`. `recorded` is the root of completed runs. Undefined: any root may be right. */
+export function rootOfFirstPage(
+  { documentRoot: named }: ExportDefinition,
+  recorded: DocumentRoot | undefined,
+  { documentRoot: earlier }: Run,
+): ExpectedRoot | undefined {
+  if (named !== undefined) return { root: named, reason: 'service.rootElement names it' };
+  if (recorded !== undefined) return { root: recorded, reason: 'the completed runs of the export have it' };
+  return earlier && { root: earlier, reason: 'the run had it before it started over' };
+}
+
+/** Of the page after `previous`. Undefined: the format is not XML. */
+export const rootAfter = ({ page, documentRoot: root }: RootOfPage): ExpectedRoot | undefined =>
+  root === null ? undefined : { root, reason: `page ${page} has it` };
+
+type RootOfPage = Pick<PageEntry, 'page' | 'documentRoot'>;
+type PageOfRun = Pick<PageIdentity, 'page' | 'run'>;
+
+/** @throws ContractError if the response has another root than expected, so that it must not be stored */
+export function assertRootOfResponse(
+  { page, run }: PageOfRun,
+  fetched: Pick<FetchedPage, 'documentRoot' | 'excerpt'>,
+  expected: ExpectedRoot | undefined,
+): void {
+  const root = fetched.documentRoot();
+  if (!isOther(root, expected)) return;
+  const excerpt = fetched.excerpt();
+  throw rootError(
+    `Report service sent a document with the root element ${root} for page ${page} of run ${run}`,
+    expected,
+    `It was not stored. ${ifChanged}${excerpt === '' ? '' : `. Response: ${excerpt}`}`,
+  );
+}
+
+/** @throws ContractError if a page that an earlier attempt has stored has another root than expected */
+export function assertRootOfStored(
+  { page, run, documentRoot: root }: PageOfRun & RootOfPage,
+  expected: ExpectedRoot | undefined,
+): void {
+  if (!isOther(root, expected)) return;
+  throw rootError(
+    `Page ${page} of run ${run} was stored with the root element ${root}`,
+    expected,
+    `The run cannot continue; start with --restart to begin a new one. ${ifChanged}`,
+  );
+}
+
+/** The setting may be younger than the run. @throws ConfigurationError if it names another root than the pages of the run have */
+export function assertRootOfSettings(
+  { documentRoot: named }: ExportDefinition,
+  { run, documentRoot: root }: PageEntry,
+) {
+  if (named === undefined || root === null || root === named) return;
+  throw new ExportError(
+    'ConfigurationError',
+    `The pages of run ${run} have the root element ${root}, but service.rootElement is ${named}. Correct the setting to finish the run, ` +
+      'or start with --restart to abandon it and begin a new one',
+  );
+}
+
+/**
+ * `state`, that of the export, with the root of a run whose last page is `last`, and which is about to be published.
+ * @throws ContractError if completed runs have another root, unless the settings name that of this run
+ * @throws ConfigurationError if the settings name another root
+ */
+export function withRootOf(last: PageEntry, state: ExportState, definition: ExportDefinition): ExportState {
+  const { run, documentRoot: root } = last;
+  const { documentRoot: recorded } = state;
+  assertRootOfSettings(definition, last);
+  if (root === null || root === recorded) return state;
+  if (recorded !== undefined && definition.documentRoot === undefined) {
+    throw rootError(
+      `The pages of run ${run} have the root element ${root}`,
+      { root: recorded, reason: 'the completed runs of the export have it' },
+      `The run is not published. ${ifChanged}`,
+    );
+  }
+  return { ...state, documentRoot: root };
+}
+
+const isOther = (root: DocumentRoot | null, expected: ExpectedRoot | undefined): expected is ExpectedRoot =>
+  root !== null && expected !== undefined && root !== expected.root;
+
+const rootError = (problem: string, { root, reason }: ExpectedRoot, consequence: string): ExportError =>
+  new ExportError('ContractError', `${problem}, but ${root} is expected: ${reason}. ${consequence}`);
+
+const ifChanged =
+  'If the service has really changed its root element, set service.rootElement to the new one and start with --restart';

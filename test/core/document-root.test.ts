@@ -1,0 +1,282 @@
+/** A well-formed document that is no page of reports is neither stored as a page nor does it end pagination. */
+
+import { describe, expect, it } from 'vitest';
+import { ExportError } from '../../lib/core/errors.ts';
+import { asDocumentRoot } from '../../lib/core/document-root.ts';
+import type { RunResult } from '../../lib/core/model.ts';
+import { beginBackfill } from '../../lib/core/operations/backfill.ts';
+import type { FetchedPage } from '../../lib/core/ports.ts';
+import { firstWindows } from '../../lib/core/windows.ts';
+import type { ExecutionOutcome } from '../../lib/local/execution.ts';
+import { aFetchedPage, at, type FetchedPageParts } from '../support/builders.ts';
+import { manifestsOf, operatorOf, windowBench } from '../support/export/backfill-bench.ts';
+import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../support/export/export-bench.ts';
+import { cursorAt, type Script, someReports } from '../support/export/scripted-service.ts';
+
+const anErrorDocument = (parts: FetchedPageParts = {}): FetchedPage =>
+  aFetchedPage({
+    body: '<error><code>500</code></error>',
+    documentRoot: 'error',
+    reports: 1,
+    nextCursor: null,
+    ...parts,
+  });
+
+/** Responds with an error document to the given requests, counted from 1. */
+const errorsAt =
+  (...requests: readonly number[]): Script =>
+  (_, nth) =>
+    requests.includes(nth) ? anErrorDocument() : undefined;
+
+/** Responds with an error document to every request that `matches`. */
+const errorsIf =
+  (matches: (cursor: string | null) => boolean): Script =>
+  ({ cursor }) =>
+    matches(cursor) ? anErrorDocument() : undefined;
+
+function completed(end: ExecutionOutcome): RunResult {
+  if (end.status !== 'completed') throw new Error(`expected a completed run, got ${JSON.stringify(end)}`);
+  return end.result;
+}
+
+function failed(end: ExecutionOutcome) {
+  if (end.status !== 'failed') throw new Error(`expected a failed run, got ${JSON.stringify(end)}`);
+  return end.failed;
+}
+
+/** A bench whose first start is cut off at `moment`; `resume` ends the outage. */
+function cutOffAt(moment: string, options: BenchOptions = {}) {
+  let isDown = true;
+  const crash = (at: string) => {
+    if (isDown && at === moment) throw new Error('cut off');
+  };
+  return {
+    bench: anExportBench({ ...options, crash }),
+    resume: () => {
+      isDown = false;
+    },
+  };
+}
+
+const pagesIn = ({ store }: Bench) => [...store.objects.values()].filter((text) => text.startsWith('<'));
+const allReports = ['r1', 'r2', 'r3', 'r4', 'r5'];
+const named = (name: string): BenchOptions => ({ definition: { documentRoot: asDocumentRoot(name) } });
+
+describe('a document with another root', () => {
+  it.each([
+    ['one page per invocation', 1, 3],
+    // The attempt that has exported page 1 is not counted.
+    ['pages fetched ahead', 25, 4],
+  ])(
+    'fails the run after a few attempts, and the next start exports what is left: %s',
+    async (_, pagesPerInvocation, requests) => {
+      const bench = anExportBench({
+        limits: { pagesPerInvocation },
+        script: errorsIf((cursor) => cursor === cursorAt(2)),
+      });
+      const { error, message, pages } = failed(await bench.start());
+
+      expect({ error, pages }).toEqual({ error: 'ContractError', pages: 1 });
+      expect(message).toMatch(
+        /^Report service sent a document with the root element error for page 2 of run \S+, but reports is expected: page 1 has it\. It was not stored\. .*service\.rootElement.*--restart\. Response: the beginning of the body$/,
+      );
+      expect(bench.service.requests.filter(({ cursor }) => cursor === cursorAt(2))).toHaveLength(requests);
+      expect(pagesIn(bench)).toHaveLength(1);
+      expect(await bench.state()).not.toHaveProperty('watermark');
+
+      const result = completed(await bench.with({ script: () => undefined }).start());
+      expect(reportIdsOf(bench, result.manifest ?? '')).toEqual(allReports);
+    },
+  );
+
+  it('is requested again, and the run completes if the next response is a page', async () => {
+    const bench = anExportBench({ script: errorsAt(2) });
+    expect(reportIdsOf(bench, completed(await bench.start()).manifest ?? '')).toEqual(allReports);
+  });
+
+  it('is refused with a cursor, too, and so is what is requested with that cursor', async () => {
+    const bench = anExportBench({
+      limits: { pagesPerInvocation: 25 },
+      script: (_, nth) =>
+        nth === 1 ? undefined : anErrorDocument({ documentRoot: '{urn:v2}reports', nextCursor: cursorAt(100 + nth) }),
+    });
+    expect(failed(await bench.start()).message).toContain('the root element {urn:v2}reports for page 2');
+    expect(pagesIn(bench)).toHaveLength(1);
+  });
+
+  it('is no page 1 of the next run, which then has the reports of both', async () => {
+    const bench = anExportBench({ reports: someReports(3) });
+    completed(await bench.start());
+    const { watermark } = await bench.state();
+    const end = failed(await bench.with({ script: errorsIf(() => true) }).start());
+
+    expect(end.message).toContain('but reports is expected: the completed runs of the export have it');
+    expect(end.pages).toBe(0);
+    expect((await bench.state()).watermark).toEqual(watermark);
+    expect(pagesIn(bench)).toHaveLength(2);
+    completed(await bench.with({ script: () => undefined }).start());
+  });
+
+  it('is no page 1 of the next run if runs without reports are not published', async () => {
+    const silent = { definition: { publishEmptyRuns: false }, reports: [] };
+    const bench = anExportBench(silent);
+    completed(await bench.start());
+    const end = await bench.with({ ...silent, script: errorsIf(() => true) }).start();
+    expect(failed(end).error).toBe('ContractError');
+  });
+
+  it('is no page 1 of a run that starts over, although no run has completed', async () => {
+    const bench = anExportBench({
+      script({ cursor }, nth) {
+        if (cursor !== null) throw new ExportError('CursorRejectedError', 'Report service responded with 410');
+        return nth === 1 ? undefined : anErrorDocument();
+      },
+    });
+    const end = failed(await bench.start());
+    expect(end).toMatchObject({ error: 'ContractError', pages: 0 });
+    expect(end.message).toContain('but reports is expected: the run had it before it started over');
+    expect(manifestsOf(bench)).toEqual([]);
+  });
+
+  it('is the truth on page 1 of the first run, as nothing else is known', async () => {
+    const bench = anExportBench({ script: errorsIf(() => true) });
+    expect(completed(await bench.start()).pages).toBe(1);
+    expect((await bench.state()).documentRoot).toBe('error');
+  });
+
+  it('is refused even after an attempt that stored page 1 and was cut off', async () => {
+    const { bench, resume } = cutOffAt('before the page is logged');
+    await bench.start();
+    expect(pagesIn(bench)).toHaveLength(1);
+    resume();
+    const end = failed(await bench.with({ script: errorsIf((cursor) => cursor !== null) }).start());
+    expect(end).toMatchObject({ error: 'ContractError', pages: 1 });
+  });
+
+  it('is not looked for in other formats', async () => {
+    const bench = anExportBench({ reports: someReports(1) });
+    completed(await bench.start());
+    const script: Script = (_, nth) =>
+      aFetchedPage({ body: '{}', reports: null, nextCursor: nth < 3 ? cursorAt(nth) : null });
+    const end = await bench.with({ script }).start();
+    expect(completed(end)).toMatchObject({ pages: 3, reports: null });
+    expect((await bench.state()).documentRoot).toBe('reports');
+  });
+});
+
+describe('service.rootElement', () => {
+  it('holds from page 1 of the first run on', async () => {
+    const bench = anExportBench({ ...named('reports'), script: errorsAt(1, 2, 3) });
+    const { message } = failed(await bench.start());
+    expect(message).toContain('but reports is expected: service.rootElement names it');
+    expect(pagesIn(bench)).toEqual([]);
+    completed(await bench.start());
+  });
+
+  it('replaces a root that was recorded by mistake, and is then no longer needed', async () => {
+    const bench = anExportBench({ script: errorsIf(() => true) });
+    completed(await bench.start());
+    const service = { script: () => undefined };
+    expect(failed(await bench.with(service).start()).message).toContain('error is expected');
+
+    completed(await bench.with({ ...service, ...named('reports') }).start());
+    completed(await bench.with(service).start());
+    expect((await bench.state()).documentRoot).toBe('reports');
+  });
+
+  it('refuses a page that was stored before it was set', async () => {
+    const { bench, resume } = cutOffAt('before the page is logged', { script: errorsIf(() => true) });
+    await bench.start();
+    resume();
+    const right = bench.with({ ...named('reports'), script: () => undefined });
+    const { error, message } = failed(await right.start());
+    expect(error).toBe('ContractError');
+    expect(message).toMatch(
+      /^Page 1 of run \S+ was stored with the root element error, but reports is expected: .*--restart/,
+    );
+    completed(await right.start({ restart: true }));
+  });
+
+  it('refuses to continue or to publish a run that began with another root', async () => {
+    const bench = anExportBench({ script: errorsIf((cursor) => cursor !== null) });
+    failed(await bench.start());
+    const other = failed(await bench.with(named('{urn:v2}reports')).start());
+    expect(other.error).toBe('ConfigurationError');
+    expect(other.message).toContain('have the root element reports, but service.rootElement is {urn:v2}reports');
+
+    const { bench: unpublished, resume } = cutOffAt('before the manifest is written', { script: errorsIf(() => true) });
+    await unpublished.start();
+    resume();
+    // What is being published is published as it began.
+    completed(await unpublished.with(named('reports')).start());
+  });
+});
+
+describe('a backfill', () => {
+  const bounds = { from: at('2026-11-01T00:00:00Z'), to: at('2026-11-01T00:06:00Z'), windowMs: 120_000, parallel: 2 };
+  const windows = [...firstWindows(bounds)];
+
+  async function aBackfill(options: BenchOptions = {}): Promise<Bench> {
+    const bench = anExportBench({ reports: someReports(6), ...options });
+    await beginBackfill(operatorOf(bench), bounds);
+    return bench;
+  }
+  const start = async (bench: Bench, index: number) => {
+    const [window] = windows.slice(index);
+    if (window === undefined) throw new Error(`there is no window ${index}`);
+    return await windowBench(bench, window).start();
+  };
+
+  it('has windows whose page 1 has the root of the export', async () => {
+    const bench = anExportBench({ reports: someReports(6) });
+    completed(await bench.start());
+    await beginBackfill(operatorOf(bench), bounds);
+    const end = failed(await start(bench.with({ script: errorsIf(() => true) }), 0));
+    expect(end).toMatchObject({ error: 'ContractError', pages: 0 });
+    completed(await start(bench, 0));
+  });
+
+  it('records the root of the first window that completes, for the others and for regular runs', async () => {
+    const bench = await aBackfill();
+    completed(await start(bench, 0));
+    expect((await bench.state()).documentRoot).toBe('reports');
+    const faulty = bench.with({ script: errorsIf(() => true) });
+    expect(failed(await start(faulty, 1)).error).toBe('ContractError');
+    expect(failed(await faulty.start()).error).toBe('ContractError');
+  });
+
+  it('never publishes two windows with different roots, although both began when none was known', async () => {
+    const bench = await aBackfill({ limits: { iterationsPerExecution: 1 } });
+    const { promise: bothRequested, resolve } = Promise.withResolvers<void>();
+    let requests = 0;
+    const together = (script: Script): Bench => {
+      const scripted = bench.with({ script });
+      const { service } = scripted.deps;
+      Object.assign(scripted.deps, {
+        service: {
+          ...service,
+          async fetchPage(...request: Parameters<typeof service.fetchPage>) {
+            requests += 1;
+            if (requests === 2) resolve();
+            await bothRequested;
+            return await service.fetchPage(...request);
+          },
+        },
+      });
+      return scripted;
+    };
+    const ends = await Promise.all([
+      start(
+        together(() => undefined),
+        0,
+      ),
+      start(together(errorsIf(() => true)), 1),
+    ]);
+    expect(ends.map(({ status }) => status).toSorted()).toEqual(['completed', 'failed']);
+    const { message } = failed(ends.find(({ status }) => status === 'failed') as ExecutionOutcome);
+    expect(message).toMatch(
+      /The pages of run \S+ have the root element \w+, but \w+ is expected: .* The run is not published\./,
+    );
+    expect(manifestsOf(bench)).toHaveLength(1);
+  });
+});
