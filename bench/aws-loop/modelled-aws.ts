@@ -62,7 +62,10 @@ export function createModelledAws(model: RunModel, onEvent: (event: ExecutionEve
     service: modelledService(model, time),
     store: modelledStore(latencies, time),
     log,
-    executions: { isRunning: async (execution: string) => stepFunctions.find(execution)?.status === 'RUNNING' },
+    executions: {
+      isRunning: async (execution: string) => stepFunctions.find(execution)?.status === 'RUNNING',
+      hasEnded: async () => false,
+    },
     runtime,
     emit: () => {},
   };

@@ -238,6 +238,8 @@ export interface ExportState {
         readonly requestChecksum?: string | undefined;
       }
     | undefined;
+  /** The newest executions that have begun or resumed a run, newest first, without those that continue another one. None begins another run. */
+  readonly recentExecutions?: readonly string[] | undefined;
   /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
   readonly lastAbandoned?: AbandonedRun | undefined;
   /** Set for a window that had more pages than its backfill allows: two windows that meet here replace it. */

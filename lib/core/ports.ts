@@ -168,6 +168,8 @@ export type RunRef = Pick<Run, 'export' | 'run'>;
 export interface Executions {
   /** Whether the execution, of this deployment or of another, is still running. */
   isRunning(execution: string): Promise<boolean>;
+  /** Whether the execution, of this deployment, is known to have ended. The answer may be some seconds old. */
+  hasEnded(execution: string): Promise<boolean>;
 }
 
 /** Time and randomness, injected so that a test of hours of waiting takes milliseconds. */

@@ -119,6 +119,8 @@ function deployedExport(
     executions: {
       isRunning: async (execution) =>
         isWindowExecution(execution) ? isBackfillLocked(out, name) : isExportLocked(out, name),
+      // Each process has executions of its own.
+      hasEnded: async () => false,
     },
     nextStart: async () => ({ kind: 'manual' }),
     async *incidents(run) {

@@ -60,7 +60,7 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
       observer = openObserver(stateFile);
       const { emit, onRetry } = observer;
       // The lock excludes other processes, and this process runs its executions one after another.
-      const executions = { isRunning: () => Promise.resolve(false) };
+      const executions = { isRunning: async () => false, hasEnded: async () => false };
       const deps = { ...run, emit, store, log, executions };
       let start: ExecutionStart = { name: executionName(definition, runtime), input: startInput };
       for (;;) {

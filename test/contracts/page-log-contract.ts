@@ -102,6 +102,7 @@ export function pageLogContract(
           documentRoot: asDocumentRoot('{https://service.example/}reports'),
           lastScheduledTime: '2026-11-20T02:00:00Z',
           lastCompleted: aCompletion('execution-6', { export: exportName }),
+          recentExecutions: ['execution-7', 'execution-6'],
           lastAbandoned: anAbandonedRun({ reports: null }),
           splitAt: at('2026-11-10T00:00:00Z'),
         };

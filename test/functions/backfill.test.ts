@@ -105,7 +105,10 @@ async function aDeployment({ settings = {}, upperBounds }: DeploymentOptions = {
       log,
       runtime: systemRuntime,
       store: { read: async () => undefined, listFolders: async function* () {}, locate: (key) => key },
-      executions: { isRunning: async (execution) => aws.executions.get(execution) === 'RUNNING' },
+      executions: {
+        isRunning: async (execution) => aws.executions.get(execution) === 'RUNNING',
+        hasEnded: async () => false,
+      },
       definition: exportDefinition(exportSettingsSchema.parse(settingsOfExport), sourceOf(service.baseUrl)),
       untilOperator: 'lt',
     },
@@ -211,7 +214,12 @@ function publishedIds({ aws }: World): string[] {
 }
 
 const countsOf = async ({ log }: World) =>
-  (await readBackfillStatus({ log, executions: { isRunning: async () => false } }, 'nightly'))?.counts;
+  (
+    await readBackfillStatus(
+      { log, executions: { isRunning: async () => false, hasEnded: async () => false } },
+      'nightly',
+    )
+  )?.counts;
 
 /** The functions, of which some invocations are killed: they throw, and so does FailRun for them. */
 function withKills(functions: Functions, isKilled: (window: string, page: number) => boolean): Functions {

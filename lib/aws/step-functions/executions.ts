@@ -20,18 +20,24 @@ const notFoundErrors: ReadonlySet<string> = new Set(['ExecutionDoesNotExist', 'I
  */
 export function createExecutions(client: SFNClient, ownArn: string): Executions {
   const ownMachine = machineOf(ownArn);
+  /** Undefined if there is no such execution, or it is one of another state machine that cannot be described. */
+  const statusOf = async (execution: string): Promise<string | undefined> => {
+    // A run that began outside AWS, and whose state was copied here.
+    if (!execution.startsWith('arn:')) return undefined;
+    try {
+      return (await client.send(new DescribeExecutionCommand({ executionArn: execution }))).status;
+    } catch (error) {
+      if (error instanceof Error && notFoundErrors.has(error.name)) return undefined;
+      if (isAccessDenied(error) && machineOf(execution) !== ownMachine) return undefined;
+      throw error;
+    }
+  };
   return {
-    async isRunning(execution) {
-      // A run that began outside AWS, and whose state was copied here.
-      if (!execution.startsWith('arn:')) return false;
-      try {
-        const { status } = await client.send(new DescribeExecutionCommand({ executionArn: execution }));
-        return activeStatuses.has(status ?? '');
-      } catch (error) {
-        if (error instanceof Error && notFoundErrors.has(error.name)) return false;
-        if (isAccessDenied(error) && machineOf(execution) !== ownMachine) return false;
-        throw error;
-      }
+    isRunning: async (execution) => activeStatuses.has((await statusOf(execution)) ?? ''),
+    // An execution that has just started may not be found yet.
+    async hasEnded(execution) {
+      const status = await statusOf(execution);
+      return status !== undefined && !activeStatuses.has(status);
     },
   };
 }

@@ -2,7 +2,8 @@
  * Decides what an execution does: begin a new run, resume an unfinished one, or nothing.
  *
  * An export has at most one active run, recorded in its state. A start is skipped while the run's execution is running. If
- * that execution has ended, the start takes the run over and resumes it after its last logged page.
+ * that execution has ended, the start takes the run over and resumes it after its last logged page. An execution begins one
+ * run at most.
  *
  * Each window of a backfill has a state of its own, and so a run of its own. It is exported once.
  */
@@ -151,8 +152,7 @@ export async function decide(
       ? resume(deps, state, takeOver(active, execution))
       : skip(`run ${active.run} now belongs to execution ${active.execution}`);
   }
-  // A duplicate BeginRun invocation must not abandon the run that its own execution has just begun.
-  if (input.restart === true && active.startedBy !== execution) return start(deps, state, input, execution);
+  if (input.restart === true && !hasHadRun(state, execution)) return start(deps, state, input, execution);
   if (await deps.executions.isRunning(active.execution)) {
     return skip(`execution ${active.execution} is still exporting run ${active.run}`);
   }
@@ -169,7 +169,8 @@ export async function decide(
       ? contradictionError(active, contradictions)
       : changedRequestError(active.export, contradictions.join('; '));
   }
-  return resume(deps, state, takeOver(active, execution, input.scheduledTime));
+  const taken = { ...state, recentExecutions: withExecution(state, execution) };
+  return resume(deps, taken, takeOver(active, execution, input.scheduledTime));
 }
 
 const skip = (reason: string, window?: WindowEnd) => ({
@@ -209,6 +210,10 @@ async function windowEnd(
   );
 }
 
+/**
+ * Begins a run. An invocation that was suspended may get here long after its execution went on without it: such an
+ * execution begins no second run, which nobody would continue.
+ */
 async function start(
   deps: Omit<BeginRunDependencies, 'emit'>,
   state: ExportState,
@@ -216,6 +221,8 @@ async function start(
   execution: string,
 ): Promise<StateChange<Decision>> {
   const { definition, runtime } = deps;
+  if (hasHadRun(state, execution)) return skip('this execution has had its run, and begins no other');
+  await assertNotEnded(deps, state, input, execution);
   const { window } = definition;
   const now = runtime.now();
   const run: Run = {
@@ -237,9 +244,37 @@ async function start(
     sequence: run.sequence,
     active: run,
     lastScheduledTime: newestScheduledTime(input.scheduledTime, state),
+    recentExecutions: withExecution(state, execution),
     lastAbandoned: undefined,
   };
   return { change, result: { act: 'start', run, last: undefined } satisfies Decision as Decision };
+}
+
+/** So many executions may begin or resume a run of the export while an invocation is suspended. */
+const maxRecentExecutions = 10;
+
+const hasHadRun = ({ recentExecutions = [] }: ExportState, execution: string): boolean =>
+  recentExecutions.includes(execution);
+
+function withExecution({ recentExecutions = [] }: ExportState, execution: string): readonly string[] {
+  return [execution, ...recentExecutions.filter((each) => each !== execution)].slice(0, maxRecentExecutions);
+}
+
+/**
+ * Without a state there is nothing that a late start could replace, and a scheduled start is recognized by its time.
+ * @throws ServiceUnavailableError, which is retried: of an execution that was redriven, the status may be the one before
+ */
+async function assertNotEnded(
+  { definition, executions }: Pick<BeginRunDependencies, 'definition' | 'executions'>,
+  { version }: ExportState,
+  { scheduledTime }: StartInput,
+  execution: string,
+): Promise<void> {
+  if (version === 0 || scheduledTime !== undefined || !(await executions.hasEnded(execution))) return;
+  throw new ExportError(
+    'ServiceUnavailableError',
+    `Execution ${execution} has ended, so it begins no run of export ${stateNameOf(definition)}. If it was redriven, the attempt is retried`,
+  );
 }
 
 async function boundsOf(

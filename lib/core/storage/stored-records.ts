@@ -256,6 +256,7 @@ const stateSchema = z.object({
       requestChecksum: z.optional(text),
     }),
   ),
+  recentExecutions: z.optional(z.array(text)),
   lastAbandoned: z.optional(
     z.object({
       run: runId,

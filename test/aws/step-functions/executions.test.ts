@@ -27,6 +27,7 @@ describe('an execution', () => {
     const { stepFunctions, executions } = aMockedClient();
     stepFunctions.on(DescribeExecutionCommand, { executionArn: execution }).resolves({ status });
     expect(await executions.isRunning(execution)).toBe(running);
+    expect(await executions.hasEnded(execution)).toBe(!running);
   });
 
   it.each(['ExecutionDoesNotExist', 'InvalidArn'])(
@@ -35,6 +36,8 @@ describe('an execution', () => {
       const { stepFunctions, executions } = aMockedClient();
       stepFunctions.on(DescribeExecutionCommand).rejects(error(name));
       expect(await executions.isRunning(execution)).toBe(false);
+      // It may have just started.
+      expect(await executions.hasEnded(execution)).toBe(false);
     },
   );
 

@@ -135,7 +135,7 @@ describe('the steps of one export', () => {
           ...common,
           ...recorded,
           definition: selectExport(definitionsByName, input),
-          executions: { isRunning: async () => isRunning },
+          executions: { isRunning: async () => isRunning, hasEnded: async () => false },
         };
         await runStep(
           deps,

@@ -3,10 +3,15 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type ExportState, type RunId } from '../../../lib/core/model.ts';
+import { abandonRun } from '../../../lib/core/operations/abandon-run.ts';
+import { beginBackfill } from '../../../lib/core/operations/backfill.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
+import { failRun } from '../../../lib/core/steps/fail-run.ts';
 import { finishRun } from '../../../lib/core/steps/finish-run.ts';
-import { aFetchedPage } from '../../support/builders.ts';
+import { stateNameOf } from '../../../lib/core/windows.ts';
+import { aFetchedPage, at } from '../../support/builders.ts';
+import { operatorOf, windowBench } from '../../support/export/backfill-bench.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { cursorAt } from '../../support/export/scripted-service.ts';
 
@@ -31,9 +36,11 @@ describe('FinishRun', () => {
   it('finishes the run that it was invoked for, and no other that its execution has begun since', async () => {
     const bench = anExportBench({ reports: [] });
     const old = await exported(bench, 'one');
-    // As a late duplicate of BeginRun does after another execution has abandoned that run.
-    await begin(bench, 'another', { restart: true });
-    const newer = await begin(bench, 'one', { restart: true });
+    const state = await bench.state();
+    // As after a rejected cursor, which starts the run over in the same execution.
+    const newer = asRunId(`${old}0`);
+    const active = state.active && { ...state.active, run: newer };
+    await bench.log.replaceState({ ...state, version: state.version + 1, active });
     await expect(finishRun(bench.deps, { run: old, execution: 'one' })).rejects.toMatchObject({
       name: 'RunSupersededError',
     });
@@ -153,5 +160,114 @@ describe('BeginRun', () => {
     const duplicate = await beginRun(bench.deps, { input: { restart: true }, execution: 'two' });
     expect(duplicate).toMatchObject({ next: 'skip', reason: `execution three is still exporting run ${run}` });
     expect((await bench.state()).active).toMatchObject({ run, execution: 'three' });
+  });
+
+  describe('of an execution whose run is over', () => {
+    const loopOf = (bench: Bench, run: RunId) => ({
+      export: bench.deps.definition.name,
+      run,
+      executionNumber: 1,
+      page: 1,
+      iterations: 0,
+      waits: 0,
+    });
+    /** Exports and publishes the run of a new execution. */
+    async function complete(bench: Bench, execution: string, input: object = {}): Promise<void> {
+      const run = await begin(bench, execution, input);
+      await exportPage(bench.deps, { loop: loopOf(bench, run), execution });
+      await finishRun(bench.deps, { run, execution });
+    }
+    const fail = (bench: Bench, execution: string, error: string) =>
+      failRun(bench.deps, { failure: { Error: error, Cause: 'x' }, execution });
+    const resumeLate = async (bench: Bench, input: object) => {
+      const before = await bench.state();
+      const begun = await beginRun(bench.deps, { input, execution: 'late' });
+      expect(begun).toMatchObject({ next: 'skip' });
+      expect(await bench.state()).toEqual(before);
+      return begun;
+    };
+    const inputs = [{}, { restart: true }, { since: '2026-11-01T00:00:00Z' }];
+
+    it.each(inputs)('begins no other run once it has completed one: %j', async (input) => {
+      const bench = anExportBench({ reports: [] });
+      await complete(bench, 'late', input);
+      expect(await resumeLate(bench, input)).toMatchObject({
+        reason: 'this execution has had its run, and begins no other',
+      });
+      await complete(bench, 'another');
+      await resumeLate(bench, input);
+    });
+
+    it.each(inputs)('begins no other run once it has failed for good: %j', async (input) => {
+      const bench = anExportBench();
+      await begin(bench, 'late', input);
+      await fail(bench, 'late', 'RepeatedCursorError');
+      expect((await bench.state()).active).toBeUndefined();
+      await resumeLate(bench, input);
+    });
+
+    it.each(inputs)('begins no other run once an operator has abandoned its run: %j', async (input) => {
+      const bench = anExportBench();
+      const run = await begin(bench, 'late', input);
+      await abandonRun({ ...bench.deps, store: bench.store }, { export: bench.deps.definition.name, run });
+      expect(await resumeLate(bench, input)).toMatchObject({ reason: expect.stringContaining('begins no other') });
+    });
+
+    it('does not abandon the run of the execution that was started after it had failed', async () => {
+      const bench = anExportBench();
+      await begin(bench, 'late', { restart: true });
+      await fail(bench, 'late', 'RequestRejectedError');
+      const run = await begin(bench, 'another', { restart: true });
+      bench.running.add('another');
+      await resumeLate(bench, { restart: true });
+      expect((await bench.state()).active).toMatchObject({ run, execution: 'another' });
+    });
+
+    it('begins no run of a window that it has published', async () => {
+      const bench = anExportBench({ reports: [] });
+      const bounds = { from: at('2026-10-01T00:00:00Z'), to: at('2026-10-02T00:00:00Z') };
+      await beginBackfill(operatorOf(bench), { ...bounds, windowMs: 86_400_000, parallel: 1 });
+      const window = windowBench(bench, { since: bounds.from, until: bounds.to });
+      const stateOf = () => bench.log.exportState(stateNameOf(window.deps.definition));
+      const restart = { restart: true };
+      const run = await begin(window, 'late', restart);
+      await exportPage(window.deps, { loop: loopOf(window, run), execution: 'late' });
+      await finishRun(window.deps, { run, execution: 'late' });
+      expect(await beginRun(window.deps, { input: restart, execution: 'late' })).toMatchObject({ next: 'skip' });
+      expect(await stateOf()).toMatchObject({ lastCompleted: { result: { run } } });
+      expect((await stateOf())?.active).toBeUndefined();
+    });
+  });
+
+  it('of an execution that was stopped before it had a run begins none, whatever has become of the export', async () => {
+    const bench = anExportBench();
+    const executions = { ...bench.deps.executions, hasEnded: async (execution: string) => execution === 'late' };
+    const late = (input: object) => beginRun({ ...bench.deps, executions }, { input, execution: 'late' });
+    const run = await begin(bench, 'another', { restart: true });
+    bench.running.add('another');
+    await expect(late({ restart: true })).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
+    expect((await bench.state()).active).toMatchObject({ run, execution: 'another' });
+    await abandonRun({ ...bench.deps, store: bench.store }, { export: bench.deps.definition.name, run });
+    for (const input of [{}, { restart: true }]) {
+      await expect(late(input)).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
+    }
+    expect((await bench.state()).active).toBeUndefined();
+  });
+
+  it('asks for its own execution neither if the start is scheduled, nor if the export has no state', async () => {
+    const executions = {
+      isRunning: async () => false,
+      async hasEnded(): Promise<boolean> {
+        throw new Error('It was asked');
+      },
+    };
+    for (const input of [{}, { scheduledTime: '2026-11-20T02:00:00Z' }]) {
+      const { deps } = anExportBench();
+      expect(await beginRun({ ...deps, executions }, { input, execution: 'first' })).toMatchObject({ next: 'export' });
+    }
+    const bench = anExportBench({ reports: [] });
+    await bench.start();
+    const scheduled = { input: { scheduledTime: '2026-11-21T02:00:00Z' }, execution: 'second' };
+    expect(await beginRun({ ...bench.deps, executions }, scheduled)).toMatchObject({ next: 'export' });
   });
 });

@@ -91,7 +91,10 @@ const deps: StepDependencies = {
   service,
   store: withFailures(store, failures),
   log,
-  executions: { isRunning: async (execution) => stepFunctions.find(execution)?.status === 'RUNNING' },
+  executions: {
+    isRunning: async (execution) => stepFunctions.find(execution)?.status === 'RUNNING',
+    hasEnded: async () => false,
+  },
   runtime: {
     now: () => time.now(),
     monotonicNow: () => time.now(),

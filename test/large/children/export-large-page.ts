@@ -69,7 +69,7 @@ const deps: StepDependencies = {
   service: client,
   store: target.startsWith('http') ? s3Store() : createDirectoryPageStore(target),
   log,
-  executions: { isRunning: async () => false },
+  executions: { isRunning: async () => false, hasEnded: async () => false },
   runtime: systemRuntime,
   emit: () => {},
 };

@@ -39,6 +39,39 @@ export function checkExportState(
   checkWatermark(observations, seen, observed, state, previous);
 }
 
+/** The status that DescribeExecution returns may be this old. */
+const descriptionLagMs = 5_000;
+
+/**
+ * An execution has one run, however late its invocations act. Once it has ended, it begins none unless it could not know: it read the
+ * state before its end, or the start is a scheduled one, which is recognized by its time. `label`: the export and the sort key.
+ */
+export function checkOwner(
+  { world, writer, findExecution }: Observations,
+  { runOwners, statesWrittenAt }: Seen,
+  label: string,
+  { active }: StateItem,
+  previous: StateItem | undefined,
+): void {
+  const readAfter = statesWrittenAt.get(label);
+  statesWrittenAt.set(label, world.time.now());
+  const { step, payload, id } = writer();
+  const input = (payload.input ?? {}) as { readonly continues?: string; readonly scheduledTime?: string };
+  const isOwned = active !== undefined && active.execution === payload.execution;
+  if (step !== 'BeginRun' || !isOwned || input.continues !== undefined) return;
+  if (active.run !== previous?.active?.run) {
+    if (runOwners.has(active.execution)) {
+      world.violate('an execution begins one run at most', `${label}: ${id} begins ${active.run}`);
+    }
+    const { endedAt = Number.POSITIVE_INFINITY, status } = findExecution(active.execution) ?? {};
+    const hasEnded = status !== 'RUNNING' && readAfter !== undefined && readAfter > endedAt + descriptionLagMs;
+    if (hasEnded && input.scheduledTime === undefined) {
+      world.violate('an execution that has ended begins no run', `${label}: ${id} begins ${active.run}`);
+    }
+  }
+  runOwners.add(active.execution);
+}
+
 /** An active run keeps its execution and its place in the state, unless one of the few reasons to replace it applies. */
 function checkActiveRun(
   observations: Observations,

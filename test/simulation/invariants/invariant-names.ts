@@ -39,6 +39,8 @@ export const invariants = [
   'export state replaces the version that was read',
   'sequence numbers of runs increase',
   'an export has one active run',
+  'an execution begins one run at most',
+  'an execution that has ended begins no run',
   'a run does not start over while its next page is stored',
   'a completed run has a manifest',
   'a completed run without a manifest has no reports',

@@ -116,6 +116,10 @@ export interface Seen {
   readonly restartedWindows: Set<string>;
   /** The run that has each sequence, by export and sequence. */
   readonly sequences: Map<string, string>;
+  /** The executions that have begun or resumed a run, without those that continue another one. */
+  readonly runOwners: Set<string>;
+  /** When each state was last written, by export and sort key. */
+  readonly statesWrittenAt: Map<string, number>;
 }
 
 /** Identifies a window among all exports. */

@@ -26,6 +26,8 @@ export function createStartChecks(observations: Observations): StartChecks {
   const { world, writer, findExecution } = observations;
   /** Executions that have begun a run. */
   const begun = new Set<string>();
+  /** Executions that have begun or resumed a run. */
+  const owners = new Set<string>();
   /** By export: the scheduled times for which a run has begun, or was resumed. */
   const used = new Map<string, Set<string>>();
   const usedTimes = (name: string) => used.get(name) ?? new Set();
@@ -54,6 +56,7 @@ export function createStartChecks(observations: Observations): StartChecks {
   const checkSkip = ({ arn, name, input, startedAt }: SimulatedExecution, exportName: string, reason: string) => {
     const { continues, restart, scheduledTime } = input as StartInput;
     if (continues !== undefined) return;
+    if (reason.startsWith('this execution has had its run') && owners.has(arn)) return;
     if (restart === true && !begun.has(arn)) {
       world.violate('a start with restart begins a new run', `${name} is skipped: ${reason}`);
     }
@@ -77,6 +80,7 @@ export function createStartChecks(observations: Observations): StartChecks {
       if (step !== 'BeginRun' || active === undefined || windowIn(payload.input) !== undefined) return;
       const { name } = observed;
       const input = (payload.input ?? {}) as StartInput;
+      owners.add(payload.execution);
       if (active.run !== previous?.active?.run) {
         begun.add(payload.execution);
         checkBegin(observed, input, state, previous);
@@ -103,7 +107,9 @@ export function createStartChecks(observations: Observations): StartChecks {
       // Nothing but a `since` can contradict a run here: no deployment changes the request of an export.
       const isRefused =
         event.type === 'task-failed' && event.state === 'BeginRun' && event.error === 'ConfigurationError';
-      if (isRefused && (since === undefined || restart === true)) {
+      // By a clock that was set back, or is behind; no start of a history has a `since` that is.
+      const isFuture = isRefused && since !== undefined && / is in the future: /.test(event.cause);
+      if (isRefused && !isFuture && (since === undefined || restart === true)) {
         world.violate(
           'a start is skipped or refused only for a documented reason',
           `${execution.name} is refused: ${event.cause}`,

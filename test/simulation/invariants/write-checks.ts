@@ -4,7 +4,7 @@ import { unmarshall } from '@aws-sdk/util-dynamodb';
 import { type Item, text } from '../world/dynamodb.ts';
 import type { SimulatedReport } from '../world/reports.ts';
 import type { StoredObject } from '../world/s3.ts';
-import { checkExportState } from './export-state.ts';
+import { checkExportState, checkOwner } from './export-state.ts';
 import {
   type BackfillItem,
   type Completion,
@@ -60,6 +60,8 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     windows: new Map(),
     restartedWindows: new Set(),
     sequences: new Map(),
+    runOwners: new Set(),
+    statesWrittenAt: new Map(),
   };
   return {
     onObject(key, object, existing) {
@@ -87,6 +89,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         const state = unmarshall({ ...item }) as StateItem;
         const window = parseBounds(sk);
         checkSequence(observations, seen, name, state);
+        checkOwner(observations, seen, `${name} ${sk}`, state, previous);
         if (window === undefined) {
           checkExportState(observations, seen, observed, state, previous);
           starts.onState(observed, state, previous);

@@ -289,12 +289,22 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a repeated BeginRun restarts the run it began',
+    name: 'a late BeginRun begins another run for its execution',
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: 'if (input.restart === true && active.startedBy !== execution) return',
-        replace: 'if (input.restart === true) return',
+        find: 'recentExecutions.includes(execution)',
+        replace: "recentExecutions.includes('') && execution === ''",
+      },
+    ],
+  },
+  {
+    name: 'an execution that has ended begins a run',
+    edits: [
+      {
+        file: 'lib/core/steps/begin-run.ts',
+        find: '  await assertNotEnded(deps, state, input, execution);\n',
+        replace: '',
       },
     ],
   },
@@ -879,8 +889,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: 'if (input.restart === true && active.startedBy !== execution) return',
-        replace: "if (input.restart === true && active.startedBy === '') return",
+        find: 'if (input.restart === true && !hasHadRun(state, execution)) return',
+        replace: 'if (input.restart === true && state.version < 0) return',
       },
     ],
   },

@@ -104,7 +104,7 @@ export function anExportBench(options: BenchOptions = {}, shared?: Shared): Benc
     service,
     store,
     log,
-    executions: { isRunning: async (execution) => running.has(execution) },
+    executions: { isRunning: async (execution) => running.has(execution), hasEnded: async () => false },
     runtime,
     emit: (event) => events.push(event),
   };

@@ -42,7 +42,7 @@ const dependenciesOf = (parts: Pick<InterruptedExport, 'store' | 'log'>): StepDe
   definition,
   service,
   ...parts,
-  executions: { isRunning: async () => false },
+  executions: { isRunning: async () => false, hasEnded: async () => false },
   runtime: {
     now: () => Date.UTC(2026, 10, 20, 2) + random * 1_000,
     monotonicNow: () => random * 1_000,
