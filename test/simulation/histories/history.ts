@@ -174,6 +174,7 @@ function createDeployment(world: World, scenario: Scenario, shared: Bucket, apiK
     const observed = {
       ...observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns, label + name),
       versions: versions.settingsOf(name),
+      reportsExpectedUntil: versions.reportsExpectedUntil,
     };
     exports.set(observed.name, observed);
   }
@@ -332,7 +333,7 @@ function observeExport(
   stepFunctions: StepFunctions,
   announcedRuns: ReadonlySet<string>,
   label: string,
-): Omit<ObservedExport, 'versions'> {
+): Omit<ObservedExport, 'versions' | 'reportsExpectedUntil'> {
   const { name } = scenario.settings;
   const timeline = createReportTimeline({
     rng: world.rng(`reports of ${label}`),

@@ -234,6 +234,9 @@ function createExportScenario(
   const hasLargePages = rng.chance(0.004);
   const format = hasLargePages || rng.chance(0.05) ? 'CSV' : 'XML';
   const hasDate = maxFunctionSkewMs > 0 || rng.chance(0.9);
+  // Its own generator, as above. A last deployment no longer expects them, so that the export can complete.
+  const expectRng = createRng(seed, `expected reports of ${label}`);
+  const expectsReports = format === 'XML' && crowd === undefined && expectRng.chance(0.08);
   const input: ExportInput = {
     name,
     since: lookbackWindow ?? { ...initial, overlap },
@@ -241,6 +244,7 @@ function createExportScenario(
     format,
     ...(size === undefined ? {} : { size }),
     publishEmptyRuns: !createRng(seed, `empty runs of ${label}`).chance(0.3),
+    ...(expectsReports ? { expect: { minReports: expectRng.pick([1, 2, 4]) } } : {}),
     iterationsPerExecution: rng.pick([1, 2, 3, 5, 150]),
     // Its own generator: what is added later must not change the rest of the scenario.
     pagesPerInvocation: createRng(seed, `pages per invocation of ${label}`).pick([1, 1, 2, 3, 25]),

@@ -76,7 +76,7 @@ export function checkOwner(
 function checkActiveRun(
   observations: Observations,
   { firstPagesAt, pagesStoredAt }: Seen,
-  { name, scenario }: ObservedExport,
+  { name, scenario, service }: ObservedExport,
   previous: ActiveRun,
   state: StateItem,
 ): void {
@@ -111,8 +111,10 @@ function checkActiveRun(
   // A start with another `since` may abandon a run without pages. Pages may be logged after it has looked.
   const isContradicted = input.since !== undefined && input.since !== previous.since;
   const hasNoPages = last === undefined || (isContradicted && (firstPagesAt.get(previous.run) ?? 0) >= startedAt);
-  const isRestarted =
-    step === 'BeginRun' && isOtherExecution && (restartRequested || hasNoPages || last?.repeats === true);
+  const reports = countReports(observations, { name, service }, previous.run);
+  const isTooSmall = last?.nextCursor === null && reports < minReportsOf(scenario) && previous.completion === undefined;
+  const canNeverComplete = last?.repeats === true || isTooSmall;
+  const isRestarted = step === 'BeginRun' && isOtherExecution && (restartRequested || hasNoPages || canNeverComplete);
   const isRestartedForCursor =
     step === 'ExportPage' &&
     active?.cursorRestarts === previous.cursorRestarts + 1 &&
@@ -121,7 +123,7 @@ function checkActiveRun(
   const cannotResume =
     step === 'FailRun' &&
     active === undefined &&
-    (input.Error === 'CursorRejectedError' || input.Error === 'RepeatedCursorError' || last?.repeats === true);
+    (input.Error === 'CursorRejectedError' || input.Error === 'RepeatedCursorError' || canNeverComplete);
   if (isRestartedForCursor && last !== undefined) {
     const nextKey = prefix + last.key.replace(/\d{6}(?=\.[a-z]+$)/, String(last.page + 1).padStart(6, '0'));
     const next = s3().objects.get(nextKey);
@@ -143,13 +145,18 @@ function checkActiveRun(
 function checkCompletedRun(
   observations: Observations,
   { manifests, summaries, completions, latestSequences }: Seen,
-  { name, scenario, service }: ObservedExport,
+  { name, scenario, service, reportsExpectedUntil }: ObservedExport,
   state: StateItem,
   previous: StateItem | undefined,
 ): void {
   const completed = state.lastCompleted?.result;
   if (completed === undefined || completed.run === previous?.lastCompleted?.result.run) return;
   const { world, prefix } = observations;
+  const reports = countReports(observations, { name, service }, completed.run);
+  if (reports < minReportsOf(scenario) && world.time.now() < reportsExpectedUntil) {
+    const details = `${name}: ${completed.run} with ${reports} instead of ${minReportsOf(scenario)}`;
+    world.violate('a run with fewer reports than expected does not complete', details);
+  }
   const isPublished = completed.manifest !== null;
   const execution = state.lastCompleted?.execution ?? '';
   completions.push({ exportName: name, run: completed.run, execution, at: world.time.now(), isPublished });
@@ -180,6 +187,19 @@ function checkCompletedRun(
     world.violate('latest.json points to the newest completed run', `${name}: ${completed.run}`);
   }
 }
+
+const minReportsOf = ({ settings }: ObservedExport['scenario']): number => settings.expect?.minReports ?? 0;
+
+/** In the pages of its log, as they were served. */
+const countReports = (
+  observations: Observations,
+  { name, service }: Pick<ObservedExport, 'name' | 'service'>,
+  run: string,
+): number =>
+  entriesOf(observations, name, run).reduce(
+    (sum, entry) => sum + (findServedPage(service, entry)?.reports.length ?? 0),
+    0,
+  );
 
 /** A completed run that is not published, so that its pages are never read. */
 export function checkEmptyRun(

@@ -44,6 +44,7 @@ export const invariants = [
   'a run does not start over while its next page is stored',
   'a completed run has a manifest',
   'a completed run without a manifest has no reports',
+  'a run with fewer reports than expected does not complete',
   'a completed run is listed with its watermark',
   'latest.json points to the newest completed run',
   'the watermark never moves back',

@@ -25,6 +25,8 @@ export interface ObservedExport {
   readonly timeline: ReportTimeline;
   /** The settings of each version that is deployed; those of the scenario are the first. */
   readonly versions: readonly ExportSettings[];
+  /** Every version that a function has before this moment has the expectations (`expect`) of the scenario. */
+  readonly reportsExpectedUntil: number;
   /** The state machine of the service, as far as this export is concerned. */
   readonly stepFunctions: Pick<StepFunctions, 'start' | 'stop' | 'redrive' | 'find' | 'executions'>;
   /** Runs whose completion was put on the event bus. */

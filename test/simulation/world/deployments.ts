@@ -42,6 +42,8 @@ export interface Deployments {
   readonly definition: (execution: string) => StateMachine<string>;
   /** Every version that is deployed in this history, some of them only in part. */
   readonly versions: readonly Version[];
+  /** From this moment on, no export expects reports any more (`expect`). */
+  readonly reportsExpectedUntil: number;
   /** The settings of an export in each version. */
   settingsOf(exportName: string): readonly ExportSettings[];
 }
@@ -54,7 +56,7 @@ interface Update {
 }
 
 export function createDeployments(world: World, scenario: Scenario, label: string): Deployments {
-  const { start, exports, deployment } = scenario;
+  const { start, faultsEndAt, exports, deployment } = scenario;
   const createVersion = (number: number, inputs: readonly ExportInput[], isLaterRelease: boolean): Version => {
     const settings = deployedSettings(deployment, inputs);
     const { timeoutSeconds } = functionLimits({
@@ -125,6 +127,14 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
     endsAt = updateAt;
   }
 
+  const reportsExpectedUntil = Math.max(faultsEndAt, endsAt) + minute;
+  if (current.exports.some(({ expect }) => expect !== undefined)) {
+    const inputs = current.exports.map((input) => ({ ...input, expect: undefined }));
+    const last = createVersion(versions.length + 1, inputs, current.isLaterRelease);
+    versions.push(last);
+    for (const resource of resources) update(resource, reportsExpectedUntil, last);
+  }
+
   /** For some seconds after an update, either version. */
   const versionOf = (resource: Resource, decision: string): Version => {
     const now = world.time.now();
@@ -136,6 +146,7 @@ export function createDeployments(world: World, scenario: Scenario, label: strin
   };
   return {
     versions,
+    reportsExpectedUntil,
     settingsOf: (exportName) =>
       versions.flatMap((version) =>
         version.exports.filter(({ name }) => name === exportName).map((each) => exportSettingsSchema.parse(each)),
