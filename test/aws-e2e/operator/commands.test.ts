@@ -67,8 +67,9 @@ describe("the operator's commands", () => {
     });
 
     const healthy = parseJson(await runOnStack('doctor', 'commanded', '--json'));
-    const findings = (healthy as { findings: readonly { state: string }[] }).findings;
-    expect(findings.filter(({ state }) => state !== 'ok')).toMatchObject([
+    const findings = (healthy as { findings: readonly { check: string; state: string }[] }).findings;
+    // The emulator has no quotas of Lambda.
+    expect(findings.filter(({ check, state }) => state !== 'ok' && check !== 'concurrency')).toMatchObject([
       {
         check: 'alarms',
         state: 'warning',
