@@ -446,6 +446,8 @@ async function endWindows(
     if (active === undefined) continue;
     const isEnded = await updateState(log, name, async (state) => {
       const { active: run, ...idle } = state;
+      // Another command may have begun a backfill since. This one may have been suspended in between.
+      if ((await log.backfill(exportName))?.abandonedAt === undefined) return { result: false };
       const stays = run === undefined || (run.completion !== undefined && (await isUnpublishable?.(run)) !== true);
       return stays ? { result: false } : { change: idle, result: true };
     });

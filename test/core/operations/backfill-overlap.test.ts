@@ -55,6 +55,36 @@ async function leavePublishing(bench: Bench, name: string, window: ReturnType<ty
   );
 }
 
+describe('a command that is suspended once the backfill is recorded as abandoned', () => {
+  it.each(['abandonBackfill', 'beginBackfill'] as const)(
+    'ends no run of the backfill that was begun meanwhile: %s',
+    async (command) => {
+      const { bench, name, operator } = aBench();
+      await beginBackfill(operator, request);
+      if (command === 'beginBackfill') await abandonBackfill(operator, name);
+      const window = windowBench(bench, windowOf(0, 2));
+      const input = { export: windowName(name, windowOf(0, 2)) };
+      let isSuspended = false;
+      const log = {
+        ...operator.log,
+        // Read by both commands before they end the runs.
+        async *windowStates(exportName: string) {
+          if (!isSuspended && (await operator.log.backfill(exportName))?.abandonedAt !== undefined) {
+            isSuspended = true;
+            await beginBackfill(operator, request);
+            expect(await beginRun(window.deps, { input, execution: 'one' })).toMatchObject({ next: 'export' });
+          }
+          yield* operator.log.windowStates(exportName);
+        },
+      };
+      if (command === 'abandonBackfill') await abandonBackfill({ ...operator, log }, name);
+      else await beginBackfill({ ...operator, log }, request);
+      expect(isSuspended).toBe(true);
+      expect((await bench.log.exportState(input.export))?.active).toMatchObject({ execution: 'one' });
+    },
+  );
+});
+
 describe('a backfill with windows twice as long as those of an abandoned one', () => {
   it('is refused if one of those was exported', async () => {
     const { bench, name, operator } = aBench();
