@@ -159,7 +159,6 @@ Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
     )
     .addOption(optionWithValue('--window <duration>', 'the length of a window', 'P7D'))
     .addOption(optionWithValue('--parallel <n>', 'how many windows are exported at the same time (default: 4)'))
-    .addOption(optionWithValue('--max-pages-per-window <n>', 'split a window in two if it has more pages'))
     .option('--plan', 'show the windows and their requests; send nothing')
     .option('--follow', 'wait for the end; always on for a directory')
     .addOption(optionWithValue('--max-attempts <n>', 'try each step in a directory at most n times; 1: no retries'))

@@ -1,4 +1,4 @@
-/** The BeginRun function: begins a run, resumes an unfinished one, or skips. It also finds the windows of a backfill. */
+/** The BeginRun function: begins a run, resumes an unfinished one, or skips. */
 
 import { SFNClient } from '@aws-sdk/client-sfn';
 import { type LoadSettings, openServiceContext, settingsIn } from '../lib/aws/lambda/service-context.ts';
@@ -6,22 +6,17 @@ import { lambdaPlatform } from '../lib/aws/lambda/platform.ts';
 import { type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
 import { createExecutions } from '../lib/aws/step-functions/executions.ts';
-import { type BackfillRound, nextRound } from '../lib/core/operations/backfill-rounds.ts';
 import { type BeginRunOutcome, beginRun } from '../lib/core/steps/begin-run.ts';
 
 export function beginRunHandler(
   env: Environment,
   loadSettings: LoadSettings,
   platform = lambdaPlatform,
-): StepHandler<BeginRunOutcome | BackfillRound> {
-  return stepHandler<BeginRunOutcome | BackfillRound>((telemetry) => {
+): StepHandler<BeginRunOutcome> {
+  return stepHandler((telemetry) => {
     const context = openServiceContext('BeginRun', env, loadSettings, telemetry, platform);
     const client = platform.createClient(SFNClient, sdkConfig);
-    return async ({ input, execution, backfill }) => {
-      if (backfill !== undefined) {
-        const { definition, log } = context.dependenciesFor({ export: backfill });
-        return await nextRound(log, definition.name);
-      }
+    return async ({ input, execution }) => {
       const executions = createExecutions(client, execution);
       return await beginRun({ ...context.dependenciesFor(input), executions }, { input, execution });
     };

@@ -344,7 +344,6 @@ export class ReportExporter extends Construct implements IConnectable {
         ? undefined
         : createBackfillStateMachine(this, {
             stateMachine: this.stateMachine,
-            beginRun: this.functions.BeginRun,
             limits,
             logRetention,
             tracing,

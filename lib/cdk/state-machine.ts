@@ -7,7 +7,6 @@ import { ArnFormat, Aws, Names, RemovalPolicy } from 'aws-cdk-lib';
 import { EventBus } from 'aws-cdk-lib/aws-events';
 import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import {
   type CfnStateMachine,
   DefinitionBody,
@@ -86,25 +85,18 @@ export interface BackfillStateMachineProps extends Pick<
 > {
   /** The state machine of the service, which exports each window. */
   readonly stateMachine: StateMachine;
-  readonly beginRun: IFunction;
 }
 
 export function createBackfillStateMachine(scope: Construct, props: BackfillStateMachineProps): StateMachine {
-  const { stateMachine: exporter, beginRun } = props;
+  const { stateMachine: exporter } = props;
   const machine = createStandardStateMachine(scope, 'Backfill', {
     ...props,
     definition: backfillTemplate(props.limits),
-    substitutions: {
-      [stateMachineVariable]: exporter.stateMachineArn,
-      [arnVariable('BeginRun')]: beginRun.functionArn,
-    },
+    substitutions: { [stateMachineVariable]: exporter.stateMachineArn },
     reasonForErrorsOnly:
       'Step Functions keeps the full history of each execution for 90 days, and what happens in a window is logged by its own execution',
   });
   grantExportWindows(machine, exporter);
-  machine.addToRolePolicy(
-    new PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [beginRun.functionArn] }),
-  );
   grantDistributedMap(scope, machine);
   return machine;
 }
@@ -113,9 +105,7 @@ export function createBackfillStateMachine(scope: Construct, props: BackfillStat
 export function backfillTemplate(limits: FunctionLimits) {
   return backfillStateMachine({
     stateMachine: placeholder(stateMachineVariable),
-    beginRun: placeholder(arnVariable('BeginRun')),
     partition: Aws.PARTITION,
-    stepTimeoutSeconds: limits.timeoutSeconds.BeginRun + stateGraceSeconds,
     executionTimeoutSeconds: limits.executionTimeoutSeconds,
   });
 }

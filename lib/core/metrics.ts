@@ -27,8 +27,6 @@ export const metricUnits = {
   RunsCompleted: 'Count',
   /** Windows of backfills that completed. */
   WindowsCompleted: 'Count',
-  /** Windows of backfills that were split because they had too many pages. */
-  WindowsSplit: 'Count',
   /** When a run completed: the time since the newest run with reports, 0 if it has some. Published with expect.reportsEvery only. */
   SecondsWithoutReports: 'Seconds',
   /** Executions that failed. */

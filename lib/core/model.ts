@@ -115,8 +115,6 @@ export interface Run {
   readonly since: Instant;
   /** Set for a run of a window: where its reports end. */
   readonly until?: Instant | undefined;
-  /** With more pages than this, its window is split. Absent: it is not. */
-  readonly splitAbovePages?: number | undefined;
   /** Set for a run of a window: as in its definition when it began. */
   readonly requestChecksum?: string | undefined;
   readonly request: ExportRequest;
@@ -242,8 +240,6 @@ export interface ExportState {
   readonly recentExecutions?: readonly string[] | undefined;
   /** The newest run, if it has failed and can never complete, so that it was abandoned. The next run removes it. */
   readonly lastAbandoned?: AbandonedRun | undefined;
-  /** Set for a window that had more pages than its backfill allows: two windows that meet here replace it. */
-  readonly splitAt?: Instant | undefined;
 }
 
 /** A backfill of an export: one item, always replaced as a whole, by compare-and-set on `version`. Its windows follow from it. */
@@ -257,8 +253,6 @@ export interface Backfill {
   readonly windowMs: number;
   /** How many windows are exported at the same time. */
   readonly parallel: number;
-  /** A window with more pages is split in two. Absent: none is. */
-  readonly maxPagesPerWindow?: number | undefined;
   /** Of its windows (`ExportDefinition.requestChecksum`): one with another request is not exported. */
   readonly requestChecksum: string;
   readonly startedAt: Instant;

@@ -19,7 +19,6 @@ import type {
   RunResult,
   RunTotals,
   StoredPage,
-  Window,
 } from './model.ts';
 
 /** Fetches pages from the Report Export Service (docs/service-contract.md, section 4.1). */
@@ -205,7 +204,6 @@ export type ExportEvent =
       readonly page: number;
       readonly seconds: number;
     })
-  | (RunRef & RunTotals & Window & { readonly event: 'window-split'; readonly splitAt: Instant })
   | ({
       readonly event: 'run-completed';
       /** Since the newest run with reports completed: 0 if this one has reports. Set with `expect.reportsEvery`. */

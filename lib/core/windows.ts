@@ -3,7 +3,7 @@
  * milliseconds since the epoch, so time zones, daylight saving time and leap days do not matter.
  */
 
-import type { Backfill, ExportDefinition, ExportState, Instant, Window } from './model.ts';
+import type { Backfill, ExportDefinition, Instant, Window } from './model.ts';
 import { epochMsOf, instantOf, instantSchema } from './timestamps.ts';
 
 /**
@@ -41,68 +41,26 @@ export function parseWindowName(name: string): { readonly export: string; readon
 
 type Bounds = Pick<Backfill, 'from' | 'to' | 'windowMs'>;
 
-/** The windows of a backfill as it begins, the oldest first. */
-export function* firstWindows({ from, to, windowMs }: Bounds): Generator<Window> {
+/** The windows of a backfill, the oldest first. */
+export function* windowsOf({ from, to, windowMs }: Bounds): Generator<Window> {
   const end = epochMsOf(to);
   for (let since = epochMsOf(from); since < end; since += windowMs) {
     yield { since: instantOf(since), until: instantOf(Math.min(since + windowMs, end)) };
   }
 }
 
-/** The number of `firstWindows`. */
-export const countFirstWindows = ({ from, to, windowMs }: Bounds): number =>
+/** The number of `windowsOf`. */
+export const countWindows = ({ from, to, windowMs }: Bounds): number =>
   Math.max(0, Math.ceil((epochMsOf(to) - epochMsOf(from)) / windowMs));
 
-/** Whether `window` is one of the windows that a backfill begins with, or that these can be split into. */
-export const isWindowOf = (backfill: Bounds, window: Window): boolean => ancestorsOf(backfill, window) !== undefined;
-
-/**
- * The windows of which `window` is a part, the longest first: each must have been split before `window` takes a place among the
- * windows of the backfill. undefined if it can never be one.
- */
-export function ancestorsOf(backfill: Bounds, window: Window): readonly Window[] | undefined {
-  const [from, since, until] = [backfill.from, window.since, window.until].map(epochMsOf) as [number, number, number];
-  const first = from + Math.floor((since - from) / backfill.windowMs) * backfill.windowMs;
-  let [low, high] = [first, Math.min(first + backfill.windowMs, epochMsOf(backfill.to))];
-  if (since < from || since >= high) return undefined;
-  const ancestors: Window[] = [];
-  while (low !== since || high !== until) {
-    const middle = middleOf(low, high);
-    if (middle === undefined) return undefined;
-    ancestors.push({ since: instantOf(low), until: instantOf(high) });
-    if (since < middle) high = middle;
-    else low = middle;
-  }
-  return ancestors;
-}
-
-/** Where a window is split; undefined if it is too short. Whole seconds, as the contract shows them (section 2.1). */
-export function splitPoint({ since, until }: Window): Instant | undefined {
-  const middle = middleOf(epochMsOf(since), epochMsOf(until));
-  return middle === undefined ? undefined : instantOf(middle);
-}
-
-function middleOf(low: number, high: number): number | undefined {
-  const middle = Math.floor((low + high) / 2_000) * 1_000;
-  return middle > low && middle < high ? middle : undefined;
-}
-
-/** The two windows that replace one which is split at `at`. */
-export const partsOf = ({ since, until }: Window, at: Instant): readonly [Window, Window] => [
-  { since, until: at },
-  { since: at, until },
-];
-
-/** The windows that take the place of `window`, oldest first: itself, or its parts, which may be split again. */
-export function* currentWindows(
-  exportName: string,
-  window: Window,
-  states: ReadonlyMap<string, Pick<ExportState, 'splitAt'>>,
-): Generator<Window> {
-  const splitAt = states.get(windowName(exportName, window))?.splitAt;
-  if (splitAt === undefined) {
-    yield window;
-    return;
-  }
-  for (const part of partsOf(window, splitAt)) yield* currentWindows(exportName, part, states);
+/** Whether `window` is one of `windowsOf`. */
+export function isWindowOf({ from, to, windowMs }: Bounds, window: Window): boolean {
+  const [start, end, since, until] = [from, to, window.since, window.until].map(epochMsOf) as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  const isCut = since >= start && since < end && (since - start) % windowMs === 0;
+  return isCut && until === Math.min(since + windowMs, end);
 }

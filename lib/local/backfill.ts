@@ -14,7 +14,7 @@ import type { BackfillEnd, BackfillOptions, DeployedService, RunEnd } from '../c
 import { probeWindow } from '../core/operations/probe-window.ts';
 import type { PageLog, ReportService, RunHistory, Runtime, StoreReader } from '../core/ports.ts';
 import { windowDefinition } from '../core/steps/select-export.ts';
-import { partsOf, windowName } from '../core/windows.ts';
+import { windowName } from '../core/windows.ts';
 import { acquireBackfillLock } from './lock.ts';
 import { observeRun } from './run-observer.ts';
 import { runLocally } from './run.ts';
@@ -81,18 +81,19 @@ function pagesPerWindow(service: DeployedService, wanted: number): number | unde
 }
 
 /**
- * Exports the windows that are left, the oldest first, and the parts of those that are split. One that fails does not stop the others,
+ * Exports the windows that are left, the oldest first. One that fails does not stop the others,
  * except if it is because of the settings: those would fail, too.
  */
 async function exportWindows(backfill: OpenBackfill, begun: Backfill, options: BackfillOptions): Promise<void> {
   const { name, log } = backfill;
   const pending = [...(await remainingWindows(log, begun))];
-  let { done, windows } = progressOf(begun, await readWindowStates(log, name));
+  const { done: doneBefore, windows } = progressOf(begun, await readWindowStates(log, name));
+  let done = doneBefore;
   const exporting = new Set<Promise<void>>();
   const errors: unknown[] = [];
   let isOver = false;
   const begin = (window: Window): void => {
-    const one: Promise<void> = exportAndSplit(window)
+    const one: Promise<void> = exportOne(window)
       .catch((error: unknown) => {
         errors.push(error);
         isOver = true;
@@ -100,14 +101,9 @@ async function exportWindows(backfill: OpenBackfill, begun: Backfill, options: B
       .finally(() => exporting.delete(one));
     exporting.add(one);
   };
-  const exportAndSplit = async (window: Window): Promise<void> => {
+  const exportOne = async (window: Window): Promise<void> => {
     const end = await exportWindow(backfill, window, options);
-    const { splitAt, lastCompleted } = (await log.exportState(windowName(name, window))) ?? {};
-    if (splitAt !== undefined) {
-      pending.unshift(...partsOf(window, splitAt));
-      windows += 1;
-    }
-    if (lastCompleted !== undefined) done += 1;
+    if ((await log.exportState(windowName(name, window)))?.lastCompleted !== undefined) done += 1;
     options.onProgress({ done, windows });
     const isAbandoned = (await log.backfill(name))?.abandonedAt !== undefined;
     isOver ||= isAbandoned || (end.status === 'failed' && end.failed.error === 'ConfigurationError');

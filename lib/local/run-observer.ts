@@ -110,7 +110,6 @@ function positionAfter(event: ExportEvent, before: Position | undefined): Positi
       return { export: event.export, run: event.run, page: event.page + 1 };
     case 'service-asked-to-wait':
     case 'waiting-for-slot':
-    case 'window-split':
     case 'run-completed':
     case 'run-failed':
     case 'run-skipped':

@@ -55,7 +55,6 @@ export function observe(observed: ObservedRun, event: ExportEvent): ObservedRun 
       return { ...observed, pages: event.page, reports: event.totalReports, bytes: event.totalBytes };
     case 'service-asked-to-wait':
     case 'waiting-for-slot':
-    case 'window-split':
     case 'run-completed':
     case 'run-failed':
     case 'run-skipped':

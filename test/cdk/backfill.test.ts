@@ -72,7 +72,7 @@ describe('the state machine of backfills', () => {
     expect(resourcesOf(template, 'AWS::StepFunctions::StateMachine')).toHaveProperty(exporterId);
   });
 
-  it('is the definition of lib/core, with the ARNs of the other state machine and of BeginRun', () => {
+  it('is the definition of lib/core, with the ARN of the other state machine', () => {
     const limits = functionLimits({
       service: { totalTimeout: 240_000, maxPageBytes: 256 * 1024 * 1024 },
       exports: [{ maxInlineWait: 20_000, maxRetryAfter: 21_600_000, pagesPerInvocation: 1 }],
@@ -80,10 +80,7 @@ describe('the state machine of backfills', () => {
     const expected = stack.resolve(JSON.stringify(backfillTemplate(limits))) as unknown;
     const { DefinitionString, DefinitionSubstitutions, StateMachineType } = backfill.Properties;
     expect(JSON.parse(textOf(DefinitionString))).toEqual(JSON.parse(textOf(expected)));
-    expect(DefinitionSubstitutions).toEqual({
-      StateMachineArn: { Ref: exporterId },
-      BeginRunArn: { 'Fn::GetAtt': [resource(template, 'AWS::Lambda::Function', 'ServicesacmeBeginRun').id, 'Arn'] },
-    });
+    expect(DefinitionSubstitutions).toEqual({ StateMachineArn: { Ref: exporterId } });
     expect(StateMachineType).toBe('STANDARD');
   });
 
@@ -127,7 +124,6 @@ describe('the state machine of backfills', () => {
       'states:StartExecution': [`<${exporterId}>`, `<${backfill.id}>`].toSorted(),
       'states:DescribeExecution': [...own, arn(':*', exporterId)].toSorted(),
       'states:StopExecution': own,
-      'lambda:InvokeFunction': [`<${resource(template, 'AWS::Lambda::Function', 'ServicesacmeBeginRun').id}.Arn>`],
       ...Object.fromEntries(
         ['events:DescribeRule', 'events:PutRule', 'events:PutTargets'].map((action) => [
           action,

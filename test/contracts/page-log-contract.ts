@@ -104,7 +104,6 @@ export function pageLogContract(
           lastCompleted: aCompletion('execution-6', { export: exportName }),
           recentExecutions: ['execution-7', 'execution-6'],
           lastAbandoned: anAbandonedRun({ reports: null }),
-          splitAt: at('2026-11-10T00:00:00Z'),
         };
         await log.replaceState(state);
         expect(await log.exportState(exportName)).toEqual(state);
@@ -351,7 +350,6 @@ export function pageLogContract(
         to: at('2021-01-01T00:00:00.500Z'),
         windowMs: 604_800_000,
         parallel: 4,
-        maxPagesPerWindow: 100,
         requestChecksum: 'c'.repeat(64),
         startedAt: at('2026-11-20T02:00:00Z'),
         abandonedAt: at('2026-11-20T03:00:00Z'),
@@ -383,7 +381,7 @@ export function pageLogContract(
         expect(await log.replaceBackfill(backfill)).toBe(true);
         expect(await writer(1).backfill(backfill.export)).toEqual(backfill);
         expect(await log.replaceBackfill(backfill)).toBe(false);
-        const { abandonedAt: _, maxPagesPerWindow: __, ...rest } = backfill;
+        const { abandonedAt: _, ...rest } = backfill;
         const next = { ...rest, version: 2, parallel: 8 };
         expect(await writer(1).replaceBackfill(next)).toBe(true);
         expect(await log.replaceBackfill(next)).toBe(false);

@@ -6,7 +6,7 @@ import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import type { RunResult } from '../../lib/core/model.ts';
 import { beginBackfill } from '../../lib/core/operations/backfill.ts';
 import type { FetchedPage } from '../../lib/core/ports.ts';
-import { firstWindows } from '../../lib/core/windows.ts';
+import { windowsOf } from '../../lib/core/windows.ts';
 import type { ExecutionOutcome } from '../../lib/local/execution.ts';
 import { aFetchedPage, at, type FetchedPageParts } from '../support/builders.ts';
 import { manifestsOf, operatorOf, windowBench } from '../support/export/backfill-bench.ts';
@@ -214,7 +214,7 @@ describe('service.rootElement', () => {
 
 describe('a backfill', () => {
   const bounds = { from: at('2026-11-01T00:00:00Z'), to: at('2026-11-01T00:06:00Z'), windowMs: 120_000, parallel: 2 };
-  const windows = [...firstWindows(bounds)];
+  const windows = [...windowsOf(bounds)];
 
   async function aBackfill(options: BenchOptions = {}): Promise<Bench> {
     const bench = anExportBench({ reports: someReports(6), ...options });

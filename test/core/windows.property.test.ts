@@ -1,18 +1,13 @@
-/** Windows of a backfill: whatever the bounds, the length and the splits, each instant of the backfill is in one of them. */
+/** Windows of a backfill: whatever the bounds and the length, each instant of the backfill is in one of them. */
 
 import { describe, expect } from 'vitest';
-import type { Window } from '../../lib/core/model.ts';
 import { epochMsOf, instantOf } from '../../lib/core/timestamps.ts';
 import {
-  ancestorsOf,
-  countFirstWindows,
-  currentWindows,
-  firstWindows,
+  countWindows,
   isWindowOf,
   parseWindowName,
-  partsOf,
-  splitPoint,
   windowName,
+  windowsOf,
   windowsPrefix,
 } from '../../lib/core/windows.ts';
 import { cases, fc, test } from '../support/property.ts';
@@ -72,143 +67,51 @@ const bounds = fc
   })
   .map(boundsOf);
 
-/** Which of the windows is split, as a share of their number. */
-const splits = fc.array(fc.double({ min: 0, max: 0.999, noNaN: true }), { maxLength: 25 });
-
-/** The windows after the splits, as a backfill has them, and the windows that were split. */
-function splitSome(backfill: ReturnType<typeof boundsOf>, picks: readonly number[]) {
-  const states = new Map<string, { splitAt: ReturnType<typeof instantOf> }>();
-  const split: Window[] = [];
-  const current = () => [...firstWindows(backfill)].flatMap((window) => [...currentWindows('reports', window, states)]);
-  for (const pick of picks) {
-    const windows = current();
-    const window = windows[Math.floor(pick * windows.length)];
-    const splitAt = window && splitPoint(window);
-    if (window === undefined || splitAt === undefined) continue;
-    states.set(windowName('reports', window), { splitAt });
-    split.push(window);
-  }
-  return { windows: current(), split };
-}
-
-const contains = (outer: Window, inner: Window): boolean =>
-  epochMsOf(outer.since) <= epochMsOf(inner.since) && epochMsOf(outer.until) >= epochMsOf(inner.until);
-
 describe('the windows of a backfill', () => {
-  test.prop([bounds, splits], { numRuns: cases(1_000) })(
-    'are half-open, touch, and cover the backfill exactly, also after any splits',
-    (backfill, picks) => {
-      const { windows } = splitSome(backfill, picks);
-      let end: string = backfill.from;
-      for (const { since, until } of windows) {
-        expect(since).toBe(end);
-        expect(epochMsOf(until)).toBeGreaterThan(epochMsOf(since));
-        expect(epochMsOf(until) - epochMsOf(since)).toBeLessThanOrEqual(backfill.windowMs);
-        end = until;
-      }
-      expect(end).toBe(backfill.to);
-    },
-  );
+  test.prop([bounds], { numRuns: cases(1_000) })('are half-open, touch, and cover the backfill exactly', (backfill) => {
+    let end: string = backfill.from;
+    for (const { since, until } of windowsOf(backfill)) {
+      expect(since).toBe(end);
+      expect(epochMsOf(until)).toBeGreaterThan(epochMsOf(since));
+      end = until;
+    }
+    expect(end).toBe(backfill.to);
+  });
 
   test.prop([bounds], { numRuns: cases(500) })('have the given length, except for the last one', (backfill) => {
-    const lengths = [...firstWindows(backfill)].map(({ since, until }) => epochMsOf(until) - epochMsOf(since));
+    const lengths = [...windowsOf(backfill)].map(({ since, until }) => epochMsOf(until) - epochMsOf(since));
     expect(lengths.slice(0, -1).every((length) => length === backfill.windowMs)).toBe(true);
-    expect(countFirstWindows(backfill)).toBe(lengths.length);
+    expect(countWindows(backfill)).toBe(lengths.length);
   });
 
   test.prop([moment, fc.integer({ min: 0, max: 10 * day }), windowLength])(
     'are none if the backfill ends where it begins, or before',
     (to, beforeMs, windowMs) => {
       const empty = { from: instantOf(Math.min(to + beforeMs, latest)), to: instantOf(to), windowMs };
-      expect([...firstWindows(empty)]).toEqual([]);
-      expect(countFirstWindows(empty)).toBe(0);
-    },
-  );
-
-  test.prop([fc.record({ since: moment, lengthMs: windowLength })], { numRuns: cases(500) })(
-    'are split in two halves that meet at a whole second, unless no whole second is within',
-    ({ since, lengthMs }) => {
-      const window = { since: instantOf(since), until: instantOf(Math.min(since + lengthMs, latest)) };
-      const [low, high] = [since, epochMsOf(window.until)];
-      const at = splitPoint(window);
-      if (at === undefined) {
-        // The middle is within the first second.
-        expect(Math.floor((low + high) / 2_000) * 1_000).toBeLessThanOrEqual(low);
-        return;
-      }
-      expect(Number.isInteger(epochMsOf(at) / 1_000)).toBe(true);
-      expect(epochMsOf(at)).toBeGreaterThan(low);
-      expect(epochMsOf(at)).toBeLessThan(high);
-      expect(Math.abs(epochMsOf(at) - (low + high) / 2)).toBeLessThan(1_000);
-      expect(partsOf(window, at)).toEqual([
-        { since: window.since, until: at },
-        { since: at, until: window.until },
-      ]);
+      expect([...windowsOf(empty)]).toEqual([]);
+      expect(countWindows(empty)).toBe(0);
     },
   );
 });
 
 describe('the windows that belong to a backfill', () => {
-  test.prop([bounds, splits], { numRuns: cases(500) })(
-    'are those it begins with, and those that any split leads to, with the windows that were split',
+  const shift = fc.constantFrom(0, 0, 1, -1, 500, 1_000);
+  test.prop([bounds, fc.array(fc.tuple(fc.nat(100), fc.nat(100), shift, shift))], { numRuns: cases(500) })(
+    'are those that it is cut into, and no others',
     (backfill, picks) => {
-      const { windows, split } = splitSome(backfill, picks);
-      for (const window of [...windows, ...split]) {
-        expect(isWindowOf(backfill, window)).toBe(true);
-        const longer = split.filter((other) => other !== window && contains(other, window));
-        const longestFirst = longer.sort((one, other) => (contains(one, other) ? -1 : 1));
-        expect(ancestorsOf(backfill, window)).toEqual(longestFirst);
+      const windows = [...windowsOf(backfill)];
+      const known = new Set(windows.map(({ since, until }) => `${since} ${until}`));
+      for (const window of windows) expect(isWindowOf(backfill, window)).toBe(true);
+      for (const [one, other, sinceShift, untilShift] of picks) {
+        const since = epochMsOf(windows[one % windows.length]?.since ?? backfill.from) + sinceShift;
+        const until = epochMsOf(windows[other % windows.length]?.until ?? backfill.to) + untilShift;
+        if (since >= until || since < earliest || until > latest) continue;
+        const window = { since: instantOf(since), until: instantOf(until) };
+        const name = `${window.since} ${window.until}`;
+        expect([name, isWindowOf(backfill, window)]).toEqual([name, known.has(name)]);
       }
     },
   );
-
-  // Short windows, so that all their parts can be listed.
-  const shortBounds = fc
-    .record({
-      from: moment.map((from) => Math.min(from, latest - 600_000)),
-      windowMs: fc.oneof(
-        fc.integer({ min: 1, max: 20_000 }),
-        fc.integer({ min: 1, max: 20 }).map((s) => s * 1_000),
-      ),
-      windows: fc.integer({ min: 1, max: 4 }),
-      last: fc.double({ min: 0, max: 1, noNaN: true }),
-    })
-    .map(boundsOf);
-
-  const allWindows = (backfill: ReturnType<typeof boundsOf>): string[] => {
-    const withParts = (low: number, high: number): string[] => {
-      const middle = Math.floor((low + high) / 2 / 1_000) * 1_000;
-      const parts = middle > low && middle < high ? [...withParts(low, middle), ...withParts(middle, high)] : [];
-      return [`${low} ${high}`, ...parts];
-    };
-    const [from, to] = [epochMsOf(backfill.from), epochMsOf(backfill.to)];
-    const first = Array.from({ length: Math.ceil((to - from) / backfill.windowMs) }, (_, index) => index);
-    return first.flatMap((index) => {
-      const low = from + index * backfill.windowMs;
-      return withParts(low, Math.min(low + backfill.windowMs, to));
-    });
-  };
-
-  test.prop(
-    [shortBounds, fc.array(fc.tuple(fc.nat(10_000), fc.nat(10_000), fc.constantFrom(0, 0, 1, -1, 500, 1_000)))],
-    { numRuns: cases(300) },
-  )('are no others', (backfill, picks) => {
-    const all = allWindows(backfill);
-    const known = new Set(all);
-    expect(known.size).toBe(all.length);
-    const edges = [...new Set(all.flatMap((each) => each.split(' ').map(Number)))];
-    for (const [one, other, shift] of picks) {
-      const since = (edges[one % edges.length] ?? 0) + shift;
-      const until = edges[other % edges.length] ?? 0;
-      if (since >= until) continue;
-      const window = { since: instantOf(since), until: instantOf(until) };
-      expect(isWindowOf(backfill, window), `${window.since} to ${window.until}`).toBe(known.has(`${since} ${until}`));
-    }
-    for (const each of all) {
-      const [since = 0, until = 0] = each.split(' ').map(Number);
-      expect(isWindowOf(backfill, { since: instantOf(since), until: instantOf(until) })).toBe(true);
-    }
-  });
 });
 
 describe('the name of a window', () => {

@@ -8,16 +8,17 @@ import { exportPageHandler } from '../../functions/export-page.ts';
 import { failRunHandler } from '../../functions/fail-run.ts';
 import { finishRunHandler } from '../../functions/finish-run.ts';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
-import type { StepHandler } from '../../lib/aws/lambda/step-handler.ts';
 import { parseExecutionName } from '../../lib/aws/step-functions/execution-names.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import {
   abandonBackfill,
+  type BackfillInput,
+  backfillInput,
   type BackfillRequest,
   beginBackfill,
   readBackfillStatus,
+  remainingWindows,
 } from '../../lib/core/operations/backfill.ts';
-import { type BackfillRound, firstRound } from '../../lib/core/operations/backfill-rounds.ts';
 import { exportDefinition, exportSettingsSchema, sourceOf } from '../../lib/core/settings/settings.ts';
 import { backfillStateMachine } from '../../lib/core/state-machine/backfill-definition.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
@@ -125,24 +126,16 @@ interface Started {
   readonly input: { readonly export: string };
 }
 
-interface Interpreted {
-  /** The executions of windows, in the order in which they were started. */
-  readonly started: readonly Started[];
-  /** The windows of each round after the first. */
-  readonly rounds: readonly BackfillRound[];
-}
-
 /**
  * Interprets one execution of the state machine of backfills. Its child executions, which the interpreter runs as those of a plain Map,
- * start real executions of the service's state machine. There are no delays.
+ * start real executions of the service's state machine. There are no delays. Returns the executions of windows, in the order of their starts.
  */
 async function interpret(
   { functions, aws }: Pick<World, 'functions' | 'aws'>,
-  round: BackfillRound,
+  backfillOf: BackfillInput,
   onStart: (nth: number) => void = () => {},
-): Promise<Interpreted> {
+): Promise<readonly Started[]> {
   const started: Started[] = [];
-  const rounds: BackfillRound[] = [];
   const continuations: Promise<void>[] = [];
   const run = async (name: string, input: unknown): Promise<unknown> => {
     aws.executions.set(executionArn(name), 'RUNNING');
@@ -159,22 +152,13 @@ async function interpret(
       onStart(started.length);
       return { Output: await run(name, input) };
     },
-    FindWindows: async (parameters: unknown) => {
-      const { Payload } = parameters as { Payload: Parameters<StepHandler<unknown>>[0] };
-      const context = { awsRequestId: 'request', getRemainingTimeInMillis: () => 60_000 };
-      const found = (await functions.BeginRun(Payload, context)) as BackfillRound;
-      rounds.push(found);
-      return { Payload: JSON.parse(JSON.stringify(found)) as unknown };
-    },
   };
   const definition = backfillStateMachine({
     stateMachine: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
-    beginRun: 'BeginRun',
     partition: 'aws',
-    stepTimeoutSeconds: 90,
     executionTimeoutSeconds: 3_600,
   });
-  const input = JSON.parse(JSON.stringify(round)) as Parameters<Interpreter['run']>[0];
+  const input = JSON.parse(JSON.stringify(backfillOf)) as Parameters<Interpreter['run']>[0];
   // A timer of Node.js cannot hold the timeout of the definition.
   const machine = { ...definition, TimeoutSeconds: 3_600 };
   const execution = new Interpreter(machine as unknown as StateMachineDefinition, {
@@ -190,14 +174,14 @@ async function interpret(
   });
   await execution.result;
   await Promise.all(continuations);
-  return { started, rounds };
+  return started;
 }
 
 /** Begins or continues the backfill and interprets its execution, as the command does. */
 async function backfill(world: World, request: BackfillRequest = period, onStart?: (nth: number) => void) {
   const begun = await beginBackfill(world.operator, request);
-  const { round } = await firstRound(world.log, begun);
-  return { round, ...(await interpret(world, round, onStart)) };
+  const input = backfillInput(begun, await remainingWindows(world.log, begun));
+  return { input, started: await interpret(world, input, onStart) };
 }
 
 /** The IDs of the reports in the pages of all published windows, in the order of the windows. */
@@ -260,7 +244,7 @@ describe('a deployed backfill', () => {
 
     const first = await backfill({ ...world, functions });
 
-    expect(first.round.windows).toHaveLength(24);
+    expect(first.input.windows).toHaveLength(24);
     expect(first.started.map(({ name }) => parseExecutionName(name))).toEqual(
       Array.from({ length: 24 }, () => ({ export: 'nightly', isWindow: true })),
     );
@@ -271,7 +255,7 @@ describe('a deployed backfill', () => {
     const second = await backfill(world);
 
     // The killed windows resume after their first page.
-    expect(second.round.windows.map((window) => `nightly/${window}`).toSorted()).toEqual([...killed].toSorted());
+    expect(second.input.windows.map((window) => `nightly/${window}`).toSorted()).toEqual([...killed].toSorted());
     expect(world.service.exchanges.length - requests).toBe(6);
     expect(publishedIds(world)).toEqual(idsFrom(12, 84));
     expect(await countsOf(world)).toMatchObject({ done: 24 });
@@ -283,31 +267,17 @@ describe('a deployed backfill', () => {
     expect([...world.aws.objects.keys()].filter((key) => key.endsWith('latest.json'))).toEqual([]);
   });
 
-  it('exports the parts of windows that were split in further rounds', async () => {
-    await using world = await aDeployment();
-    const request = { ...period, windowMs: 36 * hourMs, maxPagesPerWindow: 4 };
-
-    const { round, rounds } = await backfill(world, request);
-
-    // 18 pages each. The halves have nine, the quarters five, the eighths three or two.
-    expect(round.windows).toHaveLength(2);
-    expect(rounds.map(({ windows }) => windows.length)).toEqual([4, 8, 16]);
-    expect(rounds[0]).toMatchObject({ export: 'nightly', parallel: 4 });
-    expect(publishedIds(world)).toEqual(idsFrom(12, 84));
-    expect(await countsOf(world)).toMatchObject({ done: 16 });
-  });
-
   it('waits for a window that another execution exports, and resumes it if that one has ended', async () => {
     await using world = await aDeployment();
     const request = { ...period, to: at('2020-01-01T15:00:00Z'), parallel: 1 };
     const begun = await beginBackfill(world.operator, request);
-    const { round } = await firstRound(world.log, begun);
-    const input = { export: `nightly/${round.windows[0]}` };
+    const all = backfillInput(begun, await remainingWindows(world.log, begun));
+    const input = { export: `nightly/${all.windows[0]}` };
     const functions = withKills(world.functions, (_, page) => page === 2);
     await execute(functions, { name: 'other', input });
     world.aws.executions.set(executionArn('other'), 'RUNNING');
 
-    const { started } = await interpret(world, round, (nth) => {
+    const started = await interpret(world, all, (nth) => {
       if (nth === 4) world.aws.executions.set(executionArn('other'), 'ABORTED');
     });
 
@@ -320,9 +290,9 @@ describe('a deployed backfill', () => {
     await using world = await aDeployment({ settings: { iterationsPerExecution: 1 } });
     const request = { ...period, windowMs: 9 * hourMs };
 
-    const { round } = await backfill(world, request);
+    const { input } = await backfill(world, request);
 
-    expect(round.windows).toHaveLength(8);
+    expect(input.windows).toHaveLength(8);
     expect(await countsOf(world)).toMatchObject({ done: 8 });
     expect(publishedIds(world)).toEqual(idsFrom(12, 84));
   });
@@ -336,21 +306,6 @@ describe('a deployed backfill', () => {
     await expect(failing).rejects.toThrow(/could not start the executions of some windows/);
     expect(await countsOf(world)).toMatchObject({ done: 23, waiting: 1 });
     await backfill(world);
-    expect(publishedIds(world)).toEqual(idsFrom(12, 84));
-  });
-
-  it('fails also if a window was split, and a window that had begun before could not be started', async () => {
-    await using world = await aDeployment();
-    const request = { ...period, windowMs: 36 * hourMs, parallel: 1 };
-    const begun = await beginBackfill(world.operator, request);
-    const { round } = await firstRound(world.log, begun);
-    const functions = withKills(world.functions, (_, page) => page === 2);
-    await execute(functions, { name: 'other', input: { export: `nightly/${round.windows[1]}` } });
-    const failing = backfill(world, { ...request, maxPagesPerWindow: 6 }, (nth) => {
-      if (nth === 2) throw Object.assign(new Error('not authorized'), { name: 'StepFunctions.AccessDeniedException' });
-    });
-    await expect(failing).rejects.toThrow(/could not start the executions of some windows/);
-    await backfill(world, { ...request, maxPagesPerWindow: 6 });
     expect(publishedIds(world)).toEqual(idsFrom(12, 84));
   });
 

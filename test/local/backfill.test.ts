@@ -158,34 +158,6 @@ describe('a backfill in a directory', () => {
     expect(windows).toHaveLength(6);
   });
 
-  it('splits windows with too many pages, and publishes none of their pages', async () => {
-    await using world = await anExport();
-    const { deployed } = world;
-    await deployed.startBackfill({ ...period, windowMs: 864_000_000, maxPagesPerWindow: 4 }, backfillOptions());
-    const windows = await publishedWindows(world);
-    expect(idsIn(windows)).toEqual(idsFrom(...inPeriod));
-    for (const { summary } of windows) expect(summary.pages).toBeLessThanOrEqual(4);
-    expect(windows.length).toBeGreaterThan(5);
-    expect(await readBackfillStatus(deployed, 'nightly')).toMatchObject({ state: 'completed' });
-  });
-
-  it('exports the parts of a window that was split at the same time', async () => {
-    await using world = await anExport();
-    let running = 0;
-    let most = 0;
-    const options = backfillOptions({
-      emit: ({ event }) => {
-        if (event === 'run-started') running += 1;
-        if (event === 'run-completed' || event === 'window-split') running -= 1;
-        most = Math.max(most, running);
-      },
-    });
-    const request = { ...period, windowMs: 864_000_000, maxPagesPerWindow: 8, from: at('2020-01-02T12:00:00Z') };
-    await world.deployed.startBackfill(request, options);
-    expect(most).toBe(period.parallel);
-    expect(await publishedWindows(world)).toHaveLength(4);
-  });
-
   it('requests at most as many pages at the same time as the service allows', async () => {
     let current = 0;
     let most = 0;

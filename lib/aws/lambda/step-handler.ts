@@ -9,7 +9,7 @@ import { explainAccessDenied } from '../access-denied.ts';
 import { lambdaPlatform, type Platform } from './platform.ts';
 import { createTelemetry, type Telemetry } from './telemetry.ts';
 
-/** As `lib/core/state-machine/definition.ts` sends it, and `backfill-definition.ts` there. */
+/** As `lib/core/state-machine/definition.ts` sends it. */
 interface StepEvent {
   /** The output of the state before. */
   readonly input: unknown;
@@ -17,8 +17,6 @@ interface StepEvent {
   readonly execution: string;
   /** The input that the execution was started with. FailRun alone receives it. */
   readonly startInput?: unknown;
-  /** Instead of an input, of BeginRun alone: the export whose backfill has windows that have not begun. */
-  readonly backfill?: unknown;
   /** Instead of all the above: an operator asks ExportPage whether it reaches the service. */
   readonly probe?: unknown;
 }

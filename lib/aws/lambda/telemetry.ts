@@ -149,8 +149,6 @@ function metricsOf(event: ExportEvent): readonly (readonly [MetricName, number])
           ? []
           : [['SecondsWithoutReports', event.secondsWithoutReports] as const]),
       ];
-    case 'window-split':
-      return [['WindowsSplit', 1]];
     case 'run-failed':
       return [[event.export === null ? 'StartsRejected' : 'RunsFailed', 1]];
     case 'page-exported':

@@ -5,11 +5,12 @@ import type { ExportDefinition } from '../../core/model.ts';
 import {
   assertSameBackfill,
   type BackfillRequest,
+  backfillInput,
   beginBackfill,
   chooseParallel,
   readWindowStates,
+  remainingWindows,
 } from '../../core/operations/backfill.ts';
-import { firstRound } from '../../core/operations/backfill-rounds.ts';
 import type {
   BackfillEnd,
   BackfillOptions,
@@ -81,17 +82,18 @@ async function startBackfill(
   await probeWindowFromFunction(clients.lambda, output.exportPageFunction, name, { since, until });
   const { untilOperator } = service;
   const backfill = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
-  const { round, left } = await firstRound(log, backfill);
-  if (left === 0) return { status: 'ended' };
-  if (left > round.windows.length) {
-    const [count, all] = [round.windows.length, left].map((number) => number.toLocaleString('en'));
+  const remaining = await remainingWindows(log, backfill);
+  if (remaining.length === 0) return { status: 'ended' };
+  const input = backfillInput(backfill, remaining);
+  if (remaining.length > input.windows.length) {
+    const [count, all] = [input.windows.length, remaining.length].map((number) => number.toLocaleString('en'));
     options.say(
       `Exporting the oldest ${count} of the ${all} windows that are left. Start the backfill again for the others`,
     );
   }
   const before = await readWindowStates(log, name);
   const executionName = backfillName(name, runtime.randomHex(16));
-  const execution = await startExecution(client, stateMachineArn, executionName, JSON.stringify(round));
+  const execution = await startExecution(client, stateMachineArn, executionName, JSON.stringify(input));
   options.say(`Execution ${execution}`);
   if (!options.follow) return { status: 'started', execution };
   return await followBackfill({ client, backfill, log, clock: runtime }, execution, before, options);

@@ -76,7 +76,7 @@ async function reportChanges(
     const window = parseWindowName(name)?.window;
     const previous = before.get(name);
     if (window === undefined || previous?.version === state.version) continue;
-    const { active, lastCompleted, splitAt } = state;
+    const { active, lastCompleted } = state;
     const isNew = <Value>(value: (of: ExportState) => Value | undefined): boolean =>
       value(state) !== undefined && value(state) !== (previous && value(previous));
     if (lastCompleted !== undefined && isNew((each) => each.lastCompleted?.execution)) {
@@ -105,13 +105,6 @@ async function reportChanges(
         message,
         resumable: false,
       });
-    }
-    if (splitAt !== undefined && isNew((each) => each.splitAt)) {
-      const split = previous?.active;
-      if (split !== undefined) {
-        const totals = totalsOf(await log.last(split));
-        emit({ event: 'window-split', export: split.export, run: split.run, ...window, splitAt, ...totals });
-      }
     }
   }
 }

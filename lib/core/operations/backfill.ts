@@ -12,12 +12,9 @@ import { windowRequestChecksum } from '../steps/select-export.ts';
 import { manifestKey, startOf } from '../storage/keys.ts';
 import { epochMsOf, instantOf } from '../timestamps.ts';
 import { findLostWindows, type LostWindowsDependencies } from './lost-windows.ts';
-import { countFirstWindows, currentWindows, firstWindows, parseWindowName, windowName } from '../windows.ts';
+import { countWindows, parseWindowName, windowBounds, windowName, windowsOf } from '../windows.ts';
 
-export interface BackfillRequest extends Pick<
-  Backfill,
-  'from' | 'to' | 'windowMs' | 'parallel' | 'maxPagesPerWindow'
-> {}
+export interface BackfillRequest extends Pick<Backfill, 'from' | 'to' | 'windowMs' | 'parallel'> {}
 
 /** An execution of Step Functions receives all windows in its input, which holds 256 KiB. */
 export const maxWindows = 4_000;
@@ -31,7 +28,7 @@ export function findBackfillProblem(
   if (epochMsOf(request.to) > now) {
     return '--to: must not be in the future: a window is exported once, so its later reports would never be exported';
   }
-  const windows = countFirstWindows(request);
+  const windows = countWindows(request);
   if (windows <= maxWindows) return undefined;
   return `--window: results in ${windows.toLocaleString('en')} windows, more than ${maxWindows.toLocaleString('en')}. Choose longer windows, or a shorter period`;
 }
@@ -119,7 +116,7 @@ export async function planBackfill(deps: NewBackfill, request: BackfillRequest):
   }
   for (const state of await findLostWindows(deps, states)) states.set(state.export, state);
   const next = nextBackfill(deps, request, previous, states);
-  return windowsOf(next, states).map((window) => ({ ...window, done: isDone(states, next.export, window) }));
+  return [...windowsOf(next)].map((window) => ({ ...window, done: isDone(states, next.export, window) }));
 }
 
 /** @throws ConfigurationError if `previous` is unfinished, or has exported a part of the windows, or them with another request */
@@ -164,7 +161,7 @@ const hasSameWindows = (one: Bounds, other: Bounds): boolean =>
 function assertReplaceable(backfill: Backfill, states: WindowStates): void {
   if (backfill.abandonedAt !== undefined) return;
   const { export: exportName, from, to } = backfill;
-  const left = windowsOf(backfill, states).filter((window) => !isDone(states, exportName, window)).length;
+  const left = [...windowsOf(backfill)].filter((window) => !isDone(states, exportName, window)).length;
   if (left === 0) return;
   throw new ExportError(
     'ConfigurationError',
@@ -176,7 +173,7 @@ function assertReplaceable(backfill: Backfill, states: WindowStates): void {
 /** A report must not be in two windows: consumers of the windows would see it twice. Nor may windows of one backfill have several requests. */
 function assertNoOverlap(backfill: Backfill, states: WindowStates): void {
   const { export: exportName, from, to, requestChecksum } = backfill;
-  const windows = new Set(windowsOf(backfill, states).map((window) => windowName(exportName, window)));
+  const windows = new Set([...windowsOf(backfill)].map((window) => windowName(exportName, window)));
   const overlapping: Window[] = [];
   for (const [name, { active, lastCompleted }] of states) {
     const window = parseWindowName(name)?.window;
@@ -222,11 +219,6 @@ export async function readWindowStates(
   return states;
 }
 
-/** The windows of a backfill, the oldest first. */
-function windowsOf(backfill: Backfill, states: WindowStates): readonly Window[] {
-  return [...firstWindows(backfill)].flatMap((window) => [...currentWindows(backfill.export, window, states)]);
-}
-
 const isDone = (states: WindowStates, exportName: string, window: Window): boolean =>
   states.get(windowName(exportName, window))?.lastCompleted !== undefined;
 
@@ -236,18 +228,32 @@ export async function remainingWindows(
   backfill: Backfill,
 ): Promise<readonly Window[]> {
   const states = await readWindowStates(log, backfill.export);
-  return windowsOf(backfill, states).filter((window) => !isDone(states, backfill.export, window));
+  return [...windowsOf(backfill)].filter((window) => !isDone(states, backfill.export, window));
 }
+
+/** The input of an execution of the state machine of backfills (`../state-machine/backfill-definition.ts`). */
+export interface BackfillInput {
+  readonly export: string;
+  /** How many windows are exported at the same time. */
+  readonly parallel: number;
+  /** Without the name of the export, so that 4,000 of them take at most 208 kB of the 256 KiB that an input may have. */
+  readonly windows: readonly string[];
+}
+
+/** The oldest 4,000 of the windows that are left. */
+export const backfillInput = (
+  { export: exportName, parallel }: Backfill,
+  remaining: readonly Window[],
+): BackfillInput => ({ export: exportName, parallel, windows: remaining.slice(0, maxWindows).map(windowBounds) });
 
 export interface BackfillProgress {
   /** How many windows are done, also by earlier starts. */
   readonly done: number;
-  /** How many there are, with the parts of those that were split instead of these. */
   readonly windows: number;
 }
 
 export const progressOf = (backfill: Backfill, states: WindowStates): BackfillProgress => {
-  const windows = windowsOf(backfill, states);
+  const windows = [...windowsOf(backfill)];
   return { windows: windows.length, done: windows.filter((window) => isDone(states, backfill.export, window)).length };
 };
 
@@ -292,7 +298,7 @@ export async function readBackfillStatus(
   if (backfill === undefined) return undefined;
   const states = await readWindowStates(log, exportName);
   const windows: WindowStatus[] = [];
-  for (const window of windowsOf(backfill, states)) {
+  for (const window of windowsOf(backfill)) {
     windows.push(await windowStatus({ log, executions }, window, states.get(windowName(exportName, window))));
   }
   const counts = { done: 0, running: 0, failed: 0, stopped: 0, waiting: 0 };
@@ -410,7 +416,7 @@ export async function abandonBackfill(deps: AbandonDependencies, exportName: str
     const problem =
       backfill === undefined
         ? 'has no backfill to abandon'
-        : windowsOf(backfill, states).every((window) => isDone(states, exportName, window))
+        : [...windowsOf(backfill)].every((window) => isDone(states, exportName, window))
           ? 'has no unfinished backfill: all windows are done'
           : undefined;
     if (backfill === undefined || problem !== undefined) {

@@ -125,7 +125,7 @@ export interface DeployedExport {
 export interface BackfillOptions extends Pick<StartOptions, 'follow' | 'say' | 'onRetry' | 'maxAttempts' | 'signal'> {
   /** Called at the beginning, and whenever a window has ended. */
   readonly onProgress: (progress: BackfillProgress) => void;
-  /** Called with what happens in the runs of windows. On a stack, only with how they end: completed, failed or split. */
+  /** Called with what happens in the runs of windows. On a stack, only with how they end: completed or failed. */
   readonly emit: EventSink;
 }
 

@@ -1,18 +1,15 @@
 /**
  * The state machine of the backfills of a service, as typed data, used by the deployment and the tests. An execution exports the
  * windows in its input: a Distributed Map has one child execution for each window, which starts the window in the state machine of the
- * service (`definition.ts`) until it is done. Its input is a `BackfillRound` (`../operations/backfill-rounds.ts`).
+ * service (`definition.ts`) until it is done. Its input is a `BackfillInput` (`../operations/backfill.ts`).
  *
  * ```
- * ExportWindows ─▶ AnyLeft ─ none ────────▶ Ended
- *       ▲             ├───── not started ─▶ NotStarted
- *       │             └───── split ───────▶ FindWindows
- *       └───────────────────────────────────────┘
+ * ExportWindows ─▶ AnyNotStarted ─ none ─▶ Ended
+ *                        └──────── some ─▶ NotStarted
  *
  * for each window:
  * ExportWindow ─▶ HasEnded ─ completed, abandoned ─▶ WindowDone
- *      ▲              ├───── split ────────────────▶ WindowSplit
- *      │              └───── any other ─▶ WaitForWindow ─┐
+ *      ▲              └───── any other ─▶ WaitForWindow ─┐
  *      └─────────────────────────────────────────────────┘
  * the execution failed or timed out ─▶ WindowFailed;  any other error ─▶ WindowNotStarted
  * ```
@@ -32,21 +29,20 @@ import type {
   TaskState,
   TestingChoiceState,
 } from './asl.ts';
-import { retryApiErrors, stepRetries } from './retry-policy.ts';
+import { retryApiErrors } from './retry-policy.ts';
 
-export type BackfillStateName = 'ExportWindows' | 'AnyLeft' | 'FindWindows' | 'NotStarted' | 'Ended';
+export type BackfillStateName = 'ExportWindows' | 'AnyNotStarted' | 'NotStarted' | 'Ended';
 export type WindowStateName =
   | 'ExportWindow'
   | 'HasEnded'
   | 'WaitForWindow'
   | 'WasStarted'
   | 'WindowDone'
-  | 'WindowSplit'
   | 'WindowFailed'
   | 'WindowNotStarted';
 
 /** How a child execution ends: its output. */
-type WindowOutcome = 'done' | 'split' | 'failed' | 'not started';
+type WindowOutcome = 'done' | 'failed' | 'not started';
 
 type WindowState =
   | TaskState
@@ -56,7 +52,6 @@ type WindowState =
 export type BackfillState =
   | DistributedMapState<WindowStateName, WindowState>
   | TestingChoiceState
-  | Omit<TaskState, 'Catch'>
   | StatedFailState
   | Extract<State, { readonly Type: 'Succeed' }>;
 
@@ -64,12 +59,8 @@ export type BackfillState =
 export interface BackfillSubstitutions {
   /** The ARN of the state machine of the service. */
   readonly stateMachine: string;
-  /** The ARN of the function of BeginRun. */
-  readonly beginRun: string;
   /** The partition in the ARNs of service integrations: `aws`, or another. */
   readonly partition: string;
-  /** Must exceed the timeout of BeginRun's function. */
-  readonly stepTimeoutSeconds: number;
   /** The timeout of an execution of the service's state machine. */
   readonly executionTimeoutSeconds: number;
 }
@@ -106,34 +97,15 @@ export function backfillStateMachine(binding: BackfillSubstitutions): StateMachi
           States: windowStates(binding),
         },
         ResultSelector: {
-          'split.$': "States.ArrayContains($, 'split')",
           'notStarted.$': "States.ArrayContains($, 'not started')",
         },
-        Next: 'AnyLeft',
+        Next: 'AnyNotStarted',
       },
-      AnyLeft: {
+      AnyNotStarted: {
         Type: 'Choice',
-        Comment:
-          'The parts of windows that were split are exported in a further round, unless windows could not be started',
-        Choices: [
-          // First: a further round would not know of it.
-          { Variable: '$.notStarted', BooleanEquals: true, Next: 'NotStarted' },
-          { Variable: '$.split', BooleanEquals: true, Next: 'FindWindows' },
-        ],
+        Comment: 'The executions of windows report everything else',
+        Choices: [{ Variable: '$.notStarted', BooleanEquals: true, Next: 'NotStarted' }],
         Default: 'Ended',
-      },
-      FindWindows: {
-        Type: 'Task',
-        Comment: 'Finds the windows that have not begun: the parts of those that were split',
-        Resource: `arn:${binding.partition}:states:::lambda:invoke`,
-        Parameters: {
-          FunctionName: binding.beginRun,
-          Payload: { 'backfill.$': '$$.Execution.Input.export', 'execution.$': '$$.Execution.Id' },
-        },
-        OutputPath: '$.Payload',
-        TimeoutSeconds: binding.stepTimeoutSeconds,
-        Retry: stepRetries('BeginRun'),
-        Next: 'ExportWindows',
       },
       NotStarted: {
         Type: 'Fail',
@@ -173,13 +145,6 @@ function windowStates(binding: BackfillSubstitutions): Readonly<Record<WindowSta
       Comment:
         'By the output of the execution: that of BeginRun if it was skipped, that of FinishRun if its run is complete',
       Choices: [
-        {
-          And: [
-            { Variable: '$.ended.output.window', IsPresent: true },
-            { Variable: '$.ended.output.window', StringEquals: 'split' },
-          ],
-          Next: 'WindowSplit',
-        },
         { Variable: '$.ended.output.window', IsPresent: true, Next: 'WindowDone' },
         { Variable: '$.ended.output.pages', IsPresent: true, Next: 'WindowDone' },
       ],
@@ -202,7 +167,6 @@ function windowStates(binding: BackfillSubstitutions): Readonly<Record<WindowSta
       Default: 'WindowNotStarted',
     },
     WindowDone: outcome('done', 'The window is exported, or its backfill was abandoned'),
-    WindowSplit: outcome('split', 'The window had too many pages'),
     WindowFailed: outcome('failed', 'The next start of the backfill exports the window again'),
     WindowNotStarted: outcome('not started', 'The next start of the backfill exports the window'),
   };

@@ -12,7 +12,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import { hasTooFewReports } from '../expected-reports.ts';
 import {
-  type Backfill,
   type ExportRequest,
   type ExportState,
   type Instant,
@@ -20,11 +19,10 @@ import {
   type PageEntry,
   type Run,
   totalsOf,
-  type Window,
 } from '../model.ts';
-import type { PageLog, StepDependencies } from '../ports.ts';
+import type { StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
-import { ancestorsOf, splitPoint, stateNameOf, windowName } from '../windows.ts';
+import { isWindowOf, stateNameOf } from '../windows.ts';
 import { type StateChange, identifyRun, updateState } from './export-state.ts';
 import { parseStartInput, type StartInput } from './start-input.ts';
 import { chooseSince, summarize } from './watermark.ts';
@@ -41,8 +39,8 @@ interface SkippedStart {
   readonly window?: WindowEnd | undefined;
 }
 
-/** `split`: its two parts have taken its place. `abandoned`: its backfill was. */
-type WindowEnd = 'completed' | 'split' | 'abandoned';
+/** `abandoned`: its backfill was. */
+type WindowEnd = 'completed' | 'abandoned';
 
 /**
  * Makes `execution` the owner of the run that it is to export, and returns the page to start with. Repeated in the same
@@ -100,24 +98,15 @@ async function hasLostBackfill({ definition, log }: BeginRunDependencies, execut
   const { name, window } = definition;
   if (window === undefined) return false;
   const backfill = await log.backfill(name);
-  const isSame = backfill?.abandonedAt === undefined && backfill?.requestChecksum === definition.requestChecksum;
-  if (isSame && (await isCurrentWindow(log, backfill, window))) return false;
+  const isOpen = backfill !== undefined && backfill.abandonedAt === undefined;
+  const isSame = isOpen && backfill.requestChecksum === definition.requestChecksum;
+  if (isSame && isWindowOf(backfill, window)) return false;
   return await updateState(log, stateNameOf(definition), (state) => {
     const { active, ...idle } = state;
     if (active?.execution !== execution) return { result: true };
     // It may be published already, if this invocation was delayed.
     return active.completion === undefined ? { change: idle, result: true } : { result: false };
   });
-}
-
-/** Whether the window is one of the backfill's, and every longer window that it is a part of has been split. */
-async function isCurrentWindow(log: PageLog, backfill: Backfill | undefined, window: Window): Promise<boolean> {
-  const ancestors = backfill && ancestorsOf(backfill, window);
-  if (backfill === undefined || ancestors === undefined) return false;
-  for (const ancestor of ancestors) {
-    if ((await log.exportState(windowName(backfill.export, ancestor)))?.splitAt === undefined) return false;
-  }
-  return true;
 }
 
 /** What an execution does, before it is recorded. */
@@ -191,7 +180,6 @@ async function windowEnd(
   if (input.since !== undefined) {
     throw new ExportError('ConfigurationError', 'A window begins where its name says. Leave out since');
   }
-  if (state.splitAt !== undefined) return [`the window was split at ${state.splitAt}`, 'split'];
   if (state.active === undefined && state.lastCompleted !== undefined && input.restart !== true) {
     return [`run ${state.lastCompleted.result.run} has exported the window`, 'completed'];
   }
@@ -200,8 +188,8 @@ async function windowEnd(
   const backfill = await log.backfill(name);
   if (backfill?.abandonedAt !== undefined)
     return [`the backfill was abandoned at ${backfill.abandonedAt}`, 'abandoned'];
-  if (await isCurrentWindow(log, backfill, window)) {
-    if (backfill?.requestChecksum !== definition.requestChecksum) throw changedRequestError(name);
+  if (backfill !== undefined && isWindowOf(backfill, window)) {
+    if (backfill.requestChecksum !== definition.requestChecksum) throw changedRequestError(name);
     return undefined;
   }
   throw new ExportError(
@@ -229,7 +217,7 @@ async function start(
     export: definition.name,
     ...(await identifyRun(deps, state, now)),
     since: window?.since ?? chooseSince(definition, state, input, now).since,
-    ...(window === undefined ? {} : await boundsOf(deps, state, window)),
+    ...(window === undefined ? {} : { until: window.until }),
     requestChecksum: definition.requestChecksum,
     request: definition.request,
     startedAt: instantOf(now),
@@ -275,18 +263,6 @@ async function assertNotEnded(
     'ServiceUnavailableError',
     `Execution ${execution} has ended, so it begins no run of export ${stateNameOf(definition)}. If it was redriven, the attempt is retried`,
   );
-}
-
-async function boundsOf(
-  { definition, log }: Omit<BeginRunDependencies, 'emit'>,
-  { active, lastCompleted }: ExportState,
-  window: Window,
-) {
-  const splitAbovePages = (await log.backfill(definition.name))?.maxPagesPerWindow;
-  // The reports of a window that was published, or is being published, must not be in those of its parts, too.
-  const isPublished = lastCompleted !== undefined || active?.completion !== undefined;
-  const isSplittable = splitAbovePages !== undefined && splitPoint(window) !== undefined && !isPublished;
-  return { until: window.until, ...(isSplittable ? { splitAbovePages } : {}) };
 }
 
 async function resume(deps: Omit<BeginRunDependencies, 'emit'>, state: ExportState, run: Run) {

@@ -11,17 +11,16 @@ import {
   type LoopState,
   type PageEntry,
   type Run,
-  totalsOf,
 } from '../model.ts';
 import type { PageSlots, ReportService, StepDependencies } from '../ports.ts';
 import { assertRootOfSettings, type ExpectedRoot, rootOfFirstPage } from '../document-root.ts';
-import { ownedRun, updateState } from './export-state.ts';
+import { ownedRun } from './export-state.ts';
 import { holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
 import { exportPages, type PagePipeline, type PipelineResult } from './page-pipeline.ts';
 import { withinSlot } from '../slots/page-slots.ts';
 import { restartRun } from './restart-run.ts';
 import { nextWait } from './retry-after.ts';
-import { splitPoint, stateNameOf } from '../windows.ts';
+import { stateNameOf } from '../windows.ts';
 
 export type ExportPageDependencies = Pick<
   StepDependencies,
@@ -65,7 +64,6 @@ export async function exportPage(
   };
   if (last !== undefined) {
     assertRootOfSettings(definition, last);
-    if (isTooLarge(run, last)) return await splitWindow(deps, run, last, execution);
     const outcome = nextOutcome(definition, loop, last);
     const isRepeated = isSameRun && last.page >= command.loop.page;
     if (isRepeated || outcome.next === 'finish') return outcome;
@@ -82,10 +80,7 @@ export async function exportPage(
     deps.slots === undefined
       ? await exportPages(deps, pipeline, command)
       : await exportPagesInSlots(deps, deps.slots, pipeline, command);
-  if (failure === undefined && lastLogged !== undefined) {
-    if (isTooLarge(run, lastLogged)) return await splitWindow(deps, run, lastLogged, execution);
-    return nextOutcome(definition, loop, lastLogged);
-  }
+  if (failure === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
   const error = failure?.error;
   // If a page was exported, the count of consecutive waits starts over.
   const waiting = lastLogged === last ? loop : { ...loop, page: (lastLogged?.page ?? 0) + 1, waits: 0 };
@@ -107,10 +102,6 @@ async function expectedFirstRoot(
   const ofExport = definition.window === undefined ? state : await log.exportState(definition.name);
   return rootOfFirstPage(definition, ofExport?.documentRoot, run);
 }
-
-/** Whether the window of the run has more pages than it may have. */
-const isTooLarge = ({ splitAbovePages }: Run, { page, nextCursor }: PageEntry): boolean =>
-  splitAbovePages !== undefined && page >= splitAbovePages && nextCursor !== null;
 
 /** Whether the settings of the run are known to be right. A run that started over has fetched the pages before. */
 const hasFetchedPage = (run: Run, lastLogged: PageEntry | undefined): boolean =>
@@ -181,33 +172,4 @@ function nextOutcome({ limits }: ExportDefinition, loop: LoopState, entry: PageE
     );
   }
   return { next: next.iterations >= limits.iterationsPerExecution ? 'continue' : 'page', ...next };
-}
-
-/**
- * Ends `run`, whose window then consists of two windows, to be exported instead. The pages of the run stay in the store and are
- * never published: a cursor is valid only with the filter of its own request, so neither part can continue from them.
- *
- * @throws RunSupersededError, always: the two windows supersede the run, so its execution ends without a failure
- */
-async function splitWindow(
-  { definition, log, emit }: Pick<StepDependencies, 'definition' | 'log' | 'emit'>,
-  run: Run,
-  last: PageEntry,
-  execution: string,
-): Promise<never> {
-  const { name, window } = definition;
-  const splitAt = window && splitPoint(window);
-  if (window === undefined || splitAt === undefined)
-    throw new Error(`Run ${run.run} of export ${name} has no window that can be split`);
-  await updateState(log, stateNameOf(definition), (state) => {
-    ownedRun(state, execution, name, run.run);
-    const { active: _, ...idle } = state;
-    return { change: { ...idle, splitAt }, result: undefined };
-  });
-  emit({ event: 'window-split', export: name, run: run.run, ...window, splitAt, ...totalsOf(last) });
-  throw new ExportError(
-    'RunSupersededError',
-    `The window ${stateNameOf(definition)} has more than ${run.splitAbovePages} pages, so it was split at ${splitAt}. ` +
-      'This execution stops here',
-  );
 }

@@ -84,8 +84,7 @@ export async function exportPages(
   const { run, execution } = pipeline;
   const { maxInFlight = 2, signal: interruption } = invocation;
   const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY } = deps.definition.limits;
-  const { splitAbovePages = Number.POSITIVE_INFINITY } = run;
-  const lastPage = Math.min((pipeline.lastLogged?.page ?? 0) + pagesPerInvocation, maxPages, splitAbovePages);
+  const lastPage = Math.min((pipeline.lastLogged?.page ?? 0) + pagesPerInvocation, maxPages);
   const hasTime = () => invocation.hasTime?.() ?? true;
   /** Oldest first. */
   const inFlight: PageTask[] = [];

@@ -213,7 +213,6 @@ export const runSchema = z.object({
   sequence: count,
   since: instant,
   until: z.optional(instant),
-  splitAbovePages: z.optional(ordinal),
   requestChecksum: z.optional(text),
   request: z.object({ source: text, filter, format: text, container: text, size: z.optional(ordinal) }),
   startedAt: instant,
@@ -267,7 +266,6 @@ const stateSchema = z.object({
       failure: failureSchema,
     }),
   ),
-  splitAt: z.optional(instant),
 }) satisfies z.ZodMiniType<ExportState>;
 
 const backfillSchema = z.object({
@@ -277,7 +275,6 @@ const backfillSchema = z.object({
   to: instant,
   windowMs: ordinal,
   parallel: ordinal,
-  maxPagesPerWindow: z.optional(ordinal),
   requestChecksum: text,
   startedAt: instant,
   abandonedAt: z.optional(instant),

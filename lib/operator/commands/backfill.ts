@@ -30,7 +30,6 @@ export interface BackfillCommandOptions extends TargetOptions {
   readonly to?: string;
   readonly window: string;
   readonly parallel?: string;
-  readonly maxPagesPerWindow?: string;
   readonly plan?: boolean;
   readonly follow?: boolean;
   readonly maxAttempts?: string;
@@ -84,14 +83,12 @@ function readRequest(options: BackfillCommandOptions, problems: string[]): Reque
     .safeParse(options.window);
   if (!window.success) problems.push(describeProblems('--window', window.error));
   const parallel = readCount('--parallel', options.parallel, maxParallel, problems);
-  const maxPagesPerWindow = readCount('--max-pages-per-window', options.maxPagesPerWindow, 1_000_000, problems);
   if (problems.length > before || from === undefined || to === undefined || window.data === undefined) return undefined;
   const request = {
     from,
     to,
     windowMs: window.data,
     parallel,
-    ...(maxPagesPerWindow === undefined ? {} : { maxPagesPerWindow }),
   };
   const problem = findBackfillProblem(request, systemRuntime.now());
   if (problem !== undefined) problems.push(problem);
@@ -205,9 +202,8 @@ async function exportPeriod(
 }
 
 /** The options with which the same backfill continues. */
-const optionsOf = ({ from, to, parallel, maxPagesPerWindow, ...request }: BackfillRequest): string =>
-  `--from ${from} --to ${to} --window ${windowOption(request)} --parallel ${parallel}` +
-  (maxPagesPerWindow === undefined ? '' : ` --max-pages-per-window ${maxPagesPerWindow}`);
+const optionsOf = ({ from, to, parallel, ...request }: BackfillRequest): string =>
+  `--from ${from} --to ${to} --window ${windowOption(request)} --parallel ${parallel}`;
 
 /** In seconds, which any duration can be written in. */
 const windowOption = ({ windowMs }: Pick<BackfillRequest, 'windowMs'>): string =>
@@ -255,11 +251,6 @@ function createProgress({ stderr, env }: CommandContext) {
         const { since, until, error, message } = event;
         const window = since === null || until === undefined ? 'a window' : windowText({ since, until });
         statusLine.print(style('red', `Failed: ${window}: ${error}: ${message}`));
-      }
-      if (event.event === 'window-split') {
-        statusLine.print(
-          style('dim', `Split: ${windowText(event)} at ${event.splitAt}, after ${plural(event.pages, 'page')}`),
-        );
       }
       show();
     },

@@ -63,7 +63,6 @@ export function createProgressDisplay(
         case 'waiting-for-slot':
           return status.update(`Page ${event.page} waits for its turn: other exports use all slots of the service`);
         // The summary says how the run ended.
-        case 'window-split':
         case 'run-completed':
         case 'run-failed':
         case 'run-skipped':

@@ -53,7 +53,7 @@ describe('a deployed backfill', () => {
         [serviceName]: { baseUrl: `http://127.0.0.1:${inject('servicePort')}`, vendor, filterUntil: 'date.lt' },
       },
       bucket: { prefix: bucketPrefix },
-      exports: ['history', 'dense', 'given-up', 'refused'].map((name) => ({
+      exports: ['history', 'given-up', 'refused'].map((name) => ({
         name,
         size: 2,
         since: { initial: period.to },
@@ -145,20 +145,6 @@ describe('a deployed backfill', () => {
       expect(await backfillExecutions()).toHaveLength(2);
     },
   );
-
-  it('exports the parts of windows that were split, in the same execution', { timeout: 400_000 }, async () => {
-    const deployed = await stack.open('dense');
-    await using _ = await openService(75);
-    const request = { ...period, to: at('2026-11-20T00:00:25Z'), windowMs: 12_000, maxPagesPerWindow: 4 };
-    const started = (await backfillExecutions()).length;
-
-    expect(await deployed.startBackfill(request, options())).toEqual({ status: 'ended' });
-
-    // Six pages each; the halves have three.
-    expect((await publishedWindows(deployed)).map(({ ids }) => ids.length)).toEqual([6, 6, 6, 6]);
-    expect((await publishedWindows(deployed)).flatMap(({ ids }) => ids)).toEqual(reportIds(1, 24));
-    expect(await backfillExecutions()).toHaveLength(started + 1);
-  });
 
   it('ends when it is abandoned and stopped: no further window begins', { timeout: 400_000 }, async () => {
     const deployed = await stack.open('given-up');

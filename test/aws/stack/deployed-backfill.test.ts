@@ -188,13 +188,7 @@ describe('starting a backfill', () => {
   it('exports the oldest 4,000 windows if more are left, and says so', async () => {
     const deployed = aDeployedExport();
     const windowMs = 60_000;
-    const to = at(new Date(Date.parse(request.from) + 3_000 * windowMs).toISOString().replace('.000', ''));
-    // 1,500 of 3,000 windows were split.
-    for (let index = 0; index < 1_500; index += 1) {
-      const instant = (ms: number) => at(new Date(Date.parse(request.from) + ms).toISOString().replace('.000', ''));
-      const window = { since: instant(index * windowMs), until: instant((index + 1) * windowMs) };
-      await deployed.write(windowName('nightly', window), { splitAt: instant(index * windowMs + 30_000) });
-    }
+    const to = at(new Date(Date.parse(request.from) + 4_500 * windowMs).toISOString().replace('.000', ''));
     await deployed.start({ follow: false, to, windowMs });
     const [{ input } = { input: undefined }] = deployed.startInputs();
     expect((input as { windows: readonly string[] }).windows).toHaveLength(4_000);
@@ -331,23 +325,19 @@ describe('following a backfill', () => {
     );
   });
 
-  it('reports a window that was split, and one whose run can never complete', async () => {
+  it('reports a window whose run can never complete', async () => {
     const deployed = aDeployedExport();
     deployed.describes({ status: 'RUNNING' }, { status: 'RUNNING' }, { status: 'SUCCEEDED' });
     deployed.changes.push(
       () => deployed.write(nameOf(2), { active: { ...run, until: day(2).until } }),
       async () => {
-        await deployed.write(nameOf(2), { splitAt: at('2020-01-02T12:00:00Z') });
         const failure = { error: 'RepeatedCursorError', message: 'no', at: at('2026-11-20T00:00:01Z') };
         const abandoned = { run: aRun().run, since: day(1).since, pages: 3, reports: 3, bytes: 3, failure };
         await deployed.write(nameOf(1), { lastAbandoned: abandoned });
       },
     );
     await deployed.start();
-    expect(deployed.events.map(({ event }) => event).toSorted()).toEqual(['run-failed', 'window-split']);
-    expect(deployed.events).toContainEqual(
-      expect.objectContaining({ event: 'window-split', ...day(2), splitAt: '2020-01-02T12:00:00Z' }),
-    );
+    expect(deployed.events).toHaveLength(1);
     expect(deployed.events).toContainEqual(
       expect.objectContaining({ event: 'run-failed', export: 'nightly', since: day(1).since, resumable: false }),
     );

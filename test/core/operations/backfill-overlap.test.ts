@@ -8,7 +8,6 @@ import {
   planBackfill,
   remainingWindows,
 } from '../../../lib/core/operations/backfill.ts';
-import { firstRound, nextRound } from '../../../lib/core/operations/backfill-rounds.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { failRun } from '../../../lib/core/steps/fail-run.ts';
@@ -108,14 +107,6 @@ describe('a backfill with windows twice as long as those of an abandoned one', (
     });
     await exportWindow(bench, windowOf(0, 4));
     expect(publishedWindows(bench)).toEqual([['2026-11-01T00:00:00Z', '2026-11-01T00:04:00Z']]);
-  });
-
-  it('exports such a half once its own window is split there', async () => {
-    const { bench, operator } = aBench();
-    await beginBackfill(operator, { ...request, windowMs: 4 * minute, maxPagesPerWindow: 2 });
-    expect(await exportWindow(bench, windowOf(0, 4))).toEqual([windowOf(0, 2), windowOf(2, 4)]);
-    await exportWindow(bench, windowOf(0, 2));
-    expect(publishedWindows(bench)).toEqual([['2026-11-01T00:00:00Z', '2026-11-01T00:02:00Z']]);
   });
 });
 
@@ -358,47 +349,5 @@ describe('windows that begin in the same second', () => {
     const runs = await Promise.all(ids);
     expect(new Set(runs).size).toBe(3);
     for (const run of runs) expect(run).toMatch(/^19700101T000000Z-aaa[0-9a-f]{3}$/);
-  });
-});
-
-describe('the next round of a backfill', () => {
-  it('has windows that have a state, but no run', async () => {
-    const { bench, name, operator } = aBench();
-    const backfill = await beginBackfill(operator, request);
-    const window = windowOf(0, 2);
-    await beginRun(windowBench(bench, window).deps, {
-      input: { export: windowName(name, window) },
-      execution: 'first',
-    });
-    expect((await nextRound(bench.log, name)).windows).toHaveLength(3);
-    await abandonBackfill(operator, name);
-    expect((await nextRound(bench.log, name)).windows).toHaveLength(0);
-    await beginBackfill(operator, request);
-    expect((await nextRound(bench.log, name)).windows).toHaveLength(4);
-    expect((await firstRound(bench.log, backfill)).left).toBe(4);
-  });
-});
-
-describe('a window that is being published and is started over', () => {
-  it('is not split', async () => {
-    const { bench, name, operator } = aBench();
-    await beginBackfill(operator, { ...request, windowMs: 4 * minute });
-    const window = windowOf(0, 4);
-    await leavePublishing(bench, name, window);
-    await beginBackfill(operator, { ...request, windowMs: 4 * minute, maxPagesPerWindow: 1 });
-    expect((await windowBench(bench, window).start({ restart: true })).status).toBe('completed');
-    expect((await bench.log.exportState(windowName(name, window)))?.splitAt).toBeUndefined();
-  });
-});
-
-describe('a published window that is started over', () => {
-  it('is not split: its reports would be in the windows of its parts, too', async () => {
-    const { bench, name, operator } = aBench();
-    await beginBackfill(operator, { ...request, windowMs: 4 * minute });
-    await exportWindow(bench, windowOf(0, 4));
-    await beginBackfill(operator, { ...request, windowMs: 4 * minute, maxPagesPerWindow: 1 });
-    expect((await windowBench(bench, windowOf(0, 4)).start({ restart: true })).status).toBe('completed');
-    const state = await bench.log.exportState(windowName(name, windowOf(0, 4)));
-    expect(state?.splitAt).toBeUndefined();
   });
 });

@@ -10,7 +10,7 @@ import { abandonBackfill, beginBackfill, remainingWindows } from '../../../lib/c
 import type { PageLog, RunHistory } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
-import { firstWindows, isWindowOf, windowName } from '../../../lib/core/windows.ts';
+import { windowsOf, isWindowOf, windowName } from '../../../lib/core/windows.ts';
 import {
   type Crashes,
   createCrashes,
@@ -43,7 +43,6 @@ const request = fc
       fc.integer({ min: 40_001, max: 1_200_000 }),
     ),
     parallel: fc.integer({ min: 1, max: 4 }),
-    maxPagesPerWindow: fc.option(fc.integer({ min: 1, max: 4 }), { nil: undefined }),
   })
   .map(({ fromMs, lengthMs, ...rest }) => ({
     ...rest,
@@ -252,7 +251,6 @@ describe('several backfills of an export', () => {
       windows: fc.integer({ min: 1, max: 6 }),
       lengthMinutes: fc.constantFrom(1, 2, 3, 4, 8),
       shorterByMs: fc.constantFrom(0, 0, 0, 1, 30_000),
-      maxPagesPerWindow: fc.option(fc.integer({ min: 1, max: 2 }), { nil: undefined }),
     }),
     fc.record({ act: fc.constant('export' as const), pick: fc.nat(100) }),
     fc.record({ act: fc.constant('export' as const), pick: fc.nat(100) }),
@@ -281,9 +279,8 @@ describe('several backfills of an export', () => {
             const windowMs = each.lengthMinutes * minute;
             const from = firstReportAt + each.from * 2 * minute;
             const to = from + each.windows * windowMs - each.shorterByMs;
-            const { maxPagesPerWindow } = each;
-            const next = { from: instantOf(from), to: instantOf(to), windowMs, parallel: 1, maxPagesPerWindow };
-            old.push(...firstWindows(next));
+            const next = { from: instantOf(from), to: instantOf(to), windowMs, parallel: 1 };
+            old.push(...windowsOf(next));
             await refusable(beginBackfill(operatorOf(bench), next));
             break;
           }

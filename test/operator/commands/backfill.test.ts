@@ -104,15 +104,13 @@ describe('the command backfill', () => {
 
     it('begins no further windows with a key that is rejected, and says how to continue', async () => {
       const { simulator, words, out } = await aFailingService(() => errorResponse(401));
-      const options = ['--max-pages-per-window', '5'];
-      const { status, stdout, stderr } = await runInProcess([...words, ...options], env);
+      const { status, stdout, stderr } = await runInProcess(words, env);
       expect(status).toBe(1);
       expect(stderr).toMatch(/^Failed: 2026-11-20T00:00:00Z to 2026-11-20T00:00:10Z: ConfigurationError: .*401/m);
       // The first run, the check, and two windows at the same time.
       expect(simulator.exchanges).toHaveLength(5);
       expect(stdout).toContain('Unfinished: the backfill of reports: 0 of 6 windows done');
-      const same =
-        '--from 2026-11-20T00:00:00Z --to 2026-11-20T00:01:00Z --window PT10S --parallel 2 --max-pages-per-window 5';
+      const same = '--from 2026-11-20T00:00:00Z --to 2026-11-20T00:01:00Z --window PT10S --parallel 2';
       expect(stdout).toContain(`report-exporter backfill reports ${same} --out ${out}`);
       expect((await runInProcess(['status', 'reports', '--out', out])).status).toBe(0);
     });
@@ -121,9 +119,9 @@ describe('the command backfill', () => {
   it('names every problem of its options at once', async () => {
     const { out } = await aPastToExport();
     const words = ['backfill', '--out', out, '--from', 'yesterday', '--window', 'a week', '--parallel', '0'];
-    const { status, stderr } = await runInProcess([...words, '--max-pages-per-window', 'x']);
+    const { status, stderr } = await runInProcess(words);
     expect(status).toBe(2);
-    for (const option of ['--from: ', '--to: required', '--window: ', '--parallel: ', '--max-pages-per-window: ']) {
+    for (const option of ['--from: ', '--to: required', '--window: ', '--parallel: ']) {
       expect(stderr).toContain(option);
     }
     const reversed = ['backfill', '--out', out, '--from', '2026-01-02', '--to', '2026-01-01'];

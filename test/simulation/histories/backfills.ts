@@ -4,8 +4,14 @@
  */
 
 import { isExportError } from '../../../lib/core/errors.ts';
-import { type BackfillRound, firstRound, nextRound } from '../../../lib/core/operations/backfill-rounds.ts';
-import { abandonBackfill, type BackfillRequest, beginBackfill } from '../../../lib/core/operations/backfill.ts';
+import {
+  abandonBackfill,
+  type BackfillInput,
+  backfillInput,
+  type BackfillRequest,
+  beginBackfill,
+  remainingWindows,
+} from '../../../lib/core/operations/backfill.ts';
 import { probeWindow } from '../../../lib/core/operations/probe-window.ts';
 import { exportDefinition } from '../../../lib/core/settings/settings.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
@@ -92,21 +98,17 @@ export function scheduleBackfill({
       const request = await chooseRequest(tools);
       await probeWindow({ definition, service, untilOperator, runtime }, { since: request.from, until: request.to });
       const backfill = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
-      exportRound(id, (await firstRound(log, backfill)).round);
+      exportWindows(id, backfillInput(backfill, await remainingWindows(log, backfill)));
     };
 
-  let rounds = 0;
-  const exportRound = (id: string, { windows, parallel }: BackfillRound): void => {
+  const exportWindows = (id: string, { windows, parallel }: BackfillInput): void => {
     world.log(id, () => `starts ${windows.length} windows, ${parallel} at a time`);
     if (windows.length === 0) return;
     const named = windows.map((bounds) => {
       const [since = '', until = ''] = bounds.split('/');
       return { name: `${name}/${bounds}`, since: Date.parse(since), until: Date.parse(until) };
     });
-    scheduler.run(id, named, parallel, () => {
-      rounds += 1;
-      run(`find-windows-${rounds}`, time.now(), async ({ log }, next) => exportRound(next, await nextRound(log, name)));
-    });
+    scheduler.run(id, named, parallel);
   };
 
   const planned = requestOf(plan);
@@ -180,10 +182,9 @@ export function scheduleBackfill({
   return { onEvent: scheduler.onEvent };
 }
 
-const requestOf = ({ from, to, windowMs, parallel, maxPagesPerWindow }: BackfillScenario): BackfillRequest => ({
+const requestOf = ({ from, to, windowMs, parallel }: BackfillScenario): BackfillRequest => ({
   from: instantOf(from),
   to: instantOf(to),
   windowMs,
   parallel,
-  maxPagesPerWindow,
 });

@@ -45,7 +45,6 @@ export interface BackfillScenario {
   readonly to: number;
   readonly windowMs: number;
   readonly parallel: number;
-  readonly maxPagesPerWindow: number | undefined;
   readonly startsAt: number;
   /** Whether an operator abandons it in the end, instead of completing it. */
   readonly isGivenUp: boolean;
@@ -187,7 +186,6 @@ function createBackfill(
     to,
     windowMs: rng.pick([3 * hour, 4 * hour, 4 * hour + 1, 6 * hour, 7_654_321, 10 * hour, 2 * day]),
     parallel: 1 + rng.integerBelow(4),
-    maxPagesPerWindow: rng.pick([undefined, undefined, 2, 3, 4]),
     startsAt: start + Math.floor(rng.between(2, 100) * minute),
     isGivenUp: rng.chance(0.2),
   };

@@ -62,7 +62,6 @@ export const invariants = [
   'windows that are published do not overlap',
   'a window leaves the runs of its export as they are',
   'no two runs of an export have the same sequence',
-  'a window that was split is not exported',
   'no window is published after its backfill was abandoned',
   'a window requests only its own reports',
   'a backfill begins only if the service honors the upper bound',

@@ -160,8 +160,6 @@ export interface StateItem {
   readonly sequence: number;
   readonly active?: ActiveRun;
   readonly watermark?: { readonly instant: string };
-  /** Of a window that was split. */
-  readonly splitAt?: string;
   readonly lastCompleted?: {
     readonly execution: string;
     readonly result: { readonly run: string; readonly manifest: string | null; readonly watermark: string | null };

@@ -71,14 +71,6 @@ export function checkWindowState(
     const { restart } = (observations.writer().payload.input ?? {}) as { readonly restart?: boolean };
     if (restart === true) seen.restartedWindows.add(windowKey(name, window));
   }
-  const isExported = state.active !== undefined || state.lastCompleted !== undefined;
-  const wasSplit = previous?.splitAt !== undefined;
-  if (state.splitAt !== undefined && isExported) {
-    world.violate('a window that was split is not exported', `${label}: run ${state.active?.run}`);
-  }
-  if (wasSplit && state.splitAt !== previous.splitAt) {
-    world.violate('a window that was split is not exported', `${label} is split at ${state.splitAt}`);
-  }
   const result = state.lastCompleted?.result;
   if (result === undefined || result.run === previous?.lastCompleted?.result.run) return;
   if (result.watermark !== null) {
@@ -112,7 +104,6 @@ function checkReplacedRun(
   const hasBackfill = backfillOf(observations, name)?.abandonedAt === undefined;
   const reasons = {
     completed: step === 'FinishRun' && isOwner && state.lastCompleted?.result.run === previous.run,
-    split: step === 'ExportPage' && isOwner && isNotPublished && state.splitAt !== undefined,
     abandoned: step === 'Operator' && (isNotPublished || (active === undefined && isUnpublishable)),
     abandonedMeanwhile: step === 'BeginRun' && isOwner && isNotPublished,
     restarted: step === 'BeginRun' && !isOwner && (input.restart === true || last === undefined || last.repeats),

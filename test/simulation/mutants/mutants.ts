@@ -1250,9 +1250,9 @@ export const mutants: readonly Mutant[] = [
         replace: 'until: instantOf(Math.min(since + windowMs + 3_600_000, end))',
       },
       {
-        file: 'lib/core/steps/begin-run.ts',
-        find: 'const ancestors = backfill && ancestorsOf(backfill, window);',
-        replace: 'const ancestors: readonly Window[] | undefined = [];',
+        file: 'lib/core/windows.ts',
+        find: 'return isCut && until === Math.min(since + windowMs, end);',
+        replace: 'return isCut;',
       },
     ],
   },
@@ -1265,9 +1265,9 @@ export const mutants: readonly Mutant[] = [
         replace: 'until: instantOf(since + windowMs < end ? since + windowMs - 1 : end)',
       },
       {
-        file: 'lib/core/steps/begin-run.ts',
-        find: 'const ancestors = backfill && ancestorsOf(backfill, window);',
-        replace: 'const ancestors: readonly Window[] | undefined = [];',
+        file: 'lib/core/windows.ts',
+        find: 'return isCut && until === Math.min(since + windowMs, end);',
+        replace: 'return isCut;',
       },
     ],
   },
@@ -1334,42 +1334,6 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'a window that is split keeps its run',
-    edits: [
-      {
-        file: 'lib/core/steps/export-page.ts',
-        find: 'return { change: { ...idle, splitAt }, result: undefined };',
-        replace: 'return { change: { ...state, ...idle, splitAt }, result: undefined };',
-      },
-    ],
-  },
-  {
-    name: 'a window that was split is exported as a whole',
-    edits: [
-      {
-        file: 'lib/core/steps/begin-run.ts',
-        find: 'if (state.splitAt !== undefined) return [',
-        replace: "if (state.splitAt === '') return [",
-      },
-    ],
-  },
-  {
-    name: 'a window with too many pages is published and split',
-    edits: [
-      {
-        file: 'lib/core/steps/export-page.ts',
-        find: 'page >= splitAbovePages && nextCursor !== null;',
-        replace: 'page >= splitAbovePages;',
-      },
-      {
-        file: 'lib/core/steps/export-page.ts',
-        find: 'return { change: { ...idle, splitAt }, result: undefined };',
-        replace:
-          'return { change: { ...idle, splitAt, lastCompleted: { execution, completedAt: run.startedAt, result: { export: name, run: run.run, since: run.since, watermark: null, pages: 0, reports: 0, bytes: 0, manifest: null } } } as never, result: undefined };',
-      },
-    ],
-  },
-  {
     name: 'a window that is done is exported again when it is started again',
     edits: [
       {
@@ -1409,8 +1373,8 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: 'backfill?.abandonedAt === undefined && backfill?.requestChecksum',
-        replace: 'backfill?.requestChecksum',
+        find: 'const isOpen = backfill !== undefined && backfill.abandonedAt === undefined;',
+        replace: 'const isOpen = backfill !== undefined;',
       },
     ],
   },

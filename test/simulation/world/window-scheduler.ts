@@ -1,8 +1,7 @@
 /**
  * What starts the windows of a backfill: so many at a time, each by executions of the export's own state machine, one after the
  * other until BeginRun says that the window needs no further one. A window whose execution fails is left. It stands for the
- * Distributed Map of Step Functions, and can fail, or be stopped, like an execution. Once all windows have ended, and one of them was
- * split, its caller finds the windows of the next round, as the state FindWindows does.
+ * Distributed Map of Step Functions, and can fail, or be stopped, like an execution.
  */
 
 import type { WindowBounds } from '../invariants/observations.ts';
@@ -17,8 +16,8 @@ interface ScheduledWindow extends WindowBounds {
 }
 
 export interface WindowScheduler {
-  /** Starts the windows. `label`: what the names of their executions begin with. `onSplit`: called at the end, if one was split. */
-  run(label: string, windows: readonly ScheduledWindow[], parallel: number, onSplit: () => void): void;
+  /** Starts the windows. `label`: what the names of their executions begin with. */
+  run(label: string, windows: readonly ScheduledWindow[], parallel: number): void;
   /** Stops one that is running, if any is: windows that have begun continue. */
   stop(): void;
   readonly onEvent: (event: ExecutionEvent) => void;
@@ -35,20 +34,18 @@ export function createWindowScheduler(
   const ended = (execution: SimulatedExecution) => new Promise<void>((resolve) => waiting.set(execution, resolve));
 
   return {
-    run(label, windows, parallel, onSplit) {
+    run(label, windows, parallel) {
       const self = { isStopped: false };
       running.push(self);
       const pending = [...windows];
       let active = 0;
       let begun = 0;
-      let hasSplit = false;
 
       const exportWindow = async (window: ScheduledWindow, number: number) => {
         for (let attempt = 1; !self.isStopped; attempt += 1) {
           const execution = stepFunctions().start(`${label}-w${number}-${attempt}`, { export: window.name });
           await ended(execution);
           const { window: end } = (execution.output ?? {}) as { readonly window?: string };
-          if (end === 'split') hasSplit = true;
           if (execution.status !== 'SUCCEEDED' || end !== undefined) return;
           // Another execution may be exporting it, or continue the run.
           const isExporting = execution.state !== 'Completed';
@@ -65,9 +62,7 @@ export function createWindowScheduler(
           void exportWindow(window, begun).then(() => {
             active -= 1;
             startNext();
-            if (active > 0) return;
-            running.splice(0, running.length, ...running.filter((each) => each !== self));
-            if (hasSplit && !self.isStopped) onSplit();
+            if (active === 0) running.splice(0, running.length, ...running.filter((each) => each !== self));
           });
         }
       };

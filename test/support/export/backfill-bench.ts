@@ -4,7 +4,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Backfill, Window } from '../../../lib/core/model.ts';
 import { remainingWindows } from '../../../lib/core/operations/backfill.ts';
 import { windowDefinition } from '../../../lib/core/steps/select-export.ts';
-import { partsOf, windowName } from '../../../lib/core/windows.ts';
+import { windowName } from '../../../lib/core/windows.ts';
 import type { Bench, Manifest } from './export-bench.ts';
 import type { CrashPoint } from './memory-adapters.ts';
 
@@ -54,20 +54,19 @@ export const operatorOf = ({ deps: { runtime, definition, executions }, log, sto
 /** A window that is not done after so many starts never will be. */
 const maxStarts = 60;
 
-/** Starts the window until it needs no further start. Returns its parts if it was split. */
+/** Starts the window until it needs no further start. */
 export async function exportWindow(
   bench: Bench,
   window: Window,
   inProcess: Crashes['inProcess'] = (work) => work(),
-): Promise<readonly Window[]> {
+): Promise<void> {
   const { log, definition } = bench.deps;
   const executions = windowBench(bench, window);
   for (let starts = 0; starts < maxStarts; starts += 1) {
     await inProcess(() => executions.start());
     const state = await log.exportState(windowName(definition.name, window));
-    if (state?.splitAt !== undefined) return partsOf(window, state.splitAt);
-    if (state?.lastCompleted !== undefined && state.active === undefined) return [];
-    if ((await log.backfill(definition.name))?.abandonedAt !== undefined) return [];
+    if (state?.lastCompleted !== undefined && state.active === undefined) return;
+    if ((await log.backfill(definition.name))?.abandonedAt !== undefined) return;
   }
   throw new Error(`the window ${window.since} to ${window.until} is never done`);
 }
@@ -88,14 +87,10 @@ export async function exportWindows(bench: Bench, backfill: Backfill, { parallel
       const pick = picks[begun % Math.max(1, picks.length)] ?? 0;
       begun += 1;
       const [window] = pending.splice(pick % pending.length, 1);
-      if (window !== undefined) pending.push(...(await exportWindow(bench, window, inProcess)));
+      if (window !== undefined) await exportWindow(bench, window, inProcess);
     }
   };
-  for (;;) {
-    await Promise.all(Array.from({ length: parallel }, work));
-    // A worker may end before another one splits its window.
-    if (pending.length === 0) return;
-  }
+  await Promise.all(Array.from({ length: parallel }, work));
 }
 
 /** The manifests of windows, the oldest window first. */
