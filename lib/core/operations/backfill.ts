@@ -88,7 +88,7 @@ export async function beginBackfill(deps: NewBackfill, request: BackfillRequest)
   for (;;) {
     const previous = await log.backfill(definition.name);
     // The command that abandoned it may have ended half-way.
-    if (previous?.abandonedAt !== undefined) await endWindows({ log }, definition.name);
+    if (previous?.abandonedAt !== undefined) await endWindows(log, definition.name);
     const states = await readWindowStates(log, definition.name);
     const lost = await findLostWindows(deps, states);
     for (const state of lost) states.set(state.export, state);
@@ -392,20 +392,38 @@ function estimateSeconds(
 
 export interface AbandonedBackfill {
   readonly backfill: Backfill;
-  /** Unfinished runs that were abandoned. */
+  /** How many unfinished runs were abandoned. */
   readonly abandonedRuns: number;
-  /** Runs that have begun to be published, and were not. */
-  readonly publishingRuns: number;
+  /** Windows whose runs have begun to be published, and were not abandoned. */
+  readonly publishing: readonly PublishingWindow[];
+}
+
+/**
+ * `running`: it is being published now. `published`: it has its manifest, and only its state does not say so yet. `failed`, `stopped`: no
+ * execution is working on it, but an invocation that outlives its execution may still publish it.
+ */
+type PublishingState = 'running' | 'published' | 'failed' | 'stopped';
+
+export interface PublishingWindow extends Window {
+  readonly state: PublishingState;
+  readonly run: RunId;
+  readonly lastFailure: RunFailure | null;
 }
 
 interface AbandonDependencies extends BackfillDependencies {
   readonly store: Pick<StoreReader, 'read'>;
   readonly executions: Executions;
+  /** For how long an invocation may go on after its execution has ended. 0: none does. Default: an hour. */
+  readonly maxInvocationMs?: number | undefined;
 }
+
+/** No invocation of a function on AWS lives for so long. */
+export const maxFunctionMs = 3_600_000;
 
 /**
  * Abandons the backfill, or repeats that: no further window begins, and no unfinished window is published. Windows that are published
- * stay. A window that is being published completes, now or when it is started again; if that has failed for an hour, it is abandoned, too.
+ * stay. So does a window that may still be published: started again, it completes, unless that fails. If it has failed for
+ * `maxInvocationMs`, it is abandoned, too.
  * @throws ConfigurationError if there is no backfill, or it is completed already
  */
 export async function abandonBackfill(deps: AbandonDependencies, exportName: string): Promise<AbandonedBackfill> {
@@ -428,57 +446,54 @@ export async function abandonBackfill(deps: AbandonDependencies, exportName: str
       abandonedAt: backfill.abandonedAt ?? instantOf(runtime.now()),
     };
     if (!(await log.replaceBackfill(abandoned))) continue;
-    const isUnpublishable = (run: Run) => canNoLongerBePublished(deps, run);
-    const { ended, publishing } = await endWindows({ log, isUnpublishable }, exportName);
-    return { backfill: abandoned, abandonedRuns: ended, publishingRuns: publishing };
+    return { backfill: abandoned, ...(await endWindows(log, exportName, (run) => publishingState(deps, run))) };
   }
 }
-
-interface EndWindowsDependencies {
-  readonly log: BackfillDependencies['log'];
-  /** Of a run that has begun to be published. Absent: no such run ends. */
-  readonly isUnpublishable?: (run: Run) => Promise<boolean>;
-}
-
-/** Ends the unfinished runs of windows, once no further one begins. One that may still be published stays. Returns how many of each. */
-async function endWindows(
-  { log, isUnpublishable }: EndWindowsDependencies,
-  exportName: string,
-): Promise<{ readonly ended: number; readonly publishing: number }> {
-  let ended = 0;
-  let publishing = 0;
-  // Read again: a window may have begun before the backfill was recorded as abandoned.
-  for await (const { export: name, active } of log.windowStates(exportName)) {
-    if (active === undefined) continue;
-    const isEnded = await updateState(log, name, async (state) => {
-      const { active: run, ...idle } = state;
-      // Another command may have begun a backfill since. This one may have been suspended in between.
-      if ((await log.backfill(exportName))?.abandonedAt === undefined) return { result: false };
-      const stays = run === undefined || (run.completion !== undefined && (await isUnpublishable?.(run)) !== true);
-      return stays ? { result: false } : { change: idle, result: true };
-    });
-    if (isEnded) ended += 1;
-    else if (active.completion !== undefined) publishing += 1;
-  }
-  return { ended, publishing };
-}
-
-/** An invocation that outlives its execution may write the manifest. None lives for so long. */
-const maxInvocationMs = 3_600_000;
 
 /**
- * Whether a run that has begun to be published is not published, and will not be unless it is started again: it has failed, and no
- * execution has owned it since.
+ * Ends the unfinished runs of windows, once no further one begins. One that has begun to be published stays, unless `findPublishingState`
+ * finds that it can no longer be.
  */
-async function canNoLongerBePublished(
-  { store, executions, runtime }: Omit<AbandonDependencies, 'log'>,
+async function endWindows(
+  log: BackfillDependencies['log'],
+  exportName: string,
+  findPublishingState: (run: Run) => Promise<PublishingState | undefined> = async () => 'stopped',
+): Promise<Omit<AbandonedBackfill, 'backfill'>> {
+  let abandonedRuns = 0;
+  const publishing: PublishingWindow[] = [];
+  // Read again: a window may have begun before the backfill was recorded as abandoned.
+  for await (const { export: name, active } of log.windowStates(exportName)) {
+    const window = parseWindowName(name)?.window;
+    if (active === undefined || window === undefined) continue;
+    const end = await updateState<'ended' | PublishingWindow | undefined>(log, name, async (current) => {
+      const { active: run, ...idle } = current;
+      if (run === undefined) return { result: undefined };
+      // Another command may have begun a backfill since. This one may have been suspended in between.
+      if ((await log.backfill(exportName))?.abandonedAt === undefined) return { result: undefined };
+      const state = run.completion === undefined ? undefined : await findPublishingState(run);
+      if (state === undefined) return { change: idle, result: 'ended' };
+      return { result: { ...window, state, run: run.run, lastFailure: run.lastFailure ?? null } };
+    });
+    if (end === 'ended') abandonedRuns += 1;
+    else if (end !== undefined) publishing.push(end);
+  }
+  return { abandonedRuns, publishing };
+}
+
+/** Of a run that has begun to be published; undefined if it is not published, and will not be unless it is started again. */
+async function publishingState(
+  { store, executions, runtime, maxInvocationMs = maxFunctionMs }: Omit<AbandonDependencies, 'log'>,
   run: Run,
-): Promise<boolean> {
+): Promise<PublishingState | undefined> {
   const { lastFailure, execution } = run;
-  if (lastFailure === undefined || runtime.now() - epochMsOf(lastFailure.at) < maxInvocationMs) return false;
-  if (await executions.isRunning(execution)) return false;
+  if (await executions.isRunning(execution)) return 'running';
   const manifest = await store.read(manifestKey(run));
-  if (manifest === undefined) return true;
-  for await (const _ of manifest) break;
-  return false;
+  if (manifest !== undefined) {
+    for await (const _ of manifest) break;
+    return 'published';
+  }
+  if (maxInvocationMs === 0) return undefined;
+  // Nothing says when the execution ended.
+  if (lastFailure === undefined) return 'stopped';
+  return runtime.now() - epochMsOf(lastFailure.at) < maxInvocationMs ? 'failed' : undefined;
 }

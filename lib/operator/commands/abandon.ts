@@ -3,10 +3,10 @@
 import { ExportError } from '../../core/errors.ts';
 import { abandonRun, requireAbandonableRun } from '../../core/operations/abandon-run.ts';
 import { systemRuntime } from '../../core/clock.ts';
-import { abandonBackfill, readBackfillStatus } from '../../core/operations/backfill.ts';
+import { abandonBackfill, maxFunctionMs, readBackfillStatus } from '../../core/operations/backfill.ts';
 import type { DeployedExport } from '../../core/operations/deployment.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
-import { backfillLines } from '../output/backfill-table.ts';
+import { backfillLines, publishingText } from '../output/backfill-table.ts';
 import { plural } from '../output/format.ts';
 import { ask, type TerminalInput } from '../output/question.ts';
 import { textStyleFor } from '../output/terminal.ts';
@@ -72,24 +72,26 @@ async function abandonPeriod(
   if (status !== undefined && status.state !== 'completed') {
     stderr.write(`Backfill of export ${name}:\n${backfillLines(status, textStyleFor(stderr, env)).join('\n')}\n`);
     stderr.write(
-      'Windows that are done stay published. No other window will be exported. Unfinished ones are never published, except those that are being published now.\n',
+      'Windows that are done stay published. No other window will be exported. Unfinished ones are never published, except those that have begun to be published.\n',
     );
     if (yes !== true && !(await confirm(`Abandon the backfill of ${name}?`, context))) return unconfirmed(context);
   }
   // Recorded first: an execution that begins a window meanwhile finds it.
-  const { abandonedRuns, publishingRuns } = await abandonBackfill(
-    { log, store, executions, runtime: systemRuntime },
+  const maxInvocationMs = deployed.probeFromFunction === undefined ? 0 : maxFunctionMs;
+  const { abandonedRuns, publishing } = await abandonBackfill(
+    { log, store, executions, runtime: systemRuntime, maxInvocationMs },
     name,
   );
   const stopped = await deployed.stopBackfill();
   if (stopped !== undefined) stderr.write(`Stopped execution ${stopped}\n`);
   if (json === true)
     stdout.write(
-      `${JSON.stringify({ status: 'abandoned', export: name, backfill: true, abandonedRuns, publishingRuns })}\n`,
+      `${JSON.stringify({ status: 'abandoned', export: name, backfill: true, abandonedRuns, publishing })}\n`,
     );
   else {
-    const staying = publishingRuns === 0 ? '' : `; ${plural(publishingRuns, 'window')} being published will complete`;
-    stdout.write(`Abandoned: the backfill of ${name}, with ${plural(abandonedRuns, 'unfinished run')}${staying}\n`);
+    stdout.write(
+      `Abandoned: the backfill of ${name}, with ${plural(abandonedRuns, 'unfinished run')}\n${publishing.map(publishingText).join('')}`,
+    );
   }
   return exitStatuses.ok;
 }

@@ -1,8 +1,15 @@
 /** The backfill of an export, for a person at a terminal. */
 
 import type { Window } from '../../core/model.ts';
-import type { BackfillStatus, WindowState, WindowStatus } from '../../core/operations/backfill.ts';
+import {
+  type BackfillStatus,
+  maxFunctionMs,
+  type PublishingWindow,
+  type WindowState,
+  type WindowStatus,
+} from '../../core/operations/backfill.ts';
 import { truncate } from '../../core/sanitize.ts';
+import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { coarseDuration, plural, totals } from './format.ts';
 import type { TextStyle } from './terminal.ts';
 
@@ -44,4 +51,23 @@ function attentionText(window: WindowStatus, style: TextStyle): string {
     `  ${style(stateStyles[state], state)} ${windowText(window)}, run ${run}${stored}${why}`,
     maxErrorLength,
   );
+}
+
+/** What becomes of a window that has begun to be published, and was therefore not abandoned: two lines. */
+export function publishingText(window: PublishingWindow): string {
+  const [what, next] = publishingPhrases(window);
+  return `Not abandoned: ${windowText(window)}, run ${window.run}, ${what}\n  → ${next}\n`;
+}
+
+function publishingPhrases({ state, lastFailure }: PublishingWindow): readonly [what: string, next: string] {
+  const whenStarted = 'it completes when the backfill is started again';
+  if (state === 'running') return ['is being published', 'it completes, unless that fails'];
+  if (state === 'published') return ['is published, but its state does not say so yet', whenStarted];
+  if (lastFailure === null) return ['was stopped while it was being published', `${whenStarted}, unless that fails`];
+  const { error, message, at } = lastFailure;
+  const abandonableAt = instantOf(epochMsOf(at) + maxFunctionMs);
+  return [
+    `could not be published (${error}: ${message})`,
+    `${whenStarted}, unless that fails. If it cannot complete, abandon the backfill again, not before ${abandonableAt}`,
+  ];
 }

@@ -115,7 +115,7 @@ describe('a window that has begun to be published', () => {
     const { bench, name, operator } = aBench();
     const backfill = await beginBackfill(operator, request);
     await leavePublishing(bench, name, windowOf(0, 2));
-    expect(await abandonBackfill(operator, name)).toMatchObject({ abandonedRuns: 0 });
+    expect(await abandonBackfill(operator, name)).toMatchObject({ abandonedRuns: 0, publishing: [windowOf(0, 2)] });
     expect((await windowBench(bench, windowOf(0, 2)).start()).status).toBe('completed');
     expect((await windowBench(bench, windowOf(2, 4)).start()).status).toBe('skipped');
     expect(publishedWindows(bench)).toEqual([['2026-11-01T00:00:00Z', '2026-11-01T00:02:00Z']]);
@@ -158,23 +158,45 @@ describe('a window whose publication has failed', () => {
     await leavePublishing(bench, name, window);
     const { deps } = windowBench(bench, window);
     await failRun(deps, { failure: { Error: 'PageConflictError', Cause: 'a page is missing' }, execution: 'first' });
-    const abandoned = async () => (await abandonBackfill(operator, name)).abandonedRuns;
+    const abandon = () => abandonBackfill(operator, name);
     const { active } = (await bench.log.exportState(windowName(name, window))) ?? {};
     if (active === undefined) throw new Error('no active run');
 
-    expect(await abandoned()).toBe(0);
+    expect(await abandon()).toMatchObject({
+      abandonedRuns: 0,
+      publishing: [{ ...window, run: active.run, state: 'failed', lastFailure: { message: 'a page is missing' } }],
+    });
     bench.advance(3_600_000);
     bench.running.add('first');
-    expect(await abandoned()).toBe(0);
+    expect(await abandon()).toMatchObject({ abandonedRuns: 0, publishing: [{ state: 'running' }] });
     bench.running.clear();
     bench.store.objects.set(manifestKey(active), '{}');
-    expect(await abandoned()).toBe(0);
+    expect(await abandon()).toMatchObject({ abandonedRuns: 0, publishing: [{ state: 'published' }] });
     bench.store.objects.delete(manifestKey(active));
-    expect(await abandoned()).toBe(1);
+    expect(await abandon()).toMatchObject({ abandonedRuns: 1, publishing: [] });
 
     await beginBackfill(operator, request);
     await exportWindow(bench, window);
     expect(publishedWindows(bench)).toEqual([['2026-11-01T00:00:00Z', '2026-11-01T00:02:00Z']]);
+  });
+});
+
+describe('a window that was cut off while it was published', () => {
+  it('is abandoned at once where no invocation outlives its execution, as in a directory', async () => {
+    const { bench, name, operator } = aBench();
+    await beginBackfill(operator, request);
+    await leavePublishing(bench, name, windowOf(0, 2));
+    expect(await abandonBackfill(operator, name)).toMatchObject({
+      abandonedRuns: 0,
+      publishing: [{ state: 'stopped', lastFailure: null }],
+    });
+    const here = { ...operator, maxInvocationMs: 0 };
+    bench.running.add('first');
+    expect(await abandonBackfill(here, name)).toMatchObject({ abandonedRuns: 0, publishing: [{ state: 'running' }] });
+    bench.running.clear();
+    expect(await abandonBackfill(here, name)).toMatchObject({ abandonedRuns: 1, publishing: [] });
+    expect(publishedWindows(bench)).toEqual([]);
+    await expect(beginBackfill(operator, { ...request, windowMs: 3 * minute })).resolves.toMatchObject({ version: 5 });
   });
 });
 

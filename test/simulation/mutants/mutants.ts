@@ -1358,8 +1358,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/operations/backfill.ts',
-        find: 'if (active === undefined) continue;',
-        replace: 'if (active !== undefined) continue;',
+        find: 'if (active === undefined || window === undefined) continue;',
+        replace: 'if (active !== undefined || window === undefined) continue;',
       },
     ],
   },
@@ -1383,8 +1383,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/operations/backfill.ts',
-        find: 'run === undefined || (run.completion !== undefined && (await isUnpublishable?.(run)) !== true);',
-        replace: 'run === undefined;',
+        find: 'run.completion === undefined ? undefined : await findPublishingState(run);',
+        replace: '(await findPublishingState(run)) && undefined;',
       },
     ],
   },
