@@ -236,7 +236,7 @@ Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or nothing to abandon.
       `
 Checks settings, state, runs, store, schedule, proxy and certificates, API key, service, clocks and versions; of a stack, also whether
 its alarms reach anyone. The check of a service requests one page of size 1 and does not store it; of a stack, the function
-requests another one. A service that several exports use is checked once.
+requests another one. A service that several exports use is checked once. In a directory, a file is written and removed again.
 
 Examples:
   $ ${context.program} doctor

@@ -18,7 +18,7 @@ import { exportDefinition } from '../core/settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { startLocalBackfill } from './backfill.ts';
 import { isFilePresent } from './durable-fs.ts';
-import { isBackfillLocked, isExportLocked } from './lock.ts';
+import { acquireExportLock, isBackfillLocked, isExportLocked } from './lock.ts';
 import { observeRun } from './run-observer.ts';
 import { isWindowExecution, runLocally, stateFileIn } from './run.ts';
 import { localService } from './service.ts';
@@ -102,10 +102,15 @@ function unknownExport(exportName: string, out: string, names: readonly string[]
   return new ExportError('ConfigurationError', `There is no export ${exportName} in directory ${out}. ${existing}`);
 }
 
+interface LocalStores extends Pick<DeployedExport, 'log'> {
+  readonly notes: RunNotes;
+  readonly store: ReturnType<typeof createDirectoryPageStore>;
+}
+
 function deployedExport(
   options: LocalDeploymentOptions,
   settings: LocalExport,
-  { notes, log, store }: Pick<DeployedExport, 'log' | 'store'> & { readonly notes: RunNotes },
+  { notes, log, store }: LocalStores,
 ): DeployedExport {
   const { out, env, runtime } = options;
   const { name } = settings.export;
@@ -121,6 +126,11 @@ function deployedExport(
         isWindowExecution(execution) ? isBackfillLocked(out, name) : isExportLocked(out, name),
       // Each process has executions of its own.
       hasEnded: async () => false,
+    },
+    async checkWritable(folders) {
+      // Undefined while an export is running, which then holds the lock.
+      acquireExportLock(out, name)?.release();
+      for (const folder of folders) await store.checkWritable(folder);
     },
     nextStart: async () => ({ kind: 'manual' }),
     async *incidents(run) {

@@ -1,6 +1,7 @@
 /**
  * The checks of `doctor`: whether an export could run now, from its settings to a response of the service. They request one
- * page of size 1 from each service, from here and from its function on AWS, and store or change nothing.
+ * page of size 1 from each service, from here and from its function on AWS, and do not store it. In a
+ * directory, a file is written and removed again.
  */
 
 import { isExportError } from '../core/errors.ts';
@@ -187,7 +188,8 @@ async function checkState({ log, name }: DeployedExport): Promise<Outcome> {
 }
 
 /** A run finds objects in both ways: by key, and by listing its folder. */
-async function checkStore({ store, log, name }: DeployedExport): Promise<Outcome> {
+async function checkStore(deployed: DeployedExport): Promise<Outcome> {
+  const { store, log, name } = deployed;
   try {
     const active = (await log.exportState(name))?.active;
     const latest = await readLatestPointer(store, name);
@@ -195,11 +197,13 @@ async function checkStore({ store, log, name }: DeployedExport): Promise<Outcome
       throw missingManifest(store.locate(latest.manifest));
     }
     if (active !== undefined) for await (const _ of store.list(runFolder(active))) break;
-    return ok(`readable; ${store.locate(latestKey(name))} ${latest === undefined ? 'does not exist yet' : 'exists'}`);
+    await deployed.checkWritable?.([name, ...(active === undefined ? [] : [runFolder(active)])]);
+    const access = deployed.checkWritable === undefined ? 'readable' : 'readable and writable';
+    return ok(`${access}; ${store.locate(latestKey(name))} ${latest === undefined ? 'does not exist yet' : 'exists'}`);
   } catch (error) {
     return isExportError(error, 'PageConflictError')
       ? problem(error, 'see docs/runbook.md#pageconflicterror')
-      : problem(error, 'check that the directory or bucket exists and can be read');
+      : problem(error, 'check that the directory or bucket exists, and can be read and written');
   }
 }
 

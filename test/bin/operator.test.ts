@@ -2,8 +2,10 @@
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import fs from 'node:fs';
+import { copyFile, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
+import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -458,6 +460,27 @@ describe('runs', () => {
   });
 });
 
+describe('start', () => {
+  it('names --restart if the state is older than the manifest that its run has published', async () => {
+    const { out, port } = await anUnfinishedRun();
+    const older = join(await aDirectory(), 'state.sqlite');
+    await copyFile(join(out, 'state.sqlite'), older);
+    await using _service = await startSimulator({
+      vendor: 'ACME',
+      apiKey: key,
+      reports: inMemoryReports(someReports(5)),
+      port,
+    });
+    expect(await runOn(out, 'start')).toMatchObject({ status: 0 });
+    await copyFile(older, join(out, 'state.sqlite'));
+    expect(await runOn(out, 'start')).toMatchObject({
+      status: 1,
+      stderr: expect.stringMatching(/manifest\.json already exists.*restored from an older copy.*start with --restart/),
+    });
+    expect(await runOn(out, 'start', '--restart')).toMatchObject({ status: 0 });
+  });
+});
+
 describe('plan, abandon and doctor', () => {
   it('show what the next start requests; once the run is abandoned, that is a new run', async () => {
     const { out, run: id } = await anUnfinishedRun();
@@ -510,6 +533,45 @@ describe('plan, abandon and doctor', () => {
       'service',
       'clock',
     ]);
+  });
+
+  it.each(['.incoming', '.locks', 'daily'])('doctor finds that a run cannot write to %s', async (name) => {
+    const { out } = await aCompletedRun();
+    await rename(join(out, name), join(out, '.moved'));
+    // Root may write everywhere, but not below a file.
+    await writeFile(join(out, name), '');
+    const ended = await runOn(out, 'doctor', '--json');
+    expect(ended.status).toBe(1);
+    expect((parseJson(ended) as { findings: unknown[] }).findings).toContainEqual({
+      check: 'store',
+      export: 'daily',
+      state: 'problem',
+      message: expect.stringMatching(
+        new RegExp(
+          `^ConfigurationError: Could not .*${join(out, name)}/.*: part of its path is a file, not a directory`,
+        ),
+      ) as unknown,
+      remedy: expect.stringContaining('can be read and written') as unknown,
+    });
+  });
+
+  it('doctor writes as a run would, and leaves nothing behind', async () => {
+    const { out } = await anUnfinishedRun();
+    const before = await readdir(out, { recursive: true });
+    const written: string[] = [];
+    const { linkSync } = fs;
+    fs.linkSync = (...args) => {
+      written.push(dirname(String(args[1])));
+      linkSync(...args);
+    };
+    syncBuiltinESMExports();
+    onTestFinished(() => {
+      Object.assign(fs, { linkSync });
+      syncBuiltinESMExports();
+    });
+    expect((await runOn(out, 'doctor')).stdout).toMatch(/✓ daily store +readable and writable/);
+    expect(written).toEqual([join(out, 'daily'), expect.stringContaining(join(out, 'daily/date='))]);
+    expect(await readdir(out, { recursive: true })).toEqual(before);
   });
 
   it('doctor says how to fix a service that is down, and a key that is missing or rejected', async () => {

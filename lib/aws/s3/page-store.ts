@@ -131,7 +131,7 @@ export function createS3PageStore(options: S3PageStoreOptions): PageStore & Stor
           info.Metadata?.sha256 === body.sha256 &&
           info.ContentLength === body.bytes &&
           !hasDifferentBytes(info, body, partBytes);
-        if (!created && !isSame) throw conflict(locate(key), 'it differs from what this run writes');
+        if (!created && !isSame) throw conflict(locate(key), differentDocument);
       };
       await spool(chunks, store, manifestRemedy);
     },
@@ -167,6 +167,10 @@ const manifestRemedy =
 /** The service's content type, if S3 can store it: it holds 2 KB of system metadata. */
 const toHeaderValue = (contentType: string): string =>
   /^[\x20-\x7e]{1,1000}$/.test(contentType) ? contentType : 'application/octet-stream';
+
+const differentDocument =
+  'it differs from what this run writes. If the table was restored to an earlier state, the run is published already: ' +
+  'start with --restart';
 
 function conflict(address: string, reason: string, cause?: unknown): ExportError {
   return new ExportError(

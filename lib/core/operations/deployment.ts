@@ -92,6 +92,12 @@ export interface DeployedExport {
   readonly log: PageLog & RunHistory;
   readonly executions: Executions;
   /**
+   * Writes to the folders of the store, and to whatever else a run writes to, and removes it again. Absent where the operator
+   * may not write although runs may.
+   * @throws ConfigurationError if it cannot be written
+   */
+  checkWritable?(folders: readonly string[]): Promise<void>;
+  /**
    * Has the function that fetches its pages request one and throw it away, and so tests the network, the role and the key of that
    * function. Absent where exports run in this process.
    */

@@ -16,9 +16,9 @@
  * readers skip. The directory tree can be copied or moved: nothing depends on inodes or file times.
  */
 
-import type { Stats } from 'node:fs';
-import { opendir, stat } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { existsSync, type Stats } from 'node:fs';
+import { opendir, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import type { StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
@@ -38,13 +38,22 @@ import { replaceLatestFile } from './latest-pointer.ts';
 import { createPageMetadataFile, type PageMetadataFile, pageConflict } from './page-metadata.ts';
 import { joinChunks, removeStaleSpoolFiles, withSpooledFile } from './spool.ts';
 
+interface DirectoryPageStore extends PageStore, StoreReader {
+  /**
+   * Writes a hidden file to the folder `key`, or the nearest parent that exists, as a page is written, and removes it.
+   * @throws ConfigurationError if the file system fails
+   */
+  checkWritable(key: string): Promise<void>;
+  close(): void;
+}
+
 /**
  * A page store in `root`, which the first write creates. Any number of processes may write to it concurrently.
  * `find` reads the page to its end, so it also detects bytes that were changed later (PageConflictError).
  *
  * @throws ConfigurationError, on use, if the file system fails or a key does not name a visible file in `root`
  */
-export function createDirectoryPageStore(root: string): PageStore & StoreReader & { close(): void } {
+export function createDirectoryPageStore(root: string): DirectoryPageStore {
   const base = resolve(root);
   const incoming = join(base, '.incoming');
   const created = new Set<string>();
@@ -109,7 +118,7 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
         await document.synced;
         if (!linkIfAbsent(document.path, path)) {
           const visible = await digestIfPresent(path, key);
-          if (visible?.sha256 !== document.sha256) throw pageConflict(key, 'it differs from what this run writes');
+          if (visible?.sha256 !== document.sha256) throw pageConflict(key, differentDocument);
         }
         fsyncDirectorySync(folder);
       });
@@ -146,12 +155,29 @@ export function createDirectoryPageStore(root: string): PageStore & StoreReader 
 
     locate: (key) => join(root, key),
 
+    async checkWritable(key) {
+      let folder = pathOf(key);
+      while (!existsSync(folder) && folder !== base) folder = dirname(folder);
+      await withSpooledFile(ensureSpool, ['A check of the directory. It can be deleted.'], async (file) => {
+        await file.synced;
+        const name = join(folder, `.${basename(file.path)}`);
+        linkIfAbsent(file.path, name);
+        await rm(name).catch((cause: unknown) => {
+          throw fileSystemError('remove', name, cause);
+        });
+      });
+    },
+
     close() {
       for (const metadata of metadataFiles.values()) metadata.close();
       metadataFiles.clear();
     },
   };
 }
+
+const differentDocument =
+  'it differs from what this run writes. If state.sqlite was restored from an older copy, the run is published already: ' +
+  'start with --restart';
 
 /** File systems have no counterpart to an ETag. */
 const revision = null;

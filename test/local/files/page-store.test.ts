@@ -532,7 +532,11 @@ describe('the directory page store', () => {
       expect(closed).toBe(true);
     });
 
-    it.each(['EPERM', 'ENOTSUP'])('rejects a file system without hard links (%s)', async (code) => {
+    it.each([
+      ['EPERM', /does not support hard links.*local disk/],
+      ['ENOTSUP', /does not support hard links.*local disk/],
+      ['EXDEV', /page-.*is not on the file system of the folder \.incoming\. Keep the whole/],
+    ])('rejects a file system without hard links, and several ones (%s)', async (code, message) => {
       await using directory = await temporaryDirectory();
       const { linkSync } = fs;
       const identity = aPageIdentity();
@@ -546,7 +550,7 @@ describe('the directory page store', () => {
         syncBuiltinESMExports();
         await expect(store.put(identity, aFetchedPage())).rejects.toMatchObject({
           name: 'ConfigurationError',
-          message: expect.stringMatching(/does not support hard links.*local disk/),
+          message: expect.stringMatching(message),
           cause: { code },
         });
       } finally {
