@@ -838,9 +838,11 @@ describe('report', () => {
   it.each([
     ['no/such/report.html', 'does not exist. Create it, or choose another file'],
     ['.', 'is a directory. Add the name of a file'],
+    ['pipe', 'is a pipe or a device. Choose a file'],
     ['state.sqlite/x', 'part of its path is a file, not a directory. Move that file away, or choose another directory'],
   ])('says why it cannot be written to %s, and exits with 2', async (to, reason) => {
     const { out } = await anUnfinishedRun();
+    execFileSync('mkfifo', [join(out, 'pipe')]);
     const ended = await runOn(out, 'report', '--to', join(out, to));
     expect(ended.status).toBe(2);
     expect(ended.stderr).toContain(`Error: --to: cannot write the report: `);

@@ -1,6 +1,6 @@
 /** `report-exporter report`: writes the run report, one HTML file that shows how a run went; or a folder of them, with an index. */
 
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import open from 'open';
@@ -153,6 +153,11 @@ async function readRunStatus(
 
 async function writeReport(file: string, html: string): Promise<void> {
   try {
+    const stats = statSync(file, { throwIfNoEntry: false });
+    // Opening a pipe waits for its reader, and the process could not be interrupted.
+    if (stats !== undefined && !stats.isFile() && !stats.isDirectory()) {
+      throw new Error(`${file} is a pipe or a device. Choose a file`);
+    }
     await writeFile(file, html);
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
