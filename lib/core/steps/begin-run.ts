@@ -141,7 +141,10 @@ export async function decide(
       ? resume(deps, state, takeOver(active, execution))
       : skip(`run ${active.run} now belongs to execution ${active.execution}`);
   }
-  if (input.restart === true && !hasHadRun(state, execution)) return start(deps, state, input, execution);
+  const hasBegunIt = active.startedBy === execution;
+  if (hasHadRun(state, execution) && !hasBegunIt) return skip(runIsOver);
+  // A duplicate BeginRun invocation must not abandon the run that its own execution has begun, whichever owns it now.
+  if (input.restart === true && !hasBegunIt) return start(deps, state, input, execution);
   if (await deps.executions.isRunning(active.execution)) {
     return skip(`execution ${active.execution} is still exporting run ${active.run}`);
   }
@@ -209,8 +212,8 @@ async function start(
   execution: string,
 ): Promise<StateChange<Decision>> {
   const { definition, runtime } = deps;
-  if (hasHadRun(state, execution)) return skip('this execution has had its run, and begins no other');
-  await assertNotEnded(deps, state, input, execution);
+  if (hasHadRun(state, execution)) return skip(runIsOver);
+  await assertNotEnded(deps, input, execution);
   const { window } = definition;
   const now = runtime.now();
   const run: Run = {
@@ -241,6 +244,8 @@ async function start(
 /** So many executions may begin or resume a run of the export while an invocation is suspended. */
 const maxRecentExecutions = 10;
 
+const runIsOver = 'this execution has had its run, and begins no other';
+
 const hasHadRun = ({ recentExecutions = [] }: ExportState, execution: string): boolean =>
   recentExecutions.includes(execution);
 
@@ -249,16 +254,16 @@ function withExecution({ recentExecutions = [] }: ExportState, execution: string
 }
 
 /**
- * Without a state there is nothing that a late start could replace, and a scheduled start is recognized by its time.
+ * Any other start begins a run that the next start resumes, as if its execution had been stopped a moment later.
  * @throws ServiceUnavailableError, which is retried: of an execution that was redriven, the status may be the one before
  */
 async function assertNotEnded(
   { definition, executions }: Pick<BeginRunDependencies, 'definition' | 'executions'>,
-  { version }: ExportState,
-  { scheduledTime }: StartInput,
+  { restart, since }: StartInput,
   execution: string,
 ): Promise<void> {
-  if (version === 0 || scheduledTime !== undefined || !(await executions.hasEnded(execution))) return;
+  const replacesWork = restart === true || since !== undefined;
+  if (!replacesWork || !(await executions.hasEnded(execution))) return;
   throw new ExportError(
     'ServiceUnavailableError',
     `Execution ${execution} has ended, so it begins no run of export ${stateNameOf(definition)}. If it was redriven, the attempt is retried`,

@@ -239,7 +239,7 @@ describe('BeginRun', () => {
     });
   });
 
-  it('of an execution that was stopped before it had a run begins none, whatever has become of the export', async () => {
+  it('of an execution that was stopped before it had a run begins none with restart or since', async () => {
     const bench = anExportBench();
     const executions = { ...bench.deps.executions, hasEnded: async (execution: string) => execution === 'late' };
     const late = (input: object) => beginRun({ ...bench.deps, executions }, { input, execution: 'late' });
@@ -248,26 +248,31 @@ describe('BeginRun', () => {
     await expect(late({ restart: true })).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
     expect((await bench.state()).active).toMatchObject({ run, execution: 'another' });
     await abandonRun({ ...bench.deps, store: bench.store }, { export: bench.deps.definition.name, run });
-    for (const input of [{}, { restart: true }]) {
+    for (const input of [{ since: '2026-11-01T00:00:00Z' }, { restart: true }]) {
       await expect(late(input)).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
     }
     expect((await bench.state()).active).toBeUndefined();
   });
 
-  it('asks for its own execution neither if the start is scheduled, nor if the export has no state', async () => {
+  it('of an execution whose run is over does not resume that of another, but the one that it has begun', async () => {
+    const bench = anExportBench();
+    const run = await begin(bench, 'late', { restart: true });
+    await begin(bench, 'another');
+    expect(await begin(bench, 'late', { restart: true })).toBe(run);
+    await begin(bench, 'third', { restart: true });
+    expect(await beginRun(bench.deps, { input: {}, execution: 'late' })).toMatchObject({ next: 'skip' });
+    expect((await bench.state()).active).toMatchObject({ execution: 'third' });
+  });
+
+  it('does not ask for its own execution without restart and since', async () => {
+    const bench = anExportBench({ reports: [] });
     const executions = {
-      isRunning: async () => false,
+      ...bench.deps.executions,
       async hasEnded(): Promise<boolean> {
         throw new Error('It was asked');
       },
     };
-    for (const input of [{}, { scheduledTime: '2026-11-20T02:00:00Z' }]) {
-      const { deps } = anExportBench();
-      expect(await beginRun({ ...deps, executions }, { input, execution: 'first' })).toMatchObject({ next: 'export' });
-    }
-    const bench = anExportBench({ reports: [] });
-    await bench.start();
-    const scheduled = { input: { scheduledTime: '2026-11-21T02:00:00Z' }, execution: 'second' };
-    expect(await beginRun({ ...bench.deps, executions }, scheduled)).toMatchObject({ next: 'export' });
+    const first = { input: {}, execution: 'first' };
+    expect(await beginRun({ ...bench.deps, executions }, first)).toMatchObject({ next: 'export' });
   });
 });

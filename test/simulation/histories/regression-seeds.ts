@@ -51,5 +51,10 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     defect: 'an invariant was too strict: the clock of a function was set twice before its run was recorded',
   },
   { seed: '777049', pages: 12, defect: 'a late BeginRun began another run after its execution had completed one' },
+  {
+    seed: '7200047',
+    pages: 12,
+    defect: 'a late BeginRun resumed the run of another execution after its own had completed one',
+  },
   { seed: '2000338', pages: 12, defect: 'the error of an abort replaced the one that made the upload fail' },
 ];

@@ -43,8 +43,8 @@ export function checkExportState(
 const descriptionLagMs = 5_000;
 
 /**
- * An execution has one run, however late its invocations act. Once it has ended, it begins none unless it could not know: it read the
- * state before its end, or the start is a scheduled one, which is recognized by its time. `label`: the export and the sort key.
+ * An execution has one run, however late its invocations act. Once it has ended, it begins none with `restart` or `since` unless it
+ * could not know, because it read the state before its end. `label`: the export and the sort key.
  */
 export function checkOwner(
   { world, writer, findExecution }: Observations,
@@ -56,7 +56,11 @@ export function checkOwner(
   const readAfter = statesWrittenAt.get(label);
   statesWrittenAt.set(label, world.time.now());
   const { step, payload, id } = writer();
-  const input = (payload.input ?? {}) as { readonly continues?: string; readonly scheduledTime?: string };
+  const input = (payload.input ?? {}) as {
+    readonly continues?: string;
+    readonly since?: string;
+    readonly restart?: boolean;
+  };
   const isOwned = active !== undefined && active.execution === payload.execution;
   if (step !== 'BeginRun' || !isOwned || input.continues !== undefined) return;
   if (active.run !== previous?.active?.run) {
@@ -65,8 +69,11 @@ export function checkOwner(
     }
     const { endedAt = Number.POSITIVE_INFINITY, status } = findExecution(active.execution) ?? {};
     const hasEnded = status !== 'RUNNING' && readAfter !== undefined && readAfter > endedAt + descriptionLagMs;
-    if (hasEnded && input.scheduledTime === undefined) {
-      world.violate('an execution that has ended begins no run', `${label}: ${id} begins ${active.run}`);
+    if (hasEnded && (input.restart === true || input.since !== undefined)) {
+      world.violate(
+        'an execution that has ended begins no run with restart or since',
+        `${label}: ${id} begins ${active.run}`,
+      );
     }
   }
   runOwners.add(active.execution);

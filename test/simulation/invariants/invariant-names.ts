@@ -40,7 +40,7 @@ export const invariants = [
   'sequence numbers of runs increase',
   'an export has one active run',
   'an execution begins one run at most',
-  'an execution that has ended begins no run',
+  'an execution that has ended begins no run with restart or since',
   'a run does not start over while its next page is stored',
   'a completed run has a manifest',
   'a completed run without a manifest has no reports',

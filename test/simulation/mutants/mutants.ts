@@ -299,11 +299,11 @@ export const mutants: readonly Mutant[] = [
     ],
   },
   {
-    name: 'an execution that has ended begins a run',
+    name: 'an execution that has ended restarts the export',
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: '  await assertNotEnded(deps, state, input, execution);\n',
+        find: '  await assertNotEnded(deps, input, execution);\n',
         replace: '',
       },
     ],
@@ -899,7 +899,7 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/begin-run.ts',
-        find: 'if (input.restart === true && !hasHadRun(state, execution)) return',
+        find: 'if (input.restart === true && !hasBegunIt) return',
         replace: 'if (input.restart === true && state.version < 0) return',
       },
     ],
