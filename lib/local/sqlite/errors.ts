@@ -9,7 +9,7 @@ const notADatabase = 26;
 const advice: { readonly [code: number]: string } = {
   [busy]: 'Another process has kept it locked for too long. Stop the process that holds the lock, then start again',
   8: 'It is not writable. Make it and its directory writable',
-  10: 'The disk failed to read or write. Check the disk, then start again',
+  10: 'The disk, or a network file system, failed to read or write. Check it, then start again',
   11: 'The file is damaged. Restore it from a backup, or move it away to begin with an empty one',
   13: 'The disk is full. Free some space, then start again',
   14: 'It cannot be opened. Make sure that its directory exists and that both are readable and writable',
