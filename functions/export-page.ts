@@ -31,8 +31,7 @@ import {
 import { probeWindow } from '../lib/core/operations/probe-window.ts';
 import { parseSettings, untilOperatorOf } from '../lib/core/settings/settings.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
-import { createReportServiceClient } from '../lib/report-service/client/client.ts';
-import { limitsOf } from '../lib/report-service/client/limits.ts';
+import { serviceClient } from '../lib/report-service/client/client.ts';
 
 type Outcome = ExportPageOutcome | ProbeResult | WindowProbeResult;
 
@@ -98,13 +97,8 @@ function createService(
   { environment, service }: Pick<ServiceContext<'ExportPage'>, 'environment' | 'service'>,
   { runtime: clock, createClient, createPool }: Platform,
 ): ReportService {
-  const { baseUrl, vendor, cursorIn, headers, maxConcurrentPages: _, ...limits } = service;
   const client = createClient(SecretsManagerClient, sdkConfig);
-  return createReportServiceClient({
-    baseUrl,
-    vendor,
-    cursorIn,
-    headers,
+  return serviceClient(service, {
     network: createSecretNetwork({ client, settings: service, now: clock.now }),
     apiKey: createSecretApiKey({
       client,
@@ -112,7 +106,6 @@ function createService(
       field: environment.API_KEY_SECRET_FIELD,
       now: clock.now,
     }),
-    limits: limitsOf(limits),
     clock,
     createPool,
   });

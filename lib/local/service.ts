@@ -6,9 +6,8 @@ import type { Runtime } from '../core/ports.ts';
 import { networkSettingsOf } from '../core/settings/network-settings.ts';
 import { sourceOf, untilOperatorOf } from '../core/settings/settings.ts';
 import { fixedApiKey } from '../report-service/client/api-key.ts';
-import { createReportServiceClient } from '../report-service/client/client.ts';
-import { limitsOf } from '../report-service/client/limits.ts';
-import { describeNetwork, directNetwork, type NetworkSource } from '../report-service/network/network.ts';
+import { serviceClient } from '../report-service/client/client.ts';
+import { describeNetwork, directNetwork } from '../report-service/network/network.ts';
 import { generatedReports } from '../report-service/simulator/generated-reports.ts';
 import { startSimulator } from '../report-service/simulator/simulator.ts';
 import { createLocalNetwork } from './network.ts';
@@ -21,27 +20,9 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The service, with the API key from `env`. Connecting without a base URL starts a simulator. */
 export function localService({ service, apiKeyEnv }: LocalExport, env: Environment, runtime: Runtime): DeployedService {
-  const { baseUrl, vendor, cursorIn, headers, maxConcurrentPages, ...limits } = service;
-  const createClient = (url: string, key: string, network: NetworkSource) =>
-    createReportServiceClient({
-      baseUrl: url,
-      headers,
-      network,
-      vendor,
-      cursorIn,
-      apiKey: fixedApiKey(key),
-      limits: limitsOf(limits),
-      clock: runtime,
-    });
-  const disposable = (client: ReturnType<typeof createClient>, closeServer?: () => Promise<void>) => ({
-    fetchPage: (...request: Parameters<typeof client.fetchPage>) => client.fetchPage(...request),
-    [Symbol.asyncDispose]: async () => {
-      await client.close();
-      await closeServer?.();
-    },
-  });
+  const { baseUrl, vendor, cursorIn, maxConcurrentPages } = service;
   if (baseUrl !== undefined) {
-    const settings = networkSettingsOf({ headers, ...limits });
+    const settings = networkSettingsOf(service);
     const network = createLocalNetwork({ baseUrl, settings, env, now: runtime.now });
     return {
       network: settings,
@@ -56,7 +37,7 @@ export function localService({ service, apiKeyEnv }: LocalExport, env: Environme
         const key = readApiKey(env, apiKeyEnv);
         // Read first, so that a wrong file fails the start instead of a request.
         await network.get();
-        return disposable(createClient(baseUrl, key, network));
+        return serviceClient({ ...service, baseUrl }, { apiKey: fixedApiKey(key), network, clock: runtime });
       },
     };
   }
@@ -75,7 +56,15 @@ export function localService({ service, apiKeyEnv }: LocalExport, env: Environme
       const reports = generatedReports({ ...simulatedReports, now: runtime.now });
       const simulator = await startSimulator({ vendor, apiKey: key, reports, seed: simulatedReports.seed });
       say(`Using a simulated service at ${simulator.baseUrl}`);
-      return disposable(createClient(simulator.baseUrl, key, directNetwork), () => simulator.close());
+      const settings = { ...service, baseUrl: simulator.baseUrl };
+      const client = serviceClient(settings, { apiKey: fixedApiKey(key), network: directNetwork, clock: runtime });
+      return {
+        ...client,
+        async [Symbol.asyncDispose]() {
+          await client[Symbol.asyncDispose]();
+          await simulator.close();
+        },
+      };
     },
   };
 }

@@ -4,8 +4,7 @@ import type { DeployedExport, DeployedService, StartRequest } from '../../core/o
 import type { Runtime } from '../../core/ports.ts';
 import { networkSettingsOf } from '../../core/settings/network-settings.ts';
 import { exportDefinition, sourceOf, untilOperatorOf } from '../../core/settings/settings.ts';
-import { createReportServiceClient } from '../../report-service/client/client.ts';
-import { limitsOf } from '../../report-service/client/limits.ts';
+import { serviceClient } from '../../report-service/client/client.ts';
 import { describeNetwork } from '../../report-service/network/network.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
@@ -85,7 +84,7 @@ function deployedService(
   clients: OperatorClients,
   clock: Runtime,
 ): DeployedService {
-  const { baseUrl, vendor, cursorIn, headers, ...limits } = serviceSettings;
+  const { baseUrl, vendor, cursorIn } = serviceSettings;
   const { apiKeySecret: secretId, apiKeyField: field } = service;
   const settings = networkSettingsOf(serviceSettings);
   const network = createSecretNetwork({ client: clients.secretsManager, settings, now: clock.now });
@@ -103,20 +102,7 @@ function deployedService(
       const apiKey = createSecretApiKey({ client: clients.secretsManager, secretId, field, now: clock.now });
       // Read first, so that a missing key is not reported as a failed request.
       await apiKey.get();
-      const client = createReportServiceClient({
-        baseUrl,
-        vendor,
-        cursorIn,
-        headers,
-        network,
-        apiKey,
-        limits: limitsOf(limits),
-        clock,
-      });
-      return {
-        fetchPage: (request, signal) => client.fetchPage(request, signal),
-        [Symbol.asyncDispose]: () => client.close(),
-      };
+      return serviceClient(serviceSettings, { network, apiKey, clock });
     },
   };
 }

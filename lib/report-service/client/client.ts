@@ -9,6 +9,7 @@ import sendRequest from 'undici/lib/api/api-request.js';
 import { asDocumentRoot } from '../../core/document-root.ts';
 import { ExportError } from '../../core/errors.ts';
 import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
+import type { ServiceSettings } from '../../core/settings/settings.ts';
 import { mayRejectCredentials, rejectsCredentials } from '../network/errors.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
 import { presentable } from '../redaction/redact.ts';
@@ -18,7 +19,7 @@ import { type CreatePool, createConnections } from './connection-pool.ts';
 import { type Deadline, startDeadline } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import type { Subject } from './errors.ts';
-import type { Limits } from './limits.ts';
+import { type Limits, limitsOf } from './limits.ts';
 import { type CursorLocation, headerNames, httpRequest } from './request.ts';
 import { createPageBody } from './response-body.ts';
 import {
@@ -49,9 +50,16 @@ export interface ReportServiceClientOptions {
   readonly createPool?: CreatePool | undefined;
 }
 
-export type ReportServiceClient = ReportService & {
-  /** Closes every connection immediately. A body that is still being read fails. */
-  close(): Promise<void>;
+/** Disposing of it closes every connection immediately. A body that is still being read fails. */
+export type ReportServiceClient = ReportService & AsyncDisposable;
+
+/** The client of the service with these settings: in the functions, in local runs and for the commands of operators. */
+export const serviceClient = (
+  settings: ServiceSettings,
+  connection: Pick<ReportServiceClientOptions, 'apiKey' | 'network' | 'clock' | 'createPool'>,
+): ReportServiceClient => {
+  const { baseUrl, vendor, cursorIn, headers } = settings;
+  return createReportServiceClient({ baseUrl, vendor, cursorIn, headers, limits: limitsOf(settings), ...connection });
 };
 
 /** One call of `fetchPage`: at most one request for each set of credentials, under one deadline. */
@@ -214,7 +222,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     };
   }
 
-  return { fetchPage, close: () => connections.destroy() };
+  return { fetchPage, [Symbol.asyncDispose]: () => connections.destroy() };
 }
 
 function parseBaseUrl(baseUrl: string): URL {

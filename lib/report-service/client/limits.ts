@@ -13,7 +13,7 @@ export interface Limits {
   readonly maxPageBytes: number;
 }
 
-export function limitsOf(settings: Omit<ServiceSettings, 'baseUrl' | 'vendor' | 'cursorIn'>): Limits {
+export function limitsOf(settings: Omit<ServiceSettings, 'baseUrl'>): Limits {
   return {
     connectTimeoutMs: settings.connectTimeout,
     headersTimeoutMs: settings.headersTimeout,

@@ -100,7 +100,7 @@ const result: LargePageResult = {
 };
 process.stdout.write(`${JSON.stringify(result)}\n`);
 log.close();
-await client.close();
+await client[Symbol.asyncDispose]();
 
 function s3Store(): PageStore {
   return createS3PageStore({

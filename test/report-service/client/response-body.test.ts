@@ -494,7 +494,10 @@ describe('a closed client', () => {
     await using server = await startRawServer(incomplete);
     const client = clientFor(server);
     const page = await client.fetchPage(pageRequest());
-    const [failure] = await Promise.all([readPage(page).catch((error: unknown) => error), client.close()]);
+    const [failure] = await Promise.all([
+      readPage(page).catch((error: unknown) => error),
+      client[Symbol.asyncDispose](),
+    ]);
     expect(failure).toMatchObject({ code: 'UND_ERR_DESTROYED' });
     await expect(client.fetchPage(pageRequest())).rejects.toMatchObject({ code: 'UND_ERR_DESTROYED' });
     await expect.poll(() => server.open, backoff).toBe(0);

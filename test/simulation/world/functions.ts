@@ -26,8 +26,7 @@ import {
 } from '../../../lib/core/settings/environment.ts';
 import { serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
-import { createReportServiceClient } from '../../../lib/report-service/client/client.ts';
-import { limitsOf } from '../../../lib/report-service/client/limits.ts';
+import { serviceClient } from '../../../lib/report-service/client/client.ts';
 import type { DeploymentScenario, ExportInput } from '../histories/scenario.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { createTelemetryOutput } from '../invariants/telemetry.ts';
@@ -163,8 +162,8 @@ export function createOperatorTools(endpoints: Endpoints, deployment: Deployment
   const { world } = endpoints;
   const { runtime } = container;
   const connection = (perform: (process: Process, command: Command) => unknown) => ({ world, container, perform });
-  const { service: settings } = deployedSettings({ ...deployment, hasProxy: false }, []);
-  const { cursorIn, headers: _, ...limits } = serviceSettingsSchema.parse(settings);
+  // Directly, unlike the functions.
+  const { headers: _, ...settings } = deployedSettings({ ...deployment, hasProxy: false }, []).service;
   const client = createDynamoDbClient(connection(endpoints.dynamoDb));
   // A probe takes no slot.
   const traffic = createServiceTraffic(world, undefined);
@@ -176,17 +175,13 @@ export function createOperatorTools(endpoints: Endpoints, deployment: Deployment
       'arn:aws:states:us-east-1:123456789012:stateMachine:acme',
     ),
     runtime,
-    service: createReportServiceClient({
-      baseUrl,
-      vendor,
-      cursorIn,
+    service: serviceClient(serviceSettingsSchema.parse(settings), {
       apiKey: createSecretApiKey({
         client: createSecretsClient(connection(endpoints.secretsManager)),
         secretId: apiKeySecret,
         field: deployment.apiKeyField,
         now: runtime.now,
       }),
-      limits: limitsOf(limits),
       clock: runtime,
       createPool: (_base, poolLimits) => new SimulatedNetwork({ ...endpoints, traffic }, container, poolLimits),
     }),

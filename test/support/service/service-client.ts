@@ -23,8 +23,8 @@ export const trickyApiKey = 'S3cr3t/key+with="odd"&<chars>  \\%42';
 export function clientFor(
   service: { readonly url: string },
   { limits, now, monotonicNow, ...options }: ClientParts = {},
-): ReportServiceClient & AsyncDisposable {
-  const client = createReportServiceClient({
+): ReportServiceClient {
+  return createReportServiceClient({
     baseUrl: service.url,
     vendor: 'SERVICE',
     cursorIn: 'query',
@@ -40,7 +40,6 @@ export function clientFor(
     clock: { ...systemRuntime, ...(now && { now }), ...(monotonicNow && { monotonicNow }) },
     ...options,
   });
-  return { ...client, [Symbol.asyncDispose]: () => client.close() };
 }
 
 export const aCursor = asCursor('1588888888888,550e8400-e29b-41d4-a716-446655440000');
