@@ -172,7 +172,7 @@ function createDeployment(world: World, scenario: Scenario, shared: Bucket, apiK
   for (const each of scenario.exports) {
     const { name } = each.settings;
     const observed = {
-      ...observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns, label + name),
+      ...observeExport(world, scenario, each, apiKeys, stepFunctions, announcedRuns, label + name, stores.checks),
       versions: versions.settingsOf(name),
       reportsExpectedUntil: versions.reportsExpectedUntil,
     };
@@ -327,12 +327,13 @@ function createService(
 /** One export with reports of its own, and its executions. */
 function observeExport(
   world: World,
-  { start, faultsEndAt, exports, clocksJump, maxFunctionSkewMs }: Scenario,
+  { start, faultsEndAt, exports, clocksJump, maxFunctionSkewMs, deployment }: Scenario,
   scenario: ExportScenario,
   apiKeys: ApiKeys,
   stepFunctions: StepFunctions,
   announcedRuns: ReadonlySet<string>,
   label: string,
+  { mustKnowRoot }: Pick<WriteChecks, 'mustKnowRoot'>,
 ): Omit<ObservedExport, 'versions' | 'reportsExpectedUntil'> {
   const { name } = scenario.settings;
   const timeline = createReportTimeline({
@@ -352,6 +353,7 @@ function observeExport(
     // If the functions' clocks were ahead as well, the exporter could not notice it (docs/guarantees.md).
     datesMayLead: !clocksJump && scenario.service.skewMs >= maxFunctionSkewMs,
     padding: Buffer.alloc(scenario.service.paddingBytes, ' '),
+    knowsRoot: (process) => deployment.rootElement !== undefined || mustKnowRoot(process),
   });
   const isOnly = exports.length === 1;
   const own = {

@@ -54,6 +54,8 @@ export interface BackfillScenario {
 export interface DeploymentScenario {
   /** The condition for the upper bound of windows; undefined: the service has none, and no backfills. */
   readonly filterUntil?: string | undefined;
+  /** Named by the settings; undefined: learnt from the first run. */
+  readonly rootElement?: string | undefined;
   readonly cursorIn: 'query' | 'body';
   /** Over all exports; undefined: no limit. */
   readonly maxConcurrentPages: number | undefined;
@@ -162,6 +164,7 @@ export function createScenario(seed: string, pages: number, crowd = randomCrowd(
     deployment: {
       ...createDeployment(seed, crowd, hasLargePages || !partsRng.chance(0.2) ? undefined : partsRng.pick([100, 300])),
       filterUntil: hasBackfill ? 'date.lt' : undefined,
+      rootElement: createRng(seed, 'root element').chance(0.3) ? 'reports' : undefined,
     },
   };
 }

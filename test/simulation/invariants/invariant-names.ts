@@ -6,6 +6,7 @@ export const invariants = [
   'a visible object never changes',
   'pages are stored in order',
   'a page is stored byte for byte',
+  'every page has the root element of the service',
   'page metadata holds the next cursor of its response',
   'page metadata names the run and the page',
   'only a complete run is published',
@@ -51,6 +52,7 @@ export const invariants = [
   'the watermark moves only when a run completes',
   'the watermark never passes a report that is not exported',
   'export state keeps the fields of a later release',
+  'the root element of completed runs is recorded', // document-roots.ts
   'a run completes only while its pages are stored',
   // What becomes of each start: starts.ts
   'one scheduled time begins one run',

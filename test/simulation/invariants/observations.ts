@@ -122,6 +122,8 @@ export interface Seen {
   readonly runOwners: Set<string>;
   /** When each state was last written, by export and sort key. */
   readonly statesWrittenAt: Map<string, number>;
+  /** Since when each invocation that begins must know the root element, by the name of the export or of the window. */
+  readonly rootsKnownSince: Map<string, number>;
 }
 
 /** Identifies a window among all exports. */
@@ -151,6 +153,7 @@ export interface ActiveRun {
   readonly cursorRestarts: number;
   readonly completion?: object;
   readonly lastFailure?: object;
+  readonly documentRoot?: string;
 }
 
 export interface StateItem {
@@ -160,6 +163,7 @@ export interface StateItem {
   readonly sequence: number;
   readonly active?: ActiveRun;
   readonly watermark?: { readonly instant: string };
+  readonly documentRoot?: string;
   readonly lastCompleted?: {
     readonly execution: string;
     readonly result: { readonly run: string; readonly manifest: string | null; readonly watermark: string | null };

@@ -18,6 +18,7 @@ import {
   summaryKeyBeside,
   type WindowBounds,
 } from './observations.ts';
+import { isPageInXml } from './document-roots.ts';
 import { checkPublishedWindow } from './windows.ts';
 
 export function checkObject(
@@ -52,6 +53,9 @@ function checkPage(
   { body, metadata }: StoredObject,
 ): void {
   const { world } = observations;
+  if (observed.scenario.settings.format === 'XML' && !isPageInXml(body)) {
+    world.violate('every page has the root element of the service', key);
+  }
   const [, run = '', digits = ''] = /^date=[\d-]{10}\/run=([^/]+)\/page-(\d{6})\.[a-z]+$/.exec(path) ?? [];
   const page = Number(digits);
   const cursors = nextCursorsOf(observations, observed, run, page - 1, key);

@@ -4,6 +4,8 @@ import { unmarshall } from '@aws-sdk/util-dynamodb';
 import { type Item, text } from '../world/dynamodb.ts';
 import type { SimulatedReport } from '../world/reports.ts';
 import type { StoredObject } from '../world/s3.ts';
+import type { Process } from '../world/process.ts';
+import { checkDocumentRoot, mustKnowRoot } from './document-roots.ts';
 import { checkExportState, checkOwner } from './export-state.ts';
 import {
   type BackfillItem,
@@ -36,6 +38,8 @@ export interface WriteChecks {
   lowerBound(exportName: string): number | undefined;
   /** The manifests of the export's windows. Of a window that an operator has started over, only the last. */
   publishedWindows(exportName: string): readonly WindowManifest[];
+  /** Whether the invocation must know which root element page 1 of its run has. */
+  mustKnowRoot(process: Process): boolean;
 }
 
 /** IAM does not separate the exports of a service, so the code must. */
@@ -62,6 +66,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     sequences: new Map(),
     runOwners: new Set(),
     statesWrittenAt: new Map(),
+    rootsKnownSince: new Map(),
   };
   return {
     onObject(key, object, existing) {
@@ -90,6 +95,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         const window = parseBounds(sk);
         checkSequence(observations, seen, name, state);
         checkOwner(observations, seen, `${name} ${sk}`, state, previous);
+        checkDocumentRoot(observations, seen, observed, state, previous, window !== undefined);
         if (window === undefined) {
           checkExportState(observations, seen, observed, state, previous);
           starts.onState(observed, state, previous);
@@ -106,6 +112,7 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
     publishedRunCount: () => seen.manifests.size,
     completions: seen.completions,
     lowerBound: (exportName) => seen.lowerBounds.get(exportName),
+    mustKnowRoot: (process) => mustKnowRoot(observations, seen, process),
     publishedWindows(exportName) {
       const manifests = seen.windows.get(exportName) ?? [];
       const key = (manifest: WindowManifest) => windowKey(exportName, manifest);

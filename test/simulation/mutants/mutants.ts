@@ -427,9 +427,10 @@ export const mutants: readonly Mutant[] = [
     name: 'a prefetched page is stored before its predecessor',
     edits: [
       {
-        file: 'lib/aws/s3/page-store.ts',
-        find: '        await fetched.beforeVisible?.();\n',
-        replace: '        void fetched.beforeVisible?.().catch(() => {});\n',
+        // The simulated service has one root element.
+        file: 'lib/core/steps/commit-page.ts',
+        find: 'assertRootOfResponse(identity, fetched, await predecessorStored);',
+        replace: "assertRootOfResponse(identity, fetched, { root: 'reports' as never, reason: '' });",
       },
       {
         file: 'lib/core/steps/page-pipeline.ts',
@@ -1385,6 +1386,102 @@ export const mutants: readonly Mutant[] = [
         file: 'lib/core/operations/backfill.ts',
         find: 'run.completion === undefined ? undefined : await findPublishingState(run);',
         replace: '(await findPublishingState(run)) && undefined;',
+      },
+    ],
+  },
+  {
+    name: 'a page may have another root element than the page before it',
+    edits: [
+      {
+        file: 'lib/core/steps/page-pipeline.ts',
+        find: 'return entry === undefined ? pipeline.firstRoot : rootAfter(entry);',
+        replace: 'return entry === undefined || rootAfter(entry) ? pipeline.firstRoot : undefined;',
+      },
+      {
+        file: 'lib/core/storage/manifest.ts',
+        find: 'if (root && previousRoot && root !== previousRoot) {',
+        replace: "if (root === '' && previousRoot) {",
+      },
+    ],
+  },
+  {
+    name: 'page 1 of the next run may have another root element',
+    edits: [
+      {
+        file: 'lib/core/document-root.ts',
+        find: 'if (recorded !== undefined) return {',
+        replace: 'if (recorded !== undefined && recorded === named) return {',
+      },
+    ],
+  },
+  {
+    name: 'page 1 of a window may have another root element',
+    edits: [
+      {
+        file: 'lib/core/steps/export-page.ts',
+        find: 'definition.window === undefined ? state : await log.exportState(definition.name);',
+        replace: 'definition.window === undefined || log === undefined ? state : undefined;',
+      },
+    ],
+  },
+  {
+    name: 'page 1 of a run that starts over may have another root element',
+    edits: [
+      {
+        file: 'lib/core/steps/restart-run.ts',
+        find: 'documentRoot: last?.documentRoot ?? active.documentRoot,',
+        replace: 'documentRoot: last === undefined ? undefined : active.documentRoot,',
+      },
+    ],
+  },
+  {
+    name: 'the root element that the settings name does not count on page 1',
+    edits: [
+      {
+        file: 'lib/core/document-root.ts',
+        find: 'if (named !== undefined) return {',
+        replace: 'if (named !== undefined && recorded !== undefined) return {',
+      },
+    ],
+  },
+  {
+    name: 'the namespace of a root element does not count',
+    edits: [
+      {
+        file: 'lib/report-service/xml/well-formedness.ts',
+        find: "return namespace === '' ? name : ",
+        replace: "return namespace !== ' ' ? name : ",
+      },
+    ],
+  },
+  {
+    name: 'the root element of a page is compared after the page is stored',
+    edits: [
+      {
+        file: 'lib/core/steps/commit-page.ts',
+        find: 'const beforeVisible = async () => assertRootOfResponse(identity, fetched, await predecessorStored);',
+        replace:
+          'const beforeVisible = async () => { const expected = await predecessorStored; if (expected === null) assertRootOfResponse(identity, fetched, expected); };',
+      },
+    ],
+  },
+  {
+    name: 'the root element of completed windows is not recorded',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: 'return { ...(change === ofExport ? {} : { change }), result: state };',
+        replace: 'return { ...(change === state ? { change } : {}), result: state };',
+      },
+    ],
+  },
+  {
+    name: 'the root element of completed runs is recorded with a window, not with its export',
+    edits: [
+      {
+        file: 'lib/core/steps/finish-run.ts',
+        find: 'if (definition.window === undefined) return withRootOf(',
+        replace: 'if (log !== undefined) return withRootOf(',
       },
     ],
   },

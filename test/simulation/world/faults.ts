@@ -78,6 +78,8 @@ export const faultKinds = [
   'backfill-with-other-windows',
   'window-started-again',
   'window-scheduler-stopped',
+  // A response of the report service.
+  'other-document',
 ] as const;
 
 export type FaultKind = (typeof faultKinds)[number];
@@ -118,6 +120,7 @@ const weights: Partial<FaultRates> = {
   'backfill-with-other-windows': 12,
   'window-started-again': 6,
   'window-scheduler-stopped': 6,
+  'other-document': 3,
 };
 
 /** They have a generator of their own, so that the histories of seeds from before still have the same other faults. */

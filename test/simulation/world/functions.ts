@@ -70,7 +70,7 @@ export interface Endpoints {
 
 /** The content of the settings file, as the deployment writes it. */
 export function deployedSettings(
-  { cursorIn, maxConcurrentPages, hasProxy, storageClass, objectTags, filterUntil }: DeploymentScenario,
+  { cursorIn, maxConcurrentPages, hasProxy, storageClass, objectTags, filterUntil, rootElement }: DeploymentScenario,
   exports: readonly ExportInput[],
 ): FunctionSettingsInput {
   const service = {
@@ -79,6 +79,7 @@ export function deployedSettings(
     cursorIn,
     ...(maxConcurrentPages === undefined ? {} : { maxConcurrentPages }),
     ...(filterUntil === undefined ? {} : { filterUntil }),
+    ...(rootElement === undefined ? {} : { rootElement }),
     ...(hasProxy ? { proxyUrl: 'http://proxy.example.com:3128', proxyCredentialsSecret: proxySecret } : {}),
   };
   return functionSettings(service, exports, { storageClass, objectTags });

@@ -81,7 +81,7 @@ export class SimulatedNetwork extends Dispatcher {
         checkBounds(this.#world, process, request);
         this.#retryAfter.onRequest(process, sentAt);
         respondedAt = time.now();
-        const responding = this.#serviceFor(process).respond(request, site);
+        const responding = this.#serviceFor(process).respond(request, site, process);
         // The connection of an aborted request is closed.
         if (!controller.aborted) controller.onEnd = this.#traffic.begin(process, this.#durationOf(responding));
         return responding;

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import type { ReportTimeline, SimulatedReport } from './reports.ts';
 import type { Rng } from './rng.ts';
 import type { UpperBounds } from '../../../lib/report-service/simulator/request.ts';
+import type { Process } from './process.ts';
 import type { ApiKeys } from './secrets.ts';
 import type { World } from './world.ts';
 
@@ -45,7 +46,7 @@ export interface ServedPage {
 }
 
 export interface SimulatedService {
-  respond(request: ServiceRequest, site: string): ServiceResponse;
+  respond(request: ServiceRequest, site: string, process: Process): ServiceResponse;
   /** Every complete page served for this cursor. */
   servedPages(cursor: string | null): readonly ServedPage[];
   /** The service's clock. */
@@ -79,6 +80,8 @@ export interface ServiceOptions {
   readonly framing: 'length' | 'chunked' | 'none';
   /** Bytes added to each page. */
   readonly padding: Buffer;
+  /** Whether the process must know which root element page 1 of its run has. */
+  readonly knowsRoot: (process: Process) => boolean;
   readonly maxLatencyMs: number;
   readonly pageSize: number;
 }
@@ -120,7 +123,7 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
   let requestCount = 0;
   const now = () => Math.floor(world.time.now() + skewMs);
 
-  function respond(request: ServiceRequest, site: string): ServiceResponse {
+  function respond(request: ServiceRequest, site: string, process: Process): ServiceResponse {
     requestCount += 1;
     const apiKey = apiKeys.check(headerOf(request, `x-${vendor.toLowerCase()}-api-key`));
     const problem = apiKey === 'unknown' ? 'no API key' : problemOf(request);
@@ -144,7 +147,10 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       return errorResponse(rng.pick([400, 404, 410]), dateHeader());
     }
     const page = createPage(exportRequest, cursor, position, rng, query);
-    const response = injectWrongDate(injectDefect(page, rng, site), site);
+    // Without this knowledge, the exporter cannot notice it (docs/guarantees.md).
+    const isNoticeable = cursor !== null || options.knowsRoot(process);
+    const sent = isNoticeable ? injectOtherDocument(page, site) : page;
+    const response = injectWrongDate(injectDefect(sent, rng, site), site);
     // Whether or not the client receives it.
     if (cursor !== null && response.truncatedAt === undefined && response.body === page.body) used.add(cursor);
     return response;
@@ -210,6 +216,26 @@ export function createSimulatedService(options: ServiceOptions): SimulatedServic
       ...(nextCursor === null ? {} : { [cursorHeader]: nextCursor }),
     };
     return { status: 200, headers, body, latencyMs };
+  }
+
+  /** The page, or a well-formed document with another root element. Most have no cursor, and would end pagination. */
+  function injectOtherDocument(page: ServiceResponse, site: string): ServiceResponse {
+    if (page.headers['content-type'] === 'text/plain' || !world.injectFault('other-document', site)) return page;
+    const rng = world.rng(`${site}/other-document`);
+    const inNamespace = page.body.toString().replace('<reports>', '<reports xmlns="urn:example:v2">');
+    const text = rng.pick([
+      '<error><code>500</code></error>\n',
+      '<error/>\n',
+      '<!DOCTYPE html>\n<html xmlns="http://www.w3.org/1999/xhtml"><body>Maintenance</body></html>\n',
+      inNamespace,
+      inNamespace,
+    ]);
+    const body = Buffer.from(text);
+    const hasCursor = text === inNamespace && rng.chance(0.5);
+    const { [cursorHeader]: _, ...withoutCursor } = page.headers;
+    const headers = hasCursor ? page.headers : withoutCursor;
+    const length = headers['content-length'] === undefined ? {} : { 'content-length': String(body.length) };
+    return { ...page, headers: { ...headers, ...length }, body };
   }
 
   /** The page as it is, or with a defect that the client must notice. */
