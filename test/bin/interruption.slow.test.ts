@@ -210,7 +210,7 @@ describe('a run that fails', () => {
     const ended = await run(local(echo, out), env);
     expect(ended.status).toBe(1);
     expect(ended.stdout + ended.stderr).not.toContain(apiKey);
-    expect(ended.stdout).toContain('[redacted]');
+    expect(ended.stdout).toContain('[not shown: it contains the API key]');
     expect((await readFile(join(out, 'state.sqlite'))).includes(apiKey)).toBe(false);
   });
 });

@@ -72,6 +72,7 @@ const encodings: Readonly<Record<string, (key: string) => string>> = {
   'as in a form': (key) => new URLSearchParams({ key }).toString(),
   'as in JSON, twice': (key) => JSON.stringify(JSON.stringify({ key })),
   'as in HTML': (key) => key.replaceAll(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`),
+  'as JSON in HTML': (key) => JSON.stringify({ key }).replaceAll('&', '&amp;').replaceAll('"', '&quot;'),
   'in Base64': (key) => Buffer.from(`user:${key}:x`).toString('base64'),
   'in hexadecimal': (key) => Buffer.from(key).toString('hex').toUpperCase(),
 };

@@ -30,7 +30,7 @@ export function assertValidApiKey(key: string): void {
 /** A rotation involves two keys. The limit is for sources that return a different key for each request. */
 const maxRecentKeys = 5;
 
-/** The last keys that were sent, to be redacted: a service may echo an old key long after its rotation. */
+/** The last keys that were sent, to be recognized in messages: a service may echo an old key long after its rotation. */
 export function createRecentKeys(): { readonly keys: ReadonlySet<string>; add(key: string): void } {
   const keys = new Set<string>();
   return {

@@ -12,7 +12,7 @@ import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/
 import type { ServiceSettings } from '../../core/settings/settings.ts';
 import { mayRejectCredentials, rejectsCredentials } from '../network/errors.ts';
 import { directNetwork, type NetworkSource } from '../network/network.ts';
-import { presentable } from '../redaction/redact.ts';
+import { presentable } from '../redaction/withhold.ts';
 import { createXmlCheck } from '../xml/well-formedness.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { type CreatePool, createConnections } from './connection-pool.ts';

@@ -2,17 +2,19 @@
 
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../core/ports.ts';
-import { truncate } from '../../core/sanitize.ts';
-import { maxOccurrenceLength, presentable } from '../redaction/redact.ts';
+import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { containsPart, withheld } from '../redaction/withhold.ts';
 import { type Header, isIdentity, mediaType } from './response-headers.ts';
 
 export const maxBytes = 4 * 1024;
 const maxReadMs = 2_000;
 const maxExcerptLength = 200;
+/** How long the beginning of a key can be, in any encoding, without being recognized. */
+const maxUnrecognizedLength = 512;
 
 /**
- * Up to 200 characters of a text body, on one line and without the API key; the empty string for any other body. Never
- * throws. Afterwards the body is consumed, or destroyed together with its connection.
+ * Up to 200 characters of a text body, on one line; or that it is withheld, because the bytes that were read contain the API key.
+ * The empty string for any other body. Never throws. Afterwards the body is consumed, or destroyed together with its connection.
  */
 export async function readExcerpt(
   { headers, body }: Pick<Dispatcher.ResponseData, 'headers' | 'body'>,
@@ -26,10 +28,10 @@ export async function readExcerpt(
 
 /** Of a body that begins with `bytes`. */
 export function excerptOf(bytes: Uint8Array, isWhole: boolean, keys: ReadonlySet<string>): string {
-  const text = presentable(new TextDecoder().decode(bytes), keys, Number.POSITIVE_INFINITY);
-  // A key that the byte limit cuts off is not recognized, so omit as much of the end as it could take up.
-  const safe = isWhole ? text : text.slice(0, Math.max(0, text.length - maxOccurrenceLength(keys)));
-  return truncate(safe.trim(), maxExcerptLength);
+  const text = new TextDecoder().decode(bytes);
+  if (containsPart(text, keys)) return withheld;
+  const shown = isWhole ? text : text.slice(0, -maxUnrecognizedLength);
+  return truncate(toPrintable(shown).trim(), maxExcerptLength);
 }
 
 async function readFirstBytes(

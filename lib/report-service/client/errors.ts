@@ -2,7 +2,7 @@
 
 import { type ErrorName, ExportError } from '../../core/errors.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
-import { distinctiveKeys, presentable, redact, redactLongKeys } from '../redaction/redact.ts';
+import { containsKey, containsPart, presentable, withheld } from '../redaction/withhold.ts';
 
 /** What an error is about. */
 export interface Subject {
@@ -15,9 +15,12 @@ export interface Subject {
 /** Readable for people, and well within the limits of Step Functions, whatever the service sends. */
 const maxMessageLength = 1_000;
 
+/** No phrase of the exporter's own messages is likely to contain a longer key. */
+const minSafeguardLength = 20;
+
 /**
- * An ExportError. Foreign text in `message` must be `presentable` already: from the message as a whole only long keys are
- * removed, because a short one may also occur in the exporter's own words. `cause` may be any foreign error.
+ * An ExportError. Foreign text in `message` must be `presentable` already: the message as a whole is withheld only if it
+ * contains a long key, because a short one may also occur in the exporter's own words. `cause` may be any foreign error.
  */
 export function failure(
   { keys }: Subject,
@@ -25,8 +28,9 @@ export function failure(
   message: string,
   { cause, retryAfterSeconds }: { readonly cause?: unknown; readonly retryAfterSeconds?: number | undefined } = {},
 ): ExportError {
-  return new ExportError(name, truncate(redactLongKeys(toPrintable(message), keys), maxMessageLength), {
-    ...(cause === undefined ? {} : { cause: redactedCause(cause, keys) }),
+  const shown = containsKey(message, keys, minSafeguardLength) ? withheld : toPrintable(message);
+  return new ExportError(name, truncate(shown, maxMessageLength), {
+    ...(cause === undefined ? {} : { cause: presentableCause(cause, keys) }),
     retryAfterSeconds,
   });
 }
@@ -37,19 +41,19 @@ export function contractError(subject: Subject, problem: string): ExportError {
 }
 
 /**
- * A plain, redacted copy of a foreign error: name, code, message, stack and causes. Other properties are dropped: undici's
+ * A plain copy of a foreign error, without texts that contain a key: name, code, message, stack and causes. Other properties are dropped: undici's
  * parser errors carry the bytes that could not be parsed.
  */
-function redactedCause(cause: unknown, keys: ReadonlySet<string>, maxDepth = 4): Error {
+function presentableCause(cause: unknown, keys: ReadonlySet<string>, maxDepth = 4): Error {
   const shown = (text: string) => presentable(text, keys, maxMessageLength);
   if (!(cause instanceof Error)) return new Error(shown(String(cause)));
   const inner = cause instanceof AggregateError ? cause.errors[0] : cause.cause;
   const options =
-    inner === undefined || maxDepth === 0 ? undefined : { cause: redactedCause(inner, keys, maxDepth - 1) };
+    inner === undefined || maxDepth === 0 ? undefined : { cause: presentableCause(inner, keys, maxDepth - 1) };
   const copy = new Error(shown(cause.message), options);
   copy.name = shown(cause.name);
-  // A stack repeats the message, so only its frames are kept. A short key would garble their paths and line numbers.
+  // A stack repeats the message, so only its frames are kept.
   const [, frames = ''] = /((?:\n {4}at .*)+)$/.exec(cause.stack ?? '') ?? [];
-  copy.stack = `${copy.name}: ${copy.message}${redact(frames, distinctiveKeys(keys))}`;
+  copy.stack = `${copy.name}: ${copy.message}${containsPart(frames, keys) ? '' : frames}`;
   return 'code' in cause ? Object.assign(copy, { code: shown(String(cause.code)) }) : copy;
 }

@@ -3,7 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { XmlCheck } from '../xml/well-formedness.ts';
-import { containsKey } from '../redaction/redact.ts';
+import { containsKey } from '../redaction/withhold.ts';
 import { excerptOf, maxBytes as maxExcerptBytes } from './error-body.ts';
 import { contractError, type Subject } from './errors.ts';
 import { pageTooLarge } from './response-headers.ts';

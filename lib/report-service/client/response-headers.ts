@@ -5,7 +5,7 @@ import type { Dispatcher } from 'undici';
 import type { ExportError } from '../../core/errors.ts';
 import { asCursor, type Cursor, type Instant } from '../../core/model.ts';
 import { epochMsOf, instantOf, parseHttpDate } from '../../core/timestamps.ts';
-import { containsKey, presentable } from '../redaction/redact.ts';
+import { containsKey, presentable } from '../redaction/withhold.ts';
 import { contractError, failure, type Subject } from './errors.ts';
 
 /** By lower-case name. Values are decoded as Latin-1; a header that occurs repeatedly is an array. */
@@ -148,7 +148,13 @@ export function withRequestId(subject: Subject, headers: Headers): Subject {
   const ids = requestIdNames.map((name) => singleValue(headers[name]));
   const id = ids.find((value) => value !== undefined && isPrintableAscii(value));
   if (id === undefined) return subject;
-  return { ...subject, label: `${subject.label} (request ID ${presentable(id, subject.keys, 100)})` };
+  return {
+    ...subject,
+    // Only for errors: the search for the keys takes a millisecond.
+    get label() {
+      return `${subject.label} (request ID ${presentable(id, subject.keys, 100)})`;
+    },
+  };
 }
 
 function quote({ keys }: Subject, value: string): string {

@@ -17,7 +17,7 @@
 import type { Dispatcher } from 'undici';
 import type { ErrorName, ExportError } from '../../core/errors.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import { presentable } from '../redaction/redact.ts';
+import { presentable } from '../redaction/withhold.ts';
 import { failure, type Subject } from './errors.ts';
 import { endpointPath } from './request.ts';
 import { readHttpDate, singleValue } from './response-headers.ts';

@@ -66,7 +66,7 @@ describe('a rejected API key', () => {
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error).toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringContaining('neither [redacted] nor [redacted] will do'),
+      message: expect.stringMatching(/Response: \[not shown: it contains the API key\]$/),
     });
     for (const key of ['the-old-key', 'the-new-key']) expectNoKey(error, key);
     expect(server.requests).toHaveLength(2);
@@ -117,7 +117,7 @@ describe('a source of API keys', () => {
 });
 
 describe('a rotated API key', () => {
-  it('is still redacted when the service echoes it later', async () => {
+  it('is still recognized when the service echoes it later', async () => {
     await using server = await startRawServer(
       rejection(401),
       rawResponse(),
@@ -127,22 +127,19 @@ describe('a rotated API key', () => {
     await using client = clientFor(server, { apiKey: rotatedKey('the-former-key', 'the-new-key') });
     await readPage(client.fetchPage(pageRequest()));
     const error = await failureOf(client.fetchPage(pageRequest()));
-    expect(error.message).toContain('you sent [redacted] before');
+    expect(error.message).toMatch(/Response: \[not shown: it contains the API key\]$/);
     expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ContractError' });
   });
 
-  it('is forgotten after five more keys, so that the number of keys to redact is bounded', async () => {
-    const keys = Array.from({ length: 10 }, (_, n) => `key-number-${n}-of-many`);
-    await using server = await startRawServer(
-      ...(keys.map(() => rejection(400, `not ${keys.join(' ')}`)) as [Buffer, ...Buffer[]]),
-    );
+  it('is forgotten after five more keys, so that the number of keys to search for is bounded', async () => {
+    const keys = Array.from({ length: 6 }, (_, n) => `${n}`.repeat(20));
+    await using server = await startRawServer(rejection(400, `not ${keys[0]}`));
     const unused = [...keys];
     const get = async () => unused.shift() ?? '';
     await using client = clientFor(server, { apiKey: { get, refresh: get } });
-    let message = '';
-    while (unused.length > 0) message = (await failureOf(client.fetchPage(pageRequest()))).message;
-    expect(message).toContain('key-number-0-of-many');
-    expect(message).not.toContain('key-number-9-of-many');
+    const messages = [];
+    while (unused.length > 0) messages.push((await failureOf(client.fetchPage(pageRequest()))).message);
+    expect(messages.map((message) => message.includes(String(keys[0])))).toEqual([...Array(5).fill(false), true]);
   });
 });
 

@@ -1,4 +1,4 @@
-/** The client under test, with an API key that is hard to redact and with default limits. */
+/** The client under test, with an API key that is hard to recognize and with default limits. */
 
 import { inspect } from 'node:util';
 import { expect } from 'vitest';
