@@ -7,12 +7,15 @@ import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import type { Retry, RunEnd } from '../../lib/core/operations/deployment.ts';
 import { runLocally } from '../../lib/local/run.ts';
+import type { NetworkSource } from '../../lib/report-service/network/network.ts';
 import { onPage, redirect } from '../../lib/report-service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
 import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
 import { anExportDefinition, anExportRequest } from '../support/builders.ts';
 import { aDirectory } from '../support/process/command-line.ts';
-import { clientFor, trickyApiKey } from '../support/service/service-client.ts';
+import { startPrivateService } from '../support/service/private-service.ts';
+import { twoReports } from '../support/service/raw-server.ts';
+import { aCursor, clientFor, trickyApiKey } from '../support/service/service-client.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 
 const definition = anExportDefinition({ request: anExportRequest({ size: 2 }) });
@@ -20,9 +23,13 @@ const definition = anExportDefinition({ request: anExportRequest({ size: 2 }) })
 /** A run without delays between attempts. */
 async function runAt(
   baseUrl: string,
-  { out, maxAttempts }: { readonly out: string; readonly maxAttempts?: number },
+  {
+    out,
+    maxAttempts,
+    network,
+  }: { readonly out: string; readonly maxAttempts?: number; readonly network?: NetworkSource },
 ): Promise<{ readonly end: RunEnd; readonly retries: readonly Retry[] }> {
-  await using service = clientFor({ url: baseUrl });
+  await using service = clientFor({ url: baseUrl }, { network });
   const retries: Retry[] = [];
   const end = await runLocally({
     definition,
@@ -85,5 +92,43 @@ describe('a service that refuses connections', () => {
 
     await using second = await startSimulator(options);
     expect((await runAt(second.baseUrl, { out })).end).toMatchObject({ status: 'completed', result: { pages: 3 } });
+  });
+});
+
+describe('a service that demands a client certificate', () => {
+  const trusting = (ca: string): NetworkSource => {
+    const network = { ca };
+    return { get: async () => network, refresh: async () => network };
+  };
+
+  it('fails a run without a page after three attempts, and names the settings of the certificate', async () => {
+    // In TLS 1.3, it closes the connection after the handshake.
+    await using service = await startPrivateService({
+      tls: { requestCert: true, rejectUnauthorized: true, minVersion: 'TLSv1.3' },
+    });
+    const network = trusting(service.authority.cert);
+    const { end, retries } = await runAt(service.url, { out: await aDirectory(), network });
+    expect(end).toMatchObject({
+      status: 'failed',
+      failed: { message: expect.stringMatching(/client certificate.*tls\.clientCertificateSecret/) },
+    });
+    // None, if the server's alert arrives before the connection is closed.
+    expect(retries.length).toBeLessThanOrEqual(2);
+  });
+
+  it('is an outage once the run has a page: whatever closes connections then, the settings are right', async () => {
+    await using service = await startPrivateService({
+      listener: (request, response) => {
+        if (service.requests.length > 1) request.socket.destroy();
+        else {
+          response.setHeader('content-type', 'application/xml').setHeader('x-service-cursor', aCursor);
+          response.setHeader('connection', 'close').end(twoReports);
+        }
+      },
+    });
+    const network = trusting(service.authority.cert);
+    const { end, retries } = await runAt(service.url, { out: await aDirectory(), network, maxAttempts: 5 });
+    expect(end).toMatchObject({ status: 'failed', failed: { error: 'ServiceUnavailableError', pages: 1 } });
+    expect(retries).toHaveLength(4);
   });
 });
