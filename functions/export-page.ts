@@ -27,11 +27,11 @@ import {
   probeService,
   type WindowProbeResult,
   withProbeTimeout,
-} from '../lib/core/operations/probe-service.ts';
-import { probeWindow } from '../lib/core/operations/probe-window.ts';
-import { parseSettings, untilOperatorOf } from '../lib/core/settings/settings.ts';
+} from '../lib/target/probe-service.ts';
+import { probeWindow } from '../lib/backfill/probe-window.ts';
+import { parseSettings, untilOperatorOf } from '../lib/settings/settings.ts';
 import { createPageSlots } from '../lib/core/slots/page-slots.ts';
-import { serviceClient } from '../lib/report-service/client/client.ts';
+import { serviceClient } from '../lib/service/client/client.ts';
 
 type Outcome = ExportPageOutcome | ProbeResult | WindowProbeResult;
 

@@ -8,7 +8,7 @@ import { startInvocationDeadline } from '../../lib/aws/lambda/invocation-deadlin
 import { functionLimits } from '../../lib/cdk/function-limits.ts';
 import { asRunId, type ExportDefinition, type LoopState } from '../../lib/core/model.ts';
 import type { PageLog, RunHistory, StepDependencies } from '../../lib/core/ports.ts';
-import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/core/settings/settings.ts';
+import { exportDefinition, exportSettingsSchema, serviceSettingsSchema } from '../../lib/settings/settings.ts';
 import { byStep, type StepName, stateMachine } from '../../lib/core/state-machine/definition.ts';
 import { beginRun } from '../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../lib/core/steps/export-page.ts';

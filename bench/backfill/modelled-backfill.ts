@@ -3,7 +3,7 @@
  * A Distributed Map is not interpreted: each window takes the times of the states of its child execution.
  */
 
-import { beginBackfill, remainingWindows } from '../../lib/core/operations/backfill.ts';
+import { beginBackfill, remainingWindows } from '../../lib/backfill/backfill.ts';
 import type { Window } from '../../lib/core/model.ts';
 import type { StartInput } from '../../lib/core/steps/start-input.ts';
 import { instantOf } from '../../lib/core/timestamps.ts';

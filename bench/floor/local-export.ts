@@ -1,7 +1,7 @@
 /** The local export as `npm start` runs it, from the first page to the manifest, without terminal output. */
 
 import { systemRuntime } from '../../lib/core/clock.ts';
-import { startLocalExport } from '../../lib/local/deployment.ts';
+import { startLocalExport } from '../../lib/local/directory.ts';
 import { startMeasurement } from '../harness/measured-process.ts';
 
 const [baseUrl = '', out = '', moreSettings = '{}'] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 /** The document that the page service serves: generated reports, padded to the requested size. */
 
-import { generatedReportXml } from '../../lib/report-service/simulator/generated-reports.ts';
+import { generatedReportXml } from '../../lib/service/simulator/generated-reports.ts';
 
 const declaration = '<?xml version="1.0" encoding="UTF-8"?>\n';
 const end = '</reports>\n';

@@ -1,6 +1,6 @@
 /** Documents for the XML check, each mostly of one kind of markup: what is fast with tags may be slow with text. */
 
-import { generatedReportXml } from '../../lib/report-service/simulator/generated-reports.ts';
+import { generatedReportXml } from '../../lib/service/simulator/generated-reports.ts';
 
 /** The nth report of a document. Reports are added until the document has its size. */
 const reports = {

@@ -9,7 +9,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { SaxesParser } from 'saxes';
-import { createXmlCheck } from '../../lib/report-service/xml/well-formedness.ts';
+import { createXmlCheck } from '../../lib/service/xml/well-formedness.ts';
 import type { Benchmark, BenchmarkOptions, Table } from '../harness/benchmark.ts';
 import { type Contender, figureOf, measureRounds, type Rounds, ratioOf } from '../harness/rounds.ts';
 import { formatNumber, formatRatio, formatSpread } from '../harness/tables.ts';

@@ -14,7 +14,7 @@ export type {
   ServiceDeploymentSettings,
   ServiceInput,
   SettingsFile,
-} from '../core/settings/deployment-settings.ts';
+} from '../settings/deployment-settings.ts';
 export type {
   CompletedEventDetail,
   FailedEventDetail,

@@ -5,7 +5,7 @@
 
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { ExportError } from '../core/errors.ts';
-import type { ApiKeySource } from '../report-service/client/api-key.ts';
+import type { ApiKeySource } from '../service/client/api-key.ts';
 import { readField, readSecret } from './secret-value.ts';
 
 export interface SecretApiKeyOptions {

@@ -5,9 +5,9 @@
 
 import type { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { ExportError } from '../core/errors.ts';
-import { assertClientCertificate, type ClientCertificate } from '../core/settings/certificates.ts';
-import type { NetworkSettings } from '../core/settings/network-settings.ts';
-import type { NetworkSource, ProxyCredentials, ServiceNetwork } from '../report-service/network/network.ts';
+import { assertClientCertificate, type ClientCertificate } from '../settings/certificates.ts';
+import type { NetworkSettings } from '../settings/network-settings.ts';
+import type { NetworkSource, ProxyCredentials, ServiceNetwork } from '../service/network/network.ts';
 import { readField, readSecret } from './secret-value.ts';
 
 export interface SecretNetworkOptions {

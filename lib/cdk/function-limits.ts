@@ -6,8 +6,8 @@
  * to report its error.
  */
 
-import { minUploadBytesPerSecond } from '../core/settings/environment.ts';
-import type { ExportSettings, ServiceSettings } from '../core/settings/settings.ts';
+import { minUploadBytesPerSecond } from '../settings/environment.ts';
+import type { ExportSettings, ServiceSettings } from '../settings/settings.ts';
 import type { StepName } from '../core/state-machine/definition.ts';
 import { maxPollMs } from '../core/slots/page-slots.ts';
 

@@ -25,8 +25,8 @@ import {
 } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
-import type { ExportPageSettings } from '../core/settings/account-settings.ts';
-import { type FunctionSettingsInput, type FunctionVariable, stepVariables } from '../core/settings/environment.ts';
+import type { ExportPageSettings } from '../settings/account-settings.ts';
+import { type FunctionSettingsInput, type FunctionVariable, stepVariables } from '../settings/environment.ts';
 import { byStep, type StepName } from '../core/state-machine/definition.ts';
 import { withFunctionCode } from './code/function-code.ts';
 import { type FunctionLimits, finishRunEphemeralStorageMebibytes } from './function-limits.ts';

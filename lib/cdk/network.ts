@@ -19,7 +19,7 @@ import {
   Vpc,
 } from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
-import type { EndpointName, NetworkSettings } from '../core/settings/account-settings.ts';
+import type { EndpointName, VpcSettings } from '../settings/account-settings.ts';
 
 /** The props of a ReportExporter that place its functions. */
 export interface ExistingNetwork {
@@ -28,7 +28,7 @@ export interface ExistingNetwork {
   readonly securityGroups?: readonly ISecurityGroup[];
 }
 
-export function importNetwork(stack: Construct, settings: NetworkSettings): ExistingNetwork {
+export function importNetwork(stack: Construct, settings: VpcSettings): ExistingNetwork {
   const { vpcId, subnetIds, securityGroupIds, createEndpoints = [] } = settings;
   const scope = new Construct(stack, 'Network');
   // CDK requires a zone, but only to find subnets, which are given here.
@@ -72,7 +72,7 @@ const interfaceServices = {
 type GatewayName = keyof typeof gatewayServices;
 type InterfaceName = keyof typeof interfaceServices;
 
-function createGatewayEndpoint(scope: Construct, name: GatewayName, settings: NetworkSettings): void {
+function createGatewayEndpoint(scope: Construct, name: GatewayName, settings: VpcSettings): void {
   new CfnVPCEndpoint(scope, `Endpoint-${name}`, {
     vpcId: settings.vpcId,
     serviceName: gatewayServices[name].name,
@@ -86,7 +86,7 @@ function createInterfaceEndpoints(
   scope: Construct,
   names: readonly InterfaceName[],
   vpc: IVpc,
-  { vpcId, subnetIds, vpcCidrs = [] }: NetworkSettings,
+  { vpcId, subnetIds, vpcCidrs = [] }: VpcSettings,
 ): void {
   const group = new SecurityGroup(scope, 'EndpointSecurityGroup', {
     vpc,

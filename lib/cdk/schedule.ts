@@ -17,7 +17,7 @@ import { StepFunctionsStartExecution } from 'aws-cdk-lib/aws-scheduler-targets';
 import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { acknowledge } from './nag-suppressions.ts';
-import type { ScheduleSettings } from '../core/settings/schedule-settings.ts';
+import type { ScheduleSettings } from '../settings/schedule-settings.ts';
 import type { ServiceStateMachine } from './state-machine.ts';
 
 export interface ScheduledExport {

@@ -8,7 +8,7 @@ import type { ScheduleGroup } from 'aws-cdk-lib/aws-scheduler';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { CfnStateMachine, StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import { type ServiceOutput, serviceOutputSuffix } from '../core/settings/stack-output.ts';
+import { type ServiceOutput, serviceOutputSuffix } from '../settings/stack-output.ts';
 
 interface ServiceResources {
   readonly serviceName: string;

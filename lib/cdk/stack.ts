@@ -11,7 +11,7 @@ import { Bucket, type IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
-import type { DeploymentSettings, ServiceDeploymentSettings } from '../core/settings/deployment-settings.ts';
+import type { DeploymentSettings, ServiceDeploymentSettings } from '../settings/deployment-settings.ts';
 import { createOrImportAlarmTopic, createTableAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
 import { lifecycleRules } from './storage/lifecycle.ts';

@@ -15,7 +15,7 @@ import {
   StateMachineType,
 } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
-import { type ServiceMetadataInput, serviceMetadataKey, serviceMetadataText } from '../core/settings/stack-output.ts';
+import { type ServiceMetadataInput, serviceMetadataKey, serviceMetadataText } from '../settings/stack-output.ts';
 import { backfillStateMachine, mapLabel } from '../core/state-machine/backfill-definition.ts';
 import { byStep, stateMachine, type StepName, stepNames } from '../core/state-machine/definition.ts';
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';

@@ -9,9 +9,9 @@ import {
   progressOf,
   readWindowStates,
   remainingWindows,
-} from '../core/operations/backfill.ts';
-import type { BackfillEnd, BackfillOptions, DeployedService, RunEnd } from '../core/operations/deployment.ts';
-import { probeWindow } from '../core/operations/probe-window.ts';
+} from '../backfill/backfill.ts';
+import type { BackfillEnd, BackfillOptions, DeployedService, RunEnd } from '../target/target.ts';
+import { probeWindow } from '../backfill/probe-window.ts';
 import type { PageLog, ReportService, RunHistory, Runtime, StoreReader } from '../core/ports.ts';
 import { windowDefinition } from '../core/steps/select-export.ts';
 import { windowName } from '../core/windows.ts';

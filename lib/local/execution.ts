@@ -6,7 +6,7 @@
 
 import { isExportError } from '../core/errors.ts';
 import { asRunId, type FailedRun, type LoopState, type RunResult, zeroTotals } from '../core/model.ts';
-import type { Retry } from '../core/operations/deployment.ts';
+import type { Retry } from '../target/target.ts';
 import type { StepDependencies } from '../core/ports.ts';
 import type { Retrier } from '../core/state-machine/asl.ts';
 import { continuationName, type StepName } from '../core/state-machine/definition.ts';

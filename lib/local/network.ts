@@ -7,10 +7,10 @@ import {
   filePlace,
   readCertificateAuthorities,
   readPemFile,
-} from '../core/settings/certificates.ts';
-import type { NetworkSettings, TlsSettings } from '../core/settings/network-settings.ts';
-import { readTextFile } from '../core/settings/text-file.ts';
-import type { NetworkSource, Proxy, ServiceNetwork } from '../report-service/network/network.ts';
+} from '../settings/certificates.ts';
+import type { NetworkSettings, TlsSettings } from '../settings/network-settings.ts';
+import { readTextFile } from '../settings/text-file.ts';
+import type { NetworkSource, Proxy, ServiceNetwork } from '../service/network/network.ts';
 import { proxyCredentialsFor, proxyFromVariables } from './proxy-variables.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -5,7 +5,7 @@
  */
 
 import { ExportError } from '../core/errors.ts';
-import type { Proxy } from '../report-service/network/network.ts';
+import type { Proxy } from '../service/network/network.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -3,7 +3,7 @@
 import { readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ExportError, isExportError } from '../core/errors.ts';
-import type { Incident, StartOptions } from '../core/operations/deployment.ts';
+import type { Incident, StartOptions } from '../target/target.ts';
 import type { ExportEvent, RunRef, Runtime } from '../core/ports.ts';
 import { instantOf } from '../core/timestamps.ts';
 import { fileSystemError } from './durable-fs.ts';

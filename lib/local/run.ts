@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import type { ExportDefinition } from '../core/model.ts';
 import { stateNameOf } from '../core/windows.ts';
-import type { RunEnd, StartRequest } from '../core/operations/deployment.ts';
+import type { RunEnd, StartRequest } from '../target/target.ts';
 import type { EventSink, ReportService, Runtime } from '../core/ports.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { executionId, type ExecutionOptions, type ExecutionStart, runExecution } from './execution.ts';

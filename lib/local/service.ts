@@ -1,15 +1,15 @@
 /** The service of an export on this machine: the one in its settings, or a simulator on the loopback interface. */
 
 import { ExportError } from '../core/errors.ts';
-import type { DeployedService } from '../core/operations/deployment.ts';
+import type { DeployedService } from '../target/target.ts';
 import type { Runtime } from '../core/ports.ts';
-import { networkSettingsOf } from '../core/settings/network-settings.ts';
-import { sourceOf, untilOperatorOf } from '../core/settings/settings.ts';
-import { fixedApiKey } from '../report-service/client/api-key.ts';
-import { serviceClient } from '../report-service/client/client.ts';
-import { describeNetwork, directNetwork } from '../report-service/network/network.ts';
-import { generatedReports } from '../report-service/simulator/generated-reports.ts';
-import { startSimulator } from '../report-service/simulator/simulator.ts';
+import { networkSettingsOf } from '../settings/network-settings.ts';
+import { sourceOf, untilOperatorOf } from '../settings/settings.ts';
+import { fixedApiKey } from '../service/client/api-key.ts';
+import { serviceClient } from '../service/client/client.ts';
+import { describeNetwork, directNetwork } from '../service/network/network.ts';
+import { generatedReports } from '../service/simulator/generated-reports.ts';
+import { startSimulator } from '../service/simulator/simulator.ts';
 import { createLocalNetwork } from './network.ts';
 import type { LocalExport } from './settings.ts';
 

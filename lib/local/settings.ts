@@ -1,8 +1,8 @@
 /** The settings of an export that runs on this machine: the service, the export, and where to find the API key. */
 
 import * as z from 'zod/mini';
-import { apiKeyEnvSchema } from '../core/settings/deployment-settings.ts';
-import { exportSettingsSchema, serviceSettingsSchema } from '../core/settings/settings.ts';
+import { apiKeyEnvSchema } from '../settings/deployment-settings.ts';
+import { exportSettingsSchema, serviceSettingsSchema } from '../settings/settings.ts';
 
 /** The input form, in which the settings are also stored, has durations as ISO 8601 text. */
 export const localExportSchema = z.strictObject({

@@ -2,9 +2,9 @@
 
 import { systemRuntime } from '../core/clock.ts';
 import { ExportError, isExportError } from '../core/errors.ts';
-import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
+import type { DeployedExport, Deployment } from '../target/target.ts';
 import { listNames, toPrintable } from '../core/sanitize.ts';
-import { openLocalDeployment } from '../local/deployment.ts';
+import { openLocalDeployment } from '../local/directory.ts';
 import type { TerminalInput } from './output/question.ts';
 import { errorLines, type Terminal, textStyleFor, withProblemCount } from './output/terminal.ts';
 import { sanitizeArgument } from './run-options.ts';
@@ -71,7 +71,7 @@ async function openDeployment({ out, stack }: TargetOptions, context: CommandCon
     return openLocalDeployment({ out: out ?? defaultDirectory, env, runtime: systemRuntime });
   }
   // The AWS SDK takes long to load, and most commands do not need it.
-  const { openStack } = await import('../aws/stack/deployment.ts');
+  const { openStack } = await import('../aws/stack/stack.ts');
   return await openStack({
     stackName: stack,
     env,

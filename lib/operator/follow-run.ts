@@ -1,7 +1,7 @@
 /** Starts a run, shows its progress, and says how it ended: to a person, to a program, and by the exit status. */
 
 import { systemRuntime } from '../core/clock.ts';
-import type { Retry, RunEnd, StartOptions } from '../core/operations/deployment.ts';
+import type { Retry, RunEnd, StartOptions } from '../target/target.ts';
 import { type CommandContext, exitStatuses } from './context.ts';
 import { createProgressDisplay } from './output/progress.ts';
 import { textStyleFor } from './output/terminal.ts';

@@ -5,13 +5,13 @@
  */
 
 import { isExportError } from '../core/errors.ts';
-import { defaultParallel } from '../core/operations/backfill.ts';
-import type { DeployedExport, Deployment } from '../core/operations/deployment.ts';
-import { planRun } from '../core/operations/plan-run.ts';
-import { listRuns, type RunStatus } from '../core/operations/run-status.ts';
+import { defaultParallel } from '../backfill/backfill.ts';
+import type { DeployedExport, Deployment } from '../target/target.ts';
+import { planRun } from './plan-run.ts';
+import { listRuns, type RunStatus } from './run-status.ts';
 import type { Instant } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
-import { type ProbeResult, probeService } from '../core/operations/probe-service.ts';
+import { type ProbeResult, probeService } from '../target/probe-service.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { instantOf } from '../core/timestamps.ts';

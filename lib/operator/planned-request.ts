@@ -1,8 +1,8 @@
 /** A request that a run would send, for a person to read. */
 
 import type { Cursor, ExportRequest, Instant } from '../core/model.ts';
-import type { DeployedService } from '../core/operations/deployment.ts';
-import { headerNames, httpRequest } from '../report-service/client/request.ts';
+import type { DeployedService } from '../target/target.ts';
+import { headerNames, httpRequest } from '../service/client/request.ts';
 
 export interface PlannedRequest {
   readonly method: string;

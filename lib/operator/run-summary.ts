@@ -2,7 +2,7 @@
 
 import { isExportError } from '../core/errors.ts';
 import { zeroTotals } from '../core/model.ts';
-import type { Retry, RunEnd } from '../core/operations/deployment.ts';
+import type { Retry, RunEnd } from '../target/target.ts';
 import type { ExportEvent } from '../core/ports.ts';
 import { findRetrier, stepNames } from '../core/state-machine/retry-policy.ts';
 import { exitStatuses } from './context.ts';

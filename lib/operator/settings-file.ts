@@ -9,9 +9,9 @@ import {
   parseDeployment,
   type ServiceInput,
   type ServiceDeploymentSettings,
-} from '../core/settings/deployment-settings.ts';
-import { fileDocument } from '../core/settings/settings-document.ts';
-import { readTextFile } from '../core/settings/text-file.ts';
+} from '../settings/deployment-settings.ts';
+import { fileDocument } from '../settings/settings-document.ts';
+import { readTextFile } from '../settings/text-file.ts';
 import type { LocalExportInput } from '../local/settings.ts';
 import {
   type LocalOptions,

@@ -6,14 +6,7 @@
 import { systemRuntime } from '../core/clock.ts';
 import { mapConcurrently } from '../core/concurrency.ts';
 import { ExportError } from '../core/errors.ts';
-import type {
-  DeployedExport,
-  Deployment,
-  Retry,
-  RunEnd,
-  StartOptions,
-  StartRequest,
-} from '../core/operations/deployment.ts';
+import type { DeployedExport, Deployment, Retry, RunEnd, StartOptions, StartRequest } from '../target/target.ts';
 import { listNames, toPrintable } from '../core/sanitize.ts';
 import { type CommandContext, exitStatuses } from './context.ts';
 import { followToSummary, withExitStatus } from './follow-run.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Incident } from '../../lib/core/operations/deployment.ts';
+import type { Incident } from '../../lib/target/target.ts';
 import { renderExportIndex, renderOverview } from '../../lib/operator/run-report/history/index-page.ts';
 import { type RunContext, renderRunReport } from '../../lib/operator/run-report/run-report.ts';
 import {

@@ -5,12 +5,8 @@ import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
 import { backfillTemplate } from '../../lib/cdk/state-machine.ts';
 import { functionLimits } from '../../lib/cdk/function-limits.ts';
-import { functionSettingsSchema } from '../../lib/core/settings/environment.ts';
-import {
-  serviceMetadataKey,
-  serviceMetadataSchema,
-  serviceOutputSchema,
-} from '../../lib/core/settings/stack-output.ts';
+import { functionSettingsSchema } from '../../lib/settings/environment.ts';
+import { serviceMetadataKey, serviceMetadataSchema, serviceOutputSchema } from '../../lib/settings/stack-output.ts';
 import {
   deploy,
   deployWith,

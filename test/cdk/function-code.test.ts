@@ -6,8 +6,8 @@ import { Stack } from 'aws-cdk-lib';
 import type { Code } from 'aws-cdk-lib/aws-lambda';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { withFunctionCode } from '../../lib/cdk/code/function-code.ts';
-import { functionSettingsSchema } from '../../lib/core/settings/environment.ts';
-import { parseSettings } from '../../lib/core/settings/settings.ts';
+import { functionSettingsSchema } from '../../lib/settings/environment.ts';
+import { parseSettings } from '../../lib/settings/settings.ts';
 import type { StepName } from '../../lib/core/state-machine/definition.ts';
 import {
   anApp,

@@ -11,11 +11,7 @@ import { Construct } from 'constructs';
 import { describe, expect, it } from 'vitest';
 import { ReportExporter, type ReportExporterProps } from '../../lib/cdk/report-exporter.ts';
 import { isExportError } from '../../lib/core/errors.ts';
-import {
-  serviceMetadataKey,
-  serviceMetadataSchema,
-  serviceOutputSchema,
-} from '../../lib/core/settings/stack-output.ts';
+import { serviceMetadataKey, serviceMetadataSchema, serviceOutputSchema } from '../../lib/settings/stack-output.ts';
 import { anApp, aSchedule, deploy, outputsOf, resource, resourcesOf } from '../support/aws/cdk-deployment.ts';
 
 type Stores = { readonly [Store in 'bucket' | 'table' | 'secret']: NonNullable<ReportExporterProps[Store]> };

@@ -1,7 +1,7 @@
 /** Several services in one stack. The roles of two services: permissions.test.ts. */
 
 import { describe, expect, it } from 'vitest';
-import { serviceOutputSchema } from '../../lib/core/settings/stack-output.ts';
+import { serviceOutputSchema } from '../../lib/settings/stack-output.ts';
 import {
   aSchedule,
   deployWith,

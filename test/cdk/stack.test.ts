@@ -6,13 +6,13 @@ import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, it } from 'vitest';
 import { type FunctionLimits, functionLimits } from '../../lib/cdk/function-limits.ts';
 import { stateMachineTemplate } from '../../lib/cdk/state-machine.ts';
-import { readFunctionEnvironment, stepVariables } from '../../lib/core/settings/environment.ts';
+import { readFunctionEnvironment, stepVariables } from '../../lib/settings/environment.ts';
 import {
   serviceMetadataKey,
   serviceMetadataSchema,
   serviceOutputSchema,
   serviceOutputSuffix,
-} from '../../lib/core/settings/stack-output.ts';
+} from '../../lib/settings/stack-output.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import { pageKey } from '../../lib/core/storage/keys.ts';
 import { manifestChunks } from '../../lib/core/storage/manifest.ts';

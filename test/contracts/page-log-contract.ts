@@ -15,7 +15,7 @@ import {
   type Window,
 } from '../../lib/core/model.ts';
 import type { PageLog, RunHistory } from '../../lib/core/ports.ts';
-import { exportSettingsSchema } from '../../lib/core/settings/settings.ts';
+import { exportSettingsSchema } from '../../lib/settings/settings.ts';
 import { openManifest } from '../../lib/core/storage/manifest-reader.ts';
 import { instantOf } from '../../lib/core/timestamps.ts';
 import { windowName } from '../../lib/core/windows.ts';

@@ -18,11 +18,11 @@ import {
   beginBackfill,
   readBackfillStatus,
   remainingWindows,
-} from '../../lib/core/operations/backfill.ts';
-import { exportDefinition, exportSettingsSchema, sourceOf } from '../../lib/core/settings/settings.ts';
+} from '../../lib/backfill/backfill.ts';
+import { exportDefinition, exportSettingsSchema, sourceOf } from '../../lib/settings/settings.ts';
 import { backfillStateMachine } from '../../lib/core/state-machine/backfill-definition.ts';
-import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
-import { type Simulator, type SimulatorOptions, startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../../lib/service/simulator/simulator.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { at } from '../support/builders.ts';
 import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';

@@ -8,9 +8,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bundleFunctions, bundleWithSourceMaps } from '../../lib/cdk/code/bundling.ts';
-import { functionEnvironmentSchema, settingsFileName } from '../../lib/core/settings/environment.ts';
-import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
-import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+import { functionEnvironmentSchema, settingsFileName } from '../../lib/settings/environment.ts';
+import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
+import { startSimulator } from '../../lib/service/simulator/simulator.ts';
 import {
   type BundledFunction,
   bundleFunction,

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { exportSettingsSchema } from '../../lib/core/settings/settings.ts';
+import { exportSettingsSchema } from '../../lib/settings/settings.ts';
 import { maxHistoryEvents } from '../simulation/step-functions/step-functions.ts';
 import { startScript } from '../support/process/child-script.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';

@@ -4,20 +4,15 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
-import { readBackfillStatus } from '../../lib/core/operations/backfill.ts';
-import type {
-  BackfillOptions,
-  DeployedExport,
-  Deployment,
-  StartOptions,
-} from '../../lib/core/operations/deployment.ts';
+import { readBackfillStatus } from '../../lib/backfill/backfill.ts';
+import type { BackfillOptions, DeployedExport, Deployment, StartOptions } from '../../lib/target/target.ts';
 import { listPublishedRuns, listPublishedWindows } from '../../lib/core/storage/run-list.ts';
 import type { WindowSummary } from '../../lib/core/storage/published-schemas.ts';
-import { openLocalDeployment, startLocalExport } from '../../lib/local/deployment.ts';
+import { openLocalDeployment, startLocalExport } from '../../lib/local/directory.ts';
 import { acquireBackfillLock } from '../../lib/local/lock.ts';
-import { errorResponse, type FaultScript } from '../../lib/report-service/simulator/faults.ts';
-import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
-import type { SimulatorOptions } from '../../lib/report-service/simulator/simulator.ts';
+import { errorResponse, type FaultScript } from '../../lib/service/simulator/faults.ts';
+import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
+import type { SimulatorOptions } from '../../lib/service/simulator/simulator.ts';
 import { startTestSimulator, simulatorApiKey } from '../support/service/simulator-client.ts';
 import { at, collect } from '../support/builders.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';

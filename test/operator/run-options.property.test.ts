@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
-import { exportDefinition } from '../../lib/core/settings/settings.ts';
+import { exportDefinition } from '../../lib/settings/settings.ts';
 import { localExportSchema } from '../../lib/local/settings.ts';
 import { type LocalOptions, readApiKey, readLocalSettings, readMaxAttempts } from '../../lib/operator/run-options.ts';
 import { anyValue } from '../support/mutations.ts';

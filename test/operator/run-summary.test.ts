@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import type { RunEnd } from '../../lib/core/operations/deployment.ts';
+import type { RunEnd } from '../../lib/target/target.ts';
 import {
   formatSummary,
   type ObservedRun,

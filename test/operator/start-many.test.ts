@@ -3,13 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asRunId } from '../../lib/core/model.ts';
-import type {
-  DeployedExport,
-  Deployment,
-  RunEnd,
-  StartOptions,
-  StartRequest,
-} from '../../lib/core/operations/deployment.ts';
+import type { DeployedExport, Deployment, RunEnd, StartOptions, StartRequest } from '../../lib/target/target.ts';
 import { assertExportNames, runOneByOne, startConcurrently } from '../../lib/operator/start-many.ts';
 import { aRunResult } from '../support/builders.ts';
 

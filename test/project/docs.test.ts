@@ -5,7 +5,7 @@ import { dirname, join, relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { alarmIds, runbook } from '../../lib/cdk/alarms.ts';
 import { errorNames } from '../../lib/core/errors.ts';
-import { settingsJsonSchema } from '../../lib/core/settings/published-settings.ts';
+import { settingsJsonSchema } from '../../lib/settings/published-settings.ts';
 import { stepNames, stepRetries } from '../../lib/core/state-machine/retry-policy.ts';
 import type { PublishedName } from '../../lib/core/storage/published-schemas.ts';
 import {

@@ -18,24 +18,30 @@ interface Module {
 
 /** Modules and entry points. The column "May import" of docs/architecture.md says the same. */
 const importTable: Readonly<Record<string, Module>> = {
-  'lib/core': { modules: [], packages: ['zod', '@humanwhocodes/momoa'] },
-  'lib/report-service': { modules: ['lib/core'], packages: ['undici', 'saxes'] },
+  'lib/core': { modules: [], packages: ['zod'] },
+  'lib/settings': { modules: ['lib/core'], packages: ['zod', '@humanwhocodes/momoa'] },
+  'lib/service': { modules: ['lib/core', 'lib/settings'], packages: ['undici', 'saxes'] },
+  'lib/backfill': { modules: ['lib/core', 'lib/settings'], packages: [] },
+  'lib/target': { modules: ['lib/core', 'lib/settings', 'lib/backfill'], packages: ['zod'] },
   'lib/local': {
-    modules: ['lib/core', 'lib/report-service'],
+    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/backfill', 'lib/target'],
     packages: ['zod'],
     builtins: ['node:sqlite'],
   },
   'lib/aws': {
-    modules: ['lib/core', 'lib/report-service'],
+    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/backfill', 'lib/target'],
     packages: ['@aws-sdk/*', '@smithy/core', '@aws-lambda-powertools/*', 'aws-lambda', 'croner', 'zod'],
   },
   'lib/operator': {
-    modules: ['lib/core', 'lib/report-service', 'lib/local', 'lib/aws'],
+    modules: ['lib/core', 'lib/settings', 'lib/service', 'lib/backfill', 'lib/target', 'lib/local', 'lib/aws'],
     packages: ['zod', 'uplot', 'open'],
   },
-  'lib/cdk': { modules: ['lib/core'], packages: ['aws-cdk-lib', 'constructs', 'esbuild', 'zod'] },
-  'lib/api': { modules: ['lib/core', 'lib/cdk'], packages: [] },
-  functions: { modules: ['lib/aws', 'lib/core', 'lib/report-service'], packages: ['@aws-sdk/*'] },
+  'lib/cdk': { modules: ['lib/core', 'lib/settings'], packages: ['aws-cdk-lib', 'constructs', 'esbuild', 'zod'] },
+  'lib/api': { modules: ['lib/core', 'lib/settings', 'lib/cdk'], packages: [] },
+  functions: {
+    modules: ['lib/aws', 'lib/core', 'lib/settings', 'lib/service', 'lib/backfill', 'lib/target'],
+    packages: ['@aws-sdk/*'],
+  },
   bin: {
     modules: ['lib/operator', 'lib/cdk'],
     packages: ['commander', 'esbuild', 'aws-cdk-lib', 'constructs', 'cdk-nag'],
@@ -47,11 +53,24 @@ const importTable: Readonly<Record<string, Module>> = {
  * `.` is every file that no other layer names.
  */
 const layers: Readonly<Record<string, readonly string[]>> = {
-  'lib/core': ['.', 'state-machine', 'settings', 'storage', 'slots', 'steps', 'operations'],
-  'lib/report-service': ['redaction', 'xml', 'network', 'client', 'simulator'],
+  'lib/core': ['.', 'state-machine', 'storage', 'slots', 'steps'],
+  'lib/settings': ['.'],
+  'lib/service': ['redaction', 'xml', 'network', 'client', 'simulator'],
+  'lib/backfill': ['.'],
+  'lib/target': ['.'],
   'lib/local': ['settings.ts', 'durable-fs.ts', 'sqlite', 'lock.ts', 'files', '.'],
   'lib/aws': ['.', 'dynamodb', 's3', 'scheduler', 'step-functions', 'lambda', 'stack'],
-  'lib/operator': ['output', 'run-report', '.', 'commands'],
+  'lib/operator': [
+    'run-status.ts',
+    'expected-pages.ts',
+    'verify-run.ts',
+    'plan-run.ts',
+    'abandon-run.ts',
+    'output',
+    'run-report',
+    '.',
+    'commands',
+  ],
   'lib/cdk': ['function-limits.ts', 'nag-suppressions.ts', 'settings', 'storage', 'code', '.'],
   'lib/api': ['.'],
 };
@@ -187,7 +206,7 @@ describe('the layers of a module', () => {
 
   it('reject an import that points up', () => {
     const check = (file: string, specifier: string) => forbiddenByLayers('lib/core', { file, specifier });
-    expect(check('lib/core/steps/begin-run.ts', '../operations/plan-run.ts')).toBeDefined();
+    expect(check('lib/core/slots/page-slots.ts', '../steps/begin-run.ts')).toBeDefined();
     expect(check('lib/core/storage/keys.ts', '../steps/begin-run.ts')).toBeDefined();
     expect(check('lib/core/model.ts', './storage/keys.ts')).toBeDefined();
     expect(check('lib/core/steps/begin-run.ts', '../storage/keys.ts')).toBeUndefined();
@@ -224,7 +243,7 @@ describe('the source files', () => {
   });
 
   it('of lib read neither environment variables nor arguments: entry points pass them in', () => {
-    const isBuildScript = (file: string) => file === 'lib/report-service/xml/assembly/build.ts';
+    const isBuildScript = (file: string) => file === 'lib/service/xml/assembly/build.ts';
     const readers = sourceFiles('lib').filter(
       (file) => !isBuildScript(file) && /\bprocess\.(env|argv)\b/.test(readFileSync(join(root, file), 'utf8')),
     );

@@ -3,8 +3,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { settingsFileSchema } from '../../lib/core/settings/deployment-settings.ts';
-import { settingsJsonSchema, settingsSchemaName } from '../../lib/core/settings/published-settings.ts';
+import { settingsFileSchema } from '../../lib/settings/deployment-settings.ts';
+import { settingsJsonSchema, settingsSchemaName } from '../../lib/settings/published-settings.ts';
 import { jsonSchemaOf, publishedNames } from '../../lib/core/storage/published-schemas.ts';
 import { problemsIn, type SchemaName, schemaFile } from '../support/docs/published-schemas.ts';
 

@@ -28,7 +28,7 @@ import { verifyCommand } from '../../lib/operator/commands/verify.ts';
 import { createProgressDisplay } from '../../lib/operator/output/progress.ts';
 import type { LocalOptions } from '../../lib/operator/run-options.ts';
 import { formatSummary, summarizeRun, unobservedRun } from '../../lib/operator/run-summary.ts';
-import { fixedApiKey } from '../../lib/report-service/client/api-key.ts';
+import { fixedApiKey } from '../../lib/service/client/api-key.ts';
 import {
   combineFaults,
   connectionReset,
@@ -36,9 +36,9 @@ import {
   type Fault,
   throttled,
   truncated,
-} from '../../lib/report-service/simulator/faults.ts';
-import { inMemoryReports } from '../../lib/report-service/simulator/report-source.ts';
-import { startSimulator } from '../../lib/report-service/simulator/simulator.ts';
+} from '../../lib/service/simulator/faults.ts';
+import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
+import { startSimulator } from '../../lib/service/simulator/simulator.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { anExportDefinition, anExportRequest } from '../support/builders.ts';
 import { type ExecutionResult, execute, type Functions } from '../support/export/function-machine.ts';

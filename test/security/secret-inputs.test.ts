@@ -1,7 +1,7 @@
 /** Secrets enter by Secrets Manager, environment variables and files alone: never by settings or arguments, which others can read. */
 
 import { describe, expect, it } from 'vitest';
-import { settingsJsonSchema } from '../../lib/core/settings/published-settings.ts';
+import { settingsJsonSchema } from '../../lib/settings/published-settings.ts';
 import { runInProcess } from '../support/process/command-line.ts';
 
 const sensitive = /key|secret|password|passphrase|token|credential|certificate/i;

@@ -5,8 +5,8 @@
 
 import { ExportError } from '../../core/errors.ts';
 import type { Clock } from '../../core/ports.ts';
-import { minUploadBytesPerSecond } from '../../core/settings/environment.ts';
-import type { ServiceSettings } from '../../core/settings/settings.ts';
+import { minUploadBytesPerSecond } from '../../settings/environment.ts';
+import type { ServiceSettings } from '../../settings/settings.ts';
 import { maxHoldMs } from '../../core/slots/held-slot.ts';
 
 export interface InvocationDeadline extends Disposable {

@@ -2,7 +2,7 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import type { Runtime } from '../../core/ports.ts';
-import type { CreatePool } from '../../report-service/client/connection-pool.ts';
+import type { CreatePool } from '../../service/client/connection-pool.ts';
 import type { Spool } from '../s3/spool.ts';
 import { type SdkClient, withoutRequestLog } from '../sdk-config.ts';
 import { powertools, type TelemetryOutput } from './telemetry.ts';

@@ -12,14 +12,14 @@ import {
   type StepEnvironment,
   settingsFileName,
   stepVariables,
-} from '../../core/settings/environment.ts';
+} from '../../settings/environment.ts';
 import {
   exportDefinition,
   parseSettings,
   sourceOf,
   type ServiceSettings,
   untilOperatorOf,
-} from '../../core/settings/settings.ts';
+} from '../../settings/settings.ts';
 import type { StepName } from '../../core/state-machine/definition.ts';
 import { selectExport, selectFailedExport } from '../../core/steps/select-export.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';

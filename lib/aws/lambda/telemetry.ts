@@ -14,7 +14,7 @@ import {
   serviceDimensions,
   serviceMetrics,
 } from '../../core/metrics.ts';
-import type { LogLevel } from '../../core/settings/environment.ts';
+import type { LogLevel } from '../../settings/environment.ts';
 import type { EventSink, ExportEvent } from '../../core/ports.ts';
 
 export interface Telemetry {

@@ -17,7 +17,7 @@ import {
 import { Upload } from '@aws-sdk/lib-storage';
 import { ExportError } from '../../core/errors.ts';
 import type { ListedObject, Runtime } from '../../core/ports.ts';
-import type { StorageClass } from '../../core/settings/environment.ts';
+import type { StorageClass } from '../../settings/environment.ts';
 import { readAhead } from '../read-ahead.ts';
 import type { ObjectMetadata } from './page-metadata.ts';
 import type { SpooledBody } from './spool.ts';

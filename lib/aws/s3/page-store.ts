@@ -10,7 +10,7 @@ import type { S3Client } from '@aws-sdk/client-s3';
 import { ExportError } from '../../core/errors.ts';
 import type { PageMetadata, StoredPage } from '../../core/model.ts';
 import type { PageStore, StoreReader } from '../../core/ports.ts';
-import type { ObjectSettings } from '../../core/settings/environment.ts';
+import type { ObjectSettings } from '../../settings/environment.ts';
 import { replaceLatestObject } from './latest-pointer.ts';
 import {
   createObject,

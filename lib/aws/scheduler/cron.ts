@@ -7,7 +7,7 @@
  */
 
 import { Cron } from 'croner';
-import { type CronField, expandRange, months, parseValue, weekdays } from '../../core/settings/cron-gap.ts';
+import { type CronField, expandRange, months, parseValue, weekdays } from '../../settings/cron-gap.ts';
 
 /**
  * The first time after `afterMs`, in milliseconds since the epoch; undefined if there is none. `fields` are minutes, hours,

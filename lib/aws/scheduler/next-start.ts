@@ -7,7 +7,7 @@ import {
   type SchedulerClient,
 } from '@aws-sdk/client-scheduler';
 import { ExportError } from '../../core/errors.ts';
-import type { NextStart } from '../../core/operations/deployment.ts';
+import type { NextStart } from '../../target/target.ts';
 import { instantOf } from '../../core/timestamps.ts';
 import { nextCronTime } from './cron.ts';
 

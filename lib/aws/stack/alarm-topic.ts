@@ -1,7 +1,7 @@
 /** The topic of a stack's alarms: whether anyone would receive a notification. */
 
 import { GetTopicAttributesCommand, type SNSClient } from '@aws-sdk/client-sns';
-import type { AlarmTopic } from '../../core/operations/deployment.ts';
+import type { AlarmTopic } from '../../target/target.ts';
 
 /** The name of the stack's output. */
 export const alarmTopicOutput = 'AlarmTopicArn';

@@ -1,7 +1,7 @@
 /** The concurrent executions of Lambda: how many the account has, and how many the exports of a stack may need. */
 
 import { GetAccountSettingsCommand, type LambdaClient } from '@aws-sdk/client-lambda';
-import type { Concurrency } from '../../core/operations/deployment.ts';
+import type { Concurrency } from '../../target/target.ts';
 import type { StackExport } from './services.ts';
 
 /** Needs lambda:GetAccountSettings. */

@@ -10,15 +10,10 @@ import {
   chooseParallel,
   readWindowStates,
   remainingWindows,
-} from '../../core/operations/backfill.ts';
-import type {
-  BackfillEnd,
-  BackfillOptions,
-  DeployedExport,
-  DeployedService,
-} from '../../core/operations/deployment.ts';
+} from '../../backfill/backfill.ts';
+import type { BackfillEnd, BackfillOptions, DeployedExport, DeployedService } from '../../target/target.ts';
 import type { PageLog, RunHistory, Runtime, StoreReader } from '../../core/ports.ts';
-import type { ServiceOutput } from '../../core/settings/stack-output.ts';
+import type { ServiceOutput } from '../../settings/stack-output.ts';
 import { windowDefinition } from '../../core/steps/select-export.ts';
 import { backfillName } from '../step-functions/execution-names.ts';
 import { findRunningBackfill, followBackfill, stopRunningBackfill } from '../step-functions/follow-backfill.ts';

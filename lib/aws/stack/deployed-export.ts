@@ -1,11 +1,11 @@
 /** A deployed export, with the settings that its service was deployed with. */
 
-import type { DeployedExport, DeployedService, StartRequest } from '../../core/operations/deployment.ts';
+import type { DeployedExport, DeployedService, StartRequest } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { networkSettingsOf } from '../../core/settings/network-settings.ts';
-import { exportDefinition, sourceOf, untilOperatorOf } from '../../core/settings/settings.ts';
-import { serviceClient } from '../../report-service/client/client.ts';
-import { describeNetwork } from '../../report-service/network/network.ts';
+import { networkSettingsOf } from '../../settings/network-settings.ts';
+import { exportDefinition, sourceOf, untilOperatorOf } from '../../settings/settings.ts';
+import { serviceClient } from '../../service/client/client.ts';
+import { describeNetwork } from '../../service/network/network.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { nextStartOf } from '../scheduler/next-start.ts';

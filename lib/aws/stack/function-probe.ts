@@ -8,7 +8,7 @@ import {
   type ProbeResult,
   probeResultSchema,
   windowProbeResultSchema,
-} from '../../core/operations/probe-service.ts';
+} from '../../target/probe-service.ts';
 import { parseJson } from '../step-functions/history.ts';
 
 /**

@@ -2,10 +2,10 @@
 
 import { mapConcurrently } from '../../core/concurrency.ts';
 import type { ExportState, Run } from '../../core/model.ts';
-import type { NextStart, OverviewEntry } from '../../core/operations/deployment.ts';
-import { type ExportFacts, overviewOf, unreadableExport } from '../../core/operations/export-overview.ts';
+import type { NextStart, OverviewEntry } from '../../target/target.ts';
+import { type ExportFacts, overviewOf, unreadableExport } from '../../target/export-overview.ts';
 import type { Runtime } from '../../core/ports.ts';
-import { exportDefinition, sourceOf } from '../../core/settings/settings.ts';
+import { exportDefinition, sourceOf } from '../../settings/settings.ts';
 import { readExportStates } from '../dynamodb/export-states.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { type ListedSchedule, listSchedules, nextStart } from '../scheduler/next-start.ts';

@@ -3,7 +3,7 @@
 import { type CloudFormationClient, DescribeStackResourceCommand, type Stack } from '@aws-sdk/client-cloudformation';
 import { mapConcurrently } from '../../core/concurrency.ts';
 import { ExportError } from '../../core/errors.ts';
-import type { ExportSettings, ServiceSettings } from '../../core/settings/settings.ts';
+import type { ExportSettings, ServiceSettings } from '../../settings/settings.ts';
 import {
   type ServiceMetadata,
   type ServiceOutput,
@@ -11,8 +11,8 @@ import {
   serviceMetadataSchema,
   serviceOutputSchema,
   serviceOutputSuffix,
-} from '../../core/settings/stack-output.ts';
-import { describeProblems } from '../../core/settings/validation-errors.ts';
+} from '../../settings/stack-output.ts';
+import { describeProblems } from '../../core/validation-errors.ts';
 import { parseJson } from '../step-functions/history.ts';
 
 /** An export of a stack, with the service that it belongs to. */

@@ -10,8 +10,8 @@ import {
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { type Backfill, type ExportState, totalsOf } from '../../core/model.ts';
-import { progressOf, readWindowStates, type WindowStates } from '../../core/operations/backfill.ts';
-import type { BackfillEnd, BackfillOptions } from '../../core/operations/deployment.ts';
+import { progressOf, readWindowStates, type WindowStates } from '../../backfill/backfill.ts';
+import type { BackfillEnd, BackfillOptions } from '../../target/target.ts';
 import type { Clock, PageLog, RunHistory } from '../../core/ports.ts';
 import { parseWindowName } from '../../core/windows.ts';
 import { isBackfillOf } from './execution-names.ts';

@@ -5,7 +5,7 @@
 
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
 import { asRunId } from '../../core/model.ts';
-import type { RunEnd, StartOptions } from '../../core/operations/deployment.ts';
+import type { RunEnd, StartOptions } from '../../target/target.ts';
 import type { Clock, StoreReader } from '../../core/ports.ts';
 import { findRetrier, maxRetryDelaySeconds } from '../../core/state-machine/retry-policy.ts';
 import { type ExecutionResult, type ExecutionResultDependencies, readExecutionResult } from './execution-result.ts';

@@ -7,7 +7,7 @@
 
 import type { HistoryEvent } from '@aws-sdk/client-sfn';
 import * as z from 'zod';
-import type { Incident } from '../../core/operations/deployment.ts';
+import type { Incident } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import type { Retrier } from '../../core/state-machine/asl.ts';
 import type { StateName } from '../../core/state-machine/definition.ts';

@@ -15,7 +15,7 @@ import {
 } from '@aws-sdk/client-sfn';
 import * as z from 'zod';
 import { mapConcurrently } from '../../core/concurrency.ts';
-import { countIncidents, type Incident, type IncidentCounts, type RunSpan } from '../../core/operations/deployment.ts';
+import { countIncidents, type Incident, type IncidentCounts, type RunSpan } from '../../target/target.ts';
 import type { PageLog } from '../../core/ports.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { stateNameOfRun } from '../../core/windows.ts';

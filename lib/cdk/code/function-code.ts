@@ -8,7 +8,7 @@ import { Stack } from 'aws-cdk-lib';
 import { Code } from 'aws-cdk-lib/aws-lambda';
 import { DISABLE_ASSET_STAGING_CONTEXT } from 'aws-cdk-lib/cx-api';
 import type { Construct } from 'constructs';
-import { type FunctionSettingsInput, settingsFileName } from '../../core/settings/environment.ts';
+import { type FunctionSettingsInput, settingsFileName } from '../../settings/environment.ts';
 import type { StepName } from '../../core/state-machine/definition.ts';
 import { functionBundles } from './function-bundles.ts';
 

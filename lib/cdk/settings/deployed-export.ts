@@ -1,9 +1,9 @@
 /** What a deployment derives from the settings of a service and its exports. */
 
-import type { ExportDeploymentSettings, ServiceInput } from '../../core/settings/deployment-settings.ts';
-import type { FunctionSettingsInput, LogLevel, StorageClass } from '../../core/settings/environment.ts';
-import { type ScheduleSettings, scheduleSettingsSchema } from '../../core/settings/schedule-settings.ts';
-import type { ServiceMetadataInput } from '../../core/settings/stack-output.ts';
+import type { ExportDeploymentSettings, ServiceInput } from '../../settings/deployment-settings.ts';
+import type { FunctionSettingsInput, LogLevel, StorageClass } from '../../settings/environment.ts';
+import { type ScheduleSettings, scheduleSettingsSchema } from '../../settings/schedule-settings.ts';
+import type { ServiceMetadataInput } from '../../settings/stack-output.ts';
 import { withoutLocalSettings } from './service-network.ts';
 
 /** A list of alarms per export becomes confusing and expensive, so by default a larger service has common alarms. */

@@ -14,20 +14,15 @@ import {
   parseDeployment,
   type SettingsIssue,
   splitServiceEntry,
-} from '../../core/settings/deployment-settings.ts';
-import { serviceSettingsSchema } from '../../core/settings/settings.ts';
-import {
-  fileDocument,
-  parseJson,
-  type SettingsDocument,
-  valueDocument,
-} from '../../core/settings/settings-document.ts';
-import { readTextFile } from '../../core/settings/text-file.ts';
+} from '../../settings/deployment-settings.ts';
+import { serviceSettingsSchema } from '../../settings/settings.ts';
+import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '../../settings/settings-document.ts';
+import { readTextFile } from '../../settings/text-file.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import { findNetworkProblems, withCertificates } from './service-network.ts';
 import { findSizeProblem } from './stack-size.ts';
 
-export { defaultStackName } from '../../core/settings/deployment-settings.ts';
+export { defaultStackName } from '../../settings/deployment-settings.ts';
 
 /** The key in the context of cdk.json that holds the settings. */
 export const contextKey = 'reportExporter';

@@ -12,7 +12,7 @@ import {
   type LifecycleSettings,
   lifecycleSchema,
   readerAccountsSchema,
-} from '../../core/settings/account-settings.ts';
+} from '../../settings/account-settings.ts';
 import {
   type ExportDeploymentSettings,
   exportDeploymentSchema,
@@ -21,16 +21,16 @@ import {
   keyPrefixSchema,
   type ServiceInput,
   serviceNameSchema,
-} from '../../core/settings/deployment-settings.ts';
+} from '../../settings/deployment-settings.ts';
 import {
   type LogLevel,
   logLevelSchema,
   objectTagsSchema,
   type StorageClass,
   storageClassSchema,
-} from '../../core/settings/environment.ts';
-import { parseSettings, serviceSettingsSchema } from '../../core/settings/settings.ts';
-import { formatPath } from '../../core/settings/validation-errors.ts';
+} from '../../settings/environment.ts';
+import { parseSettings, serviceSettingsSchema } from '../../settings/settings.ts';
+import { formatPath } from '../../core/validation-errors.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import { findNetworkProblems } from './service-network.ts';
 

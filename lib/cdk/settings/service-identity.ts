@@ -1,7 +1,7 @@
 /** What distinguishes a service from others in a CDK app: its name, its keys, its exports. */
 
 import { createHash } from 'node:crypto';
-import { findSimilarNames } from '../../core/settings/deployment-settings.ts';
+import { findSimilarNames } from '../../settings/deployment-settings.ts';
 
 /** The name of a service whose construct has no usable path. */
 const defaultServiceName = 'default';

@@ -5,10 +5,10 @@
 
 import { resolve } from 'node:path';
 import { isExportError } from '../../core/errors.ts';
-import { readCertificateAuthorities } from '../../core/settings/certificates.ts';
-import type { ServiceInput } from '../../core/settings/deployment-settings.ts';
-import type { NetworkSettings } from '../../core/settings/network-settings.ts';
-import { readTextFile } from '../../core/settings/text-file.ts';
+import { readCertificateAuthorities } from '../../settings/certificates.ts';
+import type { ServiceInput } from '../../settings/deployment-settings.ts';
+import type { NetworkSettings } from '../../settings/network-settings.ts';
+import { readTextFile } from '../../settings/text-file.ts';
 
 const readAuthorities = (ca: string, directory: string) =>
   readCertificateAuthorities(ca, (path) => readTextFile(resolve(directory, path)), Date.now());

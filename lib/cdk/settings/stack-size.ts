@@ -4,16 +4,16 @@
  * compares both with synthesized stacks.
  */
 
-import { endpointKinds, type NetworkSettings } from '../../core/settings/account-settings.ts';
+import { endpointKinds, type VpcSettings } from '../../settings/account-settings.ts';
 import {
   type DeploymentSettings,
   defaultStackName,
   type ExportDeploymentSettings,
   type ServiceDeploymentSettings,
   type ServiceInput,
-} from '../../core/settings/deployment-settings.ts';
-import { serviceMetadataText } from '../../core/settings/stack-output.ts';
-import { alarmedAge, scheduleSettingsSchema } from '../../core/settings/schedule-settings.ts';
+} from '../../settings/deployment-settings.ts';
+import { serviceMetadataText } from '../../settings/stack-output.ts';
+import { alarmedAge, scheduleSettingsSchema } from '../../settings/schedule-settings.ts';
 import { hasAlarmsPerExport, serviceMetadata } from './deployed-export.ts';
 
 /** CloudFormation's own limits. */
@@ -181,7 +181,7 @@ const boundaryBytes = (nameOrArn: string | undefined): number =>
   nameOrArn === undefined ? 0 : nameOrArn.length + (nameOrArn.startsWith('arn:') ? 35 : 130);
 
 /** The security group of a service, the VPC configuration of its four functions, and the permissions of their roles. */
-function networkBytes({ subnetIds, securityGroupIds }: NetworkSettings, serviceName: string): number {
+function networkBytes({ subnetIds, securityGroupIds }: VpcSettings, serviceName: string): number {
   const groupBytes = securityGroupIds === undefined ? 1_700 + 12 * serviceName.length : 640 * securityGroupIds.length;
   return 3_200 + 640 * subnetIds.length + groupBytes;
 }

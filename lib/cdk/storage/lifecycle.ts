@@ -2,7 +2,7 @@
 
 import { Duration } from 'aws-cdk-lib';
 import { type LifecycleRule, StorageClass } from 'aws-cdk-lib/aws-s3';
-import type { LifecycleSettings } from '../../core/settings/account-settings.ts';
+import type { LifecycleSettings } from '../../settings/account-settings.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 
 /** Where the objects of an export are. */

@@ -3,7 +3,7 @@
 import { ExportError } from '../errors.ts';
 import type { ExportDefinition, Window } from '../model.ts';
 import { listNames, toPrintable, truncate } from '../sanitize.ts';
-import { filterUntil } from '../settings/filter.ts';
+import { filterUntil } from '../filter.ts';
 import { checksumOf } from '../storage/stored-records.ts';
 import { parseWindowName } from '../windows.ts';
 

@@ -3,7 +3,7 @@
 import * as z from 'zod/mini';
 import { ExportError } from '../errors.ts';
 import { toPrintable } from '../sanitize.ts';
-import { describeProblems } from '../settings/validation-errors.ts';
+import { describeProblems } from '../validation-errors.ts';
 import { instantSchema } from '../timestamps.ts';
 
 /** Stored in the export state and shown in the reason of a skip, so its length and its characters are limited. */

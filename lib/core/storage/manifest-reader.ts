@@ -5,7 +5,7 @@
 
 import type { z } from 'zod';
 import { ExportError } from '../errors.ts';
-import { describeProblems } from '../settings/validation-errors.ts';
+import { describeProblems } from '../validation-errors.ts';
 import {
   type ManifestHeader,
   type ManifestPage,

@@ -9,7 +9,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { ExportError } from '../errors.ts';
 import { addPage, type Instant, type PageEntry, type Run, type RunCompletion, totalsOf, zeroTotals } from '../model.ts';
-import { filterSince } from '../settings/filter.ts';
+import { filterSince } from '../filter.ts';
 import { pageKey, type RunKeyParts } from './keys.ts';
 import type { RunSummary, WindowSummary } from './published-schemas.ts';
 

@@ -22,7 +22,7 @@ import type {
   RunId,
 } from '../model.ts';
 import type { RunRef } from '../ports.ts';
-import { describeProblems } from '../settings/validation-errors.ts';
+import { describeProblems } from '../validation-errors.ts';
 import { instantPattern } from '../timestamps.ts';
 
 /** A record as read from a store, with the checksum that was stored with it. */

@@ -3,9 +3,9 @@
  * incidents of each run. No run depends on it.
  */
 
-import type { Incident } from '../../core/operations/deployment.ts';
+import type { Incident } from '../../target/target.ts';
 import type { RunRef } from '../../core/ports.ts';
-import { parseSettings } from '../../core/settings/settings.ts';
+import { parseSettings } from '../../settings/settings.ts';
 import { type LocalExport, type LocalExportInput, localExportSchema } from '../settings.ts';
 import { sqliteError } from './errors.ts';
 import { openPageLogFile } from './page-log.ts';

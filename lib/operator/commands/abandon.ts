@@ -1,10 +1,10 @@
 /** `report-exporter abandon`: abandons an unfinished run, or a backfill, after a confirmation. */
 
 import { ExportError } from '../../core/errors.ts';
-import { abandonRun, requireAbandonableRun } from '../../core/operations/abandon-run.ts';
+import { abandonRun, requireAbandonableRun } from '../abandon-run.ts';
 import { systemRuntime } from '../../core/clock.ts';
-import { abandonBackfill, maxFunctionMs, readBackfillStatus } from '../../core/operations/backfill.ts';
-import type { DeployedExport } from '../../core/operations/deployment.ts';
+import { abandonBackfill, maxFunctionMs, readBackfillStatus } from '../../backfill/backfill.ts';
+import type { DeployedExport } from '../../target/target.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { backfillLines, publishingText } from '../output/backfill-table.ts';
 import { plural } from '../output/format.ts';

@@ -11,10 +11,10 @@ import {
   findBackfillProblem,
   planBackfill,
   readBackfillStatus,
-} from '../../core/operations/backfill.ts';
-import type { BackfillEnd, DeployedExport, Deployment, Retry } from '../../core/operations/deployment.ts';
+} from '../../backfill/backfill.ts';
+import type { BackfillEnd, DeployedExport, Deployment, Retry } from '../../target/target.ts';
 import type { ExportEvent } from '../../core/ports.ts';
-import { describeProblems } from '../../core/settings/validation-errors.ts';
+import { describeProblems } from '../../core/validation-errors.ts';
 import { windowDefinition } from '../../core/steps/select-export.ts';
 import { durationSchema, instantSchema } from '../../core/timestamps.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';

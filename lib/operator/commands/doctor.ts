@@ -1,7 +1,7 @@
 /** `report-exporter doctor`: checks whether exports could run now, and says how to fix what would prevent them. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { Deployment } from '../../core/operations/deployment.ts';
+import type { Deployment } from '../../target/target.ts';
 import { type CommandContext, exitStatuses, runOnDeployment, type TargetOptions } from '../context.ts';
 import { type CheckResult, checkAlarmTopic, checkConcurrency, runHealthChecks } from '../health-checks.ts';
 import { plural } from '../output/format.ts';

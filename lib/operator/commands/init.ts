@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import { shellQuote, toPrintable } from '../../core/sanitize.ts';
-import { serviceNameSchema } from '../../core/settings/deployment-settings.ts';
+import { serviceNameSchema } from '../../settings/deployment-settings.ts';
 import { describeFileSystemError } from '../../local/durable-fs.ts';
 import { type CommandContext, exitStatuses, reportError } from '../context.ts';
 import { plural } from '../output/format.ts';

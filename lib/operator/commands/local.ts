@@ -4,8 +4,8 @@
  */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { DeployedExport } from '../../core/operations/deployment.ts';
-import { directoryOption, startLocalExport } from '../../local/deployment.ts';
+import type { DeployedExport } from '../../target/target.ts';
+import { directoryOption, startLocalExport } from '../../local/directory.ts';
 import type { LocalExportInput } from '../../local/settings.ts';
 import { type CommandContext, reportError, runOnDeployment } from '../context.ts';
 import { followRun } from '../follow-run.ts';

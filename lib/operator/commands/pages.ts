@@ -1,9 +1,9 @@
 /** `report-exporter pages`: the pages of a published run in order, for pipes: their locations, their bytes, or their reports. */
 
 import { ExportError } from '../../core/errors.ts';
-import type { DeployedExport } from '../../core/operations/deployment.ts';
+import type { DeployedExport } from '../../target/target.ts';
 import { openPublishedRun } from '../../core/storage/published-runs.ts';
-import { splitReports } from '../../report-service/xml/split-reports.ts';
+import { splitReports } from '../../service/xml/split-reports.ts';
 import {
   type CommandContext,
   exitStatuses,

@@ -2,8 +2,8 @@
 
 import { systemRuntime } from '../../core/clock.ts';
 import { asCursor } from '../../core/model.ts';
-import type { DeployedExport, NextStart } from '../../core/operations/deployment.ts';
-import { type Plan, planRun } from '../../core/operations/plan-run.ts';
+import type { DeployedExport, NextStart } from '../../target/target.ts';
+import { type Plan, planRun } from '../plan-run.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { type PlannedRequest, plannedRequest, requestLines } from '../planned-request.ts';
 

@@ -1,10 +1,10 @@
 /** `report-exporter service`: runs the simulator on its own, to try the exporter or any other client against it. */
 
 import { ExportError } from '../../core/errors.ts';
-import { serviceSettingsSchema } from '../../core/settings/settings.ts';
-import { directoryReports } from '../../report-service/simulator/directory-reports.ts';
-import { generatedReports } from '../../report-service/simulator/generated-reports.ts';
-import { startSimulator } from '../../report-service/simulator/simulator.ts';
+import { serviceSettingsSchema } from '../../settings/settings.ts';
+import { directoryReports } from '../../service/simulator/directory-reports.ts';
+import { generatedReports } from '../../service/simulator/generated-reports.ts';
+import { startSimulator } from '../../service/simulator/simulator.ts';
 import { type CommandContext, exitStatuses } from '../context.ts';
 import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
 import { parseWholeNumber, readApiKey } from '../run-options.ts';

@@ -2,9 +2,9 @@
 
 import * as z from 'zod/mini';
 import { ExportError } from '../../core/errors.ts';
-import type { Deployment, StartRequest } from '../../core/operations/deployment.ts';
+import type { Deployment, StartRequest } from '../../target/target.ts';
 import { listNames } from '../../core/sanitize.ts';
-import { describeProblems } from '../../core/settings/validation-errors.ts';
+import { describeProblems } from '../../core/validation-errors.ts';
 import { type CommandContext, runOnDeployment, type TargetOptions } from '../context.ts';
 import { followRun } from '../follow-run.ts';
 import { readMaxAttempts, sinceSchema } from '../run-options.ts';

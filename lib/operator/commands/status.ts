@@ -4,8 +4,8 @@
  */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { Deployment, OverviewEntry } from '../../core/operations/deployment.ts';
-import { readExportStatus } from '../../core/operations/run-status.ts';
+import type { Deployment, OverviewEntry } from '../../target/target.ts';
+import { readExportStatus } from '../run-status.ts';
 import {
   BrokenPipe,
   type CommandContext,

@@ -3,15 +3,10 @@
 import { systemRuntime } from '../../core/clock.ts';
 import { ExportError } from '../../core/errors.ts';
 import { type RunResult, zeroTotals } from '../../core/model.ts';
-import type { DeployedExport } from '../../core/operations/deployment.ts';
-import type { Finding } from '../../core/operations/expected-pages.ts';
-import { stateWithoutManifest } from '../../core/operations/run-status.ts';
-import {
-  type VerifiedRun,
-  type VerifyDependencies,
-  verifyPublishedRun,
-  verifyUnpublishedRun,
-} from '../../core/operations/verify-run.ts';
+import type { DeployedExport } from '../../target/target.ts';
+import type { Finding } from '../expected-pages.ts';
+import { stateWithoutManifest } from '../run-status.ts';
+import { type VerifiedRun, type VerifyDependencies, verifyPublishedRun, verifyUnpublishedRun } from '../verify-run.ts';
 import { manifestKey, manifestKeyFromRunId, parseRunId } from '../../core/storage/keys.ts';
 import { findManifest, readLatestPointer } from '../../core/storage/published-runs.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';

@@ -7,7 +7,7 @@ import {
   type PublishingWindow,
   type WindowState,
   type WindowStatus,
-} from '../../core/operations/backfill.ts';
+} from '../../backfill/backfill.ts';
 import { truncate } from '../../core/sanitize.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { coarseDuration, plural, totals } from './format.ts';

@@ -3,7 +3,7 @@
  * needs attention comes first.
  */
 
-import type { ExportOverview, NextStart, OverviewEntry } from '../../core/operations/deployment.ts';
+import type { ExportOverview, NextStart, OverviewEntry } from '../../target/target.ts';
 import { toPrintable } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { bytes, coarseDuration, plural, relativeTime } from './format.ts';

@@ -3,7 +3,7 @@
  * Everything goes to stderr, so that stdout holds only the result.
  */
 
-import type { Retry } from '../../core/operations/deployment.ts';
+import type { Retry } from '../../target/target.ts';
 import type { ExportEvent } from '../../core/ports.ts';
 import { bytes, delay, plural } from './format.ts';
 import type { Terminal, TextStyle } from './terminal.ts';

@@ -1,7 +1,7 @@
 /** The status of exports: as a table for a person, and as tab-separated values for a shell. */
 
-import type { Incident, NextStart } from '../../core/operations/deployment.ts';
-import type { ExportStatus, RunState, RunStatus } from '../../core/operations/run-status.ts';
+import type { Incident, NextStart } from '../../target/target.ts';
+import type { ExportStatus, RunState, RunStatus } from '../run-status.ts';
 import { truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
 import { backfillLines } from './backfill-table.ts';

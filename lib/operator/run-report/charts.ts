@@ -1,7 +1,7 @@
 /** The chart placeholders that `draw-charts.js` fills, each with a description that states the same facts as text. */
 
 import type { Instant } from '../../core/model.ts';
-import type { Incident } from '../../core/operations/deployment.ts';
+import type { Incident } from '../../target/target.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { plural } from '../output/format.ts';
 import type { RunReportData } from './data.ts';

@@ -4,8 +4,8 @@
  */
 
 import type { ExportDefinition, Instant, JsonObject, PageEntry, RunId } from '../../core/model.ts';
-import type { DeployedExport, NextStart } from '../../core/operations/deployment.ts';
-import type { RunState } from '../../core/operations/run-status.ts';
+import type { DeployedExport, NextStart } from '../../target/target.ts';
+import type { RunState } from '../run-status.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
 import { createIncidentSummary, type IncidentSummary } from './incident-summary.ts';
 import { createPageSeries, type PageSeries } from './page-series.ts';

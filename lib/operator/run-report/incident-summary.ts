@@ -1,6 +1,6 @@
 /** Summarizes the incidents of a run: the oldest and newest one by one, all of them in groups, and marks for the timeline. */
 
-import type { Incident } from '../../core/operations/deployment.ts';
+import type { Incident } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import type { Instant } from '../../core/model.ts';
 import { epochMsOf } from '../../core/timestamps.ts';

@@ -1,9 +1,9 @@
 /** Reads what is known about a run as a whole, for its report. */
 
 import type { ExportState, JsonObject } from '../../core/model.ts';
-import type { DeployedExport } from '../../core/operations/deployment.ts';
-import type { RunStatus } from '../../core/operations/run-status.ts';
-import { filterSince } from '../../core/settings/filter.ts';
+import type { DeployedExport } from '../../target/target.ts';
+import type { RunStatus } from '../run-status.ts';
+import { filterSince } from '../../core/filter.ts';
 import { findManifest } from '../../core/storage/published-runs.ts';
 import type { RunFacts } from './data.ts';
 

@@ -1,6 +1,6 @@
 /** Renders the run report: charts and numbers about one run, and the recent runs of its export. */
 
-import type { Incident } from '../../core/operations/deployment.ts';
+import type { Incident } from '../../target/target.ts';
 import { chartData, chartsSection } from './charts.ts';
 import type { RunReportData } from './data.ts';
 import { renderDocument } from './document.ts';

@@ -3,13 +3,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ListExecutionsCommand, StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { openStack } from '../../../lib/aws/stack/deployment.ts';
+import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { parseExecutionName } from '../../../lib/aws/step-functions/execution-names.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import { abandonBackfill, type BackfillRequest, readBackfillStatus } from '../../../lib/core/operations/backfill.ts';
-import type { BackfillOptions, DeployedExport, Deployment } from '../../../lib/core/operations/deployment.ts';
+import { abandonBackfill, type BackfillRequest, readBackfillStatus } from '../../../lib/backfill/backfill.ts';
+import type { BackfillOptions, DeployedExport, Deployment } from '../../../lib/target/target.ts';
 import { listPublishedWindows } from '../../../lib/core/storage/run-list.ts';
-import type { ServiceOutput } from '../../../lib/core/settings/stack-output.ts';
+import type { ServiceOutput } from '../../../lib/settings/stack-output.ts';
 import { noMfa } from '../../support/aws/mocked-stack.ts';
 import { at, collect } from '../../support/builders.ts';
 import { run } from '../../support/process/command-line.ts';

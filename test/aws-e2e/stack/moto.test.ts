@@ -1,6 +1,6 @@
 import { CreateStateMachineCommand, DescribeStateMachineCommand } from '@aws-sdk/client-sfn';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { errorResponse, onPage } from '../../../lib/report-service/simulator/faults.ts';
+import { errorResponse, onPage } from '../../../lib/service/simulator/faults.ts';
 import { motoStepFunctions, stepFunctions } from '../support/aws.ts';
 import { openEventQueue } from '../support/event-queue.ts';
 import { eventually } from '../support/eventually.ts';

@@ -7,12 +7,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PutSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
-import type { ExportDeploymentSettings } from '../../../lib/core/settings/deployment-settings.ts';
-import {
-  type ServiceOutput,
-  serviceOutputSchema,
-  serviceOutputSuffix,
-} from '../../../lib/core/settings/stack-output.ts';
+import type { ExportDeploymentSettings } from '../../../lib/settings/deployment-settings.ts';
+import { type ServiceOutput, serviceOutputSchema, serviceOutputSuffix } from '../../../lib/settings/stack-output.ts';
 import { secretsManager } from './aws.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
 import { createEventQueue } from './event-queue.ts';

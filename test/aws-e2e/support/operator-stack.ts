@@ -1,7 +1,7 @@
 /** A separate stack for the operator's commands, because they see all exports and runs of a stack. */
 
 import { inject, vi } from 'vitest';
-import type { ExportDeploymentSettings } from '../../../lib/core/settings/deployment-settings.ts';
+import type { ExportDeploymentSettings } from '../../../lib/settings/deployment-settings.ts';
 import { credentials, region } from '../emulators/ministack.ts';
 import { bootstrap, deploy, type Outputs } from './cdk.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName, vendor } from './exporter-stack.ts';

@@ -8,7 +8,7 @@ import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
 import { nextCronTime } from '../../../lib/aws/scheduler/cron.ts';
 import { listSchedules, nextStartOf } from '../../../lib/aws/scheduler/next-start.ts';
-import { scheduleSettingsSchema } from '../../../lib/core/settings/schedule-settings.ts';
+import { scheduleSettingsSchema } from '../../../lib/settings/schedule-settings.ts';
 import { aSchedule } from '../../support/aws/cdk-deployment.ts';
 
 /** A Friday. */

@@ -5,7 +5,7 @@ import type { ScheduleSummary } from '@aws-sdk/client-scheduler';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Item } from '../../../lib/aws/dynamodb/items.ts';
 import type { ExportState } from '../../../lib/core/model.ts';
-import type { OverviewEntry } from '../../../lib/core/operations/deployment.ts';
+import type { OverviewEntry } from '../../../lib/target/target.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
 import {
   type AService,

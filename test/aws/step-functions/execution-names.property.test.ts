@@ -9,7 +9,7 @@ import {
   parseExecutionName,
   windowExecutionName,
 } from '../../../lib/aws/step-functions/execution-names.ts';
-import { exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
+import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { createRunId } from '../../../lib/core/storage/keys.ts';
 import { fc, test } from '../../support/property.ts';
 

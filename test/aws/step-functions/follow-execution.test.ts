@@ -11,7 +11,7 @@ import { followExecution } from '../../../lib/aws/step-functions/follow-executio
 import { takeSnapshot } from '../../../lib/aws/step-functions/progress-poller.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type Run } from '../../../lib/core/model.ts';
-import type { Retry } from '../../../lib/core/operations/deployment.ts';
+import type { Retry } from '../../../lib/target/target.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { aPageEntry, aRun, aRunResult, at } from '../../support/builders.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';

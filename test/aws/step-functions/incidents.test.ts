@@ -16,7 +16,7 @@ import {
 } from '../../../lib/aws/step-functions/incidents.ts';
 import type { ExportState } from '../../../lib/core/model.ts';
 import { asRunId } from '../../../lib/core/model.ts';
-import type { RunSpan } from '../../../lib/core/operations/deployment.ts';
+import type { RunSpan } from '../../../lib/target/target.ts';
 import { aCompletion, anExportState, aRun, aRunResult, at, collect } from '../../support/builders.ts';
 import { aBegunHistory, aHistory, aLoopState, lambdaCause } from './state-machine-history.ts';
 

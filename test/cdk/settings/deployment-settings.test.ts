@@ -4,7 +4,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { isExportError } from '../../../lib/core/errors.ts';
-import { retentionDays } from '../../../lib/core/settings/deployment-settings.ts';
+import { retentionDays } from '../../../lib/settings/deployment-settings.ts';
 import { aSchedule, someServices, someSettings } from '../../support/aws/cdk-deployment.ts';
 import { temporaryDirectory } from '../../support/temporary-directory.ts';
 

@@ -6,7 +6,7 @@ import {
   backfillStateMachine,
   type WindowStateName,
 } from '../../../lib/core/state-machine/backfill-definition.ts';
-import { maxWindows } from '../../../lib/core/operations/backfill.ts';
+import { maxWindows } from '../../../lib/backfill/backfill.ts';
 import { windowBounds } from '../../../lib/core/windows.ts';
 import { at } from '../../support/builders.ts';
 

@@ -6,7 +6,7 @@
 import { describe, expect } from 'vitest';
 import { isExportError } from '../../../lib/core/errors.ts';
 import type { Backfill, Instant, LatestPointer, Window } from '../../../lib/core/model.ts';
-import { abandonBackfill, beginBackfill, remainingWindows } from '../../../lib/core/operations/backfill.ts';
+import { abandonBackfill, beginBackfill, remainingWindows } from '../../../lib/backfill/backfill.ts';
 import type { PageLog, RunHistory } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';

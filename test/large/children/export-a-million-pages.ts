@@ -11,7 +11,7 @@ import { runInNewContext } from 'node:vm';
 import type { LoopState } from '../../../lib/core/model.ts';
 import { asRunId, type RunResult } from '../../../lib/core/model.ts';
 import type { StepDependencies } from '../../../lib/core/ports.ts';
-import { exportDefinition, exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
+import { exportDefinition, exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { byStep, type StepName, stateMachine } from '../../../lib/core/state-machine/definition.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';

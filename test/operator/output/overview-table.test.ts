@@ -1,7 +1,7 @@
 /** The overview of many exports, as a table on a terminal and as tab-separated values for a shell. */
 
 import { describe, expect, it } from 'vitest';
-import type { ExportOverview, OverviewEntry } from '../../../lib/core/operations/deployment.ts';
+import type { ExportOverview, OverviewEntry } from '../../../lib/target/target.ts';
 import {
   needsAttention,
   type OverviewOptions,

@@ -2,7 +2,7 @@
 
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import type { RunStatus } from '../../../lib/core/operations/run-status.ts';
+import type { RunStatus } from '../../../lib/operator/run-status.ts';
 import { type ExportStatusJson, statusLines, statusValues } from '../../../lib/operator/output/status-table.ts';
 import { textStyleFor } from '../../../lib/operator/output/terminal.ts';
 import { at } from '../../support/builders.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Incident } from '../../../lib/core/operations/deployment.ts';
+import type { Incident } from '../../../lib/target/target.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import { at } from '../../support/builders.ts';
 import {

@@ -1,7 +1,7 @@
 /** Example runs of every kind, as page log and history would return them, for the tests and screenshots of the run report. */
 
 import { asRunId, type PageEntry } from '../../../lib/core/model.ts';
-import type { DeployedExport, Incident } from '../../../lib/core/operations/deployment.ts';
+import type { DeployedExport, Incident } from '../../../lib/target/target.ts';
 import { epochMsOf, instantOf } from '../../../lib/core/timestamps.ts';
 import { collectRunReportData, type RunFacts, type RunReportOrigin } from '../../../lib/operator/run-report/data.ts';
 import { createRng } from '../../simulation/world/rng.ts';

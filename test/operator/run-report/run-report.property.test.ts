@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import type { JsonObject } from '../../../lib/core/model.ts';
-import type { Incident } from '../../../lib/core/operations/deployment.ts';
+import type { Incident } from '../../../lib/target/target.ts';
 import { renderExportIndex, renderOverview } from '../../../lib/operator/run-report/history/index-page.ts';
 import { type RunContext, renderRunReport } from '../../../lib/operator/run-report/run-report.ts';
 import { at } from '../../support/builders.ts';

@@ -11,9 +11,9 @@ import {
   type BackfillRequest,
   beginBackfill,
   remainingWindows,
-} from '../../../lib/core/operations/backfill.ts';
-import { probeWindow } from '../../../lib/core/operations/probe-window.ts';
-import { exportDefinition } from '../../../lib/core/settings/settings.ts';
+} from '../../../lib/backfill/backfill.ts';
+import { probeWindow } from '../../../lib/backfill/probe-window.ts';
+import { exportDefinition } from '../../../lib/settings/settings.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { type Observations, type ObservedExport, partitionOf } from '../invariants/observations.ts';
 import { settleAbandonment } from '../invariants/windows.ts';

@@ -1,9 +1,9 @@
 /** The circumstances of one history, drawn from its seed: the exports, the report service, the faults and their rates. */
 
-import type { ExportDeploymentSettings } from '../../../lib/core/settings/deployment-settings.ts';
-import type { StorageClass } from '../../../lib/core/settings/environment.ts';
-import { type ExportSettings, exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
-import type { UpperBounds } from '../../../lib/report-service/simulator/request.ts';
+import type { ExportDeploymentSettings } from '../../../lib/settings/deployment-settings.ts';
+import type { StorageClass } from '../../../lib/settings/environment.ts';
+import { type ExportSettings, exportSettingsSchema } from '../../../lib/settings/settings.ts';
+import type { UpperBounds } from '../../../lib/service/simulator/request.ts';
 import { createFaultRates, type FaultRates } from '../world/faults.ts';
 import { createRng } from '../world/rng.ts';
 

@@ -12,7 +12,7 @@
  * | 600 | the final checks |
  */
 
-import { exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
+import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { faultKinds, type FaultRates } from '../world/faults.ts';
 import type { ExportInput, Scenario } from './scenario.ts';
 

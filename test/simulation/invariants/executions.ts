@@ -1,7 +1,7 @@
 /** Logs the events of executions, and checks them: payloads, histories and errors. */
 
 import { errorNames } from '../../../lib/core/errors.ts';
-import type { ExportSettings } from '../../../lib/core/settings/settings.ts';
+import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import { type ExecutionEvent, maxHistoryEvents, type SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { World } from '../world/world.ts';
 

@@ -3,7 +3,7 @@
  * here on purpose, so that the checks do not share a mistake with the code they check.
  */
 
-import type { ExportSettings } from '../../../lib/core/settings/settings.ts';
+import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import { createHash } from 'node:crypto';
 import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { ExportScenario } from '../histories/scenario.ts';

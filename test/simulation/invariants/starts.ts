@@ -1,6 +1,6 @@
 /** Compares what each start asks for with what becomes of it: the run that it begins or resumes, or why it is skipped or refused. */
 
-import type { ExportSettings } from '../../../lib/core/settings/settings.ts';
+import type { ExportSettings } from '../../../lib/settings/settings.ts';
 import type { ExecutionEvent, SimulatedExecution } from '../step-functions/step-functions.ts';
 import type { Process } from '../world/process.ts';
 import type { World } from '../world/world.ts';

@@ -111,7 +111,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the watermark ignores how long the response took',
     edits: [
       {
-        file: 'lib/report-service/client/response-headers.ts',
+        file: 'lib/service/client/response-headers.ts',
         find: 'Math.max(0, Math.ceil(elapsedMs / 1_000)) * 1_000',
         replace: 'Math.min(0, elapsedMs)',
       },
@@ -151,13 +151,13 @@ export const mutants: readonly Mutant[] = [
     name: 'a truncated body is accepted',
     edits: [
       {
-        file: 'lib/report-service/client/response-body.ts',
+        file: 'lib/service/client/response-body.ts',
         find: '        throw translate(error, bytes);\n',
         replace:
           '        if (bytes < 0) throw translate(error, bytes);\n        return { done: true, value: undefined } as const;\n',
       },
       {
-        file: 'lib/report-service/client/response-body.ts',
+        file: 'lib/service/client/response-body.ts',
         find: '    assertWellFormed(subject, xmlCheck?.end());\n',
         replace: '',
       },
@@ -167,7 +167,7 @@ export const mutants: readonly Mutant[] = [
     name: 'an incomplete XML document is accepted',
     edits: [
       {
-        file: 'lib/report-service/client/response-body.ts',
+        file: 'lib/service/client/response-body.ts',
         find: '    assertWellFormed(subject, xmlCheck?.end());\n',
         replace: '',
       },
@@ -991,7 +991,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a Retry-After as a date is measured from the local clock',
     edits: [
       {
-        file: 'lib/report-service/client/response-status.ts',
+        file: 'lib/service/client/response-status.ts',
         find: 'const from = respondedAt === null ? now : epochMsOf(respondedAt);',
         replace: 'const from = respondedAt === null ? now : Math.max(now, 0);',
       },
@@ -1001,7 +1001,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a Retry-After as a date is ignored',
     edits: [
       {
-        file: 'lib/report-service/client/response-status.ts',
+        file: 'lib/service/client/response-status.ts',
         find: '  if (until === null) return undefined;',
         replace: '  if (until === null || until !== null) return undefined;',
       },
@@ -1136,7 +1136,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a refused cursor counts as a refused request',
     edits: [
       {
-        file: 'lib/report-service/client/response-status.ts',
+        file: 'lib/service/client/response-status.ts',
         find: "if (sentCursor) return ['CursorRejectedError'",
         replace: "if (sentCursor) return ['RequestRejectedError'",
       },
@@ -1156,7 +1156,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the content encoding of a page is ignored',
     edits: [
       {
-        file: 'lib/report-service/client/response-headers.ts',
+        file: 'lib/service/client/response-headers.ts',
         find: "if (!isIdentity(headers['content-encoding'])) {",
         replace: "if (!isIdentity(headers['content-encoding']) && !isXml) {",
       },
@@ -1318,7 +1318,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the probe ignores reports of the empty window',
     edits: [
       {
-        file: 'lib/core/operations/probe-window.ts',
+        file: 'lib/backfill/probe-window.ts',
         find: 'if (!(await hasReportsAt(since))) return;',
         replace: 'if (!(await hasReportsAt(since)) || since !== until) return;',
       },
@@ -1328,7 +1328,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a backfill begins although the service rejects the upper bound',
     edits: [
       {
-        file: 'lib/core/operations/probe-window.ts',
+        file: 'lib/backfill/probe-window.ts',
         find: "if (!isExportError(error, 'RequestRejectedError')) throw error;",
         replace: "if (isExportError(error, 'RequestRejectedError')) return;\n    throw error;",
       },
@@ -1358,7 +1358,7 @@ export const mutants: readonly Mutant[] = [
     name: 'an abandoned backfill keeps its unfinished runs',
     edits: [
       {
-        file: 'lib/core/operations/backfill.ts',
+        file: 'lib/backfill/backfill.ts',
         find: 'if (active === undefined || window === undefined) continue;',
         replace: 'if (active !== undefined || window === undefined) continue;',
       },
@@ -1383,7 +1383,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a window that may be published is abandoned',
     edits: [
       {
-        file: 'lib/core/operations/backfill.ts',
+        file: 'lib/backfill/backfill.ts',
         find: 'run.completion === undefined ? undefined : await findPublishingState(run);',
         replace: '(await findPublishingState(run)) && undefined;',
       },
@@ -1448,7 +1448,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the namespace of a root element does not count',
     edits: [
       {
-        file: 'lib/report-service/xml/well-formedness.ts',
+        file: 'lib/service/xml/well-formedness.ts',
         find: "return namespace === '' ? name : ",
         replace: "return namespace !== ' ' ? name : ",
       },

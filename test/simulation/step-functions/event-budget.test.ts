@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { LoopState } from '../../../lib/core/model.ts';
 import { asRunId } from '../../../lib/core/model.ts';
-import { exportSettingsSchema } from '../../../lib/core/settings/settings.ts';
+import { exportSettingsSchema } from '../../../lib/settings/settings.ts';
 import { type StepName, stepNames } from '../../../lib/core/state-machine/definition.ts';
 import { stepRetries } from '../../../lib/core/state-machine/retry-policy.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';

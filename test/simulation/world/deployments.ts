@@ -7,12 +7,8 @@
  */
 
 import { functionLimits, stateGraceSeconds } from '../../../lib/cdk/function-limits.ts';
-import type { FunctionSettingsInput } from '../../../lib/core/settings/environment.ts';
-import {
-  type ExportSettings,
-  exportSettingsSchema,
-  serviceSettingsSchema,
-} from '../../../lib/core/settings/settings.ts';
+import type { FunctionSettingsInput } from '../../../lib/settings/environment.ts';
+import { type ExportSettings, exportSettingsSchema, serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { StateMachine } from '../../../lib/core/state-machine/asl.ts';
 import { byStep, type StepName, stateMachine, stepNames } from '../../../lib/core/state-machine/definition.ts';
 import { type ExportInput, operatorMoments, type Scenario } from '../histories/scenario.ts';

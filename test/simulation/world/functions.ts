@@ -23,10 +23,10 @@ import {
   type FunctionEnvironment,
   type FunctionSettingsInput,
   stepVariables,
-} from '../../../lib/core/settings/environment.ts';
-import { serviceSettingsSchema } from '../../../lib/core/settings/settings.ts';
+} from '../../../lib/settings/environment.ts';
+import { serviceSettingsSchema } from '../../../lib/settings/settings.ts';
 import type { StepName } from '../../../lib/core/state-machine/definition.ts';
-import { serviceClient } from '../../../lib/report-service/client/client.ts';
+import { serviceClient } from '../../../lib/service/client/client.ts';
 import type { DeploymentScenario, ExportInput } from '../histories/scenario.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { createTelemetryOutput } from '../invariants/telemetry.ts';

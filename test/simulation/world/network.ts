@@ -4,7 +4,7 @@
  */
 
 import { Dispatcher, errors } from 'undici';
-import type { Limits } from '../../../lib/report-service/client/limits.ts';
+import type { Limits } from '../../../lib/service/client/limits.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { checkBounds } from '../invariants/windows.ts';
 import type { Container } from './container.ts';

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import type { ReportTimeline, SimulatedReport } from './reports.ts';
 import type { Rng } from './rng.ts';
-import type { UpperBounds } from '../../../lib/report-service/simulator/request.ts';
+import type { UpperBounds } from '../../../lib/service/simulator/request.ts';
 import type { Process } from './process.ts';
 import type { ApiKeys } from './secrets.ts';
 import type { World } from './world.ts';

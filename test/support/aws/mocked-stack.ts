@@ -22,7 +22,7 @@ import { SNSClient } from '@aws-sdk/client-sns';
 import { mockClient } from 'aws-sdk-client-mock';
 import { vi } from 'vitest';
 import { type Item, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
-import { openStack } from '../../../lib/aws/stack/deployment.ts';
+import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { ExportState, PageEntry } from '../../../lib/core/model.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
@@ -30,7 +30,7 @@ import {
   type ServiceMetadataInput,
   type ServiceOutput,
   serviceMetadataKey,
-} from '../../../lib/core/settings/stack-output.ts';
+} from '../../../lib/settings/stack-output.ts';
 
 export const stackName = 'ReportExporter';
 export const arn = (kind: string, name: string) => `arn:aws:states:eu-central-1:123456789012:${kind}:${name}`;

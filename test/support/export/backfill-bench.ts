@@ -2,7 +2,7 @@
 
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Backfill, Window } from '../../../lib/core/model.ts';
-import { remainingWindows } from '../../../lib/core/operations/backfill.ts';
+import { remainingWindows } from '../../../lib/backfill/backfill.ts';
 import { windowDefinition } from '../../../lib/core/steps/select-export.ts';
 import { windowName } from '../../../lib/core/windows.ts';
 import type { Bench, Manifest } from './export-bench.ts';

@@ -1,7 +1,7 @@
 /** A test bench: an export with all its dependencies in memory, run by the real state machine. */
 
 import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
-import { countIncidents, type DeployedExport, type Incident } from '../../../lib/core/operations/deployment.ts';
+import { countIncidents, type DeployedExport, type Incident } from '../../../lib/target/target.ts';
 import type { ExportEvent, PageLog, RunHistory, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../builders.ts';

@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import { errorNames } from '../../../lib/core/errors.ts';
 import { asCursor, type Instant, type LatestPointer, zeroTotals } from '../../../lib/core/model.ts';
 import type { PageLog, PageStore, StepDependencies } from '../../../lib/core/ports.ts';
-import { filterSince } from '../../../lib/core/settings/filter.ts';
+import { filterSince } from '../../../lib/core/filter.ts';
 import { runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { anExportDefinition, anExportRequest, at, collect, sha256Of, manifestKeyOf } from '../builders.ts';
 import type { Manifest } from './export-bench.ts';

@@ -6,8 +6,8 @@ import { systemRuntime } from '../../../lib/core/clock.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
 import type { FetchedPage, PageRequest } from '../../../lib/core/ports.ts';
-import { fixedApiKey } from '../../../lib/report-service/client/api-key.ts';
-import { createReportServiceClient, type ReportServiceClient } from '../../../lib/report-service/client/client.ts';
+import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
+import { createReportServiceClient, type ReportServiceClient } from '../../../lib/service/client/client.ts';
 
 type Options = Parameters<typeof createReportServiceClient>[0];
 

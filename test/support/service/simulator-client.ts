@@ -6,12 +6,8 @@
 import { connect } from 'node:net';
 import { SaxesParser } from 'saxes';
 import { request } from 'undici';
-import { type InMemoryReport, inMemoryReports } from '../../../lib/report-service/simulator/report-source.ts';
-import {
-  type Simulator,
-  type SimulatorOptions,
-  startSimulator,
-} from '../../../lib/report-service/simulator/simulator.ts';
+import { type InMemoryReport, inMemoryReports } from '../../../lib/service/simulator/report-source.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../../../lib/service/simulator/simulator.ts';
 
 export const simulatorApiKey = 'the-key-of-the-tests';
 

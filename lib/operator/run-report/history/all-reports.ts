@@ -4,8 +4,8 @@
  */
 
 import type { ExportState, PageEntry, RunId } from '../../../core/model.ts';
-import type { DeployedExport, Deployment, NextStart } from '../../../core/operations/deployment.ts';
-import type { RunStatus } from '../../../core/operations/run-status.ts';
+import type { DeployedExport, Deployment, NextStart } from '../../../target/target.ts';
+import type { RunStatus } from '../../run-status.ts';
 import { plural } from '../../output/format.ts';
 import { createStatusLine } from '../../output/progress.ts';
 import type { Terminal } from '../../output/terminal.ts';

@@ -6,7 +6,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { ExportDefinition, ExportState, Instant, RunId } from '../../../core/model.ts';
-import { isComplete, type RunStatus } from '../../../core/operations/run-status.ts';
+import { isComplete, type RunStatus } from '../../run-status.ts';
 import { epochMsOf } from '../../../core/timestamps.ts';
 
 export interface Gap {

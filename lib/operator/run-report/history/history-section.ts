@@ -1,8 +1,8 @@
 /** The runs of an export as a table, with bars to compare them and a row for each gap. */
 
 import type { Instant, RunId } from '../../../core/model.ts';
-import type { IncidentCounts } from '../../../core/operations/deployment.ts';
-import type { RunState } from '../../../core/operations/run-status.ts';
+import type { IncidentCounts } from '../../../target/target.ts';
+import type { RunState } from '../../run-status.ts';
 import { epochMsOf } from '../../../core/timestamps.ts';
 import { plural } from '../../output/format.ts';
 import { formatBytes, formatDuration, formatInstant, formatInstantWithoutZone, formatNumber } from '../format.ts';

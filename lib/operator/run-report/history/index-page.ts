@@ -1,8 +1,8 @@
 /** The index pages of a folder of run reports: all runs of an export, all exports of a deployment, and a run that cannot be read. */
 
 import type { Instant, RunId } from '../../../core/model.ts';
-import type { NextStart, OverviewEntry } from '../../../core/operations/deployment.ts';
-import type { RunState } from '../../../core/operations/run-status.ts';
+import type { NextStart, OverviewEntry } from '../../../target/target.ts';
+import type { RunState } from '../../run-status.ts';
 import { plural } from '../../output/format.ts';
 import { type Category, categoryOf, sortOverview, summarizeOverview } from '../../output/overview-table.ts';
 import type { RunReportOrigin } from '../data.ts';

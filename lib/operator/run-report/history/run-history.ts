@@ -2,8 +2,8 @@
 
 import { mapConcurrently } from '../../../core/concurrency.ts';
 import type { ExportState, Instant, RunId, RunTotals } from '../../../core/model.ts';
-import type { DeployedExport, IncidentCounts } from '../../../core/operations/deployment.ts';
-import { listRuns, type RunState, type RunStatus } from '../../../core/operations/run-status.ts';
+import type { DeployedExport, IncidentCounts } from '../../../target/target.ts';
+import { listRuns, type RunState, type RunStatus } from '../../run-status.ts';
 import { epochMsOf, instantOf } from '../../../core/timestamps.ts';
 import { findGaps, type Gap, hasUnknownDates, reachOf } from './gaps.ts';
 

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { DeployedExport, Deployment } from '../../../../lib/core/operations/deployment.ts';
+import type { DeployedExport, Deployment } from '../../../../lib/target/target.ts';
 import { type AllReportsOptions, writeAllReports } from '../../../../lib/operator/run-report/history/all-reports.ts';
 import { anExportBench, asDeployedExport } from '../../../support/export/export-bench.ts';
 import { temporaryDirectory } from '../../../support/temporary-directory.ts';

@@ -1,7 +1,7 @@
 /** Example histories of exports, for the tests and screenshots of the run report and its indexes. */
 
 import { asRunId, type RunId } from '../../../../lib/core/model.ts';
-import type { OverviewEntry } from '../../../../lib/core/operations/deployment.ts';
+import type { OverviewEntry } from '../../../../lib/target/target.ts';
 import { instantOf } from '../../../../lib/core/timestamps.ts';
 import type { RunReportOrigin } from '../../../../lib/operator/run-report/data.ts';
 import type { Gap } from '../../../../lib/operator/run-report/history/gaps.ts';

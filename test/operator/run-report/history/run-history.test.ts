@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../../lib/core/errors.ts';
 import { asRunId, type PageEntry } from '../../../../lib/core/model.ts';
-import { countIncidents, type DeployedExport } from '../../../../lib/core/operations/deployment.ts';
+import { countIncidents, type DeployedExport } from '../../../../lib/target/target.ts';
 import { readRunHistory } from '../../../../lib/operator/run-report/history/run-history.ts';
 import { epochMsOf, instantOf } from '../../../../lib/core/timestamps.ts';
 import { anExportBench, asDeployedExport } from '../../../support/export/export-bench.ts';

@@ -1,0 +1,116 @@
+/** Asks the service for a window with reports, and for an empty one: whether it honors the upper bound that a backfill relies on. */
+
+import { ExportError, isExportError } from '../core/errors.ts';
+import type { ExportDefinition, Instant, Window } from '../core/model.ts';
+import type { FetchedPage, ReportService, Runtime } from '../core/ports.ts';
+import { windowDefinition } from '../core/steps/select-export.ts';
+import { epochMsOf, instantOf } from '../core/timestamps.ts';
+
+interface WindowProbeDependencies {
+  readonly definition: ExportDefinition;
+  readonly service: ReportService;
+  /** The service's `filterUntil` without `date.`; absent: it has none. */
+  readonly untilOperator: string | undefined;
+  readonly runtime: Pick<Runtime, 'sleep'>;
+}
+
+/**
+ * Sends two requests for one report each: for the reports of `period`, and for those since its beginning and before its beginning. There
+ * must be some of the former, and none of the latter. Stores nothing.
+ *
+ * A service may reject the empty window instead: it accepted the same filter with a later bound, so it compares the two.
+ *
+ * @throws ConfigurationError if the service ignores, includes or rejects the upper bound, or returns no reports of the period; what
+ *   `fetchPage` throws, temporary errors after several attempts
+ */
+export async function probeWindow(
+  { definition, service, untilOperator, runtime }: WindowProbeDependencies,
+  period: Window,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { since, until } = period;
+  const bound = `filter.date.${untilOperator}`;
+  const retry = createRetries(runtime, signal);
+  const hasReports = async (window: Window) => {
+    const { request } = windowDefinition(definition, window, untilOperator);
+    const label = `a report from ${window.since} to ${window.until}`;
+    const probe = { request: { ...request, size: 1 }, since: window.since, cursor: null, label };
+    return await retry(async () => containsReports(await service.fetchPage(probe, signal)));
+  };
+  const hasReportsAt = async (instant: Instant) => {
+    const attempt = () => hasReports({ since: instant, until: instant });
+    // Twice: the rejection may be that of a gateway.
+    return await attempt()
+      .catch(ifRejected(attempt))
+      .catch(ifRejected(async () => false));
+  };
+  const refuse = (reason: string, cause?: unknown) =>
+    new ExportError(
+      'ConfigurationError',
+      `The service ${definition.request.source} cannot be exported by window: ${reason}. Nothing was stored`,
+      cause === undefined ? {} : { cause },
+    );
+
+  let isFound: boolean;
+  try {
+    isFound = await hasReports(period);
+  } catch (error) {
+    if (!isExportError(error, 'RequestRejectedError')) throw error;
+    throw refuse(`it rejects the filter with ${bound}. ${error.message}`, error);
+  }
+  if (!isFound) {
+    throw refuse(
+      `it returns no reports from ${since} to ${until}. Either there are none, so there is nothing to export, or it does not honor ${bound}`,
+    );
+  }
+  if (!(await hasReportsAt(since))) return;
+  // Only a service that ignores the bound has reports of every empty window.
+  if (await hasReportsAt(instantOf(epochMsOf(since) - 1_000))) {
+    throw refuse(
+      `it ignores ${bound}. It sent reports for the empty window from ${since} to ${since}, so every window would contain all later reports`,
+    );
+  }
+  throw refuse(
+    `${bound} is inclusive. The window from ${since} to ${since} has a report, which is dated ${since} and would be in two windows. Set filterUntil to an ` +
+      'operator that excludes the bound, such as date.lt',
+  );
+}
+
+const ifRejected = (otherwise: () => Promise<boolean>) => async (error: unknown) => {
+  if (isExportError(error, 'RequestRejectedError')) return await otherwise();
+  throw error;
+};
+
+/** A page without reports and without a next page. Reads it to its end. */
+async function containsReports(page: FetchedPage): Promise<boolean> {
+  for await (const _ of page.body);
+  // The reports of other formats than XML cannot be counted, but with one per page, more than one need a second page.
+  return page.nextCursor !== null || (page.reports() ?? 0) > 0;
+}
+
+/** A person waits for the answer, and the function on AWS has less than a minute for it. */
+const maxWaitSeconds = 20;
+
+/** Repeats a request after 1, 2, 4 and 8 s, or after its Retry-After, while the service is not available. The waits of all requests count. */
+function createRetries({ sleep }: WindowProbeDependencies['runtime'], signal: AbortSignal | undefined) {
+  let left = maxWaitSeconds;
+  return async <Result>(request: () => Promise<Result>): Promise<Result> => {
+    for (let pause = 1; ; pause *= 2) {
+      try {
+        return await request();
+      } catch (error) {
+        const isThrottled = isExportError(error, 'ServiceThrottledError');
+        if (!isThrottled && !isExportError(error, 'ServiceUnavailableError')) throw error;
+        const { name, message, retryAfterSeconds } = error;
+        const seconds = Math.max(pause, retryAfterSeconds ?? 0);
+        if (seconds > left) {
+          const when = retryAfterSeconds === undefined ? 'when the service responds' : `after ${retryAfterSeconds} s`;
+          const advice = `Nothing was stored. Start the backfill again ${when}`;
+          throw new ExportError(name, `${message}. ${advice}`, { cause: error, retryAfterSeconds });
+        }
+        left -= seconds;
+        await sleep(seconds * 1_000, signal);
+      }
+    }
+  };
+}

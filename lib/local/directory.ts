@@ -1,0 +1,196 @@
+/** A directory in which exports run on this machine, as a deployment that operators' commands work with. */
+
+import { ExportError } from '../core/errors.ts';
+import type { ExportDefinition } from '../core/model.ts';
+import {
+  countIncidents,
+  type DeployedExport,
+  type Deployment,
+  type OverviewEntry,
+  type RunEnd,
+  type StartOptions,
+  type StartRequest,
+} from '../target/target.ts';
+import { overviewOf, unreadableExport } from '../target/export-overview.ts';
+import type { Runtime } from '../core/ports.ts';
+import { listNames, shellQuote } from '../core/sanitize.ts';
+import { exportDefinition } from '../settings/settings.ts';
+import { createDirectoryPageStore } from './files/page-store.ts';
+import { startLocalBackfill } from './backfill.ts';
+import { isFilePresent } from './durable-fs.ts';
+import { acquireExportLock, isBackfillLocked, isExportLocked } from './lock.ts';
+import { observeRun } from './run-observer.ts';
+import { isWindowExecution, runLocally, stateFileIn } from './run.ts';
+import { localService } from './service.ts';
+import { type LocalExport, type LocalExportInput, localExportSchema } from './settings.ts';
+import { createSqlitePageLog } from './sqlite/page-log.ts';
+import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
+
+export interface LocalDeploymentOptions {
+  readonly out: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly runtime: Runtime;
+}
+
+/** @throws ConfigurationError if no export has run in the directory, or its state cannot be read */
+export function openLocalDeployment(options: LocalDeploymentOptions): Deployment {
+  const { out } = options;
+  const stateFile = stateFileIn(out);
+  if (!isFilePresent(stateFile)) {
+    throw new ExportError(
+      'ConfigurationError',
+      `No export has run in ${out}: ${stateFile} does not exist. Run an export into it first with the command local, or choose another directory`,
+    );
+  }
+  const notes = openRunNotes(stateFile);
+  const store = createDirectoryPageStore(out);
+  // Opened once for all exports: they share the file.
+  let log: ReturnType<typeof createSqlitePageLog> | undefined;
+  const open = (exportName: string): DeployedExport => {
+    const settings = notes.settings(exportName);
+    if (settings === undefined) throw unknownExport(exportName, out, notes.exportNames());
+    log ??= createSqlitePageLog(stateFile);
+    return deployedExport(options, settings, { notes, log, store });
+  };
+  return {
+    name: `directory ${out}`,
+    option: directoryOption(out),
+    exportNames: async () => notes.exportNames(),
+    open: async (exportName) => open(exportName),
+    alarmTopic: async () => undefined,
+    concurrency: async () => undefined,
+    async overview() {
+      const entries: OverviewEntry[] = [];
+      for (const exportName of notes.exportNames()) {
+        let service: string | null = null;
+        try {
+          const deployed = open(exportName);
+          service = deployed.service.address;
+          entries.push(await readOverviewOf(deployed, options.runtime.now()));
+        } catch (error) {
+          entries.push(unreadableExport(exportName, service, error));
+        }
+      }
+      return entries;
+    },
+    async [Symbol.asyncDispose]() {
+      notes.close();
+      log?.close();
+      store.close();
+    },
+  };
+}
+
+/**
+ * Starts an export with the given settings, and saves them for later commands once the run has begun.
+ * @throws ZodError if the settings are invalid, ConfigurationError if the directory cannot be used
+ */
+export async function startLocalExport(
+  options: LocalDeploymentOptions,
+  settings: LocalExportInput,
+  request: StartRequest,
+  startOptions: StartOptions,
+): Promise<RunEnd> {
+  return await startRun(options, localExportSchema.parse(settings), request, startOptions, settings);
+}
+
+/** The option with which commands act on the directory. */
+export const directoryOption = (out: string): string => `--out ${shellQuote(out)}`;
+
+function unknownExport(exportName: string, out: string, names: readonly string[]): ExportError {
+  const existing = names.length === 0 ? 'It has no exports yet' : `Its exports: ${listNames(names)}`;
+  return new ExportError('ConfigurationError', `There is no export ${exportName} in directory ${out}. ${existing}`);
+}
+
+interface LocalStores extends Pick<DeployedExport, 'log'> {
+  readonly notes: RunNotes;
+  readonly store: ReturnType<typeof createDirectoryPageStore>;
+}
+
+function deployedExport(
+  options: LocalDeploymentOptions,
+  settings: LocalExport,
+  { notes, log, store }: LocalStores,
+): DeployedExport {
+  const { out, env, runtime } = options;
+  const { name } = settings.export;
+  const service = localService(settings, env, runtime);
+  return {
+    name,
+    definition: definitionOf(settings, service.address),
+    service,
+    store,
+    log,
+    executions: {
+      isRunning: async (execution) =>
+        isWindowExecution(execution) ? isBackfillLocked(out, name) : isExportLocked(out, name),
+      // Each process has executions of its own.
+      hasEnded: async () => false,
+    },
+    async checkWritable(folders) {
+      // Undefined while an export is running, which then holds the lock.
+      acquireExportLock(out, name)?.release();
+      for (const folder of folders) await store.checkWritable(folder);
+    },
+    nextStart: async () => ({ kind: 'manual' }),
+    async *incidents(run) {
+      yield* notes.incidents(run);
+    },
+    countIncidents: (run) => countIncidents(notes.incidents(run)),
+    lastIncident: async (run) => notes.lastIncident(run),
+    start: (request, startOptions) => startRun(options, settings, request, startOptions),
+    startBackfill: (request, backfillOptions) =>
+      startLocalBackfill(
+        { ...options, name, definition: definitionOf(settings, service.address), service, log, store },
+        request,
+        backfillOptions,
+      ),
+    // Its windows are exported by the process that has started it.
+    stopBackfill: async () => undefined,
+  };
+}
+
+async function readOverviewOf(deployed: DeployedExport, now: number): Promise<OverviewEntry> {
+  const { name, service, definition, log, executions } = deployed;
+  const state = await log.exportState(name);
+  const active = state?.active && {
+    isRunning: await executions.isRunning(state.active.execution),
+    last: await log.last(state.active),
+  };
+  const next = await deployed.nextStart();
+  const facts = { export: name, service: service.address, definition, state, active, next, freshnessSeconds: null };
+  return overviewOf(facts, now);
+}
+
+/**
+ * Within an invocation, pages are fetched concurrently; between two, nothing is in flight. If one fails after it has logged
+ * pages, its retry returns at once, and the attempts are counted from 1 again.
+ */
+const pagesPerInvocation = 1_000;
+
+function definitionOf({ export: settings, service }: LocalExport, source: string): ExportDefinition {
+  // The simulator has a root element of its own.
+  const { rootElement } = service.baseUrl === undefined ? {} : service;
+  return exportDefinition({ ...settings, pagesPerInvocation }, source, { rootElement });
+}
+
+async function startRun(
+  { out, env, runtime }: LocalDeploymentOptions,
+  settings: LocalExport,
+  startInput: StartRequest,
+  { signal, maxAttempts, ...listeners }: StartOptions,
+  settingsToSave?: LocalExportInput,
+): Promise<RunEnd> {
+  const service = localService(settings, env, runtime);
+  await using client = await service.connect(listeners.say);
+  return await runLocally({
+    definition: definitionOf(settings, service.address),
+    service: client,
+    out,
+    startInput,
+    runtime,
+    signal,
+    maxAttempts,
+    openObserver: (stateFile) => observeRun(stateFile, listeners, runtime, settingsToSave),
+  });
+}

@@ -1,0 +1,129 @@
+/** The pages that a run should consist of according to its manifest and its log, and where those two disagree. */
+
+import { isExportError } from '../core/errors.ts';
+import type { PageEntry } from '../core/model.ts';
+import type { PageLog, RunHistory, RunRef, StoreReader } from '../core/ports.ts';
+import { pageNumberAt, type RunKeyParts } from '../core/storage/keys.ts';
+import { chainProblem } from '../core/storage/manifest.ts';
+import type { PublishedRun } from '../core/storage/published-runs.ts';
+import type { ManifestPage } from '../core/storage/published-schemas.ts';
+
+export interface Finding {
+  readonly page: number | null;
+  /** What is wrong, with the address of the object. */
+  readonly message: string;
+}
+
+interface ExpectedPagesDependencies {
+  readonly store: StoreReader;
+  readonly log: PageLog & Pick<RunHistory, 'mayHaveExpired'>;
+  readonly onFinding: (finding: Finding) => void;
+}
+
+/** A page as it should be, and its log entry if there is one. */
+export interface ExpectedPage {
+  readonly page: ManifestPage;
+  readonly entry: PageEntry | undefined;
+  readonly isLast: boolean;
+}
+
+/**
+ * The pages that the manifest lists, compared with the log. Returns notes on what could not be verified. The log of a run whose
+ * entries may have expired is not read: entries disappear in any order, over days.
+ */
+export async function* pagesOfManifest(
+  { log, store, onFinding }: ExpectedPagesDependencies,
+  run: RunKeyParts,
+  { header, manifest, pages }: PublishedRun,
+): AsyncGenerator<ExpectedPage, readonly string[]> {
+  const entries = log.mayHaveExpired(header.startedAt) ? noEntries() : readableEntries(log, run, onFinding);
+  const report = (page: number | null, message: string) =>
+    onFinding({ page, message: `${store.locate(manifest)}: ${message}` });
+  let previous: ExpectedPage | undefined;
+  let count = 0;
+  let loggedCount = 0;
+  try {
+    for await (const page of pages) {
+      count += 1;
+      if (page.page !== count) report(page.page, `it lists page ${page.page} where page ${count} is expected`);
+      if (pageNumberAt(run, page.key) !== page.page) report(page.page, `page ${page.page} has the key ${page.key}`);
+      const { value: entry } = await entries.next();
+      if (entry !== undefined) {
+        loggedCount += 1;
+        const problem = chainProblem(run, previous?.entry, entry) ?? differenceOf(page, entry);
+        if (problem !== undefined) onFinding({ page: page.page, message: `The page log: ${problem}` });
+        if (count === 1 && entry.serviceTime !== header.serviceStartedAt) {
+          report(1, 'its serviceStartedAt is not that of page 1');
+        }
+      }
+      if (previous !== undefined) yield previous;
+      previous = { page, entry: entry ?? undefined, isLast: false };
+    }
+  } catch (error) {
+    if (!isExportError(error, 'PageConflictError')) throw error;
+    onFinding({ page: null, message: error.message });
+  }
+  if (previous !== undefined) yield { ...previous, isLast: true };
+  if (count === 0) report(null, 'it lists no pages');
+  const lastEntry = previous?.entry;
+  if (lastEntry !== undefined && lastEntry.serviceTime !== header.serviceCompletedAt) {
+    report(count, `its serviceCompletedAt is not that of page ${count}`);
+  }
+  if (lastEntry !== undefined && lastEntry.nextCursor !== null) {
+    onFinding({
+      page: count,
+      message: `The page log: page ${count} has a next cursor, but the manifest ends with it`,
+    });
+  }
+  if ((await entries.next()).value !== undefined) {
+    onFinding({ page: count + 1, message: `The page log continues after page ${count}, where the manifest ends` });
+  }
+  if (loggedCount > 0 && loggedCount < count) {
+    onFinding({
+      page: loggedCount + 1,
+      message: `The page log ends after page ${loggedCount}, but the manifest lists ${count} pages`,
+    });
+  }
+  return loggedCount === 0
+    ? ['The page log no longer has the run, so the manifest was verified against the stored pages only']
+    : [];
+}
+
+/** The pages in the log of a run that has no manifest. */
+export async function* pagesOfLog(
+  { log, onFinding }: ExpectedPagesDependencies,
+  run: RunKeyParts,
+): AsyncGenerator<ExpectedPage, readonly string[]> {
+  let previous: PageEntry | undefined;
+  for await (const entry of readableEntries(log, run, onFinding)) {
+    const problem = chainProblem(run, previous, entry);
+    if (problem !== undefined) onFinding({ page: entry.page, message: `The page log: ${problem}` });
+    yield { page: entry, entry, isLast: entry.nextCursor === null };
+    previous = entry;
+  }
+  return [];
+}
+
+async function* noEntries(): AsyncGenerator<PageEntry, undefined> {}
+
+/** The entries of the run, up to the first one that cannot be read, which is a finding. */
+async function* readableEntries(
+  log: PageLog,
+  run: RunRef,
+  onFinding: ExpectedPagesDependencies['onFinding'],
+): AsyncGenerator<PageEntry, undefined> {
+  try {
+    yield* log.entries(run);
+  } catch (error) {
+    if (!isExportError(error, 'PageConflictError')) throw error;
+    onFinding({ page: null, message: error.message });
+  }
+}
+
+function differenceOf(page: ManifestPage, entry: PageEntry): string | undefined {
+  const field = (['page', 'key', 'bytes', 'sha256', 'reports', 'cursor'] as const).find(
+    (name) => page[name] !== entry[name],
+  );
+  if (field === undefined) return undefined;
+  return `page ${entry.page} has ${field} ${JSON.stringify(entry[field])}, the manifest has ${JSON.stringify(page[field])}`;
+}

@@ -1,0 +1,232 @@
+/**
+ * The client of the Report Export Service (docs/service-contract.md, section 4.1). Sends one request per page and rejects
+ * every response that is not clearly a complete page. Retries are left to the state machine, except for a single one with
+ * a refreshed API key.
+ */
+
+import type { Dispatcher } from 'undici';
+import sendRequest from 'undici/lib/api/api-request.js';
+import { asDocumentRoot } from '../../core/document-root.ts';
+import { ExportError } from '../../core/errors.ts';
+import type { Clock, FetchedPage, PageRequest, ReportService } from '../../core/ports.ts';
+import type { ServiceSettings } from '../../settings/settings.ts';
+import { mayRejectCredentials, rejectsCredentials } from '../network/errors.ts';
+import { directNetwork, type NetworkSource } from '../network/network.ts';
+import { presentable } from '../redaction/withhold.ts';
+import { createXmlCheck } from '../xml/well-formedness.ts';
+import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
+import { type CreatePool, createConnections } from './connection-pool.ts';
+import { type Deadline, startDeadline } from './deadline.ts';
+import { readExcerpt } from './error-body.ts';
+import type { Subject } from './errors.ts';
+import { type Limits, limitsOf } from './limits.ts';
+import { type CursorLocation, headerNames, httpRequest } from './request.ts';
+import { createPageBody } from './response-body.ts';
+import {
+  assertFraming,
+  assertNoLateCursor,
+  readContentType,
+  readCursor,
+  readServiceTime,
+  withRequestId,
+} from './response-headers.ts';
+import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
+import { transportError } from './transport-errors.ts';
+
+export interface ReportServiceClientOptions {
+  /** The part of the URL before `/v1/report/export`; may include a path. */
+  readonly baseUrl: string;
+  /** The vendor's part of the header names. */
+  readonly vendor: string;
+  readonly cursorIn: CursorLocation;
+  readonly apiKey: ApiKeySource;
+  /** Sent with every request, in addition to those of the exporter. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Proxy and certificates; by default a direct connection. */
+  readonly network?: NetworkSource | undefined;
+  readonly limits: Limits;
+  readonly clock: Clock;
+  /** Opens the connections; by default undici's pool. */
+  readonly createPool?: CreatePool | undefined;
+}
+
+/** Disposing of it closes every connection immediately. A body that is still being read fails. */
+export type ReportServiceClient = ReportService & AsyncDisposable;
+
+/** The client of the service with these settings: in the functions, in local runs and for the commands of operators. */
+export const serviceClient = (
+  settings: ServiceSettings,
+  connection: Pick<ReportServiceClientOptions, 'apiKey' | 'network' | 'clock' | 'createPool'>,
+): ReportServiceClient => {
+  const { baseUrl, vendor, cursorIn, headers } = settings;
+  return createReportServiceClient({ baseUrl, vendor, cursorIn, headers, limits: limitsOf(settings), ...connection });
+};
+
+/** One call of `fetchPage`: at most one request for each set of credentials, under one deadline. */
+interface Exchange {
+  readonly request: PageRequest;
+  readonly subject: Subject;
+  /** The keys that this call has sent. */
+  readonly triedKeys: Set<string>;
+  readonly deadline: Deadline;
+  /** Turns an error of the connection into the error to throw. */
+  readonly translate: (error: unknown, subject: Subject, bytesRead?: number) => unknown;
+}
+
+interface Response extends Dispatcher.ResponseData {
+  /** From sending the request to receiving the headers. */
+  readonly elapsedMs: number;
+  /** What the request was sent with. */
+  readonly pool: Dispatcher;
+}
+
+/**
+ * The `body` of a page must be read or closed; otherwise its connection stays open until the total timeout.
+ * Errors of `apiKey` and `network` are rethrown unchanged, and so is the reason of an aborted signal.
+ *
+ * @example
+ * const service = createReportServiceClient({ baseUrl: 'https://reports.example.com', vendor: 'SERVICE', … });
+ * const page = await service.fetchPage({ request, since, cursor: null, label: 'page 1' });
+ * for await (const chunk of page.body) await file.write(chunk);
+ */
+export function createReportServiceClient(options: ReportServiceClientOptions): ReportServiceClient {
+  const { apiKey, clock, cursorIn, limits } = options;
+  const base = parseBaseUrl(options.baseUrl);
+  const isTls = base.protocol === 'https:';
+  const names = headerNames(options.vendor);
+  const recentKeys = createRecentKeys();
+  const connections = createConnections(base, limits, options.network ?? directNetwork, options.createPool);
+
+  async function fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage> {
+    signal?.throwIfAborted();
+    const deadline = startDeadline(limits.totalTimeoutMs, signal, clock);
+    const translate: Exchange['translate'] = (error, subject, bytesRead) =>
+      transportError(subject, error, { callerSignal: signal, deadline, limits, isTls, bytesRead });
+    const subject = { label: request.label, keys: recentKeys.keys };
+    const exchange: Exchange = { request, subject, triedKeys: new Set(), deadline, translate };
+    let response: Response | undefined;
+    try {
+      response = await requestWithFreshCredentials(exchange);
+      const responseSubject = withRequestId(subject, response.headers);
+      if (isSuccess(response.statusCode)) return toPage(exchange, responseSubject, response);
+      const excerpt = await readExcerpt(response, recentKeys.keys, clock);
+      signal?.throwIfAborted();
+      const sentCursor = request.cursor !== null;
+      throw statusError(responseSubject, response, { sentCursor, now: clock.now(), base, excerpt });
+    } catch (error) {
+      response?.body.destroy();
+      deadline.release();
+      throw error;
+    }
+  }
+
+  /**
+   * The response; if it rejects the API key, and there is a newer key or a newer client certificate, the response to a second
+   * request with these.
+   */
+  async function requestWithFreshCredentials(exchange: Exchange): Promise<Response> {
+    const response = await send(exchange, await fetchKey(exchange, () => apiKey.get()));
+    if (!isKeyRejected(response.statusCode)) return response;
+    try {
+      const refreshedKey = await fetchKey(exchange, () => apiKey.refresh());
+      const refreshedPool = await read(exchange, () => connections.refresh());
+      if (exchange.triedKeys.has(refreshedKey) && refreshedPool === response.pool) return response;
+      response.body.destroy();
+      return await send(exchange, refreshedKey);
+    } catch (error) {
+      response.body.destroy();
+      throw error;
+    }
+  }
+
+  async function fetchKey(exchange: Exchange, readKey: () => Promise<string>): Promise<string> {
+    const key = await read(exchange, readKey);
+    assertValidApiKey(key);
+    return key;
+  }
+
+  /** The result of `action`, within the deadline. */
+  async function read<T>({ deadline, translate, subject }: Exchange, action: () => Promise<T>): Promise<T> {
+    return await deadline.race(action()).catch((error: unknown) => {
+      throw deadline.endedBy === undefined ? error : translate(error, subject);
+    });
+  }
+
+  /** If a proxy or the TLS handshake rejects the credentials, and there are newer ones, the request is sent again with these. */
+  async function send(exchange: Exchange, key: string): Promise<Response> {
+    const { subject, translate } = exchange;
+    const pool = await read(exchange, () => connections.pool());
+    try {
+      return await sendOver(pool, exchange, key);
+    } catch (error) {
+      const areRejected = rejectsCredentials(error);
+      if (!areRejected && !mayRejectCredentials(error)) throw translate(error, subject);
+      const refreshedPool = await read(exchange, () => connections.refresh()).catch((refreshError: unknown) => {
+        throw areRejected ? refreshError : translate(error, subject);
+      });
+      if (refreshedPool === pool) throw translate(error, subject);
+      return await sendOver(refreshedPool, exchange, key).catch((secondError: unknown) => {
+        throw translate(secondError, subject);
+      });
+    }
+  }
+
+  async function sendOver(
+    pool: Dispatcher,
+    { request, triedKeys, deadline }: Exchange,
+    key: string,
+  ): Promise<Response> {
+    triedKeys.add(key);
+    recentKeys.add(key);
+    const sentAt = clock.monotonicNow();
+    const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key }, options.headers);
+    const response = await deadline.race(
+      sendRequest.call(pool, { ...parts, origin: base.origin, signal: deadline.signal }),
+    );
+    // A body that is destroyed before it is read emits an error, which would end the process without a listener.
+    response.body.on('error', () => {});
+    return { ...response, elapsedMs: clock.monotonicNow() - sentAt, pool };
+  }
+
+  /** @throws ContractError if the headers do not announce a complete page */
+  function toPage({ request, deadline, translate }: Exchange, subject: Subject, response: Response): FetchedPage {
+    const { headers, trailers, body, elapsedMs } = response;
+    const isXml = request.request.format === 'XML' && request.request.container === 'NONE';
+    const contentType = readContentType(subject, headers, isXml);
+    assertFraming(subject, headers, isXml, limits.maxPageBytes);
+    const nextCursor = readCursor(subject, headers, names.cursor);
+    const xmlCheck = isXml ? createXmlCheck((name) => presentable(name, subject.keys, 150)) : undefined;
+    const pageBody = createPageBody(body, {
+      subject,
+      maxPageBytes: limits.maxPageBytes,
+      assertTrailers: () => assertNoLateCursor(subject, trailers, names.cursor, nextCursor),
+      xmlCheck,
+      translate: (error, bytesRead) => translate(error, subject, bytesRead),
+    });
+    body.once('close', deadline.release);
+    const documentRead = () => {
+      if (xmlCheck === undefined || pageBody.hasEnded()) return xmlCheck;
+      throw new Error(`Read the body of ${subject.label} to its end before its reports`);
+    };
+    return {
+      nextCursor,
+      serviceTime: readServiceTime(headers.date, elapsedMs),
+      contentType,
+      body: pageBody.chunks,
+      reports: () => documentRead()?.reports ?? null,
+      documentRoot() {
+        const document = documentRead();
+        return document === undefined ? null : asDocumentRoot(document.rootName);
+      },
+      excerpt: () => pageBody.excerpt(),
+    };
+  }
+
+  return { fetchPage, [Symbol.asyncDispose]: () => connections.destroy() };
+}
+
+function parseBaseUrl(baseUrl: string): URL {
+  const base = URL.parse(baseUrl);
+  if (base !== null && /^https?:$/.test(base.protocol)) return base;
+  throw new ExportError('ConfigurationError', 'baseUrl: must be a URL, such as https://reports.example.com');
+}

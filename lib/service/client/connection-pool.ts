@@ -1,0 +1,114 @@
+/**
+ * Creates the connection pools: one, and another whenever certificates or credentials have changed. A connection is reused for later pages, so that a warm function pays for no second
+ * handshake; a new connection resumes the TLS session of the last one.
+ */
+
+import { isDeepStrictEqual } from 'node:util';
+import type { buildConnector, Dispatcher } from 'undici';
+import createConnector from 'undici/lib/core/connect.js';
+import Pool from 'undici/lib/dispatcher/pool.js';
+import type { ClientCertificate } from '../../settings/certificates.ts';
+import type { NetworkSource, ServiceNetwork } from '../network/network.ts';
+import { openTunnel } from '../network/tunnel.ts';
+import type { Limits } from './limits.ts';
+import { maxHeaderBytes } from './transport-errors.ts';
+
+/**
+ * How long to keep an idle connection if the service does not say: long enough for one iteration of the state machine, a
+ * large upload or a short wait. If the service closes it earlier, the pool notices before reusing it.
+ */
+const keepAliveMs = 60_000;
+/** The upper limit on what the service says: AWS NAT gateways drop connections after 350 s without traffic. */
+const maxKeepAliveMs = 300_000;
+
+export interface Connections {
+  /** For the next request. @throws the errors of the network's source */
+  pool(): Promise<Dispatcher>;
+  /** For the next request, after reading certificates and credentials again. The same as before if they have not changed. */
+  refresh(): Promise<Dispatcher>;
+  destroy(): Promise<void>;
+}
+
+/** Opens connections to the origin of `base` as they are needed. */
+export type CreatePool = (base: URL, limits: Limits, network: ServiceNetwork) => Dispatcher;
+
+export function createConnections(
+  base: URL,
+  limits: Limits,
+  source: NetworkSource,
+  create: CreatePool = createPool,
+): Connections {
+  // Requests in progress keep the pool that they began with. Its idle connections time out.
+  const pools: Dispatcher[] = [];
+  let current: ServiceNetwork | undefined;
+  function poolFor(network: ServiceNetwork): Dispatcher {
+    const [newest] = pools;
+    if (newest !== undefined && isDeepStrictEqual(network, current)) return newest;
+    const pool = create(base, limits, network);
+    pools.unshift(pool);
+    current = network;
+    return pool;
+  }
+  return {
+    pool: async () => poolFor(await source.get()),
+    refresh: async () => poolFor(await source.refresh()),
+    async destroy() {
+      await Promise.all(pools.map((pool) => pool.destroy()));
+    },
+  };
+}
+
+function createPool(base: URL, limits: Limits, network: ServiceNetwork): Pool {
+  return new Pool(base.origin, {
+    connect: createConnect(base, limits.connectTimeoutMs, network),
+    headersTimeout: limits.headersTimeoutMs,
+    bodyTimeout: limits.bodyTimeoutMs,
+    maxHeaderSize: maxHeaderBytes,
+    keepAliveTimeout: keepAliveMs,
+    keepAliveMaxTimeout: maxKeepAliveMs,
+    pipelining: 1,
+    allowH2: false,
+  });
+}
+
+function createConnect(base: URL, timeout: number, network: ServiceNetwork): buildConnector.connector {
+  const { proxy, ca, clientCertificate } = network;
+  const connect = createResumingConnector(timeout, { ...(ca === undefined ? {} : { ca }), ...clientCertificate });
+  if (proxy === undefined) return connect;
+  const isTls = base.protocol === 'https:';
+  const authority = `${base.hostname}:${base.port || (isTls ? 443 : 80)}`;
+  return (options, callback) => {
+    openTunnel(proxy, { authority, timeoutMs: timeout, ca }, (...[error, httpSocket]) => {
+      if (error !== null) callback(error, null);
+      else if (isTls) connect({ ...options, httpSocket }, callback);
+      else callback(null, httpSocket);
+    });
+  };
+}
+
+/** For a single origin. undici keeps TLS sessions by weak references only, which garbage collection clears. */
+function createResumingConnector(
+  timeout: number,
+  tls: Partial<ClientCertificate> & { readonly ca?: string },
+): buildConnector.connector {
+  let session: Buffer | undefined;
+  return (options, callback) => {
+    const connect = createConnector({ ...tls, timeout, allowH2: false, ...(session === undefined ? {} : { session }) });
+    connect(options, (...[error, socket]) => {
+      if (error !== null) {
+        callback(error, null);
+        return;
+      }
+      // As undici does for its own errors: a connection that brought no data may have been rejected for its certificate.
+      socket.on('error', (cause: Error) => Object.assign(cause, { socket: { bytesRead: socket.bytesRead } }));
+      // In TLS 1.3, session tickets arrive after the handshake, new ones for each connection.
+      if ('getSession' in socket) {
+        session = socket.getSession() ?? session;
+        socket.on('session', (newSession: Buffer) => {
+          session = newSession;
+        });
+      }
+      callback(null, socket);
+    });
+  };
+}

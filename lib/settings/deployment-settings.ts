@@ -1,0 +1,471 @@
+/**
+ * The settings file: services, their exports, and what they share on AWS. The CDK app deploys it, and `report-exporter local`
+ * runs its exports on this machine.
+ *
+ * Settings of services and exports keep the form in which they were written: functions and local directories store that form,
+ * and read it through the same schemas.
+ */
+
+import { z } from 'zod';
+import { extend, safeExtend } from 'zod/mini';
+import { ExportError } from '../core/errors.ts';
+import { listNames, toPrintable, truncate } from '../core/sanitize.ts';
+import {
+  envSchema,
+  type ExportPageSettings,
+  exportPageSchema,
+  findConcurrencyProblems,
+  findLifecycleProblems,
+  lifecycleSchema,
+  maxReaderAccounts,
+  networkSchema,
+  permissionsBoundarySchema,
+  readerAccountsSchema,
+} from './account-settings.ts';
+import {
+  functionEnvironmentSchema,
+  logLevelSchema,
+  objectTagsSchema,
+  storageClassSchema,
+  tagsSchema,
+} from './environment.ts';
+import { secretIdPattern, secretIdProblem } from './network-settings.ts';
+import { scheduleSettingsSchema } from './schedule-settings.ts';
+import { exportSettingsSchema, serviceSettingsSchema } from './settings.ts';
+import type { SettingsDocument } from './settings-document.ts';
+import { formatPath } from '../core/validation-errors.ts';
+
+/** The name of the stack that the CDK app deploys, unless the settings have another. */
+export const defaultStackName = 'ReportExporter';
+
+/** CDK looks constructs up in a plain object, so a name such as `constructor` would be found there. */
+const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reserved by CDK');
+
+/** Without a schedule, the export is started manually. */
+export const exportDeploymentSchema = safeExtend(exportSettingsSchema, {
+  name: exportSettingsSchema.shape.name.check(isNotReserved),
+  schedule: z.optional(scheduleSettingsSchema),
+});
+/** The form in the settings file, without the service. */
+export type ExportDeploymentSettings = z.input<typeof exportDeploymentSchema>;
+export type ServiceInput = z.input<typeof serviceSettingsSchema>;
+
+/** The name becomes part of the keys in the table and in the bucket, and of the ids of resources and outputs. */
+export const serviceNameSchema = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,29}$/, 'must be 1 to 30 lower-case letters, digits and hyphens, beginning with a letter')
+  .check(isNotReserved);
+
+/** The functions' own schema, without wildcards: the prefix becomes part of their permissions. */
+export const keyPrefixSchema = functionEnvironmentSchema.shape.KEY_PREFIX.check(
+  z.regex(/^[A-Za-z0-9!_.'()=/-]*$/, "must contain only letters, digits and !_.'()=/-"),
+);
+
+/** An environment variable with an API key; never the key itself. */
+export const apiKeyEnvSchema = z
+  .string()
+  .regex(
+    /^[A-Za-z_][A-Za-z0-9_]{0,99}$/,
+    'must be the name of an environment variable (letters, digits, underscores), not the key',
+  );
+export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
+
+const kmsKeyArnSchema = z
+  .string()
+  .regex(/^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key\/[A-Za-z0-9-]+$/, 'must be the ARN of a KMS key, not of an alias');
+
+const apiKeySecretSchema = z
+  .strictObject({
+    /** The name or the complete ARN of an existing secret. Absent: an empty secret is created. */
+    existing: z.string().regex(secretIdPattern, secretIdProblem).optional(),
+    /** The field of the secret's JSON that contains the key. Absent: the whole secret is the key. */
+    field: z.string().min(1, 'must not be empty').optional(),
+    /** The customer managed key of the secret. Absent: the common one. */
+    kmsKeyArn: kmsKeyArnSchema.optional(),
+  })
+  .default({});
+
+/** What a service has in the settings file and the client of the service does not need. */
+const serviceDeploymentFields = {
+  /** Where the API key is, on AWS and on this machine. */
+  apiKeySecret: apiKeySecretSchema,
+  apiKeyEnv: apiKeyEnvSchema.default(defaultApiKeyEnv),
+  exportPage: z.optional(exportPageSchema),
+  /** The accounts that may read what the service exported. */
+  readerAccounts: z.optional(readerAccountsSchema),
+};
+const serviceEntrySchema = extend(serviceSettingsSchema, serviceDeploymentFields);
+type ServiceDeploymentField = keyof typeof serviceDeploymentFields;
+
+/** The settings of the client, and the others. Accepts any value. */
+export function splitServiceEntry<Entry extends object>(entry: Entry) {
+  const isDeploymentField = (name: string) => Object.hasOwn(serviceDeploymentFields, name);
+  const fields = Object.entries(entry);
+  return {
+    service: Object.fromEntries(fields.filter(([name]) => !isDeploymentField(name))) as Omit<
+      Entry,
+      ServiceDeploymentField
+    >,
+    deployment: Object.fromEntries(fields.filter(([name]) => isDeploymentField(name))),
+  };
+}
+
+const exportEntrySchema = safeExtend(exportDeploymentSchema, {
+  /** The name of its service. Absent: the only one. */
+  service: z.string().optional(),
+});
+
+/** The numbers of days that CloudWatch Logs accepts; 9999 stands for never. */
+export const retentionDays = [
+  1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653, 9999,
+] as const;
+
+const orWrongType =
+  (message: string) =>
+  ({ code }: { readonly code: string }) =>
+    code === 'invalid_type' ? message : undefined;
+
+export const settingsFileSchema = z.strictObject(
+  {
+    /** For editors, which complete and check the file by it. */
+    $schema: z.string().optional(),
+    stackName: z
+      .string()
+      .regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, 'must be letters, digits and hyphens, beginning with a letter')
+      .optional(),
+    services: z
+      .record(z.string(), serviceEntrySchema, {
+        error: orWrongType('must be an object that maps the name of each service to its settings'),
+      })
+      .refine((services) => Object.keys(services).length > 0, 'must have at least one service'),
+    exports: z.array(exportEntrySchema, 'must be a list of exports').min(1, 'must have at least one export'),
+    bucket: z
+      .strictObject({
+        /** The name of an existing bucket. Absent: a bucket is created. */
+        existing: z
+          .string()
+          .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket')
+          .optional(),
+        /** The prefix of all keys. The name of the service follows. */
+        prefix: z._default(keyPrefixSchema, ''),
+        lifecycle: z.optional(lifecycleSchema),
+        storageClass: z.optional(storageClassSchema),
+        objectTags: z.optional(objectTagsSchema),
+        /** The customer managed key of all objects, also in an existing bucket. Absent: the common one. */
+        kmsKeyArn: kmsKeyArnSchema.optional(),
+      })
+      .prefault({}),
+    /** A customer managed key for bucket, table and secrets. Absent: keys owned or managed by AWS. */
+    kmsKeyArn: kmsKeyArnSchema.optional(),
+    alarms: z
+      .strictObject({
+        email: z.email('must be an email address').optional(),
+        /** An existing SNS topic. Absent: a topic is created. */
+        existingTopicArn: z
+          .string()
+          .regex(/^arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$/, 'must be the ARN of an SNS topic')
+          .optional(),
+        /** The address of the runbook, to which the alarms refer. Absent: its path in the package. */
+        runbookUrl: z
+          .string()
+          .regex(
+            /^https?:\/\/[^\s#]{1,190}$/,
+            'must be an http or https address of at most 190 characters without a #, to which alarms add one',
+          )
+          .optional(),
+        /** Whether failed and waiting runs raise an alarm per export, or one per service. Absent: up to 20 exports, per export. */
+        perExport: z.boolean('must be true or false').optional(),
+      })
+      .refine(({ email, existingTopicArn }) => email === undefined || existingTopicArn === undefined, {
+        path: ['email'],
+        error: 'must not be set with existingTopicArn: subscribe the address to that topic yourself',
+      })
+      .default({}),
+    logRetentionDays: z
+      .literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`)
+      .default(90),
+    logLevel: z.optional(logLevelSchema),
+    tracing: z.boolean('must be true or false').optional(),
+    /** The VPC of all functions. Absent: none. */
+    network: z.optional(networkSchema),
+    env: z.optional(envSchema),
+    tags: z.optional(tagsSchema(50)),
+    terminationProtection: z.boolean('must be true or false').optional(),
+    permissionsBoundary: z.optional(permissionsBoundarySchema),
+  },
+  { error: orWrongType('must be an object with the settings of the deployment') },
+);
+/** The content of a settings file. */
+export type SettingsFile = z.input<typeof settingsFileSchema>;
+type ParsedFile = z.infer<typeof settingsFileSchema>;
+
+export interface ServiceDeploymentSettings {
+  readonly name: string;
+  /** The prefix of every key of the service in the bucket. */
+  readonly prefix: string;
+  readonly service: ServiceInput;
+  readonly apiKeySecret: z.infer<typeof apiKeySecretSchema>;
+  /** The environment variable with the API key, for runs on this machine. */
+  readonly apiKeyEnv: string;
+  readonly exportPage?: ExportPageSettings;
+  readonly readerAccounts?: readonly string[];
+  readonly exports: readonly ExportDeploymentSettings[];
+}
+
+/** A settings file with its exports assigned to their services. */
+export interface DeploymentSettings extends Omit<ParsedFile, '$schema' | 'services' | 'exports'> {
+  readonly services: readonly ServiceDeploymentSettings[];
+}
+
+export type SettingsIssue = z.core.$ZodIssue;
+
+/**
+ * The settings in `document`. `findMore` finds problems beyond those of the schema, such as limits of AWS, in any value.
+ * @throws ConfigurationError with a line for every problem
+ */
+export function parseDeployment(
+  { value, describe }: SettingsDocument,
+  findMore: (value: unknown) => readonly SettingsIssue[] = () => [],
+): DeploymentSettings {
+  const { data, error } = settingsFileSchema.safeParse(value);
+  const issues = [...(error?.issues ?? []), ...findConflicts(value), ...findCombinations(value), ...findMore(value)];
+  if (data === undefined || issues.length > 0) throw new ExportError('ConfigurationError', describe(issues).join('\n'));
+  const { $schema: _schema, services: parsed, exports: _exports, ...shared } = data;
+  const written = value as SettingsFile;
+  const assigned = assignExports(value);
+  const services = Object.entries(written.services).map(([name, entry]) => {
+    const { service } = splitServiceEntry(entry);
+    const { apiKeySecret = {}, apiKeyEnv = defaultApiKeyEnv, exportPage, readerAccounts } = parsed[name] ?? {};
+    const exports = assigned
+      .filter(({ service: of }) => of === name)
+      .map(({ index }) => {
+        const { service: _service, ...settings } = written.exports[index] as SettingsFile['exports'][number];
+        return settings;
+      });
+    return {
+      name,
+      prefix: `${shared.bucket.prefix}${name}/`,
+      service,
+      apiKeySecret,
+      apiKeyEnv,
+      ...(exportPage === undefined ? {} : { exportPage }),
+      ...(readerAccounts === undefined ? {} : { readerAccounts }),
+      exports,
+    };
+  });
+  return { ...shared, services };
+}
+
+type Path = readonly (string | number)[];
+
+export const issueAt = (path: Path, message: string): SettingsIssue => ({
+  code: 'custom',
+  path: [...path],
+  message,
+  input: undefined,
+});
+
+/** The fields of an object. Accepts any value. */
+export const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};
+const itemsOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+interface AssignedExport {
+  /** In the list of exports. */
+  readonly index: number;
+  /** The name of its service; undefined if there is no such service. */
+  readonly service: string | undefined;
+}
+
+/** The service of each export, as far as it is recognizable. Accepts any value. */
+export function assignExports(value: unknown): readonly AssignedExport[] {
+  const { services, exports } = fieldsOf(value);
+  const names = new Set(Object.keys(fieldsOf(services)));
+  const [only] = names.size === 1 ? names : [];
+  return itemsOf(exports).map((each, index) => {
+    const { service = only } = fieldsOf(each);
+    return { index, service: typeof service === 'string' && names.has(service) ? service : undefined };
+  });
+}
+
+/**
+ * The problems that no single field shows: names that collide, and services and exports that do not belong together. Accepts
+ * any value, so that they are reported together with all other problems.
+ */
+function findConflicts(value: unknown): SettingsIssue[] {
+  const { services, exports } = fieldsOf(value);
+  const serviceNames = Object.keys(fieldsOf(services));
+  const exportNames = itemsOf(exports).map((each) => fieldsOf(each).name);
+  return [
+    // The schema of a record would not check the settings of a service with an invalid name.
+    ...serviceNames.flatMap((name) =>
+      (serviceNameSchema.safeParse(name).error?.issues ?? []).map(({ message }) =>
+        issueAt(['services', name], `the name ${message}`),
+      ),
+    ),
+    ...findMissingLinks(value, serviceNames),
+    ...findNameCollisions(serviceNames.map((name) => ({ name, path: ['services', name] }))),
+    ...findNameCollisions(
+      exportNames.map((name, index) => ({
+        name: typeof name === 'string' ? name : undefined,
+        path: ['exports', index, 'name'],
+      })),
+    ),
+  ];
+}
+
+/** What is wrong with settings that are valid by themselves. Accepts any value, as `findConflicts` does. */
+function findCombinations(value: unknown): SettingsIssue[] {
+  const { services, bucket, env } = fieldsOf(value);
+  const { existing, storageClass, lifecycle } = fieldsOf(bucket);
+  const parsedLifecycle = lifecycleSchema.safeParse(lifecycle);
+  const inBucket = parsedLifecycle.success
+    ? findLifecycleProblems(parsedLifecycle.data, storageClassSchema.safeParse(storageClass).data)
+    : [];
+  const assigned = assignExports(value);
+  const entries = Object.entries(fieldsOf(services)).map(([name, entry]) => ({
+    ...fieldsOf(entry),
+    name,
+    exportCount: assigned.filter(({ service }) => service === name).length,
+  }));
+  return [
+    ...(lifecycle === undefined || existing === undefined
+      ? []
+      : [
+          issueAt(
+            ['bucket', 'lifecycle'],
+            'must not be set with bucket.existing: the stack cannot change a bucket that it does not create, so add the ' +
+              'rules to it yourself (docs/deployment.md, "Age of pages")',
+          ),
+        ]),
+    ...inBucket.map(({ path, message }) => issueAt(['bucket', 'lifecycle', ...path], message)),
+    ...entries.flatMap((entry) => findServiceCombinations(entry, existing !== undefined)),
+    ...findTooManyReaders(entries),
+    ...findElsewhere(value, envSchema.safeParse(env).data ?? {}),
+  ];
+}
+
+interface ServiceEntry {
+  readonly name: string;
+  readonly exportCount: number;
+  readonly exportPage?: unknown;
+  readonly filterUntil?: unknown;
+  readonly readerAccounts?: unknown;
+}
+
+function findServiceCombinations(entry: ServiceEntry, hasExistingBucket: boolean): SettingsIssue[] {
+  const { name, exportCount, exportPage, filterUntil, readerAccounts } = entry;
+  const parsed = exportPageSchema.safeParse(exportPage);
+  const hasBackfills = filterUntil !== undefined;
+  const path = ['services', name];
+  return [
+    ...(parsed.success ? findConcurrencyProblems(parsed.data, exportCount, hasBackfills) : []).map((problem) =>
+      issueAt([...path, 'exportPage', ...problem.path], problem.message),
+    ),
+    ...(readerAccounts === undefined || !hasExistingBucket
+      ? []
+      : [
+          issueAt(
+            [...path, 'readerAccounts'],
+            'must not be set with bucket.existing: the stack cannot change the policy of a bucket that it does not create, ' +
+              'so add the statements to it yourself (docs/consumers.md, "Other accounts")',
+          ),
+        ]),
+  ];
+}
+
+function findTooManyReaders(entries: readonly ServiceEntry[]): SettingsIssue[] {
+  const count = entries.reduce((sum, { readerAccounts }) => sum + itemsOf(readerAccounts).length, 0);
+  if (count <= maxReaderAccounts) return [];
+  return [
+    issueAt(
+      ['services'],
+      `must have at most ${maxReaderAccounts} readerAccounts in all, but have ${count}: the policy of a bucket has a maximum size`,
+    ),
+  ];
+}
+
+/** Resources in another region than the stack, or a boundary in another account. Accounts may share keys, secrets and topics. */
+function findElsewhere(value: unknown, { account, region }: z.infer<typeof envSchema>): SettingsIssue[] {
+  const { services, bucket, kmsKeyArn, alarms, permissionsBoundary } = fieldsOf(value);
+  const regional: readonly (readonly [Path, unknown])[] = [
+    [['kmsKeyArn'], kmsKeyArn],
+    [['alarms', 'existingTopicArn'], fieldsOf(alarms).existingTopicArn],
+    [['bucket', 'kmsKeyArn'], fieldsOf(bucket).kmsKeyArn],
+    ...Object.entries(fieldsOf(services)).flatMap(([name, entry]) => {
+      const { apiKeySecret, tls, proxyCredentialsSecret } = fieldsOf(entry);
+      const path = ['services', name];
+      return [
+        [[...path, 'apiKeySecret', 'existing'], fieldsOf(apiKeySecret).existing],
+        [[...path, 'apiKeySecret', 'kmsKeyArn'], fieldsOf(apiKeySecret).kmsKeyArn],
+        [[...path, 'tls', 'clientCertificateSecret'], fieldsOf(tls).clientCertificateSecret],
+        [[...path, 'proxyCredentialsSecret'], proxyCredentialsSecret],
+      ] as const;
+    }),
+  ];
+  const [, , , , boundaryAccount = ''] = typeof permissionsBoundary === 'string' ? permissionsBoundary.split(':') : [];
+  return [
+    ...regional.flatMap(([path, arn]) => {
+      const [, , , other = ''] = typeof arn === 'string' ? arn.split(':') : [];
+      return region === undefined || other === '' || other === region
+        ? []
+        : [issueAt(path, `is in another region than the stack, for which env.region is ${region}`)];
+    }),
+    ...(account === undefined || boundaryAccount === account || !/^\d{12}$/.test(boundaryAccount)
+      ? []
+      : [
+          issueAt(['permissionsBoundary'], `is in another account than the stack, for which env.account is ${account}`),
+        ]),
+  ];
+}
+
+function findMissingLinks(value: unknown, serviceNames: readonly string[]): SettingsIssue[] {
+  if (serviceNames.length === 0) return [];
+  const exports = itemsOf(fieldsOf(value).exports);
+  const assigned = assignExports(value);
+  const unassigned = assigned.flatMap(({ index, service }) => {
+    if (service !== undefined) return [];
+    const written = fieldsOf(exports[index]).service;
+    const known = `: ${listNames(serviceNames.map((name) => truncate(toPrintable(name), 40)))}`;
+    if (written === undefined) return [issueAt(['exports', index, 'service'], `must name one of the services${known}`)];
+    // The schema reports one that is not text.
+    return typeof written === 'string'
+      ? [issueAt(['exports', index, 'service'], `there is no such service. The services${known}`)]
+      : [];
+  });
+  // A service may only seem to have no export while the service of another one is unknown.
+  if (exports.length === 0 || assigned.some(({ service }) => service === undefined)) return unassigned;
+  const used = new Set(assigned.map(({ service }) => service));
+  return serviceNames
+    .filter((name) => !used.has(name))
+    .map((name) => issueAt(['services', name], 'has no export: add one, or remove the service'));
+}
+
+function findNameCollisions(names: readonly { readonly name: string | undefined; readonly path: Path }[]) {
+  return findSimilarNames(names.map(({ name }) => name)).flatMap((earlier, index) => {
+    const [first, second] = [names[earlier ?? -1], names[index]];
+    if (first?.name === undefined || second?.name === undefined) return [];
+    return [issueAt(second.path, describeSimilarity(second.name, first.name, formatPath(first.path)))];
+  });
+}
+
+/** CloudFormation ids have no hyphens or underscores, and names that differ only in case are easily confused. */
+const normalizeName = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase();
+
+/** What is wrong with a name that `findSimilarNames` has found to be too similar to an earlier one, which is at `path`. */
+export const describeSimilarity = (name: string, earlier: string, path: string): string =>
+  name === earlier
+    ? `is the same as ${path}: names must be unique`
+    : `is too similar to ${path}: names must differ in more than case, hyphens and underscores`;
+
+/** For each name, the index of an earlier one that is too similar to it; undefined if there is none. */
+export function findSimilarNames(names: readonly (string | undefined)[]): readonly (number | undefined)[] {
+  const first = new Map<string, number>();
+  return names.map((name, index) => {
+    if (name === undefined) return undefined;
+    const normalized = normalizeName(name);
+    const earlier = first.get(normalized);
+    if (earlier === undefined) first.set(normalized, index);
+    return earlier;
+  });
+}

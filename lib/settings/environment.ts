@@ -1,0 +1,112 @@
+/**
+ * What the deployment passes to the functions of a service: environment variables, and a settings file beside their code.
+ * A file, because the settings of a hundred exports exceed the 4 kB that Lambda allows for environment variables.
+ */
+
+import * as z from 'zod/mini';
+import type { StepName } from '../core/state-machine/definition.ts';
+import { exportSettingsSchema, parseSettings, serviceSettingsSchema } from './settings.ts';
+
+/** The name of the settings file. It contains the settings as the user wrote them; `functionSettingsSchema` parses it. */
+export const settingsFileName = 'settings.json';
+
+/** All can be read at once. Consumers could not read pages in GLACIER or DEEP_ARCHIVE before they are restored. */
+const storageClasses = ['STANDARD', 'STANDARD_IA', 'INTELLIGENT_TIERING', 'ONEZONE_IA', 'GLACIER_IR'] as const;
+export type StorageClass = (typeof storageClasses)[number];
+export const storageClassSchema = z.enum(
+  storageClasses,
+  `must be one of ${storageClasses.join(', ')}. To archive pages later, use lifecycle.transitions`,
+);
+
+/** Tags by key, within the limits that AWS has for tags of any resource. */
+export const tagsSchema = (maxTags: number) =>
+  z.record(z.string(), z.string()).check(
+    z.superRefine((tags, context) => {
+      const entries = Object.entries(tags);
+      const issue = (message: string, path: string[] = []) => context.addIssue({ code: 'custom', path, message });
+      if (entries.length > maxTags) issue(`must have at most ${maxTags} tags`);
+      for (const [key, value] of entries) {
+        if (key === '' || key.length > 128) issue('the key must have 1 to 128 characters', [key]);
+        if (/^aws:/i.test(key)) issue('the key must not begin with aws:, which AWS reserves', [key]);
+        if (value.length > 256) issue('must have at most 256 characters', [key]);
+        if (!tagCharacters.test(key + value))
+          issue('must have only letters, digits, spaces and + - = . _ : / @', [key]);
+      }
+    }),
+  );
+const tagCharacters = /^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$/u;
+/** S3's limit. */
+export const objectTagsSchema = tagsSchema(10);
+
+/** `ERROR` leaves out the lines of pages and runs, which have the level INFO. No line has another level. */
+export const logLevelSchema = z.enum(['INFO', 'ERROR'], 'must be INFO or ERROR: no line has another level');
+export type LogLevel = z.infer<typeof logLevelSchema>;
+
+/** How objects are stored. */
+const objectSettingsSchema = z.strictObject({
+  /** The storage class of pages. Absent: STANDARD. */
+  storageClass: z.optional(storageClassSchema),
+  /** The tags of pages and manifests. */
+  tags: z.optional(objectTagsSchema),
+});
+export type ObjectSettings = z.infer<typeof objectSettingsSchema>;
+
+export const functionSettingsSchema = z.strictObject({
+  service: serviceSettingsSchema,
+  exports: z.array(exportSettingsSchema).check(z.minLength(1, 'must have at least one export')),
+  objects: z.optional(objectSettingsSchema),
+  logLevel: z.optional(logLevelSchema),
+});
+export type FunctionSettingsInput = z.input<typeof functionSettingsSchema>;
+
+const nonEmpty = z.string().check(z.minLength(1, 'must not be empty'));
+
+export const functionEnvironmentSchema = z.object({
+  /** The stack's name, which distinguishes the metrics of this deployment from those of others. */
+  DEPLOYMENT_NAME: nonEmpty,
+  /** The name of the service: its part of the table. */
+  SERVICE_NAME: nonEmpty,
+  TABLE_NAME: nonEmpty,
+  BUCKET_NAME: nonEmpty,
+  /** The prefix of every key in the bucket. */
+  KEY_PREFIX: z.string().check(z.regex(/^$|^[^/].*\/$/, 'must be empty, or end with a slash and not begin with one')),
+  /** The ARN of the KMS key that encrypts every object. Empty: the default encryption of the bucket does. */
+  BUCKET_KMS_KEY_ARN: z.string(),
+  /** The secret that holds the API key; never the key itself. */
+  API_KEY_SECRET_ID: nonEmpty,
+  /** The field of the secret's JSON that holds the key. Empty: the whole secret is the key. */
+  API_KEY_SECRET_FIELD: z.string(),
+});
+export type FunctionEnvironment = z.infer<typeof functionEnvironmentSchema>;
+export type FunctionVariable = keyof FunctionEnvironment;
+
+const commonVariables = ['DEPLOYMENT_NAME', 'SERVICE_NAME', 'TABLE_NAME'] as const;
+const storeVariables = ['BUCKET_NAME', 'KEY_PREFIX', 'BUCKET_KMS_KEY_ARN'] as const;
+const apiKeyVariables = ['API_KEY_SECRET_ID', 'API_KEY_SECRET_FIELD'] as const;
+
+/** The variables that the function of each step has. */
+export const stepVariables = {
+  BeginRun: commonVariables,
+  ExportPage: [...commonVariables, ...storeVariables, ...apiKeyVariables],
+  FinishRun: [...commonVariables, ...storeVariables],
+  FailRun: commonVariables,
+} as const satisfies Readonly<Record<StepName, readonly FunctionVariable[]>>;
+
+/** The environment of a step's function. */
+export type StepEnvironment<Step extends StepName> = Pick<FunctionEnvironment, (typeof stepVariables)[Step][number]>;
+
+/** The given variables of `env`; the others are ignored. @throws ConfigurationError that names every problem */
+export function readFunctionEnvironment<Variable extends FunctionVariable>(
+  env: Readonly<Record<string, string | undefined>>,
+  variables: readonly Variable[],
+): Pick<FunctionEnvironment, Variable> {
+  const { shape } = functionEnvironmentSchema;
+  const schema = z.object(Object.fromEntries(variables.map((variable) => [variable, shape[variable]])));
+  return parseSettings(schema, env, "the function's environment") as unknown as Pick<FunctionEnvironment, Variable>;
+}
+
+/**
+ * The throughput to S3 that timeouts allow for. The deployment sizes the function's timeout by it, and the function
+ * reserves the end of its time for the upload.
+ */
+export const minUploadBytesPerSecond = 20 * 1024 * 1024;

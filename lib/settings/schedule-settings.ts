@@ -1,0 +1,135 @@
+/** The schedule of an export, validated as far as possible before deployment. */
+
+import { z } from 'zod';
+import { durationSchema } from '../core/timestamps.ts';
+import { longestGapMs, months, weekdays } from './cron-gap.ts';
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+
+const freshnessError =
+  'must be the maximum age of the newest completed run before an alarm, from PT10M to P7D ' +
+  '(such as PT26H for a nightly export), or none';
+
+/** A schedule of EventBridge Scheduler, and the freshness alarm. Parsed durations are in milliseconds. */
+export const scheduleSettingsSchema = z
+  .strictObject({
+    expression: z.string().superRefine((text, context) => {
+      const problem = findExpressionProblem(text);
+      if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+    }),
+    /** The time zone of a cron expression, including daylight saving time. */
+    timeZone: z.string().refine(isTimeZone, 'must be an IANA time zone, such as Europe/Berlin or UTC').default('UTC'),
+    /** How much later Scheduler may start a run, to spread load. Absent: on time. */
+    flexibleWindow: z.optional(
+      durationSchema.check(
+        z.refine(
+          (ms) => ms >= minuteMs && ms <= dayMs && ms % minuteMs === 0,
+          'must be whole minutes, from PT1M to P1D',
+        ),
+      ),
+    ),
+    enabled: z.boolean('must be true or false').default(true),
+    /**
+     * The age of the newest completed run that raises an alarm. `none`: no alarm. It is the default because the right age
+     * cannot be derived from a cron expression, and an alarm that is on for no reason is soon ignored.
+     */
+    freshness: z
+      .union(
+        [
+          z.literal('none'),
+          durationSchema.check(z.refine((ms) => ms >= 10 * minuteMs && ms <= 7 * dayMs, freshnessError)),
+        ],
+        freshnessError,
+      )
+      .default('none'),
+  })
+  .superRefine(({ expression, flexibleWindow = 0, freshness }, context) => {
+    // A field has a problem of its own.
+    if (context.issues.length > 0) return;
+    const gapMs = rateIntervalMs(expression) ?? cronGapMs(expression);
+    if (freshness === 'none' || gapMs === undefined || freshness > gapMs + flexibleWindow) return;
+    const window = flexibleWindow === 0 ? '' : `, and flexibleWindow adds ${formatHours(flexibleWindow)}`;
+    context.addIssue({
+      code: 'custom',
+      path: ['freshness'],
+      message:
+        `must be longer than the longest gap between two starts, or the alarm would be raised for no reason: ${expression} has a ` +
+        `gap of ${formatHours(gapMs)}${window}. Set a longer one (at most P7D), or none`,
+    });
+  });
+export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;
+
+/** The age at which an alarm is raised, in milliseconds; undefined if never. Only an enabled schedule makes runs overdue. */
+export function alarmedAge(schedule: ScheduleSettings | undefined): number | undefined {
+  return schedule?.enabled === true && schedule.freshness !== 'none' ? schedule.freshness : undefined;
+}
+
+const rateUnits = { minute: minuteMs, hour: hourMs, day: dayMs } as const;
+const ratePattern = /^rate\(([1-9]\d*) (minute|hour|day)(s?)\)$/;
+
+function cronGapMs(expression: string): number | undefined {
+  const fields = /^cron\((.*)\)$/.exec(expression)?.[1];
+  return fields === undefined || findExpressionProblem(expression) !== undefined ? undefined : longestGapMs(fields);
+}
+
+const formatHours = (ms: number): string =>
+  ms % hourMs === 0 ? `${ms / hourMs} h` : `${Math.round(ms / minuteMs)} min`;
+
+function rateIntervalMs(expression: string): number | undefined {
+  const [, value, unit] = ratePattern.exec(expression) ?? [];
+  return value === undefined ? undefined : Number(value) * rateUnits[unit as keyof typeof rateUnits];
+}
+
+function findExpressionProblem(text: string): string | undefined {
+  const rate = ratePattern.exec(text);
+  if (rate !== null) {
+    const [, value, unit, plural] = rate;
+    if ((value === '1') === (plural === '')) return undefined;
+    return value === '1' ? `must be rate(1 ${unit})` : `must be rate(${value} ${unit}s)`;
+  }
+  const fields = /^cron\((.*)\)$/.exec(text)?.[1]?.split(/\s+/);
+  if (fields?.length !== cronFields.length) {
+    return 'must be rate(value unit), such as rate(6 hours), or cron(minutes hours day-of-month month day-of-week year), such as cron(0 2 * * ? *)';
+  }
+  const invalid = cronFields.filter(({ accepts }, index) => !accepts(fields[index] ?? ''));
+  if (invalid.length > 0) return `has an invalid value for ${invalid.map(({ name }) => name).join(' and ')}`;
+  return (fields[2] === '?') === (fields[4] === '?')
+    ? 'must have a ? for either day-of-month or day-of-week'
+    : undefined;
+}
+
+/** A field that accepts `*`, values, ranges, steps and lists of them. `special` are forms that only this field has. */
+function cronField(name: string, min: number, max: number, names: readonly string[] = [], special = /^$/) {
+  const isValue = (text: string) =>
+    names.includes(text.toUpperCase()) || (/^\d+$/.test(text) && Number(text) >= min && Number(text) <= max);
+  const accepts = (field: string) =>
+    field.split(',').every((part) => {
+      const [range = '', step, ...rest] = part.split('/');
+      if (rest.length > 0 || (step !== undefined && !/^[1-9]\d*$/.test(step))) return false;
+      const ends = range.split('-');
+      return range === '*' || (ends.length <= 2 && ends.every(isValue)) || (step === undefined && special.test(part));
+    });
+  return { name, accepts };
+}
+
+const cronFields = [
+  cronField('minutes', 0, 59),
+  cronField('hours', 0, 23),
+  cronField('day-of-month', 1, 31, [], /^(\?|L|LW|([1-9]|[12]\d|3[01])W)$/),
+  cronField('month', 1, 12, months),
+  cronField('day-of-week', 1, 7, weekdays, /^(\?|L|([1-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(L|#[1-5]))$/i),
+  cronField('year', 1970, 2199),
+];
+
+/** Whether Intl knows the zone, and it is spelled as Scheduler requires: a name, not an offset, in the right case. */
+function isTimeZone(text: string): boolean {
+  try {
+    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions();
+    // Intl may return another name of the zone. A result that differs only in case means that the case was wrong.
+    return /^[A-Z]/.test(text) && (timeZone === text || timeZone.toLowerCase() !== text.toLowerCase());
+  } catch {
+    return false;
+  }
+}

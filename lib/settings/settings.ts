@@ -1,0 +1,253 @@
+/**
+ * The settings of a service and of its exports. The command line and the deployment use the same schemas, which report
+ * every problem at once, each with its path.
+ */
+
+import * as z from 'zod/mini';
+import { asDocumentRoot } from '../core/document-root.ts';
+import { ExportError } from '../core/errors.ts';
+import type { ExportDefinition, JsonObject } from '../core/model.ts';
+import { durationSchema, instantSchema } from '../core/timestamps.ts';
+import { findFilterProblems } from '../core/filter.ts';
+import { networkFields } from './network-settings.ts';
+import { describeProblems, orExample } from '../core/validation-errors.ts';
+
+const mebibyte = 1024 * 1024;
+
+const duration = (defaultValue: string) => z.prefault(durationSchema, defaultValue);
+const timeout = (defaultValue: string) =>
+  duration(defaultValue).check(
+    z.refine((ms) => ms > 0, 'must be longer than zero'),
+    // Timers of Node.js hold at most 24 days, and fire at once if it is more.
+    z.refine((ms) => ms <= 86_400_000, 'must be at most P1D'),
+  );
+const positiveInteger = z.int('must be a whole number').check(z.minimum(1, 'must be at least 1'));
+const count = (defaultValue: number) => z._default(positiveInteger, defaultValue);
+const countUpTo = (max: number, defaultValue: number, error = `must be at most ${max}`) =>
+  z._default(positiveInteger.check(z.maximum(max, error)), defaultValue);
+
+/** https, or http on the loopback interface. No user, query or fragment: those could hold secrets, and URLs are logged. */
+const baseUrlSchema = z.string().check(
+  z.superRefine((text, context) => {
+    const problem = findBaseUrlProblem(text);
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+  }),
+);
+
+function findBaseUrlProblem(text: string): string | undefined {
+  // Not URL.parse: CDK apps run on Node.js 20, too.
+  if (!URL.canParse(text)) return 'must be a URL, such as https://reports.example.com';
+  const url = new URL(text);
+  if (url.username !== '' || url.password !== '')
+    return 'must not contain a user or password; the API key has its own setting';
+  if (url.search !== '' || url.hash !== '') return 'must not contain a query or fragment';
+  if (url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname))) return undefined;
+  return 'must be https (http only to 127.0.0.1, [::1] or localhost): otherwise the API key would be sent unencrypted';
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+const serviceFields = {
+  baseUrl: baseUrlSchema,
+  /** The vendor's part of the header names X-…-API-KEY and X-…-CURSOR. */
+  vendor: z._default(
+    z
+      .string()
+      .check(
+        z.regex(/^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$/, 'must be letters, digits and single hyphens, as in the header names'),
+      ),
+    'SERVICE',
+  ),
+  /** Where a request carries the cursor (docs/service-contract.md, section 4.1). */
+  cursorIn: z._default(z.enum(['query', 'body'], 'must be query or body'), 'query'),
+  connectTimeout: timeout('PT10S'),
+  headersTimeout: timeout('PT1M'),
+  /** The longest pause between two chunks of a body. */
+  bodyTimeout: timeout('PT30S'),
+  /** For a whole request, from the connection to the end of the response body. */
+  totalTimeout: timeout('PT4M'),
+  maxPageBytes: count(256 * mebibyte),
+  /** How many pages are requested at the same time, over all exports of the service. Absent: no limit. */
+  maxConcurrentPages: z.optional(positiveInteger.check(z.maximum(100, 'must be at most 100'))),
+  /** The condition that excludes reports from a date on, for backfills (docs/service-contract.md, section 2.1). Absent: there is none. */
+  filterUntil: z.optional(
+    z.string().check(
+      z.regex(/^date\.[A-Za-z][A-Za-z0-9_]{0,39}$/, 'must be a condition on the date, such as date.lt'),
+      z.refine((name) => name !== 'date.gte' && name !== 'date.gt', 'must be an upper bound, such as date.lt'),
+      z.refine(
+        (name) => name !== 'date.lte',
+        'must exclude the date itself, such as date.lt: windows must not overlap',
+      ),
+    ),
+  ),
+  /** The name of the root element of every page, without a prefix: `reports`, or `{namespace}reports`. Absent: that of earlier runs. */
+  rootElement: z.optional(
+    z
+      .string()
+      .check(
+        z.regex(
+          /^(\{[^{}\s]{1,1000}\})?[^{}\s<>&'"/=]{1,1000}$/,
+          'must be the name of an element, such as reports, or {namespace}reports',
+        ),
+      ),
+  ),
+  ...networkFields,
+};
+/** Where the service is, and the limits of its client. */
+export const serviceSettingsSchema = z.strictObject(serviceFields, {
+  error: orExample('{"baseUrl": "https://reports.example.com"}'),
+});
+export type ServiceSettings = z.infer<typeof serviceSettingsSchema>;
+
+const filterSchema = z.pipe(
+  z.custom<JsonObject>().check(
+    z.superRefine((filter, context) => {
+      for (const { path, message } of findFilterProblems(filter)) {
+        context.addIssue({ code: 'custom', path: [...path], message });
+      }
+    }),
+  ),
+  // The form in which it is read back from a store (-0 becomes 0), so that both compare equal.
+  z.transform((filter: JsonObject) => JSON.parse(JSON.stringify(filter)) as JsonObject),
+);
+
+const sinceSchema = z
+  .strictObject({
+    /** Where the first run starts. Absent: with the oldest report. */
+    initial: z.optional(instantSchema),
+    /** How far before the watermark a run starts. */
+    overlap: z.optional(durationSchema),
+    /** Instead of the watermark: how far before its scheduled time each run starts. */
+    lookbackWindow: z.optional(durationSchema),
+  })
+  .check(
+    z.refine(({ lookbackWindow }) => lookbackWindow !== 0, {
+      path: ['lookbackWindow'],
+      error: 'must be longer than zero',
+    }),
+    z.refine(
+      ({ initial, overlap, lookbackWindow }) =>
+        lookbackWindow === undefined || (initial === undefined && overlap === undefined),
+      {
+        error: 'must not combine lookbackWindow with initial or overlap: it replaces the watermark',
+      },
+    ),
+  );
+
+const tokenSchema = z
+  .string()
+  .check(z.regex(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII characters without spaces'));
+
+const expectSchema = z.strictObject(
+  {
+    /** A run with fewer reports fails before it is published. */
+    minReports: z.optional(positiveInteger),
+    /** If no completed run has had reports for so long, an alarm is raised. */
+    reportsEvery: z.optional(durationSchema.check(z.refine((ms) => ms > 0, 'must be longer than zero'))),
+  },
+  { error: orExample('{"minReports": 1}') },
+);
+
+const exportFields = {
+  name: z.string().check(
+    z.regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/, {
+      error: 'must be 1 to 40 letters, digits, hyphens and underscores, beginning with a letter or digit',
+      // One problem is enough for a name.
+      abort: true,
+    }),
+  ),
+  since: z.prefault(sinceSchema, {}),
+  filter: z._default(filterSchema, {}),
+  format: z._default(tokenSchema, 'XML'),
+  container: z._default(tokenSchema, 'NONE'),
+  size: z.optional(
+    z
+      .int('must be a whole number from 1 to 10')
+      .check(z.minimum(1, 'must be 1 to 10'), z.maximum(10, 'must be 1 to 10')),
+  ),
+  /** Whether a run that finds no reports gets a manifest and an event. */
+  publishEmptyRuns: z._default(z.boolean('must be true or false'), true),
+  /** What regular runs should find. Absent: nothing. */
+  expect: z.optional(expectSchema),
+  maxPages: z.optional(positiveInteger),
+  // The history of an execution is limited to 25,000 events. An iteration takes 7, plus 3 for each of up to 50 failed attempts: 157 in all.
+  iterationsPerExecution: countUpTo(
+    150,
+    150,
+    'must be at most 150: an execution holds 25,000 events, and an iteration takes up to 157 if attempts fail',
+  ),
+  /** With more than one, the next page is requested while the last one is being stored, and the loop needs fewer iterations. */
+  pagesPerInvocation: countUpTo(1_000, 1),
+  maxCursorRestarts: z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
+  maxInlineWait: duration('PT20S'),
+  maxRetryAfter: duration('PT6H').check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')),
+  maxConsecutiveWaits: countUpTo(100, 20),
+};
+/** One export: what it requests, where its runs start, and their limits. */
+export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') }).check(
+  z.refine(({ expect, format }) => expect === undefined || format === 'XML', {
+    path: ['expect'],
+    error: 'needs the format XML: reports of other formats are not counted',
+  }),
+);
+export type ExportSettings = z.infer<typeof exportSettingsSchema>;
+
+/** Parses `value`, which `subject` names. @throws ConfigurationError that lists every problem with its path */
+export function parseSettings<Schema extends z.core.$ZodType>(
+  schema: Schema,
+  value: unknown,
+  subject: string,
+): z.infer<Schema> {
+  const parsed = z.safeParse(schema, value);
+  if (parsed.success) return parsed.data;
+  throw new ExportError('ConfigurationError', describeProblems(subject, parsed.error));
+}
+
+/** The operator of `filterUntil`: `lt` of `date.lt`. */
+export const untilOperatorOf = ({ filterUntil }: Pick<ServiceSettings, 'filterUntil'>): string | undefined =>
+  filterUntil?.slice('date.'.length);
+
+/** The canonical name of the service at `baseUrl`, the same for every spelling of the URL. Stored with runs and watermarks. */
+export function sourceOf(baseUrl: string): string {
+  const { origin, pathname } = new URL(baseUrl);
+  return `${origin}${pathname.replace(/\/+$/, '')}`;
+}
+
+/** The definition that the steps use. `source` is `sourceOf` the service's base URL, or `simulator`. */
+export function exportDefinition(
+  settings: ExportSettings,
+  source: string,
+  { rootElement }: Pick<ServiceSettings, 'rootElement'> = {},
+): ExportDefinition {
+  const { since } = settings;
+  return {
+    name: settings.name,
+    request: {
+      source,
+      filter: settings.filter,
+      format: settings.format,
+      container: settings.container,
+      ...(settings.size === undefined ? {} : { size: settings.size }),
+    },
+    since:
+      since.lookbackWindow === undefined
+        ? { from: 'watermark', initial: since.initial, overlapMs: since.overlap ?? 0 }
+        : { from: 'lookback', lookbackMs: since.lookbackWindow },
+    publishEmptyRuns: settings.publishEmptyRuns,
+    ...(settings.expect === undefined
+      ? {}
+      : { expect: { minReports: settings.expect.minReports, reportsEveryMs: settings.expect.reportsEvery } }),
+    ...(rootElement === undefined ? {} : { documentRoot: asDocumentRoot(rootElement) }),
+    limits: {
+      maxPages: settings.maxPages,
+      iterationsPerExecution: settings.iterationsPerExecution,
+      pagesPerInvocation: settings.pagesPerInvocation,
+      maxCursorRestarts: settings.maxCursorRestarts,
+      maxInlineWaitSeconds: settings.maxInlineWait / 1_000,
+      maxRetryAfterSeconds: settings.maxRetryAfter / 1_000,
+      maxConsecutiveWaits: settings.maxConsecutiveWaits,
+    },
+  };
+}

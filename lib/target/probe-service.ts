@@ -1,0 +1,89 @@
+/** Asks the service for one small page and throws it away: whether an export could run from here. */
+
+import * as z from 'zod/mini';
+import { ExportError } from '../core/errors.ts';
+import type { ExportDefinition, Instant } from '../core/model.ts';
+import type { ReportService, Runtime } from '../core/ports.ts';
+import { epochMsOf, instantSchema } from '../core/timestamps.ts';
+
+export interface ProbeResult {
+  /** The number of reports on the page; null if the format is not XML. */
+  readonly reports: number | null;
+  /** From the request to the response headers, in milliseconds. */
+  readonly latencyMs: number;
+  /** How far the service's clock is ahead of the local one, in milliseconds; null if the service sends no time. */
+  readonly clockLeadMs: number | null;
+}
+
+interface ProbeDependencies {
+  readonly definition: Pick<ExportDefinition, 'request'>;
+  readonly service: ReportService;
+  readonly runtime: Pick<Runtime, 'now'>;
+}
+
+/** A service that needs longer for one report would keep a person waiting. */
+const timeoutMs = 30_000;
+
+/**
+ * Requests the reports since `since`, one per page, and reads the response to its end.
+ * @throws what `fetchPage` throws; ServiceUnavailableError after 30 s
+ */
+export async function probeService(
+  { definition, service, runtime }: ProbeDependencies,
+  since: Instant,
+): Promise<ProbeResult> {
+  const request = { ...definition.request, size: 1 };
+  return await withProbeTimeout(timeoutMs, async (signal) => {
+    const requestedAt = runtime.now();
+    const page = await service.fetchPage({ request, since, cursor: null, label }, signal);
+    const latencyMs = Math.round(runtime.now() - requestedAt);
+    for await (const _ of page.body);
+    const { serviceTime } = page;
+    const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - requestedAt;
+    return { reports: page.reports(), latencyMs, clockLeadMs };
+  });
+}
+
+/** @throws ServiceUnavailableError if `probe` takes longer than `ms` */
+export async function withProbeTimeout<Result>(
+  ms: number,
+  probe: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const timeout = new AbortController();
+  const timer = setTimeout(() => {
+    // Reading the API key may have taken the time, too.
+    const message = `The health check took longer than ${ms / 1_000} s`;
+    timeout.abort(new ExportError('ServiceUnavailableError', message));
+  }, ms);
+  try {
+    return await probe(timeout.signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const label = 'a health check page of size 1';
+
+/**
+ * What the function of ExportPage is invoked with to do so. It touches no state. With `until`, it asks for the reports of the window, and
+ * for those of an empty one instead (`probe-window.ts`).
+ */
+export const probeSchema = z.object({
+  export: z.string(),
+  since: instantSchema,
+  until: z.optional(instantSchema),
+});
+
+export interface ProbeEvent {
+  readonly probe: z.infer<typeof probeSchema>;
+}
+
+export const probeResultSchema = z.object({
+  reports: z.nullable(z.number()),
+  latencyMs: z.number(),
+  clockLeadMs: z.nullable(z.number()),
+});
+
+/** The answer to an event with `until`. An older function, which ignores that field, answers something else. */
+export const windowProbeResultSchema = z.object({ honorsUntil: z.literal(true) });
+export type WindowProbeResult = z.infer<typeof windowProbeResultSchema>;

@@ -1,0 +1,292 @@
+/**
+ * What the operator's commands need from the place where exports run: a directory on this machine, or a deployed stack.
+ * The interfaces through which the steps do their work are in `../ports.ts`.
+ */
+
+import type { ReportsStatus } from '../core/expected-reports.ts';
+import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult, RunTotals } from '../core/model.ts';
+import type { BackfillProgress, BackfillRequest } from '../backfill/backfill.ts';
+import type { ProbeResult } from './probe-service.ts';
+import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../core/ports.ts';
+import type { NetworkSettings } from '../settings/network-settings.ts';
+
+export interface Deployment extends AsyncDisposable {
+  /** For messages: `directory ./exports`, `stack ReportExporter in eu-central-1`. */
+  readonly name: string;
+  /** The command-line option that selects it: `--out ./exports`, `--stack ReportExporter`. */
+  readonly option: string;
+  /** In alphabetical order. */
+  exportNames(): Promise<readonly string[]>;
+  /** @throws ConfigurationError if there is no such export, or its settings cannot be read */
+  open(exportName: string): Promise<DeployedExport>;
+  /** Every export with its newest run, by name. Reads what is needed for all of them at once, and no manifests. */
+  overview(): Promise<readonly OverviewEntry[]>;
+  /** Where alarms are sent. Undefined: there are no alarms. */
+  alarmTopic(): Promise<AlarmTopic | undefined>;
+  /** How many functions may run at the same time. Undefined: exports run in this process. */
+  concurrency(): Promise<Concurrency | undefined>;
+}
+
+/** The concurrent executions of Lambda, without those that are reserved for a function. */
+export interface Concurrency {
+  readonly unreserved: number;
+  /** How many exports without reserved ones have a schedule that is enabled. Each may need one at the same time. */
+  readonly scheduledExports: number;
+  /** Whether windows of backfills may need some. */
+  readonly hasBackfills: boolean;
+}
+
+export interface AlarmTopic {
+  /** Its ARN. */
+  readonly topic: string;
+  /** The number of confirmed subscriptions. Only these receive notifications. */
+  readonly confirmed: number;
+  readonly pending: number;
+  /** Whether its key cannot be used for alarms, so that every notification is lost. */
+  readonly hasUnusableKey: boolean;
+}
+
+/** An export whose state cannot be read does not hide the others. */
+export type OverviewEntry = ExportOverview | UnreadableExport;
+
+/**
+ * `running`: an execution is working on the newest run. `failed`, `stopped`: none is; the next start resumes it, or begins a
+ * new one if the run can never complete. `completed`: it is published. `never`: no run has completed or is unfinished.
+ */
+type OverviewState = 'running' | 'failed' | 'stopped' | 'completed' | 'never';
+
+/** An export and its newest run, whose values are null, and whose totals are 0, if there is none. */
+export interface ExportOverview extends RunTotals, ReportsStatus {
+  readonly export: string;
+  /** The name of its service in a stack; the address of its service in a directory. */
+  readonly service: string;
+  readonly state: OverviewState;
+  /** Whether its schedule is enabled, and its newest completed run is older than `freshnessSeconds`, or there is none. */
+  readonly stale: boolean;
+  /** The maximum age of the newest completed run; null if it has none. */
+  readonly freshnessSeconds: number | null;
+  readonly run: RunId | null;
+  readonly since: Instant | null;
+  readonly startedAt: Instant | null;
+  readonly watermark: Instant | null;
+  /** When the newest completed run was completed. */
+  readonly completedAt: Instant | null;
+  readonly next: NextStart;
+  /** Why the newest run has failed; null if it has not. */
+  readonly lastFailure: RunFailure | null;
+}
+
+export interface UnreadableExport {
+  readonly export: string;
+  /** As in `ExportOverview`; null if that cannot be read either. */
+  readonly service: string | null;
+  readonly error: { readonly name: string; readonly message: string };
+}
+
+export interface DeployedExport {
+  readonly name: string;
+  /** The definition that its next run uses. */
+  readonly definition: ExportDefinition;
+  readonly service: DeployedService;
+  readonly store: StoreReader;
+  readonly log: PageLog & RunHistory;
+  readonly executions: Executions;
+  /**
+   * Writes to the folders of the store, and to whatever else a run writes to, and removes it again. Absent where the operator
+   * may not write although runs may.
+   * @throws ConfigurationError if it cannot be written
+   */
+  checkWritable?(folders: readonly string[]): Promise<void>;
+  /**
+   * Has the function that fetches its pages request one and throw it away, and so tests the network, the role and the key of that
+   * function. Absent where exports run in this process.
+   */
+  readonly probeFromFunction?: {
+    readonly functionArn: string;
+    readonly probe: (since: Instant) => Promise<ProbeResult>;
+  };
+  /** When its schedule starts it next. */
+  nextStart(): Promise<NextStart>;
+  /** The incidents of the run in chronological order, as far back as they are recorded. */
+  incidents(run: RunSpan): AsyncIterable<Incident>;
+  /** How many incidents the run had; undefined if they are not recorded, or no longer. */
+  countIncidents(run: RunSpan): Promise<IncidentCounts | undefined>;
+  /** The newest incident of the run; cheaper than reading all of them. */
+  lastIncident(run: RunSpan): Promise<Incident | undefined>;
+  /** Begins a run, or resumes an unfinished one. A failed run is a result, not an exception. */
+  start(request: StartRequest, options: StartOptions): Promise<RunEnd>;
+  /**
+   * Begins a backfill, or continues it: exports the windows that no run has exported yet. Windows that fail are left for the next
+   * start.
+   * @throws ConfigurationError if the service does not honor the upper bound of a window, or the backfill contradicts another one
+   */
+  startBackfill(request: BackfillRequest, options: BackfillOptions): Promise<BackfillEnd>;
+  /**
+   * Stops what starts further windows of its backfill, and returns the execution that was stopped; undefined if none is running, as in a
+   * directory. Runs of windows that are in progress continue.
+   */
+  stopBackfill(): Promise<string | undefined>;
+}
+
+export interface BackfillOptions extends Pick<StartOptions, 'follow' | 'say' | 'onRetry' | 'maxAttempts' | 'signal'> {
+  /** Called at the beginning, and whenever a window has ended. */
+  readonly onProgress: (progress: BackfillProgress) => void;
+  /** Called with what happens in the runs of windows. On a stack, only with how they end: completed or failed. */
+  readonly emit: EventSink;
+}
+
+/** `ended`: no window is left, or those that are left have failed. */
+export type BackfillEnd =
+  | { readonly status: 'ended' }
+  | { readonly status: 'interrupted' }
+  /** Another process is exporting its windows. */
+  | { readonly status: 'skipped'; readonly reason: string }
+  /** An execution exports the windows, and is not followed, or no longer. */
+  | { readonly status: 'started'; readonly execution: string };
+
+/** The report service, as the export is configured to use it. */
+export interface DeployedService {
+  /** Its base URL, or `simulator`. */
+  readonly address: string;
+  readonly vendor: string;
+  readonly cursorIn: 'query' | 'body';
+  /** The operator on `filter.date` that excludes reports from a date on, for backfills. Absent: the service has none. */
+  readonly untilOperator?: string | undefined;
+  /** How many pages the service may be asked for at the same time. Absent: no limit. */
+  readonly maxConcurrentPages?: number | undefined;
+  /** How many windows its function can export beside one run of each of its exports. Absent: it has no concurrency of its own. */
+  readonly spareConcurrency?: number | undefined;
+  /** What the settings say about proxy, certificates and headers. */
+  readonly network: NetworkSettings;
+  /**
+   * Reads certificates and credentials, and describes them without secrets. Empty for a direct connection.
+   * @throws ConfigurationError if they cannot be used
+   */
+  readonly describeNetwork: () => Promise<string>;
+  /** Where the API key comes from: `environment variable REPORT_EXPORT_API_KEY`, `secret arn:…`. Never the key. */
+  readonly keySource: string;
+  /**
+   * Creates a client that has the API key. A simulator is started first, and `say` is called with its address.
+   * @throws ConfigurationError if there is no API key, or certificates or credentials cannot be used
+   */
+  readonly connect: (say: (text: string) => void) => Promise<ReportService & AsyncDisposable>;
+}
+
+export type NextStart =
+  | {
+      readonly kind: 'scheduled';
+      readonly at: Instant;
+      /** True for a rate, whose phase is known only from the last run, and for a schedule with a flexible time window. */
+      readonly approximate: boolean;
+      readonly expression: string;
+    }
+  | { readonly kind: 'disabled'; readonly expression: string }
+  | { readonly kind: 'manual' };
+
+/** A run and its time span, which extends to the present if the run is not completed. A run of a window has both bounds. */
+export interface RunSpan extends RunRef {
+  readonly since?: Instant | null | undefined;
+  readonly until?: Instant | null | undefined;
+  readonly startedAt: Instant;
+  readonly completedAt?: Instant | undefined;
+}
+
+/** What delayed or stopped a run. */
+export type Incident = { readonly at: Instant; readonly page: number | null } & (
+  | {
+      /** An attempt failed. It was retried, or will be. */
+      readonly kind: 'failed-attempt';
+      readonly error: string;
+      readonly message: string;
+    }
+  | {
+      /** The service responded with Retry-After, and the run waited. */
+      readonly kind: 'wait';
+      readonly seconds: number;
+    }
+  | {
+      /** An execution failed after all its retries. The next start resumes the run. */
+      readonly kind: 'failed-run';
+      readonly error: string;
+      readonly message: string;
+    }
+);
+
+export interface IncidentCounts {
+  readonly failedAttempts: number;
+  readonly waits: number;
+  /** The sum of all waits. */
+  readonly waitSeconds: number;
+  /** How often an execution of the run failed. */
+  readonly failures: number;
+}
+
+export async function countIncidents(incidents: AsyncIterable<Incident> | Iterable<Incident>): Promise<IncidentCounts> {
+  const counts = { failedAttempts: 0, waits: 0, waitSeconds: 0, failures: 0 };
+  for await (const incident of incidents) {
+    switch (incident.kind) {
+      case 'failed-attempt':
+        counts.failedAttempts += 1;
+        break;
+      case 'wait':
+        counts.waits += 1;
+        counts.waitSeconds += incident.seconds;
+        break;
+      case 'failed-run':
+        counts.failures += 1;
+    }
+  }
+  return counts;
+}
+
+export interface StartRequest {
+  readonly since?: Instant | undefined;
+  readonly restart?: boolean | undefined;
+}
+
+export interface StartOptions {
+  /** Whether to wait for the end of the run, across all its executions. A local run is always followed. */
+  readonly follow: boolean;
+  /** Receives the run's events while it is followed. */
+  readonly emit: EventSink;
+  /** Receives other messages for the operator. */
+  readonly say: (text: string) => void;
+  /** Called once the execution of a deployed run has been started, with its ARN. */
+  readonly onStarted?: ((execution: string) => void) | undefined;
+  /** How many runs are being followed at the moment. The more, the less often each of them is polled. Default: 1. */
+  readonly followers?: (() => number) | undefined;
+  /** Receives failed attempts that will be retried. */
+  readonly onRetry: (retry: Retry) => void;
+  /** How often a step of a local run is tried at most, per kind of error. A stack has its own retry policy. */
+  readonly maxAttempts?: number | undefined;
+  /** Interrupts a local run. A deployed run continues, but is no longer followed. */
+  readonly signal: AbortSignal;
+}
+
+/** A failed attempt that will be retried. */
+export interface Retry {
+  readonly state: string;
+  readonly error: string;
+  readonly message: string;
+  /** The number of the next retry, from 1. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** The delay before it, if it is known. */
+  readonly delaySeconds?: number | undefined;
+  /** The longest delay before it, if only that is known: Step Functions picks a random one up to this. */
+  readonly maxDelaySeconds?: number | undefined;
+}
+
+/** The result of a start; of the run, if it was followed. */
+export type RunEnd =
+  | {
+      readonly status: 'completed';
+      readonly result: RunResult;
+      /** The address of the manifest; null if the run is not published. */
+      readonly manifest: string | null;
+    }
+  | { readonly status: 'skipped'; readonly reason: string }
+  | { readonly status: 'failed'; readonly failed: FailedRun }
+  | { readonly status: 'interrupted' }
+  /** The run is in progress and is not followed, or no longer. `run` is null while it has none. */
+  | { readonly status: 'started'; readonly execution: string; readonly run: RunId | null };

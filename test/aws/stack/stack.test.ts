@@ -1,0 +1,387 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DescribeStackResourceCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
+import { GetItemCommand } from '@aws-sdk/client-dynamodb';
+import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
+import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
+import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
+import type { StartOptions } from '../../../lib/target/target.ts';
+import { serviceMetadataKey } from '../../../lib/settings/stack-output.ts';
+import {
+  type AService,
+  aStack,
+  arn,
+  awsError,
+  type MockedAws,
+  mockAws,
+  nightly,
+  noMfa,
+  openMockedStack as open,
+  resourceWith,
+  serviceMetadata,
+  serviceOutput,
+  stubAwsEnvironment,
+} from '../../support/aws/mocked-stack.ts';
+import { aRunResult, at } from '../../support/builders.ts';
+
+const acme: AService = {
+  name: 'acme',
+  exports: ['weekly', { name: 'daily', size: 5 }],
+  schedules: { daily: nightly() },
+  settings: { cursorIn: 'body' },
+};
+const globex: AService = { name: 'globex', exports: ['invoices'], output: { apiKeyField: 'key' } };
+
+beforeEach(stubAwsEnvironment);
+afterEach(() => void vi.unstubAllEnvs());
+
+describe('a deployed stack', () => {
+  let aws: MockedAws;
+  beforeEach(() => {
+    aws = mockAws([acme, globex]);
+  });
+  afterEach(() => aws.restore());
+
+  it('is found by name, and has the exports of all its services, in alphabetical order', async () => {
+    await using stack = await open();
+    expect(stack.name).toBe('stack ReportExporter in eu-central-1');
+    expect(stack.option).toBe('--stack ReportExporter');
+    expect(await stack.exportNames()).toEqual(['daily', 'invoices', 'weekly']);
+    await expect(stack.open('nightly')).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message:
+        'There is no export nightly in stack ReportExporter in eu-central-1. Its exports: daily, invoices, weekly',
+    });
+  });
+
+  it('reads the settings of its services when they are needed, and once', async () => {
+    await using stack = await open();
+    expect(aws.requests()).toEqual({ DescribeStacks: 1 });
+    await Promise.all([stack.exportNames(), stack.open('daily'), stack.open('invoices')]);
+    await stack.open('weekly');
+    expect(aws.requests()).toEqual({ DescribeStacks: 1, DescribeStackResource: 2 });
+  });
+
+  it('reads the settings again after an error', async () => {
+    await using stack = await open();
+    aws.cloudFormation.on(DescribeStackResourceCommand).rejectsOnce(awsError('Throttling'));
+    await expect(stack.exportNames()).rejects.toMatchObject({ name: 'Throttling' });
+    aws.cloudFormation
+      .on(DescribeStackResourceCommand)
+      .resolves(resourceWith({ [serviceMetadataKey]: serviceMetadata(globex) }));
+    expect(await stack.exportNames()).toEqual(['invoices']);
+  });
+
+  it.each([
+    [undefined, undefined],
+    [5, 3],
+    [2, 0],
+  ])('leaves to the windows of a backfill what is reserved beside the exports: of %s, %s', async (reserved, spare) => {
+    const output = reserved === undefined ? {} : { reservedConcurrency: reserved };
+    aws.restore();
+    aws = mockAws([{ ...acme, output }]);
+    await using stack = await open();
+    expect((await stack.open('daily')).service.spareConcurrency).toBe(spare);
+  });
+
+  it('opens exports with the settings and the resources of their service', async () => {
+    await using stack = await open();
+    const deployed = await stack.open('daily');
+    expect(deployed.definition).toMatchObject({
+      name: 'daily',
+      request: { source: 'https://acme.example.com', format: 'XML', size: 5 },
+    });
+    expect(deployed.service).toMatchObject({
+      address: 'https://acme.example.com',
+      vendor: 'ACME',
+      cursorIn: 'body',
+      keySource: `secret ${serviceOutput(acme).apiKeySecret}`,
+    });
+    expect(deployed.store.locate('daily/latest.json')).toBe('s3://bucket/reports/acme/daily/latest.json');
+    aws.dynamoDb.on(GetItemCommand).resolves({});
+    expect(await deployed.log.exportState('daily')).toBeUndefined();
+    expect(aws.dynamoDb.call(0).args[0].input).toMatchObject({
+      TableName: 'page-log',
+      ConsistentRead: true,
+      Key: { pk: { S: 'acme/daily' }, sk: { S: 'state' } },
+    });
+
+    const invoices = await stack.open('invoices');
+    expect(invoices.definition.request).toMatchObject({ source: 'https://globex.example.com' });
+    expect(invoices.definition.request).not.toHaveProperty('size');
+    expect(invoices.service.keySource).toBe(`field key of secret ${serviceOutput(globex).apiKeySecret}`);
+    expect(invoices.store.locate('x')).toBe('s3://bucket/reports/globex/x');
+    await invoices.log.exportState('invoices');
+    expect(aws.dynamoDb.call(1).args[0].input).toMatchObject({ Key: { pk: { S: 'globex/invoices' } } });
+  });
+
+  it('finds the schedule of an export in the group of its service', async () => {
+    await using stack = await open();
+    aws.scheduler
+      .on(GetScheduleCommand, { Name: 'daily', GroupName: 'acme-schedules' })
+      .resolves({ ScheduleExpression: 'cron(0 2 * * ? *)', State: 'DISABLED' });
+    expect(await (await stack.open('daily')).nextStart()).toEqual({
+      kind: 'disabled',
+      expression: 'cron(0 2 * * ? *)',
+    });
+    expect(await (await stack.open('weekly')).nextStart()).toEqual({ kind: 'manual' });
+    expect(aws.requests()).toMatchObject({ GetSchedule: 1 });
+  });
+
+  it.each([
+    ['does not exist', awsError('ValidationError', 'Resource acmeStateMachine does not exist'), /there is no resource/],
+    ['has no metadata', {}, /has no metadata report-exporter/],
+    ['has metadata of CDK only', resourceWith({ 'aws:cdk:path': 'x' }), /has no metadata report-exporter/],
+    ['has metadata that is not JSON', resourceWith('{'), /has no metadata report-exporter/],
+    [
+      'was deployed by a newer version',
+      resourceWith({
+        [serviceMetadataKey]: { ...serviceMetadata({ ...acme, settings: { proxy: 'x' } as never }), schedules: [] },
+      }),
+      /metadata settings\.service: unknown field: "proxy"; metadata schedules: /,
+    ],
+    [
+      'has invalid settings',
+      resourceWith({ [serviceMetadataKey]: serviceMetadata({ ...acme, exports: [{ name: 'daily', size: 11 }] }) }),
+      /metadata settings\.exports\[0\]\.size: must be 1 to 10/,
+    ],
+  ])('rejects a service whose state machine %s', async (_, response, message) => {
+    const mocked = aws.cloudFormation.on(DescribeStackResourceCommand, {
+      StackName: 'ReportExporter',
+      LogicalResourceId: 'acmeStateMachine',
+    });
+    if (response instanceof Error) mocked.rejects(response);
+    else mocked.resolves(response);
+    await using stack = await open();
+    const expected = {
+      name: 'ConfigurationError',
+      message: expect.stringMatching(
+        `^This version of report-exporter cannot read the settings of service acme in stack ReportExporter: .*\\. Use the version that deployed the stack, or deploy it with this one$`,
+      ),
+    };
+    await expect(stack.open('daily')).rejects.toMatchObject(expected);
+    await expect(stack.open('daily')).rejects.toThrow(message);
+    await expect(stack.exportNames()).rejects.toMatchObject(expected);
+  });
+
+  it('suggests other stacks and deployment if it does not exist', async () => {
+    aws.cloudFormation
+      .on(DescribeStacksCommand, { StackName: 'ReportExporter' })
+      .rejects(awsError('ValidationError', 'Stack with id ReportExporter does not exist'));
+    const problem = 'There is no stack ReportExporter in eu-central-1.';
+    const remedy =
+      'Set the stack with --stack, its region with AWS_REGION and its account with AWS_PROFILE, or deploy it with cdk deploy';
+    // The message stays useful if the other stacks cannot be listed.
+    aws.cloudFormation.on(DescribeStacksCommand, { StackName: undefined }).rejects(awsError('AccessDenied'));
+    await expect(open()).rejects.toMatchObject({ name: 'ConfigurationError', message: `${problem} ${remedy}` });
+
+    aws.cloudFormation.on(DescribeStacksCommand, { StackName: undefined, NextToken: undefined }).resolves({
+      Stacks: [aStack([acme], { StackName: 'Reports-Test' }), aStack([], { StackName: 'Website' })],
+      NextToken: 'more',
+    });
+    aws.cloudFormation
+      .on(DescribeStacksCommand, { StackName: undefined, NextToken: 'more' })
+      .resolves({ Stacks: [aStack([acme, globex], { StackName: 'Reports' })] });
+    await expect(open()).rejects.toThrow(`${problem} Stacks with exports there: Reports, Reports-Test. ${remedy}`);
+  });
+
+  it.each([
+    ['CREATE_IN_PROGRESS', [], /is still being created .* Wait until cdk deploy is done/],
+    ['REVIEW_IN_PROGRESS', [], /is still being created/],
+    [
+      'ROLLBACK_COMPLETE',
+      [],
+      /was not created .* See its events in CloudFormation, then deploy it again with cdk deploy/,
+    ],
+    ['DELETE_IN_PROGRESS', [], /is being deleted .* Deploy it again/],
+    [
+      'CREATE_COMPLETE',
+      [{ OutputKey: 'Url', OutputValue: 'x' }],
+      /is not a Report Exporter stack\. Set another with --stack/,
+    ],
+    ['CREATE_COMPLETE', [{ OutputKey: 'UrlExport', OutputValue: '{"export":1}' }], /is not a Report Exporter stack/],
+    ['CREATE_COMPLETE', [{ OutputKey: 'WebService', OutputValue: '{"service":1}' }], /is not a Report Exporter stack/],
+    ['CREATE_COMPLETE', [{ OutputKey: 'WebService', OutputValue: 'https://' }], /is not a Report Exporter stack/],
+  ] as const)('is rejected with status %s and outputs %j', async (StackStatus, Outputs, message) => {
+    aws.cloudFormation
+      .on(DescribeStacksCommand, { StackName: 'ReportExporter' })
+      .resolves({ Stacks: [aStack([], { StackStatus, Outputs: [...Outputs] })] });
+    await expect(open()).rejects.toMatchObject({ name: 'ConfigurationError', message: expect.stringMatching(message) });
+  });
+
+  function startOptions(follow: boolean) {
+    const messages: string[] = [];
+    const started: string[] = [];
+    const ignore = () => undefined;
+    const options: StartOptions = {
+      follow,
+      emit: ignore,
+      say: (text) => messages.push(text),
+      onStarted: (execution) => started.push(execution),
+      onRetry: ignore,
+      signal: new AbortController().signal,
+    };
+    return { messages, started, options };
+  }
+
+  it('starts an execution under a unique name, with the export and only the requested fields in its input', async () => {
+    aws.stepFunctions.on(StartExecutionCommand).resolves({ executionArn: arn('execution', 'acme:one') });
+    await using stack = await open();
+    const deployed = await stack.open('daily');
+    const { options, messages, started } = startOptions(false);
+    for (const [request, input] of [
+      [{}, { export: 'daily' }],
+      [{ restart: false, since: undefined }, { export: 'daily' }],
+      [
+        { since: at('2026-11-01T00:00:00Z'), restart: true },
+        { export: 'daily', since: '2026-11-01T00:00:00Z', restart: true },
+      ],
+    ] as const) {
+      aws.stepFunctions.resetHistory();
+      expect(await deployed.start(request, options)).toEqual({
+        status: 'started',
+        execution: arn('execution', 'acme:one'),
+        run: null,
+      });
+      expect(aws.stepFunctions.call(0).args[0].input).toEqual({
+        stateMachineArn: arn('stateMachine', 'acme'),
+        name: expect.stringMatching(/^daily-manual-[0-9a-f]{16}$/),
+        input: JSON.stringify(input),
+      });
+      expect(aws.stepFunctions.calls()).toHaveLength(1);
+    }
+    expect(messages[0]).toBe(`Execution ${arn('execution', 'acme:one')}`);
+    expect(started).toEqual(Array(3).fill(arn('execution', 'acme:one')));
+    expect(aws.dynamoDb.calls()).toEqual([]);
+
+    // The only export of its service is named too: the service may get others.
+    await (await stack.open('invoices')).start({}, options);
+    expect(aws.stepFunctions.call(1).args[0].input).toMatchObject({
+      stateMachineArn: arn('stateMachine', 'globex'),
+      input: JSON.stringify({ export: 'invoices' }),
+    });
+  });
+
+  it('returns the execution that a lost response has started, even if it has ended before the SDK retries', async () => {
+    const alreadyExists = awsError('ExecutionAlreadyExists', 'Execution Already Exists');
+    aws.stepFunctions.on(StartExecutionCommand).rejects(alreadyExists);
+    await using stack = await open();
+    const deployed = await stack.open('daily');
+    const { options, messages } = startOptions(false);
+    const { execution } = (await deployed.start({}, options)) as { execution?: string };
+    const { name } = aws.stepFunctions.call(0).args[0].input as { name: string };
+    expect(execution).toBe(arn('execution', `acme:${name}`));
+    expect(messages).toEqual([`Execution ${execution}`]);
+  });
+
+  it('follows the run to its end if requested', async () => {
+    const result = aRunResult({ export: 'daily' });
+    aws.dynamoDb.onAnyCommand().resolves({});
+    aws.stepFunctions.on(StartExecutionCommand).resolves({ executionArn: arn('execution', 'acme:one') });
+    aws.stepFunctions
+      .on(DescribeExecutionCommand, { executionArn: arn('execution', 'acme:one') })
+      .resolves({ status: 'SUCCEEDED', output: JSON.stringify(result) });
+    await using stack = await open();
+    const end = await (await stack.open('daily')).start({}, startOptions(true).options);
+    expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/reports/acme/${result.manifest}` });
+  });
+
+  it('connects to the service only if there is an API key', async () => {
+    await using stack = await open();
+    const { service } = await stack.open('daily');
+    aws.secretsManager
+      .on(GetSecretValueCommand, { SecretId: serviceOutput(acme).apiKeySecret })
+      .resolves({ SecretString: '' });
+    await expect(service.connect(() => undefined)).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringContaining('holds no API key'),
+    });
+    aws.secretsManager.on(GetSecretValueCommand).resolves({ SecretString: 'a-key' });
+    await using client = await service.connect(() => undefined);
+    expect(Object.keys(client)).toEqual(['fetchPage']);
+  });
+});
+
+/** An endpoint that rejects every request like an AWS service. */
+async function startRejectingEndpoint(status: number, type: string, message: string) {
+  const server = createServer((_, response) => {
+    response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0', 'x-amzn-errortype': type });
+    response.end(JSON.stringify({ __type: type, message }));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  vi.stubEnv('AWS_ENDPOINT_URL', `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  return {
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+describe('an AWS error is explained to the operator', () => {
+  const start = async () => {
+    const clients = createOperatorClients({}, noMfa);
+    try {
+      await clients.stepFunctions.send(new StartExecutionCommand({ stateMachineArn: arn('stateMachine', 'Daily') }));
+    } finally {
+      clients.close();
+    }
+  };
+
+  it.each([
+    ['ExpiredTokenException', /^The AWS credentials have expired \(states: No\)\. .*AWS_PROFILE.*aws sso login/],
+    ['UnrecognizedClientException', /^The AWS credentials are invalid/],
+    ['InvalidSignatureException', /^AWS rejected the signature of the AWS credentials/],
+    ['AccessDeniedException', /^Access denied to states:StartExecution \(No\)\. Request an operator's permissions/],
+  ])('%s', async (type, message) => {
+    await using _ = await startRejectingEndpoint(400, type, 'No');
+    await expect(start()).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(message),
+    });
+  });
+
+  it('unless the operator cannot fix it: then it is rethrown unchanged', async () => {
+    await using _ = await startRejectingEndpoint(400, 'StateMachineDoesNotExist', 'No');
+    await expect(start()).rejects.toMatchObject({ name: 'StateMachineDoesNotExist', message: 'No' });
+  });
+
+  it('if there are no credentials, or the profile does not exist', async () => {
+    const missingFile = join(tmpdir(), 'no-such-file');
+    for (const name of ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY']) vi.stubEnv(name, undefined);
+    for (const name of ['AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE']) vi.stubEnv(name, missingFile);
+    vi.stubEnv('AWS_EC2_METADATA_DISABLED', 'true');
+    const expected = {
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/^There are no AWS credentials .*AWS_PROFILE/),
+    };
+    await expect(start()).rejects.toMatchObject(expected);
+    vi.stubEnv('AWS_PROFILE', 'missing');
+    await expect(start()).rejects.toMatchObject(expected);
+  });
+
+  it.each(['', undefined])('if no region is set: %j', async (region) => {
+    for (const name of ['AWS_REGION', 'AWS_DEFAULT_REGION']) vi.stubEnv(name, region);
+    vi.stubEnv('AWS_CONFIG_FILE', join(tmpdir(), 'no-such-file'));
+    await expect(open()).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: 'No AWS region is set. Set the region of the stack, such as AWS_REGION=eu-central-1',
+    });
+  });
+
+  it('if AWS cannot be reached', async () => {
+    const closed = await startRejectingEndpoint(400, 'Closed', 'Closed');
+    await closed[Symbol.asyncDispose]();
+    await expect(open()).rejects.toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringMatching(/^Cannot reach AWS \(cloudformation, ECONNREFUSED.*AWS_ENDPOINT_URL/),
+    });
+  });
+});

@@ -1,0 +1,370 @@
+/** Backfills of an export, one after the other, and what happens between: no report is published in two windows. */
+
+import { describe, expect, it } from 'vitest';
+import type { ExportState, Instant } from '../../lib/core/model.ts';
+import { abandonBackfill, beginBackfill, planBackfill, remainingWindows } from '../../lib/backfill/backfill.ts';
+import { beginRun } from '../../lib/core/steps/begin-run.ts';
+import { exportPage } from '../../lib/core/steps/export-page.ts';
+import { failRun } from '../../lib/core/steps/fail-run.ts';
+import { finishRun } from '../../lib/core/steps/finish-run.ts';
+import { manifestKey } from '../../lib/core/storage/keys.ts';
+import { windowName } from '../../lib/core/windows.ts';
+import { anExportRequest, at, collect } from '../support/builders.ts';
+import { exportWindow, operatorOf, windowBench, windowManifestsOf } from '../support/export/backfill-bench.ts';
+import { anExportBench, type Bench } from '../support/export/export-bench.ts';
+import { createMemoryLog } from '../support/export/memory-adapters.ts';
+import { someReports } from '../support/export/scripted-service.ts';
+
+const minute = 60_000;
+const request = {
+  from: at('2026-11-01T00:00:00Z'),
+  to: at('2026-11-01T00:08:00Z'),
+  windowMs: 2 * minute,
+  parallel: 2,
+};
+const windowOf = (sinceMinute: number, untilMinute: number) => ({
+  since: `2026-11-01T00:0${sinceMinute}:00Z` as Instant,
+  until: `2026-11-01T00:0${untilMinute}:00Z` as Instant,
+});
+
+function aBench() {
+  const bench = anExportBench({ reports: someReports(8), size: 1 });
+  return { bench, name: bench.deps.definition.name, operator: operatorOf(bench) };
+}
+
+const publishedWindows = (bench: Bench) => windowManifestsOf(bench).map(({ since, until }) => [since, until]);
+
+/** Leaves the run of the window as an invocation of FinishRun does that is cut off before the manifest. */
+async function leavePublishing(bench: Bench, name: string, window: ReturnType<typeof windowOf>): Promise<void> {
+  const { deps } = windowBench(bench, window);
+  const failing = { ...deps.store, putDocument: () => Promise.reject(new Error('cut off')) };
+  const begun = await beginRun(deps, { input: { export: windowName(name, window) }, execution: 'first' });
+  if (begun.next === 'skip') throw new Error(begun.reason);
+  let loop = await exportPage(deps, { loop: begun, execution: 'first' });
+  while (loop.next === 'page') loop = await exportPage(deps, { loop, execution: 'first' });
+  const { active } = (await bench.log.exportState(windowName(name, window))) ?? {};
+  if (active === undefined) throw new Error('no active run');
+  await expect(finishRun({ ...deps, store: failing }, { run: active.run, execution: 'first' })).rejects.toThrow(
+    'cut off',
+  );
+}
+
+describe('a command that is suspended once the backfill is recorded as abandoned', () => {
+  it.each(['abandonBackfill', 'beginBackfill'] as const)(
+    'ends no run of the backfill that was begun meanwhile: %s',
+    async (command) => {
+      const { bench, name, operator } = aBench();
+      await beginBackfill(operator, request);
+      if (command === 'beginBackfill') await abandonBackfill(operator, name);
+      const window = windowBench(bench, windowOf(0, 2));
+      const input = { export: windowName(name, windowOf(0, 2)) };
+      let isSuspended = false;
+      const log = {
+        ...operator.log,
+        // Read by both commands before they end the runs.
+        async *windowStates(exportName: string) {
+          if (!isSuspended && (await operator.log.backfill(exportName))?.abandonedAt !== undefined) {
+            isSuspended = true;
+            await beginBackfill(operator, request);
+            expect(await beginRun(window.deps, { input, execution: 'one' })).toMatchObject({ next: 'export' });
+          }
+          yield* operator.log.windowStates(exportName);
+        },
+      };
+      if (command === 'abandonBackfill') await abandonBackfill({ ...operator, log }, name);
+      else await beginBackfill({ ...operator, log }, request);
+      expect(isSuspended).toBe(true);
+      expect((await bench.log.exportState(input.export))?.active).toMatchObject({ execution: 'one' });
+    },
+  );
+});
+
+describe('a backfill with windows twice as long as those of an abandoned one', () => {
+  it('is refused if one of those was exported', async () => {
+    const { bench, name, operator } = aBench();
+    await beginBackfill(operator, request);
+    await exportWindow(bench, windowOf(0, 2));
+    await abandonBackfill(operator, name);
+    await expect(beginBackfill(operator, { ...request, windowMs: 4 * minute })).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringContaining('2026-11-01T00:00:00Z to 2026-11-01T00:02:00Z'),
+    });
+  });
+
+  it('exports none of those, although each is half of one of its own', async () => {
+    const { bench, name, operator } = aBench();
+    await beginBackfill(operator, request);
+    await abandonBackfill(operator, name);
+    await beginBackfill(operator, { ...request, windowMs: 4 * minute });
+    expect(await windowBench(bench, windowOf(0, 2)).start()).toMatchObject({
+      status: 'failed',
+      failed: { error: 'ConfigurationError', message: expect.stringContaining('is not a window of the backfill') },
+    });
+    await exportWindow(bench, windowOf(0, 4));
+    expect(publishedWindows(bench)).toEqual([['2026-11-01T00:00:00Z', '2026-11-01T00:04:00Z']]);
+  });
+});
+
+describe('a window that has begun to be published', () => {
+  it('is not abandoned, as an invocation may still write its manifest, and completes when it is started again', async () => {
+    const { bench, name, operator } = aBench();
+    const backfill = await beginBackfill(operator, request);
+    await leavePublishing(bench, name, windowOf(0, 2));
+    expect(await abandonBackfill(operator, name)).toMatchObject({ abandonedRuns: 0, publishing: [windowOf(0, 2)] });
+    expect((await windowBench(bench, windowOf(0, 2)).start()).status).toBe('completed');
+    expect((await windowBench(bench, windowOf(2, 4)).start()).status).toBe('skipped');
+    expect(publishedWindows(bench)).toEqual([['2026-11-01T00:00:00Z', '2026-11-01T00:02:00Z']]);
+    expect(await remainingWindows(bench.log, backfill)).toHaveLength(3);
+  });
+
+  it('excludes a backfill with other windows', async () => {
+    const { bench, name, operator } = aBench();
+    await beginBackfill(operator, request);
+    await leavePublishing(bench, name, windowOf(0, 2));
+    await abandonBackfill(operator, name);
+    await expect(beginBackfill(operator, { ...request, windowMs: 3 * minute })).rejects.toMatchObject({
+      name: 'ConfigurationError',
+    });
+    await expect(beginBackfill(operator, request)).resolves.toMatchObject({ windowMs: 2 * minute });
+  });
+});
+
+describe('a backfill after one whose abandonment ended half-way', () => {
+  it('ends the runs that it has left', async () => {
+    const { bench, name, operator } = aBench();
+    await beginBackfill(operator, request);
+    const window = windowOf(0, 2);
+    const input = { export: windowName(name, window) };
+    await beginRun(windowBench(bench, window).deps, { input, execution: 'first' });
+    const backfill = await bench.log.backfill(name);
+    if (backfill === undefined) throw new Error('no backfill');
+    await bench.log.replaceBackfill({ ...backfill, version: 2, abandonedAt: at('2026-11-20T03:00:00Z') });
+
+    await beginBackfill(operator, { ...request, windowMs: 3 * minute });
+    expect((await bench.log.exportState(windowName(name, window)))?.active).toBeUndefined();
+  });
+});
+
+describe('a window whose publication has failed', () => {
+  it('is abandoned an hour later, unless its execution is running or its manifest exists', async () => {
+    const { bench, name, operator } = aBench();
+    await beginBackfill(operator, request);
+    const window = windowOf(0, 2);
+    await leavePublishing(bench, name, window);
+    const { deps } = windowBench(bench, window);
+    await failRun(deps, { failure: { Error: 'PageConflictError', Cause: 'a page is missing' }, execution: 'first' });
+    const abandon = () => abandonBackfill(operator, name);
+    const { active } = (await bench.log.exportState(windowName(name, window))) ?? {};
+    if (active === undefined) throw new Error('no active run');
+
+    expect(await abandon()).toMatchObject({
+      abandonedRuns: 0,
+      publishing: [{ ...window, run: active.run, state: 'failed', lastFailure: { message: 'a page is missing' } }],
+    });
+    bench.advance(3_600_000);
+    bench.running.add('first');
+    expect(await abandon()).toMatchObject({ abandonedRuns: 0, publishing: [{ state: 'running' }] });
+    bench.running.clear();
+    bench.store.objects.set(manifestKey(active), '{}');
+    expect(await abandon()).toMatchObject({ abandonedRuns: 0, publishing: [{ state: 'published' }] });
+    bench.store.objects.delete(manifestKey(active));
+    expect(await abandon()).toMatchObject({ abandonedRuns: 1, publishing: [] });
+
+    await beginBackfill(operator, request);
+    await exportWindow(bench, window);
+    expect(publishedWindows(bench)).toEqual([['2026-11-01T00:00:00Z', '2026-11-01T00:02:00Z']]);
+  });
+});
+
+describe('a window that was cut off while it was published', () => {
+  it('is abandoned at once where no invocation outlives its execution, as in a directory', async () => {
+    const { bench, name, operator } = aBench();
+    await beginBackfill(operator, request);
+    await leavePublishing(bench, name, windowOf(0, 2));
+    expect(await abandonBackfill(operator, name)).toMatchObject({
+      abandonedRuns: 0,
+      publishing: [{ state: 'stopped', lastFailure: null }],
+    });
+    const here = { ...operator, maxInvocationMs: 0 };
+    bench.running.add('first');
+    expect(await abandonBackfill(here, name)).toMatchObject({ abandonedRuns: 0, publishing: [{ state: 'running' }] });
+    bench.running.clear();
+    expect(await abandonBackfill(here, name)).toMatchObject({ abandonedRuns: 1, publishing: [] });
+    expect(publishedWindows(bench)).toEqual([]);
+    await expect(beginBackfill(operator, { ...request, windowMs: 3 * minute })).resolves.toMatchObject({ version: 5 });
+  });
+});
+
+describe('a backfill whose published windows the state does not have', () => {
+  /** Two windows are published: the first one, and the third one in the run that was in progress when the state was copied. */
+  async function aRestoredState() {
+    const { bench, name, operator } = aBench();
+    await beginBackfill(operator, request);
+    const third = windowName(name, windowOf(4, 6));
+    await beginRun(windowBench(bench, windowOf(4, 6)).deps, { input: { export: third }, execution: 'first' });
+    const states = await collect(bench.log.windowStates(name));
+    await exportWindow(bench, windowOf(0, 2));
+    await exportWindow(bench, windowOf(4, 6));
+    const restored = bench.with({ log: createMemoryLog() });
+    for (const state of states) await restored.log.replaceState({ ...state, version: 1 });
+    return { bench: restored, name, operator: operatorOf(restored), published: publishedWindows(bench) };
+  }
+
+  it('counts them as done, and exports the others', async () => {
+    const { bench, name, operator, published } = await aRestoredState();
+    expect((await planBackfill(operator, request)).map(({ done }) => done)).toEqual([true, false, true, false]);
+    expect(await collect(bench.log.windowStates(name))).toHaveLength(1);
+    const backfill = await beginBackfill(operator, request);
+    expect(await remainingWindows(bench.log, backfill)).toEqual([windowOf(2, 4), windowOf(6, 8)]);
+    expect((await windowBench(bench, windowOf(4, 6)).start()).status).toBe('skipped');
+    expect(publishedWindows(bench)).toEqual(published);
+  });
+
+  it('is refused with windows that overlap them', async () => {
+    const { operator } = await aRestoredState();
+    for (const start of [beginBackfill, planBackfill]) {
+      await expect(start(operator, { ...request, windowMs: 3 * minute })).rejects.toMatchObject({
+        name: 'ConfigurationError',
+        message: expect.stringMatching(
+          /which is none of these windows.*or --from 2026-11-01T00:06:00Z for what follows$/,
+        ),
+      });
+    }
+    const outside = { ...request, from: at('2026-11-01T00:06:00Z'), windowMs: minute };
+    await expect(beginBackfill(operator, outside)).resolves.toMatchObject({ windowMs: minute });
+  });
+
+  it('is refused if they were exported with another filter', async () => {
+    const { bench } = await aRestoredState();
+    const other = bench.with({ definition: { request: anExportRequest({ size: 1, filter: { type: 'other' } }) } });
+    await expect(beginBackfill(operatorOf(other), request)).rejects.toThrow(
+      /has exported .* with another service, filter or format/,
+    );
+  });
+
+  it('is refused while a manifest is missing: nothing says with which filter its window was exported', async () => {
+    const { bench, operator } = await aRestoredState();
+    for (const key of bench.store.objects.keys()) if (key.endsWith('/manifest.json')) bench.store.objects.delete(key);
+    await expect(beginBackfill(operator, request)).rejects.toMatchObject({
+      name: 'PageConflictError',
+      message: expect.stringMatching(/manifest\.json is missing.*Restore/),
+    });
+  });
+});
+
+describe('a backfill with a later end, after one whose last window was shorter', () => {
+  it('is refused, and can begin where that window ends', async () => {
+    const { bench, operator } = aBench();
+    const until = at('2026-11-01T00:03:00Z');
+    await beginBackfill(operator, { ...request, to: until });
+    await exportWindow(bench, windowOf(0, 2));
+    await exportWindow(bench, windowOf(2, 3));
+    await expect(beginBackfill(operator, request)).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringContaining('2026-11-01T00:02:00Z to 2026-11-01T00:03:00Z, which is none of these windows'),
+    });
+    await expect(beginBackfill(operator, request)).rejects.toThrow(/or --from 2026-11-01T00:03:00Z for what follows$/);
+    await expect(beginBackfill(operator, { ...request, from: until })).resolves.toMatchObject({ from: until });
+  });
+});
+
+describe('settings that change during a backfill', () => {
+  const otherFilter = ({ bench, operator }: ReturnType<typeof aBench>) => {
+    const definition = { ...operator.definition, request: anExportRequest({ size: 1, filter: { type: 'invoice' } }) };
+    return { bench: bench.with({ definition }), operator: { ...operator, definition } };
+  };
+
+  it('stop it: windows of one backfill have one request', async () => {
+    const before = aBench();
+    await beginBackfill(before.operator, request);
+    await exportWindow(before.bench, windowOf(0, 2));
+    const { bench, operator } = otherFilter(before);
+    expect(await windowBench(bench, windowOf(2, 4)).start()).toMatchObject({
+      status: 'failed',
+      failed: {
+        error: 'ConfigurationError',
+        message: expect.stringMatching(/have changed since its backfill began.*abandon --backfill/),
+        since: '2026-11-01T00:02:00Z',
+        until: '2026-11-01T00:04:00Z',
+      },
+    });
+    await expect(beginBackfill(operator, request)).rejects.toThrow(
+      /has exported 2026-11-01T00:00:00Z to 2026-11-01T00:02:00Z with another service, filter or format/,
+    );
+    await expect(beginBackfill(before.operator, request)).resolves.toMatchObject({ version: 2 });
+  });
+
+  it('stop it also if a window is unfinished, until it is abandoned', async () => {
+    const before = aBench();
+    await beginBackfill(before.operator, request);
+    const input = { export: windowName(before.name, windowOf(0, 2)) };
+    await beginRun(windowBench(before.bench, windowOf(0, 2)).deps, { input, execution: 'first' });
+    const { bench, operator } = otherFilter(before);
+    await expect(beginBackfill(operator, request)).rejects.toThrow(/has begun to export .* abandon the backfill first/);
+    await abandonBackfill(operator, before.name);
+    await beginBackfill(operator, request);
+    await exportWindow(bench, windowOf(0, 2));
+    expect(windowManifestsOf(bench)).toMatchObject([{ filter: { type: 'invoice' } }]);
+  });
+
+  it('end a window that begins while the backfill is recorded with other ones', async () => {
+    const before = aBench();
+    await beginBackfill(before.operator, request);
+    const window = windowOf(0, 2);
+    const { deps } = windowBench(before.bench, window);
+    const { operator } = otherFilter(before);
+    let isReplaced = false;
+    const log = {
+      ...deps.log,
+      async replaceState(state: ExportState) {
+        if (!isReplaced && state.active !== undefined) {
+          isReplaced = true;
+          await beginBackfill(operator, request);
+        }
+        return await deps.log.replaceState(state);
+      },
+    };
+    const input = { export: windowName(before.name, window) };
+    const begun = await beginRun({ ...deps, log }, { input, execution: 'first' });
+    expect(begun).toMatchObject({ next: 'skip', window: 'abandoned' });
+    expect((await deps.log.exportState(input.export))?.active).toBeUndefined();
+  });
+
+  it('do not stop a window that is being published', async () => {
+    const before = aBench();
+    await beginBackfill(before.operator, request);
+    await leavePublishing(before.bench, before.name, windowOf(0, 2));
+    const { bench } = otherFilter(before);
+    expect((await windowBench(bench, windowOf(0, 2)).start()).status).toBe('completed');
+    expect(windowManifestsOf(bench)[0]?.filter).toEqual({
+      date: { gte: '2026-11-01T00:00:00Z', lt: '2026-11-01T00:02:00Z' },
+    });
+  });
+
+  it('do not matter if they only change the size of pages', async () => {
+    const { bench, operator } = aBench();
+    await beginBackfill(operator, request);
+    await exportWindow(bench, windowOf(0, 2));
+    const definition = { ...operator.definition, request: { ...operator.definition.request, size: 2 } };
+    await beginBackfill({ ...operator, definition }, request);
+    await exportWindow(bench.with({ definition }), windowOf(2, 4));
+    expect(publishedWindows(bench)).toHaveLength(2);
+  });
+});
+
+describe('windows that begin in the same second', () => {
+  it('have different run IDs, whatever the random digits are', async () => {
+    const { bench, name, operator } = aBench();
+    await beginBackfill(operator, request);
+    const ids = [windowOf(0, 2), windowOf(2, 4), windowOf(4, 6)].map(async (window, index) => {
+      const { deps } = windowBench(bench, window);
+      const runtime = { ...deps.runtime, now: () => 0, randomHex: (length: number) => 'a'.repeat(length) };
+      const input = { export: windowName(name, window) };
+      const begun = await beginRun({ ...deps, runtime }, { input, execution: `execution-${index}` });
+      return begun.next === 'skip' ? '' : begun.run;
+    });
+    const runs = await Promise.all(ids);
+    expect(new Set(runs).size).toBe(3);
+    for (const run of runs) expect(run).toMatch(/^19700101T000000Z-aaa[0-9a-f]{3}$/);
+  });
+});

@@ -1,0 +1,181 @@
+/** What operators' commands read from a directory: the settings of the last start, incidents, and whether an export runs. */
+
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, it } from 'vitest';
+import { systemRuntime } from '../../lib/core/clock.ts';
+import type { Incident, StartOptions } from '../../lib/target/target.ts';
+import type { Runtime } from '../../lib/core/ports.ts';
+import { openLocalDeployment, startLocalExport } from '../../lib/local/directory.ts';
+import { acquireExportLock } from '../../lib/local/lock.ts';
+import { combineScripts, errorResponse, onPage, throttled } from '../../lib/service/simulator/faults.ts';
+import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
+import { startSimulator } from '../../lib/service/simulator/simulator.ts';
+import { collect } from '../support/builders.ts';
+import { startRawServer } from '../support/service/raw-server.ts';
+import { someReports } from '../support/service/simulator-client.ts';
+import { temporaryDirectory } from '../support/temporary-directory.ts';
+
+const startOptions: StartOptions = {
+  follow: true,
+  emit: () => {},
+  onRetry: () => {},
+  say: () => {},
+  signal: new AbortController().signal,
+};
+const simulated = (name: string) => ({ service: {}, export: { name }, apiKeyEnv: 'KEY' });
+const optionsFor = (out: string) => ({ out, env: { KEY: 'the-key' }, runtime: systemRuntime });
+
+describe('a local deployment', () => {
+  it('remembers the settings of the last start, and the incidents of each run', async () => {
+    await using directory = await temporaryDirectory();
+    const faults = combineScripts(onPage(2, throttled('1')), onPage(3, errorResponse(503)));
+    const reports = inMemoryReports(someReports(5));
+    await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
+    const settings = {
+      service: { baseUrl: service.baseUrl, vendor: 'ACME' },
+      export: { name: 'daily', size: 2, since: { overlap: 'PT15M' } },
+      apiKeyEnv: 'KEY',
+    };
+    const end = await startLocalExport(optionsFor(directory.path), settings, {}, startOptions);
+    if (end.status !== 'completed') throw new Error(`it ended as ${end.status}`);
+
+    await using deployment = openLocalDeployment(optionsFor(directory.path));
+    expect(await deployment.exportNames()).toEqual(['daily']);
+    const daily = await deployment.open('daily');
+    expect(daily.definition).toMatchObject({
+      name: 'daily',
+      request: { source: service.baseUrl, size: 2 },
+      since: { from: 'watermark', overlapMs: 900_000 },
+    });
+    const { run, export: name } = end.result;
+    const span = { export: name, run, startedAt: end.result.since };
+    const incidents = await collect(daily.incidents(span));
+    expect(incidents).toMatchObject([
+      { kind: 'wait', page: 2, seconds: 1 },
+      { kind: 'failed-attempt', page: 3, error: 'ServiceUnavailableError' },
+    ] satisfies Partial<Incident>[]);
+    expect(await daily.lastIncident(span)).toEqual(incidents.at(-1));
+    const timings = (await collect(daily.log.entries(span))).map(({ timing }) => timing);
+    for (const timing of timings)
+      expect(timing).toEqual({ requestedAt: expect.any(String), latencyMs: expect.any(Number) });
+  });
+
+  it('requests each of 120 pages while the page before it is still arriving', async () => {
+    const pages = 120;
+    let finishPrevious = () => {};
+    await using service = await startRawServer((socket) => {
+      finishPrevious();
+      const isLast = service.requests.length === pages;
+      const cursor = isLast ? '' : `x-acme-cursor: ${service.requests.length}\r\n`;
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\n${cursor}content-length: 10\r\n\r\n<reports`);
+      finishPrevious = () => void socket.write('/>');
+      if (isLast) finishPrevious();
+    });
+    await using directory = await temporaryDirectory();
+    const settings = { ...simulated('a'), service: { baseUrl: service.url, vendor: 'ACME' } };
+    const end = await startLocalExport(optionsFor(directory.path), settings, {}, startOptions);
+    expect(end).toMatchObject({ status: 'completed', result: { pages } });
+  });
+
+  it('waits as long as the service asks, even if no timer of Node.js is that long', async () => {
+    const waitSeconds = 25 * 86_400;
+    const faults = onPage(2, throttled(String(waitSeconds)));
+    const reports = inMemoryReports(someReports(5));
+    await using service = await startSimulator({ vendor: 'ACME', apiKey: 'the-key', reports, faults });
+    await using directory = await temporaryDirectory();
+    const settings = {
+      service: { baseUrl: service.baseUrl, vendor: 'ACME' },
+      export: { name: 'a', size: 2, maxRetryAfter: 'P30D' },
+      apiKeyEnv: 'KEY',
+    };
+    const waits: number[] = [];
+    const runtime: Runtime = {
+      ...systemRuntime,
+      sleep: async (ms, signal) => {
+        if (ms < waitSeconds * 1_000) await systemRuntime.sleep(ms, signal);
+        else waits.push(ms);
+      },
+    };
+    const options = { ...optionsFor(directory.path), runtime };
+    const end = await startLocalExport(options, settings, {}, startOptions);
+    expect(end).toMatchObject({ status: 'completed', result: { pages: 3 } });
+    expect(waits).toEqual([waitSeconds * 1_000]);
+  });
+
+  it('knows whether a process is running an export', async () => {
+    await using directory = await temporaryDirectory();
+    await startLocalExport(optionsFor(directory.path), simulated('a'), {}, startOptions);
+    await using deployment = openLocalDeployment(optionsFor(directory.path));
+    const { executions } = await deployment.open('a');
+    expect(await executions.isRunning('local:x')).toBe(false);
+    const lock = acquireExportLock(directory.path, 'a');
+    expect(await executions.isRunning('local:x')).toBe(true);
+    lock?.release();
+    expect(await executions.isRunning('local:x')).toBe(false);
+  });
+
+  it('has an overview of its exports by name, in which one that cannot be read does not hide the others', async () => {
+    await using directory = await temporaryDirectory();
+    const options = optionsFor(directory.path);
+    const failing = await startSimulator({
+      vendor: 'ACME',
+      apiKey: 'the-key',
+      reports: inMemoryReports(someReports(5)),
+      faults: onPage(2, errorResponse(403), { times: 2 }),
+    });
+    for (const name of ['weekly', 'damaged', 'unset', 'daily']) {
+      const { export: settings, ...rest } = simulated(name);
+      const expect = name === 'weekly' ? { expect: { reportsEvery: 'PT0.001S' } } : {};
+      await startLocalExport(options, { ...rest, export: { ...settings, ...expect } }, {}, startOptions);
+    }
+    const service = { baseUrl: failing.baseUrl, vendor: 'ACME' };
+    for (const name of ['failing', 'running']) {
+      await startLocalExport(options, { service, export: { name, size: 2 }, apiKeyEnv: 'KEY' }, {}, startOptions);
+    }
+    await failing.close();
+    const database = new DatabaseSync(join(directory.path, 'state.sqlite'));
+    database.exec(`UPDATE export_states SET state = json_set(state, '$.sequence', 1) WHERE export = 'damaged'`);
+    database.exec(`UPDATE exports SET settings = json_set(settings, '$.export.size', 11) WHERE export = 'unset'`);
+    database.close();
+
+    await using deployment = openLocalDeployment(options);
+    const lock = acquireExportLock(directory.path, 'running');
+    const overview = await deployment.overview();
+    lock?.release();
+    const completed = { service: 'simulator', state: 'completed', pages: 3, stale: false, next: { kind: 'manual' } };
+    const unfinished = { service: failing.baseUrl, pages: 1, reports: 2, completedAt: null, freshnessSeconds: null };
+    expect(overview).toMatchObject([
+      { export: 'daily', ...completed, reportsEverySeconds: null, reportsOverdue: false },
+      { export: 'damaged', service: 'simulator', error: { name: 'PageConflictError' } },
+      { export: 'failing', ...unfinished, state: 'failed', lastFailure: { error: 'ConfigurationError' } },
+      { export: 'running', ...unfinished, state: 'running' },
+      { export: 'unset', service: null, error: { name: 'ConfigurationError' } },
+      { export: 'weekly', ...completed, reportsEverySeconds: 0.001, reportsOverdue: true },
+    ]);
+  });
+
+  it('opens its state file once, however often an export is opened', async () => {
+    await using directory = await temporaryDirectory();
+    await startLocalExport(optionsFor(directory.path), simulated('a'), {}, startOptions);
+    await using deployment = openLocalDeployment(optionsFor(directory.path));
+    await (await deployment.open('a')).log.exportState('a');
+    const countOpenFiles = async () => (await readdir('/proc/self/fd')).length;
+    const before = await countOpenFiles();
+    for (let opens = 0; opens < 20; opens += 1) await (await deployment.open('a')).log.exportState('a');
+    expect(await countOpenFiles()).toBeLessThan(before + 10);
+  });
+
+  it('says what to do if no export has run in the directory, or none with that name', async () => {
+    await using directory = await temporaryDirectory();
+    expect(() => openLocalDeployment(optionsFor(join(directory.path, 'a b')))).toThrow(
+      /Run an export into it first with the command local/,
+    );
+    const out = join(directory.path, "it's here");
+    await startLocalExport(optionsFor(out), simulated('a'), {}, startOptions);
+    await using deployment = openLocalDeployment(optionsFor(out));
+    await expect(deployment.open('b')).rejects.toThrow(/no export b in directory .* Its exports: a$/);
+    expect(deployment.option).toBe(`--out '${out.replace("'", "'\\''")}'`);
+  });
+});

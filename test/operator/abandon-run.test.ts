@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest';
+import { abandonRun, requireAbandonableRun } from '../../lib/operator/abandon-run.ts';
+import { aRunId } from '../support/builders.ts';
+import { anExportBench, asDeployedExport, type Bench } from '../support/export/export-bench.ts';
+import { failsAtRequest, someReports } from '../support/export/scripted-service.ts';
+
+/** A run that failed after its first page. */
+async function aFailedRun(): Promise<Bench> {
+  const bench = anExportBench({ reports: someReports(5), size: 2, script: failsAtRequest(2) });
+  expect((await bench.start()).status).toBe('failed');
+  return bench;
+}
+
+describe('abandonRun', () => {
+  it('never publishes the run: the next start exports the same reports in a new one', async () => {
+    const bench = await aFailedRun();
+    const run = await requireAbandonableRun(asDeployedExport(bench), await bench.state(), bench.deps.definition.name);
+    expect(await abandonRun(asDeployedExport(bench), run)).toEqual(run);
+
+    expect((await bench.state()).active).toBeUndefined();
+    bench.advance(1_000);
+    const end = await bench.start();
+    expect(end).toMatchObject({ status: 'completed', result: { reports: 5, since: run.since } });
+    expect([...bench.store.objects.keys()].filter((key) => key.includes(run.run))).not.toContainEqual(
+      expect.stringContaining('manifest'),
+    );
+  });
+
+  it('rejects a run that is not the unfinished one', async () => {
+    const bench = await aFailedRun();
+    const other = { export: bench.deps.definition.name, run: aRunId() };
+    await expect(abandonRun(asDeployedExport(bench), other)).rejects.toThrow(
+      /has ended in the meantime, and run .* has begun\. Nothing was changed/,
+    );
+  });
+
+  it('rejects a run that is published, and an export without an unfinished run', async () => {
+    let crashes = true;
+    const bench = anExportBench({
+      crash: (moment) => {
+        if (crashes && moment === 'before latest is written') throw new Error('crashed');
+      },
+    });
+    const { name } = bench.deps.definition;
+    await bench.start();
+    crashes = false;
+    await expect(requireAbandonableRun(asDeployedExport(bench), await bench.state(), name)).rejects.toThrow(
+      /is published already/,
+    );
+    await bench.start();
+    await expect(requireAbandonableRun(asDeployedExport(bench), await bench.state(), name)).rejects.toThrow(
+      /no unfinished run/,
+    );
+  });
+
+  it('rejects a run that is being published, because consumers may read it at any moment', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    const { store, log, deps } = bench;
+    const rejections: string[] = [];
+    const putDocument = store.putDocument.bind(store);
+    store.putDocument = async (...document) => {
+      const { active } = await bench.state();
+      if (active === undefined) throw new Error('there is no run');
+      bench.running.add(active.execution);
+      await abandonRun({ log, store, executions: deps.executions }, active).catch(({ message }) =>
+        rejections.push(message),
+      );
+      await putDocument(...document);
+    };
+    const end = await bench.start();
+    // The manifest, and the summary after it.
+    expect(rejections).toEqual([
+      expect.stringMatching(/is being published/),
+      expect.stringMatching(/is being published/),
+    ]);
+    expect(end.status).toBe('completed');
+  });
+
+  it('abandons a run whose publication stopped before its manifest was written', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    const { store, log, deps } = bench;
+    store.putDocument = async () => {
+      throw new Error('crashed');
+    };
+    await bench.start();
+    const { active } = await bench.state();
+    if (active?.completion === undefined) throw new Error('the run is not being published');
+    await abandonRun({ log, store, executions: deps.executions }, active);
+    expect((await bench.state()).active).toBeUndefined();
+  });
+});

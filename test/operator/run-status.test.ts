@@ -1,0 +1,218 @@
+import { describe, expect, it } from 'vitest';
+import { ExportError } from '../../lib/core/errors.ts';
+import type { PageEntry } from '../../lib/core/model.ts';
+import type { Incident } from '../../lib/target/target.ts';
+import { findRunStatus, readExportStatus } from '../../lib/operator/run-status.ts';
+import { beginRun } from '../../lib/core/steps/begin-run.ts';
+import { aRunId, at, collect } from '../support/builders.ts';
+import { anExportBench, asDeployedExport, type Bench } from '../support/export/export-bench.ts';
+import { someReports } from '../support/export/scripted-service.ts';
+
+const statusOf = (bench: Bench, maxRuns = 10, incidents?: readonly Incident[]) =>
+  readExportStatus(asDeployedExport(bench, incidents), maxRuns, bench.deps.runtime.now());
+
+/** The service rejects the second request of each run while `down.is`. */
+function aFailingBench() {
+  const down = { is: false };
+  const bench = anExportBench({
+    reports: someReports(5),
+    size: 2,
+    script: (request) => {
+      if (down.is && request.cursor !== null) throw new ExportError('RequestRejectedError', 'no');
+      return undefined;
+    },
+  });
+  return { bench, down };
+}
+
+describe('the status of an export', () => {
+  it('says why the newest run was abandoned if it failed permanently', async () => {
+    const bench = anExportBench({
+      reports: someReports(5),
+      size: 2,
+      limits: { maxCursorRestarts: 0 },
+      script: (request) => {
+        if (request.cursor !== null) throw new ExportError('CursorRejectedError', 'gone');
+        return undefined;
+      },
+    });
+    expect((await bench.start()).status).toBe('failed');
+    const incident = { kind: 'failed-run', at: at('2026-11-20T02:00:01Z'), page: 2, error: 'X', message: 'y' } as const;
+    expect((await statusOf(bench, 10, [incident])).runs).toMatchObject([
+      { state: 'abandoned', lastIncident: incident },
+    ]);
+  });
+
+  it('is empty if it has never run', async () => {
+    expect(await statusOf(anExportBench())).toEqual({
+      export: expect.any(String),
+      watermark: null,
+      lastReportsAt: null,
+      reportsEverySeconds: null,
+      reportsOverdue: false,
+      completedAt: null,
+      next: { kind: 'manual' },
+      backfill: null,
+      runs: [],
+    });
+  });
+
+  it('tells runs that found no reports and are not published from abandoned ones', async () => {
+    const bench = anExportBench({ reports: [], definition: { publishEmptyRuns: false } });
+    await bench.start();
+    bench.advance(3_600_000);
+    await bench.start();
+    const { runs, completedAt } = await statusOf(bench);
+    expect(completedAt).toBe('2026-11-20T03:00:00Z');
+    expect(runs).toMatchObject([
+      { state: 'empty', pages: 1, reports: 0, manifest: null, completedAt, lastIncident: null },
+      // Only the manifest of an older run says when it was completed.
+      { state: 'empty', pages: 1, reports: 0, manifest: null, completedAt: null, endedAt: expect.any(String) },
+    ]);
+    const newest = await findRunStatus(asDeployedExport(bench), await bench.state(), runs[0]?.run ?? aRunId());
+    expect(newest).toMatchObject({ state: 'empty', completedAt });
+  });
+
+  it('lists completed runs with their totals, newest first', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    await bench.start();
+    bench.advance(3_600_000);
+    await bench.start();
+    const { runs, watermark, completedAt } = await statusOf(bench);
+    expect(runs).toMatchObject([
+      {
+        state: 'completed',
+        pages: 1,
+        reports: 0,
+        since: watermark,
+        manifest: expect.stringContaining('manifest.json'),
+      },
+      { state: 'completed', pages: 3, reports: 5, since: '1970-01-01T00:00:00Z', lastIncident: null },
+    ]);
+    expect(completedAt).toBe(runs[0]?.completedAt);
+    expect((await statusOf(bench, 1)).runs).toHaveLength(1);
+  });
+
+  it('distinguishes running, failed and stopped runs', async () => {
+    const { bench, down } = aFailingBench();
+    down.is = true;
+    await bench.start();
+    const { active } = await bench.state();
+    expect((await statusOf(bench)).runs).toMatchObject([
+      {
+        state: 'failed',
+        pages: 1,
+        lastIncident: { kind: 'failed-run', error: 'RequestRejectedError' },
+        manifest: null,
+      },
+    ]);
+    bench.running.add(active?.execution ?? '');
+    const waiting: Incident = { kind: 'wait', at: at('2026-11-20T02:00:05Z'), page: 2, seconds: 30 };
+    expect((await statusOf(bench, 1, [waiting])).runs).toMatchObject([{ state: 'running', lastIncident: waiting }]);
+
+    // A process that is killed records no failure.
+    bench.running.clear();
+    const state = await bench.state();
+    if (state.active === undefined) throw new Error('there is no unfinished run');
+    const { lastFailure: _, ...interrupted } = state.active;
+    await bench.log.replaceState({ ...state, version: state.version + 1, active: interrupted });
+    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'stopped', lastIncident: null }]);
+  });
+
+  it('shows a run as stopped if it was interrupted after it had resumed from a failure', async () => {
+    const { bench, down } = aFailingBench();
+    down.is = true;
+    await bench.start();
+    await beginRun(bench.deps, { input: {}, execution: 'next' });
+    expect((await statusOf(bench)).runs).toMatchObject([{ state: 'stopped', pages: 1, lastIncident: null }]);
+  });
+
+  it('shows a run without a manifest as abandoned, with only what the log has of it', async () => {
+    const { bench, down } = aFailingBench();
+    down.is = true;
+    await bench.start();
+    down.is = false;
+    bench.advance(60_000);
+    await bench.start({ restart: true });
+    const { runs } = await statusOf(bench);
+    expect(runs).toMatchObject([
+      { state: 'completed', pages: 3 },
+      {
+        state: 'abandoned',
+        pages: 1,
+        since: null,
+        startedAt: '2026-11-20T02:00:00Z',
+        completedAt: null,
+        manifest: null,
+      },
+    ]);
+  });
+
+  it('finds an old run without reading the manifests of later ones', async () => {
+    const { bench, down } = aFailingBench();
+    for (const state of ['completed', 'abandoned', 'completed'] as const) {
+      down.is = state === 'abandoned';
+      await bench.start({ restart: true, since: '1970-01-01T00:00:00Z' });
+      bench.advance(60_000);
+    }
+    down.is = false;
+    for (let runs = 0; runs < 20; runs += 1) {
+      await bench.start();
+      bench.advance(60_000);
+    }
+    const known = (await statusOf(bench, 30)).runs;
+    const reads: string[] = [];
+    const deployed = asDeployedExport(bench);
+    const store = {
+      ...deployed.store,
+      read(key: string) {
+        reads.push(key);
+        return deployed.store.read(key);
+      },
+    };
+    for (const run of known) {
+      reads.length = 0;
+      expect(await findRunStatus({ ...deployed, store }, await bench.state(), run.run)).toEqual(run);
+      expect(reads.length).toBeLessThanOrEqual(1);
+    }
+    expect(known.map(({ state }) => state)).toContain('abandoned');
+    expect(await findRunStatus(deployed, await bench.state(), aRunId())).toBeUndefined();
+  });
+
+  it('takes the totals of a published run from its manifest: the last entries of its log may have expired', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    await bench.start();
+    const deployed = asDeployedExport(bench);
+    const log = {
+      ...bench.log,
+      async *runs(name: string): AsyncGenerator<PageEntry> {
+        for await (const run of bench.log.runs(name)) yield* (await collect(bench.log.entries(run))).slice(0, 1);
+      },
+    };
+    const { runs } = await readExportStatus({ ...deployed, log }, 10, bench.deps.runtime.now());
+    expect(runs).toMatchObject([{ state: 'completed', pages: 3, reports: 5 }]);
+  });
+
+  it.each([
+    ['is missing', (objects: Bench['store']['objects'], key: string) => objects.delete(key)],
+    ['was edited', (objects: Bench['store']['objects'], key: string) => objects.set(key, '{}')],
+  ])('says that a published run is damaged if its manifest %s, with what run.json has of it', async (_, damage) => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    for (let runs = 0; runs < 3; runs += 1) {
+      await bench.start();
+      bench.advance(60_000);
+    }
+    const intact = (await statusOf(bench)).runs;
+    for (const { manifest } of intact.slice(0, 2)) damage(bench.store.objects, manifest ?? '');
+    const { runs } = await statusOf(bench);
+    expect(runs).toEqual(intact.map((run, index) => (index < 2 ? { ...run, state: 'damaged' } : run)));
+    for (const { run } of runs) {
+      const found = await findRunStatus(asDeployedExport(bench), await bench.state(), run);
+      expect(found).toEqual(runs.find((each) => each.run === run));
+    }
+
+    for (const key of bench.store.objects.keys()) if (key.endsWith('/run.json')) bench.store.objects.delete(key);
+    const unknown = { since: null, completedAt: null, serviceStartedAt: null };
+    expect((await statusOf(bench)).runs.slice(0, 1)).toMatchObject([{ ...unknown, state: 'damaged' }]);
+  });
+});

@@ -1,0 +1,432 @@
+import { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { ExportError, isExportError } from '../../lib/core/errors.ts';
+import type { Cursor, PageEntry, Run } from '../../lib/core/model.ts';
+import type { Finding } from '../../lib/operator/expected-pages.ts';
+import { type VerifiedRun, verifyPublishedRun, verifyUnpublishedRun } from '../../lib/operator/verify-run.ts';
+import type { PageIdentity } from '../../lib/core/ports.ts';
+import { pageKey } from '../../lib/core/storage/keys.ts';
+import { openPublishedRun } from '../../lib/core/storage/published-runs.ts';
+import { aCursor, aFetchedPage, aRunId } from '../support/builders.ts';
+import { anExportBench, type Bench } from '../support/export/export-bench.ts';
+import { createMemoryLog } from '../support/export/memory-adapters.ts';
+import { cursorAt, someReports } from '../support/export/scripted-service.ts';
+import { fc, test } from '../support/property.ts';
+
+/** A published run of three pages. */
+async function aPublishedRun(): Promise<Bench> {
+  const bench = anExportBench({ reports: someReports(5), size: 2 });
+  expect((await bench.start()).status).toBe('completed');
+  return bench;
+}
+
+async function verify(
+  bench: Bench,
+  log: Bench['log'] = bench.log,
+): Promise<VerifiedRun & { readonly findings: Finding[] }> {
+  const findings: Finding[] = [];
+  const deps = { store: bench.store, log, onFinding: (finding: Finding) => findings.push(finding), onPage: () => {} };
+  const verified = await verifyPublishedRun(deps, await openPublishedRun(bench.store, bench.deps.definition.name));
+  return { ...verified, findings };
+}
+const keyOf = ({ store }: Bench, ends: string) => [...store.objects.keys()].find((key) => key.endsWith(ends)) ?? '';
+const pageOf = (bench: Bench, page: number) => keyOf(bench, `/page-00000${page}.xml`);
+const edit = (bench: Bench, key: string, change: (text: string) => string) => {
+  const before = bench.store.objects.get(key) ?? '';
+  expect(change(before)).not.toBe(before);
+  bench.store.objects.set(key, change(before));
+};
+/** The bench's log with its entries replaced by `change`. */
+const logWith = (bench: Bench, change: (entries: PageEntry[]) => readonly PageEntry[]): Bench['log'] => ({
+  ...bench.log,
+  async *entries(run) {
+    const entries: PageEntry[] = [];
+    for await (const entry of bench.log.entries(run)) entries.push(entry);
+    yield* change(entries);
+  },
+});
+const changed = (entries: PageEntry[], page: number, change: Partial<PageEntry>) =>
+  entries.map((entry) => (entry.page === page ? { ...entry, ...change } : entry));
+
+describe('verifying an unchanged run', () => {
+  it('finds nothing, and returns its totals', async () => {
+    expect(await verify(await aPublishedRun())).toMatchObject({ findings: [], notes: [], pages: 3, reports: 5 });
+  });
+
+  it('finds nothing in a run without reports, nor in one that is not the newest', async () => {
+    const bench = anExportBench({ reports: [] });
+    await bench.start();
+    expect(await verify(bench)).toMatchObject({ findings: [], pages: 1, reports: 0 });
+    const first = bench.store.objects.get(keyOf(bench, 'latest.json')) ?? '';
+    bench.advance(60_000);
+    await bench.start();
+    const findings: Finding[] = [];
+    const deps = {
+      store: bench.store,
+      log: bench.log,
+      onFinding: (finding: Finding) => findings.push(finding),
+      onPage() {},
+    };
+    await verifyPublishedRun(
+      deps,
+      await openPublishedRun(bench.store, bench.deps.definition.name, JSON.parse(first).run),
+    );
+    expect(findings).toEqual([]);
+  });
+
+  test.prop([fc.subarray([1, 2, 3])])(
+    'finds nothing while the entries of its log expire, in any order',
+    async (pagesLeft) => {
+      const bench = await aPublishedRun();
+      const log = logWith(bench, (entries) => entries.filter(({ page }) => pagesLeft.includes(page)));
+      const { startedAt } = JSON.parse(bench.store.objects.get(keyOf(bench, 'manifest.json')) ?? '') as Run;
+      const verified = await verify(bench, { ...log, mayHaveExpired: (loggedAt) => loggedAt === startedAt });
+      expect(verified).toMatchObject({ findings: [], pages: 3 });
+      expect(verified.notes).toEqual([expect.stringContaining('no longer has the run')]);
+      edit(bench, pageOf(bench, 2), () => '<r/>');
+      expect((await verify(bench, log)).findings).not.toEqual([]);
+    },
+  );
+
+  it('notes that its log has expired, and verifies the manifest and the pages', async () => {
+    const bench = await aPublishedRun();
+    const verified = await verify(
+      bench,
+      logWith(bench, () => []),
+    );
+    expect(verified).toMatchObject({ findings: [], pages: 3 });
+    expect(verified.notes).toEqual([expect.stringContaining('no longer has the run')]);
+  });
+});
+
+describe('verifying a changed run', () => {
+  it.each<[string, (bench: Bench) => unknown, RegExp]>([
+    ['a page is missing', (bench) => bench.store.objects.delete(pageOf(bench, 2)), /page-000002\.xml is missing$/],
+    [
+      'a page was truncated',
+      (bench) => edit(bench, pageOf(bench, 3), () => '<r/>'),
+      /page-000003\.xml has 4 bytes, not \d+$/,
+    ],
+    [
+      'a page was edited without changing its size',
+      (bench) => edit(bench, pageOf(bench, 1), (text) => text.replace('r1', 'r9')),
+      /page-000001\.xml has other content: its SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}$/,
+    ],
+    [
+      'there is a page after the last one',
+      (bench) => bench.store.objects.set(pageOf(bench, 1).replace('page-000001', 'page-000004'), '<r/>'),
+      /page-000004\.xml exists, but neither/,
+    ],
+    [
+      'two pages were swapped in the manifest',
+      (bench) =>
+        edit(bench, keyOf(bench, 'manifest.json'), (text) => {
+          const lines = text.split('\n');
+          const at = lines.indexOf('  "pages": [') + 1;
+          const [first = '', second = ''] = lines.slice(at, at + 2);
+          return [...lines.slice(0, at), second, first, ...lines.slice(at + 2)].join('\n');
+        }),
+      /manifest\.json: it lists page 2 where page 1 is expected/,
+    ],
+    [
+      'a page was removed from the manifest',
+      (bench) => edit(bench, keyOf(bench, 'manifest.json'), (text) => text.replace(/\n {4}\{"page":2.*\n/, '\n')),
+      /manifest\.json: it lists page 3 where page 2 is expected/,
+    ],
+    [
+      'the manifest was truncated',
+      (bench) => edit(bench, keyOf(bench, 'manifest.json'), (text) => text.slice(0, -20)),
+      /manifest .*manifest\.json does not match what this exporter wrote: it/,
+    ],
+    [
+      'the totals were edited',
+      (bench) => edit(bench, keyOf(bench, 'manifest.json'), (text) => text.replace('"pages": 3', '"pages": 4')),
+      /its totals have 4 pages, but its pages add up to 3/,
+    ],
+    ...[
+      ['since', /its since, .* is not that of its filter/],
+      ['startedAt', /its startedAt, .*, is not that of its run ID/],
+      ['run', /its export, run and date belong to/],
+      ['serviceStartedAt', /its serviceStartedAt is not that of page 1/],
+      ['serviceCompletedAt', /its serviceCompletedAt is not that of page 3/],
+    ].map(([field, message]): [string, (bench: Bench) => unknown, RegExp] => [
+      `the header of the manifest has another ${String(field)}`,
+      (bench) =>
+        edit(bench, keyOf(bench, 'manifest.json'), (text) =>
+          text.replace(
+            new RegExp(`("${String(field)}": "\\d{3})(\\d)`),
+            (_, before, digit) => `${before}${digit === '9' ? 8 : 9}`,
+          ),
+        ),
+      message as RegExp,
+    ]),
+    [
+      'latest.json was set back',
+      (bench) => edit(bench, keyOf(bench, 'latest.json'), (text) => text.replace(/"sequence":\d+/, '"sequence":1')),
+      /latest\.json points to run .* which is older/,
+    ],
+  ])('reports that %s', async (_, change, message) => {
+    const bench = await aPublishedRun();
+    change(bench);
+    expect((await verify(bench)).findings.map((finding) => finding.message)).toContainEqual(
+      expect.stringMatching(message),
+    );
+  });
+
+  it.each<[string, (bench: Bench, key: string) => unknown, RegExp]>([
+    [
+      'is missing',
+      ({ store }, key) => store.objects.delete(key),
+      /run\.json is missing, so tables of runs lack this run$/,
+    ],
+    [
+      'is not JSON',
+      ({ store }, key) => store.objects.set(key, '{'),
+      /run\.json does not match what this exporter wrote/,
+    ],
+    [
+      'lacks a field',
+      (bench, key) => edit(bench, key, (text) => text.replace('"sequence"', '"consequence"')),
+      /run\.json does not match what this exporter wrote/,
+    ],
+    [
+      'has another total than the manifest',
+      (bench, key) => edit(bench, key, (text) => text.replace('"reports":5', '"reports":6')),
+      /run\.json has the reports 6, but the manifest 5$/,
+    ],
+    [
+      'belongs to another manifest',
+      (bench, key) => edit(bench, key, (text) => text.replace(/(?<="manifest":".*)-\d{6}(?=\/manifest)/, '-ffffff')),
+      /run\.json has the manifest ".*-ffffff\/manifest.json", but the manifest ".*manifest.json"$/,
+    ],
+  ])('reports that run.json %s', async (_, change, message) => {
+    const bench = await aPublishedRun();
+    change(bench, keyOf(bench, 'run.json'));
+    expect((await verify(bench)).findings).toEqual([{ page: null, message: expect.stringMatching(message) }]);
+  });
+
+  it('reports that latest.json is missing', async () => {
+    const bench = await aPublishedRun();
+    const run = await openPublishedRun(bench.store, bench.deps.definition.name);
+    bench.store.objects.delete(keyOf(bench, 'latest.json'));
+    const findings: Finding[] = [];
+    await verifyPublishedRun(
+      { store: bench.store, log: bench.log, onFinding: (finding) => findings.push(finding), onPage() {} },
+      run,
+    );
+    expect(findings).toEqual([{ page: null, message: expect.stringMatching(/latest\.json is missing$/) }]);
+  });
+
+  it.each<[string, (entries: PageEntry[]) => readonly PageEntry[], RegExp]>([
+    ['an entry is missing', (entries) => entries.filter(({ page }) => page !== 2), /page 3 follows page 1/],
+    ['the last entry is missing', (entries) => entries.slice(0, 2), /ends after page 2, but the manifest lists 3/],
+    [
+      'there is an entry after the last page',
+      (entries) => [...entries, ...changed(entries, 3, { page: 4 }).slice(-1)],
+      /continues after page 3/,
+    ],
+    [
+      'the last page has a next cursor',
+      (entries) => changed(entries, 3, { nextCursor: aCursor() }),
+      /page 3 has a next cursor/,
+    ],
+    ['a cursor differs', (entries) => changed(entries, 2, { cursor: aCursor() }), /not requested with the cursor/],
+    ['a hash differs', (entries) => changed(entries, 2, { sha256: 'f'.repeat(64) }), /page 2 has sha256 "f+", the man/],
+    [
+      'a revision differs',
+      (entries) => changed(entries, 2, { revision: 'other' }),
+      /was replaced: its revision is .*, but other was logged/,
+    ],
+  ])('reports that in the log %s', async (_, change, message) => {
+    const bench = await aPublishedRun();
+    const { findings } = await verify(bench, logWith(bench, change));
+    expect(findings.map((finding) => finding.message)).toContainEqual(expect.stringMatching(message));
+  });
+
+  it('reports a log that cannot be read, and still verifies the pages', async () => {
+    const bench = await aPublishedRun();
+    edit(bench, pageOf(bench, 3), () => '');
+    const log: Bench['log'] = {
+      ...bench.log,
+      entries: (run) =>
+        Readable.from(bench.log.entries(run)).map(() => {
+          throw new ExportError('PageConflictError', 'the entry of page 1 was edited');
+        }),
+    };
+    const messages = (await verify(bench, log)).findings.map(({ message }) => message);
+    expect(messages).toEqual([expect.stringContaining('was edited'), expect.stringContaining('has 0 bytes')]);
+  });
+
+  test.prop([fc.nat(), fc.integer({ min: 1, max: 255 })])(
+    'reports every changed byte of a page, and of its line in the manifest',
+    async (position, bits) => {
+      const bench = await aPublishedRun();
+      const manifest = keyOf(bench, 'manifest.json');
+      const pagesStart = (bench.store.objects.get(manifest) ?? '').indexOf('"pages": [');
+      const pages = [1, 2, 3].map((page): readonly [string, number] => [pageOf(bench, page), 0]);
+      const objects = [...pages, [manifest, pagesStart] as const];
+      const [key = '', start = 0] = objects[position % objects.length] ?? [];
+      const text = bench.store.objects.get(key) ?? '';
+      const at = start + (Math.floor(position / objects.length) % (text.length - start));
+      const flipped = String.fromCharCode(text.charCodeAt(at) ^ bits);
+      bench.store.objects.set(key, text.slice(0, at) + flipped + text.slice(at + 1));
+      const found = await verify(bench).catch((error: unknown) => {
+        if (!isExportError(error, 'PageConflictError')) throw error;
+        return { findings: [error.message] };
+      });
+      const isSameJson = /\s/.test(flipped) && /\s/.test(text[at] ?? '');
+      if (!isSameJson) expect(found.findings.length).toBeGreaterThan(0);
+    },
+  );
+});
+
+describe('verifying an unfinished run', () => {
+  async function anUnfinishedRun() {
+    const bench = anExportBench({
+      reports: someReports(5),
+      size: 2,
+      script: (_, nth) => {
+        if (nth === 3) throw new ExportError('RequestRejectedError', 'no');
+        return undefined;
+      },
+    });
+    expect((await bench.start()).status).toBe('failed');
+    const { active } = await bench.state();
+    if (active === undefined) throw new Error('there is no unfinished run');
+    const findings: Finding[] = [];
+    const verify = () =>
+      verifyUnpublishedRun(
+        { store: bench.store, log: bench.log, onFinding: (finding) => findings.push(finding), onPage() {} },
+        active,
+      );
+    /** Stores a page as an invocation does that is interrupted before it logs the page. */
+    const store = async (page: number, cursor: Cursor | null, changed: Partial<PageIdentity> = {}) => {
+      const identity = { key: pageKey(active, page), run: active.run, page, cursor, ...changed };
+      await bench.store.put(identity, aFetchedPage({ nextCursor: page < 9 ? cursorAt(100 + page) : null }));
+    };
+    return { bench, active, findings, verify, store };
+  }
+
+  it('accepts pages that the run stores in the meantime', async () => {
+    const { bench, active, findings, store } = await anUnfinishedRun();
+    const pages: PageEntry[] = [];
+    for await (const entry of bench.log.entries(active)) pages.push(entry);
+    // The entries were read before the last page was logged, and the folder already has the page after it.
+    const log: Bench['log'] = {
+      ...bench.log,
+      entries: async function* () {
+        yield* pages.slice(0, -1);
+      },
+    };
+    await store(pages.length + 1, pages.at(-1)?.nextCursor ?? null);
+    const onFinding = (finding: Finding) => findings.push(finding);
+    await verifyUnpublishedRun({ store: bench.store, log, onFinding, onPage() {} }, active);
+    expect(findings).toEqual([]);
+  });
+
+  it('verifies the pages it has, and notes that it is not published', async () => {
+    const { findings, verify } = await anUnfinishedRun();
+    expect(await verify()).toMatchObject({ pages: 2, reports: 4, notes: [expect.stringContaining('not published')] });
+    expect(findings).toEqual([]);
+  });
+
+  it('accepts stored pages that are not logged yet, each with the cursor of its predecessor', async () => {
+    const { findings, verify, store } = await anUnfinishedRun();
+    await store(3, cursorAt(4));
+    await store(4, cursorAt(103));
+    await store(5, cursorAt(104));
+    await verify();
+    expect(findings).toEqual([]);
+    await store(7, cursorAt(106));
+    await verify();
+    expect(findings).toEqual([{ page: 7, message: expect.stringContaining('page-000007.xml exists') }]);
+  });
+
+  it.each([
+    ['another cursor', 3, cursorAt(77), {}],
+    ['another run', 3, cursorAt(4), { run: aRunId() }],
+    ['another page', 3, cursorAt(4), { page: 9 }],
+    ['no predecessor', 4, cursorAt(103), {}],
+  ])('reports a stored page with %s', async (_, page, cursor, changed) => {
+    const { findings, verify, store } = await anUnfinishedRun();
+    await store(page, cursor, changed);
+    await verify();
+    expect(findings).toEqual([{ page, message: expect.stringContaining(`page-00000${page}.xml exists`) }]);
+  });
+
+  it('reports a page after its last one', async () => {
+    const { findings, verify, store } = await anUnfinishedRun();
+    await store(3, cursorAt(4));
+    for (const page of [4, 5, 6, 7, 8, 9, 10]) await store(page, cursorAt(99 + page));
+    await verify();
+    expect(findings).toEqual([{ page: 10, message: expect.stringContaining('page-000010.xml exists') }]);
+  });
+
+  it('verifies its folder if its log cannot be read, however many pages there are', async () => {
+    const { bench, active, findings } = await anUnfinishedRun();
+    const unreadable = new ExportError('PageConflictError', 'The log was edited');
+    const log: Bench['log'] = {
+      ...bench.log,
+      entries() {
+        throw unreadable;
+      },
+      async last() {
+        throw unreadable;
+      },
+    };
+    const folder = pageKey(active, 1).replace(/[^/]+$/, '');
+    const store = {
+      ...bench.store,
+      find: async () => undefined,
+      async *list() {
+        for (let page = 1; page <= 200_000; page += 1) {
+          yield { key: `${folder}page-${String(page).padStart(6, '0')}.xml`, bytes: 1, revision: null };
+        }
+      },
+    };
+    await verifyUnpublishedRun({ store, log, onFinding: (finding) => findings.push(finding), onPage() {} }, active);
+    expect(findings).toHaveLength(200_001);
+    expect(findings[0]?.message).toBe('The log was edited');
+  });
+
+  it('reports an unreadable page once, and the pages after it', async () => {
+    const { bench, active, findings, store } = await anUnfinishedRun();
+    for (const [page, cursor] of [
+      [3, 4],
+      [4, 103],
+      [5, 104],
+    ] as const)
+      await store(page, cursorAt(cursor));
+    const edited = pageKey(active, 4);
+    const find = async (key: string) => {
+      if (key === edited) throw new ExportError('PageConflictError', 'page 4 was edited');
+      return await bench.store.find(key);
+    };
+    const deps = { store: { ...bench.store, find }, log: bench.log, onPage() {} };
+    await verifyUnpublishedRun({ ...deps, onFinding: (finding) => findings.push(finding) }, active);
+    expect(findings).toEqual([
+      { page: 4, message: 'page 4 was edited' },
+      { page: 5, message: expect.stringContaining('page-000005.xml exists') },
+    ]);
+  });
+
+  it('accepts stored pages before any is logged', async () => {
+    const log = createMemoryLog();
+    const bench = anExportBench({ reports: someReports(9), size: 2, limits: { pagesPerInvocation: 25 } });
+    const down = bench.with({
+      log: {
+        ...log,
+        async append() {
+          while (bench.store.objects.size < 4) await new Promise(setImmediate);
+          throw new ExportError('ConfigurationError', 'no log');
+        },
+      },
+    });
+    expect((await down.start()).status).toBe('failed');
+    const { active } = await down.state();
+    const findings: Finding[] = [];
+    const deps = { store: down.store, log, onFinding: (finding: Finding) => findings.push(finding), onPage() {} };
+    expect(active && (await verifyUnpublishedRun(deps, active))).toMatchObject({ pages: 0 });
+    expect(findings).toEqual([]);
+  });
+});

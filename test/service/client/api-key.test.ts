@@ -1,0 +1,154 @@
+/** Which API key a request carries, and when the client refreshes it (docs/service-contract.md, section 5). */
+
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { type ApiKeySource, fixedApiKey } from '../../../lib/service/client/api-key.ts';
+import { rawResponse, startRawServer, twoReports } from '../../support/service/raw-server.ts';
+import {
+  backoff,
+  clientFor,
+  expectNoKey,
+  failureOf,
+  pageRequest,
+  readPage,
+} from '../../support/service/service-client.ts';
+
+/** A key that was rotated at its origin: `get` returns the old one until `refresh` is called. */
+function rotatedKey(old: string, rotated: string): ApiKeySource & { refreshed: number } {
+  const source = {
+    refreshed: 0,
+    get: async () => (source.refreshed === 0 ? old : rotated),
+    refresh: async () => {
+      source.refreshed += 1;
+      return rotated;
+    },
+  };
+  return source;
+}
+
+const rejection = (status: number, body = 'no') =>
+  rawResponse({ status, body, headers: { 'content-type': 'text/plain' } });
+
+const unfinishedRejection = 'HTTP/1.1 401 No\r\ncontent-type: text/plain\r\ncontent-length: 99999\r\n\r\nno';
+
+describe('a rejected API key', () => {
+  it.each([401, 403])('is refreshed on %i, and the request is sent again with the new key', async (status) => {
+    await using server = await startRawServer(rejection(status), rawResponse());
+    const apiKey = rotatedKey('the-old-key', 'the-new-key');
+    await using client = clientFor(server, { apiKey });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    await readPage(client.fetchPage(pageRequest()));
+    expect(server.requests.map(({ headers }) => headers['X-SERVICE-API-KEY'])).toEqual([
+      'the-old-key',
+      'the-new-key',
+      'the-new-key',
+    ]);
+    expect(apiKey.refreshed).toBe(1);
+  });
+
+  it('is not sent again if it has not changed', async () => {
+    await using server = await startRawServer(rejection(401, 'who are you?'));
+    await using client = clientFor(server, { apiKey: fixedApiKey('the-only-key') });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringContaining('Response: who are you?'),
+    });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it('fails with ConfigurationError if the new key is rejected too, without naming either key', async () => {
+    await using server = await startRawServer(
+      rejection(401),
+      rejection(403, 'neither the-old-key nor the-new-key will do'),
+    );
+    await using client = clientFor(server, { apiKey: rotatedKey('the-old-key', 'the-new-key') });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/Response: \[not shown: it contains the API key\]$/),
+    });
+    for (const key of ['the-old-key', 'the-new-key']) expectNoKey(error, key);
+    expect(server.requests).toHaveLength(2);
+  });
+
+  it('leaves no open connection', async () => {
+    await using server = await startRawServer(unfinishedRejection, rawResponse({ headers: { connection: 'close' } }));
+    await using client = clientFor(server, { apiKey: rotatedKey('a', 'b') });
+    await readPage(client.fetchPage(pageRequest()));
+    await expect.poll(() => server.open, backoff).toBe(0);
+  });
+});
+
+describe('a source of API keys', () => {
+  it('fails the request with its own error', async () => {
+    await using server = await startRawServer(unfinishedRejection);
+    const failure = new Error('The secret does not exist');
+    const get = async () => 'the-old-key';
+    await using first = clientFor(server, { apiKey: { get: () => Promise.reject(failure), refresh: get } });
+    await expect(first.fetchPage(pageRequest())).rejects.toBe(failure);
+    await using second = clientFor(server, { apiKey: { get, refresh: () => Promise.reject(failure) } });
+    await expect(second.fetchPage(pageRequest())).rejects.toBe(failure);
+    await expect.poll(() => server.open, backoff).toBe(0);
+  });
+
+  it('that never responds fails the request after the total timeout', async () => {
+    await using server = await startRawServer(rawResponse());
+    const never = () => new Promise<string>(() => {});
+    await using client = clientFor(server, { apiKey: { get: never, refresh: never }, limits: { totalTimeoutMs: 30 } });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('30 ms in total'),
+    });
+  });
+
+  it('is read before every request, so that a rotated key is used', async () => {
+    await using server = await startRawServer(rawResponse());
+    const keys = ['one', 'two'];
+    const get = async () => keys.shift() ?? 'three';
+    await using client = clientFor(server, { apiKey: { get, refresh: get } });
+    for (let page = 1; page <= 3; page += 1) {
+      await readPage(client.fetchPage(pageRequest()));
+      await nextTurn();
+    }
+    expect(server.requests.map(({ headers }) => headers['X-SERVICE-API-KEY'])).toEqual(['one', 'two', 'three']);
+  });
+});
+
+describe('a rotated API key', () => {
+  it('is still recognized when the service echoes it later', async () => {
+    await using server = await startRawServer(
+      rejection(401),
+      rawResponse(),
+      rejection(400, 'you sent the-former-key before'),
+      rawResponse({ headers: { 'x-service-cursor': '1588888888888,the-former-key' } }),
+    );
+    await using client = clientFor(server, { apiKey: rotatedKey('the-former-key', 'the-new-key') });
+    await readPage(client.fetchPage(pageRequest()));
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error.message).toMatch(/Response: \[not shown: it contains the API key\]$/);
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ContractError' });
+  });
+
+  it('is forgotten after five more keys, so that the number of keys to search for is bounded', async () => {
+    const keys = Array.from({ length: 6 }, (_, n) => `${n}`.repeat(20));
+    await using server = await startRawServer(rejection(400, `not ${keys[0]}`));
+    const unused = [...keys];
+    const get = async () => unused.shift() ?? '';
+    await using client = clientFor(server, { apiKey: { get, refresh: get } });
+    const messages = [];
+    while (unused.length > 0) messages.push((await failureOf(client.fetchPage(pageRequest()))).message);
+    expect(messages.map((message) => message.includes(String(keys[0])))).toEqual([...Array(5).fill(false), true]);
+  });
+});
+
+describe('an API key that an HTTP header cannot carry', () => {
+  it.each(['', ' ', 'key\n', ' key', 'key\r\nX-Other: 1', 'kéy', 'k\u0000y'])('is not sent: %j', async (key) => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server, { apiKey: fixedApiKey(key) });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringContaining('API key') });
+    expect(server.requests).toEqual([]);
+  });
+});

@@ -1,0 +1,121 @@
+/** The requests that the client sends (docs/service-contract.md, sections 2.1, 2.2, 4.1 and 5). */
+
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { asCursor } from '../../../lib/core/model.ts';
+import { requestPath } from '../../../lib/service/client/request.ts';
+import { fc } from '../../support/property.ts';
+import { rawResponse, startRawServer } from '../../support/service/raw-server.ts';
+import {
+  aCursor,
+  clientFor,
+  failureOf,
+  pageRequest,
+  readPage,
+  trickyApiKey,
+} from '../../support/service/service-client.ts';
+
+describe('the request', () => {
+  it('is a POST of JSON with the API key in the vendor’s header', async () => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server, { vendor: 'ACME' });
+    await readPage(client.fetchPage(pageRequest()));
+    const [request] = server.requests;
+    expect(request).toMatchObject({ method: 'POST', target: '/v1/report/export' });
+    expect(request?.headers).toMatchObject({
+      'content-type': 'application/json',
+      'X-ACME-API-KEY': trickyApiKey,
+      'accept-encoding': 'identity',
+      'user-agent': 'report-exporter',
+    });
+    expect(request?.body).toBe('{"filter":{"date":{"gte":"2026-11-20T02:00:00Z"}},"format":"XML","container":"NONE"}');
+  });
+
+  it('contains size and further filter fields only if they are set', async () => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server);
+    await readPage(
+      client.fetchPage(pageRequest({ size: 7, filter: { kind: 'a', date: { lt: '2027-01-01T00:00:00Z' } } })),
+    );
+    expect(JSON.parse(server.requests[0]?.body ?? '')).toEqual({
+      filter: { kind: 'a', date: { lt: '2027-01-01T00:00:00Z', gte: '2026-11-20T02:00:00Z' } },
+      format: 'XML',
+      container: 'NONE',
+      size: 7,
+    });
+  });
+
+  it.each(['/', '/reporting', '/reporting/', '/reporting//'])('extends the path of the base URL: %s', async (path) => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor({ url: `${server.url}${path}` });
+    await readPage(client.fetchPage(pageRequest()));
+    expect(server.requests[0]?.target).toBe(`${path.replace(/\/+$/, '')}/v1/report/export`);
+  });
+
+  it('uses one connection for the pages of a run', async () => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server);
+    for (let page = 1; page <= 5; page += 1) {
+      await readPage(client.fetchPage(pageRequest()));
+      // undici releases a connection one turn of the event loop after the body ends.
+      await nextTurn();
+    }
+    expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1, 1, 1, 1]);
+  });
+});
+
+describe('the cursor', () => {
+  it('is sent in the query with its comma as %2C, in an otherwise identical request', async () => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server);
+    await readPage(client.fetchPage(pageRequest({ size: 3 })));
+    await readPage(client.fetchPage(pageRequest({ size: 3, cursor: aCursor })));
+    const [first, second] = server.requests;
+    expect(second?.target).toBe('/v1/report/export?cursor=1588888888888%2C550e8400-e29b-41d4-a716-446655440000');
+    expect(second?.body).toBe(first?.body);
+    expect(second?.headers).toEqual(first?.headers);
+  });
+
+  it('is sent in the body unchanged, and not in the query', async () => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server, { cursorIn: 'body' });
+    await readPage(client.fetchPage(pageRequest({ size: 3 })));
+    await readPage(client.fetchPage(pageRequest({ size: 3, cursor: aCursor })));
+    const [first, second] = server.requests;
+    expect(second?.target).toBe('/v1/report/export');
+    expect(JSON.parse(second?.body ?? '')).toEqual({ ...JSON.parse(first?.body ?? ''), cursor: aCursor });
+    expect(second?.body).toContain(`"cursor":"${aCursor}"`);
+  });
+
+  it('survives URL encoding, whatever it contains', () => {
+    const cursors = fc.string({
+      unit: fc.constantFrom(...Array.from({ length: 95 }, (_, i) => String.fromCharCode(32 + i))),
+      minLength: 1,
+    });
+    fc.assert(
+      fc.property(cursors, (text) => {
+        const target = requestPath(new URL('http://127.0.0.1/base/'), pageRequest({ cursor: asCursor(text) }), 'query');
+        expect(target).toMatch(/^\/base\/v1\/report\/export\?cursor=[^ +,&#?]+$/);
+        expect(new URL(target, 'http://127.0.0.1').searchParams.get('cursor')).toBe(text);
+      }),
+    );
+  });
+});
+
+describe('a client with invalid options', () => {
+  it.each(['', 'AC ME', 'ACME\r\nX', 'ÄCME', 'A:B'])('is rejected: vendor %j', async (vendor) => {
+    const creating = Promise.try(() => clientFor({ url: 'http://127.0.0.1:1' }, { vendor }));
+    expect(await failureOf(creating)).toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringContaining('vendor'),
+    });
+  });
+
+  it.each(['reports.example.com', 'ftp://reports.example.com', ''])('is rejected: base URL %j', async (url) => {
+    const creating = Promise.try(() => clientFor({ url }));
+    expect(await failureOf(creating)).toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringContaining('baseUrl'),
+    });
+  });
+});

@@ -1,0 +1,588 @@
+/** How the client handles the status and headers of a response (docs/service-contract.md, sections 2.3 and 7). */
+
+import { once } from 'node:events';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
+import { chunk, rawResponse, startRawServer } from '../../support/service/raw-server.ts';
+import {
+  aCursor,
+  backoff,
+  clientFor,
+  failureOf,
+  pageRequest,
+  readPage,
+  trickyApiKey,
+} from '../../support/service/service-client.ts';
+
+type Parts = NonNullable<Parameters<typeof rawResponse>[0]>;
+
+/** The page that the client makes of such a response. */
+async function fetchResponse(parts: Parts, request = pageRequest(), options: Parameters<typeof clientFor>[1] = {}) {
+  await using server = await startRawServer(rawResponse(parts));
+  await using client = clientFor(server, options);
+  const page = await client.fetchPage(request);
+  return { page, text: await readPage(page) };
+}
+
+const failureFor = (parts: Parts, request = pageRequest(), options: Parameters<typeof clientFor>[1] = {}) =>
+  failureOf(fetchResponse(parts, request, options));
+
+const json = pageRequest({ format: 'JSON' });
+
+describe('a page', () => {
+  it('is delivered byte for byte, with its reports, content type and service time', async () => {
+    const body = '\uFEFF<r>\r\n<a>1</a>\t<b/><c><d/></c></r>\n';
+    const { page, text } = await fetchResponse(
+      { body, headers: { date: 'Fri, 20 Nov 2026 02:00:07 GMT' } },
+      pageRequest(),
+      { monotonicNow: () => 0 },
+    );
+    expect(text).toBe(body);
+    expect(page.reports()).toBe(3);
+    expect(page).toMatchObject({
+      contentType: 'application/xml;charset=UTF-8',
+      nextCursor: null,
+      serviceTime: '2026-11-20T02:00:07Z',
+    });
+  });
+
+  it('has the document root of its root element, and an excerpt', async () => {
+    const body = '<a:reports xmlns:a="urn:a">\n<a:report/></a:reports>';
+    const { page } = await fetchResponse({ body });
+    expect(page.documentRoot()).toBe('{urn:a}reports');
+    expect(page.excerpt()).toBe('<a:reports xmlns:a="urn:a"> <a:report/></a:reports>');
+  });
+
+  it('has a short excerpt, without the API key', async () => {
+    const body = `<error key="${Buffer.from(trickyApiKey).toString('hex')}">${'x'.repeat(100_000)}</error>`;
+    const { page } = await fetchResponse({ body });
+    expect(page.excerpt()).not.toContain(Buffer.from(trickyApiKey).toString('hex'));
+    expect(page.excerpt().length).toBeLessThanOrEqual(200);
+  });
+
+  it('may contain no reports', async () => {
+    const { page } = await fetchResponse({ body: '<reports/>' });
+    expect(page.reports()).toBe(0);
+  });
+
+  it('knows its number of reports only after its body has been read', async () => {
+    await using server = await startRawServer(rawResponse());
+    await using client = clientFor(server);
+    const page = await client.fetchPage(pageRequest());
+    expect(() => page.reports()).toThrow('to its end before its reports');
+    expect(() => page.documentRoot()).toThrow('to its end before its reports');
+  });
+
+  it('in a format other than XML passes through unchecked, with any content type', async () => {
+    const { page, text } = await fetchResponse({ body: '<not xml', headers: { 'content-type': 'x/y; z' } }, json);
+    expect(text).toBe('<not xml');
+    expect(page.reports()).toBeNull();
+    expect(page.documentRoot()).toBeNull();
+    expect(page.contentType).toBe('x/y; z');
+  });
+
+  it('in a container is not checked as XML either', async () => {
+    const { page } = await fetchResponse(
+      { body: 'PK', headers: { 'content-type': '' } },
+      pageRequest({ container: 'ZIP' }),
+    );
+    expect(page.reports()).toBeNull();
+    expect(page.contentType).toBe('application/octet-stream');
+  });
+});
+
+/** A clock that is read once for each of the times. */
+function clockOf(...times: number[]): () => number {
+  return () => times.shift() ?? Number.NaN;
+}
+
+describe('the service time', () => {
+  const date = 'Fri, 20 Nov 2026 02:00:40 GMT';
+  it.each([
+    ['is the date minus the response time, in whole seconds', date, 30_000, '2026-11-20T02:00:10Z'],
+    ['is rounded down, so that no report in between is missed', date, 30_001, '2026-11-20T02:00:09Z'],
+    ['is a second earlier even after a short response time', date, 1, '2026-11-20T02:00:39Z'],
+    ['is unknown if the date is invalid', 'yesterday', 0, null],
+    ['is unknown if the date is not an HTTP date, which would be read as local time', '2026-11-20 02:00', 0, null],
+    ['accepts the RFC 850 form', 'Friday, 20-Nov-26 02:00:40 GMT', 0, '2026-11-20T02:00:40Z'],
+    ['accepts the asctime form', 'Fri Nov 20 02:00:40 2026', 0, '2026-11-20T02:00:40Z'],
+    ['is unknown if the date names another time zone', 'Fri, 20 Nov 2026 02:00:40 PST GMT', 0, null],
+    ['is unknown if the day does not exist', 'Sun, 31 Feb 2026 02:00:40 GMT', 0, null],
+    ['is unknown if the hour does not exist', 'Fri, 20 Nov 2026 24:00:00 GMT', 0, null],
+    ['is unknown for a number that could pass for a year', '1 GMT', 0, null],
+    ['is unknown for a date out of range', '-271821-04-20 GMT', 1, null],
+  ])('%s', async (_, header, elapsedMs, expected) => {
+    const { page } = await fetchResponse({ headers: { date: header } }, pageRequest(), {
+      monotonicNow: clockOf(1_000_000, 1_000_000 + elapsedMs),
+    });
+    expect(page.serviceTime).toBe(expected);
+  });
+
+  it.each([-60_000, 3_600_000])(
+    'does not depend on the local clock, which is set by %d ms meanwhile',
+    async (setMs) => {
+      const { page } = await fetchResponse({ headers: { date } }, pageRequest(), {
+        now: clockOf(1_000_000, 1_000_000 + setMs),
+        monotonicNow: clockOf(5_000, 35_000),
+      });
+      expect(page.serviceTime).toBe('2026-11-20T02:00:10Z');
+    },
+  );
+
+  it('is unknown without a date', async () => {
+    const { page } = await fetchResponse({});
+    expect(page.serviceTime).toBeNull();
+  });
+});
+
+describe('the cursor header', () => {
+  it.each(['x-service-cursor', 'X-Service-Cursor', 'X-SERVICE-CURSOR'])('is read as %s', async (name) => {
+    const { page } = await fetchResponse({ headers: { [name]: aCursor } });
+    expect(page.nextCursor).toBe(aCursor);
+  });
+
+  it('is read for a vendor in mixed case', async () => {
+    const { page } = await fetchResponse({ headers: { 'x-acme-cursor': aCursor } }, pageRequest(), { vendor: 'AcMe' });
+    expect(page.nextCursor).toBe(aCursor);
+  });
+
+  it('is kept unchanged, without the surrounding blanks, which are not part of it', async () => {
+    const { page } = await fetchResponse({ headers: { 'x-service-cursor': ' \t {not, "ours"} %2C  to+judge\t ' } });
+    expect(page.nextCursor).toBe('{not, "ours"} %2C  to+judge');
+  });
+
+  it.each([
+    ['empty', [['x-service-cursor', '']]],
+    ['only blanks', [['x-service-cursor', ' \t ']]],
+    [
+      'repeated',
+      [
+        ['x-service-cursor', 'a'],
+        ['X-SERVICE-CURSOR', 'a'],
+      ],
+    ],
+    ['not ASCII', [['x-service-cursor', '1588888888888,é']]],
+    ['interrupted by a tab', [['x-service-cursor', '1588888888888,\t550e']]],
+  ] as const)('fails with ContractError if it is %s', async (_, headers) => {
+    const error = await failureFor({ headers });
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('cursor') });
+  });
+});
+
+describe('the cursor header of another vendor', () => {
+  const expected = (name: string) =>
+    'Report service sent an invalid response for page 2 of run R: ' +
+    `it has the header ${name}, but x-acme-cursor is expected. Check the vendor`;
+
+  it.each(['x-service-cursor', 'X-Service-Cursor', 'x-acme-2-cursor', 'x-acme_eu-cursor'])(
+    'fails with ContractError instead of ending the run: %s',
+    async (name) => {
+      const error = await failureFor({ headers: { [name]: aCursor } }, pageRequest({ cursor: aCursor }), {
+        vendor: 'ACME',
+      });
+      expect(error).toMatchObject({ name: 'ContractError', message: expected(name.toLowerCase()) });
+    },
+  );
+
+  it('is ignored next to our own', async () => {
+    const headers = { 'x-other-cursor': 'theirs', 'x-service-cursor': aCursor };
+    expect((await fetchResponse({ headers })).page.nextCursor).toBe(aCursor);
+  });
+
+  it.each(['x-cursor', 'x-service-cursors', 'service-cursor', 'x-service-cursor-type'])(
+    'is not confused with %s',
+    async (name) => {
+      const { page } = await fetchResponse({ headers: { [name]: aCursor } }, pageRequest(), { vendor: 'ACME' });
+      expect(page.nextCursor).toBeNull();
+    },
+  );
+
+  it('is not quoted with the API key in it', async () => {
+    const key = 'a-key-that-is-a-token';
+    const headers = { [`x-${key}-cursor`]: aCursor };
+    const error = await failureFor({ headers }, pageRequest(), { apiKey: fixedApiKey(key) });
+    expect(error.message).toContain(
+      'it has the header [not shown: it contains the API key], but x-service-cursor is expected',
+    );
+  });
+});
+
+describe('the content type of an XML page', () => {
+  it.each([
+    'application/xml',
+    'application/xml;charset=UTF-8',
+    'Application/XML; Charset="utf-8"; profile=x',
+    'application/xml ; charset=Utf-8',
+  ])('may be %s', async (type) => {
+    const { page } = await fetchResponse({ headers: { 'content-type': type } });
+    expect(page.contentType).toBe(type);
+  });
+
+  it.each(['text/html', 'application/json', 'application/xml;charset=ISO-8859-1', 'application/xhtml+xml', 'xml', ''])(
+    'must not be %j',
+    async (type) => {
+      const error = await failureFor({ headers: { 'content-type': type } });
+      expect(error.name).toBe('ContractError');
+      expect(error.message).toContain(type === '' ? 'content type (none)' : JSON.stringify(type));
+    },
+  );
+
+  it('must not be repeated', async () => {
+    const headers = [
+      ['content-type', 'application/xml'],
+      ['content-type', 'text/html'],
+    ] as const;
+    const error = await failureFor({ headers });
+    expect(error).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringContaining('application/xml, text/html'),
+    });
+  });
+});
+
+describe('the framing and encoding of a response', () => {
+  it.each([pageRequest(), json])('fails with ContractError if the body is compressed', async (request) => {
+    const error = await failureFor({ headers: { 'content-encoding': 'gzip' } }, request);
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('"gzip"') });
+  });
+
+  it('may be declared as identity', async () => {
+    const { text } = await fetchResponse({ headers: { 'content-encoding': 'Identity' }, body: '<r/>' });
+    expect(text).toBe('<r/>');
+  });
+
+  it('fails with ContractError if a truncated body would go unnoticed', async () => {
+    const error = await failureFor({ framing: 'close', body: 'half?' }, json);
+    expect(error).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringContaining('neither a content-length'),
+    });
+  });
+
+  it('fails with ContractError for a transfer encoding other than chunked', async () => {
+    const error = await failureFor({ headers: { 'transfer-encoding': 'gzip, chunked' }, framing: 'close' });
+    expect(error).toMatchObject({ name: 'ContractError', message: expect.stringContaining('"gzip, chunked"') });
+  });
+
+  it('fails with ConfigurationError if the content-length is above the limit, before the body is read', async () => {
+    await using server = await startRawServer(
+      'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ncontent-length: 101\r\n\r\n',
+    );
+    await using client = clientFor(server, { limits: { maxPageBytes: 100 } });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({
+      name: 'ConfigurationError',
+      message:
+        'Report service sent 101 bytes for page 1 of run R, but maxPageBytes is 100. ' +
+        'Raise maxPageBytes in the settings file, or restart the run with fewer reports per page (size)',
+    });
+    await expect.poll(() => server.open, backoff).toBe(0);
+  });
+});
+
+describe('a status', () => {
+  it.each([
+    [206, 'ContractError', 'ContractError'],
+    [204, 'ContractError', 'ContractError'],
+    [301, 'RequestRejectedError', 'RequestRejectedError'],
+    [304, 'RequestRejectedError', 'RequestRejectedError'],
+    [400, 'RequestRejectedError', 'CursorRejectedError'],
+    [401, 'ConfigurationError', 'ConfigurationError'],
+    [403, 'ConfigurationError', 'ConfigurationError'],
+    [404, 'RequestRejectedError', 'CursorRejectedError'],
+    [408, 'ServiceUnavailableError', 'ServiceUnavailableError'],
+    [410, 'RequestRejectedError', 'CursorRejectedError'],
+    [422, 'RequestRejectedError', 'CursorRejectedError'],
+    [429, 'ServiceThrottledError', 'ServiceThrottledError'],
+    [500, 'ServiceUnavailableError', 'ServiceUnavailableError'],
+    [503, 'ServiceUnavailableError', 'ServiceUnavailableError'],
+    [599, 'ServiceUnavailableError', 'ServiceUnavailableError'],
+    [600, 'ContractError', 'ContractError'],
+  ])('of %i is a %s on the first page and a %s on later pages', async (status, first, further) => {
+    const response: Parts = { status, body: '', headers: { 'content-type': 'text/plain' } };
+    expect(await failureFor(response)).toMatchObject({
+      name: first,
+      message: expect.stringContaining('page 1 of run R'),
+    });
+    expect(await failureFor(response, pageRequest({ cursor: aCursor }))).toMatchObject({
+      name: further,
+      message: expect.stringContaining('page 2 of run R'),
+    });
+  });
+
+  it('of 404 names the URL, which may be wrong', async () => {
+    await using server = await startRawServer(rawResponse({ status: 404, body: '' }));
+    await using client = clientFor({ url: `${server.url}/reports/` });
+    expect((await failureOf(client.fetchPage(pageRequest()))).message).toBe(
+      'Report service responded with 404 for page 1 of run R: ' +
+        `${server.url}/reports/v1/report/export does not exist. Check the base URL`,
+    );
+  });
+
+  it.each([404, 410, 422])('of %i for a cursor names the URL, without its query', async (status) => {
+    await using server = await startRawServer(rawResponse({ status, body: '' }));
+    await using client = clientFor({ url: `${server.url}/reports/` });
+    expect((await failureOf(client.fetchPage(pageRequest({ cursor: aCursor })))).message).toBe(
+      `Report service responded with ${status} for page 2 of run R: ` +
+        `POST ${server.url}/reports/v1/report/export no longer accepts the cursor`,
+    );
+  });
+
+  it('of 500 is an error even with a cursor header', async () => {
+    const error = await failureFor({ status: 500, headers: { 'x-service-cursor': aCursor } });
+    expect(error.name).toBe('ServiceUnavailableError');
+  });
+});
+
+describe('a redirect', () => {
+  it('is not followed, and the error names only its origin', async () => {
+    await using other = await startRawServer(rawResponse());
+    const location = `${other.url}/elsewhere?token=hush`;
+    const error = await failureFor({ status: 307, headers: { location }, body: '' });
+    expect(error).toMatchObject({
+      name: 'RequestRejectedError',
+      message: expect.stringContaining('redirects are not followed'),
+    });
+    expect(error.message).toContain(other.url);
+    expect(error.message).not.toContain('hush');
+    expect(other.requests).toEqual([]);
+  });
+});
+
+describe('Retry-After', () => {
+  const date = 'Fri, 20 Nov 2026 02:00:00 GMT';
+  const now = () => Date.parse('2026-11-20T01:59:00Z');
+  it.each([
+    ['seconds', '120', undefined, 120],
+    ['seconds with blanks', '  7 ', undefined, 7],
+    ['more seconds than a number can hold', '9'.repeat(400), undefined, Number.MAX_SAFE_INTEGER],
+    ['a date, by the service’s clock', 'Fri, 20 Nov 2026 02:01:30 GMT', date, 90],
+    ['a date, by the local clock if the response has no date', 'Fri, 20 Nov 2026 02:00:00 GMT', undefined, 60],
+    ['a date in the past', 'Fri, 20 Nov 2026 01:00:00 GMT', date, 0],
+  ])('as %s is the minimum wait before the next request', async (_, value, serviceDate, seconds) => {
+    const headers = { 'retry-after': value, ...(serviceDate === undefined ? {} : { date: serviceDate }) };
+    for (const status of [429, 503]) {
+      const error = await failureFor({ status, headers, body: '' }, pageRequest(), { now });
+      expect(error).toMatchObject({ name: 'ServiceThrottledError', retryAfterSeconds: seconds });
+    }
+  });
+
+  it.each(['-5', '1.5', 'soon', '', '2026-11-20', '120, 120'])('of %j is ignored', async (value) => {
+    const headers = { 'retry-after': value };
+    const throttled = await failureFor({ status: 429, headers, body: '' });
+    expect(throttled).toMatchObject({ name: 'ServiceThrottledError' });
+    expect(throttled).not.toHaveProperty('retryAfterSeconds');
+    expect(await failureFor({ status: 503, headers, body: '' })).toMatchObject({ name: 'ServiceUnavailableError' });
+  });
+});
+
+describe('an error message', () => {
+  it('contains status, page, request ID and the response, on one line', async () => {
+    const error = await failureFor({
+      status: 503,
+      headers: { 'content-type': 'application/json', 'X-Amzn-RequestId': 'abc-123' },
+      body: '{"message":\n\t"down\u0007\u202e for\r\nrepair"}',
+    });
+    expect(error.message).toBe(
+      'Report service responded with 503 for page 1 of run R (request ID abc-123). ' +
+        'Response: {"message": "down for repair"}',
+    );
+  });
+
+  it('contains nothing that controls a terminal or reverses text, wherever the service sends it', async () => {
+    const hostile = '\u001b]0;title\u0007\u001b[2J\r\n\u009b31m\u202eabc\u2066';
+    const { message } = await failureFor({
+      status: 500,
+      headers: { 'content-type': 'text/plain', 'x-request-id': 'a\u009b31mb' },
+      body: `before ${hostile} after`,
+    });
+    expect(message).toMatch(/before .* after/);
+    expect(message).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u);
+  });
+
+  it('quotes at most 200 characters of the response', async () => {
+    const error = await failureFor({
+      status: 500,
+      headers: { 'content-type': 'text/html' },
+      body: 'x'.repeat(100_000),
+    });
+    expect(error.message.match(/x+$/)?.[0]).toHaveLength(200);
+  });
+
+  it.each([{ 'content-type': 'image/png' }, { 'content-type': 'text/plain', 'content-encoding': 'gzip' }])(
+    'does not quote a response that is not text: %j',
+    async (headers) => {
+      const error = await failureFor({ status: 500, headers, body: 'gibberish' });
+      expect(error.message).not.toContain('gibberish');
+    },
+  );
+
+  it('does not wait for the end of an endless response', async () => {
+    await using server = await startRawServer(async (socket) => {
+      socket.write(`HTTP/1.1 500 Oops\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n`);
+      while (!socket.destroyed) {
+        socket.write(chunk('again '));
+        await pause(20);
+      }
+    });
+    await using client = clientFor(server);
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error.message).toContain('responded with 500');
+    await expect.poll(() => server.open, backoff).toBe(0);
+  });
+});
+
+describe('an endless error response', () => {
+  it('is read only as far as the excerpt needs', async () => {
+    const { promise: closed, resolve: onClose } = Promise.withResolvers<number>();
+    await using server = await startRawServer(async (socket) => {
+      socket.on('close', () => onClose(socket.bytesWritten));
+      socket.write('HTTP/1.1 500 Oops\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n');
+      while (!socket.destroyed)
+        if (!socket.write(chunk('again '.repeat(1_000)))) await once(socket, 'drain').catch(() => {});
+    });
+    await using client = clientFor(server);
+    expect((await failureOf(client.fetchPage(pageRequest()))).message).toContain('again again');
+    // The size of the buffers, but not what arrives within two seconds.
+    expect(await closed).toBeLessThan(16 * 1024 * 1024);
+  });
+});
+
+describe('a service that echoes the API key', () => {
+  const echoes: Record<string, string> = {
+    plain: trickyApiKey,
+    'in capitals': trickyApiKey.toUpperCase(),
+    'in JSON': JSON.stringify({ key: trickyApiKey }),
+    'in a URL': encodeURIComponent(trickyApiKey),
+    'in a form': new URLSearchParams({ key: trickyApiKey }).toString(),
+    'in HTML': trickyApiKey
+      .replaceAll('&', '&amp;')
+      .replaceAll('<', '&lt;')
+      .replaceAll('>', '&gt;')
+      .replaceAll('"', '&#34;'),
+    'in JSON in HTML': JSON.stringify({ key: trickyApiKey })
+      .replaceAll('&', '&amp;')
+      .replaceAll('"', '&quot;')
+      .replaceAll('<', '&lt;'),
+    'in Base64': Buffer.from(trickyApiKey).toString('base64'),
+    'in the middle of Base64': Buffer.from(`user:${trickyApiKey}:x`).toString('base64url'),
+    'interleaved with control characters': trickyApiKey.replaceAll(/(.)/g, '$1\0'),
+    'interleaved with control characters, at the end of the excerpt': `${'.'.repeat(190)}${trickyApiKey.replaceAll(/(.)/g, '$1\0')}`,
+    'at the end of the bytes that are read': `${'\u0001'.repeat(4096 - 20)}${trickyApiKey}`,
+    'at the end of the excerpt': `${'.'.repeat(190)}${trickyApiKey}`,
+  };
+  it.each(Object.entries(echoes))('%s is not quoted', async (_, body) => {
+    const error = await failureFor({ status: 400, headers: { 'content-type': 'text/plain' }, body });
+    expect(error.message).toMatch(/Check filter, .*\. Response: \[not shown: it contains the API key\]$/);
+  });
+
+  it('and cuts it off is not quoted up to there', async () => {
+    const headers = { 'content-type': 'text/plain' };
+    // The first seven letters and digits are not recognized.
+    for (const length of [4_087, 4_088, 4_089]) {
+      const body = `${'\u0001'.repeat(length)}${trickyApiKey}`;
+      expect((await failureFor({ status: 400, headers, body })).message).not.toContain('S3c');
+    }
+  });
+
+  it('in a header is not quoted', async () => {
+    const type = `${'x'.repeat(80)}/${trickyApiKey}`;
+    expect((await failureFor({ headers: { 'content-type': type } })).message).not.toContain('S3cr3t');
+    const headers = {
+      'x-request-id': `${'x'.repeat(80)}${trickyApiKey}`,
+      location: `https://${Buffer.from(trickyApiKey).toString('hex')}/`,
+    };
+    expect((await failureFor({ status: 302, headers, body: '' })).message).not.toContain('S3cr3t');
+  });
+
+  it.each([
+    ['plain', trickyApiKey],
+    ['as a part', `1588888888888,${trickyApiKey}`],
+    ['in hexadecimal', Buffer.from(trickyApiKey).toString('hex')],
+    ['in Base64', Buffer.from(`cursor:${trickyApiKey}`).toString('base64')],
+    ['in a URL', encodeURIComponent(trickyApiKey)],
+  ])('in its cursor, which is stored, fails with ContractError: %s', async (_, cursor) => {
+    const error = await failureFor({ headers: { 'x-service-cursor': cursor } });
+    expect(error).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringContaining('the cursor contains the API key'),
+    });
+  });
+
+  it('in its content type, which is stored, fails with ContractError', async () => {
+    const type = `application/xml; note="${Buffer.from(trickyApiKey).toString('hex')}"`;
+    expect(await failureFor({ headers: { 'content-type': type } })).toMatchObject({ name: 'ContractError' });
+    expect(await failureFor({ headers: { 'content-type': type } }, json)).toMatchObject({ name: 'ContractError' });
+  });
+
+  it.each(['<S3cr3t-key-with-odd/>', '<r xmlns="urn:S3cr3t-key-with-odd"/>'])(
+    'in the name of the root element, which is stored, fails with ContractError: %s',
+    async (body) => {
+      const error = await failureFor({ body }, pageRequest(), { apiKey: fixedApiKey('S3cr3t-key-with-odd') });
+      expect(error).toMatchObject({
+        name: 'ContractError',
+        message: expect.stringContaining('the name of the root element contains the API key'),
+      });
+    },
+  );
+
+  it('is not detected in a cursor if the key is so short that it may occur by chance', async () => {
+    const apiKey = fixedApiKey('550e8400');
+    const { page } = await fetchResponse({ headers: { 'x-service-cursor': aCursor } }, pageRequest(), { apiKey });
+    expect(page.nextCursor).toBe(aCursor);
+  });
+
+  it('in malformed XML is not quoted', async () => {
+    const apiKey = { get: async () => 'SecretKey', refresh: async () => 'SecretKey' };
+    const error = await failureFor({ body: '<SecretKey>' }, pageRequest(), { apiKey });
+    expect(error.message).toContain('(byte 11: unclosed tag: [not shown: it contains the API key])');
+    expect(error.message).not.toContain('SecretKey');
+  });
+});
+
+describe('an informational response before the final one', () => {
+  const precededBy = (line: string) => Buffer.concat([Buffer.from(`HTTP/1.1 ${line}\r\n\r\n`), rawResponse()]);
+
+  it('of 103 is skipped', async () => {
+    await using server = await startRawServer(precededBy('103 Early Hints\r\nx-service-cursor: not-this'));
+    await using client = clientFor(server);
+    const page = await client.fetchPage(pageRequest());
+    expect(page.nextCursor).toBeNull();
+    expect(await readPage(page)).toContain('<reports>');
+  });
+
+  it('of 100, which undici rejects, fails with ServiceUnavailableError', async () => {
+    await using server = await startRawServer(precededBy('100 Continue'));
+    await using client = clientFor(server);
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
+  });
+});
+
+describe('the connection after an error', () => {
+  it('is reused if the body was short', async () => {
+    await using server = await startRawServer(rawResponse({ status: 503, body: 'short' }), rawResponse());
+    await using client = clientFor(server);
+    await failureOf(client.fetchPage(pageRequest()));
+    await nextTurn();
+    await readPage(client.fetchPage(pageRequest()));
+    expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1]);
+  });
+
+  it('is closed if the body is incomplete', async () => {
+    const start = rawResponse({ status: 503, framing: 'chunked', body: 'x'.repeat(8192) }).subarray(0, -5);
+    await using server = await startRawServer(start);
+    await using client = clientFor(server);
+    await failureOf(client.fetchPage(pageRequest()));
+    await expect.poll(() => server.open, backoff).toBe(0);
+  });
+
+  it('is closed if the headers of a page are invalid', async () => {
+    await using server = await startRawServer(
+      'HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 9999\r\n\r\n<html>',
+    );
+    await using client = clientFor(server);
+    await failureOf(client.fetchPage(pageRequest()));
+    await expect.poll(() => server.open, backoff).toBe(0);
+  });
+});

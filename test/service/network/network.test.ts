@@ -1,0 +1,421 @@
+/** The client with a proxy, a private certificate authority and a client certificate, over real sockets. */
+
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { NetworkSource, ServiceNetwork } from '../../../lib/service/network/network.ts';
+import { createAuthority } from '../../support/service/certificates.ts';
+import { privateHost, startPrivateService } from '../../support/service/private-service.ts';
+import { type ProxyServer, startProxy } from '../../support/service/proxy-server.ts';
+import { rawResponse, startRawServer, twoReports } from '../../support/service/raw-server.ts';
+import {
+  clientFor,
+  expectNoKey,
+  failureOf,
+  pageRequest,
+  readPage,
+  trickyApiKey,
+} from '../../support/service/service-client.ts';
+
+/** A source that returns the current value of `network`, and counts its refreshes. */
+function aSource(network: ServiceNetwork, next = network): NetworkSource & { refreshes: number } {
+  let current = network;
+  const source = {
+    refreshes: 0,
+    get: async () => current,
+    async refresh() {
+      source.refreshes += 1;
+      current = next;
+      return current;
+    },
+  };
+  return source;
+}
+
+const password = 'pr0xy-p@ssword:42';
+const credentials = { username: 'exporter', password };
+const through = (proxy: ProxyServer, withCredentials = false) => ({
+  origin: proxy.url,
+  ...(withCredentials ? { credentials } : {}),
+});
+
+describe('through a proxy, the client', () => {
+  it('requests the service in a tunnel, in which the proxy sees neither requests nor the API key', async () => {
+    await using service = await startPrivateService();
+    await using proxy = await startProxy({ target: service });
+    const network = aSource({ proxy: through(proxy), ca: service.authority.cert });
+    await using client = clientFor({ url: service.namedUrl }, { network });
+
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    await nextTurn();
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+
+    const authority = `${privateHost}:${new URL(service.url).port}`;
+    // The second request reuses the tunnel.
+    expect(proxy.requests).toMatchObject([{ authority, headers: { host: authority } }]);
+    expect(proxy.requests[0]?.headers).not.toHaveProperty('proxy-authorization');
+    expect(service.requests).toHaveLength(2);
+    expect(service.requests[0]?.headers).toMatchObject({ 'x-service-api-key': trickyApiKey });
+    expect(proxy.bytes().includes('/v1/report/export')).toBe(false);
+    expect(proxy.bytes().includes(trickyApiKey)).toBe(false);
+  });
+
+  it('resumes the TLS session in a second tunnel', async () => {
+    await using service = await startPrivateService({
+      listener: (_request, response) => {
+        response.setHeader('content-type', 'application/xml').setHeader('connection', 'close').end(twoReports);
+      },
+    });
+    await using proxy = await startProxy({ target: service });
+    const network = aSource({ proxy: through(proxy), ca: service.authority.cert });
+    await using client = clientFor({ url: service.namedUrl }, { network });
+    await readPage(client.fetchPage(pageRequest()));
+    await readPage(client.fetchPage(pageRequest()));
+    expect(service.resumed).toEqual([false, true]);
+    expect(proxy.requests).toHaveLength(2);
+  });
+
+  it('authenticates to the proxy, and sends the credentials to the proxy only', async () => {
+    await using service = await startPrivateService();
+    await using proxy = await startProxy({ target: service, credentials: () => `exporter:${password}` });
+    const network = aSource({ proxy: through(proxy, true), ca: service.authority.cert });
+    await using client = clientFor({ url: service.namedUrl }, { network });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(Object.keys(service.requests[0]?.headers ?? {}).filter((name) => name.startsWith('proxy'))).toEqual([]);
+  });
+
+  it('uses rotated credentials at once when the proxy rejects the old ones', async () => {
+    await using service = await startPrivateService();
+    await using proxy = await startProxy({ target: service, credentials: () => `exporter:${password}` });
+    const { cert: ca } = service.authority;
+    const former = { proxy: { origin: proxy.url, credentials: { ...credentials, password: 'former' } }, ca };
+    const network = aSource(former, { proxy: through(proxy, true), ca });
+    await using client = clientFor({ url: service.namedUrl }, { network });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(network.refreshes).toBe(1);
+    expect(proxy.requests).toHaveLength(2);
+  });
+
+  it.each([
+    [
+      'requires credentials',
+      false,
+      /^Proxy http:\/\/127\.0\.0\.1:\d+ responded with 407 to CONNECT for page 1 .*requires credentials/,
+    ],
+    [
+      'rejects the credentials',
+      true,
+      /responded with 407 to CONNECT for .*rejected the credentials.*proxyCredentialsSecret/,
+    ],
+  ])('fails without a retry if it %s', async (_, withCredentials, message) => {
+    await using service = await startPrivateService();
+    await using proxy = await startProxy({ target: service, credentials: () => 'somebody:else' });
+    const network = aSource({ proxy: through(proxy, withCredentials), ca: service.authority.cert });
+    await using client = clientFor({ url: service.namedUrl }, { network });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringMatching(message) as unknown });
+    expectNoKey(error, password);
+    expect(proxy.requests).toHaveLength(1);
+    expect(service.requests).toEqual([]);
+  });
+
+  it.each([
+    [403, 'ConfigurationError', /responded with 403 to CONNECT for .*does not allow connections to the service/],
+    [400, 'ConfigurationError', /responded with 400 to CONNECT/],
+    [500, 'ServiceUnavailableError', /responded with 500 to CONNECT for .*no connection to the service/],
+    [502, 'ServiceUnreachableError', /responded with 502 to CONNECT for .*Check the host name and the port in baseUrl/],
+    [503, 'ServiceUnreachableError', /responded with 503 to CONNECT for .*Check the host name and the port in baseUrl/],
+  ])('names the proxy if it responds with %i', async (status, name, message) => {
+    await using service = await startPrivateService();
+    await using proxy = await startProxy({ target: service, reject: status });
+    await using client = clientFor({ url: service.namedUrl }, { network: aSource({ proxy: through(proxy, true) }) });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({ name, message: expect.stringMatching(message) as unknown });
+    expect(error.message).toContain(`Proxy ${proxy.url}`);
+    expect(error.cause).toMatchObject({ name: 'ProxyError', code: `PROXY_RESPONDED_${status}` });
+    expectNoKey(error, password);
+  });
+
+  it('names the proxy, and keeps the error code, if it cannot be reached', async () => {
+    const server = createServer();
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    await once(server.close(), 'close');
+    const network = aSource({ proxy: { origin, credentials } });
+    await using client = clientFor({ url: 'https://reports.internal.example' }, { network });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message: expect.stringContaining(`Proxy ${origin} cannot be reached for page 1`) as unknown,
+      cause: { code: 'ECONNREFUSED', cause: { code: 'ECONNREFUSED' } },
+    });
+    expectNoKey(error, password);
+  });
+
+  it('fails as an outage if it closes the connection instead of responding', async () => {
+    await using service = await startPrivateService();
+    await using proxy = await startProxy({ target: service, reject: (socket) => void socket.destroy() });
+    await using client = clientFor({ url: service.namedUrl }, { network: aSource({ proxy: through(proxy) }) });
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnavailableError' });
+  });
+
+  it('says that it is not a proxy if it does not speak HTTP', async () => {
+    await using service = await startPrivateService();
+    await using proxy = await startProxy({ target: service, reject: (socket) => void socket.end('SSH-2.0-x\r\n') });
+    await using client = clientFor({ url: service.namedUrl }, { network: aSource({ proxy: through(proxy) }) });
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
+      name: 'ServiceUnreachableError',
+      message: expect.stringMatching(/is not an HTTP proxy: .*Check proxyUrl/) as unknown,
+    });
+  });
+
+  it('fails as an outage if it accepts the connection and stays silent', async () => {
+    await using service = await startPrivateService();
+    await using proxy = await startProxy({ target: service, reject: () => {} });
+    await using client = clientFor(
+      { url: service.namedUrl },
+      { network: aSource({ proxy: through(proxy) }), limits: { connectTimeoutMs: 50 } },
+    );
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
+      name: 'ServiceUnavailableError',
+      message: expect.stringContaining('(ETIMEDOUT)') as unknown,
+    });
+  });
+
+  it('fails as a broken connection if the proxy dies within a page', async () => {
+    await using service = await startPrivateService({
+      listener: (_request, response) => {
+        response.setHeader('content-type', 'application/xml').write(twoReports.slice(0, 50));
+      },
+    });
+    await using proxy = await startProxy({ target: service });
+    const network = aSource({ proxy: through(proxy), ca: service.authority.cert });
+    await using client = clientFor({ url: service.namedUrl }, { network });
+    const page = await client.fetchPage(pageRequest());
+    proxy.cut();
+    expect((await failureOf(readPage(page))).name).toBe('ServiceUnavailableError');
+  });
+
+  it('uses a proxy over TLS, whose certificate it verifies', async () => {
+    await using service = await startPrivateService();
+    const authority = createAuthority({ name: 'Proxy CA' });
+    const tls = authority.issue({ name: 'proxy', hosts: ['127.0.0.1'] });
+    await using proxy = await startProxy({ target: service, tls, credentials: () => `exporter:${password}` });
+    const { cert: ca } = service.authority;
+    await using distrustful = clientFor(
+      { url: service.namedUrl },
+      { network: aSource({ proxy: through(proxy, true), ca }) },
+    );
+    const error = await failureOf(distrustful.fetchPage(pageRequest()));
+    expect(error.message).toMatch(
+      /^Proxy https:.* cannot be reached .*\((SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_VERIFY_LEAF_SIGNATURE)\)/,
+    );
+    expect(proxy.requests).toEqual([]);
+
+    const network = aSource({ proxy: through(proxy, true), ca: ca + authority.cert });
+    await using client = clientFor({ url: service.namedUrl }, { network });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+  });
+
+  it('opens a tunnel for http, too: the proxy never rewrites a request', async () => {
+    await using service = await startRawServer(rawResponse());
+    await using proxy = await startProxy({ target: service });
+    await using client = clientFor(service, { network: aSource({ proxy: through(proxy) }) });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(proxy.requests).toMatchObject([{ authority: new URL(service.url).host }]);
+    expect(service.requests).toMatchObject([{ target: '/v1/report/export' }]);
+  });
+});
+
+describe('with a private certificate authority, the client', () => {
+  it('trusts the service with it, and names the setting without it', async () => {
+    await using service = await startPrivateService();
+    await using distrustful = clientFor(service);
+    const error = await failureOf(distrustful.fetchPage(pageRequest()));
+    expect(error.message).toMatch(/\b(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_VERIFY_LEAF_SIGNATURE)\b.*set tls\.ca/);
+    expect(service.requests).toEqual([]);
+
+    await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+  });
+
+  it('trusts any of several, and no other authority', async () => {
+    await using service = await startPrivateService();
+    const other = createAuthority({ name: 'Another CA' });
+    await using client = clientFor(service, { network: aSource({ ca: other.cert + service.authority.cert }) });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    await using distrustful = clientFor(service, { network: aSource({ ca: other.cert }) });
+    expect((await failureOf(distrustful.fetchPage(pageRequest()))).message).toContain('tls.ca');
+  });
+
+  it.each([
+    ['expired', { until: new Date(Date.now() - 1_000) }, 'CERT_HAS_EXPIRED'],
+    ['is for another host', { hosts: ['other.example'] }, 'ERR_TLS_CERT_ALTNAME_INVALID'],
+  ])('rejects a certificate of the service that %s, whose error code it keeps', async (_, options, code) => {
+    await using service = await startPrivateService(options);
+    await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({ message: expect.stringContaining(code) as unknown, cause: { code } });
+    // Another authority would not help.
+    expect(error.message).not.toContain('tls.ca');
+  });
+});
+
+describe('with a client certificate, the client', () => {
+  const demanding = { requestCert: true, rejectUnauthorized: true };
+
+  it.each(['TLSv1.2', 'TLSv1.3'] as const)('is accepted by a service that demands one, with %s', async (maxVersion) => {
+    await using service = await startPrivateService({ tls: { ...demanding, maxVersion } });
+    const { cert: ca } = service.authority;
+    const clientCertificate = service.authority.issue({ name: 'exporter' });
+    await using client = clientFor(service, { network: aSource({ ca, clientCertificate }) });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(service.requests).toMatchObject([{ client: 'exporter' }]);
+  });
+
+  it('presents it within the tunnel of a proxy, with an encrypted key', async () => {
+    await using service = await startPrivateService({ tls: demanding });
+    await using proxy = await startProxy({ target: service });
+    const passphrase = 'open sesame 1001';
+    const clientCertificate = { ...service.authority.issue({ name: 'exporter', passphrase }), passphrase };
+    const network = aSource({ proxy: through(proxy), ca: service.authority.cert, clientCertificate });
+    await using client = clientFor({ url: service.namedUrl }, { network });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(service.requests).toMatchObject([{ client: 'exporter' }]);
+  });
+
+  it('uses a rotated certificate at once when the handshake rejects the old one', async () => {
+    await using service = await startPrivateService({ tls: demanding });
+    const { cert: ca } = service.authority;
+    const former = createAuthority({ name: 'Former CA' }).issue({ name: 'former' });
+    const current = service.authority.issue({ name: 'current' });
+    const network = aSource({ ca, clientCertificate: former }, { ca, clientCertificate: current });
+    await using client = clientFor(service, { network });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(service.requests).toMatchObject([{ client: 'current' }]);
+    expect(network.refreshes).toBe(1);
+  });
+
+  it('uses a rotated certificate at once when the service responds with 403', async () => {
+    await using service = await startPrivateService({
+      tls: { requestCert: true, rejectUnauthorized: false },
+      listener: (_request, response) => {
+        const isCurrent = service.requests.at(-1)?.client === 'current';
+        response.statusCode = isCurrent ? 200 : 403;
+        response.setHeader('content-type', 'application/xml').end(isCurrent ? twoReports : '');
+      },
+    });
+    const { authority } = service;
+    const [former, current] = [authority.issue({ name: 'former' }), authority.issue({ name: 'current' })];
+    const ca = authority.cert;
+    const network = aSource({ ca, clientCertificate: former }, { ca, clientCertificate: current });
+    await using client = clientFor(service, { network });
+    expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
+    expect(service.requests.map(({ client: name }) => name)).toEqual(['former', 'current']);
+  });
+
+  const rejections = ['TLSv1.2', 'TLSv1.3'].flatMap((version) =>
+    ['no certificate', 'one of another authority'].map((sent) => ({ version: version as 'TLSv1.2' | 'TLSv1.3', sent })),
+  );
+  const remedy =
+    /client certificate.*tls\.clientCertificateSecret; on this machine, the files in tls\.clientCertificate and tls\.clientKey/;
+
+  it.each(rejections)(
+    'is told that its certificate is the likely cause if the service demands one: $version, $sent',
+    async ({ version, sent }) => {
+      await using service = await startPrivateService({ tls: { ...demanding, maxVersion: version } });
+      await using proxy = await startProxy({ target: service });
+      const ca = service.authority.cert;
+      const clientCertificate =
+        sent === 'no certificate' ? undefined : createAuthority({ name: 'Former CA' }).issue({ name: 'former' });
+      const direct = clientFor(service, { network: aSource({ ca, clientCertificate }) });
+      const proxied = clientFor(
+        { url: service.namedUrl },
+        { network: aSource({ proxy: through(proxy), ca, clientCertificate }) },
+      );
+      for (const client of [direct, proxied]) {
+        await using _ = client;
+        const error = await failureOf(client.fetchPage(pageRequest()));
+        // Three attempts before the first page of a run; later an outage. If the server's alert arrives in time, it is sure.
+        const isSure = /_ALERT_CERTIFICATE_REQUIRED/.test(error.message);
+        expect(error.name).toBe(isSure ? 'ConfigurationError' : 'ServiceUnreachableError');
+        expect(error.message).toMatch(remedy);
+      }
+      expect(service.requests).toEqual([]);
+    },
+  );
+
+  it('is told so if the connection is reset right after the handshake', async () => {
+    await using service = await startPrivateService({ listener: () => service.reset() });
+    await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error).toMatchObject({ name: 'ServiceUnreachableError', cause: { code: 'ECONNRESET' } });
+    expect(error.message).toMatch(remedy);
+  });
+
+  it.each(['closed', 'reset'])('sees an outage in a connection that is %s after a page', async (end) => {
+    await using service = await startPrivateService({
+      listener: (request, response) => {
+        if (service.requests.length === 1) {
+          response.setHeader('content-type', 'application/xml').end(twoReports);
+        } else if (end === 'reset') service.reset();
+        else request.socket.destroy();
+      },
+    });
+    await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
+    await readPage(client.fetchPage(pageRequest()));
+    await nextTurn();
+    const error = await failureOf(client.fetchPage(pageRequest()));
+    expect(error.name).toBe('ServiceUnavailableError');
+    expect(error.message).not.toContain('certificate');
+    expect(service.resumed).toHaveLength(1);
+  });
+
+  const alerts = {
+    bad: 42,
+    unsupported: 43,
+    revoked: 44,
+    expired: 45,
+    unknown: 46,
+    unknownCa: 48,
+    denied: 49,
+    required: 116,
+  };
+
+  it.each(Object.entries(alerts))(
+    'fails without a retry, and names the settings, if it is rejected: %s',
+    async (_, alert) => {
+      await using service = await startRawServer((socket) => void socket.destroy());
+      const sendAlert = (socket: Socket) => {
+        socket.once('data', () => socket.end(Buffer.from([0x15, 3, 3, 0, 2, 2, alert])));
+        socket.write('HTTP/1.1 200 OK\r\n\r\n');
+      };
+      await using proxy = await startProxy({ target: service, reject: sendAlert });
+      const clientCertificate = createAuthority({ name: 'Former CA' }).issue({ name: 'former' });
+      const network = aSource({ proxy: through(proxy), clientCertificate });
+      await using client = clientFor({ url: 'https://reports.internal.example' }, { network });
+      const error = await failureOf(client.fetchPage(pageRequest()));
+      expect(error.name).toBe('ConfigurationError');
+      expect(error.message).toMatch(
+        /client certificate.*\(ERR_SSL_.*tls\.clientCertificateSecret.*tls\.clientCertificate/,
+      );
+      expectNoKey(error, clientCertificate.key);
+      expect(network.refreshes).toBe(1);
+      expect(proxy.requests).toHaveLength(1);
+    },
+  );
+
+  it('reports the closed connection if the certificate cannot be read again', async () => {
+    await using service = await startPrivateService({ tls: demanding });
+    const former = createAuthority({ name: 'Former CA' }).issue({ name: 'former' });
+    const network = {
+      ...aSource({ ca: service.authority.cert, clientCertificate: former }),
+      refresh: async () => {
+        throw new Error('Secrets Manager is throttling');
+      },
+    };
+    await using client = clientFor(service, { network });
+    expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({ name: 'ServiceUnreachableError' });
+  });
+});

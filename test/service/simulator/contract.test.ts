@@ -1,0 +1,423 @@
+import { describe, expect, it } from 'vitest';
+import { inMemoryReports } from '../../../lib/service/simulator/report-source.ts';
+import {
+  aReport,
+  errorOf,
+  fetchAllPages,
+  requestBody,
+  sendRawRequest,
+  sendRequest,
+  simulatorApiKey,
+  someReports,
+  startTestSimulator,
+} from '../../support/service/simulator-client.ts';
+
+describe('docs/service-contract.md, sections 1 and 3: paging', () => {
+  it('§3: returns the first page without a cursor, and the following page for each cursor', async () => {
+    await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(5)) });
+    const pages = await fetchAllPages(simulator, { fields: { size: 2 } });
+    expect(pages.map((page) => page.ids)).toEqual([['r1', 'r2'], ['r3', 'r4'], ['r5']]);
+  });
+
+  it('§1.4: sends no cursor with the last page, even if that page is full', async () => {
+    await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(4)) });
+    const pages = await fetchAllPages(simulator, { fields: { size: 2 } });
+    expect(pages.map((page) => typeof page.cursor)).toEqual(['string', 'undefined']);
+  });
+
+  it('§1.4: returns an empty root element and no cursor if no report matches', async () => {
+    await using simulator = await startTestSimulator({ reports: inMemoryReports([]) });
+    const page = await sendRequest(simulator);
+    expect(page.text).toBe('<?xml version="1.0" encoding="UTF-8"?>\n<reports></reports>');
+    expect(page.cursor).toBeUndefined();
+  });
+
+  it('§3: reports that arrive during pagination with later dates are appended and do not shift pages', async () => {
+    const reports = inMemoryReports(someReports(3));
+    await using simulator = await startTestSimulator({ reports });
+    const first = await sendRequest(simulator, { fields: { size: 2 } });
+    reports.add(aReport(4), aReport(5));
+    const second = await sendRequest(simulator, { fields: { size: 2 }, cursor: String(first.cursor) });
+    const third = await sendRequest(simulator, { fields: { size: 2 }, cursor: String(second.cursor) });
+    expect([first.ids, second.ids, third.ids]).toEqual([['r1', 'r2'], ['r3', 'r4'], ['r5']]);
+    expect(third.cursor).toBeUndefined();
+  });
+
+  it('§3: decides whether more reports remain when it sends the page, not before', async () => {
+    const reports = inMemoryReports(someReports(2));
+    await using simulator = await startTestSimulator({ reports });
+    const options = { fields: { size: 2 } };
+    expect((await sendRequest(simulator, options)).cursor).toBeUndefined();
+    reports.add(aReport(3));
+    expect((await sendRequest(simulator, options)).cursor).toBeDefined();
+  });
+
+  it('§3: returns the same bytes when a cursor is sent again', async () => {
+    await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(4)) });
+    const { cursor } = await sendRequest(simulator, { fields: { size: 2 } });
+    const fetchSecondPage = () => sendRequest(simulator, { fields: { size: 2 }, cursor: String(cursor) });
+    expect((await fetchSecondPage()).bytes).toEqual((await fetchSecondPage()).bytes);
+  });
+});
+
+describe('docs/service-contract.md, section 2.1: the export request', () => {
+  const dates = ['2026-11-20T00:00:00Z', '2026-11-20T00:00:00.500Z', '2026-11-20T00:00:01Z'];
+  const datedReports = inMemoryReports(dates.map((date, index) => aReport(index, { date })));
+  const idsFor = async (date: object, upperBounds?: 'ignored') => {
+    await using simulator = await startTestSimulator({ reports: datedReports, upperBounds });
+    return (await sendRequest(simulator, { fields: { filter: { date } } })).ids;
+  };
+
+  it('filter.date.gte selects the reports dated at or after the instant', async () => {
+    expect(await idsFor({ gte: '2026-11-20T00:00:00Z' })).toEqual(['r0', 'r1', 'r2']);
+    expect(await idsFor({ gte: '2026-11-20T00:00:00.001Z' })).toEqual(['r1', 'r2']);
+    expect(await idsFor({ gte: '2026-11-20T00:00:00.5Z' })).toEqual(['r1', 'r2']);
+    expect(await idsFor({ gte: '2026-11-20T00:00:02Z' })).toEqual([]);
+  });
+
+  it('assumption: lt is an exclusive and lte an inclusive upper bound', async () => {
+    expect(await idsFor({ gte: '2026-11-20T00:00:00Z', lt: '2026-11-20T00:00:00.500Z' })).toEqual(['r0']);
+    expect(await idsFor({ gte: '2026-11-20T00:00:00Z', lte: '2026-11-20T00:00:00.500Z' })).toEqual(['r0', 'r1']);
+  });
+
+  it('ignores upper bounds if it is set up so', async () => {
+    expect(await idsFor({ gte: '2026-11-20T00:00:00.001Z', lt: '2026-11-20T00:00:00.500Z' }, 'ignored')).toEqual([
+      'r1',
+      'r2',
+    ]);
+    expect(await idsFor({ gte: '2026-11-20T00:00:00Z', lte: 'none' }, 'ignored')).toEqual(['r0', 'r1', 'r2']);
+  });
+
+  it.each(['lt', 'lte'])('rejects the upper bound %s if it is set up so', async (operator) => {
+    await using simulator = await startTestSimulator({ reports: datedReports, upperBounds: 'rejected' });
+    const gte = '2026-11-20T00:00:00Z';
+    const filter = { date: { gte, [operator]: '2026-11-21T00:00:00Z' } };
+    expect(errorOf(await sendRequest(simulator, { fields: { filter } }))).toMatchObject({
+      status: 400,
+      message: expect.stringContaining(`filter.date has a field that the contract does not show: ${operator}`),
+    });
+    expect((await sendRequest(simulator, { fields: { filter: { date: { gte } } } })).ids).toEqual(['r0', 'r1', 'r2']);
+  });
+
+  it('sends no cursor if only reports beyond the upper bound remain', async () => {
+    await using simulator = await startTestSimulator({ reports: datedReports });
+    const date = { gte: '2026-11-20T00:00:00Z', lte: '2026-11-20T00:00:00.500Z' };
+    const pages = await fetchAllPages(simulator, { fields: { filter: { date }, size: 1 } });
+    expect(pages.map((page) => page.ids)).toEqual([['r0'], ['r1']]);
+  });
+
+  it('assumption: filter.type selects by equality, and only matching reports count as remaining', async () => {
+    const types = ['a', 'b', 'a', 'b', 'a', 'b'];
+    const reports = inMemoryReports(types.map((type, index) => aReport(index, { type })));
+    await using simulator = await startTestSimulator({ reports });
+    const filter = { date: { gte: '1970-01-01T00:00:00Z' }, type: 'a' };
+    const pages = await fetchAllPages(simulator, { fields: { filter, size: 2 } });
+    expect(pages.map((page) => page.ids)).toEqual([['r0', 'r2'], ['r4']]);
+  });
+
+  it.each([
+    ['no filter', { filter: undefined }, 'filter must be an object'],
+    ['no date', { filter: {} }, 'filter.date must be an object'],
+    ['no gte', { filter: { date: {} } }, 'filter.date.gte must be an ISO 8601 UTC timestamp'],
+    ['a date alone', { filter: { date: { gte: '2026-11-20' } } }, 'filter.date.gte must be'],
+    ['an offset', { filter: { date: { gte: '2026-11-20T00:00:00+01:00' } } }, 'filter.date.gte must be'],
+    ['another date operator', { filter: { date: { gte: '1970-01-01T00:00:00Z', eq: 1 } } }, 'does not show: eq'],
+    [
+      'another filter field',
+      { filter: { date: { gte: '1970-01-01T00:00:00Z' }, owner: 'me' } },
+      'does not show: owner',
+    ],
+    [
+      'a type that is not a string',
+      { filter: { date: { gte: '1970-01-01T00:00:00Z' }, type: 1 } },
+      'filter.type must be',
+    ],
+    ['another field', { sise: 5 }, 'does not show: sise'],
+    ['no format', { format: undefined }, 'format must be XML'],
+    ['another format', { format: 'JSON' }, 'format must be XML'],
+    ['another container', { container: 'ZIP' }, 'container must be NONE'],
+    ['a cursor that is not a string', { cursor: 7 }, 'cursor must be a string'],
+  ])('assumption: rejects %s with 400', async (_, fields, message) => {
+    await using simulator = await startTestSimulator();
+    const rejection = errorOf(await sendRequest(simulator, { fields }));
+    expect(rejection).toMatchObject({
+      status: 400,
+      error: 'invalid_request',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it('assumption: reports all problems of a request at once', async () => {
+    await using simulator = await startTestSimulator();
+    const { message } = errorOf(await sendRequest(simulator, { fields: { format: 'CSV', size: 0, filter: [] } }));
+    expect(message).toBe(
+      'filter must be an object; filter.date must be an object; ' +
+        'filter.date.gte must be an ISO 8601 UTC timestamp such as 2026-11-20T02:00:00Z; ' +
+        'format must be XML: the contract shows no other value; size must be an integer from 1 to 10',
+    );
+  });
+});
+
+describe('docs/service-contract.md, section 2.2: the cursor', () => {
+  it('is 13 digits, a comma and hyphenated hexadecimal groups', async () => {
+    await using simulator = await startTestSimulator();
+    const { cursor } = await sendRequest(simulator, { fields: { size: 1 } });
+    expect(cursor).toMatch(/^\d{13},[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/);
+  });
+
+  it('keeps its form for reports whose date has fewer than 13 digits', async () => {
+    const old = [1, 2, 3].map((n) => aReport(n, { date: n }));
+    await using simulator = await startTestSimulator({ reports: inMemoryReports(old) });
+    const pages = await fetchAllPages(simulator, { fields: { size: 1 } });
+    expect(pages.map((page) => String(page.cursor).slice(0, 14))).toEqual([
+      '0000000000001,',
+      '0000000000002,',
+      'undefined',
+    ]);
+    expect(pages.flatMap((page) => page.ids)).toEqual(['r1', 'r2', 'r3']);
+  });
+
+  it('is read from the query percent-decoded, with %2C for the comma', async () => {
+    await using simulator = await startTestSimulator();
+    const { cursor } = await sendRequest(simulator, { fields: { size: 1 } });
+    const target = `/v1/report/export?cursor=${String(cursor).replace(',', '%2C')}`;
+    expect((await sendRequest(simulator, { fields: { size: 1 }, target })).ids).toEqual(['r2']);
+    expect(simulator.exchanges.at(-1)?.target).toBe(target);
+  });
+
+  it('is read from the body unchanged, with the plain comma', async () => {
+    await using simulator = await startTestSimulator();
+    const { cursor } = await sendRequest(simulator, { fields: { size: 1 } });
+    expect((await sendRequest(simulator, { fields: { size: 1, cursor } })).ids).toEqual(['r2']);
+    expect(
+      (await sendRequest(simulator, { fields: { size: 1, cursor: encodeURIComponent(String(cursor)) } })).status,
+    ).toBe(400);
+  });
+
+  it.each([
+    ['empty', () => ''],
+    ['free text', () => 'next please'],
+    ['upper case', (cursor: string) => cursor.toUpperCase()],
+    ['another date', (cursor: string) => `2${cursor.slice(1)}`],
+    ['another ordinal', (cursor: string) => cursor.replace(/,0000000./, ',0000000f')],
+    ['another hash', (cursor: string) => cursor.replace(/.$/, (last) => (last === '0' ? '1' : '0'))],
+  ])('assumption: rejects a forged cursor (%s) with 400', async (_, forge) => {
+    await using simulator = await startTestSimulator();
+    const { cursor } = await sendRequest(simulator, { fields: { size: 1 } });
+    const rejection = errorOf(await sendRequest(simulator, { fields: { size: 1 }, cursor: forge(String(cursor)) }));
+    expect(rejection).toMatchObject({ status: 400, error: 'invalid_cursor' });
+  });
+});
+
+describe('docs/service-contract.md, section 2.3: the response', () => {
+  it('contains the reports of the page unchanged in one XML document', async () => {
+    const reports = [
+      aReport(1, { xml: '<r id="é"><![CDATA[<&]]></r>' }),
+      aReport(2, { xml: '<ns:r xmlns:ns="urn:x"/>\n' }),
+    ];
+    await using simulator = await startTestSimulator({ reports: inMemoryReports(reports) });
+    expect((await sendRequest(simulator)).text).toBe(
+      '<?xml version="1.0" encoding="UTF-8"?>\n<reports><r id="é"><![CDATA[<&]]></r><ns:r xmlns:ns="urn:x"/>\n</reports>',
+    );
+  });
+
+  it('has all headers that the contract shows', async () => {
+    const at = Date.UTC(2026, 10, 20, 2, 0, 0, 999);
+    await using simulator = await startTestSimulator({ now: () => at });
+    const { headers, bytes } = await sendRequest(simulator);
+    expect(headers).toMatchObject({
+      'content-type': 'application/xml;charset=UTF-8',
+      'content-disposition': 'attachment; filename="reports.xml"',
+      date: 'Fri, 20 Nov 2026 02:00:00 GMT',
+      'content-length': String(bytes.length),
+      vary: ['Origin', 'Access-Control-Request-Method', 'Access-Control-Request-Headers'],
+      'x-content-type-options': 'nosniff',
+      'x-xss-protection': '1; mode=block',
+      'cache-control': 'no-cache, no-store, max-age=0, must-revalidate',
+      pragma: 'no-cache',
+      expires: '0',
+      'x-frame-options': 'SAMEORIGIN',
+      'x-request-id': expect.stringMatching(/^[\da-f-]{36}$/),
+    });
+  });
+
+  it('sends all header names, including the cursor’s, in lower case', async () => {
+    await using simulator = await startTestSimulator({ vendor: 'AcMe-2' });
+    const { text } = await sendRawRequest(simulator, { body: requestBody({ size: 1 }), keyHeader: 'X-ACME-2-API-KEY' });
+    const [statusLine, ...lines] = (text.split('\r\n\r\n')[0] ?? '').split('\r\n');
+    expect(statusLine).toBe('HTTP/1.1 200 OK');
+    const names = lines.map((line) => line.split(':')[0] ?? '');
+    expect(names).toContain('x-acme-2-cursor');
+    // Node adds this header itself.
+    const sent = names.filter((name) => name !== 'Connection');
+    expect(sent).toEqual(sent.map((name) => name.toLowerCase()));
+    expect(sent.filter((name) => name === 'vary')).toHaveLength(3);
+  });
+});
+
+describe('docs/service-contract.md, section 4.1: the endpoint', () => {
+  it('rule 1: accepts the cursor in the query or in the body', async () => {
+    await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(7)) });
+    const byQuery = await fetchAllPages(simulator, { fields: { size: 2 }, cursorIn: 'query' });
+    const byBody = await fetchAllPages(simulator, { fields: { size: 2 }, cursorIn: 'body' });
+    expect(byQuery).toHaveLength(4);
+    expect(byBody.map((page) => page.text)).toEqual(byQuery.map((page) => page.text));
+  });
+
+  it('rule 2: uses the query’s cursor if both are sent, and ignores the body’s even if it is invalid', async () => {
+    await using simulator = await startTestSimulator();
+    const first = await sendRequest(simulator, { fields: { size: 1 } });
+    const second = await sendRequest(simulator, { fields: { size: 1 }, cursor: String(first.cursor) });
+    const both = { cursor: String(first.cursor) };
+    expect((await sendRequest(simulator, { ...both, fields: { size: 1, cursor: second.cursor } })).ids).toEqual(['r2']);
+    expect((await sendRequest(simulator, { ...both, fields: { size: 1, cursor: 'rubbish' } })).ids).toEqual(['r2']);
+    expect((await sendRequest(simulator, { ...both, fields: { size: 1, cursor: 7 } })).ids).toEqual(['r2']);
+  });
+
+  it('assumption: rejects a query with two cursors, and ignores other parameters', async () => {
+    await using simulator = await startTestSimulator();
+    const { cursor } = await sendRequest(simulator, { fields: { size: 1 } });
+    const encoded = encodeURIComponent(String(cursor));
+    const twice = `/v1/report/export?cursor=${encoded}&cursor=${encoded}`;
+    expect(errorOf(await sendRequest(simulator, { fields: { size: 1 }, target: twice }))).toMatchObject({
+      status: 400,
+    });
+    expect((await sendRequest(simulator, { target: '/v1/report/export?trace=1' })).status).toBe(200);
+  });
+
+  it('rules 3 and 4, §8: a page contains at most 100 reports by default', async () => {
+    await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(201)) });
+    expect((await fetchAllPages(simulator)).map((page) => page.ids.length)).toEqual([100, 100, 1]);
+  });
+
+  it.each([1, 2, 9, 10])('rule 5, §8: size %i limits the reports per page', async (size) => {
+    await using simulator = await startTestSimulator({ reports: inMemoryReports(someReports(21)) });
+    const lengths = (await fetchAllPages(simulator, { fields: { size } })).map((page) => page.ids.length);
+    expect(lengths).toHaveLength(Math.ceil(21 / size));
+    expect(lengths.slice(0, -1).every((length) => length === size)).toBe(true);
+  });
+
+  it.each([0, 11, -1, 2.5, '5', null, true, [5]])('rule 5, §8, assumption: rejects size %j with 400', async (size) => {
+    await using simulator = await startTestSimulator();
+    const rejection = errorOf(await sendRequest(simulator, { fields: { size } }));
+    expect(rejection).toMatchObject({
+      status: 400,
+      error: 'invalid_request',
+      message: 'size must be an integer from 1 to 10',
+    });
+  });
+
+  it.each([
+    ['another since', { filter: { date: { gte: '1970-01-01T00:00:01Z' } } }],
+    ['another upper bound', { filter: { date: { gte: '1970-01-01T00:00:00Z', lt: '2100-01-01T00:00:00Z' } } }],
+    ['another type', { filter: { date: { gte: '1970-01-01T00:00:00Z' }, type: 'invoice' } }],
+    ['another size', { size: 2 }],
+    ['no size', { size: undefined }],
+  ])('rule 6: rejects a cursor sent with %s', async (_, change) => {
+    await using simulator = await startTestSimulator();
+    const { cursor } = await sendRequest(simulator, { fields: { size: 1 } });
+    const response = await sendRequest(simulator, { fields: { size: 1, ...change }, cursor: String(cursor) });
+    expect(errorOf(response)).toMatchObject({ status: 400, error: 'invalid_cursor' });
+  });
+
+  it('rule 6: accepts a cursor with an equivalent request that is formatted differently', async () => {
+    await using simulator = await startTestSimulator();
+    const { cursor } = await sendRequest(simulator, { fields: { size: 1 } });
+    const reformatted =
+      '{ "size": 1.0, "container": "NONE", "format": "XML", "filter": { "date": { "gte": "1970-01-01T00:00:00.000Z" } } }';
+    const target = `/v1/report/export?cursor=${encodeURIComponent(String(cursor))}`;
+    expect((await sendRequest(simulator, { body: reformatted, target })).ids).toEqual(['r2']);
+  });
+
+  it.each(['/', '/v1/report', '/v1/report/export/', '/v2/report/export', '//v1/report/export'])(
+    'assumption: answers 404 for the path %s',
+    async (target) => {
+      await using simulator = await startTestSimulator();
+      expect(errorOf(await sendRequest(simulator, { target }))).toMatchObject({ status: 404, error: 'not_found' });
+    },
+  );
+
+  it.each(['GET', 'PUT', 'DELETE'] as const)('assumption: answers 405 for %s, with an allow header', async (method) => {
+    await using simulator = await startTestSimulator();
+    const response = await sendRequest(simulator, { method });
+    expect(errorOf(response)).toMatchObject({ status: 405, error: 'method_not_allowed' });
+    expect(response.headers.allow).toBe('POST');
+  });
+
+  it('assumption: answers 415 for a content-type other than application/json, and accepts a charset', async () => {
+    await using simulator = await startTestSimulator();
+    expect(errorOf(await sendRequest(simulator, { headers: { 'content-type': 'text/plain' } })).status).toBe(415);
+    expect(errorOf(await sendRequest(simulator, { headers: { 'content-type': 'application/jsonp' } })).status).toBe(
+      415,
+    );
+    expect(
+      (await sendRequest(simulator, { headers: { 'content-type': 'Application/JSON; charset=utf-8' } })).status,
+    ).toBe(200);
+  });
+
+  it.each([
+    ['not JSON', '{"filter":', 'invalid_json'],
+    ['missing', '', 'invalid_json'],
+    ['not UTF-8', Buffer.from('{"format":"\xE9"}', 'latin1'), 'invalid_json'],
+    ['not an object', '[]', 'invalid_request'],
+    ['null', 'null', 'invalid_request'],
+  ])('assumption: answers 400 for a body that is %s', async (_, body, error) => {
+    await using simulator = await startTestSimulator();
+    expect(errorOf(await sendRequest(simulator, { body }))).toMatchObject({ status: 400, error });
+  });
+
+  it('assumption: answers 413 for a body over the limit', async () => {
+    await using simulator = await startTestSimulator();
+    const response = await sendRequest(simulator, { body: requestBody({ cursor: 'x'.repeat(3_000_000) }) });
+    expect(errorOf(response)).toMatchObject({ status: 413, error: 'body_too_large' });
+  });
+
+  it('assumption: error responses are JSON, with the common headers and without a cursor', async () => {
+    await using simulator = await startTestSimulator();
+    const response = await sendRequest(simulator, { fields: { size: 11 } });
+    expect(response.headers).toMatchObject({
+      'content-type': 'application/json',
+      'content-length': String(response.bytes.length),
+      'x-request-id': expect.any(String),
+      date: expect.any(String),
+    });
+    expect(response.cursor).toBeUndefined();
+    expect(response.headers['content-disposition']).toBeUndefined();
+  });
+});
+
+describe('docs/service-contract.md, section 5: the key', () => {
+  it('is accepted in any case of the header name', async () => {
+    await using simulator = await startTestSimulator();
+    for (const keyHeader of ['x-service-api-key', 'X-SERVICE-API-KEY', 'x-Service-Api-Key']) {
+      expect((await sendRawRequest(simulator, { keyHeader })).text).toMatch(/^HTTP\/1\.1 200 /);
+    }
+  });
+
+  it('is required: answers 401 if it is missing, wrong, or in another vendor’s header (assumption)', async () => {
+    await using simulator = await startTestSimulator({ vendor: 'acme' });
+    expect(errorOf(await sendRequest(simulator)).status).toBe(401);
+    expect(errorOf(await sendRequest(simulator, { headers: { 'x-acme-api-key': '' } })).status).toBe(401);
+    expect(errorOf(await sendRequest(simulator, { headers: { 'x-acme-api-key': `${simulatorApiKey}x` } })).status).toBe(
+      401,
+    );
+    expect((await sendRequest(simulator, { headers: { 'x-acme-api-key': simulatorApiKey } })).status).toBe(200);
+  });
+
+  it('is required on every request, and checked before the path', async () => {
+    await using simulator = await startTestSimulator();
+    const { cursor } = await sendRequest(simulator, { fields: { size: 1 } });
+    const wrong = { headers: { 'X-SERVICE-API-KEY': 'wrong' } };
+    expect((await sendRequest(simulator, { ...wrong, fields: { size: 1 }, cursor: String(cursor) })).status).toBe(401);
+    expect((await sendRequest(simulator, { ...wrong, target: '/unknown' })).status).toBe(401);
+  });
+
+  it('never appears in a recorded exchange or an error response', async () => {
+    await using simulator = await startTestSimulator();
+    await sendRequest(simulator);
+    const rejected = await sendRequest(simulator, { headers: { 'X-SERVICE-API-KEY': 'another-secret' } });
+    expect(JSON.stringify(simulator.exchanges)).not.toContain(simulatorApiKey);
+    expect(JSON.stringify(simulator.exchanges)).not.toContain('another-secret');
+    expect(rejected.text).not.toContain('secret');
+  });
+});

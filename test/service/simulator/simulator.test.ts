@@ -1,0 +1,167 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { request } from 'undici';
+import { describe, expect, it } from 'vitest';
+import { always, delayed, trickled } from '../../../lib/service/simulator/faults.ts';
+import type { Exchange } from '../../../lib/service/simulator/handler.ts';
+import { inMemoryReports, type ReportSource } from '../../../lib/service/simulator/report-source.ts';
+import { sha256Of } from '../../support/builders.ts';
+import {
+  aReport,
+  errorOf,
+  fetchAllPages,
+  requestBody,
+  sendRequest,
+  simulatorApiKey,
+  someReports,
+  startTestSimulator,
+} from '../../support/service/simulator-client.ts';
+
+describe('a restarted instance', () => {
+  it('continues the pagination of the previous instance with the same pages', async () => {
+    const options = { fields: { size: 2 } };
+    const reports = () =>
+      inMemoryReports(someReports(7).map((report) => ({ ...report, date: '2026-11-20T00:00:00Z' })));
+    await using single = await startTestSimulator({ reports: reports(), seed: 7 });
+    const pages = await fetchAllPages(single, options);
+    let cursor: string | undefined;
+    for (const page of pages) {
+      await using instance = await startTestSimulator({ reports: reports(), seed: 7 });
+      const response = await sendRequest(instance, { ...options, cursor });
+      expect(response.bytes).toEqual(page.bytes);
+      expect(response.cursor).toEqual(page.cursor);
+      cursor = response.cursor as string | undefined;
+    }
+    expect(pages.flatMap((page) => page.ids)).toEqual(['r1', 'r2', 'r3', 'r4', 'r5', 'r6', 'r7']);
+  });
+
+  it('rejects the cursors of an instance with another seed or vendor', async () => {
+    await using issuer = await startTestSimulator({ seed: 1 });
+    const { cursor } = await sendRequest(issuer, { fields: { size: 1 } });
+    const secondPage = { fields: { size: 1 }, cursor: String(cursor) };
+    await using otherSeed = await startTestSimulator({ seed: 2 });
+    expect(errorOf(await sendRequest(otherSeed, secondPage)).error).toBe('invalid_cursor');
+    const key = 'key-of-acme';
+    await using otherVendor = await startTestSimulator({ seed: 1, vendor: 'acme', apiKey: key });
+    const response = await sendRequest(otherVendor, { ...secondPage, headers: { 'x-acme-api-key': key } });
+    expect(errorOf(response).error).toBe('invalid_cursor');
+  });
+});
+
+describe('starting and closing', () => {
+  it('listens on loopback and returns its address', async () => {
+    await using simulator = await startTestSimulator();
+    expect(simulator.baseUrl).toBe(`http://127.0.0.1:${simulator.port}`);
+    expect((await sendRequest(simulator)).status).toBe(200);
+  });
+
+  it('fails if the port is in use', async () => {
+    await using simulator = await startTestSimulator();
+    await expect(startTestSimulator({ port: simulator.port })).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: `The simulator cannot listen on 127.0.0.1:${simulator.port}: the port is in use. Choose another --port`,
+      cause: { code: 'EADDRINUSE' },
+    });
+  });
+
+  it.each([{ vendor: '' }, { vendor: 'a b' }, { vendor: 'x:y' }, { apiKey: '' }])(
+    'rejects the options %j',
+    async (options) => {
+      await expect(startTestSimulator(options)).rejects.toMatchObject({ name: 'ConfigurationError' });
+    },
+  );
+
+  it('closes idle, new and waiting connections, and can be closed twice', async () => {
+    const simulator = await startTestSimulator({
+      faults: ({ request }) => (request > 1 ? delayed(3_600_000) : undefined),
+    });
+    await sendRequest(simulator);
+    const fresh = connect(simulator.port, '127.0.0.1');
+    await once(fresh, 'connect');
+    const freshClosed = once(fresh, 'close');
+    const waiting = sendRequest(simulator).catch((error: unknown) => error);
+    const partial = connect(simulator.port, '127.0.0.1').on('error', () => {});
+    partial.write('POST /v1/report/export HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n123');
+    await once(partial, 'connect');
+    const partialClosed = new Promise((resolve) => partial.on('close', resolve));
+    await Promise.all([simulator.close(), simulator.close()]);
+    await Promise.all([freshClosed, partialClosed]);
+    expect(await waiting).toBeInstanceOf(Error);
+    await expect(sendRequest(simulator)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  });
+
+  it('closes during a response', async () => {
+    const simulator = await startTestSimulator({ faults: always(trickled(1, 3_600_000)) });
+    const response = await request(`${simulator.baseUrl}/v1/report/export`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-service-api-key': simulatorApiKey },
+      body: requestBody(),
+    });
+    expect(response.statusCode).toBe(200);
+    const body = response.body.text().catch((error: unknown) => error);
+    await simulator.close();
+    expect(await body).toBeInstanceOf(Error);
+    expect(simulator.exchanges).toMatchObject([{ status: 200, isComplete: false }]);
+  });
+});
+
+describe('recorded exchanges', () => {
+  it('contain request and response', async () => {
+    const reported: Exchange[] = [];
+    await using simulator = await startTestSimulator({ onExchange: (exchange) => reported.push(exchange) });
+    const first = await sendRequest(simulator, { fields: { size: 2 } });
+    const second = await sendRequest(simulator, { fields: { size: 2 }, cursor: String(first.cursor) });
+    expect(reported).toEqual(simulator.exchanges);
+    expect(reported).toMatchObject([
+      {
+        number: 1,
+        method: 'POST',
+        target: '/v1/report/export',
+        requestBody: { format: 'XML', container: 'NONE', size: 2 },
+        requestHeaders: { 'content-type': 'application/json' },
+        cursor: undefined,
+        status: 200,
+        nextCursors: [first.cursor],
+        reportIds: ['r1', 'r2'],
+        bytes: first.bytes.length,
+        sha256: sha256Of(first.bytes),
+        isComplete: true,
+      },
+      {
+        number: 2,
+        cursor: first.cursor,
+        nextCursors: [],
+        reportIds: ['r3'],
+        sha256: sha256Of(second.bytes),
+        isComplete: true,
+      },
+    ]);
+  });
+
+  it('contain a body that is not JSON as text', async () => {
+    await using simulator = await startTestSimulator();
+    await sendRequest(simulator, { body: '{nonsense' });
+    expect(simulator.exchanges).toMatchObject([
+      { requestBody: '{nonsense', status: 400, reportIds: [], cursor: undefined },
+    ]);
+  });
+
+  it('contain the cause of a 500, after which the service continues', async () => {
+    const broken = new Error('the disk failed');
+    let failing = true;
+    const working = inMemoryReports([aReport(1)]);
+    const reports: ReportSource = {
+      oldest: working.oldest,
+      from(position, at) {
+        if (failing) throw broken;
+        return working.from(position, at);
+      },
+    };
+    await using simulator = await startTestSimulator({ reports });
+    const rejection = { status: 500, error: 'internal_error', message: 'the disk failed' };
+    expect(errorOf(await sendRequest(simulator))).toEqual(rejection);
+    expect(simulator.exchanges.at(-1)?.error).toBe(broken);
+    failing = false;
+    expect((await sendRequest(simulator)).ids).toEqual(['r1']);
+  });
+});

@@ -1,0 +1,519 @@
+/** Complete well-formed documents are accepted, everything else is rejected, while it streams through. */
+
+import { isUtf8 } from 'node:buffer';
+import { SaxesParser } from 'saxes';
+import { describe, expect, it } from 'vitest';
+import { generatedReportXml } from '../../../lib/service/simulator/generated-reports.ts';
+import { createFastPath } from '../../../lib/service/xml/fast-path.ts';
+import { createXmlCheck } from '../../../lib/service/xml/well-formedness.ts';
+import { cases, fc } from '../../support/property.ts';
+
+/** The result for a document in these pieces. */
+function check(...pieces: readonly (string | Uint8Array)[]): { problem: string | undefined; reports: number } {
+  const xmlCheck = createXmlCheck();
+  for (const piece of pieces) xmlCheck.push(Buffer.from(piece));
+  return { problem: xmlCheck.end(), reports: xmlCheck.reports };
+}
+
+const bytewise = (document: string | Uint8Array) => Array.from(Buffer.from(document), (byte) => Uint8Array.of(byte));
+
+describe('a well-formed document', () => {
+  it.each([
+    [
+      'as in the service contract',
+      '<?xml version="1.0" encoding="UTF-8"?><reports><report/><report>x</report></reports>',
+      2,
+    ],
+    ['with only a root', '<r/>', 0],
+    ['with a byte order mark', '\uFEFF<?xml version="1.0"?><r><a/></r>', 1],
+    ['in US-ASCII, a subset of UTF-8', "<?xml version='1.0' encoding='us-ascii'?><r>plain</r>", 0],
+    ['in lower-case utf-8', '<?xml version="1.0" encoding="utf-8" standalone="yes"?><r>ä</r>', 0],
+    ['with nested elements, of which only the root’s children count', '<r><a><a/><a><a/></a></a><b/>text<c/></r>', 3],
+    [
+      'with CDATA, comments and instructions that contain tags',
+      '<r><!-- <a/> --><![CDATA[<a/>]]><?p <a/>?><a/></r>',
+      1,
+    ],
+    ['with namespaces, bound or not', '<x:r xmlns:x="u"><x:a/><y:b/></x:r>', 2],
+    ['with comments and blanks around the root', '<!-- a -->\n<?p?>\n<r/>\n<!-- z -->\n', 0],
+    ['in XML 1.1', '<?xml version="1.1"?><r>&#1;<a/></r>', 1],
+    [
+      'with a DTD that may declare its entities',
+      '<!DOCTYPE r [<!ENTITY who "Ann"><!-- ]> -->]><r a="&who;">&who;&other;<a/></r>',
+      1,
+    ],
+    ['with references in all positions', '<r a="&lt;&#9;\'">&amp;&gt;&apos;&quot;&#x10FFFF;&#00000032;<a/></r>', 1],
+    ['with almost-terminators', '<r>]] ]]] ]&gt; ><!-- - -> ]]> --><![CDATA[ ] ]] > -- --> ]]]></r>', 0],
+    ['with the highest characters', '<r a="\uFFFD">\u007F\uE000\uFFFD\u{10FFFF}<!--\uFFFD--><![CDATA[\uFFFD]]></r>', 0],
+    ['with blanks in all positions', "<r\n><a\t\nb = 'x'\r\nc= \"'\" \n/><d\r\n></d \t></r\n>", 2],
+    [
+      'with entities that would expand endlessly',
+      '<!DOCTYPE r [<!ENTITY a "&b;&b;"><!ENTITY b "&a;&a;">]><r>&a;<a/></r>',
+      1,
+    ],
+    ['with an instruction that starts like the declaration', '<?xml-stylesheet href="a"?><r/>', 0],
+  ])('is accepted: %s', (_, document, reports) => {
+    expect(check(document)).toEqual({ problem: undefined, reports });
+    expect(check(...bytewise(document))).toEqual({ problem: undefined, reports });
+  });
+});
+
+describe('any other document', () => {
+  it.each([
+    ['nothing', '', 'the body is empty'],
+    ['nothing but blanks', '  \n', 'root element'],
+    ['nothing but a declaration', '<?xml version="1.0"?>', 'root element'],
+    ['a missing end tag', '<r>\n<a></a>\n', 'byte 12: unclosed tag: r'],
+    ['a truncated tag', '<r><a', 'unclosed tag'],
+    ['a truncated comment', '<r/><!-- ', 'unexpected end'],
+    ['two roots', '<r/><r/>', 'byte 7: documents may contain only one root'],
+    ['text after the root', '<r/>x', 'text data outside of root'],
+    ['text before the root', 'x<r/>', 'text data outside of root'],
+    ['blanks before the declaration', ' <?xml version="1.0"?><r/>', 'declaration'],
+    ['two byte order marks', '\uFEFF\uFEFF<r/>', 'text data outside of root'],
+    ['overlapping elements', '<r><a></r></a>', 'unexpected close tag'],
+    ['a duplicate attribute', '<r a="1" a="2"/>', 'duplicate attribute'],
+    ['a `<` in an attribute', '<r a="<"/>', 'disallowed character'],
+    ['a bare ampersand', '<r>a & b</r>', 'unclosed tag'],
+    ['an entity with a blank in it', '<r>a & b;</r>', 'entity name'],
+    ['an undeclared entity', '<r>&nbsp;</r>', 'undefined entity'],
+    ['an entity named like a method', '<r>&constructor;</r>', 'undefined entity'],
+    ['a reference to a forbidden character', '<r>&#0;</r>', 'malformed character entity'],
+    ['a control character', '<r>\u0001</r>', 'disallowed character'],
+    ['the end of CDATA without its start', '<r>]]></r>', ']]>'],
+    ['the same after another bracket', '<r><a>x]]]></a></r>', ']]>'],
+    ['a comment with two dashes in it', '<r><!-- -- --></r>', 'comment'],
+    ['a comment that ends in three', '<r><!-- ---></r>', 'comment'],
+    ['a truncated comment inside', '<r><a><!-- x', 'unclosed tag'],
+    ['a truncated CDATA section inside', '<r><a><![CDATA[x]]', 'unclosed tag'],
+    ['a control character in a comment', '<r><!-- \u0001 --></r>', 'disallowed character'],
+    ['a control character in a section', '<r><a><![CDATA[\u0001]]></a></r>', 'disallowed character'],
+    ['a control character in a value', '<r><a b="\u0001"/></r>', 'disallowed character'],
+    ['a noncharacter in text', '<r><a>\uFFFE</a></r>', 'disallowed character'],
+    ['a noncharacter in a value', '<r><a b="\uFFFF"/></r>', 'disallowed character'],
+    ['a noncharacter in a comment', '<r><!--\uFFFF--></r>', 'disallowed character'],
+    ['a noncharacter in a section', '<r><![CDATA[\uFFFE]]></r>', 'disallowed character'],
+    ['a reference to a noncharacter', '<r><a>&#xFFFE;</a></r>', 'malformed character entity'],
+    ['a reference to a surrogate', '<r><a b="&#xD800;"/></r>', 'malformed character entity'],
+    ['a reference with a capital X', '<r><a>&#X41;</a></r>', 'malformed character entity'],
+    ['a reference without an end', '<r><a b="&amp"/></r>', 'unclosed tag'],
+    ['a hexadecimal digit in a decimal reference', '<r>&#1A;</r>', 'malformed character entity'],
+    ['a duplicate attribute, with another between', '<r><a b="" c="" b=""/></r>', 'duplicate attribute'],
+    ['an attribute without a value', '<r><a b/></r>', 'disallowed character in attribute name'],
+    ['an attribute without quotes', '<r><a b=c/></r>', 'unquoted attribute value'],
+    ['attributes without a blank between them', '<r><a b="1"c="2"/></r>', 'no whitespace between attributes'],
+    ['a tag in a value', '<r><a b="<"/></r>', 'disallowed character'],
+    ['a blank before a name', '<r>< a/></r>', 'disallowed character'],
+    ['a misplaced slash', '<r><a / ></r>', 'forward-slash'],
+    ['an end tag of a longer name', '<r><a></ab></r>', 'unexpected close tag'],
+    ['an end tag of a shorter name', '<r><ab></a></r>', 'unexpected close tag'],
+    ['an end tag with an attribute', '<r><a></a b="1"></r>', 'disallowed character'],
+    ['a surplus end tag', '<r><a/></a></r>', 'unexpected close tag'],
+    [
+      'half a character inside',
+      Uint8Array.from(Array.from(Buffer.from('<r><a>ä</a></r>')).toSpliced(7, 1)),
+      'not UTF-8',
+    ],
+    ['another encoding', '<?xml version="1.0" encoding="ISO-8859-1"?><r/>', 'declares the encoding ISO-8859-1'],
+    ['UTF-16', Buffer.from('\uFEFF<r/>', 'utf16le'), 'not UTF-8'],
+    ['Latin-1', Buffer.from('<r>\n  ä</r>', 'latin1'), 'not UTF-8'],
+    ['half a character at the end', Buffer.from('<r/>ä').subarray(0, -1), 'in the middle of a character'],
+    ['US-ASCII with other characters', '<?xml version="1.0" encoding="US-ASCII"?><r>ä</r>', 'US-ASCII'],
+    ['HTML', '<!DOCTYPE html><html><br><p>Sorry</html>', 'unexpected close tag'],
+    ['JSON', '{"reports":[]}', 'text data outside of root'],
+  ])('is rejected: %s', (_, document, problem) => {
+    expect(check(document).problem).toContain(problem);
+    expect(check(...bytewise(document)).problem).toBeDefined();
+  });
+
+  it('remains rejected, whatever follows', () => {
+    const xmlCheck = createXmlCheck();
+    const first = xmlCheck.push(Buffer.from('<r></q>'));
+    expect(first).toContain('byte 7');
+    expect(xmlCheck.push(Buffer.from('<r/>'))).toBe(first);
+    expect(xmlCheck.end()).toBe(first);
+  });
+});
+
+const name = fc.constantFrom('a', 'report', 'x:y', 'ß', '世', '_-.1');
+const text = fc
+  .string({ unit: 'binary', maxLength: 12 })
+  .map((raw) =>
+    raw
+      .replace(/[^\t\n\r\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '?')
+      .replace(/[<&>]/g, (character) => ({ '<': '&lt;', '&': '&amp;' })[character] ?? '&#x3E;'),
+  );
+const plain = text.map((escaped) => escaped.replace(/[-&?\]]/g, '.'));
+const attributes = fc
+  .uniqueArray(fc.tuple(name, text), { selector: ([one]) => one, maxLength: 3 })
+  .map((pairs) => pairs.map(([one, value]) => ` ${one}="${value.replaceAll('"', '&quot;')}"`).join(''));
+const misc = fc.oneof(
+  plain.map((content) => `<!--${content}-->`),
+  plain.map((content) => `<?p ${content}?>`),
+  fc.constantFrom(' ', '\n', '\r\n'),
+);
+const { element } = fc.letrec<{ element: string; content: string }>((tie) => ({
+  element: fc.tuple(name, attributes, fc.array(tie('content'), { maxLength: 4 })).map(([one, given, inside]) => {
+    return inside.length === 0 ? `<${one}${given} />` : `<${one}${given}>${inside.join('')}</${one} >`;
+  }),
+  content: fc.oneof(
+    { maxDepth: 4 },
+    text,
+    misc,
+    plain.map((content) => `<![CDATA[${content}<&]]>`),
+    tie('element'),
+  ),
+}));
+const childless = fc.oneof(
+  text,
+  misc,
+  plain.map((content) => `<![CDATA[${content}]]>`),
+);
+const document = fc
+  .record({
+    declaration: fc.constantFrom('', '\uFEFF', '<?xml version="1.0"?>', '<?xml version="1.0" encoding="UTF-8"?>\n'),
+    before: fc.array(misc, { maxLength: 2 }),
+    children: fc.array(element, { maxLength: 5 }),
+    between: fc.array(childless, { minLength: 6, maxLength: 6 }),
+    trailing: fc.array(misc, { maxLength: 2 }),
+  })
+  .map(({ declaration, before, children, between, trailing }) => ({
+    xml: `${declaration}${before.join('')}<root>${between[5]}${children
+      .map((child, index) => child + between[index])
+      .join('')}</root>${trailing.join('')}`,
+    children: children.length,
+  }));
+
+/** `bytes` cut at positions that `seeds` choose. */
+function cut(bytes: Buffer, seeds: readonly number[]): Buffer[] {
+  const edges = [0, ...seeds.map((seed) => seed % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length];
+  return edges.slice(1).map((end, index) => bytes.subarray(edges[index], end));
+}
+
+describe('any document', () => {
+  it('is accepted and its reports counted, however it is cut', () => {
+    fc.assert(
+      fc.property(document, fc.array(fc.nat(), { maxLength: 20 }), ({ xml, children }, seeds) => {
+        expect(check(...cut(Buffer.from(xml), seeds))).toEqual({ problem: undefined, reports: children });
+        expect(check(...bytewise(xml))).toEqual({ problem: undefined, reports: children });
+      }),
+    );
+  });
+
+  it('is rejected when it is truncated inside its root', () => {
+    fc.assert(
+      fc.property(document, fc.nat(), ({ xml }, seed) => {
+        const bytes = Buffer.from(xml);
+        const end = bytes.lastIndexOf('</root>') + '</root>'.length;
+        expect(check(bytes.subarray(0, seed % end)).problem).toBeDefined();
+      }),
+    );
+  });
+
+  it('with errors in it is accepted or rejected as by saxes, at any chunk boundary', () => {
+    const replacement = fc.constantFrom(
+      '<',
+      '>',
+      '&',
+      ';',
+      '"',
+      '/',
+      '?',
+      '!',
+      '-',
+      ']',
+      '[',
+      ' ',
+      'x',
+      '\0',
+      '<a>',
+      '</a>',
+      ']]>',
+    );
+    fc.assert(
+      fc.property(
+        document,
+        fc.array(fc.record({ at: fc.nat(), instead: replacement, length: fc.nat(3) }), { minLength: 1, maxLength: 3 }),
+        fc.array(fc.nat(), { maxLength: 20 }),
+        ({ xml }, edits, seeds) => {
+          const edited = edits.reduce((left, { at, instead, length }) => {
+            const position = at % (left.length + 1);
+            return left.slice(0, position) + instead + left.slice(position + length);
+          }, xml);
+          const bytes = Buffer.from(edited.toWellFormed());
+          const isAccepted = isAcceptedBySaxes(bytes.toString());
+          expect(check(...cut(bytes, seeds)).problem === undefined).toBe(isAccepted);
+          expect(check(...bytewise(bytes)).problem === undefined).toBe(isAccepted);
+        },
+      ),
+      { numRuns: cases(300) },
+    );
+  });
+});
+
+/** Fragments of usual pages in any order, mostly malformed. */
+const fragments = fc
+  .array(
+    fc.constantFrom(
+      '<a>',
+      '</a>',
+      '<report-1 >',
+      '</report-1\n>',
+      '<_:b/>',
+      '<c d="1" e=\'"\'>',
+      '</c>',
+      '<c d="1"d="1"/>',
+      '<f g = "&quot;" h="]]>"/>',
+      '<f\tg="1" h="2" g="3"/>',
+      '<a b="<"/>',
+      '<a b=""',
+      '/>',
+      '>',
+      '<',
+      '</',
+      '/',
+
+      '&amp;',
+      '&lt;',
+      '&#10;',
+      '&#xd7FF;',
+      '&#xD800;',
+      '&#x110000;',
+      '&#1114111;',
+      '&am',
+      'p;',
+      '&',
+      ';',
+      '&nbsp;',
+
+      '<!--',
+      '-->',
+      '-',
+      '--',
+      '<!-- x -->',
+      '<![CDATA[',
+      ']]>',
+      ']',
+      ']]',
+      '<![CDATA[<&]]]>',
+      '<!',
+      '<?p?>',
+      '<!D',
+
+      'text',
+      ' ',
+      '\r\n',
+      'ä',
+      '世界',
+      '\u{1F600}',
+      '\uFFFD',
+      '\uFFFE',
+      '\uFFFF',
+      '\uEFBF',
+      '\u007F',
+      '\u0085',
+      '\0',
+      '"',
+      "'",
+      '=',
+      'a="b"',
+      'xml',
+      '<ß>',
+      '</ß>',
+      '<a:b:c>',
+      '</a:b:c>',
+      '<1>',
+      '<.>',
+    ),
+    { maxLength: 12 },
+  )
+  .map((parts) => parts.join(''));
+
+describe('content', () => {
+  it('of any fragments is accepted or rejected as by saxes, at any chunk boundary', () => {
+    fc.assert(
+      fc.property(fragments, fc.array(fc.nat(), { maxLength: 6 }), fc.boolean(), (content, seeds, isClosed) => {
+        const bytes = Buffer.from(`<r>${content}${isClosed ? '</r>' : ''}`);
+        const isAccepted = isAcceptedBySaxes(bytes.toString());
+        expect(check(...cut(bytes, seeds)).problem === undefined).toBe(isAccepted);
+        expect(check(bytes).problem === undefined).toBe(isAccepted);
+        expect(check(...bytewise(bytes)).problem === undefined).toBe(isAccepted);
+      }),
+      { numRuns: cases(2_000) },
+    );
+  });
+
+  it('with wrong bytes gets the verdict of the decoder and saxes', () => {
+    const wrong = fc.constantFrom(0x00, 0x80, 0xbf, 0xc0, 0xc3, 0xe0, 0xed, 0xef, 0xf0, 0xf4, 0xf8, 0xff);
+    fc.assert(
+      fc.property(document, fc.nat(), wrong, fc.boolean(), fc.array(fc.nat()), ({ xml }, at, byte, more, seeds) => {
+        const bytes = Array.from(Buffer.from(xml));
+        const edited = Buffer.from(bytes.toSpliced(at % bytes.length, more ? 0 : 1, byte));
+        const isAccepted = isUtf8(edited) && isAcceptedBySaxes(edited.toString());
+        expect(check(...cut(edited, seeds)).problem === undefined).toBe(isAccepted);
+      }),
+      { numRuns: cases(300) },
+    );
+  });
+
+  it('of interleaved pages gets the same verdicts as each page alone', () => {
+    const pages = fc.array(fc.tuple(fragments, fc.array(fc.nat(), { minLength: 3, maxLength: 3 })), {
+      minLength: 2,
+      maxLength: 4,
+    });
+    fc.assert(
+      fc.property(pages, (given) => {
+        const documents = given.map(([content, seeds]) => cut(Buffer.from(`<r><a>${content}</a></r>`), seeds));
+        const alone = documents.map((pieces) => check(...pieces));
+        const checks = documents.map(() => createXmlCheck());
+        for (let round = 0; round < 4; round += 1) {
+          for (const [index, xmlCheck] of checks.entries()) xmlCheck.push(documents[index]?.[round] ?? Buffer.of());
+        }
+        expect(checks.map((xmlCheck) => ({ problem: xmlCheck.end(), reports: xmlCheck.reports }))).toEqual(alone);
+      }),
+      { numRuns: cases(1_000) },
+    );
+  });
+
+  it('of a usual page needs no parser, however it is cut', () => {
+    const page = Buffer.from(Array.from({ length: 200 }, (_, k) => generatedReportXml(1, k, `R-${k}`, 0)).join(''));
+    for (const pieceBytes of [1, 7, 1_000, 64 * 1024, page.length]) {
+      const fastPath = createFastPath();
+      for (let from = 0; from < page.length; from += pieceBytes) {
+        expect(fastPath.push(page.subarray(from, from + pieceBytes))).toBeUndefined();
+      }
+    }
+    const fastPath = createFastPath();
+    expect(fastPath.push(page)).toBeUndefined();
+    expect(fastPath.reports()).toBe(200);
+    expect(fastPath.openTags()).toBe('');
+    expect(fastPath.rest()).toHaveLength(0);
+  });
+
+  it('that is cut within an attribute name is accepted, whatever names precede it', () => {
+    const tag = '<v f="1" f1="2" ff="3"/>';
+    for (let at = 1; at < tag.length; at += 1) {
+      const fastPath = createFastPath();
+      expect(fastPath.push(Buffer.from(tag.slice(0, at)))).toBeUndefined();
+      expect({ at, left: fastPath.push(Buffer.from(`${tag.slice(at)}${' '.repeat(50)}`)) }).toEqual({
+        at,
+        left: undefined,
+      });
+    }
+  });
+
+  it('that is left to the parser comes with its open tags', () => {
+    const fastPath = createFastPath();
+    expect(fastPath.push(Buffer.from('<a><b c="d">x<![CDATA[y'))).toBeUndefined();
+    expect(fastPath.openTags()).toBe('<a><b><![CDATA[');
+    expect(fastPath.push(Buffer.from(']]><?p?></b></a>'))?.toString()).toBe('<?p?></b></a>');
+    expect(fastPath.openTags()).toBe('<a><b>');
+  });
+});
+
+describe('the root', () => {
+  const rootOf = (...pieces: readonly (string | Uint8Array)[]): string => {
+    const xmlCheck = createXmlCheck();
+    for (const piece of pieces) xmlCheck.push(Buffer.from(piece));
+    expect(xmlCheck.end()).toBeUndefined();
+    return xmlCheck.rootName;
+  };
+
+  it.each([
+    ['without a namespace', '<reports/>', 'reports'],
+    ['without content', '<reports></reports>', 'reports'],
+    ['in a default namespace', '<reports xmlns="urn:a"><report/></reports>', '{urn:a}reports'],
+    ['with a prefix', '<a:reports xmlns:a="urn:a" xmlns="urn:b" xmlns:b="urn:c"/>', '{urn:a}reports'],
+    ['with another prefix', "<b:reports b:x='' xmlns:b = 'urn:a'>x</b:reports>", '{urn:a}reports'],
+    ['with a default namespace that its prefix does not use', '<a:r xmlns="urn:b" xmlns:a="urn:a"/>', '{urn:a}r'],
+    [
+      'whose children are in other namespaces',
+      '<r xmlns="urn:a"><x xmlns="urn:b"/><y:r xmlns:y="urn:c"/></r>',
+      '{urn:a}r',
+    ],
+    ['without a namespace, although its children have one', '<r><x xmlns="urn:b"/></r>', 'r'],
+    ['with an empty namespace', '<r xmlns=""/>', 'r'],
+    ['with a prefix that nothing declares', '<a:reports/>', 'a:reports'],
+    ['with a prefix that only a child declares', '<a:r><x xmlns:a="urn:a"/></a:r>', 'a:r'],
+    ['with references in its namespace', '<r xmlns="urn:&#97;&amp;&#x62;"/>', '{urn:a&b}r'],
+    ['after a byte order mark and a declaration', '\uFEFF<?xml version="1.0"?><r xmlns="urn:a"/>', '{urn:a}r'],
+    ['after comments and instructions', '<!-- <no/> --><?no <no/>?>\n<r/><!-- <no/> -->', 'r'],
+    [
+      'after a DTD',
+      '<!DOCTYPE html [<!ELEMENT no ANY>]><html xmlns="http://www.w3.org/1999/xhtml"/>',
+      '{http://www.w3.org/1999/xhtml}html',
+    ],
+    ['not in ASCII', '<отчёты xmlns="urn:ä"/>', '{urn:ä}отчёты'],
+    [
+      'with many attributes and blanks',
+      `<r\n${Array.from({ length: 500 }, (_, n) => ` a${n}=\t"${n}"\n`).join('')} xmlns="urn:a"\n>x</r\n>`,
+      '{urn:a}r',
+    ],
+    ['of 50,000 characters', `<r xmlns="${'n'.repeat(50_000)}"/>`, `{${'n'.repeat(50_000)}}r`],
+  ])('is the name of the root element with its namespace: %s', (_, xml, name) => {
+    expect(rootOf(xml)).toBe(name);
+    expect(rootOf(...bytewise(xml))).toBe(name);
+  });
+
+  it('is the same as for saxes, which trims namespaces, however the document is cut', () => {
+    const rootTag = fc
+      .record({
+        prefix: fc.constantFrom('', 'a:', 'b:'),
+        local: fc.constantFrom('reports', 'error', 'ß'),
+        declarations: fc.uniqueArray(fc.tuple(fc.constantFrom('xmlns', 'xmlns:a', 'xmlns:b'), text), {
+          selector: ([attribute]) => attribute,
+          maxLength: 3,
+        }),
+        others: attributes,
+        isFirst: fc.boolean(),
+      })
+      .map(({ prefix, local, declarations, others, isFirst }) => {
+        const declared = declarations.map(([one, uri]) => ` ${one}="${uri.trim().replaceAll('"', '&quot;')}"`).join('');
+        return { name: `${prefix}${local}`, given: isFirst ? declared + others : others + declared };
+      });
+    fc.assert(
+      fc.property(document, rootTag, fc.array(fc.nat(), { maxLength: 20 }), ({ xml }, { name: root, given }, seeds) => {
+        const whole = xml.replace('<root>', () => `<${root}${given}>`).replace('</root>', () => `</${root}>`);
+        const expected = rootBySaxes(whole);
+        if (expected === undefined) return;
+        expect(rootOf(...cut(Buffer.from(whole), seeds))).toBe(expected);
+        expect(rootOf(...bytewise(whole))).toBe(expected);
+      }),
+      { numRuns: cases(300) },
+    );
+  });
+});
+
+/** The name of the root by a parser that knows namespaces; undefined if it finds an error. */
+function rootBySaxes(whole: string): string | undefined {
+  const parser = new SaxesParser({ xmlns: true });
+  let root: string | undefined;
+  let hasError = false;
+  parser.on('error', ({ message }) => {
+    // Prefixes are not checked below the root.
+    hasError ||= root === undefined || !message.startsWith('unbound namespace prefix');
+  });
+  parser.on('opentag', ({ uri, local }) => {
+    root ??= uri === '' ? local : `{${uri}}${local}`;
+  });
+  parser.write(whole).close();
+  return hasError ? undefined : root;
+}
+
+/** The verdict of saxes on the whole document, without the fast path and without dropping buffers. */
+function isAcceptedBySaxes(whole: string): boolean {
+  const parser = new SaxesParser();
+  let isAccepted = true;
+  let hasDoctype = false;
+  parser.on('doctype', () => {
+    hasDoctype = true;
+  });
+  parser.on('xmldecl', ({ encoding = 'utf-8' }) => {
+    isAccepted &&= encoding.toLowerCase() === 'utf-8';
+  });
+  parser.on('error', ({ message }) => {
+    isAccepted &&= hasDoctype && message.endsWith('undefined entity.');
+  });
+  parser.write(whole).close();
+  return isAccepted;
+}

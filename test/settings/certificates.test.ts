@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import { assertClientCertificate, readCertificateAuthorities } from '../../lib/settings/certificates.ts';
+import { searchForSecrets } from '../support/secret-search.ts';
+import { createAuthority, type IssuedCertificate } from '../support/service/certificates.ts';
+
+const now = Date.now();
+const past = { from: new Date(now - 2_000_000), until: new Date(now - 1_000_000) };
+const authority = createAuthority({ name: 'Example CA' });
+const expired = createAuthority({ name: 'Expired CA', ...past });
+
+const readFrom = (files: Readonly<Record<string, string>>) => (path: string) => {
+  const text = files[path];
+  if (text !== undefined) return text;
+  throw Object.assign(new Error(`ENOENT: no such file, open '/home/someone/${path}'`), { code: 'ENOENT' });
+};
+
+describe('certificate authorities', () => {
+  it('are the certificates of PEM text or a file, without anything else in it', () => {
+    const text = `# Example\n${authority.cert}\nnotes\n${expired.cert}`;
+    expect(readCertificateAuthorities('ca.pem', readFrom({ 'ca.pem': text }), now)).toBe(authority.cert + expired.cert);
+    expect(readCertificateAuthorities(text, readFrom({}), now)).toBe(authority.cert + expired.cert);
+  });
+
+  it.each([
+    ['missing.pem', /^tls\.ca: missing\.pem does not exist$/],
+    ['empty.pem', /^tls\.ca: empty\.pem contains no certificate\. Store it in PEM form/],
+    ['key.pem', /^tls\.ca: key\.pem contains no certificate/],
+    ['broken.pem', /^tls\.ca: broken\.pem: certificate 2 cannot be parsed\. Store it again/],
+    ['expired.pem', /^tls\.ca: expired\.pem: the certificate of Expired CA expired on \d{4}-.*Z\. Replace it/],
+    ['large.pem', /^tls\.ca: large\.pem has \d+ bytes of certificates, but at most 65536 are allowed/],
+    [expired.cert, /^tls\.ca: the certificate of Expired CA expired on/],
+  ])('are rejected with the file and what to do: %s', (ca, message) => {
+    const { key } = authority.issue({ name: 'x' });
+    const read = readFrom({
+      'empty.pem': '',
+      'key.pem': key,
+      'broken.pem': `${authority.cert}-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n`,
+      'expired.pem': expired.cert,
+      'large.pem': authority.cert.repeat(200),
+    });
+    expect(() => readCertificateAuthorities(ca, read, now)).toThrow(
+      expect.objectContaining({ name: 'ConfigurationError', message: expect.stringMatching(message) as unknown }),
+    );
+  });
+});
+
+describe('a client certificate', () => {
+  const places = { cert: 'client.pem', key: 'client.key', passphrase: 'PASSPHRASE' };
+  const passphrase = 'open sesame 1001';
+  const plain = authority.issue({ name: 'exporter' });
+  const encrypted = authority.issue({ name: 'exporter', passphrase });
+
+  it.each([
+    ['with a key', plain],
+    ['with an encrypted key and its passphrase', { ...encrypted, passphrase }],
+    ['with its chain', { ...plain, cert: plain.cert + authority.cert }],
+  ])('is accepted %s', (_, certificate) => {
+    expect(() => assertClientCertificate(certificate, places, now)).not.toThrow();
+  });
+
+  const cases: readonly (readonly [string, IssuedCertificate & { readonly passphrase?: string }, RegExp])[] = [
+    ['no certificate', { ...plain, cert: plain.key }, /^client\.pem contains no certificate/],
+    [
+      'an expired certificate',
+      authority.issue({ name: 'old', ...past }),
+      /^client\.pem: the client certificate old expired on .*Z\. Store a current one/,
+    ],
+    [
+      'a certificate of the future',
+      authority.issue({ name: 'new', from: new Date(now + 1_000_000), until: new Date(now + 2_000_000) }),
+      /^client\.pem: the client certificate new is valid from .*Z only\. Check the clock/,
+    ],
+    [
+      'a key of another certificate',
+      { ...plain, key: authority.issue({ name: 'x' }).key },
+      /^client\.key: the key does not belong to the certificate exporter in client\.pem/,
+    ],
+    ['no key', { ...plain, key: plain.cert }, /^client\.key contains no private key that can be read/],
+    [
+      'an encrypted key without a passphrase',
+      encrypted,
+      /^client\.key: the key is encrypted\. Set its passphrase: PASSPHRASE/,
+    ],
+    [
+      'a wrong passphrase',
+      { ...encrypted, passphrase: 'hunter2-wrong' },
+      /^client\.key: the key cannot be decrypted\. Check its passphrase/,
+    ],
+  ];
+
+  it.each(cases)('is rejected with its place and what to do, and without secrets: %s', (_, certificate, message) => {
+    let thrown: unknown;
+    try {
+      assertClientCertificate(certificate, places, now);
+    } catch (error) {
+      thrown = error;
+    }
+    expect(thrown).toMatchObject({ name: 'ConfigurationError', message: expect.stringMatching(message) as unknown });
+    const secrets = { key: certificate.key.split('\n')[1] ?? '', passphrase: certificate.passphrase ?? passphrase };
+    expect(searchForSecrets({ thrown }, secrets)).toEqual([]);
+  });
+});

@@ -1,0 +1,222 @@
+import { describe, expect, it } from 'vitest';
+import { asDocumentRoot } from '../../lib/core/document-root.ts';
+import { type FunctionVariable, stepVariables } from '../../lib/settings/environment.ts';
+import {
+  exportDefinition,
+  exportSettingsSchema,
+  parseSettings,
+  serviceSettingsSchema,
+  sourceOf,
+} from '../../lib/settings/settings.ts';
+import { stepNames } from '../../lib/core/state-machine/definition.ts';
+import { durationSchema, instantOf, instantSchema } from '../../lib/core/timestamps.ts';
+import { fc, test } from '../support/property.ts';
+
+const service = (settings: object) => parseSettings(serviceSettingsSchema, settings, 'service');
+const anExport = (settings: object) => parseSettings(exportSettingsSchema, { name: 'reports', ...settings }, 'export');
+
+describe('settings', () => {
+  it('report every problem at once, each with its path', () => {
+    expect(() =>
+      anExport({ name: 'a/b', size: 11, filter: { date: { gte: 'x' } }, since: { overlap: '1 day' }, surprise: 1 }),
+    ).toThrow(
+      expect.objectContaining({
+        name: 'ConfigurationError',
+        message: expect.stringMatching(
+          /(?=.*name: )(?=.*size: must be 1 to 10)(?=.*filter\.date\.gte)(?=.*since\.overlap)(?=.*surprise)/,
+        ),
+      }),
+    );
+  });
+
+  it('have defaults', () => {
+    expect(exportDefinition(anExport({}), 'simulator')).toEqual({
+      name: 'reports',
+      request: { source: 'simulator', filter: {}, format: 'XML', container: 'NONE' },
+      since: { from: 'watermark', initial: undefined, overlapMs: 0 },
+      publishEmptyRuns: true,
+      limits: {
+        maxPages: undefined,
+        iterationsPerExecution: 150,
+        pagesPerInvocation: 1,
+        maxCursorRestarts: 1,
+        maxInlineWaitSeconds: 20,
+        maxRetryAfterSeconds: 21_600,
+        maxConsecutiveWaits: 20,
+      },
+    });
+  });
+
+  it.each([
+    'https://reports.example.com',
+    'https://reports.example.com/eu/',
+    'http://127.0.0.1:8080',
+    'http://localhost',
+    'http://[::1]:1',
+  ])('accept %s as a base URL', (baseUrl) => expect(service({ baseUrl }).baseUrl).toBe(baseUrl));
+
+  it.each([
+    'reports.example.com',
+    'http://reports.example.com',
+    'http://127.0.0.1.example.com',
+    'http://localhost.example.com',
+    'ftp://127.0.0.1',
+    'https://user:secret@reports.example.com',
+    'https://reports.example.com/?key=1',
+    'https://reports.example.com/#a',
+    '',
+  ])('reject %s as a base URL', (baseUrl) => expect(() => service({ baseUrl })).toThrow('baseUrl'));
+
+  it.each(['ACME', 'acme-2', 'A-B-C'])('accept %s as a vendor', (vendor) =>
+    expect(service({ baseUrl: 'https://a.example', vendor }).vendor).toBe(vendor),
+  );
+  it.each(['', 'A B', 'A_B\r\nX: y', '-A', 'A--B', 'Ä'])('reject %j as a vendor', (vendor) =>
+    expect(() => service({ baseUrl: 'https://a.example', vendor })).toThrow('vendor'),
+  );
+
+  it.each(['reports', '{http://example.com/ns?v=1#a}reports', 'отчёты', 'a-b.c_1'])(
+    'accept %s as a root element',
+    (rootElement) =>
+      expect(
+        exportDefinition(anExport({}), 's', service({ baseUrl: 'https://a.example', rootElement })).documentRoot,
+      ).toBe(asDocumentRoot(rootElement)),
+  );
+  it.each(['', '<reports>', '{}reports', '{urn:a}', '{urn:a} reports', 'a b', 'a\nb', 5])(
+    'reject %j as a root element',
+    (rootElement) => expect(() => service({ baseUrl: 'https://a.example', rootElement })).toThrow('rootElement'),
+  );
+
+  it.each(['PT0S', 'P2D', 'P30D'])('reject %s as a timeout', (timeout) => {
+    for (const name of ['connectTimeout', 'headersTimeout', 'bodyTimeout', 'totalTimeout'])
+      expect(() => service({ baseUrl: 'https://a.example', [name]: timeout })).toThrow(name);
+  });
+
+  it('identify a service by its address, however it is spelled', () => {
+    const spellings = ['https://A.example', 'https://a.example/', 'HTTPS://a.example:443//'];
+    expect(new Set(spellings.map(sourceOf))).toEqual(new Set(['https://a.example']));
+    expect(sourceOf('https://a.example/eu/')).toBe('https://a.example/eu');
+  });
+
+  it('reject a lookback window together with settings of the watermark', () => {
+    expect(() => anExport({ since: { lookbackWindow: 'P1D', overlap: 'PT1H' } })).toThrow('lookbackWindow');
+    expect(() => anExport({ since: { lookbackWindow: 'PT0S' } })).toThrow('longer than zero');
+    expect(exportDefinition(anExport({ since: { lookbackWindow: 'P1D' } }), 's').since).toEqual({
+      from: 'lookback',
+      lookbackMs: 86_400_000,
+    });
+  });
+
+  it('say what runs are expected to find, only of reports that are counted', () => {
+    const expectations = { minReports: 1, reportsEvery: 'P8D' };
+    expect(exportDefinition(anExport({ expect: expectations }), 's').expect).toEqual({
+      minReports: 1,
+      reportsEveryMs: 8 * 86_400_000,
+    });
+    expect(() => anExport({ expect: { minReports: 0, reportsEvery: 'PT0S', minPages: 1 } })).toThrow(
+      /(?=.*expect\.minReports: must be at least 1)(?=.*expect\.reportsEvery: must be longer than zero)(?=.*expect.*minPages)/,
+    );
+    expect(() => anExport({ expect: 1 })).toThrow('expect: ');
+    expect(() => anExport({ expect: expectations, format: 'CSV' })).toThrow('expect: needs the format XML');
+  });
+
+  it('normalize a filter to the form in which a store returns it, so that both compare equal', () => {
+    const { filter } = anExport({ filter: { offset: -0 } });
+    expect(Object.is(filter.offset, 0)).toBe(true);
+  });
+
+  it('reject a filter that would not reach the service unchanged', () => {
+    const nested = (depth: number): unknown => JSON.parse(`${'['.repeat(depth)}${']'.repeat(depth)}`);
+    expect(anExport({ filter: { a: nested(31) } }).filter).toEqual({ a: nested(31) });
+    for (const depth of [33, 100_000]) {
+      expect(() => anExport({ filter: { a: nested(depth) } })).toThrow('is nested deeper than 32');
+    }
+    const proto = JSON.parse('{"a":[{"__proto__":{"b":1}}]}') as object;
+    expect(() => anExport({ filter: proto })).toThrow('filter.a[0]: must not have a field named __proto__');
+    for (const value of [1n, undefined, Number.NaN, new Date(0), () => 1]) {
+      expect(() => anExport({ filter: { 'a b': [value] } })).toThrow('filter["a b"][0]: must be JSON');
+    }
+    const { MAX_SAFE_INTEGER: max } = Number;
+    expect(anExport({ filter: { bytes: { gte: -max, lte: max } } }).filter).toEqual({ bytes: { gte: -max, lte: max } });
+    for (const text of ['9007199254740992', '9223372036854775807', '-9007199254740993', '1e21', '1e400']) {
+      const filter = JSON.parse(`{"bytes":{"lte":${text}}}`) as object;
+      expect(() => anExport({ filter })).toThrow(/filter\.bytes\.lte: must be a number from .* write it in quotes$/);
+    }
+  });
+
+  it('reject a filter that is too long for the state of an export', () => {
+    const filter = { text: 'x'.repeat(65_536 - '{"text":""}'.length) };
+    expect(anExport({ filter }).filter).toEqual(filter);
+    for (const text of [`${filter.text}x`, 'é'.repeat(32_763), '€'.repeat(30_000)]) {
+      expect(() => anExport({ filter: { text } })).toThrow(
+        /^export filter: must be at most 65536 bytes of JSON, but has \d+$/,
+      );
+    }
+  });
+
+  it('keep other date conditions of a filter', () => {
+    const filter = { date: { lt: '2026-12-01T00:00:00Z' }, type: 'daily' };
+    expect(anExport({ filter }).filter).toEqual(filter);
+    expect(() => anExport({ filter: { date: '2026' } })).toThrow('filter.date');
+    expect(() => anExport({ filter: [] })).toThrow('filter');
+  });
+});
+
+describe('durations', () => {
+  it.each([
+    ['PT0S', 0],
+    ['PT1.5S', 1_500],
+    // In floating point, 1.001 × 1000 is 1000.9999999999999, and a timer needs an integer.
+    ['PT1.001S', 1_001],
+    ['PT0.0004S', 0],
+    ['PT15M', 900_000],
+    ['P1DT2H3M4S', 93_784_000],
+    ['P2W', 1_209_600_000],
+  ])('%s is %i ms', (text, ms) => expect(durationSchema.parse(text)).toBe(ms));
+
+  it.each(['', 'P', 'PT', 'P1', '1D', 'P1M', 'P1Y', 'PT1H2', '-P1D', 'P1DT', 'pt1s', 'PT1S ', 'P1D2W'])(
+    'rejects %j',
+    (text) => expect(durationSchema.safeParse(text).success).toBe(false),
+  );
+});
+
+describe('instants', () => {
+  it.each([
+    ['2026-11-20T02:00:00Z', '2026-11-20T02:00:00Z'],
+    ['2026-11-20T02:00:00.000Z', '2026-11-20T02:00:00Z'],
+    ['2026-11-20T02:00:00.120Z', '2026-11-20T02:00:00.120Z'],
+    ['2026-11-20T02:00:00.1239999Z', '2026-11-20T02:00:00.123Z'],
+    ['2024-02-29T00:00:00Z', '2024-02-29T00:00:00Z'],
+  ])('%s is %s', (text, canonical) => expect(instantSchema.parse(text)).toBe(canonical));
+
+  it.each([
+    '2026-11-20',
+    '2026-11-20T02:00:00',
+    '2026-11-20T02:00:00+01:00',
+    '2026-02-30T00:00:00Z',
+    '2026-11-20T25:00:00Z',
+    'now',
+    '',
+  ])('rejects %j', (text) => expect(instantSchema.safeParse(text).success).toBe(false));
+
+  test.prop([fc.date({ min: new Date(0), max: new Date('9999-12-31T23:59:59Z'), noInvalidDate: true })])(
+    'in canonical form are parsed without a change',
+    (date) => {
+      expect(instantSchema.parse(instantOf(date.getTime()))).toBe(instantOf(date.getTime()));
+      expect(Date.parse(instantOf(date.getTime()))).toBe(date.getTime());
+    },
+  );
+});
+
+describe('the environment of the functions', () => {
+  it('has the API key only for ExportPage, and the bucket only for the steps that use it', () => {
+    const stepsWith = (variable: FunctionVariable) =>
+      stepNames.filter((step) => (stepVariables[step] as readonly FunctionVariable[]).includes(variable));
+    expect(stepsWith('API_KEY_SECRET_ID')).toEqual(['ExportPage']);
+    expect(stepsWith('API_KEY_SECRET_FIELD')).toEqual(['ExportPage']);
+    expect(stepsWith('BUCKET_NAME')).toEqual(['ExportPage', 'FinishRun']);
+    expect(stepsWith('KEY_PREFIX')).toEqual(['ExportPage', 'FinishRun']);
+    for (const variable of ['DEPLOYMENT_NAME', 'SERVICE_NAME', 'TABLE_NAME'] as const) {
+      expect(stepsWith(variable)).toEqual(stepNames);
+    }
+  });
+});

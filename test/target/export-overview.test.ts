@@ -1,0 +1,203 @@
+/** The overview of an export, from what its runs leave in its state. */
+
+import { describe, expect, it } from 'vitest';
+import { ExportError } from '../../lib/core/errors.ts';
+import type { NextStart } from '../../lib/target/target.ts';
+import { abandonRun } from '../../lib/operator/abandon-run.ts';
+import { readExportStatus } from '../../lib/operator/run-status.ts';
+import { overviewOf, unreadableExport } from '../../lib/target/export-overview.ts';
+import { at } from '../support/builders.ts';
+import { anExportBench, asDeployedExport, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
+import { someReports } from '../support/export/scripted-service.ts';
+import { manifestKeyOf } from '../support/builders.ts';
+
+const scheduled: NextStart = { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'x' };
+
+async function overviewIn(bench: Bench, { isRunning = false, freshnessSeconds = null as number | null } = {}) {
+  const { name } = bench.deps.definition;
+  const state = await bench.log.exportState(name);
+  const active = state?.active && { isRunning, last: await bench.log.last(state.active) };
+  const { definition } = bench.deps;
+  const facts = { export: name, service: 'acme', definition, state, active, next: scheduled, freshnessSeconds };
+  return overviewOf(facts, bench.deps.runtime.now());
+}
+
+/** The service fails with `error` at the second request of each run while `down.is`. */
+function aBench(error: 'RequestRejectedError' | 'CursorRejectedError', options: BenchOptions = {}) {
+  const down = { is: true };
+  const bench = anExportBench({
+    reports: someReports(5),
+    size: 2,
+    limits: { maxCursorRestarts: 0 },
+    script: (request) => {
+      if (down.is && request.cursor !== null) throw new ExportError(error, 'no');
+      return undefined;
+    },
+    ...options,
+  });
+  return { bench, down };
+}
+
+describe('the overview of an export', () => {
+  it('has no run before the first one', async () => {
+    const bench = anExportBench();
+    expect(await overviewIn(bench)).toEqual({
+      export: bench.deps.definition.name,
+      service: 'acme',
+      state: 'never',
+      stale: false,
+      freshnessSeconds: null,
+      lastReportsAt: null,
+      reportsEverySeconds: null,
+      reportsOverdue: false,
+      run: null,
+      since: null,
+      startedAt: null,
+      pages: 0,
+      reports: 0,
+      bytes: 0,
+      watermark: null,
+      completedAt: null,
+      next: scheduled,
+      lastFailure: null,
+    });
+  });
+
+  it('has the newest completed run, and when it was completed, as in its manifest', async () => {
+    const bench = anExportBench({ reports: someReports(5), size: 2 });
+    const end = await bench.start();
+    if (end.status !== 'completed') throw new Error(end.status);
+    const manifest = bench.manifest(manifestKeyOf(end.result));
+    expect(await overviewIn(bench)).toMatchObject({
+      state: 'completed',
+      run: end.result.run,
+      since: '1970-01-01T00:00:00Z',
+      startedAt: '2026-11-20T02:00:00Z',
+      pages: 3,
+      reports: 5,
+      bytes: end.result.bytes,
+      watermark: end.result.watermark,
+      completedAt: manifest.completedAt,
+      lastFailure: null,
+    });
+  });
+
+  it('distinguishes unfinished runs that run, have failed, and have stopped', async () => {
+    const { bench } = aBench('RequestRejectedError');
+    await bench.start();
+    const { active } = await bench.state();
+    const lastFailure = { error: 'RequestRejectedError', message: 'no', at: '2026-11-20T02:00:00Z' };
+    const run = { run: active?.run, pages: 1, reports: 2, completedAt: null };
+    expect(await overviewIn(bench)).toMatchObject({ state: 'failed', lastFailure, ...run });
+    expect(await overviewIn(bench, { isRunning: true })).toMatchObject({ state: 'running', ...run });
+    const state = await bench.state();
+    if (state.active === undefined) throw new Error('there is no unfinished run');
+    const { lastFailure: _, ...interrupted } = state.active;
+    await bench.log.replaceState({ ...state, version: state.version + 1, active: interrupted });
+    expect(await overviewIn(bench)).toMatchObject({ state: 'stopped', lastFailure: null, ...run });
+  });
+
+  it('does not hide a run that was abandoned because it can never complete, until the next one begins', async () => {
+    const { bench, down } = aBench('CursorRejectedError');
+    down.is = false;
+    await bench.start();
+    const before = await overviewIn(bench);
+    down.is = true;
+    bench.advance(3_600_000);
+    await bench.start({ since: '1970-01-01T00:00:00Z' });
+    const failed = await overviewIn(bench);
+    expect(failed).toMatchObject({
+      state: 'failed',
+      since: '1970-01-01T00:00:00Z',
+      startedAt: '2026-11-20T03:00:00Z',
+      pages: 1,
+      reports: 2,
+      watermark: before.watermark,
+      completedAt: before.completedAt,
+      lastFailure: { error: 'CursorRejectedError', message: 'no', at: '2026-11-20T03:00:00Z' },
+    });
+    expect(failed.run).not.toBe(before.run);
+    expect((await bench.state()).active).toBeUndefined();
+
+    down.is = false;
+    bench.advance(3_600_000);
+    await bench.start();
+    expect(await overviewIn(bench)).toMatchObject({ state: 'completed', startedAt: '2026-11-20T04:00:00Z' });
+    expect((await bench.state()).lastAbandoned).toBeUndefined();
+  });
+
+  it('has the run before an unfinished one that an operator has abandoned', async () => {
+    const { bench, down } = aBench('RequestRejectedError');
+    await bench.start();
+    const abandonUnfinished = async () => {
+      const { active } = await bench.state();
+      if (active === undefined) throw new Error('there is no unfinished run');
+      await abandonRun(asDeployedExport(bench), active);
+    };
+    await abandonUnfinished();
+    expect(await overviewIn(bench)).toMatchObject({ state: 'never', lastFailure: null });
+    down.is = false;
+    bench.advance(60_000);
+    const end = await bench.start();
+    down.is = true;
+    bench.advance(60_000);
+    await bench.start({ since: '1970-01-01T00:00:00Z' });
+    await abandonUnfinished();
+    expect(await overviewIn(bench)).toMatchObject({
+      state: 'completed',
+      run: end.status === 'completed' ? end.result.run : '',
+    });
+  });
+
+  it('is stale once the newest completed run is older than allowed, also while another runs', async () => {
+    const { bench, down } = aBench('RequestRejectedError');
+    expect(await overviewIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: true });
+    down.is = false;
+    await bench.start();
+    bench.advance(60_000);
+    expect(await overviewIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: false, freshnessSeconds: 60 });
+    bench.advance(1);
+    expect(await overviewIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: true });
+    down.is = true;
+    await bench.start({ since: '1970-01-01T00:00:00Z' });
+    expect(await overviewIn(bench, { freshnessSeconds: 60, isRunning: true })).toMatchObject({
+      state: 'running',
+      stale: true,
+    });
+    expect(await overviewIn(bench)).toMatchObject({ stale: false });
+  });
+});
+
+describe('an export that expects reports', () => {
+  it('lacks them once no completed run has had some for so long, whatever the runs since', async () => {
+    const expecting = { expect: { reportsEveryMs: 3_600_000 } };
+    const bench = anExportBench({ definition: expecting });
+    expect(await overviewIn(bench)).toMatchObject({ lastReportsAt: null, reportsOverdue: false });
+    await bench.start();
+    const lastReportsAt = at('2026-11-20T02:00:00Z');
+    bench.advance(3_599_999);
+    const empty = bench.with({ reports: [], definition: { ...expecting, name: bench.deps.definition.name } });
+    await empty.start();
+    const expected = { lastReportsAt, reportsEverySeconds: 3_600 };
+    expect(await overviewIn(empty)).toMatchObject({ ...expected, reportsOverdue: false });
+    bench.advance(1);
+    expect(await overviewIn(empty)).toMatchObject({ ...expected, state: 'completed', reportsOverdue: true });
+    expect(await readExportStatus(asDeployedExport(empty), 1, empty.deps.runtime.now())).toMatchObject({
+      ...expected,
+      reportsOverdue: true,
+    });
+    await bench.start({ since: '1970-01-01T00:00:00Z' });
+    expect(await overviewIn(bench)).toMatchObject({ lastReportsAt: '2026-11-20T03:00:00Z', reportsOverdue: false });
+  });
+});
+
+describe('an export that cannot be read', () => {
+  it('has the error', () => {
+    expect(unreadableExport('daily', null, new ExportError('PageConflictError', 'edited'))).toEqual({
+      export: 'daily',
+      service: null,
+      error: { name: 'PageConflictError', message: 'edited' },
+    });
+    expect(unreadableExport('daily', 'acme', 'odd')).toMatchObject({ error: { name: 'Error', message: 'odd' } });
+  });
+});
