@@ -33,13 +33,18 @@ export async function performTask(integrations: Integrations, call: TaskCall): P
   if (action === 'invoke') {
     const { FunctionName, Payload } = parameters as { FunctionName: string; Payload: Process['payload'] };
     const step = stepNames.find((name) => name === FunctionName) as StepName;
+    const { redriveCount } = execution;
+    // An execution that was stopped meanwhile has no outcome of the invocation, also if it is redriven.
+    const reportOutcome = () => {
+      if (execution.status === 'RUNNING' && execution.redriveCount === redriveCount) onOutcome(site, execution.arn);
+    };
     try {
       const result = await lambda.invoke(step, Payload, site);
-      onOutcome(site, execution.arn);
+      reportOutcome();
       return { Payload: result };
     } catch (error) {
       const isItsOwn = error instanceof TaskFailure && !/^(Lambda|Runtime|Sandbox)\./.test(error.name);
-      if (isItsOwn) onOutcome(site, execution.arn);
+      if (isItsOwn) reportOutcome();
       throw error;
     }
   }
