@@ -77,7 +77,7 @@ const descriptions: Readonly<Record<string, string>> = {
   'exports[].iterationsPerExecution': 'The number of iterations after which a run continues in a new execution.',
   'exports[].publishEmptyRuns':
     'Whether a run that finds no reports is published and announced. With false it only moves the watermark.',
-  'exports[].expect': 'What runs should find, in the format XML. It does not apply to windows of backfills.',
+  'exports[].expect': 'What runs should find, in the format XML in NONE. It does not apply to windows of backfills.',
   'exports[].expect.minReports':
     'A run with fewer reports fails before it is published, and the watermark does not move. The next start begins a new run.',
   'exports[].expect.reportsEvery':

@@ -187,9 +187,9 @@ const exportFields = {
 };
 /** One export: what it requests, where its runs start, and their limits. */
 export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') }).check(
-  z.refine(({ expect, format }) => expect === undefined || format === 'XML', {
+  z.refine(({ expect, format, container }) => expect === undefined || (format === 'XML' && container === 'NONE'), {
     path: ['expect'],
-    error: 'needs the format XML: reports of other formats are not counted',
+    error: 'needs the format XML in NONE: other reports are not counted',
   }),
 );
 export type ExportSettings = z.infer<typeof exportSettingsSchema>;

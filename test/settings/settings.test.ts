@@ -116,7 +116,9 @@ describe('settings', () => {
       /(?=.*expect\.minReports: must be at least 1)(?=.*expect\.reportsEvery: must be longer than zero)(?=.*expect.*minPages)/,
     );
     expect(() => anExport({ expect: 1 })).toThrow('expect: ');
-    expect(() => anExport({ expect: expectations, format: 'CSV' })).toThrow('expect: needs the format XML');
+    for (const uncounted of [{ format: 'CSV' }, { container: 'ZIP' }]) {
+      expect(() => anExport({ expect: expectations, ...uncounted })).toThrow('expect: needs the format XML in NONE');
+    }
   });
 
   it('normalize a filter to the form in which a store returns it, so that both compare equal', () => {
