@@ -231,7 +231,7 @@ export async function remainingWindows(
   return [...windowsOf(backfill)].filter((window) => !isDone(states, backfill.export, window));
 }
 
-/** The input of an execution of the state machine of backfills (`../state-machine/backfill-definition.ts`). */
+/** The input of an execution of the state machine of backfills (`lib/core/state-machine/backfill-definition.ts`). */
 export interface BackfillInput {
   readonly export: string;
   /** How many windows are exported at the same time. */
@@ -240,11 +240,10 @@ export interface BackfillInput {
   readonly windows: readonly string[];
 }
 
-/** The oldest 4,000 of the windows that are left. */
 export const backfillInput = (
   { export: exportName, parallel }: Backfill,
   remaining: readonly Window[],
-): BackfillInput => ({ export: exportName, parallel, windows: remaining.slice(0, maxWindows).map(windowBounds) });
+): BackfillInput => ({ export: exportName, parallel, windows: remaining.map(windowBounds) });
 
 export interface BackfillProgress {
   /** How many windows are done, also by earlier starts. */

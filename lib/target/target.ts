@@ -1,6 +1,6 @@
 /**
  * What the operator's commands need from the place where exports run: a directory on this machine, or a deployed stack.
- * The interfaces through which the steps do their work are in `../ports.ts`.
+ * The interfaces through which the steps do their work are in `../core/ports.ts`.
  */
 
 import type { ReportsStatus } from '../core/expected-reports.ts';

@@ -80,12 +80,6 @@ async function startBackfill(
   const remaining = await remainingWindows(log, backfill);
   if (remaining.length === 0) return { status: 'ended' };
   const input = backfillInput(backfill, remaining);
-  if (remaining.length > input.windows.length) {
-    const [count, all] = [input.windows.length, remaining.length].map((number) => number.toLocaleString('en'));
-    options.say(
-      `Exporting the oldest ${count} of the ${all} windows that are left. Start the backfill again for the others`,
-    );
-  }
   const before = await readWindowStates(log, name);
   const executionName = backfillName(name, runtime.randomHex(16));
   const execution = await startExecution(client, stateMachineArn, executionName, JSON.stringify(input));

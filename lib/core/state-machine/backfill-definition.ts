@@ -1,7 +1,7 @@
 /**
  * The state machine of the backfills of a service, as typed data, used by the deployment and the tests. An execution exports the
  * windows in its input: a Distributed Map has one child execution for each window, which starts the window in the state machine of the
- * service (`definition.ts`) until it is done. Its input is a `BackfillInput` (`../operations/backfill.ts`).
+ * service (`definition.ts`) until it is done. Its input is a `BackfillInput` (`lib/backfill/backfill.ts`).
  *
  * ```
  * ExportWindows ─▶ AnyNotStarted ─ none ─▶ Ended

@@ -185,18 +185,6 @@ describe('starting a backfill', () => {
     expect(deployed.startInputs()).toHaveLength(1);
   });
 
-  it('exports the oldest 4,000 windows if more are left, and says so', async () => {
-    const deployed = aDeployedExport();
-    const windowMs = 60_000;
-    const to = at(new Date(Date.parse(request.from) + 4_500 * windowMs).toISOString().replace('.000', ''));
-    await deployed.start({ follow: false, to, windowMs });
-    const [{ input } = { input: undefined }] = deployed.startInputs();
-    expect((input as { windows: readonly string[] }).windows).toHaveLength(4_000);
-    expect(deployed.messages[0]).toBe(
-      'Exporting the oldest 4,000 of the 4,500 windows that are left. Start the backfill again for the others',
-    );
-  });
-
   it('is skipped while an execution of the same export is running, on any page of the list', async () => {
     const deployed = aDeployedExport();
     const others = ['nightly-backfill-2-backfill-00000000000000bb', 'other-backfill-00000000000000cc', 'manual'];
