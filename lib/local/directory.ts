@@ -17,7 +17,7 @@ import { listNames, shellQuote } from '../core/sanitize.ts';
 import { exportDefinition } from '../settings/settings.ts';
 import { createDirectoryPageStore } from './files/page-store.ts';
 import { startLocalBackfill } from './backfill.ts';
-import { isFilePresent } from './durable-fs.ts';
+import { assertWritable, isFilePresent } from './durable-fs.ts';
 import { acquireExportLock, isBackfillLocked, isExportLocked } from './lock.ts';
 import { observeRun } from './run-observer.ts';
 import { isWindowExecution, runLocally, stateFileIn } from './run.ts';
@@ -128,6 +128,7 @@ function deployedExport(
       hasEnded: async () => false,
     },
     async checkWritable(folders) {
+      assertWritable(stateFileIn(out));
       // Undefined while an export is running, which then holds the lock.
       acquireExportLock(out, name)?.release();
       for (const folder of folders) await store.checkWritable(folder);

@@ -5,7 +5,9 @@
 
 import { createHash } from 'node:crypto';
 import {
+  accessSync,
   closeSync,
+  constants,
   createReadStream,
   existsSync,
   fsync,
@@ -193,6 +195,15 @@ export function fileSystemError(operation: string, path: string, cause: unknown)
   return new ExportError('ConfigurationError', `Could not ${operation} ${path}: ${describeFileSystemError(cause)}`, {
     cause,
   });
+}
+
+/** @throws ConfigurationError if this process may not write to the file at `path` */
+export function assertWritable(path: string): void {
+  try {
+    accessSync(path, constants.W_OK);
+  } catch (cause) {
+    throw fileSystemError('write to', path, cause);
+  }
 }
 
 /**

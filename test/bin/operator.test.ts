@@ -555,6 +555,25 @@ describe('plan, abandon and doctor', () => {
     });
   });
 
+  it('doctor finds that a run cannot write to the state file, which belongs to another user', async () => {
+    const { out } = await aCompletedRun();
+    const state = join(out, 'state.sqlite');
+    const { accessSync } = fs;
+    // Root may write to every file.
+    fs.accessSync = (path, mode) => {
+      if (path === state) throw Object.assign(new Error('EACCES: permission denied'), { code: 'EACCES' });
+      accessSync(path, mode);
+    };
+    syncBuiltinESMExports();
+    onTestFinished(() => {
+      Object.assign(fs, { accessSync });
+      syncBuiltinESMExports();
+    });
+    const ended = await runOn(out, 'doctor');
+    expect(ended.status).toBe(1);
+    expect(ended.stdout).toContain(`Could not write to ${state}: permission denied`);
+  });
+
   it('doctor writes as a run would, and leaves nothing behind', async () => {
     const { out } = await anUnfinishedRun();
     const before = await readdir(out, { recursive: true });
