@@ -75,11 +75,11 @@ export function exportPageHandler(
     return async ({ input, execution, probe }, { getRemainingTimeInMillis }) => {
       if (probe !== undefined) {
         const { export: name, since, until } = parseSettings(probeSchema, probe, 'probe');
-        const { definition } = context.dependenciesFor({ export: name });
-        if (until === undefined) return await probeService({ definition, service: client, runtime }, since);
+        const { definition, log } = context.dependenciesFor({ export: name });
+        if (until === undefined) return await probeService({ definition, service: client, log, runtime }, since);
         const untilOperator = untilOperatorOf(settings);
         await withProbeTimeout(windowProbeTimeoutMs, (signal) =>
-          probeWindow({ definition, service: client, untilOperator, runtime }, { since, until }, signal),
+          probeWindow({ definition, service: client, untilOperator, log, runtime }, { since, until }, signal),
         );
         return { honorsUntil: true };
       }

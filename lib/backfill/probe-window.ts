@@ -1,8 +1,9 @@
 /** Asks the service for a window with reports, and for an empty one: whether it honors the upper bound that a backfill relies on. */
 
-import { ExportError, isExportError } from '../core/errors.ts';
+import { assertRootOfProbe, rootOfFirstProbe } from '../core/document-root.ts';
+import { type ErrorName, ExportError, isExportError } from '../core/errors.ts';
 import type { ExportDefinition, Instant, Window } from '../core/model.ts';
-import type { FetchedPage, ReportService, Runtime } from '../core/ports.ts';
+import type { FetchedPage, PageLog, ReportService, Runtime } from '../core/ports.ts';
 import { windowDefinition } from '../core/steps/select-export.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 
@@ -11,6 +12,7 @@ interface WindowProbeDependencies {
   readonly service: ReportService;
   /** The service's `filterUntil` without `date.`; absent: it has none. */
   readonly untilOperator: string | undefined;
+  readonly log: Pick<PageLog, 'exportState'>;
   readonly runtime: Pick<Runtime, 'sleep'>;
 }
 
@@ -24,18 +26,25 @@ interface WindowProbeDependencies {
  *   `fetchPage` throws, temporary errors after several attempts
  */
 export async function probeWindow(
-  { definition, service, untilOperator, runtime }: WindowProbeDependencies,
+  { definition, service, untilOperator, log, runtime }: WindowProbeDependencies,
   period: Window,
   signal?: AbortSignal,
 ): Promise<void> {
   const { since, until } = period;
   const bound = `filter.date.${untilOperator}`;
   const retry = createRetries(runtime, signal);
+  let expectedRoot = await rootOfFirstProbe(definition, log);
   const hasReports = async (window: Window) => {
     const { request } = windowDefinition(definition, window, untilOperator);
     const label = `a report from ${window.since} to ${window.until}`;
     const probe = { request: { ...request, size: 1 }, since: window.since, cursor: null, label };
-    return await retry(async () => containsReports(await service.fetchPage(probe, signal)));
+    return await retry(async () => {
+      const page = await service.fetchPage(probe, signal);
+      const isFound = await containsReports(page);
+      // An error document says nothing about the bound.
+      expectedRoot = assertRootOfProbe(label, page, expectedRoot);
+      return isFound;
+    });
   };
   const hasReportsAt = async (instant: Instant) => {
     const attempt = () => hasReports({ since: instant, until: instant });
@@ -88,10 +97,19 @@ async function containsReports(page: FetchedPage): Promise<boolean> {
   return page.nextCursor !== null || (page.reports() ?? 0) > 0;
 }
 
+const temporaryErrors: readonly string[] = [
+  'ServiceUnavailableError',
+  'ServiceThrottledError',
+  'ContractError',
+] satisfies ErrorName[];
+
 /** A person waits for the answer, and the function on AWS has less than a minute for it. */
 const maxWaitSeconds = 20;
 
-/** Repeats a request after 1, 2, 4 and 8 s, or after its Retry-After, while the service is not available. The waits of all requests count. */
+/**
+ * Repeats a request after 1, 2, 4 and 8 s, or after its Retry-After, while the service is not available, or responds with no page of reports.
+ * The waits of all requests count.
+ */
 function createRetries({ sleep }: WindowProbeDependencies['runtime'], signal: AbortSignal | undefined) {
   let left = maxWaitSeconds;
   return async <Result>(request: () => Promise<Result>): Promise<Result> => {
@@ -99,8 +117,7 @@ function createRetries({ sleep }: WindowProbeDependencies['runtime'], signal: Ab
       try {
         return await request();
       } catch (error) {
-        const isThrottled = isExportError(error, 'ServiceThrottledError');
-        if (!isThrottled && !isExportError(error, 'ServiceUnavailableError')) throw error;
+        if (!isExportError(error) || !temporaryErrors.includes(error.name)) throw error;
         const { name, message, retryAfterSeconds } = error;
         const seconds = Math.max(pause, retryAfterSeconds ?? 0);
         if (seconds > left) {

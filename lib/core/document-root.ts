@@ -8,7 +8,7 @@
 import { hash } from 'node:crypto';
 import { ExportError } from './errors.ts';
 import type { DocumentRoot, ExportDefinition, ExportState, PageEntry, Run } from './model.ts';
-import type { FetchedPage, PageIdentity } from './ports.ts';
+import type { FetchedPage, PageIdentity, PageLog } from './ports.ts';
 
 /** Every store can keep it, the metadata of S3 included: a name that is long, or not printable ASCII, is represented by its hash. */
 export const asDocumentRoot = (name: string): DocumentRoot =>
@@ -18,16 +18,18 @@ export interface ExpectedRoot {
   readonly root: DocumentRoot;
   /** Why: a clause. */
   readonly reason: string;
+  /** What to do if this is the wrong one: a sentence. */
+  readonly remedy?: string;
 }
 
 /** Of page 1 of `run`. `recorded` is the root of completed runs. Undefined: any root may be right. */
 export function rootOfFirstPage(
-  { documentRoot: named }: ExportDefinition,
+  { documentRoot: named }: Pick<ExportDefinition, 'documentRoot'>,
   recorded: DocumentRoot | undefined,
-  { documentRoot: earlier }: Run,
+  { documentRoot: earlier }: Pick<Run, 'documentRoot'>,
 ): ExpectedRoot | undefined {
   if (named !== undefined) return { root: named, reason: 'service.rootElement names it' };
-  if (recorded !== undefined) return { root: recorded, reason: 'the completed runs of the export have it' };
+  if (recorded !== undefined) return ofCompletedRuns(recorded);
   return earlier && { root: earlier, reason: 'the run had it before it started over' };
 }
 
@@ -45,13 +47,29 @@ export function assertRootOfResponse(
   expected: ExpectedRoot | undefined,
 ): void {
   const root = fetched.documentRoot();
-  if (!isOther(root, expected)) return;
-  const excerpt = fetched.excerpt();
-  throw rootError(
-    `Report service sent a document with the root element ${root} for page ${page} of run ${run}`,
-    expected,
-    `It was not stored. ${ifChanged}${excerpt === '' ? '' : `. Response: ${excerpt}`}`,
-  );
+  if (isOther(root, expected)) throw responseError(root, `page ${page} of run ${run}`, fetched, expected);
+}
+
+/**
+ * As `assertRootOfResponse`, for a response that is read and thrown away. Returns what the next one must have.
+ * @throws ContractError if it has another root than expected
+ */
+export function assertRootOfProbe(
+  label: string,
+  fetched: Pick<FetchedPage, 'documentRoot' | 'excerpt'>,
+  expected: ExpectedRoot | undefined,
+): ExpectedRoot | undefined {
+  const root = fetched.documentRoot();
+  if (isOther(root, expected)) throw responseError(root, label, fetched, expected);
+  return expected ?? (root === null ? undefined : { root, reason: 'an earlier response of this check has it' });
+}
+
+/** What the first response to a probe must have. */
+export async function rootOfFirstProbe(
+  definition: Pick<ExportDefinition, 'name' | 'documentRoot'>,
+  log: Pick<PageLog, 'exportState'>,
+): Promise<ExpectedRoot | undefined> {
+  return rootOfFirstPage(definition, (await log.exportState(definition.name))?.documentRoot, {});
 }
 
 /** @throws ContractError if a page that an earlier attempt has stored has another root than expected */
@@ -63,7 +81,7 @@ export function assertRootOfStored(
   throw rootError(
     `Page ${page} of run ${run} was stored with the root element ${root}`,
     expected,
-    `The run cannot continue; start with --restart to begin a new one. ${ifChanged}`,
+    `The run cannot continue; start with --restart to begin a new one. ${adviceFor(expected)}`,
   );
 }
 
@@ -91,13 +109,28 @@ export function withRootOf(last: PageEntry, state: ExportState, definition: Expo
   assertRootOfSettings(definition, last);
   if (root === null || root === recorded) return state;
   if (recorded !== undefined && definition.documentRoot === undefined) {
+    const expected = ofCompletedRuns(recorded);
     throw rootError(
       `The pages of run ${run} have the root element ${root}`,
-      { root: recorded, reason: 'the completed runs of the export have it' },
-      `The run is not published. ${ifChanged}`,
+      expected,
+      `The run is not published. ${adviceFor(expected)}`,
     );
   }
   return { ...state, documentRoot: root };
+}
+
+function responseError(
+  root: DocumentRoot | null,
+  label: string,
+  fetched: Pick<FetchedPage, 'excerpt'>,
+  expected: ExpectedRoot,
+): ExportError {
+  const excerpt = fetched.excerpt();
+  return rootError(
+    `Report service sent a document with the root element ${root} for ${label}`,
+    expected,
+    `It was not stored. ${adviceFor(expected)}${excerpt === '' ? '' : `. Response: ${excerpt}`}`,
+  );
 }
 
 const isOther = (root: DocumentRoot | null, expected: ExpectedRoot | undefined): expected is ExpectedRoot =>
@@ -106,5 +139,13 @@ const isOther = (root: DocumentRoot | null, expected: ExpectedRoot | undefined):
 const rootError = (problem: string, { root, reason }: ExpectedRoot, consequence: string): ExportError =>
   new ExportError('ContractError', `${problem}, but ${root} is expected: ${reason}. ${consequence}`);
 
+const adviceFor = ({ remedy }: ExpectedRoot): string => `${ifChanged}${remedy === undefined ? '' : `. ${remedy}`}`;
+
 const ifChanged =
-  'If the service has really changed its root element, set service.rootElement to the new one and start with --restart';
+  'If the service has really changed its root element, set service.rootElement (--root-element) to the new one and start with --restart';
+
+const ofCompletedRuns = (root: DocumentRoot): ExpectedRoot => ({
+  root,
+  reason: 'the completed runs of the export have it',
+  remedy: `If one of them took a document with ${root} for a page by mistake, also add --since, with the since of that run`,
+});

@@ -58,7 +58,7 @@ export async function startLocalBackfill(
     const { untilOperator } = service;
     const { from: since, to: until } = request;
     try {
-      await probeWindow({ definition, service: client, untilOperator, runtime }, { since, until }, options.signal);
+      await probeWindow({ definition, service: client, untilOperator, log, runtime }, { since, until }, options.signal);
     } catch (error) {
       if (options.signal.aborted) return { status: 'interrupted' };
       throw error;

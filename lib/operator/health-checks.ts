@@ -289,7 +289,7 @@ async function checkFromHere(
 }
 
 async function checkRequest(
-  { definition, service: { connect, keySource, address } }: DeployedExport,
+  { definition, log, service: { connect, keySource, address } }: DeployedExport,
   since: Instant,
   runtime: Runtime,
   say: (text: string) => void,
@@ -302,7 +302,7 @@ async function checkRequest(
   }
   await using service = client;
   try {
-    const { clockLeadMs, ...result } = await probeService({ definition, service, runtime }, since);
+    const { clockLeadMs, ...result } = await probeService({ definition, service, log, runtime }, since);
     return [
       ['key', ok(`accepted (${keySource})`)],
       ['service', ok(`${address} returned ${describePage(result)}; it was not stored`)],

@@ -88,7 +88,7 @@ const serviceFields = {
       .string()
       .check(
         z.regex(
-          /^(\{[^{}\s]{1,1000}\})?[^{}\s<>&'"/=]{1,1000}$/,
+          /^(\{[^{}\s]{1,1000}\})?(?![-.0-9])[^{}\s<>&'"/=]{1,1000}$/,
           'must be the name of an element, such as reports, or {namespace}reports',
         ),
       ),

@@ -1,9 +1,10 @@
 /** Asks the service for one small page and throws it away: whether an export could run from here. */
 
 import * as z from 'zod/mini';
+import { assertRootOfProbe, rootOfFirstProbe } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, Instant } from '../core/model.ts';
-import type { ReportService, Runtime } from '../core/ports.ts';
+import type { PageLog, ReportService, Runtime } from '../core/ports.ts';
 import { epochMsOf, instantSchema } from '../core/timestamps.ts';
 
 export interface ProbeResult {
@@ -16,8 +17,9 @@ export interface ProbeResult {
 }
 
 interface ProbeDependencies {
-  readonly definition: Pick<ExportDefinition, 'request'>;
+  readonly definition: Pick<ExportDefinition, 'name' | 'request' | 'documentRoot'>;
   readonly service: ReportService;
+  readonly log: Pick<PageLog, 'exportState'>;
   readonly runtime: Pick<Runtime, 'now'>;
 }
 
@@ -29,15 +31,17 @@ const timeoutMs = 30_000;
  * @throws what `fetchPage` throws; ServiceUnavailableError after 30 s
  */
 export async function probeService(
-  { definition, service, runtime }: ProbeDependencies,
+  { definition, service, log, runtime }: ProbeDependencies,
   since: Instant,
 ): Promise<ProbeResult> {
   const request = { ...definition.request, size: 1 };
+  const expectedRoot = await rootOfFirstProbe(definition, log);
   return await withProbeTimeout(timeoutMs, async (signal) => {
     const requestedAt = runtime.now();
     const page = await service.fetchPage({ request, since, cursor: null, label }, signal);
     const latencyMs = Math.round(runtime.now() - requestedAt);
     for await (const _ of page.body);
+    assertRootOfProbe(label, page, expectedRoot);
     const { serviceTime } = page;
     const clockLeadMs = serviceTime === null ? null : epochMsOf(serviceTime) - requestedAt;
     return { reports: page.reports(), latencyMs, clockLeadMs };

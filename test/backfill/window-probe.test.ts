@@ -3,18 +3,24 @@
 import { describe, expect, it } from 'vitest';
 import { probeWindow } from '../../lib/backfill/probe-window.ts';
 import { isExportError } from '../../lib/core/errors.ts';
+import type { DocumentRoot } from '../../lib/core/model.ts';
+import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import { fixedApiKey } from '../../lib/service/client/api-key.ts';
 import {
   always,
   combineScripts,
+  errorDocument,
   errorResponse,
   type FaultScript,
+  htmlAsXml,
+  insteadOfPage,
   onRequest,
   throttled,
 } from '../../lib/service/simulator/faults.ts';
 import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
 import type { SimulatorOptions } from '../../lib/service/simulator/simulator.ts';
 import { anExportDefinition, anExportRequest, at } from '../support/builders.ts';
+import { createMemoryLog } from '../support/export/memory-adapters.ts';
 import { clientFor } from '../support/service/service-client.ts';
 import { simulatorApiKey, someReports, startTestSimulator } from '../support/service/simulator-client.ts';
 
@@ -25,12 +31,21 @@ const beforeAll = at('2026-11-19T00:00:00Z');
 const until = at('2026-11-20T00:00:04Z');
 
 /** What the probe throws, if anything, the requests that it sends, and the seconds that it waits. */
-async function probe(options: Partial<SimulatorOptions> = {}, since = beforeAll, untilOperator = 'lt') {
+async function probe(
+  options: Partial<SimulatorOptions> = {},
+  since = beforeAll,
+  untilOperator = 'lt',
+  documentRoot?: DocumentRoot,
+) {
   await using simulator = await startTestSimulator({ reports: inMemoryReports(reports), ...options });
   await using service = clientFor({ url: simulator.baseUrl }, { apiKey: fixedApiKey(simulatorApiKey) });
   const waits: number[] = [];
   const runtime = { sleep: async (ms: number) => void waits.push(ms / 1_000) };
-  const error = await probeWindow({ definition, service, untilOperator, runtime }, { since, until }).then(
+  const log = createMemoryLog();
+  const error = await probeWindow(
+    { definition: { ...definition, ...(documentRoot && { documentRoot }) }, service, untilOperator, log, runtime },
+    { since, until },
+  ).then(
     () => undefined,
     (cause: unknown) => cause,
   );
@@ -39,6 +54,9 @@ async function probe(options: Partial<SimulatorOptions> = {}, since = beforeAll,
 
 /** The first request is the one for the period. */
 const rejectsEmptyWindows: FaultScript = ({ request }) => (request === 1 ? undefined : errorResponse(400));
+
+/** Without child elements: a page with this body would have no reports. */
+const shortErrorDocument = insteadOfPage('<error>Try again later</error>');
 
 const refusal = (message: RegExp) => ({ name: 'ConfigurationError', message: expect.stringMatching(message) });
 
@@ -140,5 +158,35 @@ describe('the probe of a service that rejects the upper bound', () => {
     const { error } = await probe({ apiKey: 'another key' });
     expect(error).toMatchObject({ name: 'ConfigurationError', message: expect.stringContaining('401') });
     expect(error).toMatchObject({ message: expect.not.stringContaining('by window') });
+  });
+});
+
+describe('a document that is no page of reports', () => {
+  it.each([
+    ['an error document', errorDocument],
+    ['an error document without elements', shortErrorDocument],
+    ['HTML', htmlAsXml],
+  ])('says nothing about the upper bound: %s', async (_, document) => {
+    // In the second request, for the empty window, of a service that ignores the bound.
+    const { error, requests } = await probe({ upperBounds: 'ignored', faults: onRequest(2, document) });
+    expect(error).toMatchObject(refusal(/it ignores filter\.date\.lt/));
+    expect(requests).toHaveLength(4);
+  });
+
+  it('is refused as the first response, too, if the settings name the root element', async () => {
+    const options = { faults: onRequest(1, errorDocument) };
+    const { error, waits } = await probe(options, beforeAll, 'lt', asDocumentRoot('reports'));
+    expect(error).toBeUndefined();
+    expect(waits).toEqual([1]);
+  });
+
+  it('ends the check if the service sends nothing else', async () => {
+    const { error } = await probe({ faults: always(errorDocument) }, beforeAll, 'lt', asDocumentRoot('reports'));
+    expect(error).toMatchObject({
+      name: 'ContractError',
+      message: expect.stringMatching(
+        /root element error .*but reports is expected.*Nothing was stored\. Start the backfill again/,
+      ),
+    });
   });
 });

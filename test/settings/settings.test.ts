@@ -81,7 +81,7 @@ describe('settings', () => {
         exportDefinition(anExport({}), 's', service({ baseUrl: 'https://a.example', rootElement })).documentRoot,
       ).toBe(asDocumentRoot(rootElement)),
   );
-  it.each(['', '<reports>', '{}reports', '{urn:a}', '{urn:a} reports', 'a b', 'a\nb', 5])(
+  it.each(['', '<reports>', '{}reports', '{urn:a}', '{urn:a} reports', '1a', '{urn:a}-a', 'a b', 'a\nb', 5])(
     'reject %j as a root element',
     (rootElement) => expect(() => service({ baseUrl: 'https://a.example', rootElement })).toThrow('rootElement'),
   );

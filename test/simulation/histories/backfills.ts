@@ -96,7 +96,10 @@ export function scheduleBackfill({
     async (tools: Tools, id: string): Promise<void> => {
       const { log, store, runtime, service } = tools;
       const request = await chooseRequest(tools);
-      await probeWindow({ definition, service, untilOperator, runtime }, { since: request.from, until: request.to });
+      await probeWindow(
+        { definition, service, untilOperator, log, runtime },
+        { since: request.from, until: request.to },
+      );
       const backfill = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
       exportWindows(id, backfillInput(backfill, await remainingWindows(log, backfill)));
     };
