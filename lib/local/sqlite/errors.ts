@@ -25,12 +25,13 @@ const defaultAdvice =
 export function sqliteError(file: string, cause: unknown, whenMovedAway?: string): ExportError {
   const code = primaryCode(cause);
   const reason = cause instanceof Error ? cause.message : String(cause);
-  const cost = whenMovedAway === undefined ? '' : `. If you move it away, ${whenMovedAway}`;
   const message =
     code === notADatabase
-      ? `${file} is not a SQLite database. Move it away, or choose another directory${cost}`
+      ? `${file} is not a SQLite database. Move it away, or choose another directory`
       : `${file}: ${reason}. ${advice[code] ?? defaultAdvice}`;
-  return new ExportError('ConfigurationError', message, { cause });
+  const hasCost = whenMovedAway !== undefined && /move it away/i.test(message);
+  const cost = hasCost ? `. If you move it away, ${whenMovedAway}` : '';
+  return new ExportError('ConfigurationError', `${message}${cost}`, { cause });
 }
 
 /** Whether another connection kept the file locked beyond the busy timeout. */

@@ -242,6 +242,14 @@ describe('a file that cannot be used as a page log', () => {
     expect(opening(file)).toThrow(rejected(/state\.sqlite is a directory, not a file\. Move it away/));
   });
 
+  it('that was cut off is rejected, with what it costs to move it away', async () => {
+    await using directory = await temporaryDirectory();
+    const file = join(directory.path, 'state.sqlite');
+    opening(file)();
+    await writeFile(file, (await readFile(file)).subarray(0, 8_192));
+    expect(opening(file)).toThrow(rejected(/state\.sqlite: .*malformed.*If you move it away, published pages stay/));
+  });
+
   it('that is damaged beyond its header is rejected on use', async () => {
     await using directory = await temporaryDirectory();
     const file = join(directory.path, 'state.sqlite');
