@@ -43,11 +43,11 @@ type PageOfRun = Pick<PageIdentity, 'page' | 'run'>;
 /** @throws ContractError if the response has another root than expected, so that it must not be stored */
 export function assertRootOfResponse(
   { page, run }: PageOfRun,
-  fetched: Pick<FetchedPage, 'documentRoot' | 'excerpt'>,
+  fetched: Pick<FetchedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>,
   expected: ExpectedRoot | undefined,
 ): void {
   const root = fetched.documentRoot();
-  if (isOther(root, expected)) throw responseError(root, `page ${page} of run ${run}`, fetched, expected);
+  if (isOther(root, expected)) throw responseError(`page ${page} of run ${run}`, fetched, expected);
 }
 
 /**
@@ -56,11 +56,11 @@ export function assertRootOfResponse(
  */
 export function assertRootOfProbe(
   label: string,
-  fetched: Pick<FetchedPage, 'documentRoot' | 'excerpt'>,
+  fetched: Pick<FetchedPage, 'documentRoot' | 'documentRootText' | 'excerpt'>,
   expected: ExpectedRoot | undefined,
 ): ExpectedRoot | undefined {
   const root = fetched.documentRoot();
-  if (isOther(root, expected)) throw responseError(root, label, fetched, expected);
+  if (isOther(root, expected)) throw responseError(label, fetched, expected);
   return expected ?? (root === null ? undefined : { root, reason: 'an earlier response of this check has it' });
 }
 
@@ -120,14 +120,13 @@ export function withRootOf(last: PageEntry, state: ExportState, definition: Expo
 }
 
 function responseError(
-  root: DocumentRoot | null,
   label: string,
-  fetched: Pick<FetchedPage, 'excerpt'>,
+  fetched: Pick<FetchedPage, 'documentRootText' | 'excerpt'>,
   expected: ExpectedRoot,
 ): ExportError {
   const excerpt = fetched.excerpt();
   return rootError(
-    `Report service sent a document with the root element ${root} for ${label}`,
+    `Report service sent a document with the root element ${fetched.documentRootText()} for ${label}`,
     expected,
     `It was not stored. ${adviceFor(expected)}${excerpt === '' ? '' : `. Response: ${excerpt}`}`,
   );

@@ -60,6 +60,8 @@ export interface FetchedPage {
   reports(): number | null;
   /** null if the format is not XML. Valid once `body` has ended normally. */
   documentRoot(): DocumentRoot | null;
+  /** The name of the document root, for messages: without secrets. Valid once `body` has ended normally. */
+  documentRootText(): string;
   /** How the body begins, for messages: short, printable and without secrets. Valid once `body` has ended normally. */
   excerpt(): string;
 }

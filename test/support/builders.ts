@@ -266,6 +266,7 @@ export function aFetchedPage(parts: FetchedPageParts = {}): FetchedPage {
       if (state !== 'ended') throw new Error('documentRoot() was called before the body had ended');
       return documentRoot === null ? null : asDocumentRoot(documentRoot);
     },
+    documentRootText: () => documentRoot ?? '',
     excerpt: () => 'the beginning of the body',
   };
 }

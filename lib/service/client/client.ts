@@ -218,6 +218,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
         const document = documentRead();
         return document === undefined ? null : asDocumentRoot(document.rootName);
       },
+      documentRootText: () => presentable(documentRead()?.rootName ?? '', subject.keys, 200),
       excerpt: () => pageBody.excerpt(),
     };
   }

@@ -51,6 +51,7 @@ describe('a page', () => {
     const body = '<a:reports xmlns:a="urn:a">\n<a:report/></a:reports>';
     const { page } = await fetchResponse({ body });
     expect(page.documentRoot()).toBe('{urn:a}reports');
+    expect(page.documentRootText()).toBe('{urn:a}reports');
     expect(page.excerpt()).toBe('<a:reports xmlns:a="urn:a"> <a:report/></a:reports>');
   });
 
@@ -59,6 +60,13 @@ describe('a page', () => {
     const { page } = await fetchResponse({ body });
     expect(page.excerpt()).not.toContain(Buffer.from(trickyApiKey).toString('hex'));
     expect(page.excerpt().length).toBeLessThanOrEqual(200);
+  });
+
+  it('has a name of its root element for messages, without a part of the API key', async () => {
+    const options = { apiKey: fixedApiKey('S3cr3t-key-with-odd') };
+    const { page } = await fetchResponse({ body: '<r xmlns="urn:s3cr3tkey"/>' }, pageRequest(), options);
+    expect(page.documentRoot()).toBe('{urn:s3cr3tkey}r');
+    expect(page.documentRootText()).toBe('[not shown: it contains the API key]');
   });
 
   it('may contain no reports', async () => {
