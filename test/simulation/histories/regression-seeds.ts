@@ -56,5 +56,6 @@ export const regressionSeeds: readonly RegressionSeed[] = [
     pages: 12,
     defect: 'a late BeginRun resumed the run of another execution after its own had completed one',
   },
+  { seed: '66000250', pages: 12, defect: 'an error document passed the check before a backfill for an empty window' },
   { seed: '2000338', pages: 12, defect: 'the error of an abort replaced the one that made the upload fail' },
 ];
