@@ -1409,8 +1409,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/document-root.ts',
-        find: 'if (recorded !== undefined) return {',
-        replace: 'if (recorded !== undefined && recorded === named) return {',
+        find: 'if (recorded !== undefined) return ofCompletedRuns(recorded);',
+        replace: 'if (recorded !== undefined && recorded === named) return ofCompletedRuns(recorded);',
       },
     ],
   },
