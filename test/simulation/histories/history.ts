@@ -238,6 +238,9 @@ function createStores(
       const { Key = '' } = command.input as { Key?: string };
       const object = name === 'HeadObjectCommand' ? s3.objects.get(Key) : undefined;
       if (object !== undefined && !s3.versions(Key).includes(object)) foreignSeen.add(`${process.id} ${Key}`);
+      // The process has stored the page itself: someone has removed the foreign one meanwhile.
+      const stores = name === 'PutObjectCommand' || name === 'CompleteMultipartUploadCommand';
+      if (stores) foreignSeen.delete(`${process.id} ${Key}`);
       if (name === 'ListObjectsV2Command' && !listings.has(process.id)) listings.set(process.id, world.time.now());
       const { UploadId } = response as { UploadId?: string };
       if (name === 'CreateMultipartUploadCommand' && UploadId !== undefined) uploads.set(UploadId, process);
