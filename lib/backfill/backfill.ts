@@ -412,7 +412,7 @@ export interface PublishingWindow extends Window {
 interface AbandonDependencies extends BackfillDependencies {
   readonly store: Pick<StoreReader, 'read'>;
   readonly executions: Executions;
-  /** For how long an invocation may go on after its execution has ended. 0: none does. Default: an hour. */
+  /** How long an invocation may outlive its execution, in milliseconds. 0: not at all. Default: an hour. */
   readonly maxInvocationMs?: number | undefined;
 }
 

@@ -574,7 +574,7 @@ describe('plan, abandon and doctor', () => {
     expect(ended.stdout).toContain(`Could not write to ${state}: permission denied`);
   });
 
-  it('doctor writes as a run would, and leaves nothing behind', async () => {
+  it('doctor writes as a run would, and removes what it wrote', async () => {
     const { out } = await anUnfinishedRun();
     const before = await readdir(out, { recursive: true });
     const written: string[] = [];

@@ -181,7 +181,7 @@ async function observe(run: Run, given: typeof plan extends fc.Arbitrary<infer P
       ...bench.deps,
       runtime: {
         ...runtime,
-        // No jitter, so that the pauses before retries can be told from the waits.
+        // No jitter: the pauses before retries are zero, and those of waits are not.
         randomHex: (length: number) => (length === 8 ? '0' : String((random += 1))).padStart(length, '0'),
       },
     },

@@ -56,7 +56,7 @@ export function decodePageMetadata(key: string, metadata: ObjectMetadata): PageM
   return parsePageMetadata(() => ({ value, checksum: metadata.checksum }));
 }
 
-/** Leaves room for two cursors, a document root and all other metadata in 2 KB. */
+/** Two cursors of this length, a document root and all other metadata fit into the 2 KB of S3. */
 const maxCursorLength = 700;
 
 /** The cursor itself if metadata preserves it, otherwise its hash. */

@@ -202,8 +202,8 @@ async function windowEnd(
 }
 
 /**
- * Begins a run. An invocation that was suspended may get here long after its execution went on without it: such an
- * execution begins no second run, which nobody would continue.
+ * Begins a run, unless this execution has begun one before. A suspended invocation may resume after its execution has ended, and no
+ * execution would continue a second run.
  */
 async function start(
   deps: Omit<BeginRunDependencies, 'emit'>,

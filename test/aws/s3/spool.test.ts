@@ -9,7 +9,7 @@ import { temporaryDirectory } from '../../support/temporary-directory.ts';
 const spool =
   (directory: string) =>
   <Outcome>(chunks: AsyncIterable<Uint8Array>, use: (body: SpooledBody) => Promise<Outcome>) =>
-    fileSpool(directory)(chunks, use, 'Make room');
+    fileSpool(directory)(chunks, use, 'Free disk space');
 
 describe('a spooled body', () => {
   it('has a length and a hash, and can be read several times, also concurrently', async () => {
@@ -62,7 +62,7 @@ describe('a spooled body', () => {
     const spooling = spool(join(directory.path, 'missing'))(endless(), async () => 'used');
     await expect(spooling).rejects.toMatchObject({
       name: 'ConfigurationError',
-      message: expect.stringMatching(/^Cannot write .*missing \(ENOENT\)\. Make room$/) as unknown as string,
+      message: expect.stringMatching(/^Cannot write .*missing \(ENOENT\)\. Free disk space$/) as unknown as string,
     });
     expect(ended).toBe(true);
   });

@@ -322,7 +322,7 @@ describe('with a client certificate, the client', () => {
     /client certificate.*tls\.clientCertificateSecret; on this machine, the files in tls\.clientCertificate and tls\.clientKey/;
 
   it.each(rejections)(
-    'is told that its certificate is the likely cause if the service demands one: $version, $sent',
+    'names the certificate as the likely cause if the service requires one: $version, $sent',
     async ({ version, sent }) => {
       await using service = await startPrivateService({ tls: { ...demanding, maxVersion: version } });
       await using proxy = await startProxy({ target: service });
@@ -346,7 +346,7 @@ describe('with a client certificate, the client', () => {
     },
   );
 
-  it('is told so if the connection is reset right after the handshake', async () => {
+  it('names the certificate if the connection is reset right after the handshake', async () => {
     await using service = await startPrivateService({ listener: () => service.reset() });
     await using client = clientFor(service, { network: aSource({ ca: service.authority.cert }) });
     const error = await failureOf(client.fetchPage(pageRequest()));

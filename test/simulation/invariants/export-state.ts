@@ -198,7 +198,7 @@ function checkCompletedRun(
 
 /**
  * Whether `latest.json` has a higher sequence of another deployment, which one of this export has reached, such as that of a window: it
- * cannot be told from one of our own.
+ * cannot be distinguished from one of our own.
  */
 function isForeignPointer({ s3, prefix }: Observations, name: string, own: number, state: StateItem): boolean {
   const pointer = s3().objects.get(`${prefix}${name}/latest.json`);
