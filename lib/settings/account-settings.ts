@@ -54,7 +54,7 @@ const cidrSchema = z
   );
 
 /** The AWS services that the functions use, by the kind of their endpoints. */
-export const endpointKinds = {
+const endpointKinds = {
   s3: 'gateway',
   dynamodb: 'gateway',
   secretsmanager: 'interface',

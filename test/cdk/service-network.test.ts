@@ -10,7 +10,6 @@ import { describe, expect, it } from 'vitest';
 import { ReportExporter } from '../../lib/cdk/report-exporter.ts';
 import { functionSettings } from '../../lib/cdk/settings/deployed-export.ts';
 import { deploymentSettings } from '../../lib/cdk/settings/deployment-settings.ts';
-import { stackSize } from '../../lib/cdk/settings/stack-size.ts';
 import { isExportError } from '../../lib/core/errors.ts';
 import { anApp, deployWith, resourcesOf, someSettings, textOf } from '../support/aws/cdk-deployment.ts';
 import { aDirectory } from '../support/process/command-line.ts';
@@ -121,17 +120,6 @@ describe('the network settings of a service', () => {
     const text = JSON.stringify(template.toJSON());
     expect(text).toContain('X-Tenant');
     expect(text).not.toMatch(/certs\/client|PASSPHRASE/);
-  });
-
-  it('count in the predicted size of the stack', () => {
-    for (const settings of [someSettings({ service: everything }), someSettings({ service: everything, kmsKeyArn })]) {
-      const app = anApp({ 'aws:cdk:enable-path-metadata': true, 'aws:cdk:enable-asset-metadata': true });
-      const { template } = deployWith(settings, app);
-      const predicted = stackSize(deploymentSettings(settings));
-      expect(predicted.resources).toBe(Object.keys(resourcesOf(template)).length);
-      const ratio = predicted.templateBytes / Buffer.byteLength(JSON.stringify(template.toJSON()));
-      expect(ratio).toSatisfy((value: number) => value >= 1 && value <= 1.3);
-    }
   });
 
   it('have the content of the file in tls.ca, whose path is relative to the settings file', async () => {

@@ -521,3 +521,10 @@ it('has no circular dependency between resources, which only a deployment would 
   expect([...dependencies.keys()].filter((id) => !creatable.has(id))).toEqual([]);
   expect(stack.services).toHaveLength(1);
 });
+
+it('holds 227 scheduled exports, and CDK refuses more', () => {
+  const scheduled = (count: number) =>
+    deploy({ exports: Array.from({ length: count }, (_, n) => ({ name: `export-${n}`, schedule: aSchedule() })) });
+  expect(Object.keys(resourcesOf(scheduled(227).template))).toHaveLength(499);
+  expect(() => scheduled(228)).toThrow('501 is greater than allowed maximum of 500');
+});

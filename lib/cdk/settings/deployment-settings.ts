@@ -20,7 +20,6 @@ import { fileDocument, parseJson, type SettingsDocument, valueDocument } from '.
 import { readTextFile } from '../../settings/text-file.ts';
 import { findLimitProblems } from '../function-limits.ts';
 import { findNetworkProblems, withCertificates } from './service-network.ts';
-import { findSizeProblem } from './stack-size.ts';
 
 export { defaultStackName } from '../../settings/deployment-settings.ts';
 
@@ -59,10 +58,6 @@ function parseSettingsOf(value: unknown): DeploymentSettings {
     ...parsed,
     services: parsed.services.map((each) => ({ ...each, service: withCertificates(each.service, directory) })),
   };
-  const problem = findSizeProblem(settings);
-  if (problem !== undefined) {
-    throw new ExportError('ConfigurationError', document.describe([issueAt([], problem)]).join('\n'));
-  }
   parsedSettings.add(settings);
   return settings;
 }

@@ -128,13 +128,6 @@ describe('arbitrary deployment settings', () => {
     for (const line of problemsIn(value)) expect(line).toMatch(form);
   });
 
-  it('with thousands of exports are rejected quickly, with a single problem', () => {
-    const exports = Array.from({ length: 5_000 }, (_, n) => ({ name: `export-${n}`, schedule: aSchedule() }));
-    expect(problemsIn(someSettings({ exports }))).toEqual([
-      expect.stringMatching(/^cdk\.json reportExporter: needs a stack of .* Split the exports into several stacks/),
-    ]);
-  });
-
   it('with more than a hundred problems are rejected with the first hundred and the number of the others', () => {
     const invalid = {
       name: '',

@@ -349,9 +349,6 @@ describe('a settings file', () => {
     ]);
     writeFileSync(file, JSON.stringify(someSettings({ exports: [{ name: 'a', maxInlineWait: 'PT15M' }] }), null, 2));
     expect(problemsOf(file)).toEqual([expect.stringMatching(/:9 exports\[0\]: one page may take \d+ s, but a Lambda/)]);
-    const exports = Array.from({ length: 228 }, (_, index) => ({ name: `e${index}`, schedule: aSchedule() }));
-    writeFileSync(file, JSON.stringify(someSettings({ exports })));
-    expect(problemsOf(file)).toEqual([expect.stringContaining('prod.json:1: needs a stack of 501 resources')]);
   });
 
   it('must exist, be readable and be JSON', async () => {
@@ -375,53 +372,10 @@ it('the retention of logs may be what CDK accepts', () => {
   expect(new Set<number>(retentionDays)).toEqual(new Set(ofCdk));
 });
 
-describe('a stack', () => {
-  const scheduled = (count: number) =>
-    Array.from({ length: count }, (_, index) => ({ name: `export-${index}`, schedule: aSchedule() }));
-
-  it('rejects more exports than a stack has resources for, and says how to split them', () => {
-    expect(problemsOf(someSettings({ exports: scheduled(227) }))).toEqual([]);
-    const [problem = '', ...others] = problemsOf(someSettings({ exports: scheduled(228) }));
-    expect(others).toEqual([]);
-    expect(problem.replace(/up to [\d,]+ bytes/, 'up to … bytes')).toBe(
-      'cdk.json reportExporter: needs a stack of 501 resources and up to … bytes of template, but a CloudFormation stack holds ' +
-        '500 resources and 1,000,000 bytes of template. Split the exports into several stacks, each with settings and a ' +
-        'stackName of its own',
-    );
-  });
-
-  it('rejects more exports with alarms of their own than it has resources for, and proposes common ones', () => {
-    const settings = (count: number) => someSettings({ exports: scheduled(count), alarms: { perExport: true } });
-    expect(problemsOf(settings(114))).toEqual([]);
-    expect(problemsOf(settings(115))).toEqual([
-      expect.stringMatching(
-        /: needs a stack of 504 resources .* stackName of its own, or set alarms\.perExport to false, which reduces it to 275 resources and up to [\d,]+ bytes of template$/,
-      ),
-    ]);
-  });
-
-  it('rejects settings that its template cannot hold', () => {
-    const exports = Array.from({ length: 100 }, (_, index) => ({
-      name: `export-${index}`,
-      filter: { ids: 'x'.repeat(10_000) },
-    }));
-    expect(problemsOf(someSettings({ exports }))).toEqual([
-      expect.stringMatching(
-        /^cdk\.json reportExporter: needs a stack of 39 resources and up to 1,0\d\d,\d{3} bytes of template, but/,
-      ),
-    ]);
-  });
-
-  it('is not judged by its size while other settings are invalid', () => {
-    const lines = problemsOf(someSettings({ exports: [...scheduled(300), { name: 'a', size: 0 }] }));
-    expect(lines).toEqual([expect.stringContaining('exports[300].size')]);
-  });
-
-  it('rejects an export with the name of an object property', () => {
-    expect(() => deploymentSettings(someSettings({ exports: [{ name: 'constructor' }] }))).toThrow(
-      'exports[0].name: is reserved by CDK',
-    );
-  });
+it('an export cannot have the name of an object property', () => {
+  expect(() => deploymentSettings(someSettings({ exports: [{ name: 'constructor' }] }))).toThrow(
+    'exports[0].name: is reserved by CDK',
+  );
 });
 
 it('prints only the problems if the app does not catch the error', () => {
