@@ -1,9 +1,10 @@
 /** The alarms of a service, of its exports and of the table. Each description says what happened and links to the runbook. */
 
-import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { Annotations, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import {
   Alarm,
   type AlarmProps,
+  type CfnAlarm,
   ComparisonOperator,
   type IMetric,
   MathExpression,
@@ -19,6 +20,7 @@ import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { StateMachine } from 'aws-cdk-lib/aws-stepfunctions';
 import type { Construct } from 'constructs';
+import { findFreshnessProblem, type ScheduleSettings } from '../settings/schedule-settings.ts';
 import type { ServiceFunctions } from './functions.ts';
 import { exportMetric, serviceMetric } from './metrics.ts';
 
@@ -72,8 +74,8 @@ interface AlarmedExport {
   readonly name: string;
   /** The scope of its alarms. */
   readonly scope: Construct;
-  /** How old the newest completed run may be. Absent: any age. */
-  readonly freshnessMs: number | undefined;
+  /** Says how old the newest completed run may be. Absent: any age. */
+  readonly schedule: ScheduleSettings | undefined;
   /** How long completed runs may have no reports. Absent: forever. */
   readonly reportsEveryMs: number | undefined;
 }
@@ -111,7 +113,7 @@ export function createServiceAlarms(scope: Construct, props: ServiceAlarmsProps)
   if (!perExport) addCommonWaitingAlarm(addAlarm, scope, props);
 }
 
-type AddAlarm = (id: AlarmId, what: string, condition: AlarmCondition) => void;
+type AddAlarm = (id: AlarmId, what: string, condition: AlarmCondition) => Alarm;
 
 /**
  * Step Functions counts executions itself, also those whose FailRun was throttled, failed, or never ran. Each alarm watches one metric: a
@@ -162,24 +164,13 @@ function addFunctionAlarms(addAlarm: AddAlarm, props: ServiceAlarmsProps): void 
   });
 }
 
-function createExportAlarms(
-  { name, scope, freshnessMs, reportsEveryMs }: AlarmedExport,
-  perExport: boolean,
-  notifications: AlarmNotifications,
-): void {
+function createExportAlarms(each: AlarmedExport, perExport: boolean, notifications: AlarmNotifications): void {
+  const { name, scope, schedule, reportsEveryMs } = each;
   const addAlarm: AddAlarm = (id, what, condition) =>
     createAlarm(scope, id, `Export ${name}: ${what}`, condition, notifications);
-  // Each export has this one in any case: an alarm detects the absence of data only if it watches a single metric. In a sum
-  // over several exports, the runs of the others would hide the missing ones.
-  if (freshnessMs !== undefined) {
-    const { period, evaluationPeriods } = freshnessWindow(freshnessMs);
-    const completed = exportMetric(scope, name, 'RunsCompleted', { statistic: 'Sum', period });
-    addAlarm('NotFresh', `No run completed within the last ${formatWindow(period, evaluationPeriods)}.`, {
-      metric: zeroIfMissing(completed, period),
-      comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
-      evaluationPeriods,
-      treatMissingData: TreatMissingData.BREACHING,
-    });
+  // Only an enabled schedule makes runs overdue.
+  if (schedule?.enabled === true && schedule.freshness !== 'none') {
+    addFreshnessAlarm(addAlarm, each, schedule, schedule.freshness);
   }
   if (reportsEveryMs !== undefined) {
     // Also alone, in any case. A run publishes the metric when it completes, and until the next one does, the state stays. Of several
@@ -198,6 +189,52 @@ function createExportAlarms(
     metric: exportMetric(scope, name, 'WaitSeconds', { statistic: 'Sum', period: sixHours }),
     threshold: maxWaitHours * 3_600,
   });
+}
+
+/**
+ * Each export has this one in any case: an alarm detects the absence of data only if it watches a single metric. In a sum over
+ * several exports, the runs of the others would hide the missing ones.
+ */
+function addFreshnessAlarm(
+  addAlarm: AddAlarm,
+  { name, scope }: AlarmedExport,
+  schedule: ScheduleSettings,
+  freshnessMs: number,
+): void {
+  const { period, evaluationPeriods } = freshnessWindow(freshnessMs);
+  const isCalendarWeek = period.toMilliseconds() === weekMs;
+  const time = isCalendarWeek
+    ? `in the last calendar week (${schedule.timeZone})`
+    : `within the last ${formatMinutes(period.toMinutes() * evaluationPeriods)}`;
+  const completed = exportMetric(scope, name, 'RunsCompleted', { statistic: 'Sum', period });
+  const alarm = addAlarm('NotFresh', `No run completed ${time}.`, {
+    metric: zeroIfMissing(completed, period),
+    comparisonOperator: ComparisonOperator.LESS_THAN_THRESHOLD,
+    evaluationPeriods,
+    treatMissingData: TreatMissingData.BREACHING,
+  });
+  if (isCalendarWeek) {
+    // Older versions of CDK do not have the property.
+    const window = { WallClockWindow: { Timezone: schedule.timeZone } };
+    (alarm.node.defaultChild as CfnAlarm).addPropertyOverride('EvaluationWindow', window);
+  }
+  const problem = findFreshnessProblem(schedule);
+  if (problem !== undefined) Annotations.of(scope).addWarningV2('report-exporter:freshness', problem);
+}
+
+const dayMs = 86_400_000;
+const weekMs = 7 * dayMs;
+
+/**
+ * CloudWatch evaluates at most one day with periods under an hour, and seven days with longer ones. Seven days that end just before
+ * a weekly run completes contain none, but each calendar week contains one.
+ *
+ * https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation-window.html
+ */
+function freshnessWindow(freshnessMs: number): { period: Duration; evaluationPeriods: number } {
+  if (freshnessMs > weekMs) return { period: Duration.days(7), evaluationPeriods: 1 };
+  const period = freshnessMs <= dayMs ? fiveMinutes : Duration.hours(1);
+  return { period, evaluationPeriods: Math.ceil(freshnessMs / period.toMilliseconds()) };
 }
 
 /** Instead of an alarm per export. */
@@ -262,7 +299,7 @@ function createAlarm(
   what: string,
   condition: AlarmCondition,
   { topic, runbookUrl }: AlarmNotifications,
-): void {
+): Alarm {
   const anchor = `#${id.toLowerCase()}`;
   const section =
     runbookUrl === undefined ? `${runbook.page}${anchor} in the package report-exporter` : `${runbookUrl}${anchor}`;
@@ -275,6 +312,7 @@ function createAlarm(
     ...condition,
   });
   if (topic !== undefined) alarm.addAlarmAction(new SnsAction(topic));
+  return alarm;
 }
 
 /**
@@ -284,16 +322,6 @@ function createAlarm(
 function zeroIfMissing(metric: Metric, period: Duration): MathExpression {
   return new MathExpression({ expression: 'FILL(metric, 0)', usingMetrics: { metric }, period });
 }
-
-const dayMs = 86_400_000;
-
-/** CloudWatch evaluates at most one day with periods under an hour, and seven days with periods of an hour. */
-function freshnessWindow(freshnessMs: number): { period: Duration; evaluationPeriods: number } {
-  const period = freshnessMs <= dayMs ? fiveMinutes : Duration.hours(1);
-  return { period, evaluationPeriods: Math.ceil(freshnessMs / period.toMilliseconds()) };
-}
-
-const formatWindow = (period: Duration, periods: number): string => formatMinutes(period.toMinutes() * periods);
 
 const formatMinutes = (minutes: number): string => (minutes % 60 === 0 ? `${minutes / 60} h` : `${minutes} min`);
 

@@ -28,7 +28,6 @@ import type { ExportPageSettings, LifecycleSettings } from '../settings/account-
 import type { ExportDeploymentSettings, ServiceInput } from '../settings/deployment-settings.ts';
 import type { LogLevel, StorageClass } from '../settings/environment.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
-import { alarmedAge } from '../settings/schedule-settings.ts';
 import type { ServiceSettings } from '../settings/settings.ts';
 import { detailTypes } from '../core/state-machine/definition.ts';
 import { createServiceAlarms, createTableAlarms } from './alarms.ts';
@@ -367,7 +366,7 @@ export class ReportExporter extends Construct implements IConnectable {
     const notifications = { topic: props.alarmTopic, runbookUrl: props.runbookUrl };
     createServiceAlarms(this, {
       serviceName,
-      exports: scoped.map(({ schedule, ...each }) => ({ ...each, freshnessMs: alarmedAge(schedule) })),
+      exports: scoped,
       perExport: hasAlarmsPerExport(props.alarmsPerExport, exports.length),
       functions: this.functions,
       stateMachine: this.stateMachine,

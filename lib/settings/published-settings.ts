@@ -96,7 +96,7 @@ const descriptions: Readonly<Record<string, string>> = {
     'How much later a run may start, in whole minutes from PT1M to P1D. Without it, runs start on time.',
   'exports[].schedule.enabled': 'Whether the schedule starts runs.',
   'exports[].schedule.freshness':
-    'The maximum age of the newest completed run before an alarm, from PT10M to P7D, or none for no alarm.',
+    'The maximum age of the newest completed run before an alarm: from PT10M to P7D, P14D for a weekly export, or none for no alarm.',
   bucket: 'The bucket for pages and manifests.',
   'bucket.existing': 'The name of an existing bucket. Without it, one is created.',
   'bucket.prefix': 'The prefix of every key, ending with a slash. The name of the service follows.',

@@ -2,82 +2,70 @@
 
 import { z } from 'zod';
 import { durationSchema } from '../core/timestamps.ts';
-import { longestGapMs, months, weekdays } from './cron-gap.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
+const weekMs = 7 * dayMs;
 
+/** A CloudWatch alarm evaluates at most seven days. Longer than that, it evaluates calendar weeks: the newest run may then be 14 days old. */
+const isFreshness = (ms: number) => (ms >= 10 * minuteMs && ms <= weekMs) || ms === 2 * weekMs;
 const freshnessError =
-  'must be the maximum age of the newest completed run before an alarm, from PT10M to P7D ' +
-  '(such as PT26H for a nightly export), or none';
+  'must be the maximum age of the newest completed run before an alarm: from PT10M to P7D ' +
+  '(such as PT26H for a nightly export), P14D for a weekly one, or none';
 
 /** A schedule of EventBridge Scheduler, and the freshness alarm. Parsed durations are in milliseconds. */
-export const scheduleSettingsSchema = z
-  .strictObject({
-    expression: z.string().superRefine((text, context) => {
-      const problem = findExpressionProblem(text);
-      if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
-    }),
-    /** The time zone of a cron expression, including daylight saving time. */
-    timeZone: z.string().refine(isTimeZone, 'must be an IANA time zone, such as Europe/Berlin or UTC').default('UTC'),
-    /** How much later Scheduler may start a run, to spread load. Absent: on time. */
-    flexibleWindow: z.optional(
-      durationSchema.check(
-        z.refine(
-          (ms) => ms >= minuteMs && ms <= dayMs && ms % minuteMs === 0,
-          'must be whole minutes, from PT1M to P1D',
-        ),
-      ),
+export const scheduleSettingsSchema = z.strictObject({
+  expression: z.string().superRefine((text, context) => {
+    const problem = findExpressionProblem(text);
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+  }),
+  /** The time zone of a cron expression, including daylight saving time. */
+  timeZone: z.string().refine(isTimeZone, 'must be an IANA time zone, such as Europe/Berlin or UTC').default('UTC'),
+  /** How much later Scheduler may start a run, to spread load. Absent: on time. */
+  flexibleWindow: z.optional(
+    durationSchema.check(
+      z.refine((ms) => ms >= minuteMs && ms <= dayMs && ms % minuteMs === 0, 'must be whole minutes, from PT1M to P1D'),
     ),
-    enabled: z.boolean('must be true or false').default(true),
-    /**
-     * The age of the newest completed run that raises an alarm. `none`: no alarm. It is the default because the right age
-     * cannot be derived from a cron expression, and an alarm that is on for no reason is soon ignored.
-     */
-    freshness: z
-      .union(
-        [
-          z.literal('none'),
-          durationSchema.check(z.refine((ms) => ms >= 10 * minuteMs && ms <= 7 * dayMs, freshnessError)),
-        ],
-        freshnessError,
-      )
-      .default('none'),
-  })
-  .superRefine(({ expression, flexibleWindow = 0, freshness }, context) => {
-    // A field has a problem of its own.
-    if (context.issues.length > 0) return;
-    const gapMs = rateIntervalMs(expression) ?? cronGapMs(expression);
-    if (freshness === 'none' || gapMs === undefined || freshness > gapMs + flexibleWindow) return;
-    const window = flexibleWindow === 0 ? '' : `, and flexibleWindow adds ${formatHours(flexibleWindow)}`;
-    context.addIssue({
-      code: 'custom',
-      path: ['freshness'],
-      message:
-        `must be longer than the longest gap between two starts, or the alarm would be raised for no reason: ${expression} has a ` +
-        `gap of ${formatHours(gapMs)}${window}. Set a longer one (at most P7D), or none`,
-    });
-  });
+  ),
+  enabled: z.boolean('must be true or false').default(true),
+  /**
+   * The age of the newest completed run that raises an alarm. `none`: no alarm. It is the default because the right age
+   * cannot be derived from a cron expression, and an alarm that is on for no reason is soon ignored.
+   */
+  freshness: z
+    .union([z.literal('none'), durationSchema.check(z.refine(isFreshness, freshnessError))], freshnessError)
+    .default('none'),
+});
 export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;
-
-/** The age at which an alarm is raised, in milliseconds; undefined if never. Only an enabled schedule makes runs overdue. */
-export function alarmedAge(schedule: ScheduleSettings | undefined): number | undefined {
-  return schedule?.enabled === true && schedule.freshness !== 'none' ? schedule.freshness : undefined;
-}
 
 const rateUnits = { minute: minuteMs, hour: hourMs, day: dayMs } as const;
 const ratePattern = /^rate\(([1-9]\d*) (minute|hour|day)(s?)\)$/;
 
-function cronGapMs(expression: string): number | undefined {
-  const fields = /^cron\((.*)\)$/.exec(expression)?.[1];
-  return fields === undefined || findExpressionProblem(expression) !== undefined ? undefined : longestGapMs(fields);
+/** What is wrong with a `freshness` that raises an alarm although no run is late. Only regular schedules are checked. */
+export function findFreshnessProblem(schedule: ScheduleSettings): string | undefined {
+  const { expression, flexibleWindow = 0, freshness } = schedule;
+  const intervalMs = regularIntervalMs(expression);
+  if (freshness === 'none' || intervalMs === undefined) return undefined;
+  const isLongEnough = freshness > weekMs ? intervalMs <= weekMs : freshness > intervalMs + flexibleWindow;
+  if (isLongEnough) return undefined;
+  const window = flexibleWindow === 0 ? '' : `, and up to ${formatHours(flexibleWindow)} later (flexibleWindow)`;
+  return (
+    `freshness raises an alarm although no run is late: ${expression} starts a run every ${formatHours(intervalMs)}${window}. ` +
+    'Set a longer one, P14D for a weekly export, or none'
+  );
 }
 
 const formatHours = (ms: number): string =>
   ms % hourMs === 0 ? `${ms / hourMs} h` : `${Math.round(ms / minuteMs)} min`;
 
-function rateIntervalMs(expression: string): number | undefined {
+const dailyPattern = /^cron\(\d+ \d+ (\* \* \?|\? \* \*) \*\)$/;
+const weeklyPattern = /^cron\(\d+ \d+ \? \* ([1-7]|[A-Za-z]{3}) \*\)$/;
+
+/** The time between two starts if it is always the same, clock changes aside. */
+function regularIntervalMs(expression: string): number | undefined {
+  if (dailyPattern.test(expression)) return dayMs;
+  if (weeklyPattern.test(expression)) return weekMs;
   const [, value, unit] = ratePattern.exec(expression) ?? [];
   return value === undefined ? undefined : Number(value) * rateUnits[unit as keyof typeof rateUnits];
 }
@@ -99,6 +87,9 @@ function findExpressionProblem(text: string): string | undefined {
     ? 'must have a ? for either day-of-month or day-of-week'
     : undefined;
 }
+
+export const months = ['JAN', 'FEB', 'MAR', 'APR', 'MAY', 'JUN', 'JUL', 'AUG', 'SEP', 'OCT', 'NOV', 'DEC'];
+export const weekdays = ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'];
 
 /** A field that accepts `*`, values, ranges, steps and lists of them. `special` are forms that only this field has. */
 function cronField(name: string, min: number, max: number, names: readonly string[] = [], special = /^$/) {

@@ -1,3 +1,4 @@
+import { Annotations, Match } from 'aws-cdk-lib/assertions';
 import { describe, expect, it } from 'vitest';
 import { alarmIds } from '../../lib/cdk/alarms.ts';
 import { exportDimensions, type MetricName, metricNamespace, metricUnits } from '../../lib/core/metrics.ts';
@@ -159,6 +160,28 @@ describe('the alarms', () => {
       });
     },
   );
+
+  it('evaluate a freshness of P14D in calendar weeks of the time zone of the schedule', () => {
+    const weekly = aSchedule({ expression: 'cron(0 2 ? * SUN *)', timeZone: 'Europe/Berlin', freshness: 'P14D' });
+    const { template: of } = deploy({ exports: [{ name: 'a', schedule: weekly }] });
+    const { EvaluationPeriods, ...rest } = alarm('ServicesacmeExportsaNotFresh', of);
+    expect([metricOf(rest).Period, EvaluationPeriods]).toEqual([604_800, 1]);
+    expect(rest).toMatchObject({
+      AlarmDescription: expect.stringContaining('No run completed in the last calendar week (Europe/Berlin).'),
+      EvaluationWindow: { WallClockWindow: { Timezone: 'Europe/Berlin' } },
+    });
+    expect(freshnessAlarm('P7D').EvaluationWindow).toBeUndefined();
+  });
+
+  it.each([
+    ['PT25H', []],
+    ['PT24H', [expect.stringContaining('freshness raises an alarm although no run is late: cron(0 2 * * ? *)')]],
+  ])('warn of a freshness that is not longer than the time between two starts: %s', (freshness, warnings) => {
+    const schedule = aSchedule({ expression: 'cron(0 2 * * ? *)', freshness });
+    const { stack } = deploy({ exports: [{ name: 'a', schedule }] });
+    const found = Annotations.fromStack(stack).findWarning('*', Match.stringLikeRegexp('freshness'));
+    expect(found.map(({ entry }) => entry.data)).toEqual(warnings);
+  });
 
   it('include no freshness alarm without a schedule, with a disabled one, or with freshness none', () => {
     for (const schedule of [undefined, aSchedule({ enabled: false }), aSchedule({ freshness: 'none' })]) {

@@ -47,6 +47,7 @@ const deployments: Readonly<Record<string, object>> = {
     exports: [
       { name: 'nightly', service: 'acme', schedule, filter: { type: 'daily' }, pagesPerInvocation: 25 },
       { name: 'hourly', service: 'globex', schedule: { expression: 'rate(1 hour)', freshness: 'PT3H' } },
+      { name: 'weekly', service: 'globex', schedule: { expression: 'cron(0 2 ? * SUN *)', freshness: 'P14D' } },
       { name: 'manual', service: 'globex' },
     ],
   },

@@ -7,7 +7,7 @@
  */
 
 import { Cron } from 'croner';
-import { type CronField, expandRange, months, parseValue, weekdays } from '../../settings/cron-gap.ts';
+import { months, weekdays } from '../../settings/schedule-settings.ts';
 
 /**
  * The first time after `afterMs`, in milliseconds since the epoch; undefined if there is none. `fields` are minutes, hours,
@@ -30,7 +30,10 @@ export function nextCronTime(fields: string, timeZone: string, afterMs: number):
 const minutesPerDay = 1_440;
 const dayMs = 86_400_000;
 
-interface Field extends CronField {
+interface Field {
+  readonly min: number;
+  readonly max: number;
+  readonly names?: readonly string[];
   /** Translates the forms that only this field has; undefined for any other form. */
   readonly toSpecialForm?: (part: string) => string | undefined;
 }
@@ -68,6 +71,26 @@ function toNumbers(text: string, field: Field): string {
     .split(',')
     .map((part) => field.toSpecialForm?.(part) ?? expandRange(part, field).join(','))
     .join(',');
+}
+
+/** The numbers of `5`, `1-5`, `FRI-MON`, `*` or `0/15`. A single value with a step extends to the maximum, and a range may wrap around. */
+function expandRange(part: string, field: Field): number[] {
+  const { min, max } = field;
+  const [range = '', step] = part.split('/');
+  const [first = '', last] = range === '*' ? [String(min), String(max)] : range.split('-');
+  const from = parseValue(first, field);
+  const to = last === undefined ? (step === undefined ? from : max) : parseValue(last, field);
+  const length = to >= from ? to - from : to - from + max - min + 1;
+  const increment = step === undefined ? 1 : Number(step);
+  return Array.from(
+    { length: Math.floor(length / increment) + 1 },
+    (_, index) => min + ((from - min + index * increment) % (max - min + 1)),
+  );
+}
+
+function parseValue(text: string, { min, names = [] }: Pick<Field, 'min' | 'names'>): number {
+  const index = names.indexOf(text);
+  return index === -1 ? Number(text) : index + min;
 }
 
 /** Converts between instants and the local times of a zone. A local time is the instant at which UTC shows the same. */
