@@ -47,8 +47,8 @@ export function exportPageHandler(
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry, platform);
     const { environment, service: settings, objects, dynamoDb } = context;
     const { runtime, spool, partBytes, maxInFlight } = platform;
-    const client = createService(context, platform);
-    const service = withLatency(client, runtime.now, (ms) => telemetry.count('ServiceLatency', ms));
+    const service = createService(context, platform);
+    const onLatency = (ms: number) => telemetry.count('ServiceLatency', ms);
     const store = createS3PageStore({
       client: platform.createClient(S3Client, s3ClientConfig(env)),
       bucket: environment.BUCKET_NAME,
@@ -76,14 +76,14 @@ export function exportPageHandler(
       if (probe !== undefined) {
         const { export: name, since, until } = parseSettings(probeSchema, probe, 'probe');
         const { definition, log } = context.dependenciesFor({ export: name });
-        if (until === undefined) return await probeService({ definition, service: client, log, runtime }, since);
+        if (until === undefined) return await probeService({ definition, service, log, runtime }, since);
         const untilOperator = untilOperatorOf(settings);
         await withProbeTimeout(windowProbeTimeoutMs, (signal) =>
-          probeWindow({ definition, service: client, untilOperator, log, runtime }, { since, until }, signal),
+          probeWindow({ definition, service, untilOperator, log, runtime }, { since, until }, signal),
         );
         return { honorsUntil: true };
       }
-      const deps = { ...context.dependenciesFor(input), service, store, slots };
+      const deps = { ...context.dependenciesFor(input), service, store, slots, onLatency };
       const loop = input as LoopState;
       const label = `page ${loop.page} of run ${loop.run}`;
       using deadline = startInvocationDeadline(getRemainingTimeInMillis(), settings, label, runtime);
@@ -109,18 +109,6 @@ function createService(
     clock,
     createPool,
   });
-}
-
-/** The same service, reporting the time until each response begins. */
-function withLatency(service: ReportService, now: () => number, report: (ms: number) => void): ReportService {
-  return {
-    async fetchPage(request, signal) {
-      const requestedAt = now();
-      const page = await service.fetchPage(request, signal);
-      report(now() - requestedAt);
-      return page;
-    },
-  };
 }
 
 export const handler = exportPageHandler(process.env, settingsIn(import.meta.dirname));

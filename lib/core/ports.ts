@@ -49,8 +49,6 @@ export interface FetchedPage {
   readonly serviceTime: Instant | null;
   /** As received, or `application/octet-stream` if the response has none. */
   readonly contentType: string;
-  /** When the request was sent, in milliseconds since the epoch. Absent: when `fetchPage` was called. */
-  readonly requestedAt?: number | undefined;
   /**
    * The page's bytes, to be read once. Ends normally only if the response is complete and, for XML, a single
    * well-formed UTF-8 document. Otherwise the iteration throws an ExportError and the page must not be stored.
@@ -266,4 +264,6 @@ export interface StepDependencies {
   readonly emit: EventSink;
   /** Absent: any number of pages may be requested at the same time. */
   readonly slots?: PageSlots | undefined;
+  /** Receives how long each page's response took to begin, in milliseconds. */
+  readonly onLatency?: ((ms: number) => void) | undefined;
 }

@@ -13,7 +13,7 @@
  * A slot is a lease. If its holder dies, the slot becomes free when the lease ends.
  */
 
-import type { FetchedPage, PageSlot, PageSlots, ReportService, Runtime } from '../ports.ts';
+import type { PageSlot, PageSlots, Runtime } from '../ports.ts';
 
 /** Stores the record of one service's slots. Reads are strongly consistent. */
 export interface SlotStore {
@@ -247,80 +247,3 @@ function averageWith(average: number, heldMs: number): number {
 }
 
 const toSeconds = (ms: number): number => Math.ceil(ms / 1_000);
-
-/**
- * The service as one slot allows: one request at a time, and only while a slot is held. A request waits until the one
- * before it is over: it failed, its signal aborted, or its body has ended, failed or was closed. Then `takeSlot` takes the
- * slot for it, or throws.
- */
-export function withinSlot(
-  service: ReportService,
-  takeSlot: (signal?: AbortSignal) => Promise<unknown>,
-  { now }: Pick<Runtime, 'now'>,
-): ReportService {
-  /** Resolves once all requests so far are over. */
-  let idle = Promise.resolve();
-  return {
-    async fetchPage(request, signal) {
-      const previous = idle;
-      const { promise: over, resolve: end } = Promise.withResolvers<void>();
-      idle = previous.then(() => over);
-      try {
-        await untilAborted(previous, signal);
-        await takeSlot(signal);
-        const requestedAt = now();
-        const page = await service.fetchPage(request, signal);
-        // The body of an aborted request may never be read.
-        if (signal?.aborted) end();
-        signal?.addEventListener('abort', () => end(), { once: true });
-        return { ...page, requestedAt, body: withEnd(page.body, end) };
-      } catch (error) {
-        end();
-        throw error;
-      }
-    },
-  };
-}
-
-/** Resolves when `promise` does, or rejects with the signal's reason when it aborts. */
-async function untilAborted(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined) return await promise;
-  signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const abort = () => reject(signal.reason);
-  signal.addEventListener('abort', abort, { once: true });
-  try {
-    await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
-}
-
-/** The same body. Calls `onEnd` when it has ended, failed or been closed. */
-function withEnd(body: FetchedPage['body'], onEnd: () => void): FetchedPage['body'] {
-  return {
-    [Symbol.asyncIterator]() {
-      const chunks = body[Symbol.asyncIterator]();
-      return {
-        async next() {
-          try {
-            const result = await chunks.next();
-            if (result.done === true) onEnd();
-            return result;
-          } catch (error) {
-            onEnd();
-            throw error;
-          }
-        },
-        async return() {
-          try {
-            await chunks.return?.();
-          } finally {
-            onEnd();
-          }
-          return { done: true, value: undefined };
-        },
-      };
-    },
-  };
-}

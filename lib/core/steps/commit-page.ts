@@ -22,7 +22,7 @@ import type { PageIdentity, PageStore, StepDependencies } from '../ports.ts';
 import { instantOf } from '../timestamps.ts';
 import { detectCycle } from './cycle-detection.ts';
 import { assertRootOfResponse, type ExpectedRoot } from '../document-root.ts';
-import type { TimedPage } from './retry-after.ts';
+import type { TimedPage } from './page-requests.ts';
 
 /** A page that is durable in the page store, and the cursor of the page after it. */
 export interface DurablePage {
@@ -60,7 +60,7 @@ export async function findDurablePage(store: PageStore, identity: PageIdentity):
 export async function storePage(
   store: PageStore,
   identity: PageIdentity,
-  { page: fetched, timing }: TimedPage,
+  { timing, ...fetched }: TimedPage,
   predecessorStored: Promise<ExpectedRoot | undefined>,
 ): Promise<DurablePage> {
   const beforeVisible = async () => assertRootOfResponse(identity, fetched, await predecessorStored);

@@ -12,27 +12,16 @@ import {
   type PageEntry,
   type Run,
 } from '../model.ts';
-import type { PageSlots, ReportService, StepDependencies } from '../ports.ts';
 import { assertRootOfSettings, type ExpectedRoot, rootOfFirstPage } from '../document-root.ts';
 import { ownedRun } from './export-state.ts';
-import { holdSlot, NoFreeSlot } from '../slots/held-slot.ts';
-import { exportPages, type PagePipeline, type PipelineResult } from './page-pipeline.ts';
-import { withinSlot } from '../slots/page-slots.ts';
+import { NoFreeSlot } from '../slots/held-slot.ts';
+import { type ExportPageDependencies, exportPages } from './page-pipeline.ts';
 import { restartRun } from './restart-run.ts';
-import { nextWait } from './retry-after.ts';
 import { stateNameOf } from '../windows.ts';
-
-export type ExportPageDependencies = Pick<
-  StepDependencies,
-  'definition' | 'service' | 'store' | 'log' | 'runtime' | 'emit' | 'slots'
->;
 
 export type ExportPageOutcome =
   | ({ readonly next: 'page' | 'continue' | 'finish' } & LoopState)
   | ({ readonly next: 'wait' | 'queue'; readonly waitSeconds: number } & LoopState);
-
-/** Lambda's own limit. */
-const maxInvocationMs = 900_000;
 
 /**
  * Exports the next page of the run that `execution` owns, or as many as the settings and the invocation's time allow, and
@@ -76,17 +65,14 @@ export async function exportPage(
   const checkExisting = iterations === 0 || !isSameRun;
   const firstRoot = last === undefined ? await expectedFirstRoot(deps, state, run) : undefined;
   const pipeline = { run, execution, lastLogged: last, checkExisting, firstRoot };
-  const { lastLogged, failure } =
-    deps.slots === undefined
-      ? await exportPages(deps, pipeline, command)
-      : await exportPagesInSlots(deps, deps.slots, pipeline, command);
+  const { lastLogged, failure } = await exportPages(deps, pipeline, command);
   if (failure === undefined && lastLogged !== undefined) return nextOutcome(definition, loop, lastLogged);
   const error = failure?.error;
   // If a page was exported, the count of consecutive waits starts over.
   const waiting = lastLogged === last ? loop : { ...loop, page: (lastLogged?.page ?? 0) + 1, waits: 0 };
   if (error instanceof NoFreeSlot) return queue(deps, run, waiting, error.waitSeconds);
   if (isExportError(error, 'ServiceThrottledError') && error.retryAfterSeconds !== undefined) {
-    return nextWait(deps, run, waiting, error, error.retryAfterSeconds);
+    return wait(deps, run, waiting, error, error.retryAfterSeconds);
   }
   if (isExportError(error, 'CursorRejectedError')) return restartRun(deps, run, lastLogged, loop, execution, error);
   if (isExportError(error, 'ServiceUnreachableError') && hasFetchedPage(run, lastLogged)) throw asOutage(error);
@@ -110,37 +96,46 @@ const hasFetchedPage = (run: Run, lastLogged: PageEntry | undefined): boolean =>
 const asOutage = ({ message, cause }: ExportError): ExportError =>
   new ExportError('ServiceUnavailableError', message, { cause });
 
+/**
+ * The outcome of an iteration that ends in a long Retry-After: the Wait state, then the same page.
+ * @throws RequestRejectedError if the wait, or the number of consecutive waits, exceeds the settings
+ */
+function wait(
+  { definition: { limits }, emit }: ExportPageDependencies,
+  run: Run,
+  loop: LoopState,
+  error: ExportError,
+  retryAfterSeconds: number,
+): ExportPageOutcome {
+  const waitSeconds = Math.max(1, Math.ceil(retryAfterSeconds));
+  const tooLong = waitSeconds > limits.maxRetryAfterSeconds;
+  if (tooLong || loop.waits >= limits.maxConsecutiveWaits) {
+    const reason = tooLong
+      ? `which exceeds maxRetryAfter (${limits.maxRetryAfterSeconds} s)`
+      : `after ${loop.waits} consecutive waits without a page in between (maxConsecutiveWaits)`;
+    throw new ExportError(
+      'RequestRejectedError',
+      `Report service requested a wait of ${waitSeconds} s before page ${loop.page} of run ${run.run}, ${reason}. ` +
+        'The run stops here. The next start resumes it',
+      { cause: error },
+    );
+  }
+  emit({
+    event: 'service-asked-to-wait',
+    export: run.export,
+    run: run.run,
+    page: loop.page,
+    seconds: waitSeconds,
+    inside: false,
+  });
+  // Counts as two iterations: the Wait state adds two events to an execution history of limited length.
+  return { next: 'wait', ...loop, iterations: loop.iterations + 2, waits: loop.waits + 1, waitSeconds };
+}
+
 /** The outcome of an iteration that found no free slot. Counts as two iterations, as a Wait state adds two events. */
 function queue({ emit }: ExportPageDependencies, run: Run, loop: LoopState, waitSeconds: number): ExportPageOutcome {
   emit({ event: 'waiting-for-slot', export: run.export, run: run.run, page: loop.page, seconds: waitSeconds });
   return { next: 'queue', ...loop, iterations: loop.iterations + 2, waitSeconds };
-}
-
-/** Exports pages while there is a slot for each request. A wait for the service, long or short, holds none. */
-async function exportPagesInSlots(
-  deps: ExportPageDependencies,
-  slots: PageSlots,
-  pipeline: PagePipeline,
-  invocation: Invocation,
-): Promise<PipelineResult> {
-  const { leaseMs = maxInvocationMs } = invocation;
-  const held = holdSlot(slots, stateNameOf(deps.definition), leaseMs, deps.runtime);
-  const service: ReportService = {
-    async fetchPage(request, signal) {
-      try {
-        return await deps.service.fetchPage(request, signal);
-      } catch (error) {
-        if (isExportError(error, 'ServiceThrottledError')) await held.release();
-        throw error;
-      }
-    },
-  };
-  try {
-    const takeSlot = (signal?: AbortSignal) => held.take(signal);
-    return await exportPages({ ...deps, service: withinSlot(service, takeSlot, deps.runtime) }, pipeline, invocation);
-  } finally {
-    await held.release();
-  }
 }
 
 /** A deployment may have changed the service's address during the run. Its cursors are valid only where they came from. */

@@ -24,7 +24,9 @@ import {
 } from './commit-page.ts';
 import { assertRootOfStored, type ExpectedRoot, rootAfter } from '../document-root.ts';
 import { ownedRun } from './export-state.ts';
-import { fetchWithRetryAfter, withSharedBackoff } from './retry-after.ts';
+import { createPageRequests, type PageRequestsDependencies } from './page-requests.ts';
+
+export type ExportPageDependencies = Pick<StepDependencies, 'store' | 'log'> & PageRequestsDependencies;
 
 export interface PagePipeline {
   readonly run: Run;
@@ -75,13 +77,12 @@ function committedPredecessor(entry: PageEntry | undefined): Predecessor {
  * rejects. When it resolves, nothing is in flight any more.
  */
 export async function exportPages(
-  given: Pick<StepDependencies, 'definition' | 'service' | 'store' | 'log' | 'runtime' | 'emit'>,
+  deps: ExportPageDependencies,
   pipeline: PagePipeline,
   invocation: Invocation,
 ): Promise<PipelineResult> {
-  const { service, pendingBackoff } = withSharedBackoff(given);
-  const deps = { ...given, service };
   const { run, execution } = pipeline;
+  await using requests = createPageRequests(deps, run, invocation);
   const { maxInFlight = 2, signal: interruption } = invocation;
   const { pagesPerInvocation, maxPages = Number.POSITIVE_INFINITY } = deps.definition.limits;
   const lastPage = Math.min((pipeline.lastLogged?.page ?? 0) + pagesPerInvocation, maxPages);
@@ -110,7 +111,7 @@ export async function exportPages(
     return { lastLogged };
   } catch (error) {
     await drain();
-    const backoff = isRetried(error, invocation) ? pendingBackoff(error) : undefined;
+    const backoff = isRetried(error, invocation) ? requests.pendingBackoff(error) : undefined;
     return { lastLogged, failure: { error: backoff ?? error } };
   } finally {
     await drain();
@@ -132,7 +133,7 @@ export async function exportPages(
     const [next] = inFlight;
     if (next === undefined || next.identity.cursor === entry.nextCursor) return;
     await drain();
-    const backoff = hasNextPage(entry) ? pendingBackoff() : undefined;
+    const backoff = hasNextPage(entry) ? requests.pendingBackoff() : undefined;
     if (backoff !== undefined) throw backoff;
   }
 
@@ -184,10 +185,10 @@ export async function exportPages(
 
     async function fetchAndStore(): Promise<DurablePage> {
       try {
-        const response = await fetchWithRetryAfter(deps, run, identity, { ...invocation, signal });
-        task.nextCursor = response.page.nextCursor;
+        const fetched = await requests.request(identity, signal);
+        task.nextCursor = fetched.nextCursor;
         prefetch();
-        return await storePage(deps.store, identity, response, mayStore);
+        return await storePage(deps.store, identity, fetched, mayStore);
       } catch (error) {
         task.nextCursor = undefined;
         const existing = isRefusal(error) ? await findAfterRefusal() : undefined;

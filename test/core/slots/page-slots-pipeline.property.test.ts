@@ -7,7 +7,8 @@ import type { LoopState } from '../../../lib/core/model.ts';
 import type { FetchedPage, PageRequest, ReportService, StepDependencies } from '../../../lib/core/ports.ts';
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import { type ExportPageOutcome, exportPage } from '../../../lib/core/steps/export-page.ts';
-import { createPageSlots, withinSlot } from '../../../lib/core/slots/page-slots.ts';
+import { type HeldSlot, withinSlot } from '../../../lib/core/slots/held-slot.ts';
+import { createPageSlots } from '../../../lib/core/slots/page-slots.ts';
 import { aFetchedPage, anExportRequest, at, collect } from '../../support/builders.ts';
 import { anExportBench, type Bench } from '../../support/export/export-bench.ts';
 import { createMemorySlotStore } from '../../support/export/memory-adapters.ts';
@@ -31,26 +32,24 @@ async function settled(): Promise<void> {
 describe('the service within a slot', () => {
   /** A service whose requests and bodies proceed only as the test says, and that ignores signals. */
   function aService() {
-    const clock = { now: 0 };
     const sent: string[] = [];
     const responses = new Map<string, PromiseWithResolvers<FetchedPage>>();
-    const inner: ReportService = {
-      async fetchPage({ label }) {
-        sent.push(label);
-        const response = Promise.withResolvers<FetchedPage>();
-        responses.set(label, response);
-        return await response.promise;
-      },
+    const sendRequest = async ({ label }: PageRequest): Promise<FetchedPage> => {
+      sent.push(label);
+      const response = Promise.withResolvers<FetchedPage>();
+      responses.set(label, response);
+      return await response.promise;
     };
-    const service = withinSlot(inner, async () => {}, { now: () => clock.now });
+    const slot: HeldSlot = { take: async () => {}, release: async () => {} };
+    const requestPage = withinSlot(sendRequest, slot);
     const fetch = (label: string, signal?: AbortSignal) => {
-      const fetched = service.fetchPage(aRequest(label), signal);
+      const fetched = requestPage(aRequest(label), signal);
       fetched.catch(() => {});
       return fetched;
     };
     const respond = (label: string, page = aFetchedPage()) => responses.get(label)?.resolve(page);
     const fail = (label: string, error: Error) => responses.get(label)?.reject(error);
-    return { clock, sent, fetch, respond, fail };
+    return { sent, fetch, respond, fail };
   }
 
   it('sends a request once the body of the page before it has ended', async () => {
@@ -72,29 +71,15 @@ describe('the service within a slot', () => {
   });
 
   it('passes the page on as it is', async () => {
-    const { clock, fetch, respond } = aService();
-    clock.now = 7_000;
+    const { fetch, respond } = aService();
     const fetched = fetch('one');
     await settled();
     const original = aFetchedPage({ body: 'abc', reports: 3 });
     respond('one', original);
     const page = await fetched;
-    expect(page).toEqual({ ...original, requestedAt: 7_000, body: expect.anything() });
+    expect(page).toEqual({ ...original, body: expect.anything() });
     expect(Buffer.concat(await collect(page.body)).toString()).toBe('abc');
     expect(page.reports()).toBe(3);
-  });
-
-  it('says when a request was sent, not when it began to wait', async () => {
-    const { clock, fetch, respond } = aService();
-    const [one, two] = [fetch('one'), fetch('two')];
-    await settled();
-    respond('one');
-    clock.now = 5_000;
-    await collect((await one).body);
-    await settled();
-    clock.now = 6_000;
-    respond('two');
-    expect((await two).requestedAt).toBe(5_000);
   });
 
   it('sends requests in the order of their calls', async () => {

@@ -14,13 +14,11 @@ import type {
 import { beginRun } from '../../../lib/core/steps/begin-run.ts';
 import type { ExportPageOutcome } from '../../../lib/core/steps/export-page.ts';
 import { exportPage } from '../../../lib/core/steps/export-page.ts';
-import { withSharedBackoff } from '../../../lib/core/steps/retry-after.ts';
 import { aFetchedPage, collect } from '../../support/builders.ts';
 import { anExportBench, type Bench, type BenchOptions, reportIdsOf } from '../../support/export/export-bench.ts';
 import { createMemoryLog } from '../../support/export/memory-adapters.ts';
 import { cursorAt, someReports } from '../../support/export/scripted-service.ts';
 import { manifestKeyOf } from '../../support/builders.ts';
-import { createVirtualClock } from '../../support/virtual-clock.ts';
 
 const manyPages = (options: BenchOptions = {}, pagesPerInvocation = 25) =>
   anExportBench({ reports: someReports(9), size: 2, ...options, limits: { pagesPerInvocation, ...options.limits } });
@@ -280,21 +278,6 @@ describe('an invocation of several pages', () => {
       expect(await invoked).toMatchObject({ next: 'wait', waitSeconds: 600 });
     },
   );
-
-  it('honors the longest of several, whichever is the newest', async () => {
-    const answers = [60, 600, 5];
-    const { service, pendingBackoff } = withSharedBackoff({
-      service: {
-        async fetchPage() {
-          throw new ExportError('ServiceThrottledError', 'busy', { retryAfterSeconds: answers.shift() });
-        },
-      },
-      runtime: { ...createVirtualClock(), randomHex: () => '' },
-    });
-    const request = { label: 'a page' } as PageRequest;
-    while (answers.length > 0) await expect(service.fetchPage(request)).rejects.toThrow('busy');
-    expect(pendingBackoff()).toMatchObject({ name: 'ServiceThrottledError', retryAfterSeconds: 600 });
-  });
 
   it('honors it before it starts over because the cursor of the page before is lost', async () => {
     const bench = manyPages({ script: throttlingSecondRequest(600) });

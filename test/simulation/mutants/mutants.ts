@@ -522,16 +522,16 @@ export const mutants: readonly Mutant[] = [
     name: 'a slot is returned before its pages are requested',
     edits: [
       {
-        file: 'lib/core/steps/export-page.ts',
-        find: '        return await deps.service.fetchPage(request, signal);',
-        replace: '        await held.release();\n        return await deps.service.fetchPage(request, signal);',
+        file: 'lib/core/slots/held-slot.ts',
+        find: '      const page = await requestPage(request, signal);',
+        replace: '      await slot.release();\n      const page = await requestPage(request, signal);',
       },
     ],
   },
   {
     name: 'an invocation requests two pages in one slot',
     edits: [
-      { file: 'lib/core/slots/page-slots.ts', find: '        await untilAborted(previous, signal);\n', replace: '' },
+      { file: 'lib/core/slots/held-slot.ts', find: '      await untilAborted(previous, signal);\n', replace: '' },
     ],
   },
   {
@@ -961,7 +961,7 @@ export const mutants: readonly Mutant[] = [
     name: 'an invocation waits half of a short Retry-After',
     edits: [
       {
-        file: 'lib/core/steps/retry-after.ts',
+        file: 'lib/core/steps/page-requests.ts',
         find: 'const waitMs = Math.max(1, seconds) * 1_000;',
         replace: 'const waitMs = Math.max(1, seconds) * 500;',
       },
@@ -971,7 +971,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the Wait state waits half of a Retry-After',
     edits: [
       {
-        file: 'lib/core/steps/retry-after.ts',
+        file: 'lib/core/steps/export-page.ts',
         find: 'Math.max(1, Math.ceil(retryAfterSeconds));',
         replace: 'Math.max(1, Math.ceil(retryAfterSeconds / 2));',
       },
@@ -982,8 +982,8 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/core/steps/page-pipeline.ts',
-        find: 'isRetried(error, invocation) ? pendingBackoff(error) : undefined;',
-        replace: 'isRetried(error, invocation) && pagesPerInvocation < 0 ? pendingBackoff(error) : undefined;',
+        find: 'isRetried(error, invocation) ? requests.pendingBackoff(error) : undefined;',
+        replace: 'isRetried(error, invocation) && pagesPerInvocation < 0 ? requests.pendingBackoff(error) : undefined;',
       },
     ],
   },
@@ -1116,7 +1116,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a Retry-After beyond maxRetryAfter is waited for',
     edits: [
       {
-        file: 'lib/core/steps/retry-after.ts',
+        file: 'lib/core/steps/export-page.ts',
         find: 'const tooLong = waitSeconds > limits.maxRetryAfterSeconds;',
         replace: 'const tooLong = waitSeconds < 0;',
       },

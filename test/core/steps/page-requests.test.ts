@@ -1,0 +1,58 @@
+/** What a request of a page passes between the page pipeline and the service. */
+
+import { describe, expect, it } from 'vitest';
+import { ExportError } from '../../../lib/core/errors.ts';
+import { createPageRequests } from '../../../lib/core/steps/page-requests.ts';
+import { aFetchedPage, aPageIdentity, aRun } from '../../support/builders.ts';
+import { anExportBench } from '../../support/export/export-bench.ts';
+import type { Script } from '../../support/export/scripted-service.ts';
+
+const throttled = (retryAfterSeconds: number | undefined) =>
+  new ExportError('ServiceThrottledError', 'busy', { retryAfterSeconds });
+
+const { signal } = new AbortController();
+
+/** Each page takes 40 ms, and each slot 3 s. */
+function someRequests(script: Script) {
+  const bench = anExportBench({
+    script(request, count) {
+      bench.advance(40);
+      return script(request, count);
+    },
+  });
+  const slots = {
+    async acquire() {
+      bench.advance(3_000);
+      return { granted: true as const, grantedAt: bench.deps.runtime.now(), release: async () => {} };
+    },
+  };
+  const latencies: number[] = [];
+  const deps = { ...bench.deps, slots, onLatency: (ms: number) => latencies.push(ms) };
+  const retryAfterDeadline = bench.deps.runtime.monotonicNow() + 60_000;
+  return { requests: createPageRequests(deps, aRun(), { retryAfterDeadline }), latencies };
+}
+
+describe('the latency of the service', () => {
+  it('is that of the successful request alone: waits for a slot and for Retry-After do not count', async () => {
+    const { requests, latencies } = someRequests((_, count) => {
+      if (count === 1) throw throttled(5);
+      return aFetchedPage();
+    });
+    const { timing } = await requests.request(aPageIdentity(), signal);
+    expect(timing).toEqual({ requestedAt: '2026-11-20T02:00:11.040Z', latencyMs: 40 });
+    expect(latencies).toEqual([40]);
+  });
+});
+
+describe('the Retry-After of several requests', () => {
+  it('is the longest, whichever is the newest', async () => {
+    const answers = [60, 600, 61];
+    const { requests } = someRequests(() => {
+      throw throttled(answers.shift());
+    });
+    while (answers.length > 0) await expect(requests.request(aPageIdentity(), signal)).rejects.toThrow('busy');
+    const { retryAfterSeconds } = requests.pendingBackoff() ?? {};
+    // Less the time of the third request and of its slot.
+    expect(retryAfterSeconds).toBeCloseTo(600 - 3.04, 6);
+  });
+});
