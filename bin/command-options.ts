@@ -1,6 +1,19 @@
 /** Reports all problems of a command's arguments at once. The argument parser itself stops at the first one. */
 
 import { type Command, Option } from 'commander';
+import type { InteractiveContext } from '../lib/operator/commands/abandon.ts';
+
+/**
+ * The action of a command for the parser: loads the command when it is called, and runs it. `Names` is a list if the command
+ * takes any number of names.
+ */
+export type CommandAction = <Names extends string | undefined | readonly string[], Options>(
+  load: (
+    command: Command,
+  ) => Promise<
+    (names: Names, options: Options, usageErrors: readonly string[], context: InteractiveContext) => Promise<number>
+  >,
+) => (this: Command) => Promise<void>;
 
 /**
  * An option with a value. For the parser the value is optional, so that {@link usageErrors} can report a missing one together
@@ -39,9 +52,11 @@ export function givenValues(command: Command): Record<string, unknown> {
   return Object.fromEntries(given.map((name) => [name, command.getOptionValue(name)]));
 }
 
+export const unexpectedArgument = (word: string): string => `${word}: unexpected argument`;
+
 /**
- * Unknown options, arguments other than `expected`, repeated options, and options without their value. The latter get their default value, so
- * that the command can check its other settings too.
+ * Unknown options, arguments other than `expected`, repeated options, and options without their value. The latter get their
+ * default value, so that the command can check its other settings too.
  */
 export function usageErrors(command: Command, expected: readonly string[] = []): string[] {
   const remaining = [...expected];
@@ -51,7 +66,7 @@ export function usageErrors(command: Command, expected: readonly string[] = []):
       if (index >= 0) remaining.splice(index, 1);
       return index < 0;
     })
-    .map((word) => (word.startsWith('-') ? `${word.split('=')[0]}: no such option` : `${word}: unexpected argument`));
+    .map((word) => (word.startsWith('-') ? `${word.split('=')[0]}: no such option` : unexpectedArgument(word)));
   // An empty value is usually a variable that is not set.
   const incomplete = command.options.filter(
     (option) => option.optional && [true, ''].includes(command.getOptionValue(option.attributeName())),

@@ -1,22 +1,14 @@
-/** The commands that act on a deployment, for the argument parser. Each is imported when it is called. */
+/** The commands that act on a deployment, for the argument parser. */
 
 import type { Command } from 'commander';
-import type { AbandonOptions, InteractiveContext } from '../lib/operator/commands/abandon.ts';
-import type { BackfillCommandOptions } from '../lib/operator/commands/backfill.ts';
-import type { PagesOptions } from '../lib/operator/commands/pages.ts';
-import type { ReportOptions } from '../lib/operator/commands/report.ts';
-import type { RunsOptions } from '../lib/operator/commands/runs.ts';
-import type { StartCommandOptions } from '../lib/operator/commands/start.ts';
-import type { StatusOptions } from '../lib/operator/commands/status.ts';
-import type { VerifyOptions } from '../lib/operator/commands/verify.ts';
 import type { TargetOptions } from '../lib/operator/context.ts';
-import { optionWithValue, usageErrors } from './command-options.ts';
+import { type CommandAction, optionWithValue } from './command-options.ts';
 
-/** Adds the commands to `program`. `setExitStatus` is called with the exit status of the one that is run. */
 export function addOperatorCommands(
   program: Command,
-  context: InteractiveContext,
-  { version, setExitStatus }: { readonly version: string; readonly setExitStatus: (status: number) => void },
+  programName: string,
+  action: CommandAction,
+  version: string,
 ): void {
   addTargetOptions(program.command('status'), '[export]', 'name of the export (default: an overview of all)')
     .description('show one export and its newest runs, or an overview of all')
@@ -33,19 +25,14 @@ If stdout is not a terminal, the output is tab-separated: a heading, then a line
 a line of its own, with an empty run, and a line for each of its runs.
 
 Examples:
-  $ ${context.program} status
-  $ ${context.program} status --stack ReportExporter --failed
-  $ ${context.program} status nightly --stack ReportExporter --watch
-  $ ${context.program} status --json | jq -r '.exports[] | select(.stale).export'
+  $ ${programName} status
+  $ ${programName} status --stack ReportExporter --failed
+  $ ${programName} status nightly --stack ReportExporter --watch
+  $ ${programName} status --json | jq -r '.exports[] | select(.stale).export'
 
 Exit status: 0; 1 if the state of an export cannot be read; 2 wrong usage, or no such export.`,
     )
-    .action(
-      action<StatusOptions>(setExitStatus, async (name, options, problems) => {
-        const { statusCommand } = await import('../lib/operator/commands/status.ts');
-        return await statusCommand(name, options, problems, context);
-      }),
-    );
+    .action(action(async () => (await import('../lib/operator/commands/status.ts')).statusCommand));
 
   addTargetOptions(program.command('start'), '[exports...]', 'names of exports; optional if there is only one')
     .description('start runs, or resume unfinished ones')
@@ -63,22 +50,16 @@ Several exports of a stack start at the same time, those of a directory run one 
 stop the others. --since and --restart apply to each. With --json, prints a JSON object per export, one per line.
 
 Examples:
-  $ ${context.program} start reports
-  $ ${context.program} start nightly --stack ReportExporter --follow
-  $ ${context.program} start nightly --stack ReportExporter --since 2026-11-01T00:00:00Z
-  $ ${context.program} start invoices orders --stack ReportExporter
-  $ ${context.program} start --all --stack ReportExporter --follow
+  $ ${programName} start reports
+  $ ${programName} start nightly --stack ReportExporter --follow
+  $ ${programName} start nightly --stack ReportExporter --since 2026-11-01T00:00:00Z
+  $ ${programName} start invoices orders --stack ReportExporter
+  $ ${programName} start --all --stack ReportExporter --follow
 
 Exit status: 0 completed, skipped, or started without --follow; 1 any failed; 2 wrong usage, or no such export;
 130 interrupted.`,
     )
-    .action(async (words: readonly string[], _: unknown, command: Command) => {
-      // The parser passes unknown options as arguments.
-      const names = words.filter((word) => !word.startsWith('-'));
-      const problems = usageErrors(command, names);
-      const { startCommand } = await import('../lib/operator/commands/start.ts');
-      setExitStatus(await startCommand(names, command.opts<StartCommandOptions>(), problems, context));
-    });
+    .action(action(async () => (await import('../lib/operator/commands/start.ts')).startCommand));
 
   addTargetOptions(program.command('verify'))
     .description('read a run again and report what has changed')
@@ -90,17 +71,12 @@ Checks every page (existence, size, SHA-256, metadata), the page numbers and cur
 and latest.json.
 
 Examples:
-  $ ${context.program} verify
-  $ ${context.program} verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c
+  $ ${programName} verify
+  $ ${programName} verify nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c
 
 Exit status: 0 verified; 1 problems found; 2 wrong usage, or no such run.`,
     )
-    .action(
-      action<VerifyOptions>(setExitStatus, async (name, options, problems) => {
-        const { verifyCommand } = await import('../lib/operator/commands/verify.ts');
-        return await verifyCommand(name, options, problems, context);
-      }),
-    );
+    .action(action(async () => (await import('../lib/operator/commands/verify.ts')).verifyCommand));
 
   addTargetOptions(program.command('pages'))
     .description('list the pages of a published run, or print them')
@@ -113,18 +89,13 @@ Exit status: 0 verified; 1 problems found; 2 wrong usage, or no such run.`,
 With --json, prints a JSON object per page, or per report with --reports (field xml).
 
 Examples:
-  $ ${context.program} pages | xargs -d '\\n' sha256sum
-  $ ${context.program} pages nightly --stack ReportExporter | head -1
-  $ ${context.program} pages --reports --json | jq -r .xml | head -1
+  $ ${programName} pages | xargs -d '\\n' sha256sum
+  $ ${programName} pages nightly --stack ReportExporter | head -1
+  $ ${programName} pages --reports --json | jq -r .xml | head -1
 
 Exit status: 0; 1 a page does not exist; 2 wrong usage, or nothing published.`,
     )
-    .action(
-      action<PagesOptions>(setExitStatus, async (name, options, problems) => {
-        const { pagesCommand } = await import('../lib/operator/commands/pages.ts');
-        return await pagesCommand(name, options, problems, context);
-      }),
-    );
+    .action(action(async () => (await import('../lib/operator/commands/pages.ts')).pagesCommand));
 
   addTargetOptions(program.command('runs'))
     .description('list the published runs of an export, in order')
@@ -139,17 +110,12 @@ address of its manifest. If stdout is not a terminal, the output is tab-separate
 If the run.json of a run was changed, the runs before it are printed, and the command fails.
 
 Examples:
-  $ ${context.program} runs
-  $ ${context.program} runs nightly --stack ReportExporter --after 1795140003 --json | jq -r .run
+  $ ${programName} runs
+  $ ${programName} runs nightly --stack ReportExporter --after 1795140003 --json | jq -r .run
 
 Exit status: 0; 1 a run.json was changed; 2 wrong usage, or no such export.`,
     )
-    .action(
-      action<RunsOptions>(setExitStatus, async (name, options, problems) => {
-        const { runsCommand } = await import('../lib/operator/commands/runs.ts');
-        return await runsCommand(name, options, problems, context);
-      }),
-    );
+    .action(action(async () => (await import('../lib/operator/commands/runs.ts')).runsCommand));
 
   addTargetOptions(program.command('backfill'))
     .description('export a period by windows, several at the same time')
@@ -171,20 +137,15 @@ filter. They cannot detect an inclusive filter, which would export some reports 
 after a failure or an interruption, the same command exports the rest. Scheduled runs and the watermark are not affected.
 
 Examples:
-  $ ${context.program} backfill nightly --from 2020-01-01 --to 2026-11-01 --window P7D --parallel 8 --plan
-  $ ${context.program} backfill nightly --from 2020-01-01 --to 2026-11-01 --stack ReportExporter --follow
-  $ ${context.program} status nightly --stack ReportExporter
-  $ ${context.program} abandon nightly --backfill --stack ReportExporter
+  $ ${programName} backfill nightly --from 2020-01-01 --to 2026-11-01 --window P7D --parallel 8 --plan
+  $ ${programName} backfill nightly --from 2020-01-01 --to 2026-11-01 --stack ReportExporter --follow
+  $ ${programName} status nightly --stack ReportExporter
+  $ ${programName} abandon nightly --backfill --stack ReportExporter
 
 Exit status: 0 all windows are done, or started without --follow; 1 some are left; 2 wrong usage, or the service does not honor the
 filter; 130 interrupted, or no longer followed.`,
     )
-    .action(
-      action<BackfillCommandOptions>(setExitStatus, async (name, options, problems) => {
-        const { backfillCommand } = await import('../lib/operator/commands/backfill.ts');
-        return await backfillCommand(name, options, problems, context);
-      }),
-    );
+    .action(action(async () => (await import('../lib/operator/commands/backfill.ts')).backfillCommand));
 
   addTargetOptions(program.command('plan'))
     .description('show what the next start would request, and why')
@@ -194,17 +155,12 @@ filter; 130 interrupted, or no longer followed.`,
 Sends no request and changes nothing.
 
 Examples:
-  $ ${context.program} plan
-  $ ${context.program} plan nightly --stack ReportExporter
+  $ ${programName} plan
+  $ ${programName} plan nightly --stack ReportExporter
 
 Exit status: 0; 1 if a start would fail; 2 wrong usage.`,
     )
-    .action(
-      action<TargetOptions>(setExitStatus, async (name, options, problems) => {
-        const { planCommand } = await import('../lib/operator/commands/plan.ts');
-        return await planCommand(name, options, problems, context);
-      }),
-    );
+    .action(action(async () => (await import('../lib/operator/commands/plan.ts')).planCommand));
 
   addTargetOptions(program.command('abandon'))
     .description('abandon an unfinished run, or a backfill')
@@ -217,17 +173,12 @@ An abandoned run is never published. The next start begins a new run at the wate
 are published stay published; the others never will be.
 
 Examples:
-  $ ${context.program} abandon nightly --stack ReportExporter
-  $ ${context.program} abandon nightly --backfill --stack ReportExporter
+  $ ${programName} abandon nightly --stack ReportExporter
+  $ ${programName} abandon nightly --backfill --stack ReportExporter
 
 Exit status: 0 abandoned; 1 not confirmed; 2 wrong usage, or nothing to abandon.`,
     )
-    .action(
-      action<AbandonOptions>(setExitStatus, async (name, options, problems) => {
-        const { abandonCommand } = await import('../lib/operator/commands/abandon.ts');
-        return await abandonCommand(name, options, problems, context);
-      }),
-    );
+    .action(action(async () => (await import('../lib/operator/commands/abandon.ts')).abandonCommand));
 
   addTargetOptions(program.command('doctor'), '[export]', 'name of the export (default: all)')
     .description('check whether exports can run, and how to fix them')
@@ -239,15 +190,16 @@ its alarms reach anyone. The check of a service requests one page of size 1 and 
 requests another one. A service that several exports use is checked once. In a directory, a file is written and removed again.
 
 Examples:
-  $ ${context.program} doctor
-  $ ${context.program} doctor --stack ReportExporter
+  $ ${programName} doctor
+  $ ${programName} doctor --stack ReportExporter
 
 Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`,
     )
     .action(
-      action<TargetOptions>(setExitStatus, async (name, options, problems) => {
+      action(async () => {
         const { doctorCommand } = await import('../lib/operator/commands/doctor.ts');
-        return await doctorCommand(name, { ...options, version }, problems, context);
+        return async (name: string | undefined, options: TargetOptions, problems, context) =>
+          await doctorCommand(name, { ...options, version }, problems, context);
       }),
     );
 
@@ -262,18 +214,13 @@ Exit status: 0 no problems; 1 problems found; 2 wrong usage, or no such export.`
       'after',
       `
 Examples:
-  $ ${context.program} report --open
-  $ ${context.program} report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c --to incident.html
-  $ ${context.program} report --all --stack ReportExporter --to run-reports
+  $ ${programName} report --open
+  $ ${programName} report nightly --stack ReportExporter --run 20261120T020000Z-1f3a5c --to incident.html
+  $ ${programName} report --all --stack ReportExporter --to run-reports
 
 Exit status: 0 written; 1 written, but with --all some runs cannot be read; 2 wrong usage, or no such run.`,
     )
-    .action(
-      action<ReportOptions>(setExitStatus, async (name, options, problems) => {
-        const { reportCommand } = await import('../lib/operator/commands/report.ts');
-        return await reportCommand(name, options, problems, context);
-      }),
-    );
+    .action(action(async () => (await import('../lib/operator/commands/report.ts')).reportCommand));
 }
 
 function addTargetOptions(
@@ -288,17 +235,4 @@ function addTargetOptions(
     .option('--json', 'print JSON on stdout, everything else on stderr')
     .allowUnknownOption()
     .allowExcessArguments();
-}
-
-/** The action of a command for the parser: calls `run` with the parsed arguments and their problems. */
-function action<Options>(
-  setExitStatus: (status: number) => void,
-  run: (exportName: string | undefined, options: Options, problems: readonly string[]) => Promise<number>,
-) {
-  return async (firstArgument: string | undefined, _: unknown, command: Command) => {
-    // The parser passes an unknown option as the argument.
-    const exportName = firstArgument?.startsWith('-') === true ? undefined : firstArgument;
-    const problems = usageErrors(command, exportName === undefined ? [] : [exportName]);
-    setExitStatus(await run(exportName, command.opts() as Options, problems));
-  };
 }

@@ -4,23 +4,26 @@ import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import type { InteractiveContext } from '../lib/operator/commands/abandon.ts';
-import type { InitOptions } from '../lib/operator/commands/init.ts';
 import type { ServiceOptions } from '../lib/operator/commands/service.ts';
 import { exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { defaultApiKeyEnv, type LocalOptions, sanitizeArgument } from '../lib/operator/run-options.ts';
-import { givenOptions, givenValues, optionWithValue, repeatable, usageErrors } from './command-options.ts';
+import {
+  type CommandAction,
+  givenOptions,
+  givenValues,
+  optionWithValue,
+  repeatable,
+  unexpectedArgument,
+  usageErrors,
+} from './command-options.ts';
 import { addOperatorCommands } from './operator-commands.ts';
 import { packageFile } from './package-file.ts';
 
 /** Runs the command that `args` name, and resolves to its exit status. Without a command, it is `local`. */
 export async function runProgram(args: readonly string[], context: InteractiveContext): Promise<number> {
-  const { stdout, stderr, env } = context;
-  const version = readVersion();
-  let exitStatus: number = exitStatuses.ok;
-  const setExitStatus = (status: number) => {
-    exitStatus = status;
-  };
+  const { stdout, stderr, env, program: programName } = context;
+  const { version } = JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string };
   const program = new Command('report-exporter')
     .description('Exports all reports that match a filter from a paginated service, each page exactly once.')
     .version(version, '--version', 'print the version')
@@ -33,12 +36,22 @@ export async function runProgram(args: readonly string[], context: InteractiveCo
       writeErr: (text) => stderr.write(text),
       outputError: (text, write) => write(errorLines(textStyleFor(stderr, env), parserMessage(text))),
     })
-    .showHelpAfterError(`For help: ${context.program} --help`);
+    .showHelpAfterError(`For help: ${programName} --help`);
 
-  addLocalCommand(program, context, setExitStatus);
-  addOperatorCommands(program, context, { version, setExitStatus });
-  addServiceCommand(program, context, setExitStatus);
-  addInitCommand(program, context, setExitStatus);
+  let exitStatus: number = exitStatuses.ok;
+  const action: CommandAction = (load) =>
+    async function (this: Command) {
+      const [argument] = this.registeredArguments;
+      // The parser passes unknown options as arguments.
+      const names = [this.processedArgs[0] ?? []].flat().filter((word: string) => !word.startsWith('-'));
+      const problems = usageErrors(this, names);
+      const run = await load(this);
+      exitStatus = await run(argument?.variadic === true ? names : names[0], this.opts<never>(), problems, context);
+    };
+  addLocalCommand(program, programName, action);
+  addOperatorCommands(program, programName, action, version);
+  addServiceCommand(program, programName, action);
+  addInitCommand(program, programName, action);
 
   try {
     await program.parseAsync(resolveCommand(program, args), { from: 'user' });
@@ -47,10 +60,6 @@ export async function runProgram(args: readonly string[], context: InteractiveCo
     if (!(error instanceof CommanderError)) throw error;
     return error.exitCode === 0 ? exitStatuses.ok : exitStatuses.usage;
   }
-}
-
-function readVersion(): string {
-  return (JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string }).version;
 }
 
 /** `unknown command 'statsu'. Did you mean status?`, without the parser's prefix and line break, and printable. */
@@ -76,7 +85,7 @@ function resolveCommand(program: Command, args: readonly string[]): readonly str
   return isUnknownTopic ? [second] : args;
 }
 
-function addLocalCommand(program: Command, context: InteractiveContext, setExitStatus: (status: number) => void): void {
+function addLocalCommand(program: Command, programName: string, action: CommandAction): void {
   program
     .command('local')
     .argument('[exports...]', 'names of exports of the settings file; optional if there is only one')
@@ -123,32 +132,38 @@ the other; one that fails does not stop the others. Without --settings, only --o
 --max-attempts can be combined with it.
 
 Examples:
-  $ ${context.program} local                                           # a first run, against the simulator
-  $ ${context.program} local --size 3 --since 2026-11-20T00:00:00Z
-  $ REPORT_EXPORT_API_KEY=… ${context.program} local --base-url https://reports.example.com --vendor ACME --out /data/acme
-  $ ${context.program} local --export invoices --filter '{"type":"invoice"}' # a second export in the same directory
-  $ ${context.program} local --all                                           # each of them again
-  $ ${context.program} local --settings report-exporter.json nightly         # an export of a settings file
-  $ ${context.program} local --settings report-exporter.json --all --simulate --out /tmp/try # all of them, without the service
+  $ ${programName} local                                           # a first run, against the simulator
+  $ ${programName} local --size 3 --since 2026-11-20T00:00:00Z
+  $ REPORT_EXPORT_API_KEY=… ${programName} local --base-url https://reports.example.com --vendor ACME --out /data/acme
+  $ ${programName} local --export invoices --filter '{"type":"invoice"}' # a second export in the same directory
+  $ ${programName} local --all                                           # each of them again
+  $ ${programName} local --settings report-exporter.json nightly         # an export of a settings file
+  $ ${programName} local --settings report-exporter.json --all --simulate --out /tmp/try # all of them, without the service
 
 Exit status: 0 completed or skipped; 1 failed; 2 wrong usage or settings; 130 interrupted.`,
     )
     .allowUnknownOption()
     .allowExcessArguments()
-    .action(async (words: readonly string[], _: unknown, command: Command) => {
-      // Without a settings file, a name is an unexpected argument. The parser passes unknown options as arguments.
-      const hasSettings = typeof command.getOptionValue('settings') === 'string';
-      const names = hasSettings ? words.filter((word) => !word.startsWith('-')) : [];
-      const conflicts = hasSettings ? conflictsWithSettings(command, names) : conflictsWithAll(command);
-      const problems = [...usageErrors(command, names), ...conflicts, ...conflictsWithSimulate(command)];
-      const { localCommand } = await import('../lib/operator/commands/local.ts');
-      const options = command.opts<LocalOptions>();
-      // A default must not override the file.
-      const chosen = hasSettings ? { ...givenValues(command), export: '', out: options.out } : options;
-      setExitStatus(await localCommand(names, chosen, problems, context));
-    });
+    .action(
+      action(async (command) => {
+        const { localCommand } = await import('../lib/operator/commands/local.ts');
+        return async (names: readonly string[], options: LocalOptions, usage, context) => {
+          const hasSettings = options.settings !== undefined;
+          const problems = [
+            // They select exports of a settings file.
+            ...(hasSettings ? [] : names.map(unexpectedArgument)),
+            ...usage,
+            ...conflictingOptions(givenOptions(command), hasSettings, names),
+          ];
+          // A default must not override the file.
+          const chosen = hasSettings ? { ...givenValues(command), export: '', out: options.out } : options;
+          return await localCommand(names, chosen, problems, context);
+        };
+      }),
+    );
 }
 
+/** What defines one export cannot be combined with `--all` alone. Even the API key may differ between exports. */
 const combinableWithAll: ReadonlySet<string> = new Set([
   '--all',
   '--out',
@@ -158,34 +173,26 @@ const combinableWithAll: ReadonlySet<string> = new Set([
   '--max-attempts',
 ]);
 
-/** The options that define one export, if they are given with `--all`. Even the API key may differ between exports. */
-function conflictsWithAll(command: Command): string[] {
-  const given = givenOptions(command);
-  if (!given.includes('--all')) return [];
-  return given
-    .filter((option) => !combinableWithAll.has(option))
-    .map((option) => `${option}: cannot be combined with --all, which uses the saved settings of each export`);
-}
-
-function conflictsWithSimulate(command: Command): string[] {
-  const given = givenOptions(command);
-  const isConflict = given.includes('--simulate') && given.includes('--base-url');
-  return isConflict ? ['--simulate: cannot be combined with --base-url, which names a service'] : [];
-}
-
-function conflictsWithSettings(command: Command, names: readonly string[]): string[] {
-  const given = new Set(givenOptions(command));
+function conflictingOptions(given: readonly string[], hasSettings: boolean, names: readonly string[]): string[] {
+  const has = (option: string) => given.includes(option);
+  const notWithAll = has('--all') && !hasSettings ? given.filter((option) => !combinableWithAll.has(option)) : [];
   return [
-    ...(given.has('--export') ? ['--export: cannot be combined with --settings; name the exports as arguments'] : []),
-    ...(given.has('--all') && names.length > 0 ? ['--all: runs every export; leave out the names of exports'] : []),
+    ...notWithAll.map(
+      (option) => `${option}: cannot be combined with --all, which uses the saved settings of each export`,
+    ),
+    ...(hasSettings && has('--export')
+      ? ['--export: cannot be combined with --settings; name the exports as arguments']
+      : []),
+    ...(hasSettings && has('--all') && names.length > 0
+      ? ['--all: runs every export; leave out the names of exports']
+      : []),
+    ...(has('--simulate') && has('--base-url')
+      ? ['--simulate: cannot be combined with --base-url, which names a service']
+      : []),
   ];
 }
 
-function addServiceCommand(
-  program: Command,
-  context: InteractiveContext,
-  setExitStatus: (status: number) => void,
-): void {
+function addServiceCommand(program: Command, programName: string, action: CommandAction): void {
   program
     .command('service')
     .description('run the simulator of the service until interrupted')
@@ -199,21 +206,23 @@ function addServiceCommand(
       `
 Examples:
   $ export REPORT_EXPORT_API_KEY=only-for-testing
-  $ ${context.program} service --port 8080 --from ./reports &
-  $ ${context.program} local --base-url http://127.0.0.1:8080 --out /tmp/out
+  $ ${programName} service --port 8080 --from ./reports &
+  $ ${programName} local --base-url http://127.0.0.1:8080 --out /tmp/out
 
 Exit status: 1 failed; 2 wrong usage or settings; 130 interrupted.`,
     )
     .allowUnknownOption()
     .allowExcessArguments()
-    .action(async (_: unknown, command: Command) => {
-      const problems = usageErrors(command);
-      const { serviceCommand } = await import('../lib/operator/commands/service.ts');
-      setExitStatus(await serviceCommand(command.opts<ServiceOptions>(), problems, context));
-    });
+    .action(
+      action(async () => {
+        const { serviceCommand } = await import('../lib/operator/commands/service.ts');
+        return async (_: undefined, options: ServiceOptions, problems, context) =>
+          await serviceCommand(options, problems, context);
+      }),
+    );
 }
 
-function addInitCommand(program: Command, context: InteractiveContext, setExitStatus: (status: number) => void): void {
+function addInitCommand(program: Command, programName: string, action: CommandAction): void {
   program
     .command('init')
     .argument('[directory]', 'directory of the project; is created')
@@ -233,19 +242,18 @@ function addInitCommand(program: Command, context: InteractiveContext, setExitSt
 Writes package.json, cdk.json, app.js, report-exporter.json, .gitignore and README.md. Existing files are not overwritten.
 
 Examples:
-  $ ${context.program} init my-exports
-  $ ${context.program} init my-exports --base-url https://reports.example.com --vendor ACME
+  $ ${programName} init my-exports
+  $ ${programName} init my-exports --base-url https://reports.example.com --vendor ACME
 
 Exit status: 0 created; 1 files cannot be written; 2 wrong usage, or a file exists already.`,
     )
     .allowUnknownOption()
     .allowExcessArguments()
-    .action(async (directory: string | undefined, _: unknown, command: Command) => {
-      // The parser passes unknown options as arguments.
-      const name = directory?.startsWith('-') === true ? undefined : directory;
-      const problems = usageErrors(command, name === undefined ? [] : [name]);
-      const { initCommand } = await import('../lib/operator/commands/init.ts');
-      const options = { ...command.opts<Omit<InitOptions, 'packageFolder'>>(), packageFolder: dirname(packageFile) };
-      setExitStatus(await initCommand(name, options, problems, context));
-    });
+    .action(
+      action(async () => {
+        const { initCommand } = await import('../lib/operator/commands/init.ts');
+        return async (directory: string | undefined, options: object, problems, context) =>
+          await initCommand(directory, { ...options, packageFolder: dirname(packageFile) }, problems, context);
+      }),
+    );
 }
