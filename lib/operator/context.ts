@@ -129,15 +129,17 @@ export function reportError(
 /** The export with this name, or the only one. @throws ConfigurationError that lists the names, if neither exists */
 export async function openExport(deployment: Deployment, name: string | undefined): Promise<DeployedExport> {
   if (name !== undefined) return await deployment.open(name);
+  const names = await allExports(deployment);
+  const [only, ...others] = names;
+  if (only !== undefined && others.length === 0) return await deployment.open(only);
+  throw new ExportError('ConfigurationError', `Specify an export of ${deployment.name}: ${listNames(names)}`);
+}
+
+/** The names of all exports. @throws ConfigurationError if there is none */
+export async function allExports(deployment: Deployment): Promise<readonly string[]> {
   const names = await deployment.exportNames();
-  const [only] = names;
-  if (only !== undefined && names.length === 1) return await deployment.open(only);
-  throw new ExportError(
-    'ConfigurationError',
-    names.length === 0
-      ? `No exports in ${deployment.name}`
-      : `Specify an export of ${deployment.name}: ${listNames(names)}`,
-  );
+  if (names.length > 0) return names;
+  throw new ExportError('ConfigurationError', `No exports in ${deployment.name}`);
 }
 
 /** The reader of a pipe has closed it, as `head` does: the command ends without an error. */

@@ -8,7 +8,7 @@ import type { StartRequest } from '../target/target.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import { apiKeyEnvSchema, defaultApiKeyEnv } from '../settings/deployment-settings.ts';
 import { isPem, type TlsSettings } from '../settings/network-settings.ts';
-import { describeProblem, formatPath } from '../core/validation-errors.ts';
+import { describeProblem, describeProblems, formatPath } from '../core/validation-errors.ts';
 import { instantSchema, isInFuture } from '../core/timestamps.ts';
 import { problemOfApiKey } from '../local/service.ts';
 import { type LocalExportInput, localExportSchema } from '../local/settings.ts';
@@ -36,10 +36,15 @@ export interface SettingOptions {
   readonly header?: readonly string[];
 }
 
-/** The options of `local`. All but `out` and `export` may be absent with a settings file, which then decides. */
-export interface LocalOptions extends SettingOptions {
-  readonly export: string;
+/** What a run is started with, as the argument parser returns it. */
+export interface RunOptions {
   readonly since?: string;
+  readonly restart?: boolean;
+}
+
+/** The options of `local`. All but `out` and `export` may be absent with a settings file, which then decides. */
+export interface LocalOptions extends SettingOptions, RunOptions {
+  readonly export: string;
   readonly out: string;
   /** A settings file. */
   readonly settings?: string;
@@ -47,7 +52,6 @@ export interface LocalOptions extends SettingOptions {
   readonly simulate?: boolean;
   /** Every export of the settings file; without one, every export in the directory, with its saved settings. */
   readonly all?: boolean;
-  readonly restart?: boolean;
   /** How often a step is tried at most. */
   readonly maxAttempts?: string;
   readonly json?: boolean;
@@ -55,81 +59,57 @@ export interface LocalOptions extends SettingOptions {
 
 export { defaultApiKeyEnv };
 
-export interface LocalSettings {
-  /** In the form in which they are stored for later starts. */
-  readonly settings: LocalExportInput;
-  readonly out: string;
-  readonly start: StartRequest;
-}
-
-const settingsSchema = z.omit(localExportSchema, { apiKeyEnv: true });
 /** BeginRun refuses such a `since`, too. Here no execution has to be started for it. */
-export const sinceSchema = instantSchema.check(
+const sinceSchema = instantSchema.check(
   z.refine((since) => !isInFuture(since, systemRuntime.now()), 'must not be in the future: it has no reports yet'),
 );
-const runSchema = z.object({
-  out: z.string().check(z.minLength(1, 'must name a directory')),
-  start: z.object({ since: z.optional(sinceSchema) }),
-});
 
-const optionOf: Readonly<Record<string, string>> = {
-  'service.baseUrl': '--base-url',
-  'service.vendor': '--vendor',
-  'service.cursorIn': '--cursor-in',
-  'service.filterUntil': '--filter-until',
-  'service.rootElement': '--root-element',
-  'service.proxyUrl': '--proxy-url',
-  'service.tls.ca': '--ca',
-  'service.tls.clientCertificate': '--client-certificate',
-  'service.tls.clientKey': '--client-key',
-  'service.tls.clientKeyPassphraseEnv': '--client-key-passphrase-env',
-  'service.headers': '--header',
-  'export.name': '--export',
-  'export.since': '--overlap',
-  'export.size': '--size',
-  'export.filter': '--filter',
-  'export.format': '--format',
-  'export.container': '--container',
-  'export.maxPages': '--max-pages',
-  'start.since': '--since',
-  out: '--out',
-};
+/** Adds what is wrong to `problems`. Absent fields must be missing from the start input, not undefined. */
+export function readStartRequest({ since, restart }: RunOptions, problems: string[]): StartRequest {
+  const parsed = z.optional(sinceSchema).safeParse(since);
+  if (!parsed.success) problems.push(describeProblems('--since', parsed.error));
+  return withoutUndefined({ since: parsed.data, restart });
+}
 
 /**
- * The settings in `options`. `usageErrors` are the problems that the argument parser found.
+ * The settings in `options`, in the form in which they are stored for later starts. `usageErrors` are the problems that were
+ * found before.
  * @throws ConfigurationError with one line per problem, including `usageErrors`
  */
 export function readLocalSettings(
   options: LocalOptions,
   usageErrors: readonly string[],
   env: Environment,
-): LocalSettings {
+): LocalExportInput {
   const problems = usageErrors.map(sanitizeArgument);
   const base = { service: {}, export: { name: options.export } };
   const settings = overrideSettings(base, readOverrides(options, problems), problems);
-  const run = readRunOptions(options, problems);
   const { baseUrl, apiKeyEnv = defaultApiKeyEnv } = options;
   if (baseUrl !== undefined) readApiKey(apiKeyEnv, env, problems);
   else problems.push(...findUnusedOptions(options));
   if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
   // The simulator needs no key. A name that was not checked is not stored: it could be a key.
-  return { settings: { ...settings, apiKeyEnv: baseUrl === undefined ? defaultApiKeyEnv : apiKeyEnv }, ...run };
+  return { ...settings, apiKeyEnv: baseUrl === undefined ? defaultApiKeyEnv : apiKeyEnv };
 }
 
+const unusedBySimulator = [
+  'rootElement',
+  'proxyUrl',
+  'ca',
+  'clientCertificate',
+  'clientKey',
+  'clientKeyPassphraseEnv',
+] as const satisfies (keyof SettingOptions)[];
+
 /** A user who sets them expects them to have an effect. */
-function findUnusedOptions(options: SettingOptions): string[] {
-  const given = {
-    '--root-element': options.rootElement,
-    '--proxy-url': options.proxyUrl,
-    '--ca': options.ca,
-    '--client-certificate': options.clientCertificate,
-    '--client-key': options.clientKey,
-    '--client-key-passphrase-env': options.clientKeyPassphraseEnv,
-  };
-  return Object.entries(given)
-    .filter(([, value]) => value !== undefined)
-    .map(([option]) => `${option}: the simulator does not use it; add --base-url`);
-}
+const findUnusedOptions = (options: SettingOptions): string[] =>
+  optionsSet(options, unusedBySimulator).map((option) => `${option}: the simulator does not use it; add --base-url`);
+
+/** Those of `fields` that are set, as options: `--base-url`. */
+export const optionsSet = (options: SettingOptions, fields: readonly (keyof SettingOptions)[]): string[] =>
+  fields.filter((field) => options[field] !== undefined).map(optionName);
+
+const optionName = (field: string): string => `--${field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -147,10 +127,7 @@ export interface Overrides {
 export function readOverrides(options: SettingOptions, problems: string[]): Overrides {
   const { baseUrl, vendor, cursorIn, filterUntil, rootElement, format, container, overlap } = options;
   const { proxyUrl, clientKeyPassphraseEnv } = options;
-  const tls = withoutUndefined({
-    ...resolvePaths(options, process.cwd()),
-    clientKeyPassphraseEnv,
-  });
+  const tls = withoutUndefined({ ...resolvePaths(options, process.cwd()), clientKeyPassphraseEnv });
   return {
     service: withoutUndefined({
       baseUrl,
@@ -173,7 +150,7 @@ export function readOverrides(options: SettingOptions, problems: string[]): Over
   };
 }
 
-const withoutUndefined = (fields: object): object =>
+export const withoutUndefined = (fields: object): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
 /** The paths of certificates, relative to `directory`, as absolute ones: later starts may have another working directory. */
@@ -199,6 +176,8 @@ function parseHeaders(headers: readonly string[] | undefined, problems: string[]
   return Object.fromEntries(parsed);
 }
 
+const settingsSchema = z.omit(localExportSchema, { apiKeyEnv: true });
+
 /** The settings with the overrides. What is wrong with them is added to `problems`, by the option. */
 export function overrideSettings(base: Settings, overrides: Overrides, problems: string[]): Settings {
   const { since } = base.export;
@@ -223,22 +202,6 @@ export function overrideSettings(base: Settings, overrides: Overrides, problems:
 /** An option replaces a field of these objects, not the whole object. */
 const mergedField = (field: 'tls' | 'headers', base: Settings, overrides: Overrides): object =>
   overrides.service[field] === undefined ? {} : { [field]: { ...base.service[field], ...overrides.service[field] } };
-
-/** The options of a run that are not settings. Adds to `problems` what is wrong. */
-export function readRunOptions(
-  { out, since, restart }: Pick<LocalOptions, 'out' | 'since' | 'restart'>,
-  problems: string[],
-): Pick<LocalSettings, 'out' | 'start'> {
-  const { data, error } = runSchema.safeParse({ out, start: { since } });
-  for (const issue of error?.issues ?? []) problems.push(describeOption(issue));
-  return {
-    out,
-    start: {
-      ...(data?.start.since === undefined ? {} : { since: data.start.since }),
-      ...(restart === true ? { restart: true } : {}),
-    },
-  };
-}
 
 /** The value of `--max-attempts`; undefined if it was not given. Adds to `problems` what is wrong. */
 export function readMaxAttempts(text: string | undefined, problems: string[]): number | undefined {
@@ -288,16 +251,20 @@ export function parseWholeNumber(text: string): number {
   return Number.isSafeInteger(number) ? number : Number.NaN;
 }
 
+/** The options that have another name than the field that they set. */
+const otherNames: Readonly<Record<string, string>> = {
+  'export.name': '--export',
+  'export.since': '--overlap',
+  'service.headers': '--header',
+};
+
 /** `--size: must be 1 to 10`. Filter and headers are objects, so their problems also say in which field. */
 function describeOption(issue: z.core.$ZodIssue): string {
-  const { path } = issue;
-  const option =
-    optionOf[path.slice(0, 3).join('.')] ??
-    optionOf[path.slice(0, 2).join('.')] ??
-    optionOf[String(path[0])] ??
-    path.join('.');
-  const field = option === '--filter' || option === '--header' ? formatPath(path.slice(2)) : '';
-  return `${option}: ${field === '' ? '' : `${field} `}${describeProblem(issue)}`;
+  const [group, field, part] = issue.path.map(String);
+  const option = otherNames[`${group}.${field}`] ?? optionName(String(field === 'tls' ? part : field));
+  const isObject = option === '--filter' || option === '--header';
+  const place = isObject ? formatPath(issue.path.slice(2)) : '';
+  return `${option}: ${place === '' ? '' : `${place} `}${describeProblem(issue)}`;
 }
 
 /** An argument for an error message: long enough to recognize it, printable, and on one line. */

@@ -13,22 +13,18 @@ import {
 import { fileDocument } from '../settings/settings-document.ts';
 import { readTextFile } from '../settings/text-file.ts';
 import type { LocalExportInput } from '../local/settings.ts';
+import type { CommandContext } from './context.ts';
 import {
+  optionsSet,
   type LocalOptions,
-  type LocalSettings,
   overrideSettings,
   readApiKey,
   readOverrides,
-  readRunOptions,
   resolvePaths,
   sanitizeArgument,
   type SettingOptions,
+  withoutUndefined,
 } from './run-options.ts';
-
-export interface FileExports extends Pick<LocalSettings, 'out' | 'start'> {
-  /** The selected exports, in the order of their names on the command line, or of the file. */
-  readonly exports: readonly LocalExportInput[];
-}
 
 /**
  * The exports that `names` select; without names the only one, or every one with `--all`. `options` has only what was given on
@@ -40,12 +36,11 @@ export interface FileExports extends Pick<LocalSettings, 'out' | 'start'> {
 export function readFileExports(
   file: string,
   names: readonly string[],
-  options: Omit<LocalOptions, 'export'>,
+  options: SettingOptions & Pick<LocalOptions, 'all' | 'simulate'>,
   usageErrors: readonly string[],
-  env: Readonly<Record<string, string | undefined>>,
-): FileExports {
+  env: CommandContext['env'],
+): readonly LocalExportInput[] {
   const problems = usageErrors.map(sanitizeArgument);
-  const run = readRunOptions(options, problems);
   const overrides = readOverrides(options, problems);
   const deployment = attempt(() => readFile(file), problems);
   const selected =
@@ -56,30 +51,24 @@ export function readFileExports(
     const simulated = options.simulate === true;
     const base = { service: simulated ? others : { baseUrl, ...others }, export: exportSettings };
     const apiKeyEnv = simulated ? defaultApiKeyEnv : (options.apiKeyEnv ?? service.apiKeyEnv);
-    if (!simulated) checkApiKey(service, options.apiKeyEnv, { file, env, problems });
+    const place = `${file} services.${service.name}`;
+    if (!simulated) problems.push(...findKeyProblems(service, options.apiKeyEnv, place, env));
     const settings = overrideSettings(base, overrides, problems);
-    if (!simulated) problems.push(...findMissingCertificate(settings.service, `${file} services.${service.name}`));
+    if (!simulated) problems.push(...findMissingCertificate(settings.service, place));
     return { ...settings, apiKeyEnv };
   });
   // The options have problems of their own, whatever the file says.
   if (exports.length === 0) overrideSettings({ service: {}, export: { name: 'any' } }, overrides, problems);
   // What is wrong with an option is wrong for every export. Report it once.
   if (problems.length > 0) throw new ExportError('ConfigurationError', [...new Set(problems)].join('\n'));
-  return { ...run, exports };
+  return exports;
 }
 
 const readFile = (file: string) => parseDeployment(fileDocument(file, readTextFile));
 
 /** Paths in the file are relative to it. */
 const withResolvedPaths = ({ tls, ...service }: ServiceInput, directory: string): ServiceInput =>
-  tls === undefined
-    ? service
-    : {
-        ...service,
-        tls: Object.fromEntries(
-          Object.entries({ ...tls, ...resolvePaths(tls, directory) }).filter(([, value]) => value !== undefined),
-        ),
-      };
+  tls === undefined ? service : { ...service, tls: withoutUndefined({ ...tls, ...resolvePaths(tls, directory) }) };
 
 /** The service requires a client certificate, which on AWS is a secret, and this machine has none. */
 function findMissingCertificate({ tls }: Pick<ServiceInput, 'tls'>, place: string): string[] {
@@ -129,42 +118,38 @@ function select(
   return [...new Set(names)].flatMap((name) => exports.filter(({ settings }) => settings.name === name));
 }
 
+const ofOneService = [
+  'baseUrl',
+  'vendor',
+  'apiKeyEnv',
+  'cursorIn',
+  'filterUntil',
+  'rootElement',
+  'ca',
+  'clientCertificate',
+  'clientKey',
+  'clientKeyPassphraseEnv',
+  'header',
+] as const satisfies (keyof SettingOptions)[];
+
 /** An address or a key for one service must not be used for another. */
 function findAmbiguousOverrides(selected: readonly SelectedExport[], options: SettingOptions): string[] {
-  const services = new Set(selected.map(({ service }) => service.name));
-  if (services.size <= 1) return [];
-  const given = Object.entries({
-    '--base-url': options.baseUrl,
-    '--vendor': options.vendor,
-    '--api-key-env': options.apiKeyEnv,
-    '--cursor-in': options.cursorIn,
-    '--filter-until': options.filterUntil,
-    '--root-element': options.rootElement,
-    '--ca': options.ca,
-    '--client-certificate': options.clientCertificate,
-    '--client-key': options.clientKey,
-    '--client-key-passphrase-env': options.clientKeyPassphraseEnv,
-    '--header': options.header,
-  });
-  return given
-    .filter(([, value]) => value !== undefined)
-    .map(
-      ([option]) =>
-        `${option}: the exports belong to different services (${listNames([...services])}); run them separately`,
-    );
+  const services = [...new Set(selected.map(({ service }) => service.name))];
+  if (services.length <= 1) return [];
+  return optionsSet(options, ofOneService).map(
+    (option) => `${option}: the exports belong to different services (${listNames(services)}); run them separately`,
+  );
 }
 
-interface KeyCheck {
-  readonly file: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly problems: string[];
-}
-
-/** Adds a problem if there is no usable key, without its value or the name of the variable, which could be a key, too. */
-function checkApiKey(service: ServiceDeploymentSettings, override: string | undefined, check: KeyCheck): void {
-  const { file, env, problems } = check;
-  const found: string[] = [];
-  readApiKey(override ?? service.apiKeyEnv, env, found);
-  const place = `${file} services.${service.name}.apiKeyEnv`;
-  problems.push(...(override === undefined ? found.map((problem) => problem.replace(/^--api-key-env/, place)) : found));
+/** Why there is no usable key, without its value or the name of the variable, which could be a key, too. */
+function findKeyProblems(
+  { apiKeyEnv }: ServiceDeploymentSettings,
+  override: string | undefined,
+  place: string,
+  env: CommandContext['env'],
+): string[] {
+  const problems: string[] = [];
+  readApiKey(override ?? apiKeyEnv, env, problems);
+  if (override !== undefined) return problems;
+  return problems.map((problem) => problem.replace(/^--api-key-env/, `${place}.apiKeyEnv`));
 }

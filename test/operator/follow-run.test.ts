@@ -5,6 +5,7 @@ import { systemRuntime } from '../../lib/core/clock.ts';
 import { ExportError } from '../../lib/core/errors.ts';
 import { runLocally } from '../../lib/local/run.ts';
 import { followRun } from '../../lib/operator/follow-run.ts';
+import type { StartOptions } from '../../lib/target/target.ts';
 import { anExportDefinition } from '../support/builders.ts';
 import { temporaryDirectory } from '../support/temporary-directory.ts';
 
@@ -20,11 +21,8 @@ async function startUnwatched(follow: boolean) {
     program: 'npx report-exporter',
   };
   const next = { help: 'report-exporter start --help', watch: 'report-exporter status' };
-  const status = await followRun({ exportName: 'nightly', follow, json: false, next }, context, async () => ({
-    status: 'started',
-    execution: 'one',
-    run: null,
-  }));
+  const start = async () => ({ status: 'started', execution: 'one', run: null }) as const;
+  const { exitStatus: status } = await followRun({ exportName: 'nightly', start, follow, next }, false, context);
   return { status, written: written.join('') };
 }
 
@@ -56,8 +54,7 @@ describe('a run whose service does not recover', () => {
       program: 'npx report-exporter',
     };
     const definition = anExportDefinition({ name: 'nightly' });
-    const options = { exportName: 'nightly', follow: true, json: false, next: { help: '', watch: '' } };
-    const status = await followRun(options, context, ({ emit, onRetry }) =>
+    const start = ({ emit, onRetry }: StartOptions) =>
       runLocally({
         definition,
         service,
@@ -66,8 +63,9 @@ describe('a run whose service does not recover', () => {
         // The random part of each delay is zero.
         runtime: { ...systemRuntime, randomHex: (length) => '0'.repeat(length) },
         openObserver: () => ({ emit, onRetry, close() {} }),
-      }),
-    );
+      });
+    const run = { exportName: 'nightly', start, follow: true, next: { help: '', watch: '' } };
+    const { exitStatus: status } = await followRun(run, false, context);
     expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
     const retries = stderr.split('\n').filter((line) => line.startsWith('Retrying'));
     expect(retries).toEqual(

@@ -4,7 +4,13 @@ import { describe, expect, it } from 'vitest';
 import { isExportError } from '../../lib/core/errors.ts';
 import { exportDefinition } from '../../lib/settings/settings.ts';
 import { localExportSchema } from '../../lib/local/settings.ts';
-import { type LocalOptions, readApiKey, readLocalSettings, readMaxAttempts } from '../../lib/operator/run-options.ts';
+import {
+  type LocalOptions,
+  readApiKey,
+  readLocalSettings,
+  readMaxAttempts,
+  readStartRequest,
+} from '../../lib/operator/run-options.ts';
 import { anyValue } from '../support/mutations.ts';
 import { cases, fc, test } from '../support/property.ts';
 
@@ -27,9 +33,11 @@ const env = { THE_KEY: 'the-key-of-this-test', ODD_KEY: 'odd key', EMPTY_KEY: ''
 
 function problemsIn(options: LocalOptions, usageErrors: readonly string[] = []): string[] {
   try {
-    const settings = readLocalSettings(options, usageErrors, env);
-    expect(readLocalSettings(options, usageErrors, env)).toEqual(settings);
-    expect(exportDefinition(localExportSchema.parse(settings.settings).export, 'simulator').name).toBe(options.export);
+    const problems = [...usageErrors];
+    readStartRequest(options, problems);
+    const settings = readLocalSettings(options, problems, env);
+    expect(readLocalSettings(options, problems, env)).toEqual(settings);
+    expect(exportDefinition(localExportSchema.parse(settings).export, 'simulator').name).toBe(options.export);
     return [];
   } catch (error) {
     if (!isExportError(error, 'ConfigurationError') || error.message.length > 10_000) throw error;

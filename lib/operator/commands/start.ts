@@ -1,18 +1,13 @@
 /** `report-exporter start`: starts runs of deployed or local exports, or resumes their unfinished runs. */
 
-import * as z from 'zod/mini';
 import { ExportError } from '../../core/errors.ts';
-import type { Deployment, StartRequest } from '../../target/target.ts';
 import { listNames } from '../../core/sanitize.ts';
-import { describeProblems } from '../../core/validation-errors.ts';
-import { type CommandContext, runOnDeployment, type TargetOptions } from '../context.ts';
-import { followRun } from '../follow-run.ts';
-import { readMaxAttempts, sinceSchema } from '../run-options.ts';
-import { assertExportNames, runOneByOne, type StartManyOptions, startConcurrently } from '../start-many.ts';
+import type { Deployment } from '../../target/target.ts';
+import { allExports, type CommandContext, runOnDeployment, type TargetOptions } from '../context.ts';
+import { readMaxAttempts, readStartRequest, type RunOptions } from '../run-options.ts';
+import { runOneByOne, startConcurrently, startOne } from '../start-exports.ts';
 
-export interface StartCommandOptions extends TargetOptions {
-  readonly since?: string;
-  readonly restart?: boolean;
+export interface StartCommandOptions extends TargetOptions, RunOptions {
   readonly follow?: boolean;
   /** How often a step of a local run is tried at most. */
   readonly maxAttempts?: string;
@@ -27,81 +22,50 @@ export async function startCommand(
   usageErrors: readonly string[],
   context: CommandContext,
 ): Promise<number> {
+  const { stack, all = false, follow = false, json = false } = options;
   const problems = [...usageErrors];
   const request = readStartRequest(options, problems);
   const maxAttempts = readMaxAttempts(options.maxAttempts, problems);
-  if (options.maxAttempts !== undefined && options.stack !== undefined) {
+  if (options.maxAttempts !== undefined && stack !== undefined) {
     problems.push('--max-attempts: applies to local runs only; the state machine of a stack has its own retries');
   }
-  if (options.all === true && exportNames.length > 0) {
-    problems.push('--all: starts every export; leave out the names of exports');
-  }
+  if (all && exportNames.length > 0) problems.push('--all: starts every export; leave out the names of exports');
+  const start = { request, follow: follow || stack === undefined, json, maxAttempts };
   return await runOnDeployment(
     options,
     problems,
     context,
     async (deployment) => {
-      const names = options.all === true ? await allExports(deployment) : await namedExports(deployment, exportNames);
-      const follow = options.follow === true || options.stack === undefined;
-      const json = options.json === true;
-      const [name] = names;
-      if (options.all !== true && name !== undefined && names.length === 1) {
-        return await startOne(deployment, name, { request, follow, json, maxAttempts }, context);
+      const names = all ? await allExports(deployment) : await namedExports(deployment, exportNames);
+      const [name, ...others] = names;
+      if (name !== undefined && others.length === 0 && !all) {
+        return await startOne(deployment, name, start, 'start', context);
       }
-      const startMany = options.stack === undefined ? runOneByOne : startConcurrently;
-      return await startMany(deployment, names, { request, follow, json, maxAttempts }, context);
+      const startMany = stack === undefined ? runOneByOne : startConcurrently;
+      return await startMany(deployment, names, start, context);
     },
     { handlesInterruption: true },
   );
 }
 
-/** Adds what is wrong to `problems`. Absent fields must be missing from the start input, not undefined. */
-export function readStartRequest(
-  options: Pick<StartCommandOptions, 'since' | 'restart'>,
-  problems: string[],
-): StartRequest {
-  const since = z.optional(sinceSchema).safeParse(options.since);
-  if (!since.success) problems.push(describeProblems('--since', since.error));
-  return {
-    ...(since.data === undefined ? {} : { since: since.data }),
-    ...(options.restart === undefined ? {} : { restart: options.restart }),
-  };
-}
-
-/** @throws ConfigurationError if there is no export */
-export async function allExports(deployment: Deployment): Promise<readonly string[]> {
-  const names = await deployment.exportNames();
-  if (names.length > 0) return names;
-  throw new ExportError('ConfigurationError', `No exports in ${deployment.name}`);
-}
-
 async function namedExports(deployment: Deployment, names: readonly string[]): Promise<readonly string[]> {
   // Opening a single one reports that it does not exist.
   if (names.length === 1) return names;
-  if (names.length > 1) {
-    await assertExportNames(deployment, names);
-    return names;
+  const existing = await allExports(deployment);
+  if (names.length === 0) {
+    if (existing.length === 1) return existing;
+    throw new ExportError(
+      'ConfigurationError',
+      `Specify exports of ${deployment.name}, or start all of them with --all: ${listNames(existing)}`,
+    );
   }
-  const all = await allExports(deployment);
-  if (all.length === 1) return all;
-  throw new ExportError(
-    'ConfigurationError',
-    `Specify exports of ${deployment.name}, or start all of them with --all: ${listNames(all)}`,
-  );
-}
-
-async function startOne(
-  deployment: Deployment,
-  exportName: string,
-  { request, ...follow }: StartManyOptions,
-  context: CommandContext,
-): Promise<number> {
-  const deployed = await deployment.open(exportName);
-  const next = {
-    help: `${context.program} start --help`,
-    watch: `${context.program} status ${exportName} ${deployment.option} --watch`,
-  };
-  return await followRun({ exportName, ...follow, next }, context, (startOptions) =>
-    deployed.start(request, startOptions),
-  );
+  const twice = new Set(names.filter((name, index) => names.indexOf(name) !== index));
+  const unknown = new Set(names.filter((name) => !existing.includes(name)));
+  if (twice.size === 0 && unknown.size === 0) return names;
+  const problems = [
+    ...[...twice].map((name) => `${name}: given twice`),
+    ...[...unknown].map((name) => `${name}: no such export in ${deployment.name}`),
+    ...(unknown.size === 0 ? [] : [`  Its exports: ${listNames(existing)}`]),
+  ];
+  throw new ExportError('ConfigurationError', problems.join('\n'));
 }

@@ -13,7 +13,7 @@ export interface ProgressDisplay {
   readonly onEvent: (event: ExportEvent) => void;
   readonly onRetry: (retry: Retry) => void;
   /** Clears the line that is rewritten in place; the next output starts a line of its own. */
-  end(): void;
+  readonly end: () => void;
 }
 
 /** Milliseconds between two lines about pages: on a terminal often enough to move, in a log seldom enough to read. */

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asRunId } from '../../lib/core/model.ts';
 import type { DeployedExport, Deployment, RunEnd, StartOptions, StartRequest } from '../../lib/target/target.ts';
-import { assertExportNames, runOneByOne, startConcurrently } from '../../lib/operator/start-many.ts';
+import { runOneByOne, startConcurrently } from '../../lib/operator/start-exports.ts';
 import { aRunResult } from '../support/builders.ts';
 
 /** A deployment whose exports start and end when the test says so. */
@@ -92,30 +92,6 @@ const jsonLines = (text: string) =>
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line) as { export: string; status: string });
-
-describe('the names of exports to start', () => {
-  it('must exist, and each be given once; all problems are reported at once', async () => {
-    const { deployment } = aDeployment(['daily', 'weekly']);
-    await expect(assertExportNames(deployment, ['weekly', 'daily'])).resolves.toBeUndefined();
-    await expect(assertExportNames(deployment, ['dayly', 'weekly', 'monthly', 'weekly', 'dayly'])).rejects.toThrow(
-      new ExportError(
-        'ConfigurationError',
-        [
-          'weekly: given twice',
-          'dayly: given twice',
-          'dayly: no such export in stack Reports in eu-central-1',
-          'monthly: no such export in stack Reports in eu-central-1',
-          '  Its exports: daily, weekly',
-        ].join('\n'),
-      ),
-    );
-  });
-
-  it('are listed in a short form if there are many', async () => {
-    const { deployment } = aDeployment(names(100));
-    await expect(assertExportNames(deployment, ['export-1', 'x'])).rejects.toThrow(/Its exports: .* and 80 more$/);
-  });
-});
 
 describe('starting exports of a stack', () => {
   it('starts eight at the same time, and the next ones as these have started', async () => {
