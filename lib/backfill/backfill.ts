@@ -12,12 +12,12 @@ import { windowRequestChecksum } from '../core/steps/select-export.ts';
 import { manifestKey, startOf } from '../core/storage/keys.ts';
 import { epochMsOf, instantOf } from '../core/timestamps.ts';
 import { findLostWindows, type LostWindowsDependencies } from './lost-windows.ts';
-import { countWindows, parseWindowName, windowBounds, windowName, windowsOf } from '../core/windows.ts';
+import { countWindows, parseWindowName, windowName, windowsOf } from '../core/windows.ts';
 
 export interface BackfillRequest extends Pick<Backfill, 'from' | 'to' | 'windowMs' | 'parallel'> {}
 
-/** An execution of Step Functions receives all windows in its input, which holds 256 KiB. */
-export const maxWindows = 4_000;
+/** For a person's sake, who looks at the list of windows; and each start reads the states of all windows. */
+export const maxWindows = 10_000;
 
 /** What is wrong with the bounds of a backfill at the time `now`; undefined if nothing is. */
 export function findBackfillProblem(
@@ -230,20 +230,6 @@ export async function remainingWindows(
   const states = await readWindowStates(log, backfill.export);
   return [...windowsOf(backfill)].filter((window) => !isDone(states, backfill.export, window));
 }
-
-/** The input of an execution of the state machine of backfills (`lib/core/state-machine/backfill-definition.ts`). */
-export interface BackfillInput {
-  readonly export: string;
-  /** How many windows are exported at the same time. */
-  readonly parallel: number;
-  /** Without the name of the export, so that 4,000 of them take at most 208 kB of the 256 KiB that an input may have. */
-  readonly windows: readonly string[];
-}
-
-export const backfillInput = (
-  { export: exportName, parallel }: Backfill,
-  remaining: readonly Window[],
-): BackfillInput => ({ export: exportName, parallel, windows: remaining.map(windowBounds) });
 
 export interface BackfillProgress {
   /** How many windows are done, also by earlier starts. */

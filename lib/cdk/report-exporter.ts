@@ -286,15 +286,7 @@ export class ReportExporter extends Construct implements IConnectable {
     const keys = storageKeys(props);
     this.bucket =
       props.bucket ??
-      createBucket(
-        this,
-        'Bucket',
-        keys.bucket,
-        lifecycleRules(
-          settings.lifecycle,
-          exports.map((each) => ({ prefix, name: each.name })),
-        ),
-      );
+      createBucket(this, 'Bucket', keys.bucket, lifecycleRules(settings.lifecycle, [{ prefix, service, exports }]));
     this.table = props.table ?? createPageLogTable(this, keys.table);
     this.secret = props.secret ?? createApiKeySecret(this, 'ApiKey', serviceName, keys.secret);
     this.#keys = keys;
@@ -305,6 +297,16 @@ export class ReportExporter extends Construct implements IConnectable {
     const limits = functionLimits({ service, exports });
     const deployedService = withCertificates(props.service, '.');
     const fileOfFunctions = functionSettings(deployedService, props.exports, settings);
+    const permissions = createPermissions({
+      serviceName,
+      bucket,
+      prefix,
+      table,
+      secret,
+      networkSecrets: this.#importNetworkSecrets(service),
+      keys,
+      hasObjectTags: fileOfFunctions.objects?.tags !== undefined,
+    });
     this.functions = createFunctions(this, {
       serviceName,
       settings: fileOfFunctions,
@@ -319,16 +321,7 @@ export class ReportExporter extends Construct implements IConnectable {
         API_KEY_SECRET_ID: secret.secretFullArn ?? secret.secretName,
         API_KEY_SECRET_FIELD: props.secretField ?? '',
       },
-      permissions: createPermissions({
-        serviceName,
-        bucket,
-        prefix,
-        table,
-        secret,
-        networkSecrets: this.#importNetworkSecrets(service),
-        keys,
-        hasObjectTags: fileOfFunctions.objects?.tags !== undefined,
-      }),
+      permissions,
       limits,
       logRetention,
       exportPage: settings.exportPage ?? {},
@@ -343,6 +336,8 @@ export class ReportExporter extends Construct implements IConnectable {
         ? undefined
         : createBackfillStateMachine(this, {
             stateMachine: this.stateMachine,
+            bucket,
+            permissions,
             limits,
             logRetention,
             tracing,
@@ -383,6 +378,7 @@ export class ReportExporter extends Construct implements IConnectable {
       table,
       bucket,
       prefix,
+      bucketKey: keys.bucket,
       secret,
       secretField: props.secretField,
       scheduleGroup: this.scheduleGroup,

@@ -2,6 +2,7 @@
 
 import { CfnOutput, Stack } from 'aws-cdk-lib';
 import type { ITable } from 'aws-cdk-lib/aws-dynamodb';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import type { ScheduleGroup } from 'aws-cdk-lib/aws-scheduler';
@@ -18,6 +19,7 @@ interface ServiceResources {
   readonly table: ITable;
   readonly bucket: IBucket;
   readonly prefix: string;
+  readonly bucketKey: IKey | undefined;
   readonly secret: ISecret;
   /** The field of the secret that holds the API key; undefined if the secret is the key. */
   readonly secretField: string | undefined;
@@ -29,7 +31,7 @@ interface ServiceResources {
 /** Adds the output to the stack. Its name has the name of the service, wherever in the stack `scope` is. */
 export function addServiceOutput(scope: Construct, resources: ServiceResources): void {
   const { serviceName, stateMachine, exportPage, reservedConcurrency, table, bucket, prefix } = resources;
-  const { secret, secretField, scheduleGroup, backfill } = resources;
+  const { bucketKey, secret, secretField, scheduleGroup, backfill } = resources;
   const stack = Stack.of(scope);
   const output: ServiceOutput = {
     service: serviceName,
@@ -40,6 +42,7 @@ export function addServiceOutput(scope: Construct, resources: ServiceResources):
     table: table.tableName,
     bucket: bucket.bucketName,
     prefix,
+    ...(bucketKey === undefined ? {} : { bucketKeyArn: bucketKey.keyArn }),
     apiKeySecret: secret.secretFullArn ?? secret.secretName,
     apiKeyField: secretField ?? '',
     ...(backfill === undefined ? {} : { backfillStateMachineArn: backfill.stateMachineArn }),

@@ -215,8 +215,7 @@ function createOrImportBucket(
   { bucket: { existing, lifecycle }, services }: DeploymentSettings,
   key: IKey | undefined,
 ): IBucket {
-  const agingExports = services.flatMap(({ prefix, exports }) => exports.map(({ name }) => ({ prefix, name })));
   return existing === undefined
-    ? createBucket(scope, 'Reports', key, lifecycleRules(lifecycle, agingExports))
+    ? createBucket(scope, 'Reports', key, lifecycleRules(lifecycle, services))
     : Bucket.fromBucketName(scope, 'Reports', existing);
 }

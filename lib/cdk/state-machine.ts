@@ -5,8 +5,9 @@
 
 import { ArnFormat, Aws, Names, RemovalPolicy } from 'aws-cdk-lib';
 import { EventBus } from 'aws-cdk-lib/aws-events';
-import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { Policy, PolicyStatement, type Role } from 'aws-cdk-lib/aws-iam';
 import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type { IBucket } from 'aws-cdk-lib/aws-s3';
 import {
   type CfnStateMachine,
   DefinitionBody,
@@ -21,6 +22,7 @@ import { byStep, stateMachine, type StepName, stepNames } from '../core/state-ma
 import { type FunctionLimits, stateGraceSeconds } from './function-limits.ts';
 import type { ServiceFunctions } from './functions.ts';
 import { acknowledge, acknowledgeWildcard } from './nag-suppressions.ts';
+import type { Permissions } from './permissions.ts';
 
 export interface ServiceStateMachineProps {
   readonly functions: ServiceFunctions;
@@ -40,9 +42,10 @@ export interface ServiceStateMachine {
 
 const eventBusName = 'default';
 
-/** The names of what CloudFormation replaces in the definitions: the ARN of a step's function, and that of the service's state machine. */
+/** The names of what CloudFormation replaces in the definitions. */
 const arnVariable = (step: StepName) => `${step}Arn`;
 const stateMachineVariable = 'StateMachineArn';
+const bucketVariable = 'BucketName';
 const placeholder = (variable: string) => `\${${variable}}`;
 
 export function createStateMachine(scope: Construct, props: ServiceStateMachineProps): ServiceStateMachine {
@@ -85,25 +88,29 @@ export interface BackfillStateMachineProps extends Pick<
 > {
   /** The state machine of the service, which exports each window. */
   readonly stateMachine: StateMachine;
+  readonly bucket: IBucket;
+  readonly permissions: Permissions;
 }
 
 export function createBackfillStateMachine(scope: Construct, props: BackfillStateMachineProps): StateMachine {
-  const { stateMachine: exporter } = props;
+  const { stateMachine: exporter, bucket, permissions } = props;
   const machine = createStandardStateMachine(scope, 'Backfill', {
     ...props,
     definition: backfillTemplate(props.limits),
-    substitutions: { [stateMachineVariable]: exporter.stateMachineArn },
+    substitutions: { [stateMachineVariable]: exporter.stateMachineArn, [bucketVariable]: bucket.bucketName },
     reasonForErrorsOnly:
       'Step Functions keeps the full history of each execution for 90 days, and what happens in a window is logged by its own execution',
   });
+  permissions.grantReadWindowLists(machine.role as Role);
   grantExportWindows(machine, exporter);
   grantDistributedMap(scope, machine);
   return machine;
 }
 
-/** The definition with placeholders for the ARNs. */
+/** The definition with placeholders for the bucket and the ARNs. */
 export function backfillTemplate(limits: FunctionLimits) {
   return backfillStateMachine({
+    bucket: placeholder(bucketVariable),
     stateMachine: placeholder(stateMachineVariable),
     partition: Aws.PARTITION,
     executionTimeoutSeconds: limits.executionTimeoutSeconds,

@@ -25,6 +25,8 @@ export const serviceOutputSchema = z.object({
   bucket: name,
   /** The prefix of every key of the service in the bucket. */
   prefix: z.string(),
+  /** The ARN of the key that encrypts objects in the bucket. Absent: the bucket's default encryption does. */
+  bucketKeyArn: name.optional(),
   /** The name or the ARN of the secret that holds the API key, and the field of its JSON. Empty: the whole secret. */
   apiKeySecret: name,
   apiKeyField: z.string(),

@@ -110,6 +110,7 @@ function summarize(testFiles: readonly string[], { s3Servers, dynamoDbServers, s
     's3-page-store.test.ts': namesOf(s3Servers),
     'dynamodb-page-log.test.ts': namesOf(dynamoDbServers),
     'moto.test.ts': 'MiniStack, with its state machine in moto',
+    'backfill.test.ts': 'MiniStack, and with a copy of its state machine in moto',
   };
   const lines = testFiles.toSorted().map((file) => `${file} ran on ${serversOf[file] ?? 'MiniStack'}`);
   return [...lines, `Skipped: ${skipped.join('; ') || 'none'}`, ''].join('\n');

@@ -21,6 +21,7 @@ const aService = { baseUrl: 'https://reports.example.com', vendor: 'ACME', filte
 const deployment = deploy({ service: aService });
 const { template, stack } = deployment;
 const exporterId = 'ServicesacmeStateMachineC10C9045';
+const bucketId = resource(template, 'AWS::S3::Bucket').id;
 
 interface Statement {
   readonly Effect: string;
@@ -68,7 +69,7 @@ describe('the state machine of backfills', () => {
     expect(resourcesOf(template, 'AWS::StepFunctions::StateMachine')).toHaveProperty(exporterId);
   });
 
-  it('is the definition of lib/core, with the ARN of the other state machine', () => {
+  it('is the definition of lib/core, with the bucket and the ARN of the other state machine', () => {
     const limits = functionLimits({
       service: { totalTimeout: 240_000, maxPageBytes: 256 * 1024 * 1024 },
       exports: [{ maxInlineWait: 20_000, maxRetryAfter: 21_600_000, pagesPerInvocation: 1 }],
@@ -76,7 +77,7 @@ describe('the state machine of backfills', () => {
     const expected = stack.resolve(JSON.stringify(backfillTemplate(limits))) as unknown;
     const { DefinitionString, DefinitionSubstitutions, StateMachineType } = backfill.Properties;
     expect(JSON.parse(textOf(DefinitionString))).toEqual(JSON.parse(textOf(expected)));
-    expect(DefinitionSubstitutions).toEqual({ StateMachineArn: { Ref: exporterId } });
+    expect(DefinitionSubstitutions).toEqual({ BucketName: { Ref: bucketId }, StateMachineArn: { Ref: exporterId } });
     expect(StateMachineType).toBe('STANDARD');
   });
 
@@ -114,9 +115,10 @@ describe('the state machine of backfills', () => {
     ).toBe(false);
   });
 
-  it('has exactly these permissions: it may stop its own children, and no execution of the service', () => {
+  it('has exactly these permissions: it reads lists of windows, and may stop its own children, but no execution of the service', () => {
     const own = [arn('/Windows:*'), arn(':*')];
     expect(permissionsOf(template, 'ServicesacmeBackfillRole')).toEqual({
+      's3:GetObject': [`<${bucketId}.Arn>/acme/_backfills/*`],
       'states:StartExecution': [`<${exporterId}>`, `<${backfill.id}>`].toSorted(),
       'states:DescribeExecution': [...own, arn(':*', exporterId)].toSorted(),
       'states:StopExecution': own,
@@ -145,6 +147,36 @@ describe('the state machine of backfills', () => {
         ].map((action) => [action, ['*']]),
       ),
     });
+  });
+
+  it('decrypts lists of windows with the key of the bucket, through S3 only', () => {
+    const kmsKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555';
+    const encrypted = deploy({ service: aService, bucket: { kmsKeyArn } }).template;
+    const viaS3 = {
+      StringEquals: {
+        'kms:ViaService': { 'Fn::Join': ['', ['s3.', { Ref: 'AWS::Region' }, '.', { Ref: 'AWS::URLSuffix' }]] },
+      },
+    };
+    expect(permissionsOf(encrypted, 'ServicesacmeBackfillRole')).toMatchObject({
+      [`kms:Decrypt ${JSON.stringify(viaS3)}`]: [kmsKeyArn],
+    });
+    expect(serviceOutputSchema.parse(JSON.parse(outputsOf(encrypted).AcmeService ?? 'null')).bucketKeyArn).toBe(
+      kmsKeyArn,
+    );
+  });
+
+  it('has lists of windows that S3 removes, once no execution can need them, without another lifecycle', () => {
+    const rules = resource(template, 'AWS::S3::Bucket').Properties.LifecycleConfiguration.Rules as object[];
+    expect(rules.slice(1)).toEqual([
+      {
+        Prefix: 'acme/_backfills/',
+        Status: 'Enabled',
+        ExpirationInDays: 91,
+        NoncurrentVersionExpiration: { NoncurrentDays: 1 },
+      },
+    ]);
+    const { TimeoutSeconds } = JSON.parse(textOf(backfill.Properties.DefinitionString)) as { TimeoutSeconds: number };
+    expect(TimeoutSeconds).toBeLessThan(91 * 86_400);
   });
 
   it('does not change what the roles of the service may do', () => {

@@ -10,17 +10,17 @@ import { finishRunHandler } from '../../functions/finish-run.ts';
 import { createDynamoPageLog } from '../../lib/aws/dynamodb/page-log.ts';
 import { parseExecutionName } from '../../lib/aws/step-functions/execution-names.ts';
 import { systemRuntime } from '../../lib/core/clock.ts';
+import type { Window } from '../../lib/core/model.ts';
+import { windowBounds, windowName } from '../../lib/core/windows.ts';
 import {
   abandonBackfill,
-  type BackfillInput,
-  backfillInput,
   type BackfillRequest,
   beginBackfill,
   readBackfillStatus,
   remainingWindows,
 } from '../../lib/backfill/backfill.ts';
 import { exportDefinition, exportSettingsSchema, sourceOf } from '../../lib/settings/settings.ts';
-import { backfillStateMachine } from '../../lib/core/state-machine/backfill-definition.ts';
+import { backfillStateMachine, type WindowInput } from '../../lib/core/state-machine/backfill-definition.ts';
 import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../lib/service/simulator/simulator.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
@@ -128,11 +128,12 @@ interface Started {
 
 /**
  * Interprets one execution of the state machine of backfills. Its child executions, which the interpreter runs as those of a plain Map,
- * start real executions of the service's state machine. There are no delays. Returns the executions of windows, in the order of their starts.
+ * start real executions of the service's state machine. The interpreter has no ItemReader, so the windows are in the input. There are no
+ * delays. Returns the executions of windows, in the order of their starts.
  */
 async function interpret(
   { functions, aws }: Pick<World, 'functions' | 'aws'>,
-  backfillOf: BackfillInput,
+  { parallel, windows }: { readonly parallel: number; readonly windows: readonly Window[] },
   onStart: (nth: number) => void = () => {},
 ): Promise<readonly Started[]> {
   const started: Started[] = [];
@@ -153,14 +154,20 @@ async function interpret(
       return { Output: await run(name, input) };
     },
   };
-  const definition = backfillStateMachine({
+  const { States, ...definition } = backfillStateMachine({
+    bucket: 'bucket',
     stateMachine: 'arn:aws:states:us-east-1:123456789012:stateMachine:reports',
     partition: 'aws',
     executionTimeoutSeconds: 3_600,
   });
-  const input = JSON.parse(JSON.stringify(backfillOf)) as Parameters<Interpreter['run']>[0];
-  // A timer of Node.js cannot hold the timeout of the definition.
-  const machine = { ...definition, TimeoutSeconds: 3_600 };
+  const items = windows.map((window): WindowInput => ({ export: 'nightly', window: windowBounds(window) }));
+  const input = JSON.parse(JSON.stringify({ parallel, windows: items })) as Parameters<Interpreter['run']>[0];
+  const machine = {
+    ...definition,
+    // A timer of Node.js cannot hold the timeout of the definition.
+    TimeoutSeconds: 3_600,
+    States: { ...States, ExportWindows: { ...States.ExportWindows, ItemsPath: '$.windows' } },
+  };
   const execution = new Interpreter(machine as unknown as StateMachineDefinition, {
     validationOptions: { noValidate: true },
   }).run(input, {
@@ -180,8 +187,8 @@ async function interpret(
 /** Begins or continues the backfill and interprets its execution, as the command does. */
 async function backfill(world: World, request: BackfillRequest = period, onStart?: (nth: number) => void) {
   const begun = await beginBackfill(world.operator, request);
-  const input = backfillInput(begun, await remainingWindows(world.log, begun));
-  return { input, started: await interpret(world, input, onStart) };
+  const windows = await remainingWindows(world.log, begun);
+  return { windows, started: await interpret(world, { parallel: begun.parallel, windows }, onStart) };
 }
 
 /** The IDs of the reports in the pages of all published windows, in the order of the windows. */
@@ -244,7 +251,7 @@ describe('a deployed backfill', () => {
 
     const first = await backfill({ ...world, functions });
 
-    expect(first.input.windows).toHaveLength(24);
+    expect(first.windows).toHaveLength(24);
     expect(first.started.map(({ name }) => parseExecutionName(name))).toEqual(
       Array.from({ length: 24 }, () => ({ export: 'nightly', isWindow: true })),
     );
@@ -255,7 +262,7 @@ describe('a deployed backfill', () => {
     const second = await backfill(world);
 
     // The killed windows resume after their first page.
-    expect(second.input.windows.map((window) => `nightly/${window}`).toSorted()).toEqual([...killed].toSorted());
+    expect(second.windows.map((window) => windowName('nightly', window)).toSorted()).toEqual([...killed].toSorted());
     expect(world.service.exchanges.length - requests).toBe(6);
     expect(publishedIds(world)).toEqual(idsFrom(12, 84));
     expect(await countsOf(world)).toMatchObject({ done: 24 });
@@ -271,13 +278,13 @@ describe('a deployed backfill', () => {
     await using world = await aDeployment();
     const request = { ...period, to: at('2020-01-01T15:00:00Z'), parallel: 1 };
     const begun = await beginBackfill(world.operator, request);
-    const all = backfillInput(begun, await remainingWindows(world.log, begun));
-    const input = { export: `nightly/${all.windows[0]}` };
+    const all = await remainingWindows(world.log, begun);
+    const input = { export: windowName('nightly', all[0] as Window) };
     const functions = withKills(world.functions, (_, page) => page === 2);
     await execute(functions, { name: 'other', input });
     world.aws.executions.set(executionArn('other'), 'RUNNING');
 
-    const started = await interpret(world, all, (nth) => {
+    const started = await interpret(world, { parallel: 1, windows: all }, (nth) => {
       if (nth === 4) world.aws.executions.set(executionArn('other'), 'ABORTED');
     });
 
@@ -290,9 +297,9 @@ describe('a deployed backfill', () => {
     await using world = await aDeployment({ settings: { iterationsPerExecution: 1 } });
     const request = { ...period, windowMs: 9 * hourMs };
 
-    const { input } = await backfill(world, request);
+    const { windows } = await backfill(world, request);
 
-    expect(input.windows).toHaveLength(8);
+    expect(windows).toHaveLength(8);
     expect(await countsOf(world)).toMatchObject({ done: 8 });
     expect(publishedIds(world)).toEqual(idsFrom(12, 84));
   });

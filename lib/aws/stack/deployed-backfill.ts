@@ -1,20 +1,26 @@
 /** Backfills of a deployed export: an execution of the service's second state machine exports the windows. */
 
+import { Readable } from 'node:stream';
 import { ExportError } from '../../core/errors.ts';
 import type { ExportDefinition } from '../../core/model.ts';
 import {
   assertSameBackfill,
   type BackfillRequest,
-  backfillInput,
   beginBackfill,
   chooseParallel,
   readWindowStates,
   remainingWindows,
 } from '../../backfill/backfill.ts';
 import type { BackfillEnd, BackfillOptions, DeployedExport, DeployedService } from '../../target/target.ts';
-import type { PageLog, RunHistory, Runtime, StoreReader } from '../../core/ports.ts';
+import type { PageLog, PageStore, RunHistory, Runtime, StoreReader } from '../../core/ports.ts';
+import {
+  type BackfillInput,
+  type WindowInput,
+  windowListFolder,
+} from '../../core/state-machine/backfill-definition.ts';
 import type { ServiceOutput } from '../../settings/stack-output.ts';
 import { windowDefinition } from '../../core/steps/select-export.ts';
+import { windowBounds } from '../../core/windows.ts';
 import { backfillName } from '../step-functions/execution-names.ts';
 import { findRunningBackfill, followBackfill, stopRunningBackfill } from '../step-functions/follow-backfill.ts';
 import { startExecution } from '../step-functions/start-execution.ts';
@@ -27,14 +33,15 @@ interface BackfillDependencies {
   readonly service: DeployedService;
   readonly output: ServiceOutput;
   readonly log: PageLog & RunHistory;
-  readonly store: StoreReader;
+  readonly store: StoreReader & Pick<PageStore, 'putDocument'>;
   readonly clients: Pick<OperatorClients, 'stepFunctions' | 'lambda'>;
   readonly runtime: Runtime;
 }
 
 /**
  * Needs lambda:InvokeFunction for the probe, states:ListExecutions and states:StartExecution on the state machine of backfills,
- * dynamodb:GetItem, PutItem and Query, s3:ListBucket and s3:GetObject, and states:DescribeExecution to follow.
+ * dynamodb:GetItem, PutItem and Query, s3:ListBucket and s3:GetObject, s3:PutObject on the lists of windows, and
+ * states:DescribeExecution to follow.
  */
 export function deployedBackfill(deps: BackfillDependencies): Pick<DeployedExport, 'startBackfill' | 'stopBackfill'> {
   const { name, output, clients } = deps;
@@ -79,9 +86,12 @@ async function startBackfill(
   const backfill = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
   const remaining = await remainingWindows(log, backfill);
   if (remaining.length === 0) return { status: 'ended' };
-  const input = backfillInput(backfill, remaining);
   const before = await readWindowStates(log, name);
   const executionName = backfillName(name, runtime.randomHex(16));
+  const list = `${windowListFolder}${executionName}.json`;
+  const windows = remaining.map((window): WindowInput => ({ export: name, window: windowBounds(window) }));
+  await store.putDocument(list, Readable.from([JSON.stringify(windows)]));
+  const input: BackfillInput = { parallel: backfill.parallel, windows: `${output.prefix}${list}` };
   const execution = await startExecution(client, stateMachineArn, executionName, JSON.stringify(input));
   options.say(`Execution ${execution}`);
   if (!options.follow) return { status: 'started', execution };

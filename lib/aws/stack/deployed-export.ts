@@ -28,10 +28,10 @@ export function openDeployedExport(
   clients: OperatorClients,
   runtime: Runtime,
 ): DeployedExport {
-  const { stateMachineArn, table, bucket, prefix } = service;
+  const { stateMachineArn, table, bucket, prefix, bucketKeyArn: kmsKeyArn } = service;
   const { stepFunctions: client } = clients;
   const log = createDynamoPageLog({ client: clients.dynamoDb, table, service: service.service, runtime });
-  const store = createS3PageStore({ client: clients.s3, bucket, prefix, runtime });
+  const store = createS3PageStore({ client: clients.s3, bucket, prefix, kmsKeyArn, runtime });
   const incidentDependencies = { client, stateMachineArn, log, now: runtime.now };
   const cache = createExecutionCache();
   const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);

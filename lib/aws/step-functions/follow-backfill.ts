@@ -5,11 +5,11 @@
 
 import {
   DescribeExecutionCommand,
-  ListExecutionsCommand,
+  paginateListExecutions,
   type SFNClient,
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import { type Backfill, type ExportState, totalsOf } from '../../core/model.ts';
+import { type Backfill, totalsOf } from '../../core/model.ts';
 import { progressOf, readWindowStates, type WindowStates } from '../../backfill/backfill.ts';
 import type { BackfillEnd, BackfillOptions } from '../../target/target.ts';
 import type { Clock, PageLog, RunHistory } from '../../core/ports.ts';
@@ -72,45 +72,37 @@ async function reportChanges(
   now: WindowStates,
   { emit }: Pick<FollowOptions, 'emit'>,
 ): Promise<void> {
-  for (const [name, state] of now) {
-    const window = parseWindowName(name)?.window;
+  for (const [name, { version, active, lastCompleted, lastAbandoned }] of now) {
+    const named = parseWindowName(name);
     const previous = before.get(name);
-    if (window === undefined || previous?.version === state.version) continue;
-    const { active, lastCompleted } = state;
-    const isNew = <Value>(value: (of: ExportState) => Value | undefined): boolean =>
-      value(state) !== undefined && value(state) !== (previous && value(previous));
-    if (lastCompleted !== undefined && isNew((each) => each.lastCompleted?.execution)) {
+    if (named === undefined || previous?.version === version) continue;
+    const { export: exportName, window } = named;
+    if (lastCompleted !== undefined && lastCompleted.execution !== previous?.lastCompleted?.execution) {
       emit({ event: 'run-completed', ...lastCompleted.result });
     }
-    if (active?.lastFailure !== undefined && isNew((each) => each.active?.lastFailure?.at)) {
-      const { export: exportName, run, lastFailure } = active;
-      const { error, message } = lastFailure;
-      const totals = totalsOf(await log.last(active));
-      emit({ event: 'run-failed', export: exportName, run, ...window, ...totals, error, message, resumable: true });
-    }
-    const abandoned = state.lastAbandoned;
-    if (abandoned !== undefined && isNew((each) => each.lastAbandoned?.run)) {
-      const { run, failure, pages, reports, bytes } = abandoned;
+    const failure = active?.lastFailure;
+    if (active !== undefined && failure !== undefined && failure.at !== previous?.active?.lastFailure?.at) {
       const { error, message } = failure;
-      const exportName = parseWindowName(name)?.export ?? name;
+      const totals = totalsOf(await log.last(active));
       emit({
         event: 'run-failed',
         export: exportName,
-        run,
+        run: active.run,
         ...window,
-        pages,
-        reports,
-        bytes,
+        ...totals,
         error,
         message,
-        resumable: false,
+        resumable: true,
       });
+    }
+    if (lastAbandoned !== undefined && lastAbandoned.run !== previous?.lastAbandoned?.run) {
+      const { run, pages, reports, bytes } = lastAbandoned;
+      const { error, message } = lastAbandoned.failure;
+      const totals = { pages, reports, bytes };
+      emit({ event: 'run-failed', export: exportName, run, ...window, ...totals, error, message, resumable: false });
     }
   }
 }
-
-/** Of a thousand executions each. */
-const maxListPages = 5;
 
 /**
  * The execution that exports the windows of the export's backfill; undefined if none is running. Step Functions may list one that has just
@@ -121,15 +113,12 @@ export async function findRunningBackfill(
   stateMachineArn: string,
   exportName: string,
 ): Promise<string | undefined> {
-  let nextToken: string | undefined;
-  for (let listPage = 0; listPage < maxListPages; listPage += 1) {
-    const response = await client.send(
-      new ListExecutionsCommand({ stateMachineArn, statusFilter: 'RUNNING', maxResults: 1_000, nextToken }),
-    );
-    const found = response.executions?.find(({ name = '' }) => isBackfillOf(exportName, name));
+  for await (const { executions = [] } of paginateListExecutions(
+    { client },
+    { stateMachineArn, statusFilter: 'RUNNING', maxResults: 1_000 },
+  )) {
+    const found = executions.find(({ name = '' }) => isBackfillOf(exportName, name));
     if (found !== undefined) return found.executionArn;
-    nextToken = response.nextToken;
-    if (nextToken === undefined) return undefined;
   }
   return undefined;
 }

@@ -1,16 +1,34 @@
-/** What S3 does with pages and manifests as they grow old. */
+/** When S3 removes lists of windows; and what it does with pages and manifests as they grow old. */
 
 import { Duration } from 'aws-cdk-lib';
 import { type LifecycleRule, StorageClass } from 'aws-cdk-lib/aws-s3';
 import type { LifecycleSettings } from '../../settings/account-settings.ts';
+import { backfillTimeoutSeconds, windowListFolder } from '../../core/state-machine/backfill-definition.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 
-/** Where the objects of an export are. */
-export interface AgingExport {
-  /** The prefix of the service. */
+/** A service with objects in the bucket. */
+export interface StoredService {
   readonly prefix: string;
-  readonly name: string;
+  readonly service: { readonly filterUntil?: string | undefined };
+  readonly exports: readonly { readonly name: string }[];
 }
+
+export function lifecycleRules(
+  settings: LifecycleSettings | undefined,
+  services: readonly StoredService[],
+): readonly LifecycleRule[] {
+  return services.flatMap((service) => [
+    ...(settings === undefined ? [] : runRules(settings, service)),
+    ...(service.service.filterUntil === undefined ? [] : [windowListRule(service)]),
+  ]);
+}
+
+/** Nothing reads a list once the execution that it was written for has ended. */
+const windowListRule = ({ prefix }: StoredService): LifecycleRule => ({
+  prefix: `${prefix}${windowListFolder}`,
+  expiration: Duration.seconds(backfillTimeoutSeconds).plus(Duration.days(1)),
+  noncurrentVersionExpiration: Duration.days(1),
+});
 
 const defaultNoncurrentDays = 30;
 
@@ -18,13 +36,9 @@ const defaultNoncurrentDays = 30;
  * A rule for the runs of each export. A run folder begins with its date, so a rule never applies to `latest.json`, and manifests
  * expire with their pages.
  */
-export function lifecycleRules(
-  settings: LifecycleSettings | undefined,
-  exports: readonly AgingExport[],
-): readonly LifecycleRule[] {
-  if (settings === undefined) return [];
+function runRules(settings: LifecycleSettings, { prefix, exports }: StoredService): readonly LifecycleRule[] {
   const { expireAfterDays, deleteNoncurrentAfterDays = defaultNoncurrentDays, transitions = [] } = settings;
-  return exports.map(({ prefix, name }) => ({
+  return exports.map(({ name }) => ({
     prefix: `${prefix}${runsPrefix(name)}`,
     ...(transitions.length === 0
       ? {}

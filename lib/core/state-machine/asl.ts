@@ -78,14 +78,17 @@ export interface TestingChoiceState {
   readonly Default: string;
 }
 
-/** A Map state that starts an execution of its own for each item: a Distributed Map. */
+/** A Map state that starts an execution of its own for each item of an array in S3: a Distributed Map. */
 export interface DistributedMapState<Name extends string, Each> {
   readonly Type: 'Map';
   readonly Comment: string;
   /** Part of the ARNs of these executions. */
   readonly Label: string;
-  readonly ItemsPath: string;
-  readonly ItemSelector: Template;
+  readonly ItemReader: {
+    readonly Resource: string;
+    readonly ReaderConfig: { readonly InputType: 'JSON' };
+    readonly Parameters: Template;
+  };
   readonly MaxConcurrencyPath: string;
   readonly ToleratedFailurePercentage: number;
   readonly ItemProcessor: {

@@ -1,7 +1,7 @@
 /**
  * The state machine of the backfills of a service, as typed data, used by the deployment and the tests. An execution exports the
- * windows in its input: a Distributed Map has one child execution for each window, which starts the window in the state machine of the
- * service (`definition.ts`) until it is done. Its input is a `BackfillInput` (`lib/backfill/backfill.ts`).
+ * windows that are listed in an object: a Distributed Map reads it, and has one child execution for each window, which starts the window
+ * in the state machine of the service (`definition.ts`) until it is done.
  *
  * ```
  * ExportWindows ─▶ AnyNotStarted ─ none ─▶ Ended
@@ -57,6 +57,8 @@ export type BackfillState =
 
 /** The values that a deployment provides. Each may be a placeholder such as `${BeginRunArn}`. */
 export interface BackfillSubstitutions {
+  /** The bucket that has the lists of windows. */
+  readonly bucket: string;
   /** The ARN of the state machine of the service. */
   readonly stateMachine: string;
   /** The partition in the ARNs of service integrations: `aws`, or another. */
@@ -65,11 +67,29 @@ export interface BackfillSubstitutions {
   readonly executionTimeoutSeconds: number;
 }
 
+/** The input of an execution. It does not have the windows, because an input holds 256 KiB. */
+export interface BackfillInput {
+  /** How many windows are exported at the same time. */
+  readonly parallel: number;
+  /** The key of the object with the windows: a JSON array of `WindowInput`. */
+  readonly windows: string;
+}
+
+/** The input of a child execution. */
+export interface WindowInput {
+  readonly export: string;
+  /** Its bounds, as in the name of its state. */
+  readonly window: string;
+}
+
+/** The folder of the lists of windows, in the prefix of the service. No export has this name. */
+export const windowListFolder = '_backfills/';
+
 /** In the ARNs of the child executions. */
 export const mapLabel = 'Windows';
 
 /** The next start of the backfill exports what is left. Step Functions allows a year. */
-const backfillTimeoutSeconds = 90 * 86_400;
+export const backfillTimeoutSeconds = 90 * 86_400;
 
 /**
  * An execution of another start may be exporting the window, or one that continues its run. A round of waiting takes ten of the 25,000
@@ -87,8 +107,11 @@ export function backfillStateMachine(binding: BackfillSubstitutions): StateMachi
         Type: 'Map',
         Comment: 'Exports each window. One that fails does not stop the others',
         Label: mapLabel,
-        ItemsPath: '$.windows',
-        ItemSelector: { 'export.$': '$.export', 'window.$': '$$.Map.Item.Value' },
+        ItemReader: {
+          Resource: `arn:${binding.partition}:states:::s3:getObject`,
+          ReaderConfig: { InputType: 'JSON' },
+          Parameters: { Bucket: binding.bucket, 'Key.$': '$.windows' },
+        },
         MaxConcurrencyPath: '$.parallel',
         ToleratedFailurePercentage: 100,
         ItemProcessor: {

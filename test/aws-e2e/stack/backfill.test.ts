@@ -1,10 +1,12 @@
 /** Backfills of a deployed stack: a Distributed Map whose children start executions of the service's own state machine. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { GetObjectCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { ListExecutionsCommand, StopExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { parseExecutionName } from '../../../lib/aws/step-functions/execution-names.ts';
+import { windowListFolder } from '../../../lib/core/state-machine/backfill-definition.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import { abandonBackfill, type BackfillRequest, readBackfillStatus } from '../../../lib/backfill/backfill.ts';
 import type { BackfillOptions, DeployedExport, Deployment } from '../../../lib/target/target.ts';
@@ -13,10 +15,10 @@ import type { ServiceOutput } from '../../../lib/settings/stack-output.ts';
 import { noMfa } from '../../support/aws/mocked-stack.ts';
 import { at, collect } from '../../support/builders.ts';
 import { run } from '../../support/process/command-line.ts';
-import { stepFunctions } from '../support/aws.ts';
+import { motoStepFunctions, s3, stepFunctions } from '../support/aws.ts';
 import { bootstrap, deploy } from '../support/cdk.ts';
 import { eventually } from '../support/eventually.ts';
-import { runExecution } from '../support/executions.ts';
+import { createInMoto, runExecution } from '../support/executions.ts';
 import { apiKey, bucketPrefix, putApiKey, serviceName, serviceOutput, vendor } from '../support/exporter-stack.ts';
 import { stubOperatorEnvironment } from '../support/operator-stack.ts';
 import { openService, reportIds } from '../support/service.ts';
@@ -75,6 +77,21 @@ describe('a deployed backfill', () => {
   const backfillExecutions = async () => {
     const stateMachineArn = output.backfillStateMachineArn ?? '';
     return (await stepFunctions.send(new ListExecutionsCommand({ stateMachineArn }))).executions ?? [];
+  };
+
+  /** The lists of windows in the bucket. */
+  const listsOfWindows = async () => {
+    const Bucket = output.bucket;
+    const { Contents = [] } = await s3.send(
+      new ListObjectsV2Command({ Bucket, Prefix: `${output.prefix}${windowListFolder}` }),
+    );
+    return await Promise.all(
+      Contents.map(async ({ Key: key = '' }) => {
+        const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key: key }));
+        const windows = JSON.parse((await Body?.transformToString()) ?? '') as readonly unknown[];
+        return { key, windows };
+      }),
+    );
   };
 
   it(
@@ -143,6 +160,20 @@ describe('a deployed backfill', () => {
       expect((await backfillExecutions()).map(({ status }) => status)).toEqual(['SUCCEEDED', 'SUCCEEDED']);
       expect(await deployed.startBackfill(period, options())).toEqual({ status: 'ended' });
       expect(await backfillExecutions()).toHaveLength(2);
+
+      // Each execution had its list, of all windows and of those that were left.
+      const lists = await listsOfWindows();
+      expect(lists.map(({ windows }) => windows.length).toSorted((one, other) => one - other)).toEqual([
+        left.length,
+        24,
+      ]);
+
+      // moto reads such a list, too, and starts as many children.
+      const machine = { stateMachineArn: output.backfillStateMachineArn ?? '', exportName: 'history' };
+      const list = lists.find(({ windows }) => windows.length === 24);
+      const copy = await createInMoto(machine, withChildrenThatReturnTheirInput);
+      const end = await runExecution(copy, { parallel: 4, windows: list?.key }, motoStepFunctions);
+      expect(end).toMatchObject({ status: 'SUCCEEDED', output: { children: list?.windows } });
     },
   );
 
@@ -188,6 +219,23 @@ describe('a deployed backfill', () => {
     expect(await deployed.log.backfill('refused')).toBeUndefined();
   });
 });
+
+/** moto takes an integer percentage for a syntax error, and does not run the states of a window as AWS does. */
+function withChildrenThatReturnTheirInput<Machine extends { readonly States: Readonly<Record<string, object>> }>(
+  definition: Machine,
+): Machine {
+  const ExportWindows = {
+    ...definition.States.ExportWindows,
+    ToleratedFailurePercentage: undefined,
+    ItemProcessor: {
+      ProcessorConfig: { Mode: 'DISTRIBUTED', ExecutionType: 'STANDARD' },
+      StartAt: 'Window',
+      States: { Window: { Type: 'Pass', End: true } },
+    },
+    ResultSelector: { 'children.$': '$', notStarted: false },
+  };
+  return { ...definition, States: { ...definition.States, ExportWindows } };
+}
 
 /** Resolves to whether the execution was still running. */
 async function kill(executionArn: string): Promise<boolean> {

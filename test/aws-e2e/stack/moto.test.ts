@@ -1,10 +1,9 @@
-import { CreateStateMachineCommand, DescribeStateMachineCommand } from '@aws-sdk/client-sfn';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { errorResponse, onPage } from '../../../lib/service/simulator/faults.ts';
-import { motoStepFunctions, stepFunctions } from '../support/aws.ts';
+import { motoStepFunctions } from '../support/aws.ts';
 import { openEventQueue } from '../support/event-queue.ts';
 import { eventually } from '../support/eventually.ts';
-import { type DeployedMachine, runExecution } from '../support/executions.ts';
+import { createInMoto, runExecution } from '../support/executions.ts';
 import { type ExporterStack, exporterStack } from '../support/exporter-stack.ts';
 import { readNewestRun } from '../support/published-run.ts';
 import { openService, reportIds } from '../support/service.ts';
@@ -72,23 +71,3 @@ describe('the deployed state machine in moto', () => {
     expect(await readNewestRun(deployed, 'moto-slow')).toEqual(published);
   });
 });
-
-interface Definition {
-  readonly States: Readonly<Record<string, object>>;
-}
-
-/** Creates a copy of the state machine in moto, for this export. */
-async function createInMoto(
-  { stateMachineArn, exportName }: DeployedMachine,
-  change: (definition: Definition) => Definition = (definition) => definition,
-): Promise<DeployedMachine> {
-  const { definition = '', roleArn } = await stepFunctions.send(new DescribeStateMachineCommand({ stateMachineArn }));
-  const created = await motoStepFunctions.send(
-    new CreateStateMachineCommand({
-      name: exportName,
-      roleArn,
-      definition: JSON.stringify(change(JSON.parse(definition))),
-    }),
-  );
-  return { stateMachineArn: created.stateMachineArn as string, exportName };
-}

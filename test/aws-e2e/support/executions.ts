@@ -1,15 +1,17 @@
 /** Starts executions and waits for their end. */
 
 import {
+  CreateStateMachineCommand,
   DescribeExecutionCommand,
   type DescribeExecutionCommandOutput,
+  DescribeStateMachineCommand,
   GetExecutionHistoryCommand,
   type HistoryEvent,
   ListExecutionsCommand,
   type SFNClient,
   StartExecutionCommand,
 } from '@aws-sdk/client-sfn';
-import { stepFunctions } from './aws.ts';
+import { motoStepFunctions, stepFunctions } from './aws.ts';
 import { eventually } from './eventually.ts';
 
 interface EndedExecution {
@@ -116,4 +118,24 @@ export async function executionsOf({
   return described
     .filter(({ input = '{}' }) => (JSON.parse(input) as { export?: unknown } | null)?.export === exportName)
     .map(({ executionArn: arn = '', name = '' }) => ({ arn, name }));
+}
+
+interface Definition {
+  readonly States: Readonly<Record<string, object>>;
+}
+
+/** Creates a copy of the state machine in moto, for this export. */
+export async function createInMoto(
+  { stateMachineArn, exportName }: DeployedMachine,
+  change: (definition: Definition) => Definition = (definition) => definition,
+): Promise<DeployedMachine> {
+  const { definition = '', roleArn } = await stepFunctions.send(new DescribeStateMachineCommand({ stateMachineArn }));
+  const created = await motoStepFunctions.send(
+    new CreateStateMachineCommand({
+      name: exportName,
+      roleArn,
+      definition: JSON.stringify(change(JSON.parse(definition))),
+    }),
+  );
+  return { stateMachineArn: created.stateMachineArn as string, exportName };
 }

@@ -20,7 +20,7 @@ import type { ServiceOutput } from '../../../lib/settings/stack-output.ts';
 import { windowRequestChecksum } from '../../../lib/core/steps/select-export.ts';
 import { windowName } from '../../../lib/core/windows.ts';
 import { arn, awsError, serviceOutput } from '../../support/aws/mocked-stack.ts';
-import { aPageEntry, aRun, aRunResult, anExportDefinition, at } from '../../support/builders.ts';
+import { aPageEntry, aRun, aRunResult, anExportDefinition, at, collect } from '../../support/builders.ts';
 import { createMemoryLog, createMemoryStore } from '../../support/export/memory-adapters.ts';
 
 const machine = arn('stateMachine', 'acme-backfill');
@@ -68,13 +68,14 @@ function aDeployedExport({ service = {}, output = {} }: Options = {}) {
   const changes: (() => unknown)[] = [];
   let now = Date.UTC(2026, 10, 20);
   let random = 0;
+  const store = createMemoryStore();
   const backfill = deployedBackfill({
     name: 'nightly',
     definition,
     service: { untilOperator: 'lt', ...service } as DeployedService,
     output: serviceOutput({ name: 'acme', exports: [], output: { backfillStateMachineArn: machine, ...output } }),
     log,
-    store: createMemoryStore(),
+    store,
     clients: { stepFunctions, lambda },
     runtime: {
       now: () => now,
@@ -102,6 +103,7 @@ function aDeployedExport({ service = {}, output = {} }: Options = {}) {
   return {
     ...mocked,
     log,
+    store,
     events,
     progress,
     messages,
@@ -125,6 +127,10 @@ function aDeployedExport({ service = {}, output = {} }: Options = {}) {
     async write(name: string, change: Partial<ExportState>) {
       const { version = 0 } = (await log.exportState(name)) ?? {};
       await log.replaceState({ export: name, sequence: 1, version: version + 1, ...change });
+    },
+    async listedWindows(key: string): Promise<unknown> {
+      const object = await store.read(key);
+      return object === undefined ? undefined : JSON.parse(Buffer.concat(await collect(object)).toString());
     },
     startInputs: () =>
       mocked.stepFunctions
@@ -164,13 +170,12 @@ describe('starting a backfill', () => {
       {
         stateMachineArn: machine,
         name: 'nightly-backfill-0000000000000001',
-        input: {
-          export: 'nightly',
-          parallel: 2,
-          windows: [1, 2, 3].map((number) => nameOf(number).slice('nightly/'.length)),
-        },
+        input: { parallel: 2, windows: 'reports/acme/_backfills/nightly-backfill-0000000000000001.json' },
       },
     ]);
+    expect(await deployed.listedWindows('_backfills/nightly-backfill-0000000000000001.json')).toEqual(
+      [1, 2, 3].map((number) => ({ export: 'nightly', window: nameOf(number).slice('nightly/'.length) })),
+    );
     expect(deployed.messages).toEqual([`Execution ${started}`]);
   });
 
@@ -178,7 +183,10 @@ describe('starting a backfill', () => {
     const deployed = aDeployedExport();
     for (const number of [1, 3]) await deployed.write(nameOf(number), completed(number));
     await deployed.start({ follow: false });
-    expect(deployed.startInputs()).toMatchObject([{ input: { windows: [nameOf(2).slice('nightly/'.length)] } }]);
+    expect(deployed.startInputs()).toHaveLength(1);
+    expect(await deployed.listedWindows('_backfills/nightly-backfill-0000000000000001.json')).toEqual([
+      { export: 'nightly', window: nameOf(2).slice('nightly/'.length) },
+    ]);
 
     await deployed.write(nameOf(2), completed(2));
     expect(await deployed.start({ follow: false })).toEqual({ status: 'ended' });

@@ -6,14 +6,14 @@
 import { isExportError } from '../../../lib/core/errors.ts';
 import {
   abandonBackfill,
-  type BackfillInput,
-  backfillInput,
   type BackfillRequest,
   beginBackfill,
   remainingWindows,
 } from '../../../lib/backfill/backfill.ts';
 import { probeWindow } from '../../../lib/backfill/probe-window.ts';
 import { exportDefinition } from '../../../lib/settings/settings.ts';
+import type { Backfill, Window } from '../../../lib/core/model.ts';
+import { windowName } from '../../../lib/core/windows.ts';
 import { instantOf } from '../../../lib/core/timestamps.ts';
 import { type Observations, type ObservedExport, partitionOf } from '../invariants/observations.ts';
 import { settleAbandonment } from '../invariants/windows.ts';
@@ -101,15 +101,15 @@ export function scheduleBackfill({
         { since: request.from, until: request.to },
       );
       const backfill = await beginBackfill({ log, store, runtime, definition, untilOperator }, request);
-      exportWindows(id, backfillInput(backfill, await remainingWindows(log, backfill)));
+      exportWindows(id, await remainingWindows(log, backfill), backfill);
     };
 
-  const exportWindows = (id: string, { windows, parallel }: BackfillInput): void => {
+  const exportWindows = (id: string, windows: readonly Window[], { parallel }: Backfill): void => {
     world.log(id, () => `starts ${windows.length} windows, ${parallel} at a time`);
     if (windows.length === 0) return;
-    const named = windows.map((bounds) => {
-      const [since = '', until = ''] = bounds.split('/');
-      return { name: `${name}/${bounds}`, since: Date.parse(since), until: Date.parse(until) };
+    const named = windows.map((window) => {
+      const { since, until } = window;
+      return { name: windowName(name, window), since: Date.parse(since), until: Date.parse(until) };
     });
     scheduler.run(id, named, parallel);
   };
