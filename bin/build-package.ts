@@ -8,9 +8,7 @@ import { copyFileSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync 
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { bundleWithSourceMaps } from '../lib/cdk/code/bundling.ts';
-import { bundledPackages } from './dependencies/bundled-packages.ts';
-import { licenseTexts } from './dependencies/licenses.ts';
-import { packagesIn, readLockFile } from './dependencies/lock-file.ts';
+import { licenseTexts } from './license-texts.ts';
 
 const root = join(import.meta.dirname, '..');
 const dist = join(root, 'dist');
@@ -19,7 +17,7 @@ rmSync(dist, { recursive: true, force: true });
 compile();
 copyAssets();
 writeBundles();
-writeLicenses();
+writeFileSync(join(dist, 'functions/THIRD-PARTY-LICENSES.txt'), licenseTexts());
 
 /** Compiles the entry points in tsconfig.build.json and every module that they import. */
 function compile(): void {
@@ -45,10 +43,4 @@ function writeBundles(): void {
     writeFileSync(join(folder, 'index.js'), code);
     writeFileSync(join(folder, 'index.js.map'), sourceMap);
   }
-}
-
-/** The licenses of the packages whose code the bundles contain ask to pass on their texts. */
-function writeLicenses(): void {
-  const packages = packagesIn(readLockFile(), bundledPackages());
-  writeFileSync(join(dist, 'functions/THIRD-PARTY-LICENSES.txt'), licenseTexts(packages));
 }

@@ -1,10 +1,27 @@
-/** Prints the software bill of materials of the package. `npm run --silent sbom > sbom.cdx.json` */
+/**
+ * Prints the software bill of materials (CycloneDX) of what users receive: all packages but those that only development needs.
+ * `npm sbom --omit=dev` also leaves out packages that both need. `npm run --silent sbom > sbom.cdx.json`
+ */
 
-import { readFileSync } from 'node:fs';
-import { bundledPackages } from './dependencies/bundled-packages.ts';
-import { packagesIn, readLockFile } from './dependencies/lock-file.ts';
-import { billOfMaterials } from './dependencies/sbom.ts';
-import { packageFile } from './package-file.ts';
+import { execFileSync } from 'node:child_process';
 
-const project = JSON.parse(readFileSync(packageFile, 'utf8')) as Parameters<typeof billOfMaterials>[0];
-process.stdout.write(billOfMaterials(project, packagesIn(readLockFile(), bundledPackages())));
+interface BillOfMaterials {
+  readonly metadata: { readonly component: { readonly 'bom-ref': string } };
+  readonly components: readonly {
+    readonly 'bom-ref': string;
+    readonly properties: readonly { readonly name: string }[];
+  }[];
+  readonly dependencies: readonly { readonly ref: string; readonly dependsOn: readonly string[] }[];
+}
+
+const args = ['sbom', '--sbom-format=cyclonedx', '--sbom-type=application', '--package-lock-only'];
+const text = execFileSync('npm', args, { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 });
+const bom = JSON.parse(text) as BillOfMaterials;
+const components = bom.components.filter(
+  ({ properties }) => !properties.some(({ name }) => name === 'cdx:npm:package:development'),
+);
+const references = new Set([bom.metadata.component, ...components].map((each) => each['bom-ref']));
+const dependencies = bom.dependencies
+  .filter(({ ref }) => references.has(ref))
+  .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((each) => references.has(each)) }));
+process.stdout.write(`${JSON.stringify({ ...bom, components, dependencies }, undefined, 2)}\n`);

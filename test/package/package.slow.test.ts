@@ -8,7 +8,6 @@ import { cp, mkdir, readdir, readFile, realpath, writeFile } from 'node:fs/promi
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { packagesIn, readLockFile } from '../../bin/dependencies/lock-file.ts';
 import { stepNames } from '../../lib/core/state-machine/definition.ts';
 import {
   findNode20,
@@ -124,7 +123,7 @@ describe('the tarball', () => {
     expect(files.filter((file) => textOf(file).includes(root))).toEqual([]);
   });
 
-  it('declares exactly the packages that it imports', () => {
+  it('declares exactly the packages that it imports, and those of the functions that users must be able to audit', () => {
     const scripts = files.filter((file) => /^(bin|dist\/(bin|lib))\/.*\.m?js$/.test(file));
     const specifiers = scripts.flatMap((file) => [
       ...textOf(file).matchAll(/(?:\bfrom\s+|\bimport\s+|\bimport\(|\bresolve\()(['"])([^.'"][^'"\n]*)\1/g),
@@ -132,7 +131,8 @@ describe('the tarball', () => {
     const packages = specifiers.map(([, , name = '']) => /^(@[^/]+\/)?[^/]+/.exec(name)?.[0] ?? '');
     const imported = new Set(packages.filter((name) => !name.startsWith('node:') && name !== 'report-exporter'));
     const { dependencies, peerDependencies } = packageJson;
-    expect([...imported].sort()).toEqual(Object.keys({ ...dependencies, ...peerDependencies }).sort());
+    const ofFunctions = ['@aws-lambda-powertools/logger', '@aws-lambda-powertools/metrics'];
+    expect([...imported, ...ofFunctions].sort()).toEqual(Object.keys({ ...dependencies, ...peerDependencies }).sort());
   });
 });
 
@@ -151,10 +151,17 @@ describe('the installed command line', () => {
   });
 
   it('brings the packages in the software bill of materials', () => {
-    const names = (folder: string) =>
-      packagesIn(readLockFile(folder), []).flatMap(({ name, isInstalled }) => (isInstalled ? [name] : []));
-    const installedNames = names(commandLine).filter((name) => name !== 'report-exporter');
-    expect(new Set(installedNames)).toEqual(new Set(names(root)));
+    const sbom = execFileSync('npm', ['run', '--silent', 'sbom'], { cwd: root, encoding: 'utf8' });
+    const { components, dependencies } = JSON.parse(sbom) as {
+      readonly components: readonly { readonly name: string; readonly 'bom-ref': string }[];
+      readonly dependencies: readonly { readonly ref: string }[];
+    };
+    expect(dependencies.slice(1).map(({ ref }) => ref)).toEqual(components.map((each) => each['bom-ref']));
+    const lockFile = readFileSync(join(commandLine, 'package-lock.json'), 'utf8');
+    const { packages } = JSON.parse(lockFile) as { readonly packages: Readonly<Record<string, object>> };
+    const installedNames = Object.keys(packages).map((folder) => folder.replace(/^.*node_modules\//, ''));
+    const expected = installedNames.filter((name) => name !== '' && name !== 'report-exporter');
+    expect(new Set(components.map(({ name }) => name))).toEqual(new Set(expected));
   });
 
   it.each([
