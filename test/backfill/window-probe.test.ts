@@ -16,9 +16,9 @@ import {
   insteadOfPage,
   onRequest,
   throttled,
-} from '../../lib/service/simulator/faults.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import type { SimulatorOptions } from '../../lib/service/simulator/simulator.ts';
+} from '../support/service/faults.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import type { SimulatorOptions } from '../support/service/simulator.ts';
 import { anExportDefinition, anExportRequest, at } from '../support/builders.ts';
 import { createMemoryLog } from '../support/export/memory-adapters.ts';
 import { clientFor } from '../support/service/service-client.ts';

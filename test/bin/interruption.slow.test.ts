@@ -6,9 +6,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import type { SimulatorOptions } from '../../lib/service/simulator/simulator.ts';
-import { type Simulator, startSimulator } from '../../lib/service/simulator/simulator.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import type { SimulatorOptions } from '../support/service/simulator.ts';
+import { type Simulator, startSimulator } from '../support/service/simulator.ts';
 import type { Manifest } from '../support/export/export-bench.ts';
 import { aDirectory, jsonOf, readManifest, run, start } from '../support/process/command-line.ts';
 

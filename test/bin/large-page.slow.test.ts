@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import type { ReportSource } from '../../lib/service/simulator/report-source.ts';
-import { startSimulator } from '../../lib/service/simulator/simulator.ts';
+import { startSimulator } from '../support/service/simulator.ts';
 import { aDirectory, jsonOf, readManifest, runInProcess } from '../support/process/command-line.ts';
 
 const mebibyte = 1024 * 1024;

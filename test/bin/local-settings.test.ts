@@ -5,9 +5,9 @@ import { readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { always, delayed } from '../../lib/service/simulator/faults.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import { type Simulator, type SimulatorOptions, startSimulator } from '../../lib/service/simulator/simulator.ts';
+import { always, delayed } from '../support/service/faults.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
 import { aDirectory, jsonOf, readManifest, run, runInProcess } from '../support/process/command-line.ts';
 import { aReport } from '../support/service/simulator-client.ts';
 

@@ -6,9 +6,9 @@ import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { always, errorDocument, errorResponse, type FaultScript } from '../../lib/service/simulator/faults.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import { startSimulator } from '../../lib/service/simulator/simulator.ts';
+import { always, errorDocument, errorResponse, type FaultScript } from '../support/service/faults.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { startSimulator } from '../support/service/simulator.ts';
 import { aDirectory, jsonOf, readManifest, run, runInProcess, start } from '../support/process/command-line.ts';
 import { someReports } from '../support/service/simulator-client.ts';
 

@@ -11,9 +11,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { runProgram } from '../../bin/program.ts';
 import type { RunSummary } from '../../lib/core/storage/published-schemas.ts';
-import { always, errorResponse, onPage } from '../../lib/service/simulator/faults.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import { startSimulator } from '../../lib/service/simulator/simulator.ts';
+import { always, errorResponse, onPage } from '../support/service/faults.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { startSimulator } from '../support/service/simulator.ts';
 import {
   aDirectory,
   type CommandResult,

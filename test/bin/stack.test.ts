@@ -16,8 +16,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { runProgram } from '../../bin/program.ts';
 import { toEntryItem, toStateItem } from '../../lib/aws/dynamodb/items.ts';
 import { ExportError } from '../../lib/core/errors.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import { startSimulator } from '../../lib/service/simulator/simulator.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { startSimulator } from '../support/service/simulator.ts';
 import {
   type AService,
   arn,

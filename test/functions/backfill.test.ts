@@ -21,8 +21,8 @@ import {
 } from '../../lib/backfill/backfill.ts';
 import { exportDefinition, exportSettingsSchema, sourceOf } from '../../lib/settings/settings.ts';
 import { backfillStateMachine, type WindowInput } from '../../lib/core/state-machine/backfill-definition.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import { type Simulator, type SimulatorOptions, startSimulator } from '../../lib/service/simulator/simulator.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../support/service/simulator.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { at } from '../support/builders.ts';
 import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';

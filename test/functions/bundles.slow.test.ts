@@ -9,8 +9,8 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { bundleFunctions, bundleWithSourceMaps } from '../../lib/cdk/code/bundling.ts';
 import { functionEnvironmentSchema, settingsFileName } from '../../lib/settings/environment.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import { startSimulator } from '../../lib/service/simulator/simulator.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { startSimulator } from '../support/service/simulator.ts';
 import {
   type BundledFunction,
   bundleFunction,

@@ -23,9 +23,9 @@ import {
   throttled,
   trickled,
   truncated,
-} from '../../lib/service/simulator/faults.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import { type Simulator, startSimulator } from '../../lib/service/simulator/simulator.ts';
+} from '../support/service/faults.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { type Simulator, startSimulator } from '../support/service/simulator.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
 import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';

@@ -10,9 +10,9 @@ import { listPublishedRuns, listPublishedWindows } from '../../lib/core/storage/
 import type { WindowSummary } from '../../lib/core/storage/published-schemas.ts';
 import { openLocalDeployment, startLocalExport } from '../../lib/local/directory.ts';
 import { acquireBackfillLock } from '../../lib/local/lock.ts';
-import { errorResponse, type FaultScript } from '../../lib/service/simulator/faults.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import type { SimulatorOptions } from '../../lib/service/simulator/simulator.ts';
+import { errorResponse, type FaultScript } from '../support/service/faults.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import type { SimulatorOptions } from '../support/service/simulator.ts';
 import { startTestSimulator, simulatorApiKey } from '../support/service/simulator-client.ts';
 import { at, collect } from '../support/builders.ts';
 import { type TemporaryDirectory, temporaryDirectory } from '../support/temporary-directory.ts';

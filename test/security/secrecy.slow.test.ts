@@ -36,9 +36,9 @@ import {
   type Fault,
   throttled,
   truncated,
-} from '../../lib/service/simulator/faults.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
-import { startSimulator } from '../../lib/service/simulator/simulator.ts';
+} from '../support/service/faults.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
+import { startSimulator } from '../support/service/simulator.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { anExportDefinition, anExportRequest } from '../support/builders.ts';
 import { type ExecutionResult, execute, type Functions } from '../support/export/function-machine.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { asDocumentRoot } from '../../lib/core/document-root.ts';
 import { fixedApiKey } from '../../lib/service/client/api-key.ts';
-import { always, errorDocument, type FaultScript, htmlAsXml } from '../../lib/service/simulator/faults.ts';
-import { inMemoryReports } from '../../lib/service/simulator/report-source.ts';
+import { always, errorDocument, type FaultScript, htmlAsXml } from '../support/service/faults.ts';
+import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { probeService } from '../../lib/target/probe-service.ts';
 import { anExportDefinition, anExportState, at } from '../support/builders.ts';
 import { createMemoryLog } from '../support/export/memory-adapters.ts';

@@ -156,12 +156,3 @@ const isFields = (value: unknown): value is Fields =>
 
 const isPageSize = (value: unknown): value is number =>
   typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 10;
-
-/** The body as JSON if it is JSON, otherwise as text. */
-export function bodyForRecord({ body }: ReceivedRequest): unknown {
-  try {
-    return body && parseJson(body);
-  } catch {
-    return body?.toString();
-  }
-}

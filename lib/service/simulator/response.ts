@@ -37,15 +37,13 @@ export function selectPage(
   { start, limit, at }: { readonly start: Position; readonly limit: number; readonly at: number },
 ): Page {
   const reports: Report[] = [];
+  let next = start;
   for (const report of source.from(start, at)) {
     if (report.date >= filter.until) break;
     if (filter.type !== undefined && report.type !== filter.type) continue;
-    if (reports.length === limit) {
-      const last = reports.at(-1);
-      const afterLast = last && { date: last.date, ordinal: last.ordinal + 1 };
-      return { reports, next: afterLast ?? { date: report.date, ordinal: report.ordinal } };
-    }
+    if (reports.length === limit) return { reports, next };
     reports.push(report);
+    next = { date: report.date, ordinal: report.ordinal + 1 };
   }
   return { reports, next: undefined };
 }

@@ -14,26 +14,20 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ExportError } from '../../core/errors.ts';
-import { createHandler, type Exchange, type HandlerOptions } from './handler.ts';
+import { createHandler, type HandlerOptions } from './handler.ts';
 
 // An import of node:http would load all that it normally loads on demand: 30 ms of the start.
 const { createServer } = process.getBuiltinModule('node:http');
 
-const maxRecordedExchanges = 10_000;
-
 export interface SimulatorOptions extends HandlerOptions {
   /** Default 0: any free port. */
   readonly port?: number | undefined;
-  /** Called for each exchange before the response is complete, so a client that has its response finds it recorded. */
-  readonly onExchange?: ((exchange: Exchange) => void) | undefined;
 }
 
 export interface Simulator extends AsyncDisposable {
   /** For example `http://127.0.0.1:41234`, without a trailing slash. */
   readonly baseUrl: string;
   readonly port: number;
-  /** The newest 10,000 exchanges, oldest first. */
-  readonly exchanges: readonly Exchange[];
   /** Stops immediately: closes open connections and cancels responses in flight. */
   close(): Promise<void>;
 }
@@ -44,14 +38,8 @@ export interface Simulator extends AsyncDisposable {
  */
 export async function startSimulator(options: SimulatorOptions): Promise<Simulator> {
   assertValid(options);
-  const { port = 0, onExchange } = options;
-  const exchanges: Exchange[] = [];
-  const record = (exchange: Exchange) => {
-    if (exchanges.push(exchange) > maxRecordedExchanges) exchanges.shift();
-    onExchange?.(exchange);
-  };
   const closing = new AbortController();
-  const handle = createHandler(options, record, closing.signal);
+  const handle = createHandler(options, closing.signal);
   const inFlight = new Set<Promise<void>>();
   const server = createServer((request, response) => {
     const handled = handle(request, response)
@@ -63,7 +51,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
       .finally(() => inFlight.delete(handled));
     inFlight.add(handled);
   });
-  const boundPort = await listen(server, port);
+  const boundPort = await listen(server, options.port ?? 0);
 
   let closed: Promise<unknown> | undefined;
   async function close() {
@@ -75,7 +63,6 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
   return {
     baseUrl: `http://127.0.0.1:${boundPort}`,
     port: boundPort,
-    exchanges,
     close,
     [Symbol.asyncDispose]: close,
   };

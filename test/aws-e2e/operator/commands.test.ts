@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { errorResponse, onPage } from '../../../lib/service/simulator/faults.ts';
+import { errorResponse, onPage } from '../../support/service/faults.ts';
 import { aDirectory, type CommandResult, jsonOf, run } from '../../support/process/command-line.ts';
 import { s3 } from '../support/aws.ts';
 import { apiKey, prefix } from '../support/exporter-stack.ts';

@@ -4,7 +4,7 @@ import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
 import type { DeployedExport, Deployment, Retry, RunSpan, StartRequest } from '../../../lib/target/target.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
-import { combineScripts, errorResponse, onPage, throttled } from '../../../lib/service/simulator/faults.ts';
+import { combineScripts, errorResponse, onPage, throttled } from '../../support/service/faults.ts';
 import { collect } from '../../support/builders.ts';
 import { noMfa } from '../../support/aws/mocked-stack.ts';
 import { stepFunctions } from '../support/aws.ts';

@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { beforeAll, describe, expect, inject, it } from 'vitest';
-import { errorResponse, onPage } from '../../../lib/service/simulator/faults.ts';
+import { errorResponse, onPage } from '../../support/service/faults.ts';
 import { problemsIn } from '../../support/docs/published-schemas.ts';
 import type { Manifest } from '../../support/export/export-bench.ts';
 import { s3 } from '../support/aws.ts';

@@ -10,7 +10,7 @@ import {
   onPage,
   throttled,
   withBody,
-} from '../../../lib/service/simulator/faults.ts';
+} from '../../support/service/faults.ts';
 import { callJson, dynamoDb, getJson } from '../support/aws.ts';
 import { templateFile } from '../support/cdk.ts';
 import { openEventQueue } from '../support/event-queue.ts';

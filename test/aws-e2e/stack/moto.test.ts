@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { errorResponse, onPage } from '../../../lib/service/simulator/faults.ts';
+import { errorResponse, onPage } from '../../support/service/faults.ts';
 import { motoStepFunctions } from '../support/aws.ts';
 import { openEventQueue } from '../support/event-queue.ts';
 import { eventually } from '../support/eventually.ts';

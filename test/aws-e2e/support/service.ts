@@ -2,9 +2,10 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inject } from 'vitest';
-import type { FaultScript } from '../../../lib/service/simulator/faults.ts';
-import { inMemoryReports, type Report, type ReportSource } from '../../../lib/service/simulator/report-source.ts';
-import { type Simulator, type SimulatorOptions, startSimulator } from '../../../lib/service/simulator/simulator.ts';
+import type { FaultScript } from '../../support/service/faults.ts';
+import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
+import type { Report, ReportSource } from '../../../lib/service/simulator/report-source.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from '../../support/service/simulator.ts';
 import { aReport, someReports } from '../../support/service/simulator-client.ts';
 import { apiKey as defaultApiKey, vendor } from './exporter-stack.ts';
 

@@ -3,8 +3,8 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { errorResponse, type FaultScript } from '../../../lib/service/simulator/faults.ts';
-import { inMemoryReports } from '../../../lib/service/simulator/report-source.ts';
+import { errorResponse, type FaultScript } from '../../support/service/faults.ts';
+import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import { problemsIn } from '../../support/docs/published-schemas.ts';
 import { aDirectory, runInProcess } from '../../support/process/command-line.ts';
 import { simulatorApiKey, someReports, startTestSimulator } from '../../support/service/simulator-client.ts';

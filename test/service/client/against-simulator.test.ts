@@ -4,11 +4,11 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { Cursor, Instant } from '../../../lib/core/model.ts';
 import type { PageRequest, ReportService } from '../../../lib/core/ports.ts';
-import type { Fault } from '../../../lib/service/simulator/faults.ts';
-import * as fault from '../../../lib/service/simulator/faults.ts';
+import type { Fault } from '../../support/service/faults.ts';
+import * as fault from '../../support/service/faults.ts';
 import { generatedReports } from '../../../lib/service/simulator/generated-reports.ts';
-import type { SimulatorOptions } from '../../../lib/service/simulator/simulator.ts';
-import { startSimulator } from '../../../lib/service/simulator/simulator.ts';
+import type { SimulatorOptions } from '../../support/service/simulator.ts';
+import { startSimulator } from '../../support/service/simulator.ts';
 import { clientFor, failureOf, pageRequest, readPage, trickyApiKey } from '../../support/service/service-client.ts';
 
 const now = () => Date.parse('2026-11-20T02:00:00Z');

@@ -6,12 +6,9 @@ import {
   combineFaults,
   combineScripts,
   connectionReset,
-  cursorCycle,
   delayed,
-  emptyPage,
   errorDocument,
   errorResponse,
-  expiringCursors,
   type FaultScript,
   gzipped,
   htmlAsXml,
@@ -29,14 +26,13 @@ import {
   withCursorHeader,
   withCursors,
   withoutDate,
-} from '../../../lib/service/simulator/faults.ts';
-import { inMemoryReports } from '../../../lib/service/simulator/report-source.ts';
-import type { Simulator } from '../../../lib/service/simulator/simulator.ts';
+} from '../../support/service/faults.ts';
+import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
+import type { Simulator } from '../../support/service/simulator.ts';
 import {
   aReport,
   countChildren,
   errorOf,
-  fetchAllPages,
   requestBody,
   sendRawRequest,
   sendRequest,
@@ -189,15 +185,6 @@ describe('invalid pages', () => {
     await using simulator = await startFaulty(always(withoutDate));
     expect((await sendRequest(simulator)).headers.date).toBeUndefined();
   });
-
-  it('empty pages with distinct cursors, without losing a report', async () => {
-    const sameDate = inMemoryReports(someReports(5).map((report) => ({ ...report, date: '2026-11-20T00:00:00Z' })));
-    const script: FaultScript = ({ request: n }) => ([1, 2, 4, 6, 7].includes(n) ? emptyPage : undefined);
-    await using simulator = await startTestSimulator({ reports: sameDate, faults: script });
-    const pages = await fetchAllPages(simulator, withSize(2));
-    expect(pages.map(({ ids }) => ids)).toEqual([[], [], ['r1', 'r2'], [], ['r3', 'r4'], [], [], ['r5']]);
-    expect(new Set(pages.map(({ cursor }) => cursor)).size).toBe(8);
-  });
 });
 
 describe('invalid cursors', () => {
@@ -236,51 +223,11 @@ describe('invalid cursors', () => {
     expect(await cursorLines(always(withCursors()))).toEqual([]);
   });
 
-  it.each([
-    { leadIn: 0, length: 1 },
-    { leadIn: 0, length: 2 },
-    { leadIn: 0, length: 3 },
-    { leadIn: 2, length: 1 },
-    { leadIn: 3, length: 4 },
-  ])('a cycle: %j', async ({ leadIn, length }) => {
-    await using simulator = await startTestSimulator({
-      reports: inMemoryReports(someReports(20)),
-      faults: cursorCycle({ leadIn, length }),
-    });
-    const seen: string[] = [];
-    for (let cursor: string | undefined; seen.length < leadIn + 3 * length; seen.push(String(cursor))) {
-      cursor = String((await sendRequest(simulator, { ...withSize(1), cursor })).cursor);
-    }
-    const cycle = seen.slice(leadIn, leadIn + length);
-    expect(new Set(seen.slice(0, leadIn + length)).size).toBe(leadIn + length);
-    expect(seen.slice(leadIn)).toEqual([...cycle, ...cycle, ...cycle]);
-  });
-
-  it('a cycle has no effect on a result with too few pages', async () => {
-    await using simulator = await startFaulty(cursorCycle({ length: 5 }));
-    expect(await fetchAllPages(simulator, withSize(1))).toHaveLength(5);
-  });
-
   it('a cursor that is rejected once, then accepted', async () => {
     await using simulator = await startFaulty(onPage(2, errorResponse(410)));
     const { cursor } = await sendRequest(simulator, withSize(3));
     const retry = () => sendRequest(simulator, { ...withSize(3), cursor: String(cursor) });
     expect([(await retry()).status, (await retry()).status]).toEqual([410, 200]);
-  });
-
-  it('a cursor that expired, or that another instance issued, is rejected; a new export succeeds', async () => {
-    let now = 1_000_000;
-    const expiring = (): FaultScript => expiringCursors({ lifetimeMs: 60_000, now: () => now });
-    await using simulator = await startFaulty(expiring());
-    const { cursor } = await sendRequest(simulator, withSize(3));
-    const resume = (at: Simulator) => sendRequest(at, { ...withSize(3), cursor: String(cursor) });
-    now += 60_000;
-    expect((await resume(simulator)).status).toBe(200);
-    now += 1;
-    expect((await resume(simulator)).status).toBe(410);
-    expect(await fetchAllPages(simulator, withSize(2))).toHaveLength(3);
-    await using successor = await startFaulty(expiring());
-    expect((await resume(successor)).status).toBe(410);
   });
 });
 

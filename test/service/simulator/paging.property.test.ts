@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { inMemoryReports } from '../../../lib/service/simulator/report-source.ts';
+import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import { cases, fc } from '../../support/property.ts';
 import { aReport, fetchAllPages, startTestSimulator } from '../../support/service/simulator-client.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { inMemoryReports } from '../../../lib/service/simulator/report-source.ts';
+import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
 import { aReport, sendRequest, startTestSimulator } from '../../support/service/simulator-client.ts';
 
 describe('in-memory reports', () => {

@@ -2,9 +2,11 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { request } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { always, delayed, trickled } from '../../../lib/service/simulator/faults.ts';
-import type { Exchange } from '../../../lib/service/simulator/handler.ts';
-import { inMemoryReports, type ReportSource } from '../../../lib/service/simulator/report-source.ts';
+import { startSimulator } from '../../../lib/service/simulator/simulator.ts';
+import { always, delayed, trickled } from '../../support/service/faults.ts';
+import type { Exchange } from '../../support/service/simulator.ts';
+import { inMemoryReports } from '../../support/service/in-memory-reports.ts';
+import type { ReportSource } from '../../../lib/service/simulator/report-source.ts';
 import { sha256Of } from '../../support/builders.ts';
 import {
   aReport,
@@ -104,6 +106,47 @@ describe('starting and closing', () => {
     expect(simulator.exchanges).toMatchObject([{ status: 200, isComplete: false }]);
   });
 });
+
+describe('without faults', () => {
+  const vendor = 'SERVICE';
+
+  it('sends a page with the headers of the contract', async () => {
+    const reports = inMemoryReports(someReports(3));
+    await using simulator = await startSimulator({ vendor, apiKey: simulatorApiKey, reports });
+    const first = await sendRequest(simulator, { fields: { size: 2 } });
+    expect(first).toMatchObject({ status: 200, ids: ['r1', 'r2'], cursor: expect.any(String) });
+    expect(first.headers).toMatchObject({
+      'content-type': 'application/xml;charset=UTF-8',
+      'content-length': String(first.bytes.length),
+      vary: ['Origin', 'Access-Control-Request-Method', 'Access-Control-Request-Headers'],
+    });
+    const second = await sendRequest(simulator, { fields: { size: 2 }, cursor: String(first.cursor) });
+    expect(second).toMatchObject({ status: 200, ids: ['r3'], cursor: undefined });
+  });
+
+  it('truncates the response if a report can no longer be read, and continues', async () => {
+    const working = inMemoryReports(someReports(2));
+    let isBroken = true;
+    const reports: ReportSource = {
+      oldest: working.oldest,
+      *from(position, at) {
+        for (const report of working.from(position, at)) {
+          if (!isBroken || report.id === 'r1') yield report;
+          else yield { ...report, body: unreadable };
+        }
+      },
+    };
+    await using simulator = await startSimulator({ vendor, apiKey: simulatorApiKey, reports });
+    await expect(sendRequest(simulator)).rejects.toBeInstanceOf(Error);
+    isBroken = false;
+    expect((await sendRequest(simulator)).ids).toEqual(['r1', 'r2']);
+  });
+});
+
+async function* unreadable(): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('<r ');
+  throw new Error('the file has changed');
+}
 
 describe('recorded exchanges', () => {
   it('contain request and response', async () => {

@@ -6,8 +6,8 @@
 import { connect } from 'node:net';
 import { SaxesParser } from 'saxes';
 import { request } from 'undici';
-import { type InMemoryReport, inMemoryReports } from '../../../lib/service/simulator/report-source.ts';
-import { type Simulator, type SimulatorOptions, startSimulator } from '../../../lib/service/simulator/simulator.ts';
+import { type InMemoryReport, inMemoryReports } from './in-memory-reports.ts';
+import { type Simulator, type SimulatorOptions, startSimulator } from './simulator.ts';
 
 export const simulatorApiKey = 'the-key-of-the-tests';
 
@@ -50,7 +50,10 @@ export interface SimulatorResponse {
 export const requestBody = (fields: Readonly<Record<string, unknown>> = {}): string =>
   JSON.stringify({ filter: { date: { gte: '1970-01-01T00:00:00Z' } }, format: 'XML', container: 'NONE', ...fields });
 
-export async function sendRequest(simulator: Simulator, options: SimulatorRequest = {}): Promise<SimulatorResponse> {
+export async function sendRequest(
+  simulator: Pick<Simulator, 'baseUrl'>,
+  options: SimulatorRequest = {},
+): Promise<SimulatorResponse> {
   const { cursor, cursorIn = 'query', fields, method = 'POST' } = options;
   const query = cursor !== undefined && cursorIn === 'query' ? `?cursor=${encodeURIComponent(cursor)}` : '';
   const inBody = cursor !== undefined && cursorIn === 'body' ? { cursor } : {};

@@ -14,8 +14,6 @@ import { gzipSync } from 'node:zlib';
 export interface Fault {
   /** Milliseconds between selecting the page and the first byte. The `date` header shows the later time. */
   readonly delayMs?: number;
-  /** The page contains no reports. It has a new cursor if reports remain, so none is lost. */
-  readonly emptyPage?: boolean;
   readonly status?: number;
   /** Replaces the body, which is held in memory as a whole. The content-length is that of the result. */
   readonly body?: (original: Buffer) => string | Uint8Array;
@@ -80,49 +78,6 @@ export const combineScripts =
     return faults.length > 0 ? combineFaults(...faults) : undefined;
   };
 
-/**
- * Makes pagination loop: after `leadIn` regular cursors, the next `length` cursors repeat forever. With `length: 1`, page
- * `leadIn + 2` returns the cursor it was requested with. The result must have more than `leadIn + length` pages; otherwise
- * the script has no effect.
- */
-export function cursorCycle({
-  leadIn = 0,
-  length,
-}: {
-  readonly leadIn?: number;
-  readonly length: number;
-}): FaultScript {
-  let firstOfCycle: string | undefined;
-  const remember = (regular: string | undefined) => {
-    firstOfCycle = regular;
-    return toArray(regular);
-  };
-  return ({ page }) => {
-    if (page === leadIn + 1) return { cursor: remember };
-    if (page === leadIn + length + 1) return { cursor: () => toArray(firstOfCycle) };
-    return undefined;
-  };
-}
-
-/** Rejects with 410 every cursor that is older than `lifetimeMs` or that another instance issued. */
-export function expiringCursors({
-  lifetimeMs,
-  now = Date.now,
-}: {
-  lifetimeMs: number;
-  now?: () => number;
-}): FaultScript {
-  const issuedAt = new Map<string, number>();
-  const recordIssue = (regular: string | undefined) => {
-    if (regular !== undefined && !issuedAt.has(regular)) issuedAt.set(regular, now());
-    return toArray(regular);
-  };
-  return ({ cursor }) => {
-    const age = cursor === undefined ? 0 : now() - (issuedAt.get(cursor) ?? Number.NEGATIVE_INFINITY);
-    return age > lifetimeMs ? errorResponse(410) : { cursor: recordIssue };
-  };
-}
-
 // Faults: error responses
 
 /** An error status with a small JSON body and no cursor. */
@@ -162,7 +117,6 @@ export const malformedXml: Fault = { body: (page) => page.toString().replace(/<\
 export const gzipped: Fault = { body: (page) => gzipSync(page), headers: { 'content-encoding': 'gzip' } };
 export const withContentType = (contentType: string): Fault => ({ headers: { 'content-type': contentType } });
 export const withoutDate: Fault = { headers: { date: null } };
-export const emptyPage: Fault = { emptyPage: true };
 
 // Faults: wrong cursors
 

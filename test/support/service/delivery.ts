@@ -8,7 +8,7 @@ import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault } from './faults.ts';
-import type { Chunks, PreparedResponse } from './response.ts';
+import type { Chunks, PreparedResponse } from '../../../lib/service/simulator/response.ts';
 
 /** What was sent of a response body. */
 export interface Delivery {
