@@ -6,12 +6,11 @@ import {
   countIncidents,
   type DeployedExport,
   type Deployment,
-  type OverviewEntry,
   type RunEnd,
   type StartOptions,
   type StartRequest,
+  unreadableExport,
 } from '../target/target.ts';
-import { overviewOf, unreadableExport } from '../target/export-overview.ts';
 import type { Runtime } from '../core/ports.ts';
 import { listNames, shellQuote } from '../core/sanitize.ts';
 import { exportDefinition } from '../settings/settings.ts';
@@ -59,20 +58,14 @@ export function openLocalDeployment(options: LocalDeploymentOptions): Deployment
     open: async (exportName) => open(exportName),
     alarmTopic: async () => undefined,
     concurrency: async () => undefined,
-    async overview() {
-      const entries: OverviewEntry[] = [];
-      for (const exportName of notes.exportNames()) {
-        let service: string | null = null;
+    openAll: async () =>
+      notes.exportNames().map((exportName) => {
         try {
-          const deployed = open(exportName);
-          service = deployed.service.address;
-          entries.push(await readOverviewOf(deployed, options.runtime.now()));
+          return open(exportName);
         } catch (error) {
-          entries.push(unreadableExport(exportName, service, error));
+          return unreadableExport(exportName, null, error);
         }
-      }
-      return entries;
-    },
+      }),
     async [Symbol.asyncDispose]() {
       notes.close();
       log?.close();
@@ -119,6 +112,7 @@ function deployedExport(
     name,
     definition: definitionOf(settings, service.address),
     service,
+    serviceName: service.address,
     store,
     log,
     executions: {
@@ -149,18 +143,6 @@ function deployedExport(
     // Its windows are exported by the process that has started it.
     stopBackfill: async () => undefined,
   };
-}
-
-async function readOverviewOf(deployed: DeployedExport, now: number): Promise<OverviewEntry> {
-  const { name, service, definition, log, executions } = deployed;
-  const state = await log.exportState(name);
-  const active = state?.active && {
-    isRunning: await executions.isRunning(state.active.execution),
-    last: await log.last(state.active),
-  };
-  const next = await deployed.nextStart();
-  const facts = { export: name, service: service.address, definition, state, active, next, freshnessSeconds: null };
-  return overviewOf(facts, now);
 }
 
 /**

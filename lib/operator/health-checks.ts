@@ -5,21 +5,23 @@
  */
 
 import { isExportError } from '../core/errors.ts';
-import { defaultParallel } from '../backfill/backfill.ts';
-import type { DeployedExport, Deployment } from '../target/target.ts';
+import { defaultParallel, readBackfillStatus } from '../backfill/backfill.ts';
+import type { AlarmTopic, Concurrency, DeployedExport, Deployment, NextStart } from '../target/target.ts';
 import { planRun } from './plan-run.ts';
-import { listRuns, type RunStatus } from './run-status.ts';
-import type { Instant } from '../core/model.ts';
+import { listRuns } from './run-status.ts';
+import type { ExportState, Instant, Run } from '../core/model.ts';
 import type { Runtime } from '../core/ports.ts';
 import { type ProbeResult, probeService } from '../target/probe-service.ts';
 import { latestKey, runFolder } from '../core/storage/keys.ts';
 import { exists, missingManifest, readLatestPointer } from '../core/storage/published-runs.ts';
 import { instantOf } from '../core/timestamps.ts';
+import { backfillOptions, backfillText, windowText } from './output/backfill-table.ts';
 import { coarseDuration, plural } from './output/format.ts';
 
 export interface CheckResult {
   /**
-   * `alarms`, `concurrency`, `settings`, `state`, `store`, `runs`, `schedule`, `network`, `key`, `service`, `clock` or `function`.
+   * `alarms`, `concurrency`, `settings`, `state`, `store`, `runs`, `backfill`, `schedule`, `network`, `key`, `service`, `clock` or
+   * `function`.
    */
   readonly check: string;
   /** null for a check of the whole deployment, or of a service that several exports use. */
@@ -32,6 +34,21 @@ export interface CheckResult {
 
 /** The result of one check, which knows neither its name nor its export. */
 type Outcome = Omit<CheckResult, 'check' | 'export'>;
+
+const ok = (message: string): Outcome => ({ state: 'ok', message, remedy: null });
+
+const warning = (message: string, remedy: string): Outcome => ({ state: 'warning', message, remedy });
+
+function problem(error: unknown, remedy: string): Outcome {
+  const { name, message } = error instanceof Error ? error : new Error(String(error));
+  return { state: 'problem', message: `${name}: ${message}`, remedy };
+}
+
+/** What cannot be read of the deployment prevents no run. */
+const unreadable =
+  (what: string, remedy: string) =>
+  (error: unknown): Outcome =>
+    warning(`${what} cannot be read: ${error instanceof Error ? error.message : String(error)}`, remedy);
 
 /** So many exports are checked at the same time. */
 const batchSize = 8;
@@ -68,75 +85,63 @@ export async function* runHealthChecks(
   }
 }
 
-/** Whether a notification of an alarm would arrive. Undefined: the deployment has no alarms. */
-export async function checkAlarmTopic(deployment: Deployment): Promise<CheckResult | undefined> {
-  const outcome = await alarmOutcome(deployment);
-  return outcome && { check: 'alarms', export: null, ...outcome };
-}
-
-async function alarmOutcome(deployment: Deployment): Promise<Outcome | undefined> {
-  try {
-    const found = await deployment.alarmTopic();
-    if (found === undefined) return undefined;
-    const { topic, confirmed, pending, hasUnusableKey } = found;
-    if (hasUnusableKey) {
-      return warning(
-        `${topic} is encrypted with alias/aws/sns, which CloudWatch cannot use: every notification is lost`,
-        'encrypt it with a customer managed key that CloudWatch may use; docs/deployment.md#alarms-that-arrive',
-      );
-    }
-    if (confirmed > 0) return ok(`${plural(confirmed, 'confirmed subscription')} of ${topic}`);
-    return pending > 0
-      ? warning(
-          `no one is notified: ${plural(pending, 'subscription')} of ${topic} not confirmed`,
-          'open the link in the mail "AWS Notification - Subscription Confirmation"',
-        )
-      : warning(`no one is notified: ${topic} has no subscription`, 'set alarms.email, or subscribe to the topic');
-  } catch (error) {
-    const { message } = error instanceof Error ? error : new Error(String(error));
-    return warning(
-      `the topic cannot be read: ${message}`,
-      'allow sns:GetTopicAttributes on it, or check its subscriptions',
-    );
-  }
-}
-
-/** Whether Lambda runs as many functions at the same time as may be needed. Undefined: exports run in this process. */
-export async function checkConcurrency(deployment: Deployment): Promise<CheckResult | undefined> {
-  const outcome = await concurrencyOutcome(deployment);
-  return outcome && { check: 'concurrency', export: null, ...outcome };
-}
-
-async function concurrencyOutcome(deployment: Deployment): Promise<Outcome | undefined> {
-  try {
-    const found = await deployment.concurrency();
-    if (found === undefined) return undefined;
-    const { unreserved, scheduledExports, hasBackfills } = found;
-    const windows = hasBackfills ? defaultParallel : 0;
-    const needed = scheduledExports + windows;
-    const needing =
-      plural(scheduledExports, 'scheduled export') +
-      (hasBackfills ? ` and ${plural(windows, 'window')} of a backfill` : '');
-    const message = `Lambda runs ${plural(unreserved, 'function')} at the same time; ${needing} need${needed === 1 ? 's' : ''} ${needed}`;
-    if (needed <= unreserved) return ok(message);
-    return warning(
-      `${message}. The others wait for up to ten hours, and then fail`,
-      'request a higher quota of concurrent executions, or let them run at different times; docs/deployment.md#concurrency-of-lambda',
-    );
-  } catch (error) {
-    const { message } = error instanceof Error ? error : new Error(String(error));
-    return warning(
-      `the quota of concurrent executions cannot be read: ${message}`,
-      'allow lambda:GetAccountSettings, or compare the quota of Lambda yourself; docs/deployment.md#concurrency-of-lambda',
-    );
-  }
-}
-
 /** Exports with the same address, headers, network and API key, and in a stack with the same function, use the same service. */
 const identityOf = ({ service, probeFromFunction }: DeployedExport): string => {
   const { address, vendor, cursorIn, keySource, network } = service;
   return JSON.stringify([address, vendor, cursorIn, keySource, network, probeFromFunction?.functionArn]);
 };
+
+/** Whether a notification of an alarm would arrive. Undefined: the deployment has no alarms. */
+export async function checkAlarmTopic(deployment: Deployment): Promise<CheckResult | undefined> {
+  const outcome = await deployment
+    .alarmTopic()
+    .then(
+      (found) => found && alarmOutcome(found),
+      unreadable('the topic', 'allow sns:GetTopicAttributes on it, or check its subscriptions'),
+    );
+  return outcome && { check: 'alarms', export: null, ...outcome };
+}
+
+function alarmOutcome({ topic, confirmed, pending, hasUnusableKey }: AlarmTopic): Outcome {
+  if (hasUnusableKey) {
+    return warning(
+      `${topic} is encrypted with alias/aws/sns, which CloudWatch cannot use: every notification is lost`,
+      'encrypt it with a customer managed key that CloudWatch may use; docs/deployment.md#alarms-that-arrive',
+    );
+  }
+  if (confirmed > 0) return ok(`${plural(confirmed, 'confirmed subscription')} of ${topic}`);
+  return pending > 0
+    ? warning(
+        `no one is notified: ${plural(pending, 'subscription')} of ${topic} not confirmed`,
+        'open the link in the mail "AWS Notification - Subscription Confirmation"',
+      )
+    : warning(`no one is notified: ${topic} has no subscription`, 'set alarms.email, or subscribe to the topic');
+}
+
+const concurrencyDocs = 'docs/deployment.md#concurrency-of-lambda';
+
+/** Whether Lambda runs as many functions at the same time as may be needed. Undefined: exports run in this process. */
+export async function checkConcurrency(deployment: Deployment): Promise<CheckResult | undefined> {
+  const remedy = `allow lambda:GetAccountSettings, or compare the quota of Lambda yourself; ${concurrencyDocs}`;
+  const outcome = await deployment
+    .concurrency()
+    .then((found) => found && concurrencyOutcome(found), unreadable('the quota of concurrent executions', remedy));
+  return outcome && { check: 'concurrency', export: null, ...outcome };
+}
+
+function concurrencyOutcome({ unreserved, scheduledExports, hasBackfills }: Concurrency): Outcome {
+  const windows = hasBackfills ? defaultParallel : 0;
+  const needed = scheduledExports + windows;
+  const needing =
+    plural(scheduledExports, 'scheduled export') +
+    (hasBackfills ? ` and ${plural(windows, 'window')} of a backfill` : '');
+  const message = `Lambda runs ${plural(unreserved, 'function')} at the same time; ${needing} need${needed === 1 ? 's' : ''} ${needed}`;
+  if (needed <= unreserved) return ok(message);
+  return warning(
+    `${message}. The others wait for up to ten hours, and then fail`,
+    `request a higher quota of concurrent executions, or let them run at different times; ${concurrencyDocs}`,
+  );
+}
 
 interface ExportChecks {
   /** undefined if the export cannot be opened. */
@@ -148,50 +153,38 @@ interface ExportChecks {
 async function checkExport(deployment: Deployment, name: string, program: string): Promise<ExportChecks> {
   const results: CheckResult[] = [];
   const add = (check: string, outcome: Outcome) => results.push({ check, export: name, ...outcome });
-  let deployed: DeployedExport;
+  let deployed: DeployedExport | undefined;
   try {
     deployed = await deployment.open(name);
+    const { format, container } = deployed.definition.request;
+    add('settings', ok(`${format} in ${container} from ${deployed.service.address}`));
   } catch (error) {
     add('settings', problem(error, 'correct the settings, then start a run or deploy again'));
-    return { deployed: undefined, results };
+    return { deployed, results };
   }
-  const { definition, service } = deployed;
-  const { format, container } = definition.request;
-  add('settings', ok(`${format} in ${container} from ${service.address}`));
-  const state = await checkState(deployed);
-  add('state', state);
-  // The other checks read the export state too.
-  if (state.state !== 'problem') {
-    add('store', await checkStore(deployed));
-    add('runs', await checkRuns(deployed, program, deployment.option));
-    add('schedule', await checkSchedule(deployed));
+  let state: ExportState | undefined;
+  try {
+    state = await deployed.log.exportState(name);
+    add('state', ok(state === undefined ? 'no run yet' : `readable; watermark ${state.watermark?.instant ?? 'none'}`));
+  } catch (error) {
+    add('state', problem(error, 'see docs/runbook.md#pageconflicterror'));
+    return { deployed, results };
   }
+  const { option } = deployment;
+  const remedy = 'see docs/runbook.md';
+  add('store', await checkStore(deployed, state?.active));
+  add('runs', await checkRuns(deployed, state, program, option).catch((error) => problem(error, remedy)));
+  const backfill = await checkBackfill(deployed, program, option).catch((error) => problem(error, remedy));
+  if (backfill !== undefined) add('backfill', backfill);
+  const scheduleRemedy = 'check in the AWS console that the schedule exists, and deploy the stack again if it does not';
+  add('schedule', await deployed.nextStart().then(scheduleOutcome, (error) => problem(error, scheduleRemedy)));
   return { deployed, results };
 }
 
-const ok = (message: string): Outcome => ({ state: 'ok', message, remedy: null });
-
-const warning = (message: string, remedy: string): Outcome => ({ state: 'warning', message, remedy });
-
-function problem(error: unknown, remedy: string): Outcome {
-  const { name, message } = error instanceof Error ? error : new Error(String(error));
-  return { state: 'problem', message: `${name}: ${message}`, remedy };
-}
-
-async function checkState({ log, name }: DeployedExport): Promise<Outcome> {
-  try {
-    const state = await log.exportState(name);
-    return ok(state === undefined ? 'no run yet' : `readable; watermark ${state.watermark?.instant ?? 'none'}`);
-  } catch (error) {
-    return problem(error, 'see docs/runbook.md#pageconflicterror');
-  }
-}
-
 /** A run finds objects in both ways: by key, and by listing its folder. */
-async function checkStore(deployed: DeployedExport): Promise<Outcome> {
-  const { store, log, name } = deployed;
+async function checkStore(deployed: DeployedExport, active: Run | undefined): Promise<Outcome> {
+  const { store, name } = deployed;
   try {
-    const active = (await log.exportState(name))?.active;
     const latest = await readLatestPointer(store, name);
     if (latest !== undefined && !(await exists(store, latest.manifest))) {
       throw missingManifest(store.locate(latest.manifest));
@@ -207,11 +200,14 @@ async function checkStore(deployed: DeployedExport): Promise<Outcome> {
   }
 }
 
-async function checkRuns(deployed: DeployedExport, program: string, option: string): Promise<Outcome> {
-  try {
-    const newest = await newestRun(deployed);
-    if (newest === undefined) return ok('none yet');
-    const { export: name, run, state, lastIncident } = newest;
+/** Only the newest run counts. */
+async function checkRuns(
+  deployed: DeployedExport,
+  exportState: ExportState | undefined,
+  program: string,
+  option: string,
+): Promise<Outcome> {
+  for await (const { export: name, run, state, lastIncident } of listRuns(deployed, exportState)) {
     const startCommand = `${program} start ${name} ${option}`;
     const failure = lastIncident === null || lastIncident.kind === 'wait' ? undefined : lastIncident;
     const reason = failure === undefined ? '' : `: ${failure.error}: ${failure.message}`;
@@ -226,35 +222,33 @@ async function checkRuns(deployed: DeployedExport, program: string, option: stri
       return { state: 'problem', message, remedy: `for details: ${program} verify ${name} --run ${run} ${option}` };
     }
     return ok(`run ${run} is ${state}`);
-  } catch (error) {
-    return problem(error, 'see docs/runbook.md');
   }
+  return ok('none yet');
 }
 
-async function newestRun(deployed: DeployedExport): Promise<RunStatus | undefined> {
-  for await (const newest of listRuns(deployed, await deployed.log.exportState(deployed.name))) return newest;
-  return undefined;
+/** Undefined: there is no backfill, or it has ended. */
+async function checkBackfill(deployed: DeployedExport, program: string, option: string): Promise<Outcome | undefined> {
+  const { name } = deployed;
+  const backfill = await readBackfillStatus(deployed, name);
+  if (backfill?.state !== 'running' && backfill?.state !== 'unfinished') return undefined;
+  const { from, to, state } = backfill;
+  const message = `${windowText({ since: from, until: to })} is ${state}: ${backfillText(backfill)}`;
+  return state === 'running'
+    ? ok(message)
+    : warning(message, `to export the rest: ${program} backfill ${name} ${backfillOptions(backfill)} ${option}`);
 }
 
-async function checkSchedule(deployed: DeployedExport): Promise<Outcome> {
-  try {
-    const next = await deployed.nextStart();
-    switch (next.kind) {
-      case 'manual':
-        return ok('none: runs are started manually');
-      case 'scheduled':
-        return ok(`${next.expression}; next ${next.approximate ? 'about ' : ''}${next.at}`);
-      case 'disabled':
-        return warning(
-          `disabled: ${next.expression}`,
-          'to run on schedule, set "enabled": true in the settings file and deploy again',
-        );
-    }
-  } catch (error) {
-    return problem(
-      error,
-      'check in the AWS console that the schedule exists, and deploy the stack again if it does not',
-    );
+function scheduleOutcome(next: NextStart): Outcome {
+  switch (next.kind) {
+    case 'manual':
+      return ok('none: runs are started manually');
+    case 'scheduled':
+      return ok(`${next.expression}; next ${next.approximate ? 'about ' : ''}${next.at}`);
+    case 'disabled':
+      return warning(
+        `disabled: ${next.expression}`,
+        'to run on schedule, set "enabled": true in the settings file and deploy again',
+      );
   }
 }
 

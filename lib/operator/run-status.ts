@@ -1,5 +1,6 @@
-/** The status of an export and of its runs, as the status and report commands show it. */
+/** The status of exports and of their runs, as the status, doctor and report commands show it. */
 
+import { mapConcurrently } from '../core/concurrency.ts';
 import { isExportError } from '../core/errors.ts';
 import { reportsStatus, type ReportsStatus } from '../core/expected-reports.ts';
 import {
@@ -7,16 +8,26 @@ import {
   type Instant,
   type PageEntry,
   type Run,
+  type RunFailure,
   type RunId,
   type RunTotals,
   totalsOf,
+  zeroTotals,
 } from '../core/model.ts';
 import type { RunRef } from '../core/ports.ts';
 import { manifestKey, runFolder, runLocation, startOf } from '../core/storage/keys.ts';
 import { findManifest, findSummary } from '../core/storage/published-runs.ts';
 import type { ManifestHeader } from '../core/storage/published-schemas.ts';
+import { epochMsOf } from '../core/timestamps.ts';
 import { type BackfillStatus, readBackfillStatus } from '../backfill/backfill.ts';
-import type { DeployedExport, Incident, NextStart } from '../target/target.ts';
+import {
+  type DeployedExport,
+  type Deployment,
+  type Incident,
+  type NextStart,
+  type UnreadableExport,
+  unreadableExport,
+} from '../target/target.ts';
 
 /**
  * `running`: an execution is working on the run. `failed`, `stopped`: none is, and the next start resumes it.
@@ -52,47 +63,173 @@ export interface RunStatus {
   readonly lastIncident: Incident | null;
 }
 
-export interface ExportStatus extends ReportsStatus {
+/** An export, its newest run and its newest backfill. Without a run, its values are null and its totals 0. */
+export interface ExportStatus extends RunTotals, ReportsStatus {
   readonly export: string;
+  /** The name of its service in a stack; the address of its service in a directory. */
+  readonly service: string;
+  /**
+   * `failed`: the newest run has failed; the next start resumes it, or begins a new one if it can never complete. `damaged` is
+   * known only if runs are read. `never`: no run has completed or is unfinished.
+   */
+  readonly state: ActiveRunStatus['state'] | 'completed' | 'damaged' | 'never';
+  /** Whether its schedule is enabled, and its newest completed run is older than `freshnessSeconds`, or there is none. */
+  readonly stale: boolean;
+  /** The maximum age of the newest completed run; null if it has none. */
+  readonly freshnessSeconds: number | null;
+  readonly run: RunId | null;
+  readonly since: Instant | null;
+  readonly startedAt: Instant | null;
   readonly watermark: Instant | null;
   /** When the newest completed run was completed. */
   readonly completedAt: Instant | null;
   readonly next: NextStart;
-  /** The newest backfill; null if there is none. */
-  readonly backfill: BackfillStatus | null;
-  /** Newest first. */
-  readonly runs: readonly RunStatus[];
+  /** Why the newest run has failed; null if it has not. */
+  readonly lastFailure: RunFailure | null;
+  /** null if there is none. Its windows are listed if runs are read. */
+  readonly backfill: BackfillSummary | null;
+  /** Newest first. Absent if no runs are read. */
+  readonly runs?: readonly RunStatus[] | undefined;
 }
 
-/** The export with its newest runs, at most `maxRuns`. */
+/** A backfill, with its windows or without. */
+export type BackfillSummary = Omit<BackfillStatus, 'windows'> & Partial<Pick<BackfillStatus, 'windows'>>;
+
+/** An export whose state cannot be read does not hide the others. */
+export type StatusEntry = ExportStatus | UnreadableExport;
+
+/** What an export counts as: the first of these that applies. Also their order in an overview. */
+export const categories = [
+  'unreadable',
+  'damaged',
+  'failed',
+  'stopped',
+  'stale',
+  'running',
+  'completed',
+  'never',
+] as const;
+export type Category = (typeof categories)[number];
+
+export function categoryOf(entry: StatusEntry): Category {
+  if ('error' in entry) return 'unreadable';
+  const { state, stale, reportsOverdue } = entry;
+  const isWorse = state === 'failed' || state === 'stopped' || state === 'damaged';
+  return (stale || reportsOverdue) && !isWorse ? 'stale' : state;
+}
+
+/** Whether someone should look at the export. */
+export const needsAttention = (entry: StatusEntry): boolean =>
+  categories.indexOf(categoryOf(entry)) <= categories.indexOf('stale');
+
+/** What needs attention first, then running exports, then the others; each by name. */
+export function sortStatuses(entries: readonly StatusEntry[]): StatusEntry[] {
+  // Completed exports and those that have never run are equally fine.
+  const lastRank = categories.indexOf('completed');
+  const rankOf = (entry: StatusEntry) => Math.min(categories.indexOf(categoryOf(entry)), lastRank);
+  return entries.toSorted((one, other) => rankOf(one) - rankOf(other) || (one.export < other.export ? -1 : 1));
+}
+
+const concurrency = 8;
+
+/** Every export by name, without its runs and windows. Reads no manifests. */
+export async function readStatuses(deployment: Deployment, now: number): Promise<readonly StatusEntry[]> {
+  return await mapConcurrently(await deployment.openAll(), concurrency, async (opened) => {
+    if ('error' in opened) return opened;
+    try {
+      return await readExportStatus(opened, 0, now);
+    } catch (error) {
+      return unreadableExport(opened.name, opened.serviceName, error);
+    }
+  });
+}
+
+/** The export with its newest runs, at most `maxRuns`, and the windows of its backfill; if `maxRuns` is 0, without them. */
 export async function readExportStatus(deployed: DeployedExport, maxRuns: number, now: number): Promise<ExportStatus> {
-  const state = await deployed.log.exportState(deployed.name);
-  const runs: RunStatus[] = [];
-  for await (const run of listRuns(deployed, state)) {
-    runs.push(run);
-    if (runs.length >= maxRuns) break;
-  }
+  const { name, serviceName, definition, freshnessSeconds = null } = deployed;
+  const state = await deployed.log.exportState(name);
+  const active = state?.active && (await activeRunStatus(deployed, state.active));
+  const runs = maxRuns === 0 ? undefined : await readRuns(deployed, state, active, maxRuns);
+  const next = await deployed.nextStart();
+  const completedAt = state?.lastCompleted?.completedAt ?? null;
+  const ageMs = completedAt === null ? Number.POSITIVE_INFINITY : now - epochMsOf(completedAt);
   return {
-    export: deployed.name,
+    export: name,
+    service: serviceName,
+    ...newestRun(state, active, runs),
+    stale: next.kind === 'scheduled' && freshnessSeconds !== null && ageMs > freshnessSeconds * 1_000,
+    freshnessSeconds,
+    ...reportsStatus(definition, state, now),
     watermark: state?.watermark?.instant ?? null,
-    completedAt: state?.lastCompleted?.completedAt ?? null,
-    ...reportsStatus(deployed.definition, state, now),
-    next: await deployed.nextStart(),
-    backfill: (await readBackfillStatus(deployed, deployed.name)) ?? null,
-    runs,
+    completedAt,
+    next,
+    backfill: await readBackfill(deployed, runs !== undefined),
+    ...(runs && { runs }),
   };
 }
 
-/** The runs of the export that the page log still has, newest first, without those of windows. */
-export async function* listRuns(deployed: DeployedExport, state: ExportState | undefined): AsyncGenerator<RunStatus> {
-  const active = state?.active;
-  let nextStartedAt: Instant | null = null;
+async function readBackfill(deployed: DeployedExport, hasWindows: boolean): Promise<BackfillSummary | null> {
+  const status = await readBackfillStatus(deployed, deployed.name);
+  if (status === undefined || hasWindows) return status ?? null;
+  const { windows: _, ...summary } = status;
+  return summary;
+}
+
+async function readRuns(
+  deployed: DeployedExport,
+  state: ExportState | undefined,
+  active: ActiveRunStatus | undefined,
+  maxRuns: number,
+): Promise<readonly RunStatus[]> {
+  const runs: RunStatus[] = [];
+  for await (const run of listRuns(deployed, state, active)) {
+    runs.push(run);
+    if (runs.length >= maxRuns) break;
+  }
+  return runs;
+}
+
+type NewestRun = Pick<ExportStatus, 'state' | 'run' | 'since' | 'startedAt' | 'lastFailure' | keyof RunTotals>;
+
+function newestRun(
+  { active: activeRun, lastAbandoned, lastCompleted }: Partial<ExportState> = {},
+  active: ActiveRunStatus | undefined,
+  runs: readonly RunStatus[] = [],
+): NewestRun {
   if (active !== undefined) {
-    yield await activeRunStatus(deployed, active);
-    nextStartedAt = active.startedAt;
+    const { state, run, since, startedAt, pages, reports, bytes } = active;
+    return { state, run, since, startedAt, pages, reports, bytes, lastFailure: activeRun?.lastFailure ?? null };
+  }
+  if (lastAbandoned !== undefined) {
+    const { failure, run, ...rest } = lastAbandoned;
+    return { state: 'failed', run, startedAt: startOf(run), ...rest, lastFailure: failure };
+  }
+  if (lastCompleted !== undefined) {
+    const { run, since, pages, reports, bytes } = lastCompleted.result;
+    const isDamaged = runs.some((each) => each.run === run && each.state === 'damaged');
+    const state = isDamaged ? 'damaged' : 'completed';
+    return { state, run, since, startedAt: startOf(run), pages, reports, bytes, lastFailure: null };
+  }
+  return { state: 'never', run: null, since: null, startedAt: null, ...zeroTotals, lastFailure: null };
+}
+
+/**
+ * The runs of the export that the page log still has, newest first, without those of windows. `active` is its unfinished run, if
+ * that has been read already.
+ */
+export async function* listRuns(
+  deployed: DeployedExport,
+  state: ExportState | undefined,
+  active?: ActiveRunStatus,
+): AsyncGenerator<RunStatus> {
+  const activeRun = state?.active;
+  let nextStartedAt: Instant | null = null;
+  if (activeRun !== undefined) {
+    yield await withLastIncident(deployed, activeRun, active);
+    nextStartedAt = activeRun.startedAt;
   }
   for await (const last of deployed.log.runs(deployed.name)) {
-    if (last.run === active?.run || last.until !== undefined) continue;
+    if (last.run === activeRun?.run || last.until !== undefined) continue;
     const run = await pastRunStatus(deployed, state, last, nextStartedAt);
     // The newest run may have been abandoned because it failed permanently: then the operator wants to know why.
     const mayHaveFailed = nextStartedAt === null && run.state === 'abandoned';
@@ -109,7 +246,7 @@ export async function findRunStatus(
   state: ExportState | undefined,
   run: RunId,
 ): Promise<RunStatus | undefined> {
-  if (state?.active?.run === run) return await activeRunStatus(deployed, state.active);
+  if (state?.active?.run === run) return await withLastIncident(deployed, state.active);
   const last = await deployed.log.last({ export: deployed.name, run });
   if (last === undefined) return undefined;
   if (last.until !== undefined) return await windowRunStatus(deployed, last);
@@ -119,7 +256,7 @@ export async function findRunStatus(
 
 async function windowRunStatus(deployed: DeployedExport, last: PageEntry): Promise<RunStatus> {
   for await (const state of deployed.log.windowStates(deployed.name)) {
-    if (state.active?.run === last.run) return await activeRunStatus(deployed, state.active);
+    if (state.active?.run === last.run) return await withLastIncident(deployed, state.active);
     if (state.lastCompleted?.result.run === last.run) return await pastRunStatus(deployed, state, last, null);
   }
   return await pastRunStatus(deployed, undefined, last, null);
@@ -139,8 +276,12 @@ async function nextRunStartedAt(
   return nextStartedAt;
 }
 
-async function activeRunStatus(deployed: DeployedExport, run: Run): Promise<RunStatus> {
-  const { log, executions } = deployed;
+interface ActiveRunStatus extends RunStatus {
+  readonly state: 'running' | 'failed' | 'stopped';
+}
+
+/** Without its newest incident, which takes further requests. */
+async function activeRunStatus({ log, executions }: DeployedExport, run: Run): Promise<ActiveRunStatus> {
   const [last, isRunning] = await Promise.all([log.last(run), executions.isRunning(run.execution)]);
   return {
     export: run.export,
@@ -156,13 +297,16 @@ async function activeRunStatus(deployed: DeployedExport, run: Run): Promise<RunS
     lastPageAt: last?.loggedAt ?? null,
     folder: runFolder(run),
     manifest: null,
-    lastIncident: (await deployed.lastIncident(run)) ?? recordedFailure(run),
+    lastIncident: null,
   };
 }
 
-/** The failure in the export state, for a run whose incidents are no longer recorded. */
-function recordedFailure({ lastFailure }: Run): Incident | null {
-  return lastFailure === undefined ? null : { kind: 'failed-run', page: null, ...lastFailure };
+/** The active run with its newest incident, or with the failure in the export state if its incidents are no longer recorded. */
+async function withLastIncident(deployed: DeployedExport, run: Run, active?: ActiveRunStatus): Promise<RunStatus> {
+  const status = active ?? (await activeRunStatus(deployed, run));
+  const { lastFailure } = run;
+  const recorded = lastFailure === undefined ? null : ({ kind: 'failed-run', page: null, ...lastFailure } as const);
+  return { ...status, lastIncident: (await deployed.lastIncident(run)) ?? recorded };
 }
 
 /** Whether no execution will continue the run, and it moved the watermark. */

@@ -3,8 +3,7 @@
  * The interfaces through which the steps do their work are in `../core/ports.ts`.
  */
 
-import type { ReportsStatus } from '../core/expected-reports.ts';
-import type { ExportDefinition, FailedRun, Instant, RunFailure, RunId, RunResult, RunTotals } from '../core/model.ts';
+import type { ExportDefinition, FailedRun, Instant, RunId, RunResult } from '../core/model.ts';
 import type { BackfillProgress, BackfillRequest } from '../backfill/backfill.ts';
 import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../core/ports.ts';
@@ -19,8 +18,11 @@ export interface Deployment extends AsyncDisposable {
   exportNames(): Promise<readonly string[]>;
   /** @throws ConfigurationError if there is no such export, or its settings cannot be read */
   open(exportName: string): Promise<DeployedExport>;
-  /** Every export with its newest run, by name. Reads what is needed for all of them at once, and no manifests. */
-  overview(): Promise<readonly OverviewEntry[]>;
+  /**
+   * Every export by name, to read its status. What can be read of many exports in one request has been read then: their states,
+   * backfills and schedules do not change any more.
+   */
+  openAll(): Promise<readonly (DeployedExport | UnreadableExport)[]>;
   /** Where alarms are sent. Undefined: there are no alarms. */
   alarmTopic(): Promise<AlarmTopic | undefined>;
   /** How many functions may run at the same time. Undefined: exports run in this process. */
@@ -46,41 +48,17 @@ export interface AlarmTopic {
   readonly hasUnusableKey: boolean;
 }
 
-/** An export whose state cannot be read does not hide the others. */
-export type OverviewEntry = ExportOverview | UnreadableExport;
-
-/**
- * `running`: an execution is working on the newest run. `failed`, `stopped`: none is; the next start resumes it, or begins a
- * new one if the run can never complete. `completed`: it is published. `never`: no run has completed or is unfinished.
- */
-type OverviewState = 'running' | 'failed' | 'stopped' | 'completed' | 'never';
-
-/** An export and its newest run, whose values are null, and whose totals are 0, if there is none. */
-export interface ExportOverview extends RunTotals, ReportsStatus {
-  readonly export: string;
-  /** The name of its service in a stack; the address of its service in a directory. */
-  readonly service: string;
-  readonly state: OverviewState;
-  /** Whether its schedule is enabled, and its newest completed run is older than `freshnessSeconds`, or there is none. */
-  readonly stale: boolean;
-  /** The maximum age of the newest completed run; null if it has none. */
-  readonly freshnessSeconds: number | null;
-  readonly run: RunId | null;
-  readonly since: Instant | null;
-  readonly startedAt: Instant | null;
-  readonly watermark: Instant | null;
-  /** When the newest completed run was completed. */
-  readonly completedAt: Instant | null;
-  readonly next: NextStart;
-  /** Why the newest run has failed; null if it has not. */
-  readonly lastFailure: RunFailure | null;
-}
-
+/** An export whose settings or state cannot be read. */
 export interface UnreadableExport {
   readonly export: string;
-  /** As in `ExportOverview`; null if that cannot be read either. */
+  /** The name of its service, as in `DeployedExport`; null if that cannot be read either. */
   readonly service: string | null;
   readonly error: { readonly name: string; readonly message: string };
+}
+
+export function unreadableExport(exportName: string, service: string | null, cause: unknown): UnreadableExport {
+  const { name, message } = cause instanceof Error ? cause : new Error(String(cause));
+  return { export: exportName, service, error: { name, message } };
 }
 
 export interface DeployedExport {
@@ -88,6 +66,8 @@ export interface DeployedExport {
   /** The definition that its next run uses. */
   readonly definition: ExportDefinition;
   readonly service: DeployedService;
+  /** The name of its service in a stack; the address of its service in a directory. */
+  readonly serviceName: string;
   readonly store: StoreReader;
   readonly log: PageLog & RunHistory;
   readonly executions: Executions;
@@ -107,6 +87,8 @@ export interface DeployedExport {
   };
   /** When its schedule starts it next. */
   nextStart(): Promise<NextStart>;
+  /** The maximum age of its newest completed run. Absent: it has none. */
+  readonly freshnessSeconds?: number | null | undefined;
   /** The incidents of the run in chronological order, as far back as they are recorded. */
   incidents(run: RunSpan): AsyncIterable<Incident>;
   /** How many incidents the run had; undefined if they are not recorded, or no longer. */

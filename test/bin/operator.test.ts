@@ -75,7 +75,7 @@ describe('status', () => {
       Object.fromEntries(heading.split('\t').map((name, column) => [name, row.split('\t')[column]])),
     );
     expect(more).toEqual([]);
-    expect(ofExport).toMatchObject({ export: 'daily', run: '', watermark: result.watermark, next: 'manual' });
+    expect(ofExport).toMatchObject({ export: 'daily', run: id, watermark: result.watermark, next: 'manual' });
     expect(ofRun).toMatchObject({
       export: 'daily',
       run: id,

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
+import { readStatuses } from '../../lib/operator/run-status.ts';
 import type { Incident, StartOptions } from '../../lib/target/target.ts';
 import type { Runtime } from '../../lib/core/ports.ts';
 import { openLocalDeployment, startLocalExport } from '../../lib/local/directory.ts';
@@ -142,7 +143,7 @@ describe('a local deployment', () => {
 
     await using deployment = openLocalDeployment(options);
     const lock = acquireExportLock(directory.path, 'running');
-    const overview = await deployment.overview();
+    const overview = await readStatuses(deployment, Date.now());
     lock?.release();
     const completed = { service: 'simulator', state: 'completed', pages: 3, stale: false, next: { kind: 'manual' } };
     const unfinished = { service: failing.baseUrl, pages: 1, reports: 2, completedAt: null, freshnessSeconds: null };

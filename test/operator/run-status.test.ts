@@ -8,8 +8,10 @@ import { aRunId, at, collect } from '../support/builders.ts';
 import { anExportBench, asDeployedExport, type Bench } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
 
-const statusOf = (bench: Bench, maxRuns = 10, incidents?: readonly Incident[]) =>
-  readExportStatus(asDeployedExport(bench, incidents), maxRuns, bench.deps.runtime.now());
+async function statusOf(bench: Bench, maxRuns = 10, incidents?: readonly Incident[]) {
+  const status = await readExportStatus(asDeployedExport(bench, incidents), maxRuns, bench.deps.runtime.now());
+  return { ...status, runs: status.runs ?? [] };
+}
 
 /** The service rejects the second request of each run while `down.is`. */
 function aFailingBench() {
@@ -46,6 +48,17 @@ describe('the status of an export', () => {
   it('is empty if it has never run', async () => {
     expect(await statusOf(anExportBench())).toEqual({
       export: expect.any(String),
+      service: 'acme',
+      state: 'never',
+      stale: false,
+      freshnessSeconds: null,
+      run: null,
+      since: null,
+      startedAt: null,
+      pages: 0,
+      reports: 0,
+      bytes: 0,
+      lastFailure: null,
       watermark: null,
       lastReportsAt: null,
       reportsEverySeconds: null,
@@ -204,7 +217,8 @@ describe('the status of an export', () => {
     }
     const intact = (await statusOf(bench)).runs;
     for (const { manifest } of intact.slice(0, 2)) damage(bench.store.objects, manifest ?? '');
-    const { runs } = await statusOf(bench);
+    const { runs, state } = await statusOf(bench);
+    expect(state).toBe('damaged');
     expect(runs).toEqual(intact.map((run, index) => (index < 2 ? { ...run, state: 'damaged' } : run)));
     for (const { run } of runs) {
       const found = await findRunStatus(asDeployedExport(bench), await bench.state(), run);

@@ -17,7 +17,7 @@ function aDeployment(names: readonly string[]) {
     exportNames: async () => names,
     alarmTopic: async () => undefined,
     concurrency: async () => undefined,
-    overview: async () => [],
+    openAll: async () => [],
     async open(name) {
       const end = ends.get(name);
       if (end === undefined) throw new ExportError('ConfigurationError', `There is no export ${name}`);

@@ -57,6 +57,8 @@ export interface DynamoPageLogOptions {
   readonly runtime: Pick<Runtime, 'now' | 'randomHex'>;
   /** How long entries are kept. Manifests outlive them, and states never expire. */
   readonly retentionDays?: number;
+  /** How states and backfills are read. Default: one at a time. */
+  readonly readItem?: (key: ItemKey) => Promise<Item | undefined>;
 }
 
 /** Entries per query, so that memory stays constant. */
@@ -71,6 +73,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
     const command = new GetItemCommand({ TableName: table, Key: toKeyItem(key), ConsistentRead: true });
     return (await client.send(command)).Item;
   };
+  const { readItem = get } = options;
 
   /** Resolves to whether the item was written; if not, also to the item that exists. */
   const putIf = async (
@@ -146,7 +149,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
 
   return {
     async exportState(exportName) {
-      const item = await get(stateKey(service, exportName));
+      const item = await readItem(stateKey(service, exportName));
       return item && parseExportState(exportName, recordStore, () => fromStateItem(item));
     },
 
@@ -154,7 +157,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
       replace(stateKey(service, state.export), state.version, (token) => toStateItem(service, state, token)),
 
     async backfill(exportName) {
-      const item = await get(backfillKey(service, exportName));
+      const item = await readItem(backfillKey(service, exportName));
       return item && parseBackfill(exportName, recordStore, () => fromBackfillItem(item));
     },
 
@@ -222,7 +225,7 @@ export function createDynamoPageLog(options: DynamoPageLogOptions): PageLog & Ru
 }
 
 /** Describes the service's part of the table in errors. */
-export function recordStoreOf(table: string, service: string): RecordStore {
+function recordStoreOf(table: string, service: string): RecordStore {
   return {
     name: `table ${table}`,
     repairHint: (exportName) =>

@@ -40,6 +40,8 @@ export function openDeployedExport(
     name,
     definition,
     service: reportService,
+    serviceName: service.service,
+    freshnessSeconds: schedule?.freshnessSeconds,
     store,
     log,
     executions: createExecutions(client, stateMachineArn),

@@ -8,11 +8,11 @@ import { listNames } from '../../core/sanitize.ts';
 import type { ServiceOutput } from '../../settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
 import { alarmTopicOutput, readAlarmTopic } from './alarm-topic.ts';
+import { openAllExports } from './all-exports.ts';
 import { createOperatorClients } from './clients.ts';
 import { readConcurrency } from './concurrency.ts';
 import { type AskMfaCode, assertProfileExists } from './credentials.ts';
 import { openDeployedExport } from './deployed-export.ts';
-import { readOverview } from './overview.ts';
 import { readExports, servicesOf } from './services.ts';
 
 export interface StackOptions {
@@ -48,7 +48,7 @@ export async function openStack({ stackName, env, runtime, askMfaCode }: StackOp
           `There is no export ${exportName} in stack ${stackName} in ${region}. Its exports: ${listNames([...all.keys()])}`,
         );
       },
-      overview: async () => await readOverview([...(await exports()).values()], clients, runtime),
+      openAll: async () => await openAllExports([...(await exports()).values()], clients, runtime),
       alarmTopic: async () => (alarmTopic === undefined ? undefined : await readAlarmTopic(clients.sns, alarmTopic)),
       concurrency: async () => await readConcurrency(clients.lambda, [...(await exports()).values()]),
       async [Symbol.asyncDispose]() {

@@ -18,7 +18,7 @@ import { describeProblems } from '../../core/validation-errors.ts';
 import { windowDefinition } from '../../core/steps/select-export.ts';
 import { durationSchema, instantSchema } from '../../core/timestamps.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
-import { backfillLines, windowText } from '../output/backfill-table.ts';
+import { backfillLines, backfillOptions, windowText } from '../output/backfill-table.ts';
 import { plural, totals } from '../output/format.ts';
 import { createStatusLine, retryText } from '../output/progress.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
@@ -193,21 +193,13 @@ async function exportPeriod(
     return end.status === 'interrupted' ? exitStatuses.interrupted : exitStatuses.failed;
   }
   const next = {
-    again: `${program} backfill ${name} ${optionsOf(request)} ${deployment.option}`,
+    again: `${program} backfill ${name} ${backfillOptions(request)} ${deployment.option}`,
     watch: `${program} status ${name} ${deployment.option} --watch`,
   };
   output.write(`${summaryLines(end, status, next, style).join('\n')}\n`);
   if (json === true) stdout.write(`${JSON.stringify({ ...end, backfill: status })}\n`);
   return exitStatusOf(end, status, signal.aborted);
 }
-
-/** The options with which the same backfill continues. */
-const optionsOf = ({ from, to, parallel, ...request }: BackfillRequest): string =>
-  `--from ${from} --to ${to} --window ${windowOption(request)} --parallel ${parallel}`;
-
-/** In seconds, which any duration can be written in. */
-const windowOption = ({ windowMs }: Pick<BackfillRequest, 'windowMs'>): string =>
-  windowMs % 86_400_000 === 0 ? `P${windowMs / 86_400_000}D` : `PT${windowMs / 1_000}S`;
 
 /** Retries and waits of all windows are announced at most this often: in an outage, every window has some. */
 const noticeIntervalMs = 10_000;

@@ -1,11 +1,8 @@
-/**
- * `report-exporter status`: one export and its newest runs, or an overview of all exports; as a table, tab-separated values or
- * JSON.
- */
+/** `report-exporter status`: one export with its newest runs, or all exports; as a table, tab-separated values or JSON. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { Deployment, OverviewEntry } from '../../target/target.ts';
-import { readExportStatus } from '../run-status.ts';
+import { type Deployment, unreadableExport } from '../../target/target.ts';
+import { needsAttention, readExportStatus, readStatuses, sortStatuses, type StatusEntry } from '../run-status.ts';
 import {
   BrokenPipe,
   type CommandContext,
@@ -14,14 +11,7 @@ import {
   runOnDeployment,
   type TargetOptions,
 } from '../context.ts';
-import {
-  needsAttention,
-  nothingFailed,
-  overviewLines,
-  overviewValues,
-  sortOverview,
-} from '../output/overview-table.ts';
-import { type ExportStatusJson, statusLines, statusValues } from '../output/status-table.ts';
+import { nothingFailed, statusLines, statusValues } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { parseWholeNumber } from '../run-options.ts';
 
@@ -52,18 +42,10 @@ export async function statusCommand(
     problems,
     context,
     async (deployment) => {
-      const isOverview =
-        options.failed === true || (exportName === undefined && (await deployment.exportNames()).length > 1);
-      const show = async (prefix: string) =>
-        isOverview
-          ? await printOverview(await deployment.overview(), options, deployment, context, prefix)
-          : await printStatuses(
-              await readStatuses(deployment, exportName, maxRuns),
-              options,
-              deployment,
-              context,
-              prefix,
-            );
+      const show = async (prefix: string) => {
+        const entries = await readEntries(deployment, exportName, { failed: options.failed === true, maxRuns });
+        return await printEntries(entries, options, deployment, context, prefix);
+      };
       const exitStatus = await show('');
       return options.watch === true ? await watch(show, options, context) : exitStatus;
     },
@@ -86,54 +68,28 @@ async function watch(
       await show(clearScreen);
     } catch (error) {
       if (error instanceof BrokenPipe) throw error;
-      const { name, message } = toError(error);
+      const { name, message } = error instanceof Error ? error : new Error(String(error));
       stderr.write(`Error: ${name}: ${message}. Trying again in ${intervalMs / 1_000} s.\n`);
     }
   }
 }
 
-async function readStatuses(
+/** All exports; or one with its runs, if it is named or the only one. */
+async function readEntries(
   deployment: Deployment,
   exportName: string | undefined,
-  maxRuns: number,
-): Promise<ExportStatusJson[]> {
-  const names = exportName === undefined ? await deployment.exportNames() : [exportName];
-  const statuses: ExportStatusJson[] = [];
-  for (const name of names) {
-    try {
-      statuses.push(await readExportStatus(await deployment.open(name), maxRuns, systemRuntime.now()));
-    } catch (error) {
-      // An export whose state is damaged must not hide the others.
-      if (exportName !== undefined) throw error;
-      const { name: errorName, message } = toError(error);
-      statuses.push({ export: name, error: { name: errorName, message } });
-    }
-  }
-  return statuses;
-}
-
-const toError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
-
-async function printStatuses(
-  statuses: readonly ExportStatusJson[],
-  { json }: StatusOptions,
-  { option }: Deployment,
-  { stdout, env, program }: CommandContext,
-  prefix: string,
-): Promise<number> {
+  { failed, maxRuns }: { readonly failed: boolean; readonly maxRuns: number },
+): Promise<readonly StatusEntry[]> {
   const now = systemRuntime.now();
-  const lines =
-    json === true
-      ? [JSON.stringify({ at: new Date(now).toISOString(), exports: statuses })]
-      : stdout.isTTY === true
-        ? statusLines(statuses, { now, style: textStyleFor(stdout, env), program, option })
-        : statusValues(statuses, now);
-  await print(stdout, `${prefix}${lines.join('\n')}\n`);
-  return statuses.some((status) => 'error' in status) ? exitStatuses.failed : exitStatuses.ok;
+  const read = async (name: string) => await readExportStatus(await deployment.open(name), maxRuns, now);
+  if (exportName !== undefined) return [await read(exportName)];
+  const [only, ...others] = failed ? [] : await deployment.exportNames();
+  if (only === undefined || others.length > 0) return await readStatuses(deployment, now);
+  return [await read(only).catch((error: unknown) => unreadableExport(only, null, error))];
 }
 
-async function printOverview(
-  entries: readonly OverviewEntry[],
+async function printEntries(
+  entries: readonly StatusEntry[],
   { json, watch: isWatching, failed: failedOnly = false }: StatusOptions,
   { option }: Deployment,
   { stdout, stderr, env, program }: CommandContext,
@@ -141,9 +97,9 @@ async function printOverview(
 ): Promise<number> {
   const now = systemRuntime.now();
   const isTerminal = stdout.isTTY === true;
-  const listed = sortOverview(entries).filter((entry) => !failedOnly || needsAttention(entry));
+  const listed = sortStatuses(entries).filter((entry) => !failedOnly || needsAttention(entry));
   const table = () =>
-    overviewLines(entries, {
+    statusLines(entries, {
       now,
       style: textStyleFor(stdout, env),
       program,
@@ -158,7 +114,7 @@ async function printOverview(
       ? [JSON.stringify({ at: new Date(now).toISOString(), exports: listed })]
       : isTerminal
         ? table()
-        : overviewValues(listed, now);
+        : statusValues(listed, now);
   await print(stdout, `${prefix}${lines.join('\n')}\n`);
   if (listed.length === 0 && failedOnly && !isTerminal) stderr.write(`${nothingFailed(entries)}\n`);
   return entries.some((entry) => 'error' in entry) ? exitStatuses.failed : exitStatuses.ok;

@@ -2,7 +2,7 @@
 
 import type { Window } from '../../core/model.ts';
 import {
-  type BackfillStatus,
+  type BackfillRequest,
   maxFunctionMs,
   type PublishingWindow,
   type WindowState,
@@ -10,6 +10,7 @@ import {
 } from '../../backfill/backfill.ts';
 import { truncate } from '../../core/sanitize.ts';
 import { epochMsOf, instantOf } from '../../core/timestamps.ts';
+import type { BackfillSummary } from '../run-status.ts';
 import { coarseDuration, plural, totals } from './format.ts';
 import type { TextStyle } from './terminal.ts';
 
@@ -19,12 +20,32 @@ export const windowText = ({ since, until }: Window): string => `${since} to ${u
 const stateOrder = ['failed', 'stopped', 'running', 'waiting', 'done'] as const satisfies WindowState[];
 const stateStyles = { failed: 'red', stopped: 'yellow', running: 'cyan', waiting: 'dim', done: 'green' } as const;
 
+/** `12/40 windows, 1 failed, 4 running`: how far it has come, for a note or a column. */
+export function backfillText({ counts, state }: Pick<BackfillSummary, 'counts' | 'state'>): string {
+  const windows = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  return [
+    `${counts.done.toLocaleString('en')}/${plural(windows, 'window')}`,
+    ...(['failed', 'stopped', 'running'] as const)
+      .filter((each) => counts[each] > 0)
+      .map((each) => `${counts[each].toLocaleString('en')} ${each}`),
+    ...(state === 'abandoned' ? [state] : []),
+  ].join(', ');
+}
+
+/** The options with which the same backfill continues. */
+export const backfillOptions = ({ from, to, parallel, ...request }: BackfillRequest): string =>
+  `--from ${from} --to ${to} --window ${windowOption(request)} --parallel ${parallel}`;
+
+/** In seconds, which any duration can be written in. */
+const windowOption = ({ windowMs }: Pick<BackfillRequest, 'windowMs'>): string =>
+  windowMs % 86_400_000 === 0 ? `P${windowMs / 86_400_000}D` : `PT${windowMs / 1_000}S`;
+
 const maxShown = 5;
 const maxErrorLength = 300;
 
 /** How many windows are in which state; those that have failed or stopped, and those that are running. Each line is indented. */
-export function backfillLines(status: BackfillStatus, style: TextStyle): readonly string[] {
-  const { counts, windows, remainingSeconds } = status;
+export function backfillLines(status: BackfillSummary, style: TextStyle): readonly string[] {
+  const { counts, windows = [], remainingSeconds } = status;
   const states = stateOrder
     .filter((state) => counts[state] > 0)
     .map((state) => style(stateStyles[state], `${counts[state].toLocaleString('en')} ${state}`));

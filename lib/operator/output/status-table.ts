@@ -1,74 +1,233 @@
-/** The status of exports: as a table for a person, and as tab-separated values for a shell. */
+/**
+ * The status of exports: for a person, a line for each, or one of them with its newest runs; and as tab-separated values for a
+ * shell.
+ */
 
 import type { Incident, NextStart } from '../../target/target.ts';
-import type { ExportStatus, RunState, RunStatus } from '../run-status.ts';
-import { truncate } from '../../core/sanitize.ts';
+import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
-import { backfillLines } from './backfill-table.ts';
-import { bytes, coarseDuration, relativeTime } from './format.ts';
-import { type Cell, type TextStyle, tableLines } from './terminal.ts';
+import {
+  type Category,
+  categories,
+  categoryOf,
+  type ExportStatus,
+  needsAttention,
+  type RunState,
+  type RunStatus,
+  sortStatuses,
+  type StatusEntry,
+} from '../run-status.ts';
+import { backfillLines, backfillText } from './backfill-table.ts';
+import { bytes, coarseDuration, plural, relativeTime } from './format.ts';
+import { type Cell, columnGap, columnWidths, ellipsize, type TextStyle, tableLines } from './terminal.ts';
 
-export type ExportStatusJson = ExportStatus | UnreadableExport;
-
-/** An export whose state cannot be read, and why. */
-interface UnreadableExport {
-  readonly export: string;
-  readonly error: { readonly name: string; readonly message: string };
-}
-
-interface TableOptions {
+export interface StatusTableOptions {
   readonly now: number;
   readonly style: TextStyle;
-  /** `npx report-exporter` and `--out ./exports`: for the commands that the table suggests. */
+  /** `npx report-exporter` and `--stack ReportExporter`: for the commands that the table suggests. */
   readonly program: string;
   readonly option: string;
+  /** The width of the terminal. */
+  readonly columns: number;
+  /** How many lines fit on the screen. Exports that need no attention are left out first. Absent: all. */
+  readonly rows?: number | undefined;
+  /** Only the exports that need attention. */
+  readonly failedOnly: boolean;
 }
+
+/** For a terminal: one export whose runs were read with these, or a line per export and a summary. */
+export function statusLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
+  const [only] = entries;
+  if (only === undefined && !options.failedOnly) return ['No exports yet.'];
+  return only !== undefined && 'runs' in only ? exportLines(only, only.runs, options) : overviewLines(entries, options);
+}
+
+function overviewLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
+  const { style, program, option, columns, rows = Number.POSITIVE_INFINITY, failedOnly } = options;
+  const listed = sortStatuses(entries).filter((entry) => !failedOnly || needsAttention(entry));
+  if (listed.length === 0) return [nothingFailed(entries)];
+  const hint = listed.some(needsAttention) ? hintLines(`${program} status <export> ${option}`, columns) : [];
+  const hintRows = hint.reduce((sum, line) => sum + Math.ceil(line.length / columns), 0);
+  // The heading, an empty line, the summary and the line on which the cursor stays.
+  const maxLines = Math.max(1, rows - 4 - hintRows);
+  const shown = listed.length > maxLines ? listed.slice(0, Math.max(1, maxLines - 1)) : listed;
+  const more = listed.length - shown.length;
+  return [
+    ...exportTable(shown, options),
+    ...(more === 0 ? [] : [style('dim', `… and ${plural(more, 'more export')}`)]),
+    '',
+    ellipsize(summarizeStatuses(entries), columns),
+    ...hint.map((line) => style('dim', line)),
+  ];
+}
+
+/** A command is never cut, so that it can be copied. On a narrow terminal it has its own line, which the terminal wraps. */
+function hintLines(command: string, columns: number): string[] {
+  const line = `→ for details: ${command}`;
+  return line.length <= columns ? [line] : [ellipsize('→ for details:', columns), command];
+}
+
+/** `100 exports: 2 failed, 1 stale, 5 running, 92 completed`. Each export counts once. */
+export function summarizeStatuses(entries: readonly StatusEntry[]): string {
+  const counts = categories.flatMap((category) => {
+    const count = entries.filter((entry) => categoryOf(entry) === category).length;
+    return count === 0 ? [] : [`${count.toLocaleString('en')} ${category === 'never' ? 'never completed' : category}`];
+  });
+  return `${plural(entries.length, 'export')}${counts.length === 0 ? '' : `: ${counts.join(', ')}`}`;
+}
+
+/** What `--failed` says if there is nothing to show. */
+export const nothingFailed = (entries: readonly StatusEntry[]): string =>
+  `No export has failed, stopped, or is stale or unreadable (${summarizeStatuses(entries)})`;
+
+interface Column<Row> {
+  readonly heading: string;
+  readonly alignRight?: boolean;
+  readonly cell: (row: Row, now: number) => Omit<Cell, 'alignRight'>;
+}
+
+const stateStyles: Readonly<Record<Category | RunState, Cell['style']>> = {
+  unreadable: 'red',
+  damaged: 'red',
+  failed: 'red',
+  stopped: 'yellow',
+  stale: 'yellow',
+  running: 'cyan',
+  completed: 'green',
+  empty: 'green',
+  abandoned: 'dim',
+  never: 'dim',
+};
+
+const stateCell = (state: Category | RunState) => ({ text: state, style: stateStyles[state] });
+
+const reportsText = ({ reports }: Pick<RunStatus, 'reports'>): string => reports?.toLocaleString('en') ?? '–';
+
+const readable =
+  (text: (status: ExportStatus, now: number) => string): Column<StatusEntry>['cell'] =>
+  (entry, now) => ({ text: 'error' in entry ? '' : text(entry, now) });
+
+const exportColumns: readonly Column<StatusEntry>[] = [
+  { heading: 'EXPORT', cell: (entry) => ({ text: entry.export, style: 'bold' }) },
+  { heading: 'STATE', cell: (entry) => stateCell(categoryOf(entry)) },
+  {
+    heading: 'COMPLETED',
+    cell: readable(({ completedAt }, now) =>
+      completedAt === null ? 'never' : relativeTime(epochMsOf(completedAt), now),
+    ),
+  },
+];
+const serviceColumn: Column<StatusEntry> = { heading: 'SERVICE', cell: (entry) => ({ text: entry.service ?? '' }) };
+/** Shown if there is space for them, the first ones first. */
+const optionalColumns: readonly Column<StatusEntry>[] = [
+  { heading: 'NEXT', cell: readable(({ next }, now) => nextText(next, now)) },
+  { heading: 'REPORTS', alignRight: true, cell: readable(reportsText) },
+  { heading: 'BYTES', alignRight: true, cell: readable((entry) => bytes(entry.bytes)) },
+  { heading: 'PAGES', alignRight: true, cell: readable(({ pages }) => pages.toLocaleString('en')) },
+];
+const noteColumn: Column<StatusEntry> = { heading: 'NOTE', cell: (entry, now) => ({ text: noteOf(entry, now) }) };
+
+const runColumns: readonly Column<RunStatus>[] = [
+  { heading: 'RUN', cell: ({ run }) => ({ text: run }) },
+  { heading: 'STATE', cell: ({ state }) => stateCell(state) },
+  { heading: 'PAGES', alignRight: true, cell: ({ pages }) => ({ text: pages.toLocaleString('en') }) },
+  { heading: 'REPORTS', alignRight: true, cell: (run) => ({ text: reportsText(run) }) },
+  { heading: 'BYTES', alignRight: true, cell: (run) => ({ text: bytes(run.bytes) }) },
+  { heading: 'SINCE', cell: ({ since }) => ({ text: since ?? '–' }) },
+  { heading: 'STARTED', cell: ({ startedAt }, now) => ({ text: relativeTime(epochMsOf(startedAt), now) }) },
+  { heading: 'TOOK', cell: (run, now) => ({ text: tookText(run, now) }) },
+];
+
+function tookText({ state, startedAt, completedAt }: RunStatus, now: number): string {
+  const endedMs = completedAt === null ? (state === 'running' ? now : undefined) : epochMsOf(completedAt);
+  return endedMs === undefined ? '–' : coarseDuration(endedMs - epochMsOf(startedAt));
+}
+
+/** The width that is kept for notes, unless they are shorter. */
+const usualNoteWidth = 40;
+
+function exportTable(entries: readonly StatusEntry[], { now, style, columns: width }: StatusTableOptions): string[] {
+  const widthOf = (column: Column<StatusEntry>) => columnWidths(rowsOf(entries, [column], now))[0] ?? 0;
+  const hasNotes = entries.some((entry) => noteOf(entry, now) !== '');
+  const hasServices = new Set(entries.map(({ service }) => service)).size > 1;
+  const noteWidth = hasNotes ? Math.min(widthOf(noteColumn), usualNoteWidth) + columnGap : 0;
+  let free = width - noteWidth - exportColumns.reduce((sum, column) => sum + widthOf(column) + columnGap, -columnGap);
+  const extra: Column<StatusEntry>[] = [];
+  for (const column of [...(hasServices ? [serviceColumn] : []), ...optionalColumns]) {
+    free -= widthOf(column) + columnGap;
+    if (free < 0) break;
+    extra.push(column);
+  }
+  const columns = [...exportColumns, ...extra, ...(hasNotes ? [noteColumn] : [])];
+  return tableLines(rowsOf(entries, columns, now), style, width);
+}
+
+function rowsOf<Row>(rows: readonly Row[], columns: readonly Column<Row>[], now: number): Cell[][] {
+  return [
+    columns.map(({ heading, alignRight }) => ({ text: heading, style: 'dim', alignRight })),
+    ...rows.map((row) => columns.map(({ cell, alignRight }) => ({ ...cell(row, now), alignRight }))),
+  ];
+}
+
+function nextText(next: NextStart, now: number): string {
+  switch (next.kind) {
+    case 'scheduled':
+      return relativeTime(epochMsOf(next.at), now);
+    case 'disabled':
+      return 'disabled';
+    case 'manual':
+      return '–';
+  }
+}
+
+/** Why the export needs attention, or how far its run and its backfill have come. */
+function noteOf(entry: StatusEntry, now: number): string {
+  if ('error' in entry) return errorText(entry.error.name, entry.error.message);
+  const { state, stale, freshnessSeconds, reportsOverdue, reportsEverySeconds, startedAt, lastFailure, backfill } =
+    entry;
+  const started = startedAt === null ? '' : `, started ${relativeTime(epochMsOf(startedAt), now)}`;
+  const place = `${plural(entry.pages, 'page')}${started}`;
+  const hasFailed = state === 'failed' || state === 'stopped';
+  const isUnfinished = backfill?.state === 'running' || backfill?.state === 'unfinished';
+  return [
+    state === 'failed' && lastFailure !== null ? errorText(lastFailure.error, lastFailure.message) : '',
+    state === 'stopped' ? `no execution is working on it: ${place}` : '',
+    stale && !hasFailed ? `not completed for ${coarseDuration((freshnessSeconds ?? 0) * 1_000)}` : '',
+    reportsOverdue && !hasFailed ? `no reports for ${coarseDuration((reportsEverySeconds ?? 0) * 1_000)}` : '',
+    state === 'running' ? `running: ${place}` : '',
+    isUnfinished ? `backfill ${backfillText(backfill)}` : '',
+  ]
+    .filter(Boolean)
+    .join('; ');
+}
+
+/** On one line, whatever the service returned. */
+const errorText = (name: string, message: string): string => toPrintable(`${name}: ${message}`);
 
 const maxErrorLength = 300;
 
-/** For a terminal: each export in one line, a table of its runs, and what to do about a run that stopped. */
-export function statusLines(statuses: readonly ExportStatusJson[], options: TableOptions): string[] {
-  if (statuses.length === 0) return ['No exports yet.'];
-  return statuses
-    .flatMap((status, index) => [
-      ...(index === 0 ? [] : ['']),
-      ...('error' in status ? unreadableLines(status, options) : exportLines(status, options)),
-    ])
-    .map((line) => line.trimEnd());
-}
-
-function unreadableLines({ export: name, error }: UnreadableExport, { style }: TableOptions): string[] {
-  return [`${style('bold', name)}  ${style('red', 'state cannot be read')}`, `  ${error.name}: ${error.message}`];
-}
-
-function exportLines(status: ExportStatus, options: TableOptions): string[] {
+/** An export in one line, its backfill, a table of its runs, and what to do about a run that stopped. */
+function exportLines(status: ExportStatus, runs: readonly RunStatus[] = [], options: StatusTableOptions): string[] {
   const { now, style, program, option } = options;
-  const { export: name, runs, watermark, completedAt, next } = status;
+  const { export: name, watermark, completedAt, next, backfill } = status;
   const facts = [
     completedAt === null ? 'never completed' : `completed ${relativeTime(epochMsOf(completedAt), now)}`,
     `watermark ${watermark ?? 'none'}`,
     describeNextStart(next, now),
   ];
-  const title = `${style('bold', name)}  ${facts.join(' · ')}`;
-  const warnings = status.reportsOverdue ? [`  ${style('yellow', overdueReports(status, now))}`] : [];
-  const backfill = status.backfill === null ? [] : backfillLines(status.backfill, style);
   const [newest] = runs;
-  if (newest === undefined)
-    return [title, ...warnings, ...backfill, '  no runs yet', `  → ${program} start ${name} ${option}`];
-  const heading = ['RUN', 'STATE', 'PAGES', 'REPORTS', 'BYTES', 'SINCE', 'STARTED', 'TOOK'].map((text, column) => ({
-    text,
-    style: 'dim' as const,
-    alignRight: column >= 2 && column <= 4,
-  }));
-  const table = tableLines([heading, ...runs.map((run) => runCells(run, now))], style);
   return [
-    title,
-    ...warnings,
-    ...backfill,
-    ...table.map((line) => `  ${line}`),
-    ...newestRunLines(newest, options),
+    `${style('bold', name)}  ${facts.join(' · ')}`,
+    ...(status.reportsOverdue ? [`  ${style('yellow', overdueReports(status, now))}`] : []),
+    ...(backfill === null ? [] : backfillLines(backfill, style)),
+    ...(newest === undefined
+      ? ['  no runs yet', `  → ${program} start ${name} ${option}`]
+      : [
+          ...tableLines(rowsOf(runs, runColumns, now), style).map((line) => `  ${line}`),
+          ...newestRunLines(newest, options),
+        ]),
     ...damagedRunLines(runs, options),
-  ];
+  ].map((line) => line.trimEnd());
 }
 
 function overdueReports({ lastReportsAt, reportsEverySeconds }: ExportStatus, now: number): string {
@@ -88,34 +247,11 @@ function describeNextStart(next: NextStart, now: number): string {
   }
 }
 
-const stateStyles: Readonly<Record<RunState, Cell['style']>> = {
-  running: 'cyan',
-  failed: 'red',
-  stopped: 'yellow',
-  completed: 'green',
-  empty: 'green',
-  damaged: 'red',
-  abandoned: 'dim',
-};
-
-function runCells(run: RunStatus, now: number): readonly Cell[] {
-  const startedAt = epochMsOf(run.startedAt);
-  const endedAt = run.completedAt === null ? (run.state === 'running' ? now : undefined) : epochMsOf(run.completedAt);
-  return [
-    { text: run.run },
-    { text: run.state, style: stateStyles[run.state] },
-    { text: run.pages.toLocaleString('en'), alignRight: true },
-    { text: run.reports === null ? '–' : run.reports.toLocaleString('en'), alignRight: true },
-    { text: bytes(run.bytes), alignRight: true },
-    { text: run.since ?? '–' },
-    { text: relativeTime(startedAt, now) },
-    { text: endedAt === undefined ? '–' : coarseDuration(endedAt - startedAt) },
-  ];
-}
-
 /** Only the newest run of an export can be unfinished. */
-function newestRunLines({ export: name, state, lastIncident, lastPageAt }: RunStatus, options: TableOptions): string[] {
-  const { now, style, program, option } = options;
+function newestRunLines(
+  { export: name, state, lastIncident, lastPageAt }: RunStatus,
+  { now, style, program, option }: StatusTableOptions,
+): string[] {
   const lines: string[] = [];
   if (state === 'running' && lastPageAt !== null) lines.push(`  last page ${relativeTime(epochMsOf(lastPageAt), now)}`);
   if (lastIncident !== null && state !== 'completed') {
@@ -129,7 +265,7 @@ function newestRunLines({ export: name, state, lastIncident, lastPageAt }: RunSt
   return lines;
 }
 
-function damagedRunLines(runs: readonly RunStatus[], { program, option }: TableOptions): string[] {
+function damagedRunLines(runs: readonly RunStatus[], { program, option }: StatusTableOptions): string[] {
   return runs
     .filter(({ state }) => state === 'damaged')
     .map(
@@ -144,10 +280,13 @@ function describeIncident(incident: Incident): string {
     : `${incident.error}: ${incident.message.replaceAll(/\s+/g, ' ')}`;
 }
 
-const columns = [
+const valueColumns = [
   'export',
-  'run',
+  'service',
   'state',
+  'stale',
+  'reports_overdue',
+  'run',
   'pages',
   'reports',
   'bytes',
@@ -157,58 +296,56 @@ const columns = [
   'completed',
   'completed_age_s',
   'next',
-  'reports_overdue',
   'last_error',
+  'backfill',
 ] as const;
 
+type Values = Partial<Record<(typeof valueColumns)[number], string | number | boolean | null>>;
+
 /**
- * For a shell: a heading, then for each export one line about the export itself, whose `run` is empty, and one line per run.
- * `watermark`, `completed_age_s`, `next` and `reports_overdue` belong to the export, so they are empty in the lines of its runs. An
- * unknown value is empty.
+ * For a shell: a heading, and a line for each export with its newest run. Where runs were read, each of them has a line below, in
+ * which the values of the export itself are empty. An unknown value is empty.
  */
-export function statusValues(statuses: readonly ExportStatusJson[], now: number): string[] {
-  const lines = statuses.flatMap((status) =>
-    'error' in status
-      ? [
-          valueLine({
-            export: status.export,
-            state: 'unreadable',
-            last_error: `${status.error.name}: ${status.error.message}`,
-          }),
-        ]
-      : [exportValueLine(status, now), ...status.runs.map(runValueLine)],
+export function statusValues(entries: readonly StatusEntry[], now: number): string[] {
+  const lines = entries.flatMap((entry) =>
+    'error' in entry ? [unreadableValues(entry)] : [exportValues(entry, now), ...(entry.runs ?? []).map(runValues)],
   );
-  return [columns.join('\t'), ...lines];
+  return [valueColumns.join('\t'), ...lines.map(valueLine)];
 }
 
-function exportValueLine(status: ExportStatus, now: number): string {
-  const { export: name, watermark, completedAt, next, reportsOverdue } = status;
-  return valueLine({
-    export: name,
-    completed: completedAt,
+const valueLine = (values: Values): string =>
+  valueColumns.map((column) => String(values[column] ?? '').replaceAll(/\s+/g, ' ')).join('\t');
+
+const unreadableValues = ({ export: name, service, error }: Extract<StatusEntry, { error: unknown }>): Values => ({
+  export: name,
+  service,
+  state: 'unreadable',
+  last_error: `${error.name}: ${error.message}`,
+});
+
+function exportValues(status: ExportStatus, now: number): Values {
+  const { service, stale, reportsOverdue, watermark, completedAt, next, lastFailure, backfill } = status;
+  return {
+    ...totalValues(status),
+    service,
+    stale,
+    reports_overdue: reportsOverdue,
     watermark,
+    completed: completedAt,
     completed_age_s: completedAt === null ? null : Math.floor((now - epochMsOf(completedAt)) / 1_000),
     next: next.kind === 'scheduled' ? next.at : next.kind,
-    reports_overdue: reportsOverdue,
-  });
+    last_error: lastFailure === null ? null : `${lastFailure.error}: ${lastFailure.message}`,
+    backfill: backfill && backfillText(backfill),
+  };
 }
 
-function runValueLine(status: RunStatus): string {
-  const { export: name, run, state, pages, reports, bytes, since, startedAt, completedAt, lastIncident } = status;
-  return valueLine({
-    export: name,
-    run,
-    state,
-    pages,
-    reports,
-    bytes,
-    since,
-    started: startedAt,
-    completed: completedAt,
-    last_error: lastIncident === null ? null : describeIncident(lastIncident),
-  });
-}
+const runValues = (status: RunStatus): Values => ({
+  ...totalValues(status),
+  completed: status.completedAt,
+  last_error: status.lastIncident && describeIncident(status.lastIncident),
+});
 
-function valueLine(values: Partial<Record<(typeof columns)[number], string | number | boolean | null>>): string {
-  return columns.map((column) => String(values[column] ?? '').replaceAll(/\s+/g, ' ')).join('\t');
+function totalValues(status: ExportStatus | RunStatus): Values {
+  const { export: name, state, run, pages, reports, bytes: size, since, startedAt } = status;
+  return { export: name, state, run, pages, reports, bytes: size, since, started: startedAt };
 }

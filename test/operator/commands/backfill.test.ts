@@ -114,6 +114,42 @@ describe('the command backfill', () => {
       expect(stdout).toContain(`report-exporter backfill reports ${same} --out ${out}`);
       expect((await runInProcess(['status', 'reports', '--out', out])).status).toBe(0);
     });
+
+    it('is shown in the status of all exports, without its windows, and by doctor', async () => {
+      let failures = 0;
+      const { words, out } = await aFailingService(() => ((failures += 1) === 1 ? errorResponse(400) : undefined));
+      expect((await runInProcess(words, env)).status).toBe(1);
+      await runInProcess(['local', '--out', out, '--export', 'other'], env);
+
+      const { exports } = JSON.parse((await runInProcess(['status', '--json', '--out', out])).stdout);
+      const { windows, ...backfill } = JSON.parse(
+        (await runInProcess(['status', 'reports', '--json', '--out', out])).stdout,
+      ).exports[0].backfill;
+      expect(backfill).toMatchObject({ state: 'unfinished', counts: { done: 5, failed: 1 } });
+      expect(windows).toHaveLength(6);
+      expect(exports).toMatchObject([
+        { export: 'other', backfill: null },
+        { export: 'reports', state: 'completed', backfill },
+      ]);
+      expect(exports[1].backfill).not.toHaveProperty('windows');
+      expect((await runInProcess(['status', '--out', out])).stdout).toMatch(/^reports\t.*\t5\/6 windows, 1 failed$/m);
+
+      const doctor = await runInProcess(['doctor', '--json', '--out', out], env);
+      const found = JSON.parse(doctor.stdout).findings.filter(({ check }: { check: string }) => check === 'backfill');
+      expect(found).toEqual([
+        {
+          check: 'backfill',
+          export: 'reports',
+          state: 'warning',
+          message: '2026-11-20T00:00:00Z to 2026-11-20T00:01:00Z is unfinished: 5/6 windows, 1 failed',
+          remedy: expect.stringContaining(
+            `backfill reports --from 2026-11-20T00:00:00Z --to 2026-11-20T00:01:00Z --window PT10S --parallel 2 --out ${out}`,
+          ),
+        },
+      ]);
+      expect((await runInProcess([...words, 'reports'], env)).status).toBe(0);
+      expect((await runInProcess(['doctor', '--out', out], env)).stdout).not.toContain('backfill');
+    });
   });
 
   it('names every problem of its options at once', async () => {

@@ -1,21 +1,261 @@
 /** The status of exports, as a table on a terminal and as tab-separated values for a shell. */
 
-import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import type { RunStatus } from '../../../lib/operator/run-status.ts';
-import { type ExportStatusJson, statusLines, statusValues } from '../../../lib/operator/output/status-table.ts';
+import {
+  type BackfillSummary,
+  type ExportStatus,
+  needsAttention,
+  type RunStatus,
+  sortStatuses,
+  type StatusEntry,
+} from '../../../lib/operator/run-status.ts';
+import {
+  type StatusTableOptions,
+  statusLines,
+  statusValues,
+  summarizeStatuses,
+} from '../../../lib/operator/output/status-table.ts';
 import { textStyleFor } from '../../../lib/operator/output/terminal.ts';
-import { at } from '../../support/builders.ts';
+import { aRunId, at } from '../../support/builders.ts';
 
-const terminal = { isTTY: true, write: () => true };
 const now = Date.parse('2026-11-20T16:00:00Z');
-const options = {
+
+const aStatus = (overrides: Partial<ExportStatus> = {}): ExportStatus => ({
+  export: 'nightly',
+  service: 'acme',
+  state: 'completed',
+  stale: false,
+  freshnessSeconds: 93_600,
+  lastReportsAt: at('2026-11-20T02:03:20Z'),
+  reportsEverySeconds: null,
+  reportsOverdue: false,
+  run: aRunId(),
+  since: at('2026-11-19T02:00:00Z'),
+  startedAt: at('2026-11-20T02:00:00Z'),
+  pages: 1_204,
+  reports: 12_031,
+  bytes: 8_400_000,
+  watermark: at('2026-11-20T02:00:00Z'),
+  completedAt: at('2026-11-20T02:03:20Z'),
+  next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *)' },
+  lastFailure: null,
+  backfill: null,
+  ...overrides,
+});
+const failure = {
+  error: 'ServiceUnavailableError',
+  message: 'Report service responded with 503\nfor page 8',
+  at: at('2026-11-20T03:00:00Z'),
+};
+const failed = (name: string) => aStatus({ export: name, state: 'failed', lastFailure: failure });
+const unreadable = (name: string): StatusEntry => ({
+  export: name,
+  service: 'acme',
+  error: { name: 'PageConflictError', message: 'The state was edited' },
+});
+const never = (name: string) =>
+  aStatus({
+    export: name,
+    state: 'never',
+    run: null,
+    since: null,
+    startedAt: null,
+    completedAt: null,
+    watermark: null,
+    pages: 0,
+    reports: 0,
+    bytes: 0,
+    next: { kind: 'manual' },
+  });
+
+/** One of each, in alphabetical order. */
+const mixed: readonly StatusEntry[] = [
+  aStatus({ export: 'a-completed' }),
+  never('b-never'),
+  aStatus({ export: 'c-running', state: 'running', pages: 812, startedAt: at('2026-11-20T14:00:00Z') }),
+  aStatus({ export: 'd-stale', stale: true, next: { kind: 'disabled', expression: 'x' } }),
+  aStatus({ export: 'e-stopped', state: 'stopped', stale: true, pages: 7, reports: null }),
+  failed('f-failed'),
+  unreadable('g-unreadable'),
+  aStatus({ export: 'h-completed' }),
+  failed('i-failed'),
+  aStatus({ export: 'j-running-stale', state: 'running', stale: true, pages: 1 }),
+];
+
+const plain: StatusTableOptions = {
   now,
-  style: textStyleFor(terminal, {}),
+  style: (_, text) => text,
   program: 'npx report-exporter',
   option: '--stack ReportExporter',
+  columns: 160,
+  failedOnly: false,
 };
 
+describe('the order', () => {
+  it('begins with what needs attention: unreadable, failed, stopped, stale; then running, then the others by name', () => {
+    expect(sortStatuses(mixed).map((entry) => entry.export)).toEqual([
+      'g-unreadable',
+      'f-failed',
+      'i-failed',
+      'e-stopped',
+      'd-stale',
+      'j-running-stale',
+      'c-running',
+      'a-completed',
+      'b-never',
+      'h-completed',
+    ]);
+    expect(mixed.filter(needsAttention).map((entry) => entry.export)).toEqual([
+      'd-stale',
+      'e-stopped',
+      'f-failed',
+      'g-unreadable',
+      'i-failed',
+      'j-running-stale',
+    ]);
+  });
+});
+
+describe('the summary', () => {
+  it('counts each export once', () => {
+    expect(summarizeStatuses(mixed)).toBe(
+      '10 exports: 1 unreadable, 2 failed, 1 stopped, 2 stale, 1 running, 2 completed, 1 never completed',
+    );
+    const hundred = Array.from({ length: 100 }, (_, index) =>
+      index < 2
+        ? failed(`f${index}`)
+        : index === 2
+          ? aStatus({ stale: true })
+          : aStatus({ state: index < 8 ? 'running' : 'completed' }),
+    );
+    expect(summarizeStatuses(hundred)).toBe('100 exports: 2 failed, 1 stale, 5 running, 92 completed');
+    expect(summarizeStatuses([aStatus()])).toBe('1 export: 1 completed');
+    expect(summarizeStatuses([])).toBe('0 exports');
+  });
+});
+
+describe('the status of exports on a terminal', () => {
+  it('has a line per export, with why it needs attention, and a summary', () => {
+    expect(statusLines(mixed, plain)).toEqual([
+      'EXPORT           STATE       COMPLETED  NEXT      REPORTS    BYTES  PAGES  NOTE',
+      'g-unreadable     unreadable                                                PageConflictError: The state was edited',
+      'f-failed         failed      13 h ago   in 10 h    12,031   8.4 MB  1,204  ServiceUnavailableError: Report service responded with 503 for page 8',
+      'i-failed         failed      13 h ago   in 10 h    12,031   8.4 MB  1,204  ServiceUnavailableError: Report service responded with 503 for page 8',
+      'e-stopped        stopped     13 h ago   in 10 h         –   8.4 MB      7  no execution is working on it: 7 pages, started 14 h ago',
+      'd-stale          stale       13 h ago   disabled   12,031   8.4 MB  1,204  not completed for 26 h',
+      'j-running-stale  stale       13 h ago   in 10 h    12,031   8.4 MB      1  not completed for 26 h; running: 1 page, started 14 h ago',
+      'c-running        running     13 h ago   in 10 h    12,031   8.4 MB    812  running: 812 pages, started 2 h ago',
+      'a-completed      completed   13 h ago   in 10 h    12,031   8.4 MB  1,204',
+      'b-never          never       never      –               0  0 bytes      0',
+      'h-completed      completed   13 h ago   in 10 h    12,031   8.4 MB  1,204',
+      '',
+      '10 exports: 1 unreadable, 2 failed, 1 stopped, 2 stale, 1 running, 2 completed, 1 never completed',
+      '→ for details: npx report-exporter status <export> --stack ReportExporter',
+    ]);
+  });
+
+  const longNames = [
+    failed('a'.repeat(40)),
+    unreadable('b'.repeat(40)),
+    aStatus({ export: 'c'.repeat(40), state: 'running' }),
+    ...mixed,
+  ];
+
+  it.each([200, 120, 100, 80, 72, 60, 41, 20, 1])('never has a line longer than %i columns', (columns) => {
+    for (const entries of [longNames, mixed, mixed.slice(0, 2)]) {
+      const lines = statusLines(entries, { ...plain, columns });
+      // A command is never cut: the terminal wraps it.
+      for (const line of lines.filter((each) => !each.startsWith('npx '))) {
+        expect(line.length).toBeLessThanOrEqual(columns);
+      }
+      for (const line of lines) expect(line).not.toMatch(/[\p{Cc}]/u);
+    }
+  });
+
+  it('has its command on a line of its own if it does not fit beside the text', () => {
+    const command = 'npx report-exporter status <export> --stack ReportExporter';
+    const lastLines = (columns: number) => statusLines(mixed, { ...plain, columns }).slice(-2);
+    expect(lastLines(73).at(-1)).toBe(`→ for details: ${command}`);
+    expect(lastLines(72)).toEqual(['→ for details:', command]);
+    expect(lastLines(20)).toEqual(['→ for details:', command]);
+  });
+
+  it('fits on a narrow screen that is refreshed, with the command that the terminal wraps', () => {
+    const many = Array.from({ length: 100 }, (_, index) => failed(`export-${100 + index}`));
+    for (const columns of [72, 60, 40, 25]) {
+      const lines = statusLines(many, { ...plain, columns, rows: 24 });
+      const onScreen = lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / columns)), 0);
+      expect(onScreen).toBe(23);
+    }
+  });
+
+  it('leaves out columns, not the names, states and reasons, if 40-character names leave no space for them', () => {
+    const lines = statusLines(longNames, { ...plain, columns: 80 });
+    expect(lines[0]).toBe(`EXPORT${' '.repeat(36)}STATE       COMPLETED  NOTE`);
+    expect(lines[3]).toBe(`${'a'.repeat(40)}  failed      13 h ago   ServiceUnavail…`);
+    const wide = statusLines(longNames, { ...plain, columns: 120 });
+    expect(wide[3]).toBe(
+      `${'a'.repeat(40)}  failed      13 h ago   in 10 h   ServiceUnavailableError: Report service resp…`,
+    );
+  });
+
+  it('uses the space for more columns if there is nothing to note', () => {
+    const lines = statusLines([aStatus(), aStatus({ export: 'weekly' })], { ...plain, columns: 70 });
+    expect(lines).toEqual([
+      'EXPORT   STATE      COMPLETED  NEXT     REPORTS   BYTES  PAGES',
+      'nightly  completed  13 h ago   in 10 h   12,031  8.4 MB  1,204',
+      'weekly   completed  13 h ago   in 10 h   12,031  8.4 MB  1,204',
+      '',
+      '2 exports: 2 completed',
+    ]);
+  });
+
+  it('shows the services if there are several', () => {
+    const entries = [aStatus(), aStatus({ export: 'orders', service: 'globex' })];
+    expect(statusLines(entries, plain)[0]).toContain('SERVICE');
+    expect(statusLines(entries, plain)[2]).toMatch(/^orders .* globex /);
+    expect(statusLines([aStatus()], plain)[0]).not.toContain('SERVICE');
+  });
+
+  it('shows only what needs attention with --failed, and says so if nothing does', () => {
+    const lines = statusLines(mixed, { ...plain, failedOnly: true });
+    expect(lines.slice(1, 7).map((line) => line.split(' ')[0])).toEqual([
+      'g-unreadable',
+      'f-failed',
+      'i-failed',
+      'e-stopped',
+      'd-stale',
+      'j-running-stale',
+    ]);
+    expect(lines.slice(7)).toEqual(['', expect.stringMatching(/^10 exports: /), expect.stringContaining('→')]);
+    const fine = [aStatus(), never('b')];
+    expect(statusLines(fine, { ...plain, failedOnly: true })).toEqual([
+      'No export has failed, stopped, or is stale or unreadable (2 exports: 1 completed, 1 never completed)',
+    ]);
+  });
+
+  it('fits on a screen that is refreshed, and leaves out what needs no attention', () => {
+    const many = Array.from({ length: 100 }, (_, index) => aStatus({ export: `export-${100 + index}` }));
+    const lines = statusLines([...many, failed('zzz')], { ...plain, rows: 24 });
+    expect(lines).toHaveLength(23);
+    expect(lines[1]).toMatch(/^zzz +failed/);
+    expect(lines.slice(-4)).toEqual([
+      '… and 83 more exports',
+      '',
+      '101 exports: 1 failed, 100 completed',
+      expect.stringContaining('→ for details'),
+    ]);
+    expect(statusLines(many.slice(0, 20), { ...plain, rows: 24 })).toHaveLength(23);
+    expect(statusLines(many, { ...plain, rows: 1 })).toHaveLength(5);
+  });
+
+  it('has colors', () => {
+    const style = textStyleFor({ isTTY: true, write: () => true }, {});
+    expect(statusLines(mixed, { ...plain, style }).join()).toContain('\x1b[31mfailed\x1b[39m');
+  });
+});
+
+const terminal = { isTTY: true, write: () => true };
 const aRunStatus = (overrides: Partial<RunStatus> = {}): RunStatus => ({
   export: 'nightly',
   run: '20261120T020000Z-1f3a5c' as RunStatus['run'],
@@ -34,23 +274,45 @@ const aRunStatus = (overrides: Partial<RunStatus> = {}): RunStatus => ({
   lastIncident: null,
   ...overrides,
 });
-const anExportStatus = (overrides: Partial<Extract<ExportStatusJson, { runs: unknown }>> = {}): ExportStatusJson => ({
+const counts = { done: 12, running: 0, failed: 1, stopped: 0, waiting: 27 };
+const aBackfill = (overrides: Partial<BackfillSummary> = {}): BackfillSummary => ({
   export: 'nightly',
-  watermark: at('2026-11-20T02:00:00Z'),
-  completedAt: at('2026-11-20T02:03:20Z'),
-  lastReportsAt: at('2026-11-17T02:03:20Z'),
-  reportsEverySeconds: null,
-  reportsOverdue: false,
-  next: { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'cron(0 2 * * ? *) UTC' },
-  backfill: null,
-  runs: [aRunStatus()],
+  from: at('2026-01-01T00:00:00Z'),
+  to: at('2026-02-10T00:00:00Z'),
+  windowMs: 86_400_000,
+  parallel: 4,
+  startedAt: at('2026-11-20T15:00:00Z'),
+  abandonedAt: null,
+  state: 'unfinished',
+  counts,
+  pages: 120,
+  reports: 1_200,
+  bytes: 840_000,
+  remainingSeconds: 60,
   ...overrides,
 });
-const linesOf = (...statuses: ExportStatusJson[]) => statusLines(statuses, options).map(stripVTControlCharacters);
+const withRuns = (overrides: Partial<ExportStatus> = {}): ExportStatus =>
+  aStatus({ lastReportsAt: at('2026-11-17T02:03:20Z'), runs: [aRunStatus()], ...overrides });
+const linesOf = (status: ExportStatus) => statusLines([status], plain);
 
-describe('the status on a terminal', () => {
+it('notes a backfill that is unfinished, besides the state of the export', () => {
+  const noteOf = (overrides: Partial<ExportStatus>) => {
+    const [heading = '', line = ''] = statusLines([aStatus(overrides)], plain);
+    return heading.includes('NOTE') ? line.slice(heading.indexOf('NOTE')) : '';
+  };
+  expect(noteOf({ backfill: aBackfill() })).toBe('backfill 12/40 windows, 1 failed');
+  expect(noteOf({ backfill: aBackfill({ state: 'running' }), state: 'running' })).toBe(
+    'running: 1,204 pages, started 14 h ago; backfill 12/40 windows, 1 failed',
+  );
+  for (const state of ['completed', 'abandoned'] as const) {
+    expect(noteOf({ backfill: aBackfill({ state }) })).toBe('');
+  }
+  expect(needsAttention(aStatus({ backfill: aBackfill() }))).toBe(false);
+});
+
+describe('the status of one export on a terminal', () => {
   it('shows an export in one line and its runs in a table below', () => {
-    expect(linesOf(anExportStatus())).toEqual([
+    expect(linesOf(withRuns())).toEqual([
       'nightly  completed 13 h ago · watermark 2026-11-20T02:00:00Z · next run 2026-11-21T02:00:00Z (in 10 h)',
       '  RUN                      STATE      PAGES  REPORTS   BYTES  SINCE                 STARTED   TOOK',
       '  20261120T020000Z-1f3a5c  completed  1,204   12,031  8.4 MB  2026-11-19T02:00:00Z  14 h ago  3 min',
@@ -70,9 +332,7 @@ describe('the status on a terminal', () => {
         message: 'Report service responded with 503\nfor page 8',
       },
     });
-    const lines = linesOf(
-      anExportStatus({ runs: [failed], completedAt: null, next: { kind: 'disabled', expression: 'x' } }),
-    );
+    const lines = linesOf(withRuns({ runs: [failed], completedAt: null, next: { kind: 'disabled', expression: 'x' } }));
     expect(lines[0]).toContain('never completed');
     expect(lines[0]).toContain('schedule disabled');
     expect(lines.slice(3)).toEqual([
@@ -82,7 +342,7 @@ describe('the status on a terminal', () => {
   });
 
   it('says if no run has had reports for longer than expected', () => {
-    expect(linesOf(anExportStatus({ reportsEverySeconds: 93_600, reportsOverdue: true })).slice(0, 3)).toEqual([
+    expect(linesOf(withRuns({ reportsEverySeconds: 93_600, reportsOverdue: true })).slice(0, 3)).toEqual([
       expect.stringMatching(/^nightly {2}completed/),
       '  no completed run has had reports for 3 days; expected within 26 h (expect.reportsEvery)',
       expect.stringMatching(/^ {2}RUN/),
@@ -96,76 +356,116 @@ describe('the status on a terminal', () => {
       lastPageAt: at('2026-11-20T15:58:00Z'),
       lastIncident: { kind: 'wait', at: at('2026-11-20T15:58:30Z'), page: 9, seconds: 600 },
     });
-    expect(linesOf(anExportStatus({ runs: [running] })).slice(3)).toEqual([
+    expect(linesOf(withRuns({ runs: [running] })).slice(3)).toEqual([
       '  last page 2 min ago',
       '  last wait 90 s ago: the service sent Retry-After: 600 s',
     ]);
   });
 
-  it('shows an export without runs, and one whose state cannot be read, next to the others', () => {
-    const unreadable = { export: 'weekly', error: { name: 'PageConflictError', message: 'The state was edited' } };
-    expect(linesOf(anExportStatus({ runs: [], completedAt: null, watermark: null }), unreadable)).toEqual([
+  it('says how to start an export without runs', () => {
+    expect(linesOf(withRuns({ runs: [], completedAt: null, watermark: null }))).toEqual([
       expect.stringMatching(/^nightly {2}never completed · watermark none/),
       '  no runs yet',
       '  → npx report-exporter start nightly --stack ReportExporter',
-      '',
-      'weekly  state cannot be read',
-      '  PageConflictError: The state was edited',
     ]);
+    expect(statusLines([], plain)).toEqual(['No exports yet.']);
   });
 
   it('has colors, unless NO_COLOR is set', () => {
-    expect(statusLines([anExportStatus()], options).join()).toContain('\x1b[32m');
-    const plain = { ...options, style: textStyleFor(terminal, { NO_COLOR: '1' }) };
-    expect(statusLines([anExportStatus()], plain).join()).not.toContain('\x1b');
+    const styled = (env: Record<string, string>) => ({ ...plain, style: textStyleFor(terminal, env) });
+    expect(statusLines([withRuns()], styled({})).join()).toContain('\x1b[32m');
+    expect(statusLines([withRuns()], styled({ NO_COLOR: '1' })).join()).not.toContain('\x1b');
   });
 });
 
+it('counts an export as stale if no run has had reports for longer than expected', () => {
+  const entry = aStatus({ reportsEverySeconds: 864_000, reportsOverdue: true });
+  expect(needsAttention(entry)).toBe(true);
+  expect(statusLines([entry], plain)[1]).toMatch(/^nightly +stale .* no reports for 10 days$/);
+});
+
 describe('the status for a shell', () => {
-  const rowsOf = (...statuses: ExportStatusJson[]) => {
-    const [heading = '', ...lines] = statusValues(statuses, now);
+  const rowsOf = (entries: readonly StatusEntry[]) => {
+    const [heading = '', ...lines] = statusValues(entries, now);
     return lines.map((line) =>
       Object.fromEntries(line.split('\t').map((value, column) => [heading.split('\t')[column], value])),
     );
   };
 
-  it('has as many fields in each line as in its heading, even if an error contains tabs', () => {
-    const failed = aRunStatus({
-      state: 'failed',
-      lastIncident: { kind: 'failed-run', at: at('2026-11-20T15:30:00Z'), page: 1, error: 'X', message: 'a\tb\nc' },
-    });
-    const unreadable = { export: 'weekly', error: { name: 'PageConflictError', message: 'a\tb' } };
-    const lines = statusValues([anExportStatus({ runs: [failed] }), anExportStatus({ runs: [] }), unreadable], now);
-    expect(lines).toHaveLength(5);
-    expect(new Set(lines.map((line) => line.split('\t').length)).size).toBe(1);
-    expect(lines[2]).toMatch(/\tX: a b c$/);
-    expect(lines[4]).toMatch(/^weekly\t\tunreadable\t.*\tPageConflictError: a b$/);
-  });
-
-  it('shows the values of an export once, in a line without a run, and not as if they were those of each run', () => {
-    const [ofExport, ...ofRuns] = rowsOf(
-      anExportStatus({ runs: [aRunStatus(), aRunStatus({ run: '20261119T020000Z-2f3a5c' as RunStatus['run'] })] }),
-    );
-    expect(ofExport).toMatchObject({
+  it('has a heading and a line per export, with raw values', () => {
+    const [completed, failedRow, unreadableRow, neverRow] = rowsOf([
+      aStatus({ stale: true }),
+      failed('f'),
+      unreadable('u'),
+      never('n'),
+    ]);
+    expect(completed).toEqual({
       export: 'nightly',
-      run: '',
+      service: 'acme',
+      state: 'completed',
+      stale: 'true',
+      reports_overdue: 'false',
+      run: expect.stringMatching(/^20261120T/),
+      pages: '1204',
+      reports: '12031',
+      bytes: '8400000',
+      since: '2026-11-19T02:00:00Z',
       watermark: '2026-11-20T02:00:00Z',
+      started: '2026-11-20T02:00:00Z',
       completed: '2026-11-20T02:03:20Z',
       completed_age_s: String(14 * 3_600 - 200),
       next: '2026-11-21T02:00:00Z',
-      reports_overdue: 'false',
+      last_error: '',
+      backfill: '',
     });
-    expect(ofRuns).toHaveLength(2);
-    for (const row of ofRuns) {
-      expect(row).toMatchObject({
-        export: 'nightly',
-        state: 'completed',
-        watermark: '',
-        completed_age_s: '',
-        next: '',
-        reports_overdue: '',
-      });
+    expect(failedRow).toMatchObject({
+      state: 'failed',
+      stale: 'false',
+      last_error: 'ServiceUnavailableError: Report service responded with 503 for page 8',
+    });
+    expect(unreadableRow).toMatchObject({
+      state: 'unreadable',
+      run: '',
+      last_error: expect.stringMatching(/^PageCon/),
+    });
+    expect(neverRow).toMatchObject({ state: 'never', run: '', completed: '', completed_age_s: '', next: 'manual' });
+  });
+
+  it('has as many fields in each line as in its heading, even if an error contains tabs', () => {
+    const odd = { ...failure, message: 'a\tb\nc' };
+    const lines = statusValues([aStatus({ state: 'failed', lastFailure: odd }), unreadable('u'), ...mixed], now);
+    expect(new Set(lines.map((line) => line.split('\t').length)).size).toBe(1);
+  });
+
+  it('has a line for each run that was read below that of its export, without the values of the export', () => {
+    const failedRun = aRunStatus({
+      state: 'failed',
+      completedAt: null,
+      lastIncident: { kind: 'failed-run', at: at('2026-11-20T15:30:00Z'), page: 1, error: 'X', message: 'a\tb\nc' },
+    });
+    const older = aRunStatus({ run: '20261119T020000Z-2f3a5c' as RunStatus['run'] });
+    const status = withRuns({ runs: [failedRun, older], backfill: aBackfill() });
+    const [ofExport, ...ofRuns] = rowsOf([status]);
+    expect(ofExport).toEqual(rowsOf([{ ...status, runs: undefined }])[0]);
+    const ofExportOnly = ['service', 'stale', 'reports_overdue', 'watermark', 'completed_age_s', 'next', 'backfill'];
+    for (const column of ofExportOnly) {
+      expect([ofExport?.[column], ...ofRuns.map((row) => row[column])]).toEqual([expect.stringMatching(/./), '', '']);
     }
-    expect(ofRuns.map(({ run }) => run)).toEqual(['20261120T020000Z-1f3a5c', '20261119T020000Z-2f3a5c']);
+    expect(ofRuns).toMatchObject([
+      { export: 'nightly', run: failedRun.run, state: 'failed', completed: '', last_error: 'X: a b c' },
+      { export: 'nightly', run: older.run, state: 'completed', completed: '2026-11-20T02:03:20Z', pages: '1204' },
+    ]);
+  });
+
+  it('says how far a backfill has come, also if it has ended', () => {
+    const textOf = (backfill: BackfillSummary) => rowsOf([aStatus({ backfill })])[0]?.backfill;
+    expect(textOf(aBackfill())).toBe('12/40 windows, 1 failed');
+    expect(textOf(aBackfill({ state: 'running', counts: { ...counts, stopped: 2, running: 4 } }))).toBe(
+      '12/46 windows, 1 failed, 2 stopped, 4 running',
+    );
+    expect(textOf(aBackfill({ state: 'abandoned' }))).toBe('12/40 windows, 1 failed, abandoned');
+    expect(textOf(aBackfill({ state: 'completed', counts: { ...counts, failed: 0, waiting: 0 } }))).toBe(
+      '12/12 windows',
+    );
   });
 });

@@ -21,10 +21,10 @@ import { DescribeExecutionCommand, ListExecutionsCommand, SFNClient } from '@aws
 import { SNSClient } from '@aws-sdk/client-sns';
 import { mockClient } from 'aws-sdk-client-mock';
 import { vi } from 'vitest';
-import { type Item, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
+import { type Item, toBackfillItem, toEntryItem, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
 import { openStack } from '../../../lib/aws/stack/stack.ts';
 import { systemRuntime } from '../../../lib/core/clock.ts';
-import type { ExportState, PageEntry } from '../../../lib/core/model.ts';
+import type { Backfill, ExportState, PageEntry } from '../../../lib/core/model.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
 import {
   type ServiceMetadataInput,
@@ -170,6 +170,8 @@ export interface StackContent {
   readonly services: readonly AService[];
   /** By service. */
   readonly states?: Readonly<Record<string, readonly ExportState[]>>;
+  /** By service. */
+  readonly backfills?: Readonly<Record<string, readonly Backfill[]>>;
   /** The last entries of unfinished runs. */
   readonly entries?: readonly PageEntry[];
   /** The executions that the list of running ones has. */
@@ -185,18 +187,29 @@ export interface StackContent {
 
 /** Mocks the stack with its states, schedules and executions. */
 export function mockStack(content: StackContent): MockedAws {
-  const { services, states = {}, entries = [], running = [], described = [], isTruncated = false } = content;
+  const {
+    services,
+    states = {},
+    backfills = {},
+    entries = [],
+    running = [],
+    described = [],
+    isTruncated = false,
+  } = content;
   const { schedules: changeSchedules = (each) => each, changeItem = (item) => item } = content;
-  const items = new Map<string, Item>(
-    Object.entries(states).flatMap(([service, list]) =>
-      list.map((state) => [`${service}/${state.export}`, changeItem(toStateItem(service, state, 'token'))] as const),
+  const idOf = ({ pk, sk }: Item) => `${pk?.S} ${sk?.S}`;
+  const stored = [
+    ...Object.entries(states).flatMap(([service, list]) => list.map((state) => toStateItem(service, state, 'token'))),
+    ...Object.entries(backfills).flatMap(([service, list]) =>
+      list.map((each) => toBackfillItem(service, each, 'token')),
     ),
-  );
+  ];
+  const items = new Map(stored.map((item) => [idOf(item), changeItem(item)]));
   const mocked = mockAws(services);
   mocked.dynamoDb.on(BatchGetItemCommand).callsFake(({ RequestItems = {} }: BatchGetItemCommandInput) => {
     const keys = RequestItems['page-log']?.Keys ?? [];
     return {
-      Responses: { 'page-log': keys.map(({ pk }) => items.get(String(pk?.S))).filter((item) => item !== undefined) },
+      Responses: { 'page-log': keys.map((key) => items.get(idOf(key))).filter((item) => item !== undefined) },
     };
   });
   mocked.dynamoDb.on(QueryCommand).callsFake(({ ExpressionAttributeValues = {} }: QueryCommandInput) => {

@@ -150,6 +150,7 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
   return {
     name: definition.name,
     definition,
+    serviceName: 'acme',
     service: {
       address: definition.request.source,
       vendor: 'ACME',

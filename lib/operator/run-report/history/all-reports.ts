@@ -5,7 +5,7 @@
 
 import type { ExportState, PageEntry, RunId } from '../../../core/model.ts';
 import type { DeployedExport, Deployment, NextStart } from '../../../target/target.ts';
-import type { RunStatus } from '../../run-status.ts';
+import { readStatuses, type RunStatus } from '../../run-status.ts';
 import { plural } from '../../output/format.ts';
 import { createStatusLine } from '../../output/progress.ts';
 import type { Terminal } from '../../output/terminal.ts';
@@ -76,7 +76,7 @@ async function addAllExports(
 ): Promise<WrittenExport[]> {
   const written: WrittenExport[] = [];
   const rows: OverviewRow[] = [];
-  for (const entry of await options.deployment.overview()) {
+  for (const entry of await readStatuses(options.deployment, options.now())) {
     const { export: name, service } = entry;
     const read = await settled(() => readExport(name, options), options);
     if ('error' in read) {

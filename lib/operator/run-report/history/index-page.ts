@@ -1,10 +1,10 @@
 /** The index pages of a folder of run reports: all runs of an export, all exports of a deployment, and a run that cannot be read. */
 
 import type { Instant, RunId } from '../../../core/model.ts';
-import type { NextStart, OverviewEntry } from '../../../target/target.ts';
-import type { RunState } from '../../run-status.ts';
+import type { NextStart } from '../../../target/target.ts';
+import { type Category, categoryOf, type RunState, sortStatuses, type StatusEntry } from '../../run-status.ts';
 import { plural } from '../../output/format.ts';
-import { type Category, categoryOf, sortOverview, summarizeOverview } from '../../output/overview-table.ts';
+import { summarizeStatuses } from '../../output/status-table.ts';
 import type { RunReportOrigin } from '../data.ts';
 import { renderDocument } from '../document.ts';
 import { formatBytes, formatDuration, formatInstantWithoutZone, formatNumber } from '../format.ts';
@@ -118,7 +118,7 @@ export function renderUnreadableRun(
 
 /** An export in the overview of all. */
 export interface OverviewRow {
-  readonly entry: OverviewEntry;
+  readonly entry: StatusEntry;
   /** null if its runs cannot be read. */
   readonly index: {
     readonly address: string;
@@ -130,6 +130,7 @@ export interface OverviewRow {
 
 const toneOfCategory: Readonly<Record<Category, string>> = {
   unreadable: 'bad',
+  damaged: 'bad',
   failed: 'bad',
   stopped: 'idle',
   stale: 'bad',
@@ -147,7 +148,7 @@ export function renderOverview(rows: readonly OverviewRow[], origin: RunReportOr
     main: html`<header>
 <p class="eyebrow">Report Exporter</p>
 <h1>${origin.deployment}</h1>
-<p class="lead">${summarizeOverview(entries)}.</p>
+<p class="lead">${summarizeStatuses(entries)}.</p>
 </header>
 <section>
 <h2>Exports</h2>
@@ -158,7 +159,7 @@ export function renderOverview(rows: readonly OverviewRow[], origin: RunReportOr
 <th scope="col">Size</th><th scope="col">Runs</th><th scope="col">Note</th>
 </tr></thead>
 <tbody>
-${sortOverview(entries).map(({ export: name }) => {
+${sortStatuses(entries).map(({ export: name }) => {
   const row = rowOf.get(name);
   return row === undefined ? empty : overviewRow(row);
 })}
@@ -188,7 +189,7 @@ function overviewRow({ entry, index }: OverviewRow): Html {
 `;
 }
 
-function overviewNotes(entry: OverviewEntry, index: OverviewRow['index']): string[] {
+function overviewNotes(entry: StatusEntry, index: OverviewRow['index']): string[] {
   if ('error' in entry) return [`${entry.error.name}: ${entry.error.message}`];
   const { stale, freshnessSeconds, reportsOverdue, reportsEverySeconds, lastFailure } = entry;
   const { gaps = 0, unreadable = 0 } = index ?? {};

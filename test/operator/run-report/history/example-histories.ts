@@ -1,7 +1,7 @@
 /** Example histories of exports, for the tests and screenshots of the run report and its indexes. */
 
 import { asRunId, type RunId } from '../../../../lib/core/model.ts';
-import type { OverviewEntry } from '../../../../lib/target/target.ts';
+import type { StatusEntry } from '../../../../lib/operator/run-status.ts';
 import { instantOf } from '../../../../lib/core/timestamps.ts';
 import type { RunReportOrigin } from '../../../../lib/operator/run-report/data.ts';
 import type { Gap } from '../../../../lib/operator/run-report/history/gaps.ts';
@@ -94,7 +94,7 @@ export const anExportIndex = (history: RunHistory, overrides: Partial<ExportInde
 
 /** Exports in every state. */
 export function exampleOverview(): OverviewRow[] {
-  const entry = (name: string, overrides: Partial<Extract<OverviewEntry, { state: string }>> = {}): OverviewEntry => ({
+  const entry = (name: string, overrides: Partial<Extract<StatusEntry, { state: string }>> = {}): StatusEntry => ({
     export: name,
     service: 'acme',
     state: 'completed',
@@ -110,6 +110,7 @@ export function exampleOverview(): OverviewRow[] {
     completedAt: at('2026-11-20T02:02:58Z'),
     next: { kind: 'manual' },
     lastFailure: null,
+    backfill: null,
     pages: 124,
     reports: 12_334,
     bytes: 8_712_310,

@@ -1,11 +1,11 @@
-/** The overview of a stack: every export with its newest run, in few requests. */
+/** The status of all exports of a stack: every export with its newest run and backfill, in few requests. */
 
 import { BatchGetItemCommand, QueryCommand } from '@aws-sdk/client-dynamodb';
 import type { ScheduleSummary } from '@aws-sdk/client-scheduler';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Item } from '../../../lib/aws/dynamodb/items.ts';
-import type { ExportState } from '../../../lib/core/model.ts';
-import type { OverviewEntry } from '../../../lib/target/target.ts';
+import type { Backfill, ExportState } from '../../../lib/core/model.ts';
+import { readStatuses, type StatusEntry } from '../../../lib/operator/run-status.ts';
 import type { Runtime } from '../../../lib/core/ports.ts';
 import {
   type AService,
@@ -35,14 +35,14 @@ afterEach(() => {
   aws?.restore();
 });
 
-async function overviewOf(content: StackContent) {
+async function statusesOf(content: StackContent) {
   const mocked = mockStack(content);
   aws = mocked;
   await using stack = await openMockedStack(runtime);
-  const entries = await stack.overview();
+  const entries = await readStatuses(stack, runtime.now());
   return { entries, requests: mocked.requests() };
 }
-const one = async (content: StackContent): Promise<OverviewEntry | undefined> => (await overviewOf(content)).entries[0];
+const one = async (content: StackContent): Promise<StatusEntry | undefined> => (await statusesOf(content)).entries[0];
 
 const names = (count: number) =>
   Array.from({ length: count }, (_, index) => `export-${String(index).padStart(3, '0')}`);
@@ -55,13 +55,13 @@ const active = (exportName: string, service = 'acme', overrides: Parameters<type
   });
 const lastFailure = { error: 'ServiceUnavailableError', message: 'responded with 503', at: at('2026-11-20T03:00:00Z') };
 
-describe('the overview of a hundred exports', () => {
+describe('the status of a hundred exports', () => {
   const exports = names(100);
   const service = (schedules = {}): AService => ({ name: 'acme', exports, schedules });
 
   it('takes four requests if none is active', async () => {
     const schedules = Object.fromEntries(exports.map((name) => [name, nightly()]));
-    const { entries, requests } = await overviewOf({
+    const { entries, requests } = await statusesOf({
       services: [service(schedules)],
       states: { acme: exports.map((name) => completed(name)) },
     });
@@ -83,7 +83,7 @@ describe('the overview of a hundred exports', () => {
 
   it('takes a request more for the running executions, and one for each unfinished run', async () => {
     const [first = '', second = '', ...rest] = exports;
-    const { entries, requests } = await overviewOf({
+    const { entries, requests } = await statusesOf({
       services: [service()],
       states: { acme: [active(first), active(second), ...rest.map((name) => completed(name))] },
       running: [first, second].map((name) => arn('execution', `acme:${name}`)),
@@ -112,14 +112,14 @@ describe('the overview of a hundred exports', () => {
       return { Items: [] };
     });
     await using stack = await openMockedStack(runtime);
-    expect(await stack.overview()).toHaveLength(100);
+    expect(await readStatuses(stack, runtime.now())).toHaveLength(100);
     expect(mocked.requests()).toMatchObject({ Query: 100, ListExecutions: 1 });
     expect(most).toBe(8);
   });
 
   it('reads more than a hundred states in several requests', async () => {
     const many = names(250);
-    const { entries, requests } = await overviewOf({
+    const { entries, requests } = await statusesOf({
       services: [{ name: 'acme', exports: many }],
       states: { acme: many.map((name) => completed(name)) },
     });
@@ -128,10 +128,40 @@ describe('the overview of a hundred exports', () => {
   });
 });
 
-describe('the overview of two services', () => {
+describe('the backfills of a service with filterUntil', () => {
+  it('are read with the states, and their windows only where there is one', async () => {
+    const exports = names(40);
+    const [first = ''] = exports;
+    const backfill: Backfill = {
+      export: first,
+      version: 1,
+      from: at('2026-01-01T00:00:00Z'),
+      to: at('2026-01-05T00:00:00Z'),
+      windowMs: 86_400_000,
+      parallel: 4,
+      requestChecksum: 'x',
+      startedAt: at('2026-11-20T02:00:00Z'),
+    };
+    const { entries, requests } = await statusesOf({
+      services: [{ name: 'acme', exports, settings: { filterUntil: 'date.lt' } }],
+      states: { acme: exports.map((name) => completed(name)) },
+      backfills: { acme: [backfill] },
+    });
+    expect(requests).toEqual({ DescribeStacks: 1, DescribeStackResource: 1, BatchGetItem: 1, Query: 1 });
+    expect(entries.map((entry) => !('error' in entry) && entry.backfill !== null)).toEqual(
+      exports.map((name) => name === first),
+    );
+    expect(entries[0]).toMatchObject({
+      state: 'completed',
+      backfill: { state: 'unfinished', from: backfill.from, counts: { done: 0, waiting: 4 } },
+    });
+  });
+});
+
+describe('the status of two services', () => {
   it('has the exports of both by name, each with its newest run', async () => {
     const run = aRun({ export: 'orders', execution: arn('execution', 'globex:one'), startedAt: at(now) });
-    const { entries, requests } = await overviewOf({
+    const { entries, requests } = await statusesOf({
       services: [
         { name: 'acme', exports: ['weekly', 'daily'], schedules: { daily: nightly() } },
         { name: 'globex', exports: ['invoices', 'orders'], schedules: { orders: nightly({ freshnessSeconds: null }) } },
@@ -179,7 +209,7 @@ describe('the state of the newest run', () => {
   const execution = arn('execution', 'acme:daily');
 
   it('is failed if its execution has ended with a failure, without another request', async () => {
-    const { entries, requests } = await overviewOf({
+    const { entries, requests } = await statusesOf({
       services,
       states: { acme: [active('daily', 'acme', { lastFailure })] },
     });
@@ -294,7 +324,7 @@ describe('an export that cannot be read', () => {
     ['last page', 'hourly', edit('hourly', true)],
   ] as const)('because its %s was edited does not hide the others', async (_, edited, changeItem) => {
     const entries = [aPageEntry({ export: 'hourly', run: states.acme[1]?.active?.run ?? aRun().run })];
-    const { entries: found } = await overviewOf({ services, states, entries, changeItem });
+    const { entries: found } = await statusesOf({ services, states, entries, changeItem });
     expect(found.map((entry) => [entry.export, 'error' in entry ? entry.error.name : entry.state])).toEqual(
       [
         ['daily', 'completed'],
@@ -310,11 +340,11 @@ describe('an export that cannot be read', () => {
 });
 
 describe('a denied request', () => {
-  it('is an error of the overview as a whole', async () => {
+  it('is an error of the command as a whole', async () => {
     const mocked = mockStack({ services: [{ name: 'acme', exports: ['daily'] }] });
     aws = mocked;
     mocked.dynamoDb.on(BatchGetItemCommand).rejects(awsError('AccessDeniedException'));
     await using stack = await openMockedStack(runtime);
-    await expect(stack.overview()).rejects.toMatchObject({ name: 'AccessDeniedException' });
+    await expect(readStatuses(stack, runtime.now())).rejects.toMatchObject({ name: 'AccessDeniedException' });
   });
 });

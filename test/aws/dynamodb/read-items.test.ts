@@ -1,4 +1,4 @@
-/** The states of many exports are read in few requests, and a damaged one does not hide the others. */
+/** Many items are read in few requests. */
 
 import {
   BatchGetItemCommand,
@@ -9,8 +9,8 @@ import {
 } from '@aws-sdk/client-dynamodb';
 import { mockClient } from 'aws-sdk-client-mock';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readExportStates } from '../../../lib/aws/dynamodb/export-states.ts';
-import { type Item, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
+import { fromStateItem, type Item, stateKey, toStateItem } from '../../../lib/aws/dynamodb/items.ts';
+import { readItems } from '../../../lib/aws/dynamodb/read-items.ts';
 import type { ExportState } from '../../../lib/core/model.ts';
 import { aFullRun, anExportState } from '../../support/builders.ts';
 import { type LocalAws, startLocalAws } from '../../support/aws/local-aws.ts';
@@ -34,15 +34,18 @@ describe('the states in a table', () => {
     client.destroy();
     await aws[Symbol.asyncDispose]();
   });
-  const put = (service: string, state: ExportState, change: (item: Item) => Item = (item) => item) =>
-    client.send(new PutItemCommand({ TableName: aws.table, Item: change(toStateItem(service, state, 'token')) }));
-  const read = (locations: readonly (readonly [service: string, exportName: string])[]) =>
-    readExportStates(
-      { client, clock: noSleep },
-      locations.map(([service, name]) => ({ table: aws.table, service, export: name })),
-    );
+  const put = (service: string, state: ExportState) =>
+    client.send(new PutItemCommand({ TableName: aws.table, Item: toStateItem(service, state, 'token') }));
+  const read = async (names: readonly (readonly [service: string, exportName: string])[]) => {
+    const locations = names.map(([service, name]) => ({ table: aws.table, ...stateKey(service, name) }));
+    const itemAt = await readItems({ client, clock: noSleep }, locations);
+    return locations.map((location) => {
+      const item = itemAt(location);
+      return item && fromStateItem(item).value;
+    });
+  };
 
-  it('are returned in order, from several services', async () => {
+  it('are found by their keys, in several services', async () => {
     const daily = anExportState({ export: 'daily', active: aFullRun({ export: 'daily' }) });
     const weekly = anExportState({ export: 'weekly' });
     await put('acme', daily);
@@ -54,41 +57,13 @@ describe('the states in a table', () => {
         ['acme', 'daily'],
         ['globex', 'daily'],
       ]),
-    ).toEqual([
-      { status: 'fulfilled', value: weekly },
-      { status: 'fulfilled', value: undefined },
-      { status: 'fulfilled', value: daily },
-      { status: 'fulfilled', value: undefined },
-    ]);
+    ).toEqual([weekly, undefined, daily, undefined]);
   });
 
   it('are more than a request may name', async () => {
     const all = names(250).map((name, index) => anExportState({ export: name, sequence: index }));
     for (const state of all) await put('many', state);
-    const states = await read(all.map((state) => ['many', state.export] as const));
-    expect(states).toEqual(all.map((value) => ({ status: 'fulfilled', value })));
-  });
-
-  it('do not hide each other if one is damaged: only that one is rejected', async () => {
-    await put('damaged', anExportState({ export: 'first' }));
-    await put('damaged', anExportState({ export: 'second' }), (item) => ({ ...item, sequence: { N: '5' } }));
-    expect(
-      await read([
-        ['damaged', 'first'],
-        ['damaged', 'second'],
-      ]),
-    ).toEqual([
-      expect.objectContaining({ status: 'fulfilled' }),
-      {
-        status: 'rejected',
-        reason: expect.objectContaining({
-          name: 'PageConflictError',
-          message: expect.stringMatching(
-            `The state of export second in table ${aws.table} .*\\(pk damaged/second, sk state\\)`,
-          ),
-        }),
-      },
-    ]);
+    expect(await read(all.map((state) => ['many', state.export] as const))).toEqual(all);
   });
 });
 
@@ -111,19 +86,18 @@ describe('keys that DynamoDB leaves unprocessed', () => {
         };
       });
     const clock = { sleep: async (ms: number) => void delays.push(ms) };
-    const read = (count: number) =>
-      readExportStates(
-        { client, clock },
-        names(count).map((name) => ({ table: 'table', service: 'acme', export: name })),
-      );
+    const read = async (count: number) => {
+      const locations = names(count).map((name) => ({ table: 'table', ...stateKey('acme', name) }));
+      return locations.map(await readItems({ client, clock }, locations));
+    };
     return { read, delays, requests: () => dynamoDb.calls().length };
   }
   const nameIn = ({ pk }: Item) => String(pk?.S).split('/')[1] ?? '';
 
   it('are requested again, after a growing delay', async () => {
     const { read, delays, requests } = aThrottledTable(40);
-    const states = await read(100);
-    expect(states.map((each) => each.status === 'fulfilled' && each.value?.export)).toEqual(names(100));
+    const items = await read(100);
+    expect(items.map((item) => item?.export?.S)).toEqual(names(100));
     expect({ delays, requests: requests() }).toEqual({ delays: [100, 200], requests: 3 });
   });
 

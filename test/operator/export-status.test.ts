@@ -1,11 +1,10 @@
-/** The overview of an export, from what its runs leave in its state. */
+/** The status of an export without its runs, from what they leave in its state. */
 
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
-import type { NextStart } from '../../lib/target/target.ts';
+import { type NextStart, unreadableExport } from '../../lib/target/target.ts';
 import { abandonRun } from '../../lib/operator/abandon-run.ts';
 import { readExportStatus } from '../../lib/operator/run-status.ts';
-import { overviewOf, unreadableExport } from '../../lib/target/export-overview.ts';
 import { at } from '../support/builders.ts';
 import { anExportBench, asDeployedExport, type Bench, type BenchOptions } from '../support/export/export-bench.ts';
 import { someReports } from '../support/export/scripted-service.ts';
@@ -13,13 +12,14 @@ import { manifestKeyOf } from '../support/builders.ts';
 
 const scheduled: NextStart = { kind: 'scheduled', at: at('2026-11-21T02:00:00Z'), approximate: false, expression: 'x' };
 
-async function overviewIn(bench: Bench, { isRunning = false, freshnessSeconds = null as number | null } = {}) {
-  const { name } = bench.deps.definition;
-  const state = await bench.log.exportState(name);
-  const active = state?.active && { isRunning, last: await bench.log.last(state.active) };
-  const { definition } = bench.deps;
-  const facts = { export: name, service: 'acme', definition, state, active, next: scheduled, freshnessSeconds };
-  return overviewOf(facts, bench.deps.runtime.now());
+async function statusIn(bench: Bench, { isRunning = false, freshnessSeconds = null as number | null } = {}) {
+  const deployed = {
+    ...asDeployedExport(bench),
+    executions: { isRunning: async () => isRunning, hasEnded: async () => false },
+    nextStart: async () => scheduled,
+    freshnessSeconds,
+  };
+  return await readExportStatus(deployed, 0, bench.deps.runtime.now());
 }
 
 /** The service fails with `error` at the second request of each run while `down.is`. */
@@ -38,10 +38,10 @@ function aBench(error: 'RequestRejectedError' | 'CursorRejectedError', options: 
   return { bench, down };
 }
 
-describe('the overview of an export', () => {
+describe('the status of an export', () => {
   it('has no run before the first one', async () => {
     const bench = anExportBench();
-    expect(await overviewIn(bench)).toEqual({
+    expect(await statusIn(bench)).toEqual({
       export: bench.deps.definition.name,
       service: 'acme',
       state: 'never',
@@ -60,6 +60,7 @@ describe('the overview of an export', () => {
       completedAt: null,
       next: scheduled,
       lastFailure: null,
+      backfill: null,
     });
   });
 
@@ -68,7 +69,7 @@ describe('the overview of an export', () => {
     const end = await bench.start();
     if (end.status !== 'completed') throw new Error(end.status);
     const manifest = bench.manifest(manifestKeyOf(end.result));
-    expect(await overviewIn(bench)).toMatchObject({
+    expect(await statusIn(bench)).toMatchObject({
       state: 'completed',
       run: end.result.run,
       since: '1970-01-01T00:00:00Z',
@@ -88,24 +89,24 @@ describe('the overview of an export', () => {
     const { active } = await bench.state();
     const lastFailure = { error: 'RequestRejectedError', message: 'no', at: '2026-11-20T02:00:00Z' };
     const run = { run: active?.run, pages: 1, reports: 2, completedAt: null };
-    expect(await overviewIn(bench)).toMatchObject({ state: 'failed', lastFailure, ...run });
-    expect(await overviewIn(bench, { isRunning: true })).toMatchObject({ state: 'running', ...run });
+    expect(await statusIn(bench)).toMatchObject({ state: 'failed', lastFailure, ...run });
+    expect(await statusIn(bench, { isRunning: true })).toMatchObject({ state: 'running', ...run });
     const state = await bench.state();
     if (state.active === undefined) throw new Error('there is no unfinished run');
     const { lastFailure: _, ...interrupted } = state.active;
     await bench.log.replaceState({ ...state, version: state.version + 1, active: interrupted });
-    expect(await overviewIn(bench)).toMatchObject({ state: 'stopped', lastFailure: null, ...run });
+    expect(await statusIn(bench)).toMatchObject({ state: 'stopped', lastFailure: null, ...run });
   });
 
   it('does not hide a run that was abandoned because it can never complete, until the next one begins', async () => {
     const { bench, down } = aBench('CursorRejectedError');
     down.is = false;
     await bench.start();
-    const before = await overviewIn(bench);
+    const before = await statusIn(bench);
     down.is = true;
     bench.advance(3_600_000);
     await bench.start({ since: '1970-01-01T00:00:00Z' });
-    const failed = await overviewIn(bench);
+    const failed = await statusIn(bench);
     expect(failed).toMatchObject({
       state: 'failed',
       since: '1970-01-01T00:00:00Z',
@@ -122,7 +123,7 @@ describe('the overview of an export', () => {
     down.is = false;
     bench.advance(3_600_000);
     await bench.start();
-    expect(await overviewIn(bench)).toMatchObject({ state: 'completed', startedAt: '2026-11-20T04:00:00Z' });
+    expect(await statusIn(bench)).toMatchObject({ state: 'completed', startedAt: '2026-11-20T04:00:00Z' });
     expect((await bench.state()).lastAbandoned).toBeUndefined();
   });
 
@@ -135,7 +136,7 @@ describe('the overview of an export', () => {
       await abandonRun(asDeployedExport(bench), active);
     };
     await abandonUnfinished();
-    expect(await overviewIn(bench)).toMatchObject({ state: 'never', lastFailure: null });
+    expect(await statusIn(bench)).toMatchObject({ state: 'never', lastFailure: null });
     down.is = false;
     bench.advance(60_000);
     const end = await bench.start();
@@ -143,7 +144,7 @@ describe('the overview of an export', () => {
     bench.advance(60_000);
     await bench.start({ since: '1970-01-01T00:00:00Z' });
     await abandonUnfinished();
-    expect(await overviewIn(bench)).toMatchObject({
+    expect(await statusIn(bench)).toMatchObject({
       state: 'completed',
       run: end.status === 'completed' ? end.result.run : '',
     });
@@ -151,20 +152,20 @@ describe('the overview of an export', () => {
 
   it('is stale once the newest completed run is older than allowed, also while another runs', async () => {
     const { bench, down } = aBench('RequestRejectedError');
-    expect(await overviewIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: true });
+    expect(await statusIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: true });
     down.is = false;
     await bench.start();
     bench.advance(60_000);
-    expect(await overviewIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: false, freshnessSeconds: 60 });
+    expect(await statusIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: false, freshnessSeconds: 60 });
     bench.advance(1);
-    expect(await overviewIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: true });
+    expect(await statusIn(bench, { freshnessSeconds: 60 })).toMatchObject({ stale: true });
     down.is = true;
     await bench.start({ since: '1970-01-01T00:00:00Z' });
-    expect(await overviewIn(bench, { freshnessSeconds: 60, isRunning: true })).toMatchObject({
+    expect(await statusIn(bench, { freshnessSeconds: 60, isRunning: true })).toMatchObject({
       state: 'running',
       stale: true,
     });
-    expect(await overviewIn(bench)).toMatchObject({ stale: false });
+    expect(await statusIn(bench)).toMatchObject({ stale: false });
   });
 });
 
@@ -172,22 +173,22 @@ describe('an export that expects reports', () => {
   it('lacks them once no completed run has had some for so long, whatever the runs since', async () => {
     const expecting = { expect: { reportsEveryMs: 3_600_000 } };
     const bench = anExportBench({ definition: expecting });
-    expect(await overviewIn(bench)).toMatchObject({ lastReportsAt: null, reportsOverdue: false });
+    expect(await statusIn(bench)).toMatchObject({ lastReportsAt: null, reportsOverdue: false });
     await bench.start();
     const lastReportsAt = at('2026-11-20T02:00:00Z');
     bench.advance(3_599_999);
     const empty = bench.with({ reports: [], definition: { ...expecting, name: bench.deps.definition.name } });
     await empty.start();
     const expected = { lastReportsAt, reportsEverySeconds: 3_600 };
-    expect(await overviewIn(empty)).toMatchObject({ ...expected, reportsOverdue: false });
+    expect(await statusIn(empty)).toMatchObject({ ...expected, reportsOverdue: false });
     bench.advance(1);
-    expect(await overviewIn(empty)).toMatchObject({ ...expected, state: 'completed', reportsOverdue: true });
+    expect(await statusIn(empty)).toMatchObject({ ...expected, state: 'completed', reportsOverdue: true });
     expect(await readExportStatus(asDeployedExport(empty), 1, empty.deps.runtime.now())).toMatchObject({
       ...expected,
       reportsOverdue: true,
     });
     await bench.start({ since: '1970-01-01T00:00:00Z' });
-    expect(await overviewIn(bench)).toMatchObject({ lastReportsAt: '2026-11-20T03:00:00Z', reportsOverdue: false });
+    expect(await statusIn(bench)).toMatchObject({ lastReportsAt: '2026-11-20T03:00:00Z', reportsOverdue: false });
   });
 });
 

@@ -1,0 +1,96 @@
+/** All exports of a stack, to read the status of each: what can be read of many exports in one request is. */
+
+import { mapConcurrently } from '../../core/concurrency.ts';
+import type { DeployedExport, NextStart } from '../../target/target.ts';
+import type { Runtime } from '../../core/ports.ts';
+import { untilOperatorOf } from '../../settings/settings.ts';
+import { backfillKey, type ItemKey, stateKey } from '../dynamodb/items.ts';
+import { createDynamoPageLog } from '../dynamodb/page-log.ts';
+import { readItems } from '../dynamodb/read-items.ts';
+import { type ListedSchedule, listSchedules, nextStart } from '../scheduler/next-start.ts';
+import { listRunningExecutions, type RunningExecutions } from '../step-functions/running-executions.ts';
+import type { OperatorClients } from './clients.ts';
+import { openDeployedExport } from './deployed-export.ts';
+import type { StackExport } from './services.ts';
+
+const concurrency = 8;
+
+/**
+ * Sends one request for a hundred states and backfills, and one per schedule group (and per hundred schedules in it).
+ * To read their status then takes one per state machine whose exports have unfinished runs (and per thousand running executions),
+ * one for each unfinished run, another for each that seems to have stopped, and those for the windows of backfills. Needs
+ * dynamodb:BatchGetItem, dynamodb:Query, scheduler:ListSchedules, states:ListExecutions and states:DescribeExecution.
+ */
+export async function openAllExports(
+  exports: readonly StackExport[],
+  clients: OperatorClients,
+  runtime: Runtime,
+): Promise<readonly DeployedExport[]> {
+  const { dynamoDb: client, stepFunctions } = clients;
+  const locations = exports.flatMap(({ name, service: { table, service }, serviceSettings }) => {
+    // Without the setting filterUntil, a service has no backfills.
+    const mayHaveBackfill = untilOperatorOf(serviceSettings) !== undefined;
+    const keys = [stateKey(service, name), ...(mayHaveBackfill ? [backfillKey(service, name)] : [])];
+    return keys.map((key) => ({ table, ...key }));
+  });
+  const [itemAt, schedules] = await Promise.all([
+    readItems({ client, clock: runtime }, locations),
+    readSchedules(exports, clients),
+  ]);
+  const running = new Map<string, Promise<RunningExecutions>>();
+  /** First read after the states, so that the executions that they name have been started. */
+  const runningOn = (machine: string): Promise<RunningExecutions> => {
+    const listed = running.get(machine) ?? listRunningExecutions(stepFunctions, machine);
+    running.set(machine, listed);
+    return listed;
+  };
+  return exports.map((each) => {
+    const { name, service } = each;
+    const { table } = service;
+    const deployed = openDeployedExport(each, clients, runtime);
+    const readItem = async (key: ItemKey) => itemAt({ table, ...key });
+    const log = createDynamoPageLog({ client, table, service: service.service, runtime, readItem });
+    return {
+      ...deployed,
+      log,
+      executions: {
+        ...deployed.executions,
+        isRunning: async (execution) => {
+          const { arns, isComplete } = await runningOn(service.stateMachineArn);
+          if (arns.has(execution)) return true;
+          // The list may lack an execution that started just now, but one that has recorded a failure does not run any longer.
+          const active = (await log.exportState(name))?.active;
+          const hasFailed = active?.execution === execution && active.lastFailure !== undefined;
+          return !(hasFailed && isComplete) && (await deployed.executions.isRunning(execution));
+        },
+      },
+      nextStart: async () =>
+        nextStartOf(each, schedules, (await log.exportState(name))?.lastScheduledTime, runtime.now()),
+    };
+  });
+}
+
+/** The listed schedules by group. */
+async function readSchedules(
+  exports: readonly StackExport[],
+  { scheduler }: OperatorClients,
+): Promise<ReadonlyMap<string, ReadonlyMap<string, ListedSchedule>>> {
+  const groups = [...new Set(exports.flatMap(({ schedule }) => (schedule === undefined ? [] : [schedule.group])))];
+  const listed = await mapConcurrently(groups, concurrency, async (group) => {
+    return [group, await listSchedules(scheduler, group)] as const;
+  });
+  return new Map(listed);
+}
+
+function nextStartOf(
+  { name, schedule }: StackExport,
+  schedules: ReadonlyMap<string, ReadonlyMap<string, ListedSchedule>>,
+  lastScheduledTime: string | undefined,
+  now: number,
+): NextStart {
+  const listed = schedule && schedules.get(schedule.group)?.get(name);
+  // Someone may have deleted the schedule.
+  if (schedule === undefined || listed === undefined) return { kind: 'manual' };
+  const { expression, timeZone, flexible } = schedule;
+  return nextStart({ name, expression, timeZone, flexible, ...listed }, now, lastScheduledTime);
+}
