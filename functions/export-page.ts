@@ -11,7 +11,7 @@ import {
   type ServiceContext,
   settingsIn,
 } from '../lib/aws/lambda/service-context.ts';
-import { type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
+import { type Step, type StepHandler, stepHandler } from '../lib/aws/lambda/step-handler.ts';
 import { s3ClientConfig } from '../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../lib/aws/s3/page-store.ts';
 import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
@@ -43,7 +43,7 @@ export function exportPageHandler(
   loadSettings: LoadSettings,
   platform = lambdaPlatform,
 ): StepHandler<Outcome> {
-  const createStep = (telemetry: Telemetry): StepHandler<Outcome> => {
+  const createStep = (telemetry: Telemetry): Step<Outcome> => {
     const context = openServiceContext('ExportPage', env, loadSettings, telemetry, platform);
     const { environment, service: settings, objects, dynamoDb } = context;
     const { runtime, spool, partBytes, maxInFlight } = platform;
@@ -72,7 +72,7 @@ export function exportPageHandler(
             limit: settings.maxConcurrentPages,
             runtime,
           });
-    return async ({ input, execution, probe }, { getRemainingTimeInMillis }) => {
+    const run: StepHandler<Outcome> = async ({ input, execution, probe }, { getRemainingTimeInMillis }) => {
       if (probe !== undefined) {
         const { export: name, since, until } = parseSettings(probeSchema, probe, 'probe');
         const { definition, log } = context.dependenciesFor({ export: name });
@@ -89,6 +89,7 @@ export function exportPageHandler(
       using deadline = startInvocationDeadline(getRemainingTimeInMillis(), settings, label, runtime);
       return await exportPage(deps, { loop, execution, maxInFlight, ...deadline });
     };
+    return { run, incidents: context.incidents };
   };
   return stepHandler(createStep, platform, { acceptsProbe: true });
 }

@@ -27,9 +27,12 @@ export function finishRunHandler(
       spool: platform.spool,
       partBytes: platform.partBytes,
     });
-    return async ({ input, execution }) => {
-      const deps = { ...context.dependenciesFor(input), store };
-      return await finishRun(deps, { run: asRunId((input as LoopState).run), execution });
+    return {
+      incidents: context.incidents,
+      run: async ({ input, execution }) => {
+        const deps = { ...context.dependenciesFor(input), store };
+        return await finishRun(deps, { run: asRunId((input as LoopState).run), execution });
+      },
     };
   }, platform);
 }

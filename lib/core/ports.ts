@@ -209,7 +209,11 @@ export type ExportEvent =
       /** Since the newest run with reports completed: 0 if this one has reports. Set with `expect.reportsEvery`. */
       readonly secondsWithoutReports?: number | undefined;
     } & RunResult)
-  | ({ readonly event: 'run-failed' } & FailedRun);
+  | ({
+      readonly event: 'run-failed';
+      /** The page that would have been exported next; null if all are. Absent if it is not known. */
+      readonly page?: number | null | undefined;
+    } & FailedRun);
 
 /** `pages`, `reports` and `bytes` count what is logged already. */
 interface RunProgress extends RunRef, RunTotals {

@@ -3,7 +3,6 @@
 import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition } from '../core/model.ts';
 import {
-  countIncidents,
   type DeployedExport,
   type Deployment,
   type RunEnd,
@@ -11,6 +10,7 @@ import {
   type StartRequest,
   unreadableExport,
 } from '../target/target.ts';
+import { countIncidents } from '../target/incidents.ts';
 import type { Runtime } from '../core/ports.ts';
 import { listNames, shellQuote } from '../core/sanitize.ts';
 import { exportDefinition } from '../settings/settings.ts';
@@ -129,10 +129,10 @@ function deployedExport(
     },
     nextStart: async () => ({ kind: 'manual' }),
     async *incidents(run) {
-      yield* notes.incidents(run);
+      yield* (await notes.incidents.read(run)).newest;
     },
-    countIncidents: (run) => countIncidents(notes.incidents(run)),
-    lastIncident: async (run) => notes.lastIncident(run),
+    countIncidents: async (run) => countIncidents(await notes.incidents.read(run)),
+    lastIncident: async (run) => (await notes.incidents.read(run)).newest.at(-1),
     start: (request, startOptions) => startRun(options, settings, request, startOptions),
     startBackfill: (request, backfillOptions) =>
       startLocalBackfill(

@@ -24,7 +24,7 @@ export interface LocalRunOptions extends Omit<ExecutionOptions, 'onRetry'> {
 
 export interface RunObserver extends Required<Pick<ExecutionOptions, 'onRetry'>> {
   readonly emit: EventSink;
-  close(): void;
+  close(): Promise<void>;
 }
 
 const windowPrefix = 'window-';
@@ -70,7 +70,7 @@ export async function runLocally({ out, startInput, openObserver, ...run }: Loca
         start = outcome.next;
       }
     } finally {
-      observer?.close();
+      await observer?.close();
       log.close();
       store.close();
     }

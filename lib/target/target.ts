@@ -5,9 +5,12 @@
 
 import type { ExportDefinition, FailedRun, Instant, RunId, RunResult } from '../core/model.ts';
 import type { BackfillProgress, BackfillRequest } from '../backfill/backfill.ts';
+import type { Incident, IncidentCounts } from './incidents.ts';
 import type { ProbeResult } from './probe-service.ts';
 import type { EventSink, Executions, PageLog, ReportService, RunHistory, RunRef, StoreReader } from '../core/ports.ts';
 import type { NetworkSettings } from '../settings/network-settings.ts';
+
+export type { Incident, IncidentCounts } from './incidents.ts';
 
 export interface Deployment extends AsyncDisposable {
   /** For messages: `directory ./exports`, `stack ReportExporter in eu-central-1`. */
@@ -171,54 +174,6 @@ export interface RunSpan extends RunRef {
   readonly until?: Instant | null | undefined;
   readonly startedAt: Instant;
   readonly completedAt?: Instant | undefined;
-}
-
-/** What delayed or stopped a run. */
-export type Incident = { readonly at: Instant; readonly page: number | null } & (
-  | {
-      /** An attempt failed. It was retried, or will be. */
-      readonly kind: 'failed-attempt';
-      readonly error: string;
-      readonly message: string;
-    }
-  | {
-      /** The service responded with Retry-After, and the run waited. */
-      readonly kind: 'wait';
-      readonly seconds: number;
-    }
-  | {
-      /** An execution failed after all its retries. The next start resumes the run. */
-      readonly kind: 'failed-run';
-      readonly error: string;
-      readonly message: string;
-    }
-);
-
-export interface IncidentCounts {
-  readonly failedAttempts: number;
-  readonly waits: number;
-  /** The sum of all waits. */
-  readonly waitSeconds: number;
-  /** How often an execution of the run failed. */
-  readonly failures: number;
-}
-
-export async function countIncidents(incidents: AsyncIterable<Incident> | Iterable<Incident>): Promise<IncidentCounts> {
-  const counts = { failedAttempts: 0, waits: 0, waitSeconds: 0, failures: 0 };
-  for await (const incident of incidents) {
-    switch (incident.kind) {
-      case 'failed-attempt':
-        counts.failedAttempts += 1;
-        break;
-      case 'wait':
-        counts.waits += 1;
-        counts.waitSeconds += incident.seconds;
-        break;
-      case 'failed-run':
-        counts.failures += 1;
-    }
-  }
-  return counts;
 }
 
 export interface StartRequest {

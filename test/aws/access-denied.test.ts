@@ -1,7 +1,10 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { explainAccessDenied } from '../../lib/aws/access-denied.ts';
+import { createAttemptRecorder } from '../../lib/aws/lambda/attempt-recorder.ts';
 import { stepHandler } from '../../lib/aws/lambda/step-handler.ts';
+import { systemRuntime } from '../../lib/core/clock.ts';
 import { ExportError } from '../../lib/core/errors.ts';
+import { createMemoryIncidentLog } from '../support/export/memory-adapters.ts';
 
 const denied = (name: string, message: string) => Object.assign(new Error(message), { name });
 const role = 'arn:aws:sts::123456789012:assumed-role/ReportExporter-ExportPage/ExportPage';
@@ -14,7 +17,9 @@ beforeEach(() => {
 
 /** The error of a step that fails with `cause`, as Step Functions sees it. */
 async function errorOfStep(cause: unknown): Promise<Error> {
-  const handler = stepHandler(() => () => Promise.reject(cause));
+  const log = createMemoryIncidentLog();
+  const incidents = createAttemptRecorder('ExportPage', log, systemRuntime, () => {});
+  const handler = stepHandler(() => ({ run: () => Promise.reject(cause), incidents }));
   const context = { awsRequestId: '1', getRemainingTimeInMillis: () => 1_000 };
   return await handler({ input: {}, execution: 'e' }, context).then(
     () => expect.fail('it did not reject'),

@@ -26,6 +26,7 @@ import {
 } from '../support/service/faults.ts';
 import { inMemoryReports } from '../support/service/in-memory-reports.ts';
 import { type Simulator, startSimulator } from '../support/service/simulator.ts';
+import { countIncidents, type IncidentRecord, parseIncidentRecord } from '../../lib/target/incidents.ts';
 import { type LocalAws, startLocalAws } from '../support/aws/local-aws.ts';
 import { problemsIn } from '../support/docs/published-schemas.ts';
 import { execute, executionArn, type Functions } from '../support/export/function-machine.ts';
@@ -104,6 +105,15 @@ function publishedIds(deployment: Deployment, exportName = 'reports'): string[] 
   return pages.flatMap(({ key }) =>
     Array.from(objectAt(deployment, key).matchAll(/<r id="([^"]*)"/g), ([, id = '']) => id),
   );
+}
+
+/** The recorded incidents of the only run in the table. */
+async function incidentsIn({ aws }: Deployment, exportName = 'reports'): Promise<IncidentRecord> {
+  const client = new DynamoDBClient({});
+  const { Items = [] } = await client.send(new ScanCommand({ TableName: aws.table }));
+  client.destroy();
+  const [item] = Items.filter(({ pk, sk }) => pk?.S === `acme/${exportName}` && sk?.S?.startsWith('incidents#'));
+  return parseIncidentRecord(item?.record?.S);
 }
 
 /** Deletes a page-log entry, as if the function had been killed before it logged the page. */
@@ -195,6 +205,32 @@ describe('a probe of the service by ExportPage', () => {
       const event = { probe: { export: 'reports', since } } as never;
       await expect(deployment.functions[name](event, context)).rejects.toMatchObject({ name: 'ConfigurationError' });
     }
+  });
+});
+
+describe('the incidents of a run', () => {
+  it('are recorded by the functions when they happen', async () => {
+    const faults = combineScripts(
+      onPage(1, throttled('1')),
+      onPage(2, errorResponse(503), { times: 2 }),
+      onPage(3, throttled('120')),
+      onPage(4, errorResponse(403), { times: 2 }),
+    );
+    await using deployment = await deploy({ reports: 9, faults });
+    expect(await execute(deployment.functions, { name: 'first' })).toMatchObject({ error: 'ConfigurationError' });
+    const record = await incidentsIn(deployment);
+    const retry = (attempt: number) => ({ state: 'ExportPage', attempt, maxAttempts: 20 });
+    const failed = { kind: 'failed-attempt', page: 2, error: 'ServiceUnavailableError' };
+    expect(record.newest).toMatchObject([
+      { kind: 'wait', page: 1, seconds: 1 },
+      { ...failed, message: expect.stringContaining('503 for page 2'), retry: retry(1) },
+      { ...failed, retry: retry(2) },
+      { kind: 'wait', page: 3, seconds: 120 },
+      { kind: 'failed-run', page: 4, error: 'ConfigurationError', message: expect.stringContaining('403 for page 4') },
+    ]);
+    expect(countIncidents(record)).toEqual({ failedAttempts: 2, waits: 2, waitSeconds: 121, failures: 1 });
+
+    expect(events('incident-not-recorded')).toEqual([]);
   });
 });
 
@@ -589,14 +625,14 @@ describe('the API key', () => {
       'ContractError',
     ],
     ['a secret that is not JSON', { secret: `"${apiKey}` }, 'ConfigurationError'],
-  ] as const)('is in no log line, metric, event or error: %s', async (_, options, error) => {
+  ] as const)('is in no log line, metric, event, error or incident: %s', async (_, options, error) => {
     await using deployment = await deploy(options);
     const result = await execute(deployment.functions, { name: 'first' });
 
     expect(result).toMatchObject({ status: 'failed', error });
     expect(events('run-failed')).toMatchObject([{ level: 'ERROR', error, resumable: true }]);
     expect(totalOf('RunsFailed')).toBe(1);
-    const outputs = [written.join(''), JSON.stringify(result)];
+    const outputs = [written.join(''), JSON.stringify(result), JSON.stringify(await incidentsIn(deployment))];
     for (const text of outputs) {
       expect(text).toContain(error);
       expect(text).not.toContain(apiKey);

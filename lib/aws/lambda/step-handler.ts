@@ -6,6 +6,7 @@
 import type { Context } from 'aws-lambda';
 import { ExportError } from '../../core/errors.ts';
 import { explainAccessDenied } from '../access-denied.ts';
+import type { AttemptRecorder } from './attempt-recorder.ts';
 import { lambdaPlatform, type Platform } from './platform.ts';
 import { createTelemetry, type Telemetry } from './telemetry.ts';
 
@@ -15,6 +16,8 @@ interface StepEvent {
   readonly input: unknown;
   /** The ARN of the execution that invokes the function. */
   readonly execution: string;
+  /** Which attempt of the step it is. */
+  readonly attempt?: unknown;
   /** The input that the execution was started with. FailRun alone receives it. */
   readonly startInput?: unknown;
   /** Instead of all the above: an operator asks ExportPage whether it reaches the service. */
@@ -24,6 +27,11 @@ interface StepEvent {
 type InvocationContext = Pick<Context, 'awsRequestId' | 'getRemainingTimeInMillis'>;
 export type StepHandler<Outcome> = (event: StepEvent, context: InvocationContext) => Promise<Outcome>;
 
+export interface Step<Outcome> {
+  readonly run: StepHandler<Outcome>;
+  readonly incidents: AttemptRecorder;
+}
+
 /**
  * A Lambda handler that calls `createStep` on its first invocation, so that a mistake in the environment fails that
  * invocation instead of the cold start, and reuses the step afterwards. Errors keep their names: the state machine
@@ -32,25 +40,30 @@ export type StepHandler<Outcome> = (event: StepEvent, context: InvocationContext
  * With `acceptsProbe`, the step also receives the events of operators, which are not attempts of an export.
  */
 export function stepHandler<Outcome>(
-  createStep: (telemetry: Telemetry) => StepHandler<Outcome>,
+  createStep: (telemetry: Telemetry) => Step<Outcome>,
   { telemetryOutput }: Pick<Platform, 'telemetryOutput'> = lambdaPlatform,
   { acceptsProbe = false }: { readonly acceptsProbe?: boolean } = {},
 ): StepHandler<Outcome> {
   const telemetry = createTelemetry(telemetryOutput);
-  let step: StepHandler<Outcome> | undefined;
+  let step: Step<Outcome> | undefined;
   const isProbe = (event: Partial<StepEvent> | undefined) => acceptsProbe && event?.probe !== undefined;
   return async (event, context) => {
     telemetry.begin({ execution: event?.execution, request: context.awsRequestId });
     try {
       if (!isProbe(event)) assertStepEvent(event);
       step ??= createStep(telemetry);
-      return await step(event, context);
+      step.incidents.begin(event);
+      return await step.run(event, context);
     } catch (error) {
       nameFromCode(error);
       explainAccessDenied(error);
-      if (!isProbe(event)) telemetry.failed(error, runAndPageOf(event?.input));
+      if (!isProbe(event)) {
+        telemetry.failed(error, runAndPageOf(event?.input));
+        step?.incidents.failed(error instanceof Error ? error : new Error(String(error)));
+      }
       throw error;
     } finally {
+      await step?.incidents.settle(context.getRemainingTimeInMillis());
       telemetry.end();
     }
   };

@@ -1,12 +1,16 @@
 /** A deployed export, with the settings that its service was deployed with. */
 
-import type { DeployedExport, DeployedService, StartRequest } from '../../target/target.ts';
-import type { Runtime } from '../../core/ports.ts';
+import { addIncident, countIncidents, type IncidentLog, type IncidentRecord } from '../../target/incidents.ts';
+import type { DeployedExport, DeployedService, RunSpan, StartRequest } from '../../target/target.ts';
+import type { PageLog, Runtime } from '../../core/ports.ts';
+import { stateNameOfRun } from '../../core/windows.ts';
 import { networkSettingsOf } from '../../settings/network-settings.ts';
 import { exportDefinition, sourceOf, untilOperatorOf } from '../../settings/settings.ts';
 import { serviceClient } from '../../service/client/client.ts';
 import { describeNetwork } from '../../service/network/network.ts';
+import { createDynamoIncidentLog } from '../dynamodb/incident-log.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
+import { createDynamoSlotStore } from '../dynamodb/slot-store.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
 import { nextStartOf } from '../scheduler/next-start.ts';
 import { createSecretApiKey } from '../secret-api-key.ts';
@@ -14,7 +18,6 @@ import { createSecretNetwork } from '../secret-network.ts';
 import { manualName } from '../step-functions/execution-names.ts';
 import { createExecutions } from '../step-functions/executions.ts';
 import { followExecution } from '../step-functions/follow-execution.ts';
-import { countIncidentsOf, createExecutionCache, incidentsOf, lastIncidentOf } from '../step-functions/incidents.ts';
 import { takeSnapshot } from '../step-functions/progress-poller.ts';
 import { startExecution } from '../step-functions/start-execution.ts';
 import type { OperatorClients } from './clients.ts';
@@ -30,10 +33,12 @@ export function openDeployedExport(
 ): DeployedExport {
   const { stateMachineArn, table, bucket, prefix, bucketKeyArn: kmsKeyArn } = service;
   const { stepFunctions: client } = clients;
-  const log = createDynamoPageLog({ client: clients.dynamoDb, table, service: service.service, runtime });
+  const items = { client: clients.dynamoDb, table, service: service.service, runtime };
+  const log = createDynamoPageLog(items);
+  const incidentLog = createDynamoIncidentLog(items);
   const store = createS3PageStore({ client: clients.s3, bucket, prefix, kmsKeyArn, runtime });
-  const incidentDependencies = { client, stateMachineArn, log, now: runtime.now };
-  const cache = createExecutionCache();
+  const executions = createExecutions(client, stateMachineArn);
+  const incidentsOf = (run: RunSpan) => readIncidents({ log, incidentLog, executions }, run);
   const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);
   const reportService = deployedService({ serviceSettings, service, spareConcurrency }, clients, runtime);
   return {
@@ -44,7 +49,7 @@ export function openDeployedExport(
     freshnessSeconds: schedule?.freshnessSeconds,
     store,
     log,
-    executions: createExecutions(client, stateMachineArn),
+    executions,
     probeFromFunction: {
       functionArn: service.exportPageFunction,
       probe: (since) => probeFromFunction(clients.lambda, service.exportPageFunction, name, since),
@@ -55,22 +60,49 @@ export function openDeployedExport(
         now: runtime.now,
         lastScheduledTime: async () => (await log.exportState(name))?.lastScheduledTime,
       }),
-    incidents: (run) => incidentsOf({ ...incidentDependencies, cache }, run),
-    countIncidents: (run) => countIncidentsOf({ ...incidentDependencies, cache }, run),
-    lastIncident: (run) => lastIncidentOf(incidentDependencies, run),
+    async *incidents(run) {
+      yield* (await incidentsOf(run)).newest;
+    },
+    countIncidents: async (run) => countIncidents(await incidentsOf(run)),
+    lastIncident: async (run) => (await incidentsOf(run)).newest.at(-1),
     ...deployedBackfill({ name, definition, service: reportService, output: service, log, store, clients, runtime }),
     async start(request, options) {
-      const before = options.follow ? await takeSnapshot(log, name) : undefined;
+      const before = options.follow ? await takeSnapshot(log, incidentLog, name) : undefined;
       const executionName = manualName(name, runtime.randomHex(16));
       const input = JSON.stringify(startInput(name, request));
       const executionArn = await startExecution(client, stateMachineArn, executionName, input);
       options.say(`Execution ${executionArn}`);
       options.onStarted?.(executionArn);
       if (before === undefined) return { status: 'started', execution: executionArn, run: null };
-      const deps = { client, exportName: name, log, store, clock: runtime };
+      const slots = serviceSettings.maxConcurrentPages === undefined ? undefined : createDynamoSlotStore(items);
+      const deps = { client, exportName: name, log, incidents: incidentLog, slots, store, clock: runtime };
       return await followExecution(deps, executionArn, before, options);
     },
   };
+}
+
+/**
+ * What is recorded, and how the newest execution of an unfinished run ended, if FailRun could not record it: it was stopped or timed out, or
+ * FailRun failed, too.
+ */
+async function readIncidents(
+  deps: {
+    readonly log: Pick<PageLog, 'exportState' | 'last'>;
+    readonly incidentLog: IncidentLog;
+    readonly executions: ReturnType<typeof createExecutions>;
+  },
+  run: RunSpan,
+): Promise<IncidentRecord> {
+  const { log, incidentLog, executions } = deps;
+  const record = await incidentLog.read(run);
+  if (run.completedAt !== undefined) return record;
+  const active = (await log.exportState(stateNameOfRun(run)))?.active;
+  if (active?.run !== run.run || active.lastFailure !== undefined) return record;
+  const failure = await executions.failure(active.execution);
+  if (failure === undefined) return record;
+  const last = await log.last(active);
+  const page = last?.nextCursor === null ? null : (last?.page ?? 0) + 1;
+  return addIncident(record, { kind: 'failed-run', page, ...failure });
 }
 
 function startInput(exportName: string, { since, restart }: StartRequest) {

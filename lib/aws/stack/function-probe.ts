@@ -9,7 +9,7 @@ import {
   probeResultSchema,
   windowProbeResultSchema,
 } from '../../target/probe-service.ts';
-import { parseJson } from '../step-functions/history.ts';
+import { parseJson } from '../step-functions/failure.ts';
 
 /**
  * Needs lambda:InvokeFunction. Errors have the name and the message that they have in the function.

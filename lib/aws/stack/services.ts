@@ -13,7 +13,7 @@ import {
   serviceOutputSuffix,
 } from '../../settings/stack-output.ts';
 import { describeProblems } from '../../core/validation-errors.ts';
-import { parseJson } from '../step-functions/history.ts';
+import { parseJson } from '../step-functions/failure.ts';
 
 /** An export of a stack, with the service that it belongs to. */
 export interface StackExport {

@@ -1,12 +1,12 @@
 /** Determines how an execution of the state machine ended, and what that means for its run. */
 
-import { type DescribeExecutionCommandOutput, GetExecutionHistoryCommand, type SFNClient } from '@aws-sdk/client-sfn';
+import type { DescribeExecutionCommandOutput, SFNClient } from '@aws-sdk/client-sfn';
 import * as z from 'zod';
-import { type FailedRun, type Run, type RunResult, totalsOf, zeroTotals } from '../../core/model.ts';
+import { type ExportState, type FailedRun, type Run, type RunResult, totalsOf, zeroTotals } from '../../core/model.ts';
 import type { PageLog } from '../../core/ports.ts';
-import { resultSchema, runSchema } from '../../core/storage/stored-records.ts';
+import { resultSchema } from '../../core/storage/stored-records.ts';
 import { continuationName } from './execution-names.ts';
-import { type Failure, parseJson, toFailure } from './history.ts';
+import { type Failure, failureOf, parseJson, toFailure } from './failure.ts';
 
 export type ExecutionResult =
   /** `laterFailure`: how the execution failed after it had published the run. */
@@ -25,17 +25,14 @@ export interface ExecutionResultDependencies {
 /** The run of an execution, and which of the run's executions it is. */
 export type RunExecution = Pick<Run, 'run' | 'executionNumber'>;
 
-/**
- * The result of an execution that has ended; `lastSeen` is what it was last seen to work on. Needs
- * states:GetExecutionHistory if the execution has failed.
- */
+/** The result of an execution that has ended; `lastSeen` is what it was last seen to work on. */
 export async function readExecutionResult(
   deps: ExecutionResultDependencies,
   ended: DescribeExecutionCommandOutput,
   lastSeen: RunExecution | undefined,
 ): Promise<ExecutionResult> {
   const { executionArn = '', status } = ended;
-  if (status !== 'SUCCEEDED') return await readFailure(deps, ended);
+  if (status !== 'SUCCEEDED') return await readFailure(deps, ended, lastSeen);
   const output = parseJson(ended.output);
   const completed = resultSchema.safeParse(output);
   if (completed.success) return { kind: 'completed', result: completed.data };
@@ -75,54 +72,42 @@ function nextExecution(
 async function readFailure(
   deps: ExecutionResultDependencies,
   ended: DescribeExecutionCommandOutput,
+  lastSeen: RunExecution | undefined,
 ): Promise<ExecutionResult> {
-  const { executionArn = '', status, error, cause } = ended;
-  const failure = toFailure({ error, cause }, status === 'ABORTED' ? 'ExecutionAborted' : 'States.Timeout');
+  const { executionArn = '' } = ended;
+  const failure = failureOf(ended);
   const state = await deps.log.exportState(deps.exportName);
   if (state?.lastCompleted?.execution === executionArn) {
     return { kind: 'completed', result: state.lastCompleted.result, laterFailure: failure };
   }
-  return { kind: 'failed', failed: await readFailedRun(deps, ended, failure, state?.active) };
+  return { kind: 'failed', failed: await readFailedRun(deps, executionArn, failure, state, lastSeen) };
 }
 
-/** What FailRun returned, as in the event; if FailRun did not run or failed, what the export state and the page log show. */
+/**
+ * What FailRun has recorded: with the active run, or with the last one if that can never complete. If FailRun did not run or failed, what the
+ * export state and the page log show.
+ */
 async function readFailedRun(
-  deps: ExecutionResultDependencies,
-  { executionArn = '', status }: DescribeExecutionCommandOutput,
+  { exportName: name, log }: ExecutionResultDependencies,
+  executionArn: string,
   failure: Failure,
-  active: Run | undefined,
+  state: ExportState | undefined,
+  lastSeen: RunExecution | undefined,
 ): Promise<FailedRun> {
-  const { exportName: name, log } = deps;
-  const failRunOutput = status === 'FAILED' ? await readFailRunOutput(deps, executionArn) : undefined;
-  if (failRunOutput !== undefined) return { export: name, ...failRunOutput, error: failure.error };
-  if (active?.execution !== executionArn) {
-    return { export: name, run: null, since: null, ...zeroTotals, ...failure, resumable: active !== undefined };
+  const { active, lastAbandoned } = state ?? {};
+  if (active?.execution === executionArn) {
+    const last = await log.last(active);
+    const { run, since } = active;
+    return { export: name, run, since, ...totalsOf(last), ...failure, resumable: last?.repeats !== true };
   }
-  const last = await log.last(active);
-  const resumable = last?.repeats !== true;
-  return { export: name, run: active.run, since: active.since, ...totalsOf(last), ...failure, resumable };
-}
-
-const recordedFailureSchema = z.object({
-  run: z.nullable(runSchema.shape.run),
-  since: z.nullable(runSchema.shape.since),
-  pages: z.int(),
-  reports: z.int().nullable(),
-  bytes: z.int(),
-  message: z.string(),
-  resumable: z.boolean(),
-});
-const failStateSchema = z.object({
-  // The definition of version 1.0 selected the fields.
-  failed: z.union([z.object({ Payload: recordedFailureSchema }), recordedFailureSchema]),
-});
-
-/** From the input of the state Failed, which is among the last events. */
-async function readFailRunOutput({ client }: ExecutionResultDependencies, executionArn: string) {
-  const { events = [] } = await client.send(
-    new GetExecutionHistoryCommand({ executionArn, reverseOrder: true, maxResults: 5 }),
-  );
-  const input = events.find(({ type }) => type === 'FailStateEntered')?.stateEnteredEventDetails?.input;
-  const failed = failStateSchema.safeParse(parseJson(input)).data?.failed;
-  return failed !== undefined && 'Payload' in failed ? failed.Payload : failed;
+  // The state of the export names no execution of an abandoned run.
+  const isAbandoned =
+    lastAbandoned !== undefined &&
+    lastAbandoned.failure.error === failure.error &&
+    (lastSeen?.run === lastAbandoned.run || state?.recentExecutions?.[0] === executionArn);
+  if (active === undefined && isAbandoned) {
+    const { run, since, pages, reports, bytes } = lastAbandoned;
+    return { export: name, run, since, pages, reports, bytes, ...failure, resumable: false };
+  }
+  return { export: name, run: null, since: null, ...zeroTotals, ...failure, resumable: active !== undefined };
 }

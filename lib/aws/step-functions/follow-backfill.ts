@@ -15,7 +15,7 @@ import type { BackfillEnd, BackfillOptions } from '../../target/target.ts';
 import type { Clock, PageLog, RunHistory } from '../../core/ports.ts';
 import { parseWindowName } from '../../core/windows.ts';
 import { isBackfillOf } from './execution-names.ts';
-import { toFailure } from './history.ts';
+import { failureOf } from './failure.ts';
 import { pollUntilEnd } from './polling.ts';
 
 export interface FollowBackfillDependencies {
@@ -58,7 +58,7 @@ export async function followBackfill(
   );
   if (end === undefined) return { status: 'started', execution };
   if (end.status !== 'SUCCEEDED') {
-    const { error, message } = toFailure(end, end.status === 'ABORTED' ? 'ExecutionAborted' : 'States.Timeout');
+    const { error, message } = failureOf(end);
     options.say(`Execution ${execution} has ended before all windows were exported: ${error}: ${message}`);
   }
   return { status: 'ended' };

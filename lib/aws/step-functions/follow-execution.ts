@@ -4,18 +4,22 @@
  */
 
 import { DescribeExecutionCommand, type DescribeExecutionCommandOutput } from '@aws-sdk/client-sfn';
-import { asRunId } from '../../core/model.ts';
+import type { RunId } from '../../core/model.ts';
+import { type Incident, type IncidentLog, totalOf } from '../../target/incidents.ts';
 import type { RunEnd, StartOptions } from '../../target/target.ts';
 import type { Clock, StoreReader } from '../../core/ports.ts';
 import { findRetrier, maxRetryDelaySeconds } from '../../core/state-machine/retry-policy.ts';
 import { type ExecutionResult, type ExecutionResultDependencies, readExecutionResult } from './execution-result.ts';
-import type { IncidentEvent } from './history.ts';
-import { recentIncidentEvents } from './incidents.ts';
 import { createProgressPoller, type ExportSnapshot, type ProgressPoller } from './progress-poller.ts';
 import { pollUntilEnd } from './polling.ts';
+import type { SlotStore } from '../../core/slots/page-slots.ts';
 import { manifestAddress } from '../../core/storage/keys.ts';
+import { epochMsOf } from '../../core/timestamps.ts';
 
 export interface FollowDependencies extends ExecutionResultDependencies {
+  readonly incidents: Pick<IncidentLog, 'read'>;
+  /** The slots of the service. Absent: it has none. */
+  readonly slots?: Pick<SlotStore, 'read'> | undefined;
   readonly store: Pick<StoreReader, 'locate'>;
   readonly clock: Clock;
 }
@@ -23,7 +27,7 @@ export interface FollowDependencies extends ExecutionResultDependencies {
 /** All followers together poll five times a second at most: Step Functions allows an account about ten. */
 const minPollIntervalMs = 200;
 
-/** Needs states:DescribeExecution and states:GetExecutionHistory. `before` is the export before the execution started. */
+/** Needs states:DescribeExecution. `before` is the export before the execution started. */
 export async function followExecution(
   deps: FollowDependencies,
   firstExecution: string,
@@ -32,7 +36,7 @@ export async function followExecution(
 ): Promise<RunEnd> {
   const { signal, followers = () => 1 } = options;
   const progress = createProgressPoller(deps, before, options.emit);
-  const incidents = createIncidentReporter(deps, options);
+  const incidents = createIncidentReporter(deps, before, options);
   let execution = firstExecution;
   const end = await pollUntilEnd<RunEnd>(
     async () => {
@@ -64,8 +68,8 @@ async function poll(
   const described = await deps.client.send(new DescribeExecutionCommand({ executionArn }));
   const hasProgress = await progress.poll(executionArn);
   if (hasEnded(described)) return await readExecutionResult(deps, described, progress.lastSeen());
-  // Histories are long, so they are read only if something seems to hold the run up.
-  if (!hasProgress) await incidents.report(executionArn, progress.lastSeen()?.run);
+  // Read only if something seems to hold the run up.
+  if (!hasProgress) await incidents.report(progress.lastSeen()?.run, progress.nextPage());
   return undefined;
 }
 
@@ -99,53 +103,51 @@ async function reportEnd(
   }
 }
 
-/** Reports waits and retries, each once, from the execution's history. A wait for a slot is reported while it lasts. */
+/** Reports waits and retries, each once, and each wait for a slot while it lasts. */
 interface IncidentReporter {
-  report(execution: string, run: string | undefined): Promise<void>;
+  /** `page` is the page to export next. */
+  report(run: RunId | undefined, page: number): Promise<void>;
 }
 
 function createIncidentReporter(
-  { client, exportName }: Pick<ExecutionResultDependencies, 'client' | 'exportName'>,
-  { emit, onRetry }: StartOptions,
+  { exportName, incidents, slots, clock }: FollowDependencies,
+  before: ExportSnapshot,
+  { emit, onRetry, say }: StartOptions,
 ): IncidentReporter {
-  let lastReported = { execution: '', eventId: 0 };
+  let reported = { run: before.active?.run, count: before.incidents };
+  let reportedCheck = 0;
 
-  const reportOne = ({ run, state, attempt, incident }: IncidentEvent, isRetryPending: boolean) => {
+  const reportOne = (run: RunId, incident: Incident, isNewest: boolean) => {
     if (incident.kind === 'wait') {
       const { page, seconds } = incident;
-      emit({
-        event: 'service-asked-to-wait',
-        export: exportName,
-        run: asRunId(run),
-        page: page ?? 0,
-        seconds,
-        inside: false,
-      });
+      const about = { export: exportName, run, page: page ?? 0, seconds };
+      emit({ event: 'service-asked-to-wait', ...about, inside: false });
     }
-    if (incident.kind === 'failed-attempt') {
-      const { error, message } = incident;
-      const retrier = findRetrier(error, state);
-      if (retrier === undefined || attempt > retrier.MaxAttempts) return;
-      const retry = { state, error, message, attempt, maxAttempts: retrier.MaxAttempts };
-      // The delay of a retry that has begun is over.
-      onRetry(isRetryPending ? { ...retry, maxDelaySeconds: maxRetryDelaySeconds(retrier, attempt) } : retry);
-    }
+    if (incident.kind !== 'failed-attempt') return;
+    const { error, message, retry } = incident;
+    if (retry === undefined) return say(`${error}: ${message}`);
+    const retrier = findRetrier(error, retry.state);
+    const maxDelaySeconds = retrier && maxRetryDelaySeconds(retrier, retry.attempt);
+    // The delay of a retry that has begun is over.
+    const isPending = isNewest && clock.now() < epochMsOf(incident.at) + (maxDelaySeconds ?? 0) * 1_000;
+    onRetry({ error, message, ...retry, ...(isPending ? { maxDelaySeconds } : {}) });
   };
 
   return {
-    async report(execution, run) {
-      if (lastReported.execution !== execution) lastReported = { execution, eventId: 0 };
-      const { incidentEvents, isRetryPending, slotWait } = await recentIncidentEvents(client, execution, run);
-      const last = incidentEvents.at(-1);
-      for (const incidentEvent of incidentEvents.filter(({ eventId }) => eventId > lastReported.eventId)) {
-        lastReported = { execution, eventId: incidentEvent.eventId };
-        reportOne(incidentEvent, isRetryPending && incidentEvent === last);
-      }
-      if (slotWait !== undefined && slotWait.eventId > lastReported.eventId) {
-        const { eventId, page, seconds } = slotWait;
-        lastReported = { execution, eventId };
-        emit({ event: 'waiting-for-slot', export: exportName, run: asRunId(slotWait.run), page, seconds });
-      }
+    async report(run, page) {
+      if (run === undefined) return;
+      const record = await incidents.read({ export: exportName, run });
+      const count = totalOf(record);
+      const known = reported.run === run ? reported.count : 0;
+      reported = { run, count };
+      const added = count === known ? [] : record.newest.slice(known - count);
+      for (const incident of added) reportOne(run, incident, incident === record.newest.at(-1));
+
+      const waiting = (await slots?.read())?.queue.find((waiter) => waiter.export === exportName);
+      const seconds = Math.ceil((waiting?.checkAt ?? 0) - clock.now() / 1_000);
+      if (waiting === undefined || seconds <= 0 || waiting.checkAt === reportedCheck) return;
+      reportedCheck = waiting.checkAt;
+      emit({ event: 'waiting-for-slot', export: exportName, run, page, seconds });
     },
   };
 }

@@ -5,29 +5,36 @@
 
 import { type PageEntry, type Run, type RunResult, totalsOf } from '../../core/model.ts';
 import type { EventSink, PageLog } from '../../core/ports.ts';
+import { type IncidentLog, totalOf } from '../../target/incidents.ts';
 import type { RunExecution } from './execution-result.ts';
 
 export interface ProgressPoller {
   /** What the execution was last seen to work on. */
   lastSeen(): RunExecution | undefined;
+  /** The page after the newest one that was reported. */
+  nextPage(): number;
   /** Reads once and emits what is new. Resolves to whether there was anything. */
   poll(execution: string): Promise<boolean>;
   /** Emits what is new since the last poll, and the completion. */
   completed(result: RunResult): Promise<void>;
 }
 
-/** The unfinished run of an export and its last page, if any, before an execution starts. */
+/** The unfinished run of an export, its last page, and how many incidents it has had, before an execution starts. */
 export interface ExportSnapshot {
   readonly active: Run | undefined;
   readonly last: PageEntry | undefined;
+  readonly incidents: number;
 }
 
 export async function takeSnapshot(
   log: Pick<PageLog, 'exportState' | 'last'>,
+  incidentLog: Pick<IncidentLog, 'read'>,
   exportName: string,
 ): Promise<ExportSnapshot> {
   const active = (await log.exportState(exportName))?.active;
-  return { active, last: active && (await log.last(active)) };
+  if (active === undefined) return { active, last: undefined, incidents: 0 };
+  const [last, record] = await Promise.all([log.last(active), incidentLog.read(active)]);
+  return { active, last, incidents: totalOf(record) };
 }
 
 /** `before` is what was there before the execution started: it tells whether the run is resumed, and after which page. */
@@ -86,6 +93,7 @@ export function createProgressPoller(
 
   return {
     lastSeen: () => seen,
+    nextPage: () => reportedPage + 1,
     async poll(execution) {
       const active = (await log.exportState(exportName))?.active;
       if (active?.execution !== execution) return false;

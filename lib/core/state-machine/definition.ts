@@ -151,7 +151,7 @@ export function stateMachine(binding: DefinitionSubstitutions): StateMachine<Sta
         Parameters: {
           FunctionName: binding.functions.FailRun,
           // The input is the error, so only the start input names the export.
-          Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', 'startInput.$': '$$.Execution.Input' },
+          Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', attempt, 'startInput.$': '$$.Execution.Input' },
         },
         // The original error must stay at the top level of the payload, because Failed shows it. The whole result is kept: only that of a
         // window has `until`.
@@ -206,6 +206,9 @@ const skipSuperseded: Catcher = {
   Next: 'Skipped',
 };
 
+/** Which attempt of a state it is, for the incidents of the run. */
+const attempt: Template = { 'enteredAt.$': '$$.State.EnteredTime', 'retries.$': '$$.State.RetryCount' };
+
 function step(binding: DefinitionSubstitutions, name: StepName, comment: string, next: StateName): TaskState {
   return {
     Type: 'Task',
@@ -213,7 +216,7 @@ function step(binding: DefinitionSubstitutions, name: StepName, comment: string,
     Resource: integration(binding, 'lambda:invoke'),
     Parameters: {
       FunctionName: binding.functions[name],
-      Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id' },
+      Payload: { 'input.$': '$', 'execution.$': '$$.Execution.Id', attempt },
     },
     OutputPath: '$.Payload',
     TimeoutSeconds: binding.stepTimeoutSeconds[name],

@@ -35,15 +35,18 @@ export async function failRun(
 ): Promise<FailedRun> {
   const { error, message } = parseFailure(command.failure);
   const { window = {} } = definition;
+  let page: number | null | undefined;
   const failed = await updateState<FailedRun>(log, stateNameOf(definition), async (state) => {
     const about = { export: definition.name, error, message };
     const { active, ...idle } = state;
     if (active?.execution !== command.execution) {
+      page = undefined;
       return {
         result: { ...about, run: null, since: null, ...window, ...zeroTotals, resumable: active !== undefined },
       };
     }
     const last = await log.last(active);
+    page = last?.nextCursor === null ? null : (last?.page ?? 0) + 1;
     const resumable = !finalErrors.has(error) && last?.repeats !== true && !hasTooFewReports(definition, active, last);
     const failure = { error, message, at: instantOf(runtime.now()) };
     const { run, since } = active;
@@ -54,7 +57,7 @@ export async function failRun(
       result: { ...about, run, since, ...window, ...totalsOf(last), resumable },
     };
   });
-  emit({ event: 'run-failed', ...failed });
+  emit({ event: 'run-failed', ...(page === undefined ? {} : { page }), ...failed });
   return failed;
 }
 

@@ -207,7 +207,7 @@ const failureSchema = z.object({ error: text, message: text, at: instant });
 
 const watermarkSchema = z.object({ instant, source: text, filter });
 
-export const runSchema = z.object({
+const runSchema = z.object({
   export: text,
   run: runId,
   sequence: count,

@@ -46,12 +46,11 @@ const schema = `
     settings TEXT NOT NULL CHECK (json_valid(settings))
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE incidents (
-    id       INTEGER PRIMARY KEY,
     export   TEXT NOT NULL,
     run      TEXT NOT NULL,
-    incident TEXT NOT NULL CHECK (json_valid(incident))
-  ) STRICT;
-  CREATE INDEX incidents_by_run ON incidents (export, run, id);
+    record   TEXT NOT NULL CHECK (json_valid(record)),
+    PRIMARY KEY (export, run)
+  ) STRICT, WITHOUT ROWID;
 `;
 
 /**
@@ -62,7 +61,7 @@ export function openPageLogFile(file: string): DatabaseSync {
   assertNotTruncated(file);
   // "REXP"
   const whenMovedAway = 'published pages stay, and the next run starts at the beginning';
-  return openSqliteFile(file, { applicationId: 0x52455850, version: 4, schema, whenMovedAway });
+  return openSqliteFile(file, { applicationId: 0x52455850, version: 5, schema, whenMovedAway });
 }
 
 /** SQLite takes a file of no byte, or of one, for a new database. Beside runs, it is one that has lost their watermarks. */

@@ -3,8 +3,7 @@
  * incidents of each run. No run depends on it.
  */
 
-import type { Incident } from '../../target/target.ts';
-import type { RunRef } from '../../core/ports.ts';
+import { type IncidentLog, parseIncidentRecord } from '../../target/incidents.ts';
 import { parseSettings } from '../../settings/settings.ts';
 import { type LocalExport, type LocalExportInput, localExportSchema } from '../settings.ts';
 import { sqliteError } from './errors.ts';
@@ -17,10 +16,7 @@ export interface RunNotes {
   /** The settings last saved; undefined if there are none. @throws ConfigurationError if they are no longer valid */
   settings(exportName: string): LocalExport | undefined;
   saveSettings(settings: LocalExportInput): void;
-  addIncident(run: RunRef, incident: Incident): void;
-  /** In the order in which they were added. */
-  incidents(run: RunRef): Iterable<Incident>;
-  lastIncident(run: RunRef): Incident | undefined;
+  readonly incidents: IncidentLog;
   readonly close: () => void;
 }
 
@@ -41,9 +37,27 @@ export function openRunNotes(file: string): RunNotes {
   const write = (sql: string, ...values: readonly string[]): void => {
     execute(() => database.prepare(sql).run(...values));
   };
-  const parseIncident = ({ incident }: Record<string, unknown>) => JSON.parse(String(incident)) as Incident;
+  const incidents: IncidentLog = {
+    async read({ export: exportName, run }) {
+      const [row] = select('SELECT record FROM incidents WHERE export = ? AND run = ?', exportName, run);
+      return parseIncidentRecord(row && String(row.record));
+    },
+    // The process that holds the lock of the export is the only one that writes.
+    async update(run, change) {
+      const record = await incidents.read(run);
+      const changed = change(record);
+      if (changed === record) return;
+      write(
+        'INSERT INTO incidents (export, run, record) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET record = excluded.record',
+        run.export,
+        run.run,
+        JSON.stringify(changed),
+      );
+    },
+  };
 
   return {
+    incidents,
     exportNames: () => select('SELECT export FROM exports ORDER BY export').map(({ export: name }) => String(name)),
     settings(exportName) {
       const [row] = select('SELECT settings FROM exports WHERE export = ?', exportName);
@@ -56,23 +70,6 @@ export function openRunNotes(file: string): RunNotes {
         settings.export.name,
         JSON.stringify(settings),
       );
-    },
-    addIncident({ export: exportName, run }, incident) {
-      write(
-        'INSERT INTO incidents (export, run, incident) VALUES (?, ?, ?)',
-        exportName,
-        run,
-        JSON.stringify(incident),
-      );
-    },
-    *incidents({ export: exportName, run }) {
-      const inOrder = 'SELECT incident FROM incidents WHERE export = ? AND run = ? ORDER BY id';
-      for (const row of select(inOrder, exportName, run)) yield parseIncident(row);
-    },
-    lastIncident({ export: exportName, run }) {
-      const newest = 'SELECT incident FROM incidents WHERE export = ? AND run = ? ORDER BY id DESC LIMIT 1';
-      const [row] = select(newest, exportName, run);
-      return row && parseIncident(row);
     },
     close() {
       if (database.isOpen) database.close();

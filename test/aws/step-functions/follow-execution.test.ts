@@ -1,27 +1,27 @@
-import {
-  DescribeExecutionCommand,
-  type DescribeExecutionCommandOutput,
-  GetExecutionHistoryCommand,
-  type HistoryEvent,
-  SFNClient,
-} from '@aws-sdk/client-sfn';
+import { DescribeExecutionCommand, type DescribeExecutionCommandOutput, SFNClient } from '@aws-sdk/client-sfn';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
 import { followExecution } from '../../../lib/aws/step-functions/follow-execution.ts';
 import { takeSnapshot } from '../../../lib/aws/step-functions/progress-poller.ts';
 import { ExportError } from '../../../lib/core/errors.ts';
 import { asRunId, type Run } from '../../../lib/core/model.ts';
+import type { SlotState } from '../../../lib/core/slots/page-slots.ts';
+import { instantOf } from '../../../lib/core/timestamps.ts';
+import { addIncident, type Incident } from '../../../lib/target/incidents.ts';
 import type { Retry } from '../../../lib/target/target.ts';
 import type { ExportEvent } from '../../../lib/core/ports.ts';
 import { aPageEntry, aRun, aRunResult, at } from '../../support/builders.ts';
-import { createMemoryLog } from '../../support/export/memory-adapters.ts';
-import { aBegunHistory, aLoopState, lambdaCause } from './state-machine-history.ts';
+import { createMemoryIncidentLog, createMemoryLog } from '../../support/export/memory-adapters.ts';
 
 const arnOf = (name: string) => `arn:aws:states:us-east-1:123456789012:execution:vendor:${name}`;
 const id = asRunId('20261120T020003Z-1f3a5c');
 const first = arnOf('nightly-manual-0123456789abcdef');
 const next = (executionNumber: number) => arnOf(`nightly-${id}-${executionNumber}`);
 const error = (name: string, more: object = {}) => Object.assign(new Error(name), { name, ...more });
+
+/** The cause that Lambda returns for an error of a function. */
+const lambdaCause = (errorType: string, errorMessage: string): string =>
+  JSON.stringify({ errorType, errorMessage, trace: [`${errorType}: ${errorMessage}`, '    at file:///index.mjs:1:1'] });
 
 type Description = Partial<DescribeExecutionCommandOutput> | Error;
 
@@ -30,26 +30,24 @@ function aFollowedRun() {
   const client = new SFNClient({ region: 'us-east-1' });
   const stepFunctions = mockClient(client);
   const log = createMemoryLog();
-  const histories = new Map<string, readonly HistoryEvent[]>();
+  const incidents = createMemoryIncidentLog();
+  let slots: SlotState | undefined;
   const descriptions = new Map<string, Description>();
   const events: ExportEvent[] = [];
   const retries: Retry[] = [];
   const delays: number[] = [];
   const messages: string[] = [];
   const interruption = new AbortController();
+  let now = 0;
   const describeExecution = (executionArn: string) => {
     const description = descriptions.get(executionArn) ?? { status: 'RUNNING' };
     if (description instanceof Error) throw description;
     return { executionArn, ...description };
   };
   stepFunctions.on(DescribeExecutionCommand).callsFake(({ executionArn }) => describeExecution(executionArn));
-  stepFunctions.on(GetExecutionHistoryCommand).callsFake(({ executionArn, maxResults }) => ({
-    events: (histories.get(executionArn) ?? []).toReversed().slice(0, maxResults),
-  }));
   const fixture = {
-    stepFunctions,
     log,
-    histories,
+    incidents,
     descriptions,
     events,
     retries,
@@ -83,6 +81,31 @@ function aFollowedRun() {
         lastCompleted: { execution, completedAt: at('2026-11-20T02:10:00Z'), result },
       });
     },
+    /** Writes the export state as FailRun does for a run that can never complete. */
+    async abandon(failure: { error: string; message: string }) {
+      const {
+        active,
+        version = 0,
+        ...state
+      } = (await log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
+      if (active === undefined) throw new Error('There is no run');
+      const totals = { pages: 2, reports: null, bytes: 200 };
+      const lastAbandoned = {
+        run: active.run,
+        since: active.since,
+        ...totals,
+        failure: { ...failure, at: at('2026-11-20T02:05:00Z') },
+      };
+      await log.replaceState({ ...state, version: version + 1, lastAbandoned });
+    },
+    /** Records the incident as a step does. */
+    async incident(incident: DistributiveOmit<Incident, 'at'>, seconds = now / 1_000) {
+      const happened = { ...incident, at: instantOf(seconds * 1_000) } as Incident;
+      await incidents.update({ export: 'nightly', run: id }, (record) => addIncident(record, happened));
+    },
+    queue(checkAt: number) {
+      slots = { version: 1, holders: [], queue: [{ export: 'nightly', checkAt }], averageHoldMs: 0, lastGrantAt: 0 };
+    },
     async page(page: number, changes: object = {}) {
       await log.append(aPageEntry({ export: 'nightly', run: id, page, bytes: 100, reports: 10, ...changes }));
     },
@@ -91,11 +114,10 @@ function aFollowedRun() {
     },
     async follow(
       changes: readonly (() => void | Promise<void>)[],
-      before = takeSnapshot(log, 'nightly'),
+      before = takeSnapshot(log, incidents, 'nightly'),
       followers?: () => number,
     ) {
       const remaining = [...changes];
-      let now = 0;
       const clock = {
         now: () => now,
         monotonicNow: () => now,
@@ -109,7 +131,8 @@ function aFollowedRun() {
         },
       };
       const store = { locate: (key: string) => `s3://bucket/${key}` };
-      return await followExecution({ client, exportName: 'nightly', log, store, clock }, first, await before, {
+      const deps = { client, exportName: 'nightly', log, incidents, slots: { read: async () => slots }, store, clock };
+      return await followExecution(deps, first, await before, {
         follow: true,
         emit: (event) => events.push(event),
         say: (text) => messages.push(text),
@@ -121,6 +144,30 @@ function aFollowedRun() {
   };
   return fixture;
 }
+
+type DistributiveOmit<Type, Key extends PropertyKey> = Type extends unknown ? Omit<Type, Key> : never;
+
+/** A run that had not begun. */
+const nothing = { active: undefined, last: undefined, incidents: 0 };
+
+const continued = {
+  export: 'nightly',
+  run: id,
+  executionNumber: 1,
+  page: 2,
+  iterations: 1,
+  waits: 0,
+  next: 'continue',
+};
+
+const failedAttempt = (error: string, attempt: number, maxAttempts: number) =>
+  ({
+    kind: 'failed-attempt',
+    page: 1,
+    error,
+    message: 'it failed',
+    retry: { state: 'ExportPage', attempt, maxAttempts },
+  }) as const;
 
 const result = aRunResult({ export: 'nightly', run: id, pages: 3 });
 const summarize = (events: readonly ExportEvent[]) =>
@@ -189,7 +236,7 @@ describe('following a run', () => {
     run.descriptions.set(second, error('ExecutionDoesNotExist'));
     const end = await run.follow([
       () => run.claim(),
-      () => run.end(first, aLoopState(id, 2, { next: 'continue' })),
+      () => run.end(first, continued),
       () => void run.descriptions.set(second, { status: 'RUNNING' }),
       () => run.claim({ execution: second, executionNumber: 2 }),
       () => run.end(second, { Error: 'StepFunctions.ExecutionAlreadyExistsException', Cause: 'It exists' }),
@@ -208,7 +255,7 @@ describe('following a run', () => {
     const end = await run.follow([
       () => run.claim(),
       () => {
-        run.end(first, aLoopState(id, 2, { next: 'continue' }));
+        run.end(first, continued);
         run.end(second, { Error: 'StepFunctions.ExecutionAlreadyExistsException', Cause });
         run.end(third, result);
       },
@@ -226,10 +273,8 @@ describe('following a run', () => {
       await run.page(3);
       await run.publish(first);
       const failure = status === 'FAILED' ? { error: name, cause: 'No' } : {};
-      const failed = { run: null, since: null, pages: 0, reports: 0, bytes: 0, message: 'No', resumable: false };
-      run.histories.set(first, aBegunHistory(id).failState({ failed }).ended('Failed', failure).events);
       run.descriptions.set(first, { status, ...failure });
-      const end = await run.follow([], Promise.resolve({ active: undefined, last: undefined }));
+      const end = await run.follow([], Promise.resolve(nothing));
       expect(end).toEqual({ status: 'completed', result, manifest: `s3://bucket/${result.manifest}` });
       expect(run.messages.at(-1)).toMatch(
         new RegExp(`^The run is published, but .*${name}: .*The event about its completion may be missing$`),
@@ -270,32 +315,43 @@ describe('following a run', () => {
     expect(await superseded.follow([])).toEqual({ status: 'skipped', reason: message });
   });
 
-  it.each([
-    ['', (output: object) => ({ Payload: output })],
-    [', in an execution of version 1.0', (output: object) => output],
-  ])('reports a failed run with what FailRun returned%s', async (_, stateOf) => {
-    const run = aFollowedRun();
-    const cause = lambdaCause('CursorRejectedError', 'Report service responded with 410');
-    const failRunOutput = {
+  it('reports a failed run with what FailRun has recorded', async () => {
+    const message = 'Report service responded with 410';
+    const failure = {
+      status: 'FAILED',
+      error: 'CursorRejectedError',
+      cause: lambdaCause('CursorRejectedError', message),
+    } as const;
+    const failed = {
+      export: 'nightly',
       run: id,
       since: '2026-11-01T00:00:00Z',
       pages: 2,
       reports: null,
       bytes: 200,
-      message: 'Report service responded with 410',
+      error: 'CursorRejectedError',
+      message,
       resumable: false,
     };
-    const failure = { Error: 'CursorRejectedError', Cause: cause };
-    run.histories.set(
-      first,
-      aBegunHistory(id)
-        .failState({ ...failure, failed: stateOf(failRunOutput) })
-        .ended('Failed', { error: 'CursorRejectedError', cause }).events,
-    );
-    run.descriptions.set(first, { status: 'FAILED', error: 'CursorRejectedError', cause });
-    const failed = { export: 'nightly', error: 'CursorRejectedError', ...failRunOutput };
-    expect(await run.follow([])).toEqual({ status: 'failed', failed });
-    expect(run.events).toEqual([{ event: 'run-failed', ...failed }]);
+    const seen = aFollowedRun();
+    await seen.claim();
+    const end = seen.follow([
+      async () => {
+        await seen.abandon({ error: 'CursorRejectedError', message });
+        seen.descriptions.set(first, failure);
+      },
+    ]);
+    expect(await end).toEqual({ status: 'failed', failed });
+    expect(seen.events.at(-1)).toEqual({ event: 'run-failed', ...failed });
+
+    const unseen = aFollowedRun();
+    await unseen.claim();
+    await unseen.abandon({ error: 'CursorRejectedError', message });
+    unseen.descriptions.set(first, failure);
+    expect(await unseen.follow([])).toMatchObject({ failed: { run: null } });
+    const { version = 0, ...state } = (await unseen.log.exportState('nightly')) ?? { export: 'nightly', sequence: 1 };
+    await unseen.log.replaceState({ ...state, version: version + 1, recentExecutions: [first] });
+    expect(await unseen.follow([])).toEqual({ status: 'failed', failed });
   });
 
   it.each([
@@ -311,7 +367,7 @@ describe('following a run', () => {
       await run.page(2);
       run.descriptions.set(first, { status, ...(status === 'FAILED' ? { error: name, cause: message } : {}) });
       const about = { export: 'nightly', error: name, message };
-      expect(await run.follow([], Promise.resolve({ active: undefined, last: undefined }))).toMatchObject({
+      expect(await run.follow([], Promise.resolve(nothing))).toMatchObject({
         status: 'failed',
         failed: {
           ...about,
@@ -333,32 +389,20 @@ describe('following a run', () => {
   it('reports each retry and each wait once while there is no progress', async () => {
     const run = aFollowedRun();
     await run.claim();
-    const unavailable = lambdaCause('ServiceUnavailableError', 'responded with 503');
-    const failing = ['ServiceUnavailableError', unavailable] as const;
-    const loop = aLoopState(id, 1);
-    const trying = aBegunHistory(id).enter('ExportPage', loop).scheduled();
-    const see = ({ events }: typeof trying) => void run.histories.set(first, [...events]);
-    see(trying.failed(...failing));
+    await run.incident({ kind: 'wait', page: 1, seconds: 5 });
     await run.follow([
+      () => run.incident(failedAttempt('ServiceUnavailableError', 1, 20)),
       () => undefined,
-      () => undefined,
-      () => see(trying.scheduled().failed(...failing)),
-      () =>
-        see(
-          trying
-            .scheduled()
-            .exit('ExportPage', {})
-            .wait(aLoopState(id, 1, { next: 'wait', waitSeconds: 90 })),
-        ),
-      // An error that is not retried is reported when the run fails.
-      () => see(trying.enter('ExportPage', loop).scheduled().failed('ConfigurationError', '{}')),
+      () => run.incident(failedAttempt('ServiceUnavailableError', 2, 20)),
+      () => run.incident({ kind: 'wait', page: 1, seconds: 90 }),
+      () => run.incident({ kind: 'failed-run', page: 1, error: 'ConfigurationError', message: 'reported at the end' }),
       () => run.end(first, result),
     ]);
     expect(run.retries).toEqual(
       [1, 2].map((attempt) => ({
         state: 'ExportPage',
         error: 'ServiceUnavailableError',
-        message: 'responded with 503',
+        message: 'it failed',
         attempt,
         maxAttempts: 20,
         maxDelaySeconds: 2 ** attempt,
@@ -369,24 +413,41 @@ describe('following a run', () => {
     ]);
   });
 
+  it('reports retries that have begun without their delays, and an attempt that left no record', async () => {
+    const run = aFollowedRun();
+    await run.claim();
+    await run.follow([
+      async () => {
+        await run.incident(failedAttempt('ServiceUnavailableError', 1, 20));
+        await run.incident(failedAttempt('ContractError', 1, 2), -60);
+      },
+      () => run.incident({ kind: 'failed-attempt', page: 1, error: 'Lambda.Unknown', message: 'no record' }),
+      () => run.end(first, result),
+    ]);
+    expect(run.retries.map(({ error, attempt, maxAttempts }) => [error, attempt, maxAttempts])).toEqual([
+      ['ServiceUnavailableError', 1, 20],
+      ['ContractError', 1, 2],
+    ]);
+    for (const retry of run.retries) expect(retry).not.toHaveProperty('maxDelaySeconds');
+    expect(run.messages).toEqual(['Lambda.Unknown: no record']);
+  });
+
   it('reports each wait for a slot once, while it lasts, and not as a wait for the service', async () => {
     const run = aFollowedRun();
     await run.claim();
-    const queued = aLoopState(id, 4, { next: 'queue', waitSeconds: 12 });
-    const waiting = aBegunHistory(id).step('ExportPage', aLoopState(id, 4), queued).choice('NextAction', queued);
-    const see = ({ events }: typeof waiting) => void run.histories.set(first, [...events]);
-    see(waiting.waiting(queued, 'WaitForSlot'));
+    await run.page(3);
     await run.follow([
+      () => run.queue(13),
       () => undefined,
+      () => run.queue(14),
       () => undefined,
-      () => see(waiting.step('ExportPage', aLoopState(id, 4), queued).choice('NextAction', queued)),
-      () => see(waiting.waiting(queued, 'WaitForSlot')),
+      () => run.queue(2),
       () => run.end(first, result),
     ]);
-    const wait = { event: 'waiting-for-slot', export: 'nightly', run: id, page: 4, seconds: 12 };
+    const wait = { event: 'waiting-for-slot', export: 'nightly', run: id, page: 4 };
     expect(run.events.filter(({ event }) => event.startsWith('wait') || event === 'service-asked-to-wait')).toEqual([
-      wait,
-      wait,
+      { ...wait, seconds: 12 },
+      { ...wait, seconds: 11 },
     ]);
   });
 
@@ -396,7 +457,7 @@ describe('following a run', () => {
       await run.claim();
       await run.follow(
         [() => undefined, () => run.end(first, result)],
-        takeSnapshot(run.log, 'nightly'),
+        takeSnapshot(run.log, run.incidents, 'nightly'),
         () => followers,
       );
       return run.delays;
@@ -405,32 +466,6 @@ describe('following a run', () => {
     expect(await delaysOf(5)).toEqual([1_000, 1_000]);
     expect(await delaysOf(100)).toEqual([20_000, 20_000]);
     expect(await delaysOf(400)).toEqual([80_000, 80_000]);
-  });
-
-  it('counts retries separately for each kind of error, as Step Functions does', async () => {
-    const run = aFollowedRun();
-    await run.claim();
-    const trying = aBegunHistory(id).enter('ExportPage', aLoopState(id, 1)).scheduled();
-    for (const error of ['ServiceUnavailableError', 'ServiceUnavailableError', 'States.Timeout', 'ContractError']) {
-      trying.failed(error, lambdaCause(error, 'failed')).scheduled();
-    }
-    run.histories.set(first, trying.events);
-    await run.follow([() => undefined, () => run.end(first, result)]);
-    expect(run.retries.map(({ error, attempt, maxAttempts }) => [error, attempt, maxAttempts])).toEqual([
-      ['ServiceUnavailableError', 1, 20],
-      ['ServiceUnavailableError', 2, 20],
-      ['States.Timeout', 3, 20],
-      ['ContractError', 1, 2],
-    ]);
-    // They have begun, so their delays are over.
-    for (const retry of run.retries) expect(retry).not.toHaveProperty('maxDelaySeconds');
-  });
-
-  it('does not read the history while there is progress', async () => {
-    const run = aFollowedRun();
-    await run.claim();
-    await run.follow([() => run.page(1), () => run.page(2), () => run.page(3), () => run.end(first, result)]);
-    expect(run.stepFunctions.commandCalls(GetExecutionHistoryCommand)).toEqual([]);
   });
 
   it('ends without a result when it is interrupted; the run continues', async () => {

@@ -230,9 +230,11 @@ describe('a file that cannot be used as a page log', () => {
     const file = join(directory.path, 'state.sqlite');
     opening(file)();
     const newer = new DatabaseSync(file);
-    newer.exec('PRAGMA user_version = 5');
+    newer.exec('PRAGMA user_version = 99');
     newer.close();
-    expect(opening(file)).toThrow(rejected(/state\.sqlite was written by a newer report-exporter \(schema 5; .* 4\)/));
+    expect(opening(file)).toThrow(
+      rejected(/state\.sqlite was written by a newer report-exporter \(schema 99; .* \d+\)/),
+    );
   });
 
   it('that is a directory is rejected', async () => {

@@ -27,6 +27,8 @@ export const invariants = [
   'objects are stored as the settings say',
   // Items in DynamoDB: write-checks.ts
   'every item has an expected key',
+  // The incidents of runs in DynamoDB: incidents.ts
+  'incidents are added to what is recorded',
   // The page log in DynamoDB: page-log.ts
   'a log entry never changes',
   'the page log has no gaps',

@@ -7,6 +7,7 @@ import type { StoredObject } from '../world/s3.ts';
 import type { Process } from '../world/process.ts';
 import { checkDocumentRoot, mustKnowRoot } from './document-roots.ts';
 import { checkExportState, checkOwner } from './export-state.ts';
+import { checkIncidents } from './incidents.ts';
 import {
   type BackfillItem,
   type Completion,
@@ -102,6 +103,8 @@ export function createWriteChecks(observations: Observations, starts: StartCheck
         } else checkWindowState(observations, seen, observed, window, state, previous);
       } else if (sk === 'backfill') {
         checkBackfillItem(observations, name, unmarshall({ ...item }) as BackfillItem, existing);
+      } else if (sk.startsWith('incidents#')) {
+        checkIncidents(observations.world, item, existing);
       } else {
         const entry = unmarshall({ ...item }) as LogEntry;
         checkLogEntry(observations, observed, entry, existing !== undefined);

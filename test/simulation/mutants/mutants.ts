@@ -679,7 +679,7 @@ export const mutants: readonly Mutant[] = [
       },
       {
         file: 'lib/aws/lambda/step-handler.ts',
-        find: '    } finally {\n      telemetry.end();\n    }',
+        find: '      telemetry.end();\n    }',
         replace: '    }',
       },
     ],
@@ -689,9 +689,9 @@ export const mutants: readonly Mutant[] = [
     edits: [
       {
         file: 'functions/export-page.ts',
-        find: '    return async ({ input, execution, probe }',
+        find: '    const run: StepHandler<Outcome> = async ({ input, execution, probe }',
         replace:
-          '    let kept: ReturnType<typeof startInvocationDeadline> | undefined;\n    return async ({ input, execution, probe }',
+          '    let kept: ReturnType<typeof startInvocationDeadline> | undefined;\n    const run: StepHandler<Outcome> = async ({ input, execution, probe }',
       },
       {
         file: 'functions/export-page.ts',

@@ -4,6 +4,7 @@
 export interface Context {
   readonly Execution: { readonly Id: string; readonly Name: string; readonly Input: unknown };
   readonly StateMachine: { readonly Id: string };
+  readonly State: { readonly EnteredTime: string; readonly RetryCount: number };
 }
 
 /** The value of `data` at `path`. @throws Error if there is none; the real service would fail the execution */

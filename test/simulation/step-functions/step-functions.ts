@@ -261,7 +261,7 @@ async function runState(
       return { next: choice?.Next ?? state.Default, data };
     }
     case 'Pass': {
-      const result = resolveTemplate(state.Parameters, data, contextOf(options, execution));
+      const result = resolveTemplate(state.Parameters, data, contextOf(options, execution, options.time.now(), 1));
       return { next: state.Next, data: setPath(data, state.ResultPath, result) };
     }
     case 'Wait':
@@ -272,8 +272,17 @@ async function runState(
   }
 }
 
-function contextOf({ stateMachineArn }: StepFunctionsOptions, { arn, name, input }: SimulatedExecution): Context {
-  return { Execution: { Id: arn, Name: name, Input: input }, StateMachine: { Id: stateMachineArn } };
+function contextOf(
+  { stateMachineArn }: StepFunctionsOptions,
+  { arn, name, input }: SimulatedExecution,
+  enteredAt: number,
+  attempt: number,
+): Context {
+  return {
+    Execution: { Id: arn, Name: name, Input: input },
+    StateMachine: { Id: stateMachineArn },
+    State: { EnteredTime: new Date(enteredAt).toISOString(), RetryCount: attempt - 1 },
+  };
 }
 
 async function runTask(
@@ -286,12 +295,13 @@ async function runTask(
   isOver: () => boolean,
 ): Promise<Transition | undefined> {
   const { time, perform, random, onEvent = () => {} } = options;
-  const context = contextOf(options, execution);
+  const enteredAt = time.now();
   const retries = new Map<Retrier, number>();
   for (let attempt = 1; ; attempt += 1) {
     // Scheduled, started, and succeeded or failed.
     execution.eventCount += 3;
     try {
+      const context = contextOf(options, execution, enteredAt, attempt);
       const parameters = resolveTemplate(state.Parameters, data, context);
       const call = { execution, state: name, resource: state.Resource, parameters, attempt };
       const result = await withTimeout(perform(call), state.TimeoutSeconds * 1_000, time);

@@ -1,7 +1,8 @@
 /** A test bench: an export with all its dependencies in memory, run by the real state machine. */
 
 import type { ExportDefinition, ExportState, RunLimits } from '../../../lib/core/model.ts';
-import { countIncidents, type DeployedExport, type Incident } from '../../../lib/target/target.ts';
+import { addIncident, countIncidents, type Incident, noIncidents } from '../../../lib/target/incidents.ts';
+import type { DeployedExport } from '../../../lib/target/target.ts';
 import type { ExportEvent, PageLog, RunHistory, Runtime, StepDependencies } from '../../../lib/core/ports.ts';
 import { type ExecutionStart, executionId, runExecution, type ExecutionOutcome } from '../../../lib/local/execution.ts';
 import { anExportDefinition, anExportRequest, someLimits } from '../builders.ts';
@@ -170,7 +171,7 @@ export function asDeployedExport(bench: Bench, incidents: readonly Incident[] = 
     async *incidents() {
       yield* incidents;
     },
-    countIncidents: () => countIncidents(incidents),
+    countIncidents: async () => countIncidents(incidents.reduce(addIncident, noIncidents)),
     lastIncident: async () => incidents.at(-1),
     start: async () => {
       throw new Error('use bench.start()');

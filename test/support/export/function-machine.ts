@@ -43,11 +43,22 @@ export async function execute(
     executionTimeoutSeconds: 3_600,
   });
   const events: unknown[] = [];
+  let entries = 0;
   let next: ExecutionResult['next'];
   const context = { awsRequestId: `request-of-${name}`, getRemainingTimeInMillis: () => remainingMs };
+  // The interpreter has no state in its context object, so the attempts are counted here.
+  let failed: { step: StepName; enteredAt: string; retries: number } | undefined;
+  const attemptOf = (step: StepName) =>
+    failed?.step === step
+      ? { enteredAt: failed.enteredAt, retries: failed.retries }
+      : { enteredAt: `entry ${(entries += 1)} of ${name}`, retries: 0 };
   const invoke = (step: StepName) => async (parameters: unknown) => {
     const { Payload } = JSON.parse(JSON.stringify(parameters)) as { Payload: Parameters<StepHandler<unknown>>[0] };
-    return { Payload: JSON.parse(JSON.stringify(await functions[step](Payload, context))) as unknown };
+    const attempt = attemptOf(step);
+    failed = { step, ...attempt, retries: attempt.retries + 1 };
+    const outcome = await functions[step]({ ...Payload, attempt }, context);
+    failed = undefined;
+    return { Payload: JSON.parse(JSON.stringify(outcome)) as unknown };
   };
   const putEvents = async (parameters: unknown) => {
     const { Entries } = parameters as { Entries: readonly { readonly Detail: unknown }[] };
@@ -77,6 +88,7 @@ export async function execute(
     context: {
       Execution: { Id: executionArn(name), Name: name, Input: input },
       StateMachine: { Id: 'reports' },
+      State: { EnteredTime: '', RetryCount: 0 },
     } as NonNullable<RunOptions['context']>,
   });
   const states: string[] = [];

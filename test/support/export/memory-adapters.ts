@@ -1,5 +1,5 @@
 /**
- * A page store, a page log and a slot store in memory, for tests of thousands of runs. The first two pass the suites in
+ * A page store, a page log, a slot store and an incident log in memory, for tests of thousands of runs. All but the slot store pass the suites in
  * `test/contracts`. `crash` may throw before or after any of their effects.
  */
 
@@ -7,7 +7,8 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ExportError } from '../../../lib/core/errors.ts';
 import type { Backfill, ExportState, PageEntry, StoredPage } from '../../../lib/core/model.ts';
-import type { PageLog, PageStore, RunHistory, StoreReader } from '../../../lib/core/ports.ts';
+import type { PageLog, PageStore, RunHistory, RunRef, StoreReader } from '../../../lib/core/ports.ts';
+import { type IncidentLog, type IncidentRecord, noIncidents } from '../../../lib/target/incidents.ts';
 import type { SlotState, SlotStore } from '../../../lib/core/slots/page-slots.ts';
 import { sequenceOfPointer } from '../../../lib/core/storage/stored-records.ts';
 import { windowsPrefix } from '../../../lib/core/windows.ts';
@@ -184,4 +185,14 @@ export function createMemorySlotStore(crash: CrashPoint = () => {}): MemorySlotS
       current = structuredClone(state);
     },
   };
+}
+
+export function createMemoryIncidentLog(): IncidentLog {
+  const records = new Map<string, IncidentRecord>();
+  const keyOf = ({ export: exportName, run }: RunRef) => `${exportName}/${run}`;
+  const log: IncidentLog = {
+    read: async (run) => records.get(keyOf(run)) ?? noIncidents,
+    update: async (run, change) => void records.set(keyOf(run), change(await log.read(run))),
+  };
+  return log;
 }

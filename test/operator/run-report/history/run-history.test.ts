@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../../../lib/core/errors.ts';
 import { asRunId, type PageEntry } from '../../../../lib/core/model.ts';
-import { countIncidents, type DeployedExport } from '../../../../lib/target/target.ts';
+import { addIncident, countIncidents, noIncidents } from '../../../../lib/target/incidents.ts';
+import type { DeployedExport } from '../../../../lib/target/target.ts';
 import { readRunHistory } from '../../../../lib/operator/run-report/history/run-history.ts';
 import { epochMsOf, instantOf } from '../../../../lib/core/timestamps.ts';
 import { anExportBench, asDeployedExport } from '../../../support/export/export-bench.ts';
@@ -30,7 +31,7 @@ function aDeployedExport(
     store: { read: async () => undefined },
     executions: { isRunning: async () => true },
     lastIncident: async () => undefined,
-    countIncidents: () => countIncidents([]),
+    countIncidents: async () => countIncidents(noIncidents),
     ...overrides,
   } as unknown as DeployedExport;
 }
@@ -63,9 +64,10 @@ describe('the history of an export', () => {
     const spans: unknown[] = [];
     const incident = { kind: 'wait', at: at('2026-11-20T02:00:01Z'), page: 2, seconds: 45 } as const;
     const deployed = aDeployedExport([lastPage(20, 600), lastPage(19, 400), lastPage(18, 1)], {
-      countIncidents: (span) => {
+      async countIncidents(span) {
         spans.push(span);
-        return countIncidents([incident, incident, { ...incident, kind: 'failed-attempt', error: 'E', message: 'm' }]);
+        const failed = { ...incident, kind: 'failed-attempt', error: 'E', message: 'm' } as const;
+        return countIncidents([incident, incident, failed].reduce(addIncident, noIncidents));
       },
     });
     const { runs } = await readRunHistory(deployed, undefined, options);
@@ -85,7 +87,7 @@ describe('the history of an export', () => {
         maxActive = Math.max(maxActive, active);
         await new Promise(setImmediate);
         active -= 1;
-        return await countIncidents([]);
+        return countIncidents(noIncidents);
       },
     });
     await readRunHistory(deployed, undefined, options);

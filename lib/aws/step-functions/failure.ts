@@ -1,0 +1,46 @@
+/** Reads what Step Functions says about a failed execution. */
+
+import * as z from 'zod/mini';
+import { toPrintable, truncate } from '../../core/sanitize.ts';
+
+export interface Failure {
+  readonly error: string;
+  readonly message: string;
+}
+
+/** For failures without a cause. */
+const defaultMessages: Readonly<Record<string, string>> = {
+  'States.Timeout': 'Timed out',
+  ExecutionAborted: 'The execution was stopped',
+};
+
+const maxMessageLength = 1_000;
+const lambdaCauseSchema = z.object({ errorMessage: z.string() });
+
+/** Takes the message from the JSON that Lambda returns as the cause, and makes both fit for a terminal. */
+export function toFailure(
+  details: { readonly error?: string | undefined; readonly cause?: string | undefined } = {},
+  defaultError: string,
+): Failure {
+  const error = truncate(toPrintable(details.error || defaultError), 100);
+  const cause = details.cause ?? '';
+  const text = lambdaCauseSchema.safeParse(parseJson(cause)).data?.errorMessage ?? cause;
+  const message = truncate(toPrintable(text).trim(), maxMessageLength);
+  return { error, message: message === '' ? (defaultMessages[error] ?? 'Step Functions reported no cause') : message };
+}
+
+/** How the execution failed, by its description. An execution that was stopped or timed out may have neither error nor cause. */
+export const failureOf = (ended: {
+  readonly status?: string | undefined;
+  readonly error?: string | undefined;
+  readonly cause?: string | undefined;
+}): Failure => toFailure(ended, ended.status === 'ABORTED' ? 'ExecutionAborted' : 'States.Timeout');
+
+/** undefined if `text` is not JSON. */
+export function parseJson(text: string | undefined): unknown {
+  try {
+    return JSON.parse(text ?? '');
+  } catch {
+    return undefined;
+  }
+}
