@@ -15,9 +15,8 @@ import { type Step, type StepHandler, stepHandler } from '../lib/aws/lambda/step
 import { s3ClientConfig } from '../lib/aws/s3/client.ts';
 import { createS3PageStore } from '../lib/aws/s3/page-store.ts';
 import { type Environment, sdkConfig } from '../lib/aws/sdk-config.ts';
-import { createSecretApiKey } from '../lib/aws/secret-api-key.ts';
+import { createSecretApiKey, createSecretNetwork } from '../lib/aws/secrets.ts';
 import type { Telemetry } from '../lib/aws/lambda/telemetry.ts';
-import { createSecretNetwork } from '../lib/aws/secret-network.ts';
 import type { LoopState } from '../lib/core/model.ts';
 import type { ReportService } from '../lib/core/ports.ts';
 import { type ExportPageOutcome, exportPage } from '../lib/core/steps/export-page.ts';

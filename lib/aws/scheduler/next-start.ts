@@ -3,7 +3,7 @@
 import {
   GetScheduleCommand,
   type GetScheduleCommandOutput,
-  ListSchedulesCommand,
+  paginateListSchedules,
   type SchedulerClient,
 } from '@aws-sdk/client-scheduler';
 import { ExportError } from '../../core/errors.ts';
@@ -123,15 +123,12 @@ export async function listSchedules(
   GroupName: string,
 ): Promise<ReadonlyMap<string, ListedSchedule>> {
   const schedules = new Map<string, ListedSchedule>();
-  let NextToken: string | undefined;
   try {
-    do {
-      const response = await client.send(new ListSchedulesCommand({ GroupName, MaxResults: 100, NextToken }));
-      for (const { Name = '', State, CreationDate, LastModificationDate } of response.Schedules ?? []) {
+    for await (const { Schedules = [] } of paginateListSchedules({ client }, { GroupName, MaxResults: 100 })) {
+      for (const { Name = '', State, CreationDate, LastModificationDate } of Schedules) {
         schedules.set(Name, { enabled: State !== 'DISABLED', changedAt: latest(CreationDate, LastModificationDate) });
       }
-      NextToken = response.NextToken;
-    } while (NextToken !== undefined);
+    }
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }

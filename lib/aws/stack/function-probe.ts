@@ -1,6 +1,6 @@
 /** Invokes the deployed ExportPage function to ask whether it reaches the service from where it runs. */
 
-import { InvokeCommand, type InvokeCommandOutput, type LambdaClient } from '@aws-sdk/client-lambda';
+import { InvokeCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { errorNames, ExportError } from '../../core/errors.ts';
 import type { Instant, Window } from '../../core/model.ts';
 import {
@@ -53,20 +53,16 @@ const unexpectedAnswer = (functionArn: string) =>
 
 /** What the function returns. @throws an Error with the name and the message of its error */
 async function invoke(client: LambdaClient, functionArn: string, event: ProbeEvent): Promise<unknown> {
-  const response = await send(client, functionArn, event);
+  const Payload = Buffer.from(JSON.stringify(event));
+  const response = await client
+    .send(new InvokeCommand({ FunctionName: functionArn, Payload }))
+    .catch((cause: unknown) => {
+      throw explainInvocation(cause, functionArn);
+    });
   const payload = parseJson(Buffer.from(response.Payload ?? []).toString());
   if (response.FunctionError === undefined) return payload;
   const { errorType, errorMessage } = payload as { readonly errorType?: string; readonly errorMessage?: string };
   throw Object.assign(new Error(errorMessage ?? response.FunctionError), { name: errorType ?? 'Error' });
-}
-
-async function send(client: LambdaClient, functionArn: string, event: ProbeEvent): Promise<InvokeCommandOutput> {
-  try {
-    const Payload = Buffer.from(JSON.stringify(event));
-    return await client.send(new InvokeCommand({ FunctionName: functionArn, Payload }));
-  } catch (cause) {
-    throw explainInvocation(cause, functionArn);
-  }
 }
 
 function explainInvocation(cause: unknown, functionArn: string): unknown {

@@ -1,19 +1,19 @@
 /** A deployed stack, as the operator's commands see it. Its outputs describe its services. */
 
 import { type CloudFormationClient, DescribeStacksCommand, type Stack } from '@aws-sdk/client-cloudformation';
+import { GetAccountSettingsCommand, type LambdaClient } from '@aws-sdk/client-lambda';
+import { GetTopicAttributesCommand, type SNSClient } from '@aws-sdk/client-sns';
 import { ExportError } from '../../core/errors.ts';
-import type { Deployment } from '../../target/target.ts';
+import type { AlarmTopic, Concurrency, Deployment } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
 import { listNames } from '../../core/sanitize.ts';
 import type { ServiceOutput } from '../../settings/stack-output.ts';
 import type { Environment } from '../sdk-config.ts';
-import { alarmTopicOutput, readAlarmTopic } from './alarm-topic.ts';
 import { openAllExports } from './all-exports.ts';
 import { createOperatorClients } from './clients.ts';
-import { readConcurrency } from './concurrency.ts';
 import { type AskMfaCode, assertProfileExists } from './credentials.ts';
 import { openDeployedExport } from './deployed-export.ts';
-import { readExports, servicesOf } from './services.ts';
+import { readExports, servicesOf, type StackExport } from './services.ts';
 
 export interface StackOptions {
   readonly stackName: string;
@@ -74,6 +74,9 @@ function lazy<Value>(read: () => Promise<Value>): () => Promise<Value> {
     }
   };
 }
+
+/** The name of the stack's output with the topic of its alarms. */
+const alarmTopicOutput = 'AlarmTopicArn';
 
 interface StackContent {
   readonly services: readonly ServiceOutput[];
@@ -141,4 +144,33 @@ function problemOfStatus(status: string): string {
     return `was not created (${status}). See its events in CloudFormation, then deploy it again with cdk deploy`;
   }
   return 'has no exports, so it is not a Report Exporter stack. Set another with --stack, or deploy one with cdk deploy';
+}
+
+/** The key of SNS, whose policy cannot allow CloudWatch to use it. */
+const keyOfSns = /^(arn:.*:)?alias\/aws\/sns$/;
+
+/** Whether anyone would receive a notification of an alarm. Needs sns:GetTopicAttributes. */
+async function readAlarmTopic(client: SNSClient, TopicArn: string): Promise<AlarmTopic> {
+  const { Attributes = {} } = await client.send(new GetTopicAttributesCommand({ TopicArn }));
+  const { SubscriptionsConfirmed, SubscriptionsPending, KmsMasterKeyId = '' } = Attributes;
+  return {
+    topic: TopicArn,
+    confirmed: Number(SubscriptionsConfirmed ?? 0),
+    pending: Number(SubscriptionsPending ?? 0),
+    hasUnusableKey: keyOfSns.test(KmsMasterKeyId),
+  };
+}
+
+/**
+ * How many concurrent executions of Lambda the account has, and how many the exports of the stack may need. Needs
+ * lambda:GetAccountSettings.
+ */
+async function readConcurrency(client: LambdaClient, exports: readonly StackExport[]): Promise<Concurrency> {
+  const { AccountLimit } = await client.send(new GetAccountSettingsCommand());
+  const shared = exports.filter(({ spareConcurrency }) => spareConcurrency === undefined);
+  return {
+    unreserved: AccountLimit?.UnreservedConcurrentExecutions ?? 0,
+    scheduledExports: shared.filter(({ schedule }) => schedule?.enabled === true).length,
+    hasBackfills: shared.some(({ service }) => service.backfillStateMachineArn !== undefined),
+  };
 }

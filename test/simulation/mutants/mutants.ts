@@ -739,11 +739,11 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a rejected API key is used until its container ends',
     edits: [
-      { file: 'lib/aws/secret-api-key.ts', find: 'expiresAt: now() + cacheMs', replace: 'expiresAt: Infinity' },
+      { file: 'lib/aws/secrets.ts', find: 'expiresAt: now() + cacheMs', replace: 'expiresAt: Infinity' },
       {
-        file: 'lib/aws/secret-api-key.ts',
+        file: 'lib/aws/secrets.ts',
         find: '    refresh,\n  };',
-        replace: '    refresh: async () => cached?.key ?? (await refresh()),\n  };',
+        replace: '    refresh: async () => newest?.value ?? (await refresh()),\n  };',
       },
     ],
   },
@@ -751,7 +751,7 @@ export const mutants: readonly Mutant[] = [
     name: 'the proxy gets no credentials',
     edits: [
       {
-        file: 'lib/aws/secret-network.ts',
+        file: 'lib/aws/secrets.ts',
         find: 'proxyUrl === undefined || proxyCredentialsSecret === undefined',
         replace: "proxyUrl === undefined || proxyCredentialsSecret !== ''",
       },

@@ -16,7 +16,7 @@ import type { Platform } from '../../../lib/aws/lambda/platform.ts';
 import type { StepHandler } from '../../../lib/aws/lambda/step-handler.ts';
 import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
 import type { Spool } from '../../../lib/aws/s3/spool.ts';
-import { createSecretApiKey } from '../../../lib/aws/secret-api-key.ts';
+import { createSecretApiKey } from '../../../lib/aws/secrets.ts';
 import { createExecutions } from '../../../lib/aws/step-functions/executions.ts';
 import { functionSettings } from '../../../lib/cdk/settings/deployed-export.ts';
 import {

@@ -1,7 +1,7 @@
 import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { mockClient } from 'aws-sdk-client-mock';
 import { describe, expect, it } from 'vitest';
-import { createSecretApiKey } from '../../lib/aws/secret-api-key.ts';
+import { createSecretApiKey } from '../../lib/aws/secrets.ts';
 import { expectNoKey, failureOf, trickyApiKey } from '../support/service/service-client.ts';
 
 function aSecret({ field = 'apiKey' } = {}) {

@@ -1,0 +1,178 @@
+/**
+ * What a service on AWS has in AWS Secrets Manager: the API key, the credentials for the proxy and the client certificate. They are
+ * cached, and read again when the service or the proxy rejects them, because they may have been rotated. No error contains anything
+ * of their content.
+ */
+
+import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { ExportError } from '../core/errors.ts';
+import { assertClientCertificate, type ClientCertificate } from '../settings/certificates.ts';
+import type { NetworkSettings } from '../settings/network-settings.ts';
+import type { ApiKeySource } from '../service/client/api-key.ts';
+import type { NetworkSource, ProxyCredentials, ServiceNetwork } from '../service/network/network.ts';
+
+interface SecretReader {
+  readonly client: SecretsManagerClient;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+interface SecretApiKeyOptions extends SecretReader {
+  /** Name or ARN. */
+  readonly secretId: string;
+  /** The field of the secret's JSON that holds the key; empty if the whole secret is the key. */
+  readonly field: string;
+}
+
+/** `get` and `refresh` throw ConfigurationError if the secret is missing, unreadable or holds no key. */
+export function createSecretApiKey({ client, secretId, field, now }: SecretApiKeyOptions): ApiKeySource {
+  return cached(async () => parseKey(await readSecret(client, secretId), secretId, field), now);
+}
+
+function parseKey(secret: string | undefined, secretId: string, field: string): string {
+  const value = field === '' ? secret : readField(secret, field);
+  // Editors and shells append a line break that is not part of the key.
+  const key = typeof value === 'string' ? value.replace(/\r?\n$/, '') : undefined;
+  if (key !== undefined && key.trim() !== '') return key;
+  const format = field === '' ? 'as plain text' : `as JSON with the field ${JSON.stringify(field)}`;
+  throw new ExportError(
+    'ConfigurationError',
+    `The secret ${secretId} holds no API key. Store the key ${format}, and start again`,
+  );
+}
+
+interface SecretNetworkOptions extends SecretReader {
+  readonly settings: NetworkSettings;
+}
+
+/** `get` and `refresh` throw ConfigurationError if a secret is missing or unreadable, or its content cannot be used. */
+export function createSecretNetwork({ client, settings, now }: SecretNetworkOptions): NetworkSource {
+  const { proxyUrl, proxyCredentialsSecret, tls } = settings;
+  return cached(async (): Promise<ServiceNetwork> => {
+    const [credentials, clientCertificate] = await Promise.all([
+      proxyUrl === undefined || proxyCredentialsSecret === undefined
+        ? undefined
+        : readProxyCredentials(client, proxyCredentialsSecret),
+      tls?.clientCertificateSecret === undefined
+        ? undefined
+        : readClientCertificate(client, tls.clientCertificateSecret, now()),
+    ]);
+    return {
+      proxy: proxyUrl === undefined ? undefined : { origin: new URL(proxyUrl).origin, credentials },
+      ca: tls?.ca,
+      clientCertificate,
+    };
+  }, now);
+}
+
+async function readProxyCredentials(client: SecretsManagerClient, secretId: string): Promise<ProxyCredentials> {
+  const secret = await readSecret(client, secretId);
+  const username = readField(secret, 'username');
+  const password = readField(secret, 'password');
+  if (typeof username === 'string' && username !== '' && !username.includes(':') && typeof password === 'string') {
+    return { username, password };
+  }
+  throw new ExportError(
+    'ConfigurationError',
+    `The secret ${secretId} holds no credentials for the proxy. Store JSON with the fields "username", without a colon, and "password"`,
+  );
+}
+
+async function readClientCertificate(
+  client: SecretsManagerClient,
+  secretId: string,
+  now: number,
+): Promise<ClientCertificate> {
+  const secret = await readSecret(client, secretId);
+  const [cert, key, passphrase] = ['cert', 'key', 'passphrase'].map((field) => readField(secret, field));
+  const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
+  if (!isText(cert) || !isText(key) || (passphrase !== undefined && typeof passphrase !== 'string')) {
+    throw new ExportError(
+      'ConfigurationError',
+      `The secret ${secretId} holds no client certificate. Store JSON with the fields "cert" and "key" in PEM form, and ` +
+        '"passphrase" if the key is encrypted',
+    );
+  }
+  const certificate = { cert, key, ...(passphrase === undefined ? {} : { passphrase }) };
+  const places = {
+    cert: `The field "cert" of secret ${secretId}`,
+    key: `The field "key" of secret ${secretId}`,
+    passphrase: `field "passphrase" of secret ${secretId}`,
+  };
+  assertClientCertificate(certificate, places, now);
+  return certificate;
+}
+
+const cacheMs = 300_000;
+
+/** `get` reads what was not read in the last five minutes, `refresh` always. */
+function cached<Value>(read: () => Promise<Value>, now: () => number) {
+  let newest: { readonly value: Value; readonly expiresAt: number } | undefined;
+  const refresh = async (): Promise<Value> => {
+    const value = await read();
+    newest = { value, expiresAt: now() + cacheMs };
+    return value;
+  };
+  return {
+    get: async () => (newest !== undefined && now() < newest.expiresAt ? newest.value : refresh()),
+    refresh,
+  };
+}
+
+/** @throws ConfigurationError if the secret is missing or cannot be read */
+async function readSecret(client: SecretsManagerClient, secretId: string): Promise<string | undefined> {
+  try {
+    return (await client.send(new GetSecretValueCommand({ SecretId: secretId }))).SecretString;
+  } catch (cause) {
+    if (!(cause instanceof Error)) throw cause;
+    if (isNetworkError(cause)) throw unreachable(cause);
+    if (!permanentErrors.has(cause.name)) throw cause;
+    throw new ExportError(
+      'ConfigurationError',
+      `The secret ${secretId} cannot be read (${cause.name}). Check that it exists, and allow ` +
+        'secretsmanager:GetSecretValue on it, and kms:Decrypt if a customer managed key encrypts it; then start again',
+      { cause },
+    );
+  }
+}
+
+/** Errors that a person must fix. All others, such as throttling, pass through and are retried. */
+const permanentErrors: ReadonlySet<string> = new Set([
+  'ResourceNotFoundException',
+  'AccessDeniedException',
+  'DecryptionFailure',
+  'InvalidRequestException',
+  'InvalidParameterException',
+  'ValidationException',
+]);
+
+const networkCodes: ReadonlySet<string> = new Set([
+  'ENOTFOUND',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ETIMEDOUT',
+]);
+
+const isNetworkError = (error: Error): boolean =>
+  error.name === 'TimeoutError' || ('code' in error && typeof error.code === 'string' && networkCodes.has(error.code));
+
+/** Keeps the name, by which it is retried, and says that it is not the report service that does not answer. */
+function unreachable(cause: Error): Error {
+  const message =
+    `Secrets Manager cannot be reached (${cause.message}). In a VPC, the functions need a NAT gateway, or an endpoint for ` +
+    'secretsmanager (docs/deployment.md#network)';
+  return Object.assign(new Error(message, { cause }), { name: cause.name });
+}
+
+/** Drops the parser's error, which would quote the secret: JSON that cannot be parsed has no fields. */
+function readField(secret: string | undefined, field: string): unknown {
+  try {
+    const value: unknown = JSON.parse(secret ?? '');
+    return typeof value === 'object' && value !== null && Object.hasOwn(value, field)
+      ? (value as Record<string, unknown>)[field]
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
