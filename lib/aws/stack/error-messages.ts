@@ -6,6 +6,7 @@
 import type { SFNClient } from '@aws-sdk/client-sfn';
 import { ExportError, isExportError } from '../../core/errors.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
+import { isAccessDenied } from '../access-denied.ts';
 
 /** Every SDK client has a middleware stack, each with types of its own. */
 interface Client {
@@ -54,11 +55,6 @@ const credentialErrors: Readonly<Record<string, string>> = {
   SignatureDoesNotMatch: 'AWS rejected the signature of the AWS credentials',
   IncompleteSignature: 'AWS rejected the signature of the AWS credentials',
 };
-const accessDeniedErrors: ReadonlySet<string> = new Set([
-  'AccessDenied',
-  'AccessDeniedException',
-  'UnauthorizedOperation',
-]);
 const clockErrors: ReadonlySet<string> = new Set(['RequestTimeTooSkewed', 'RequestInTheFuture']);
 const networkErrors: ReadonlySet<string> = new Set([
   'TimeoutError',
@@ -91,13 +87,13 @@ function explain(cause: unknown, service: string, operation: string): ExportErro
   if (/^region is missing|^region not accepted: region=""/i.test(cause.message)) {
     return configurationError('No AWS region is set. Set the region of the stack, such as AWS_REGION=eu-central-1');
   }
-  if (accessDeniedErrors.has(cause.name) && cause.message.startsWith('MultiFactorAuthentication')) {
+  if (isAccessDenied(cause) && cause.message.startsWith('MultiFactorAuthentication')) {
     return configurationError(
       `AWS rejected the MFA code (${details}). Each code works once: try again with the next one`,
     );
   }
   // Without s3:ListBucket, S3 answers 403 for a missing object. The page store explains that itself.
-  if (accessDeniedErrors.has(cause.name) && !(service === 's3' && /^(Get|Head)Object$/.test(operation))) {
+  if (isAccessDenied(cause) && !(service === 's3' && /^(Get|Head)Object$/.test(operation))) {
     return configurationError(
       `Access denied to ${service}:${operation} (${details}). Request an operator's permissions, or set another AWS_PROFILE`,
     );
