@@ -2,7 +2,7 @@
 
 import { isExportError } from '../core/errors.ts';
 import type { PageEntry } from '../core/model.ts';
-import type { PageLog, RunHistory, RunRef, StoreReader } from '../core/ports.ts';
+import type { PageLog, RunHistory, StoreReader } from '../core/ports.ts';
 import { pageNumberAt, type RunKeyParts } from '../core/storage/keys.ts';
 import { chainProblem } from '../core/storage/manifest.ts';
 import type { PublishedRun } from '../core/storage/published-runs.ts';
@@ -14,7 +14,7 @@ export interface Finding {
   readonly message: string;
 }
 
-interface ExpectedPagesDependencies {
+export interface ExpectedPagesDependencies {
   readonly store: StoreReader;
   readonly log: PageLog & Pick<RunHistory, 'mayHaveExpired'>;
   readonly onFinding: (finding: Finding) => void;
@@ -28,40 +28,36 @@ export interface ExpectedPage {
 }
 
 /**
- * The pages that the manifest lists, compared with the log. Returns notes on what could not be verified. The log of a run whose
- * entries may have expired is not read: entries disappear in any order, over days.
+ * The pages that the manifest lists, compared with the log. Returns notes on what could not be verified.
+ * The log of a run whose entries may have expired is not read: entries disappear in any order, over days.
  */
 export async function* pagesOfManifest(
   { log, store, onFinding }: ExpectedPagesDependencies,
   run: RunKeyParts,
   { header, manifest, pages }: PublishedRun,
 ): AsyncGenerator<ExpectedPage, readonly string[]> {
-  const entries = log.mayHaveExpired(header.startedAt) ? noEntries() : readableEntries(log, run, onFinding);
+  const entries = readable(log.mayHaveExpired(header.startedAt) ? noEntries() : log.entries(run), onFinding);
   const report = (page: number | null, message: string) =>
     onFinding({ page, message: `${store.locate(manifest)}: ${message}` });
+  const reportLog = (page: number, message: string) => onFinding({ page, message: `The page log${message}` });
   let previous: ExpectedPage | undefined;
   let count = 0;
   let loggedCount = 0;
-  try {
-    for await (const page of pages) {
-      count += 1;
-      if (page.page !== count) report(page.page, `it lists page ${page.page} where page ${count} is expected`);
-      if (pageNumberAt(run, page.key) !== page.page) report(page.page, `page ${page.page} has the key ${page.key}`);
-      const { value: entry } = await entries.next();
-      if (entry !== undefined) {
-        loggedCount += 1;
-        const problem = chainProblem(run, previous?.entry, entry) ?? differenceOf(page, entry);
-        if (problem !== undefined) onFinding({ page: page.page, message: `The page log: ${problem}` });
-        if (count === 1 && entry.serviceTime !== header.serviceStartedAt) {
-          report(1, 'its serviceStartedAt is not that of page 1');
-        }
+  for await (const page of readable(pages, onFinding)) {
+    count += 1;
+    if (page.page !== count) report(page.page, `it lists page ${page.page} where page ${count} is expected`);
+    if (pageNumberAt(run, page.key) !== page.page) report(page.page, `page ${page.page} has the key ${page.key}`);
+    const { value: entry } = await entries.next();
+    if (entry !== undefined) {
+      loggedCount += 1;
+      const problem = chainProblem(run, previous?.entry, entry) ?? differenceOf(page, entry);
+      if (problem !== undefined) reportLog(page.page, `: ${problem}`);
+      if (count === 1 && entry.serviceTime !== header.serviceStartedAt) {
+        report(1, 'its serviceStartedAt is not that of page 1');
       }
-      if (previous !== undefined) yield previous;
-      previous = { page, entry: entry ?? undefined, isLast: false };
     }
-  } catch (error) {
-    if (!isExportError(error, 'PageConflictError')) throw error;
-    onFinding({ page: null, message: error.message });
+    if (previous !== undefined) yield previous;
+    previous = { page, entry, isLast: false };
   }
   if (previous !== undefined) yield { ...previous, isLast: true };
   if (count === 0) report(null, 'it lists no pages');
@@ -70,19 +66,13 @@ export async function* pagesOfManifest(
     report(count, `its serviceCompletedAt is not that of page ${count}`);
   }
   if (lastEntry !== undefined && lastEntry.nextCursor !== null) {
-    onFinding({
-      page: count,
-      message: `The page log: page ${count} has a next cursor, but the manifest ends with it`,
-    });
+    reportLog(count, `: page ${count} has a next cursor, but the manifest ends with it`);
   }
   if ((await entries.next()).value !== undefined) {
-    onFinding({ page: count + 1, message: `The page log continues after page ${count}, where the manifest ends` });
+    reportLog(count + 1, ` continues after page ${count}, where the manifest ends`);
   }
   if (loggedCount > 0 && loggedCount < count) {
-    onFinding({
-      page: loggedCount + 1,
-      message: `The page log ends after page ${loggedCount}, but the manifest lists ${count} pages`,
-    });
+    reportLog(loggedCount + 1, ` ends after page ${loggedCount}, but the manifest lists ${count} pages`);
   }
   return loggedCount === 0
     ? ['The page log no longer has the run, so the manifest was verified against the stored pages only']
@@ -95,7 +85,7 @@ export async function* pagesOfLog(
   run: RunKeyParts,
 ): AsyncGenerator<ExpectedPage, readonly string[]> {
   let previous: PageEntry | undefined;
-  for await (const entry of readableEntries(log, run, onFinding)) {
+  for await (const entry of readable(log.entries(run), onFinding)) {
     const problem = chainProblem(run, previous, entry);
     if (problem !== undefined) onFinding({ page: entry.page, message: `The page log: ${problem}` });
     yield { page: entry, entry, isLast: entry.nextCursor === null };
@@ -104,20 +94,24 @@ export async function* pagesOfLog(
   return [];
 }
 
-async function* noEntries(): AsyncGenerator<PageEntry, undefined> {}
+async function* noEntries(): AsyncGenerator<PageEntry> {}
 
-/** The entries of the run, up to the first one that cannot be read, which is a finding. */
-async function* readableEntries(
-  log: PageLog,
-  run: RunRef,
+/** The items up to the first one that cannot be read, which is a finding. */
+async function* readable<Item>(
+  items: AsyncIterable<Item>,
   onFinding: ExpectedPagesDependencies['onFinding'],
-): AsyncGenerator<PageEntry, undefined> {
+): AsyncGenerator<Item, undefined> {
   try {
-    yield* log.entries(run);
+    yield* items;
   } catch (error) {
-    if (!isExportError(error, 'PageConflictError')) throw error;
-    onFinding({ page: null, message: error.message });
+    onFinding(conflictFinding(null, error));
   }
+}
+
+/** An object or a record that is not as it was written is a finding. Any other error is thrown again. */
+export function conflictFinding(page: number | null, error: unknown): Finding {
+  if (isExportError(error, 'PageConflictError')) return { page, message: error.message };
+  throw error;
 }
 
 function differenceOf(page: ManifestPage, entry: PageEntry): string | undefined {

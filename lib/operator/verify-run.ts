@@ -1,14 +1,10 @@
 /**
- * Reads a run again, from its manifest to its last byte, and reports everything that is not as it was exported.
- *
- * The manifest and the page log are compared page by page while several of the objects are read and hashed concurrently, so
- * a run of any length takes the same memory. Nothing is changed.
+ * Reads a run again, from its manifest to its last byte, and reports everything that is not as it was exported. The manifest
+ * and the page log are compared page by page while several objects are read and hashed concurrently. Nothing is changed.
  */
 
 import { createHash, hash } from 'node:crypto';
-import { isExportError } from '../core/errors.ts';
 import { addPage, type RunTotals, type StoredCursor, type StoredPage, zeroTotals } from '../core/model.ts';
-import type { PageLog, RunHistory, StoreReader } from '../core/ports.ts';
 import {
   latestKey,
   manifestKey,
@@ -26,12 +22,15 @@ import {
   readRunSummary,
   readWindowSummary,
 } from '../core/storage/published-runs.ts';
-import { type ExpectedPage, type Finding, pagesOfLog, pagesOfManifest } from './expected-pages.ts';
+import {
+  conflictFinding,
+  type ExpectedPage,
+  type ExpectedPagesDependencies,
+  pagesOfLog,
+  pagesOfManifest,
+} from './expected-pages.ts';
 
-export interface VerifyDependencies {
-  readonly store: StoreReader;
-  readonly log: PageLog & Pick<RunHistory, 'mayHaveExpired'>;
-  readonly onFinding: (finding: Finding) => void;
+export interface VerifyDependencies extends ExpectedPagesDependencies {
   /** Called with the size of each page once it is verified, in any order. */
   readonly onPage: (bytes: number) => void;
 }
@@ -125,8 +124,7 @@ async function verifyObject(
     const problem = stored && metadataProblem(run, expected, stored);
     if (problem !== undefined) report(problem);
   } catch (error) {
-    if (!isExportError(error, 'PageConflictError')) throw error;
-    onFinding({ page: page.page, message: error.message });
+    onFinding(conflictFinding(page.page, error));
   }
 }
 
@@ -182,41 +180,36 @@ async function reportUnexpectedPages(
   isPublished: boolean,
 ): Promise<void> {
   const { store, onFinding } = deps;
-  const reported = new Set<number>();
-  let lastPage = pages;
+  const further = new Map<number, string>();
   for await (const { key } of store.list(runFolder(run))) {
     const page = pageNumberAt(run, key);
-    if (page === undefined || page <= lastPage) continue;
-    if (!isPublished) lastPage = await lastStoredPage(deps, run, pages, reported);
-    if (page <= lastPage || reported.has(page)) continue;
+    if (page !== undefined && page > pages) further.set(page, key);
+  }
+  if (further.size === 0) return;
+  // Found after all pages are listed: the run may have progressed since its log was read.
+  const lastPage = isPublished ? pages : await findLastPage(deps, run, pages);
+  for (const [page, key] of further) {
+    if (page <= lastPage) continue;
     onFinding({ page, message: `${store.locate(key)} exists, but neither the manifest nor the log includes it` });
   }
 }
 
 /**
- * The last page of an unfinished run. Pages may be stored that are not logged yet, each following its predecessor, and the
- * run may have progressed since its log was read or since the last call. An unreadable page is reported, and added to
- * `reported` so that it is reported only once.
+ * The last page of an unfinished run. Pages may be stored that are not logged yet, each following its predecessor. If the
+ * first of them that does not follow is unreadable, it is reported and counts as the last page.
  */
-async function lastStoredPage(
-  { store, log, onFinding }: VerifyDependencies,
-  run: RunKeyParts,
-  verifiedPages: number,
-  reported: Set<number>,
-): Promise<number> {
-  let { page, hasNextPage, cursor } = await lastLoggedPage(log, run, verifiedPages);
-  try {
-    while (hasNextPage) {
-      const stored = await store.find(pageKey(run, page + 1));
-      if (stored === undefined || !follows(stored, run, page + 1, cursor)) break;
-      page += 1;
+async function findLastPage(deps: VerifyDependencies, run: RunKeyParts, verifiedPages: number): Promise<number> {
+  let { page, cursor } = await lastLoggedPage(deps, run, verifiedPages);
+  while (cursor !== null || page === 0) {
+    page += 1;
+    try {
+      const stored = await deps.store.find(pageKey(run, page));
+      if (stored === undefined || !follows(stored, run, page, cursor)) return page - 1;
       cursor = stored.nextCursor;
-      hasNextPage = cursor !== null;
+    } catch (error) {
+      deps.onFinding(conflictFinding(page, error));
+      return page;
     }
-  } catch (error) {
-    if (!isExportError(error, 'PageConflictError')) throw error;
-    if (!reported.has(page + 1)) onFinding({ page: page + 1, message: error.message });
-    reported.add(page + 1);
   }
   return page;
 }
@@ -226,25 +219,21 @@ function follows(stored: StoredPage, { run }: RunKeyParts, page: number, cursor:
   return stored.run === run && stored.page === page && (cursor === undefined || isSameCursor(stored.cursor, cursor));
 }
 
-interface LastLoggedPage {
-  readonly page: number;
-  readonly hasNextPage: boolean;
-  /** The cursor of the next page; undefined if the log cannot be read. */
-  readonly cursor: StoredCursor | undefined;
-}
-
-/** A log that cannot be read was reported when its entries were verified. */
-async function lastLoggedPage(log: PageLog, run: RunKeyParts, verifiedPages: number): Promise<LastLoggedPage> {
+/** The last page that was logged or verified, and the cursor of the next; null if there is none, undefined if it is unknown. */
+async function lastLoggedPage(
+  { log }: VerifyDependencies,
+  run: RunKeyParts,
+  verifiedPages: number,
+): Promise<{ readonly page: number; readonly cursor: StoredCursor | undefined }> {
+  const unknown = { page: verifiedPages, cursor: verifiedPages === 0 ? null : undefined };
   try {
     const last = await log.last(run);
-    if (last !== undefined && last.page >= verifiedPages) {
-      const { page, nextCursor, repeats } = last;
-      return { page, hasNextPage: nextCursor !== null && !repeats, cursor: nextCursor };
-    }
-    return { page: verifiedPages, hasNextPage: true, cursor: verifiedPages === 0 ? null : undefined };
+    if (last === undefined || last.page < verifiedPages) return unknown;
+    return { page: last.page, cursor: last.repeats ? null : last.nextCursor };
   } catch (error) {
-    if (!isExportError(error, 'PageConflictError')) throw error;
-    return { page: verifiedPages, hasNextPage: true, cursor: undefined };
+    // It was reported when the entries were verified.
+    conflictFinding(null, error);
+    return unknown;
   }
 }
 
@@ -267,8 +256,7 @@ async function verifySummary(
       report(`${address} has the ${field} ${JSON.stringify(value)}, but the manifest ${JSON.stringify(stated[field])}`);
     }
   } catch (error) {
-    if (!isExportError(error, 'PageConflictError')) throw error;
-    report(error.message);
+    onFinding(conflictFinding(null, error));
   }
 }
 
@@ -292,7 +280,6 @@ async function verifyPointer(
       report(`${address} points to run ${run} at ${pointer.manifest}, ${problem}`);
     }
   } catch (error) {
-    if (!isExportError(error, 'PageConflictError')) throw error;
-    report(error.message);
+    onFinding(conflictFinding(null, error));
   }
 }

@@ -367,7 +367,8 @@ describe('verifying an unfinished run', () => {
     const unreadable = new ExportError('PageConflictError', 'The log was edited');
     const log: Bench['log'] = {
       ...bench.log,
-      entries() {
+      async *entries() {
+        yield* [];
         throw unreadable;
       },
       async last() {
