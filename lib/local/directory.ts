@@ -27,7 +27,7 @@ import { openRunNotes, type RunNotes } from './sqlite/run-notes.ts';
 
 export interface LocalDeploymentOptions {
   readonly out: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly env: NodeJS.ProcessEnv;
   readonly runtime: Runtime;
 }
 

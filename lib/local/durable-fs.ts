@@ -47,7 +47,7 @@ export async function streamFile(path: string): Promise<AsyncIterable<Uint8Array
     // Opening a pipe blocks until another process writes to it.
     return (await stat(path)).isFile() ? (await open(path)).createReadStream() : undefined;
   } catch (cause) {
-    if (isNotFound(cause)) return undefined;
+    if (isMissingPath(cause)) return undefined;
     throw cause;
   }
 }
@@ -84,7 +84,7 @@ export function linkIfAbsent(file: string, name: string): boolean {
  * @throws ConfigurationError if the file system fails
  */
 export function createDirectoryDurably(root: string, directory: string): void {
-  const created = createDirectory(directory);
+  const created = createOutputDirectory(directory);
   const top = dirname(created !== undefined && created.length < root.length ? created : root);
   for (let path = directory; path !== top && path !== dirname(path);) {
     path = dirname(path);
@@ -92,13 +92,24 @@ export function createDirectoryDurably(root: string, directory: string): void {
   }
 }
 
+function createOutputDirectory(directory: string): string | undefined {
+  try {
+    return createDirectory(directory);
+  } catch (cause) {
+    const { path = directory } = cause as NodeJS.ErrnoException;
+    if (errorCode(cause) !== 'ENOTDIR') throw fileSystemError('create', path, cause);
+    const message = `${dirname(path)} is a file, not a directory. Choose another --out`;
+    throw new ExportError('ConfigurationError', message, { cause });
+  }
+}
+
 /**
- * Creates `directory` and its parents; returns the topmost one created. Creates them one by one, because Node's recursive mkdir
- * hangs if a parent, such as /proc, accepts no new entries.
+ * Creates `directory` and its parents; returns the topmost one created. Creates them one by one, because Node's recursive
+ * mkdir hangs if a parent, such as /proc, accepts no new entries.
  *
- * @throws ConfigurationError if the file system fails
+ * @throws the file system's own error
  */
-function createDirectory(directory: string): string | undefined {
+export function createDirectory(directory: string): string | undefined {
   const missing: string[] = [];
   for (let path = directory; !existsSync(path) && path !== dirname(path); path = dirname(path)) missing.unshift(path);
   for (const path of missing) {
@@ -106,10 +117,7 @@ function createDirectory(directory: string): string | undefined {
       mkdirSync(path);
     } catch (cause) {
       // Another process may have created it in the meantime.
-      if (errorCode(cause) === 'EEXIST') continue;
-      if (errorCode(cause) !== 'ENOTDIR') throw fileSystemError('create', path, cause);
-      const message = `${dirname(path)} is a file, not a directory. Choose another --out`;
-      throw new ExportError('ConfigurationError', message, { cause });
+      if (errorCode(cause) !== 'EEXIST') throw cause;
     }
   }
   return missing[0];
@@ -227,7 +235,7 @@ export function isFilePresent(path: string): boolean {
 }
 
 /** Whether a path does not exist. */
-export const isNotFound = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(errorCode(error));
+export const isMissingPath = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(errorCode(error));
 
 /** The operating system's code of an error, such as `ENOENT`; '' if it has none. */
 export function errorCode(error: unknown): string {

@@ -13,12 +13,10 @@ import { readTextFile } from '../settings/text-file.ts';
 import type { NetworkSource, Proxy, ServiceNetwork } from '../service/network/network.ts';
 import { proxyCredentialsFor, proxyFromVariables } from './proxy-variables.ts';
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 export interface LocalNetworkOptions {
   readonly baseUrl: string;
   readonly settings: NetworkSettings;
-  readonly env: Environment;
+  readonly env: NodeJS.ProcessEnv;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 }
@@ -38,13 +36,13 @@ export function createLocalNetwork({ baseUrl, settings, env, now }: LocalNetwork
   return { get: async () => cached ?? (await refresh()), refresh };
 }
 
-function findProxy(baseUrl: string, proxyUrl: string | undefined, env: Environment): Proxy | undefined {
+function findProxy(baseUrl: string, proxyUrl: string | undefined, env: NodeJS.ProcessEnv): Proxy | undefined {
   if (proxyUrl === undefined) return proxyFromVariables(baseUrl, env);
   const { origin } = new URL(proxyUrl);
   return { origin, credentials: proxyCredentialsFor(origin, env) };
 }
 
-function readClientCertificate(tls: TlsSettings, env: Environment, now: number): ClientCertificate | undefined {
+function readClientCertificate(tls: TlsSettings, env: NodeJS.ProcessEnv, now: number): ClientCertificate | undefined {
   const { clientCertificate, clientKey, clientKeyPassphraseEnv } = tls;
   if (clientCertificate === undefined || clientKey === undefined) return undefined;
   const passphrase = clientKeyPassphraseEnv === undefined ? undefined : readPassphrase(clientKeyPassphraseEnv, env);
@@ -63,7 +61,7 @@ function readClientCertificate(tls: TlsSettings, env: Environment, now: number):
 }
 
 /** Without the name of the variable, which might be the passphrase by mistake. */
-function readPassphrase(variable: string, env: Environment): string {
+function readPassphrase(variable: string, env: NodeJS.ProcessEnv): string {
   const passphrase = env[variable];
   if (passphrase !== undefined && passphrase !== '') return passphrase;
   throw new ExportError(

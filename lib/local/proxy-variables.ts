@@ -7,10 +7,8 @@
 import { ExportError } from '../core/errors.ts';
 import type { Proxy } from '../service/network/network.ts';
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 /** @throws ConfigurationError, without the value, which may contain a password */
-export function proxyFromVariables(baseUrl: string, env: Environment): Proxy | undefined {
+export function proxyFromVariables(baseUrl: string, env: NodeJS.ProcessEnv): Proxy | undefined {
   const url = new URL(baseUrl);
   if (isLoopback(url.hostname)) return undefined;
   const name = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'].find((each) => env[each] !== undefined);
@@ -20,7 +18,7 @@ export function proxyFromVariables(baseUrl: string, env: Environment): Proxy | u
 }
 
 /** The credentials for `origin` in the variables, which can have them for a proxy that a setting names. */
-export function proxyCredentialsFor(origin: string, env: Environment): Proxy['credentials'] {
+export function proxyCredentialsFor(origin: string, env: NodeJS.ProcessEnv): Proxy['credentials'] {
   for (const name of ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY']) {
     const value = (env[name] ?? '').trim();
     if (parseUrl(value)?.origin !== origin) continue;

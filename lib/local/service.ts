@@ -16,10 +16,12 @@ import type { LocalExport } from './settings.ts';
 /** A fixed seed, so that the simulator starts with the same reports every time. */
 const simulatedReports = { seed: 1, count: 250 };
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 /** The service, with the API key from `env`. Connecting without a base URL starts a simulator. */
-export function localService({ service, apiKeyEnv }: LocalExport, env: Environment, runtime: Runtime): DeployedService {
+export function localService(
+  { service, apiKeyEnv }: LocalExport,
+  env: NodeJS.ProcessEnv,
+  runtime: Runtime,
+): DeployedService {
   const { baseUrl, vendor, cursorIn, maxConcurrentPages } = service;
   if (baseUrl !== undefined) {
     const settings = networkSettingsOf(service);
@@ -69,7 +71,7 @@ export function localService({ service, apiKeyEnv }: LocalExport, env: Environme
   };
 }
 
-function readApiKey(env: Environment, variable: string): string {
+function readApiKey(env: NodeJS.ProcessEnv, variable: string): string {
   const key = env[variable] ?? '';
   const problem = problemOfApiKey(key);
   if (problem === undefined) return key;

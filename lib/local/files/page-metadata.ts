@@ -11,7 +11,7 @@ import { ExportError } from '../../core/errors.ts';
 import type { PageMetadata } from '../../core/model.ts';
 import { checksumOf, parsePageMetadata } from '../../core/storage/stored-records.ts';
 import { openSqliteFile } from '../sqlite/database.ts';
-import { sqliteError } from '../sqlite/errors.ts';
+import { sqliteError, withSqliteErrors } from '../sqlite/errors.ts';
 import { openWalSync } from '../sqlite/wal-sync.ts';
 
 type ObservedPage = Pick<PageMetadata, 'key' | 'bytes' | 'sha256'>;
@@ -40,7 +40,7 @@ export function createPageMetadataFile(file: string): PageMetadataFile {
     async add(page) {
       const { insert, walSync } = connection();
       const { key, sha256 } = page;
-      const { changes } = execute(file, () => insert.run(key, sha256, JSON.stringify(page), checksumOf(page)));
+      const { changes } = withSqliteErrors(file, () => insert.run(key, sha256, JSON.stringify(page), checksumOf(page)));
       await walSync.flush();
       return changes === 1;
     },
@@ -96,14 +96,6 @@ function open(file: string) {
   } catch (cause) {
     // Every page tries again; without this, each attempt would leave a file open until it is garbage-collected.
     database.close();
-    throw sqliteError(file, cause);
-  }
-}
-
-function execute<T>(file: string, operation: () => T): T {
-  try {
-    return operation();
-  } catch (cause) {
     throw sqliteError(file, cause);
   }
 }

@@ -30,7 +30,7 @@ import {
   fileSystemError,
   fsyncDirectory,
   fsyncDirectorySync,
-  isNotFound,
+  isMissingPath,
   linkIfAbsent,
   streamFile,
 } from '../durable-fs.ts';
@@ -197,7 +197,7 @@ async function digestIfPresent(path: string, key: string): Promise<FileDigest | 
   try {
     return await digestFile(path);
   } catch (cause) {
-    if (isNotFound(cause)) return undefined;
+    if (isMissingPath(cause)) return undefined;
     throw pageConflict(key, 'it cannot be read', cause);
   }
 }
@@ -214,7 +214,7 @@ async function* listVisible(folder: string): AsyncGenerator<{ readonly name: str
       if (stats !== undefined) yield { name, stats };
     }
   } catch (cause) {
-    if (isNotFound(cause)) return;
+    if (isMissingPath(cause)) return;
     throw fileSystemError('list', folder, cause);
   }
 }
@@ -224,7 +224,7 @@ async function statIfPresent(path: string) {
   try {
     return await stat(path);
   } catch (cause) {
-    if (isNotFound(cause) || errorCode(cause) === 'ELOOP') return undefined;
+    if (isMissingPath(cause) || errorCode(cause) === 'ELOOP') return undefined;
     throw cause;
   }
 }

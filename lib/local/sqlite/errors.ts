@@ -34,6 +34,15 @@ export function sqliteError(file: string, cause: unknown, whenMovedAway?: string
   return new ExportError('ConfigurationError', `${message}${cost}`, { cause });
 }
 
+/** The result of `operation` on `file`. @throws ConfigurationError instead of SQLite's errors */
+export function withSqliteErrors<Result>(file: string, operation: () => Result): Result {
+  try {
+    return operation();
+  } catch (cause) {
+    throw sqliteError(file, cause);
+  }
+}
+
 /** Whether another connection kept the file locked beyond the busy timeout. */
 export function isBusyError(error: unknown): boolean {
   return primaryCode(error) === busy;

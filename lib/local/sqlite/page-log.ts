@@ -23,7 +23,7 @@ import {
 } from '../../core/storage/stored-records.ts';
 import { runsPrefix } from '../../core/storage/keys.ts';
 import { openSqliteFile } from './database.ts';
-import { sqliteError } from './errors.ts';
+import { withSqliteErrors } from './errors.ts';
 import { openWalSync } from './wal-sync.ts';
 
 const schema = `
@@ -105,7 +105,7 @@ const batchSize = 500;
  */
 export function createSqlitePageLog(file: string): PageLog & RunHistory & { close(): void } {
   const database = openPageLogFile(file);
-  const prepare = (statement: string) => execute(file, () => database.prepare(statement));
+  const prepare = (statement: string) => withSqliteErrors(file, () => database.prepare(statement));
   const columns = 'page AS number, entry AS json, checksum';
   const sql = {
     state: prepare('SELECT version AS number, state AS json, checksum FROM export_states WHERE export = ?'),
@@ -141,11 +141,11 @@ export function createSqlitePageLog(file: string): PageLog & RunHistory & { clos
   };
 
   const read = (statement: StatementSync, ...values: readonly (string | number | null)[]): Row[] =>
-    execute(file, () => statement.all(...values)) as unknown as Row[];
+    withSqliteErrors(file, () => statement.all(...values)) as unknown as Row[];
   const walSync = openWalSync(database, file);
   /** Resolves to whether the statement's condition held. Either way, what the file then holds is durable. */
   const write = async (statement: StatementSync, ...values: readonly (string | number)[]): Promise<boolean> => {
-    const { changes } = execute(file, () => statement.run(...values));
+    const { changes } = withSqliteErrors(file, () => statement.run(...values));
     await walSync.flush();
     return changes === 1;
   };
@@ -267,14 +267,6 @@ function parseVersionedRow(row: Row): Checksummed {
 
 function parseRow({ json, checksum }: Row): Checksummed {
   return { value: JSON.parse(json), checksum };
-}
-
-function execute<T>(file: string, operation: () => T): T {
-  try {
-    return operation();
-  } catch (cause) {
-    throw sqliteError(file, cause);
-  }
 }
 
 function damaged(file: string, reason: string): ExportError {

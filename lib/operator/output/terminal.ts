@@ -15,7 +15,7 @@ type Style = Parameters<typeof styleText>[0];
 export type TextStyle = (style: Style, text: string) => string;
 
 /** Colors for a terminal, unless the environment says NO_COLOR (no-color.org). */
-export function textStyleFor({ isTTY }: Terminal, env: Readonly<Record<string, string | undefined>>): TextStyle {
+export function textStyleFor({ isTTY }: Terminal, env: NodeJS.ProcessEnv): TextStyle {
   const isPlain = isTTY !== true || (env.NO_COLOR ?? '') !== '' || env.TERM === 'dumb';
   return isPlain ? (_, text) => text : (style, text) => styleText(style, text, { validateStream: false });
 }
