@@ -1,7 +1,8 @@
 /** Reports all problems of a command's arguments at once. The argument parser itself stops at the first one. */
 
 import { type Command, Option } from 'commander';
-import type { InteractiveContext } from '../lib/operator/commands/abandon.ts';
+import type { CommandContext } from '../lib/operator/context.ts';
+import { sanitizeArgument } from '../lib/operator/run-options.ts';
 
 /**
  * The action of a command for the parser: loads the command when it is called, and runs it. `Names` is a list if the command
@@ -11,7 +12,7 @@ export type CommandAction = <Names extends string | undefined | readonly string[
   load: (
     command: Command,
   ) => Promise<
-    (names: Names, options: Options, usageErrors: readonly string[], context: InteractiveContext) => Promise<number>
+    (names: Names, options: Options, usageErrors: readonly string[], context: CommandContext) => Promise<number>
   >,
 ) => (this: Command) => Promise<void>;
 
@@ -52,7 +53,7 @@ export function givenValues(command: Command): Record<string, unknown> {
   return Object.fromEntries(given.map((name) => [name, command.getOptionValue(name)]));
 }
 
-export const unexpectedArgument = (word: string): string => `${word}: unexpected argument`;
+export const unexpectedArgument = (word: string): string => sanitizeArgument(`${word}: unexpected argument`);
 
 /**
  * Unknown options, arguments other than `expected`, repeated options, and options without their value. The latter get their
@@ -66,7 +67,9 @@ export function usageErrors(command: Command, expected: readonly string[] = []):
       if (index >= 0) remaining.splice(index, 1);
       return index < 0;
     })
-    .map((word) => (word.startsWith('-') ? `${word.split('=')[0]}: no such option` : unexpectedArgument(word)));
+    .map((word) =>
+      word.startsWith('-') ? sanitizeArgument(`${word.split('=')[0]}: no such option`) : unexpectedArgument(word),
+    );
   // An empty value is usually a variable that is not set.
   const incomplete = command.options.filter(
     (option) => option.optional && [true, ''].includes(command.getOptionValue(option.attributeName())),

@@ -3,9 +3,8 @@
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Command, CommanderError } from 'commander';
-import type { InteractiveContext } from '../lib/operator/commands/abandon.ts';
 import type { ServiceOptions } from '../lib/operator/commands/service.ts';
-import { exitStatuses } from '../lib/operator/context.ts';
+import { type CommandContext, exitStatuses } from '../lib/operator/context.ts';
 import { errorLines, textStyleFor } from '../lib/operator/output/terminal.ts';
 import { defaultApiKeyEnv, type LocalOptions, sanitizeArgument } from '../lib/operator/run-options.ts';
 import {
@@ -21,7 +20,7 @@ import { addOperatorCommands } from './operator-commands.ts';
 import { packageFile } from './package-file.ts';
 
 /** Runs the command that `args` name, and resolves to its exit status. Without a command, it is `local`. */
-export async function runProgram(args: readonly string[], context: InteractiveContext): Promise<number> {
+export async function runProgram(args: readonly string[], context: CommandContext): Promise<number> {
   const { stdout, stderr, env, program: programName } = context;
   const { version } = JSON.parse(readFileSync(packageFile, 'utf8')) as { version: string };
   const program = new Command('report-exporter')

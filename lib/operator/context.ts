@@ -7,16 +7,14 @@ import { listNames, toPrintable } from '../core/sanitize.ts';
 import { openLocalDeployment } from '../local/directory.ts';
 import type { TerminalInput } from './output/question.ts';
 import { errorLines, type Terminal, textStyleFor, withProblemCount } from './output/terminal.ts';
-import { sanitizeArgument } from './run-options.ts';
 
 /** `usage` covers wrong options, settings and names; `interrupted` is 128 + SIGINT, as in a shell. */
 export const exitStatuses = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;
 
 /** The process, as a command sees it. */
 export interface CommandContext {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  /** For questions. Absent: there is no terminal to ask at. */
-  readonly stdin?: TerminalInput;
+  readonly env: NodeJS.ProcessEnv;
+  readonly stdin: TerminalInput;
   readonly stdout: Terminal;
   readonly stderr: Terminal;
   /** Aborts on Ctrl-C. */
@@ -61,7 +59,7 @@ export async function runOnDeployment(
 
 function assertUsable({ out, stack }: TargetOptions, usageErrors: readonly string[]): void {
   const bothTargets = out !== undefined && stack !== undefined ? ['--out, --stack: use only one of them'] : [];
-  const problems = [...usageErrors.map(sanitizeArgument), ...bothTargets];
+  const problems = [...usageErrors, ...bothTargets];
   if (problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
 }
 
@@ -83,7 +81,7 @@ async function openDeployment({ out, stack }: TargetOptions, context: CommandCon
 /** @throws ConfigurationError if there is no terminal */
 async function askMfaCode(serialNumber: string, { stdin, stderr, signal }: CommandContext): Promise<string> {
   const device = toPrintable(serialNumber);
-  if (stdin?.isTTY !== true || stderr.isTTY !== true) {
+  if (stdin.isTTY !== true || stderr.isTTY !== true) {
     throw new ExportError(
       'ConfigurationError',
       `The AWS profile requires a code of the MFA device ${device}, and there is no terminal to ask for it. ` +

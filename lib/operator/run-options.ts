@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import * as z from 'zod/mini';
 import { systemRuntime } from '../core/clock.ts';
-import { ExportError } from '../core/errors.ts';
+import { ExportError, isExportError } from '../core/errors.ts';
 import type { StartRequest } from '../target/target.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import { apiKeyEnvSchema, defaultApiKeyEnv } from '../settings/deployment-settings.ts';
@@ -79,9 +79,9 @@ export function readStartRequest({ since, restart }: RunOptions, problems: strin
 export function readLocalSettings(
   options: LocalOptions,
   usageErrors: readonly string[],
-  env: Environment,
+  env: NodeJS.ProcessEnv,
 ): LocalExportInput {
-  const problems = usageErrors.map(sanitizeArgument);
+  const problems = [...usageErrors];
   const base = { service: {}, export: { name: options.export } };
   const settings = overrideSettings(base, readOverrides(options, problems), problems);
   const { baseUrl, apiKeyEnv = defaultApiKeyEnv } = options;
@@ -110,8 +110,6 @@ export const optionsSet = (options: SettingOptions, fields: readonly (keyof Sett
   fields.filter((field) => options[field] !== undefined).map(optionName);
 
 const optionName = (field: string): string => `--${field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A service and an export, in the form in which they are stored. */
 type Settings = Omit<LocalExportInput, 'apiKeyEnv'>;
@@ -245,6 +243,18 @@ function findRepeatedField(json: string): string | undefined {
   return undefined;
 }
 
+/** The whole number in the value of `option`; adds to `problems` if it is none, or out of range. */
+export function readWholeNumber(
+  option: string,
+  text: string,
+  { min = 0, max }: { readonly min?: number; readonly max: number },
+  problems: string[],
+): number {
+  const number = parseWholeNumber(text);
+  if (!(number >= min && number <= max)) problems.push(`${option}: must be a whole number from ${min} to ${max}`);
+  return number;
+}
+
 /** NaN unless `text` is a whole number in decimal digits. Number also accepts blank text, 0x5, 5e0 and 5.0. */
 export function parseWholeNumber(text: string): number {
   const number = /^(0|[1-9]\d*)$/.test(text) ? Number(text) : Number.NaN;
@@ -267,6 +277,17 @@ function describeOption(issue: z.core.$ZodIssue): string {
   return `${option}: ${place === '' ? '' : `${place} `}${describeProblem(issue)}`;
 }
 
+/** The result of `action`; undefined if it throws a ConfigurationError, whose lines are added to `problems`. */
+export function collectProblems<Result>(action: () => Result, problems: string[]): Result | undefined {
+  try {
+    return action();
+  } catch (error) {
+    if (!isExportError(error, 'ConfigurationError')) throw error;
+    problems.push(...error.message.split('\n'));
+    return undefined;
+  }
+}
+
 /** An argument for an error message: long enough to recognize it, printable, and on one line. */
 export const sanitizeArgument = (text: string): string => truncate(toPrintable(text), 200);
 
@@ -274,11 +295,7 @@ export const sanitizeArgument = (text: string): string => truncate(toPrintable(t
  * The API key in the environment variable `variable`; adds to `problems` what is wrong with either. Problems show neither:
  * if the key itself was given as the name, it must not appear in a log.
  */
-export function readApiKey(
-  variable: string,
-  env: Readonly<Record<string, string | undefined>>,
-  problems: string[],
-): string | undefined {
+export function readApiKey(variable: string, env: NodeJS.ProcessEnv, problems: string[]): string | undefined {
   const name = apiKeyEnvSchema.safeParse(variable);
   if (!name.success) {
     problems.push(...name.error.issues.map(({ message }) => `--api-key-env: ${message}`));

@@ -1,7 +1,7 @@
 /** The exports of a settings file that `report-exporter local` runs on this machine, with the overrides of the command line. */
 
 import { dirname } from 'node:path';
-import { ExportError, isExportError } from '../core/errors.ts';
+import { ExportError } from '../core/errors.ts';
 import { listNames } from '../core/sanitize.ts';
 import {
   defaultApiKeyEnv,
@@ -15,6 +15,7 @@ import { readTextFile } from '../settings/text-file.ts';
 import type { LocalExportInput } from '../local/settings.ts';
 import type { CommandContext } from './context.ts';
 import {
+  collectProblems,
   optionsSet,
   type LocalOptions,
   overrideSettings,
@@ -40,11 +41,13 @@ export function readFileExports(
   usageErrors: readonly string[],
   env: CommandContext['env'],
 ): readonly LocalExportInput[] {
-  const problems = usageErrors.map(sanitizeArgument);
+  const problems = [...usageErrors];
   const overrides = readOverrides(options, problems);
-  const deployment = attempt(() => readFile(file), problems);
+  const deployment = collectProblems(() => readFile(file), problems);
   const selected =
-    deployment === undefined ? [] : (attempt(() => select(deployment, file, names, options.all), problems) ?? []);
+    deployment === undefined
+      ? []
+      : (collectProblems(() => select(deployment, file, names, options.all), problems) ?? []);
   problems.push(...findAmbiguousOverrides(selected, options));
   const exports = selected.map(({ service, settings: exportSettings }): LocalExportInput => {
     const { baseUrl, ...others } = withResolvedPaths(service.service, dirname(file));
@@ -76,17 +79,6 @@ function findMissingCertificate({ tls }: Pick<ServiceInput, 'tls'>, place: strin
   return [
     `${place}.tls.clientCertificate: is required on this machine, with clientKey; clientCertificateSecret is for AWS only`,
   ];
-}
-
-/** Adds the lines of a ConfigurationError to `problems`. */
-function attempt<Result>(action: () => Result, problems: string[]): Result | undefined {
-  try {
-    return action();
-  } catch (error) {
-    if (!isExportError(error, 'ConfigurationError')) throw error;
-    problems.push(...error.message.split('\n'));
-    return undefined;
-  }
 }
 
 interface SelectedExport {

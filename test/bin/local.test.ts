@@ -532,6 +532,14 @@ describe('report-exporter', () => {
     expect(stderr.length).toBeLessThan(400);
   });
 
+  it.each(['local', 'status', 'service', 'init'])('prints arguments of %s without control characters', async (name) => {
+    const { status, stderr } = await runInProcess([name, 'a', `\x1b[31mfoo\x07${'x'.repeat(10_000)}`, '--\x1b=3']);
+    expect(status).toBe(2);
+    expect(stderr).toMatch(/foox+/);
+    expect(stderr).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f]/);
+    expect(stderr.length).toBeLessThan(1_000);
+  });
+
   it('suggests nothing for a command that is like no other', async () => {
     const { status, stderr } = await runInProcess(['xyz']);
     expect(status).toBe(2);

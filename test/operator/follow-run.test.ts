@@ -1,5 +1,6 @@
 /** What the caller of a start learns while the run is in progress and at its end. */
 
+import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { systemRuntime } from '../../lib/core/clock.ts';
 import { ExportError } from '../../lib/core/errors.ts';
@@ -15,6 +16,7 @@ async function startUnwatched(follow: boolean) {
   const terminal = { write: (text: string) => written.push(text) };
   const context = {
     env: {},
+    stdin: Readable.from([]),
     stdout: terminal,
     stderr: terminal,
     signal: new AbortController().signal,
@@ -48,6 +50,7 @@ describe('a run whose service does not recover', () => {
     let stderr = '';
     const context = {
       env: {},
+      stdin: Readable.from([]),
       stdout: { write: (text: string) => (stdout += text) },
       stderr: { write: (text: string) => (stderr += text) },
       signal: new AbortController().signal,

@@ -1,5 +1,6 @@
 /** Several exports are started at the same time, or one after the other; one that fails does not stop the others. */
 
+import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { ExportError } from '../../lib/core/errors.ts';
 import { asRunId } from '../../lib/core/model.ts';
@@ -58,6 +59,7 @@ function aContext({ isTerminal = false } = {}) {
   const env = { NO_COLOR: '1' };
   const context = {
     env,
+    stdin: Readable.from([]),
     stdout: stream('stdout'),
     stderr: stream('stderr'),
     signal: interruption.signal,

@@ -9,6 +9,7 @@
 
 import { readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
+import { Readable } from 'node:stream';
 import { DynamoDBClient, ScanCommand } from '@aws-sdk/client-dynamodb';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { beginRunHandler } from '../../functions/begin-run.ts';
@@ -377,7 +378,14 @@ describe('a run on this machine', () => {
           ...options,
         },
         [],
-        { env: { THE_KEY: key }, stdout, stderr, signal: new AbortController().signal, program: 'npx report-exporter' },
+        {
+          env: { THE_KEY: key },
+          stdin: Readable.from([]),
+          stdout,
+          stderr,
+          signal: new AbortController().signal,
+          program: 'npx report-exporter',
+        },
       );
       outputs[name] = { stdout: stdout.output, stderr: stderr.output };
       return status;
@@ -397,6 +405,7 @@ describe('a run on this machine', () => {
       const [stdout, stderr] = [aTerminal(), aTerminal()];
       const context = {
         env: { THE_KEY: keys.current },
+        stdin: Readable.from([]),
         stdout,
         stderr,
         signal: new AbortController().signal,

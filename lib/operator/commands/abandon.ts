@@ -8,7 +8,7 @@ import type { DeployedExport } from '../../target/target.ts';
 import { type CommandContext, exitStatuses, openExport, runOnDeployment, type TargetOptions } from '../context.ts';
 import { backfillLines, publishingText } from '../output/backfill-table.ts';
 import { plural } from '../output/format.ts';
-import { ask, type TerminalInput } from '../output/question.ts';
+import { ask } from '../output/question.ts';
 import { textStyleFor } from '../output/terminal.ts';
 
 export interface AbandonOptions extends TargetOptions {
@@ -17,16 +17,11 @@ export interface AbandonOptions extends TargetOptions {
   readonly yes?: boolean;
 }
 
-/** A context in which a command can ask a question. */
-export interface InteractiveContext extends CommandContext {
-  readonly stdin: TerminalInput;
-}
-
 export async function abandonCommand(
   exportName: string | undefined,
   options: AbandonOptions,
   usageErrors: readonly string[],
-  context: InteractiveContext,
+  context: CommandContext,
 ): Promise<number> {
   const { stdout, stderr } = context;
   return await runOnDeployment(
@@ -64,7 +59,7 @@ export async function abandonCommand(
 async function abandonPeriod(
   deployed: DeployedExport,
   { yes, json }: AbandonOptions,
-  context: InteractiveContext,
+  context: CommandContext,
 ): Promise<number> {
   const { name, log, store, executions } = deployed;
   const { stdout, stderr, env } = context;
@@ -96,13 +91,13 @@ async function abandonPeriod(
   return exitStatuses.ok;
 }
 
-function unconfirmed({ stderr, signal }: InteractiveContext): number {
+function unconfirmed({ stderr, signal }: CommandContext): number {
   stderr.write('Nothing was changed.\n');
   return signal.aborted ? exitStatuses.interrupted : exitStatuses.failed;
 }
 
 /** Whether the person at the terminal says yes. @throws ConfigurationError if there is no terminal */
-async function confirm(question: string, { stdin, stderr, signal }: InteractiveContext): Promise<boolean> {
+async function confirm(question: string, { stdin, stderr, signal }: CommandContext): Promise<boolean> {
   if (stdin.isTTY !== true || stderr.isTTY !== true) {
     throw new ExportError('ConfigurationError', '--yes: required if there is no terminal to ask for confirmation');
   }

@@ -23,7 +23,7 @@ import { plural, totals } from '../output/format.ts';
 import { createStatusLine, retryText } from '../output/progress.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 import { plannedRequest, requestLines } from '../planned-request.ts';
-import { parseWholeNumber, readMaxAttempts } from '../run-options.ts';
+import { readMaxAttempts, readWholeNumber } from '../run-options.ts';
 
 export interface BackfillCommandOptions extends TargetOptions {
   readonly from?: string;
@@ -82,14 +82,12 @@ function readRequest(options: BackfillCommandOptions, problems: string[]): Reque
     .check(z.refine((ms) => ms >= 1_000, 'must be at least a second, PT1S'))
     .safeParse(options.window);
   if (!window.success) problems.push(describeProblems('--window', window.error));
-  const parallel = readCount('--parallel', options.parallel, maxParallel, problems);
+  const parallel =
+    options.parallel === undefined
+      ? undefined
+      : readWholeNumber('--parallel', options.parallel, { min: 1, max: maxParallel }, problems);
   if (problems.length > before || from === undefined || to === undefined || window.data === undefined) return undefined;
-  const request = {
-    from,
-    to,
-    windowMs: window.data,
-    parallel,
-  };
+  const request = { from, to, windowMs: window.data, parallel };
   const problem = findBackfillProblem(request, systemRuntime.now());
   if (problem !== undefined) problems.push(problem);
   return problem === undefined ? request : undefined;
@@ -108,14 +106,6 @@ function readBound(option: string, text: string | undefined, problems: string[])
     );
   }
   return parsed.data;
-}
-
-function readCount(option: string, text: string | undefined, max: number, problems: string[]): number | undefined {
-  if (text === undefined) return undefined;
-  const count = parseWholeNumber(text);
-  if (count >= 1 && count <= max) return count;
-  problems.push(`${option}: must be a whole number from 1 to ${max.toLocaleString('en')}`);
-  return undefined;
 }
 
 /** The windows, and the first request of the first one. @throws ConfigurationError if a start would be refused */

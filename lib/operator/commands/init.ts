@@ -1,20 +1,18 @@
 /** `report-exporter init`: writes a project that deploys exports, from nothing. */
 
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { ExportError } from '../../core/errors.ts';
 import { shellQuote, toPrintable } from '../../core/sanitize.ts';
 import { serviceNameSchema } from '../../settings/deployment-settings.ts';
-import { describeFileSystemError } from '../../local/durable-fs.ts';
+import { createDirectory, describeFileSystemError } from '../../local/durable-fs.ts';
 import { type CommandContext, exitStatuses, reportError } from '../context.ts';
 import { plural } from '../output/format.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { projectFiles } from '../project/project-files.ts';
-import { overrideSettings, readOverrides, sanitizeArgument } from '../run-options.ts';
+import { collectProblems, overrideSettings, readOverrides, type SettingOptions } from '../run-options.ts';
 
-export interface InitOptions {
-  readonly baseUrl?: string;
-  readonly vendor?: string;
+export interface InitOptions extends Pick<SettingOptions, 'baseUrl' | 'vendor'> {
   /** What the project installs as report-exporter, as npm takes it: a version, or the path of a tarball. */
   readonly package?: string;
   readonly json?: boolean;
@@ -61,16 +59,12 @@ function readProject(
   usageErrors: readonly string[],
 ): Readonly<Record<string, string>> {
   const { baseUrl, vendor, packageFolder } = options;
-  const problems = usageErrors.map(sanitizeArgument);
+  const problems = [...usageErrors];
   if (directory === undefined || directory === '') {
     problems.push('directory: must be given, such as init my-exports; for this directory: init .');
   }
-  overrideSettings(
-    { service: {}, export: { name: 'any' } },
-    readOverrides({ ...given({ baseUrl, vendor }) }, problems),
-    problems,
-  );
-  const version = attempt(() => findPackage(folder, options), problems);
+  overrideSettings({ service: {}, export: { name: 'any' } }, readOverrides(options, problems), problems);
+  const version = collectProblems(() => findPackage(folder, options), problems);
   if (version === undefined || problems.length > 0) throw new ExportError('ConfigurationError', problems.join('\n'));
   const { devDependencies } = readJson<PackageJson>(join(packageFolder, 'package.json'));
   const caret = (name: string) => `^${devDependencies[name]}`;
@@ -90,9 +84,6 @@ function readProject(
   });
 }
 
-const given = (options: Readonly<Record<string, string | undefined>>) =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-
 interface PackageJson {
   readonly version: string;
   readonly devDependencies: Readonly<Record<string, string>>;
@@ -103,16 +94,6 @@ interface CdkJson {
 }
 
 const readJson = <Value>(file: string): Value => JSON.parse(readFileSync(file, 'utf8')) as Value;
-
-function attempt<Result>(action: () => Result, problems: string[]): Result | undefined {
-  try {
-    return action();
-  } catch (error) {
-    if (!(error instanceof ExportError)) throw error;
-    problems.push(error.message);
-    return undefined;
-  }
-}
 
 /**
  * The dependency of the project on this package: what `--package` names, otherwise the tarball that this package was installed
@@ -198,7 +179,7 @@ function writeNewFiles(folder: string, files: Readonly<Record<string, string>>):
   }
   const written: string[] = [];
   try {
-    createFolder(folder);
+    createDirectory(folder);
     for (const [name, text] of Object.entries(files)) {
       const file = join(folder, name);
       writeFileSync(file, text, { flag: 'wx' });
@@ -216,11 +197,4 @@ function writeNewFiles(folder: string, files: Readonly<Record<string, string>>):
     const message = `${folder} cannot be written: ${describeFileSystemError(cause)}`;
     throw new ExportError('ConfigurationError', message, { cause });
   }
-}
-
-/** One level after the other: where a file system refuses with ENOENT, Node.js tries to create the parents forever. */
-function createFolder(folder: string): void {
-  if (existsSync(folder)) return;
-  createFolder(dirname(folder));
-  mkdirSync(folder);
 }

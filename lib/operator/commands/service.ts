@@ -7,7 +7,7 @@ import { generatedReports } from '../../service/simulator/generated-reports.ts';
 import { startSimulator } from '../../service/simulator/simulator.ts';
 import { type CommandContext, exitStatuses } from '../context.ts';
 import { errorLines, textStyleFor, withProblemCount } from '../output/terminal.ts';
-import { parseWholeNumber, readApiKey } from '../run-options.ts';
+import { readApiKey, readWholeNumber } from '../run-options.ts';
 
 export interface ServiceOptions {
   readonly port: string;
@@ -46,8 +46,8 @@ const seed = 1;
 function readServiceSettings(options: ServiceOptions, usageErrors: readonly string[], env: CommandContext['env']) {
   const { vendor, from } = options;
   const problems = [...usageErrors];
-  const port = readWholeNumber('--port', options.port, 65_535, problems);
-  const count = readWholeNumber('--reports', options.reports ?? '250', 10_000_000, problems);
+  const port = readWholeNumber('--port', options.port, { max: 65_535 }, problems);
+  const count = readWholeNumber('--reports', options.reports ?? '250', { max: 10_000_000 }, problems);
   if (options.reports !== undefined && from !== undefined) {
     problems.push('--reports: cannot be combined with --from, which serves the files of a directory');
   }
@@ -56,10 +56,4 @@ function readServiceSettings(options: ServiceOptions, usageErrors: readonly stri
   const apiKey = readApiKey(options.apiKeyEnv, env, problems);
   if (problems.length > 0 || apiKey === undefined) throw new ExportError('ConfigurationError', problems.join('\n'));
   return { port, vendor, apiKey, from, count };
-}
-
-function readWholeNumber(option: string, text: string, max: number, problems: string[]): number {
-  const number = parseWholeNumber(text);
-  if (!(number <= max)) problems.push(`${option}: must be a whole number from 0 to ${max}`);
-  return number;
 }

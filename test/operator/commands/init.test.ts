@@ -1,5 +1,6 @@
 import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { deploymentSettings } from '../../../lib/cdk/settings/deployment-settings.ts';
 import { initCommand } from '../../../lib/operator/commands/init.ts';
@@ -31,7 +32,8 @@ async function dependencyOf(packageFolder: string, options: { readonly package?:
   const project = join(await aDirectory(), 'project');
   const output: string[] = [];
   const stream = { write: (text: string) => output.push(text) };
-  const context = { env: {}, stdout: stream, stderr: stream, signal: new AbortController().signal, program: 'x' };
+  const { signal } = new AbortController();
+  const context = { env: {}, stdin: Readable.from([]), stdout: stream, stderr: stream, signal, program: 'x' };
   const status = await initCommand(project, { ...options, packageFolder }, [], context);
   if (status !== 0) return output.join('');
   return (await readJson(project, 'package.json')).dependencies['report-exporter'];
