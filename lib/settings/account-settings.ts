@@ -5,26 +5,27 @@
 
 import * as z from 'zod/mini';
 import { listNames } from '../core/sanitize.ts';
+import { field, optionalField, text, wholeNumber } from './fields.ts';
 import type { StorageClass } from './environment.ts';
 
-const accountIdSchema = z.string().check(z.regex(/^\d{12}$/, 'must be an account ID of 12 digits'));
+const accountIdSchema = text(/^\d{12}$/, 'must be an account ID of 12 digits');
 
 /** Where the stack is deployed. Absent: where the credentials of the deployment are valid. */
 export const envSchema = z.strictObject({
-  account: z.optional(accountIdSchema),
-  region: z.optional(
-    z.string().check(z.regex(/^[a-z]{2,4}(-[a-z]+){1,2}-\d{1,2}$/, 'must be a region, such as eu-central-1')),
+  account: optionalField(
+    'The ID of the account. With credentials for another one, the deployment is refused.',
+    accountIdSchema,
+  ),
+  region: optionalField(
+    'The region.',
+    text(/^[a-z]{2,4}(-[a-z]+){1,2}-\d{1,2}$/, 'must be a region, such as eu-central-1'),
   ),
 });
 
-export const permissionsBoundarySchema = z
-  .string()
-  .check(
-    z.regex(
-      /^(arn:[a-z-]+:iam::(\d{12}|aws):policy\/[\w+=,.@/-]{1,512}|[\w+=,.@/-]{1,512})$/,
-      'must be the name or the ARN of a managed policy',
-    ),
-  );
+export const permissionsBoundarySchema = text(
+  /^(arn:[a-z-]+:iam::(\d{12}|aws):policy\/[\w+=,.@/-]{1,512}|[\w+=,.@/-]{1,512})$/,
+  'must be the name or the ARN of a managed policy',
+);
 
 const unique = (values: readonly string[]) => new Set(values).size === values.length;
 
@@ -39,19 +40,13 @@ const listOf = <Schema extends z.ZodMiniType<string>>(schema: Schema, max: numbe
     );
 
 const resourceIdSchema = (prefix: string, name: string) =>
-  z
-    .string()
-    .check(z.regex(new RegExp(`^${prefix}-[0-9a-f]{8,17}$`), `must be the ID of ${name}, such as ${prefix}-0abc1234`));
+  text(new RegExp(`^${prefix}-[0-9a-f]{8,17}$`), `must be the ID of ${name}, such as ${prefix}-0abc1234`);
 
 /** With an IPv4 network of /8 to /28, so that an endpoint is never open to everyone. */
-const cidrSchema = z
-  .string()
-  .check(
-    z.regex(
-      /^((25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(25[0-5]|2[0-4]\d|1?\d?\d)\/([89]|1\d|2[0-8])$/,
-      'must be an IPv4 network from /8 to /28, such as 10.0.0.0/16',
-    ),
-  );
+const cidrSchema = text(
+  /^((25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(25[0-5]|2[0-4]\d|1?\d?\d)\/([89]|1\d|2[0-8])$/,
+  'must be an IPv4 network from /8 to /28, such as 10.0.0.0/16',
+);
 
 /** The AWS services that the functions use, by the kind of their endpoints. */
 const endpointKinds = {
@@ -65,16 +60,28 @@ const endpointNames = Object.keys(endpointKinds) as EndpointName[];
 
 export const networkSchema = z
   .strictObject({
-    vpcId: resourceIdSchema('vpc', 'a VPC'),
+    vpcId: field('The ID of the VPC.', resourceIdSchema('vpc', 'a VPC')),
     // Lambda's own limits.
-    subnetIds: listOf(resourceIdSchema('subnet', 'a subnet'), 16),
-    /** Absent: one is created for each service. */
-    securityGroupIds: z.optional(listOf(resourceIdSchema('sg', 'a security group'), 5)),
-    createEndpoints: z.optional(listOf(z.enum(endpointNames, `must be one of ${listNames(endpointNames)}`), 4)),
-    /** Gateway endpoints are routes in these tables. */
-    routeTableIds: z.optional(listOf(resourceIdSchema('rtb', 'a route table'), 50)),
-    /** Interface endpoints accept connections from these networks. */
-    vpcCidrs: z.optional(listOf(cidrSchema, 5)),
+    subnetIds: field(
+      'The IDs of the subnets of the functions: private ones, with a route to the service.',
+      listOf(resourceIdSchema('subnet', 'a subnet'), 16),
+    ),
+    securityGroupIds: optionalField(
+      'The IDs of the security groups of the functions. Without it, one is created for each service.',
+      listOf(resourceIdSchema('sg', 'a security group'), 5),
+    ),
+    createEndpoints: optionalField(
+      'The AWS services for which the stack creates an endpoint in the VPC.',
+      listOf(z.enum(endpointNames, `must be one of ${listNames(endpointNames)}`), 4),
+    ),
+    routeTableIds: optionalField(
+      'The IDs of the route tables of the subnets, for endpoints of s3 and dynamodb.',
+      listOf(resourceIdSchema('rtb', 'a route table'), 50),
+    ),
+    vpcCidrs: optionalField(
+      'The IPv4 networks that may connect to endpoints of secretsmanager and states.',
+      listOf(cidrSchema, 5),
+    ),
   })
   .check(
     z.superRefine(({ createEndpoints = [], routeTableIds, vpcCidrs }, context) => {
@@ -103,10 +110,7 @@ export const networkSchema = z
   );
 export type VpcSettings = z.infer<typeof networkSchema>;
 
-const maxDays = 36_500;
-const daysSchema = z
-  .int('must be a whole number of days')
-  .check(z.minimum(1, 'must be at least 1'), z.maximum(maxDays, `must be at most ${maxDays}`));
+const daysSchema = wholeNumber(1, 36_500, 'must be a whole number of days');
 
 /** In the order in which objects may pass through them. */
 const transitionClasses = [
@@ -121,15 +125,21 @@ type TransitionClass = (typeof transitionClasses)[number];
 
 /** What S3 does with pages and manifests as they grow old. */
 export const lifecycleSchema = z.strictObject({
-  expireAfterDays: z.optional(daysSchema),
-  /** How much longer S3 keeps what has expired, or was replaced or deleted. */
-  deleteNoncurrentAfterDays: z.optional(daysSchema),
-  transitions: z.optional(
+  expireAfterDays: optionalField('After how many days they are deleted. Without it, they are kept.', daysSchema),
+  deleteNoncurrentAfterDays: optionalField(
+    'How many days later they can no longer be restored, because their earlier versions are deleted, too.',
+    daysSchema,
+  ),
+  transitions: optionalField(
+    'The storage classes to which they are moved, in the order of their age.',
     z
       .array(
         z.strictObject({
-          storageClass: z.enum(transitionClasses, `must be one of ${listNames(transitionClasses)}`),
-          afterDays: daysSchema,
+          storageClass: field(
+            'Where they are moved. Objects in GLACIER and DEEP_ARCHIVE must be restored before they can be read.',
+            z.enum(transitionClasses, `must be one of ${listNames(transitionClasses)}`),
+          ),
+          afterDays: field('After how many days they are moved.', daysSchema),
         }),
       )
       .check(z.minLength(1, 'must have at least one'), z.maxLength(transitionClasses.length)),
@@ -196,14 +206,13 @@ function mayFollow(from: string, to: TransitionClass): boolean {
 
 /** For the function that requests pages. */
 export const exportPageSchema = z.strictObject({
-  /** More memory is more CPU. */
-  memoryMebibytes: z.optional(
-    z
-      .int('must be a whole number')
-      .check(z.minimum(512, 'must be at least 512'), z.maximum(10_240, 'must be at most 10240')),
+  memoryMebibytes: optionalField(
+    'Its memory in MiB. Lambda allocates CPU in proportion to it.',
+    wholeNumber(512, 10_240),
   ),
-  reservedConcurrency: z.optional(
-    z.int('must be a whole number').check(z.minimum(1, 'must be at least 1'), z.maximum(1_000, 'must be at most 1000')),
+  reservedConcurrency: optionalField(
+    "How many invocations may run at the same time, reserved for this function. At least the number of the service's exports, and one more with filterUntil. Without it, the limit is that of the account.",
+    wholeNumber(1, 1_000),
   ),
 });
 export type ExportPageSettings = z.infer<typeof exportPageSchema>;

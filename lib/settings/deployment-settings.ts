@@ -6,8 +6,7 @@
  * and read it through the same schemas.
  */
 
-import { z } from 'zod';
-import { extend, safeExtend } from 'zod/mini';
+import * as z from 'zod/mini';
 import { ExportError } from '../core/errors.ts';
 import { listNames, toPrintable, truncate } from '../core/sanitize.ts';
 import {
@@ -29,6 +28,7 @@ import {
   storageClassSchema,
   tagsSchema,
 } from './environment.ts';
+import { field, flag, optionalField, text, variableName } from './fields.ts';
 import { secretIdPattern, secretIdProblem } from './network-settings.ts';
 import { scheduleSettingsSchema } from './schedule-settings.ts';
 import { exportSettingsSchema, serviceSettingsSchema } from './settings.ts';
@@ -41,60 +41,66 @@ export const defaultStackName = 'ReportExporter';
 /** CDK looks constructs up in a plain object, so a name such as `constructor` would be found there. */
 const isNotReserved = z.refine<string>((name) => !(name in {}), 'is reserved by CDK');
 
-/** Without a schedule, the export is started manually. */
-export const exportDeploymentSchema = safeExtend(exportSettingsSchema, {
+export const exportDeploymentSchema = z.safeExtend(exportSettingsSchema, {
   name: exportSettingsSchema.shape.name.check(isNotReserved),
-  schedule: z.optional(scheduleSettingsSchema),
+  schedule: optionalField('When runs start on AWS. Without it, they are started manually.', scheduleSettingsSchema),
 });
 /** The form in the settings file, without the service. */
 export type ExportDeploymentSettings = z.input<typeof exportDeploymentSchema>;
 export type ServiceInput = z.input<typeof serviceSettingsSchema>;
 
+const serviceNamePattern = /^[a-z][a-z0-9-]{0,29}$/;
 /** The name becomes part of the keys in the table and in the bucket, and of the ids of resources and outputs. */
-export const serviceNameSchema = z
-  .string()
-  .regex(/^[a-z][a-z0-9-]{0,29}$/, 'must be 1 to 30 lower-case letters, digits and hyphens, beginning with a letter')
-  .check(isNotReserved);
+export const serviceNameSchema = text(
+  serviceNamePattern,
+  'must be 1 to 30 lower-case letters, digits and hyphens, beginning with a letter',
+).check(isNotReserved);
 
 /** The functions' own schema, without wildcards: the prefix becomes part of their permissions. */
 export const keyPrefixSchema = functionEnvironmentSchema.shape.KEY_PREFIX.check(
   z.regex(/^[A-Za-z0-9!_.'()=/-]*$/, "must contain only letters, digits and !_.'()=/-"),
 );
 
-/** An environment variable with an API key; never the key itself. */
-export const apiKeyEnvSchema = z
-  .string()
-  .regex(
-    /^[A-Za-z_][A-Za-z0-9_]{0,99}$/,
-    'must be the name of an environment variable (letters, digits, underscores), not the key',
-  );
+export const apiKeyEnvSchema = variableName('key');
 export const defaultApiKeyEnv = 'REPORT_EXPORT_API_KEY';
 
-const kmsKeyArnSchema = z
-  .string()
-  .regex(/^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key\/[A-Za-z0-9-]+$/, 'must be the ARN of a KMS key, not of an alias');
+const kmsKeyArnSchema = text(
+  /^arn:[a-z-]+:kms:[a-z0-9-]+:\d{12}:key\/[A-Za-z0-9-]+$/,
+  'must be the ARN of a KMS key, not of an alias',
+);
 
-const apiKeySecretSchema = z
-  .strictObject({
-    /** The name or the complete ARN of an existing secret. Absent: an empty secret is created. */
-    existing: z.string().regex(secretIdPattern, secretIdProblem).optional(),
-    /** The field of the secret's JSON that contains the key. Absent: the whole secret is the key. */
-    field: z.string().min(1, 'must not be empty').optional(),
-    /** The customer managed key of the secret. Absent: the common one. */
-    kmsKeyArn: kmsKeyArnSchema.optional(),
-  })
-  .default({});
+const apiKeySecretSchema = z.strictObject({
+  existing: optionalField(
+    'The name or the complete ARN of an existing secret. Without it, one is created.',
+    text(secretIdPattern, secretIdProblem),
+  ),
+  field: optionalField(
+    "The field of the secret's JSON with the key. Without it, the whole secret is the key.",
+    z.string().check(z.minLength(1, 'must not be empty')),
+  ),
+  kmsKeyArn: optionalField(
+    'The ARN of the customer managed KMS key that encrypts the secret. Without it, the common `kmsKeyArn`.',
+    kmsKeyArnSchema,
+  ),
+});
 
 /** What a service has in the settings file and the client of the service does not need. */
 const serviceDeploymentFields = {
-  /** Where the API key is, on AWS and on this machine. */
-  apiKeySecret: apiKeySecretSchema,
-  apiKeyEnv: apiKeyEnvSchema.default(defaultApiKeyEnv),
-  exportPage: z.optional(exportPageSchema),
-  /** The accounts that may read what the service exported. */
-  readerAccounts: z.optional(readerAccountsSchema),
+  apiKeySecret: field('The secret with the API key on AWS.', z._default(apiKeySecretSchema, {})),
+  apiKeyEnv: field(
+    'The environment variable with the API key, for runs on this machine. Never the key itself.',
+    z._default(apiKeyEnvSchema, defaultApiKeyEnv),
+  ),
+  exportPage: optionalField('The function that requests pages.', exportPageSchema),
+  readerAccounts: optionalField(
+    'The accounts that may read what the service exported, from the bucket that the stack creates.',
+    readerAccountsSchema,
+  ),
 };
-const serviceEntrySchema = extend(serviceSettingsSchema, serviceDeploymentFields);
+const serviceEntrySchema = field(
+  'The address and the limits of a service.',
+  z.extend(serviceSettingsSchema, serviceDeploymentFields),
+);
 type ServiceDeploymentField = keyof typeof serviceDeploymentFields;
 
 /** The settings of the client, and the others. Accepts any value. */
@@ -110,10 +116,12 @@ export function splitServiceEntry<Entry extends object>(entry: Entry) {
   };
 }
 
-const exportEntrySchema = safeExtend(exportDeploymentSchema, {
-  /** The name of its service. Absent: the only one. */
-  service: z.string().optional(),
-});
+const exportEntrySchema = field(
+  'What to export, from where, and when.',
+  z.safeExtend(exportDeploymentSchema, {
+    service: optionalField('The name of its service. May be left out if there is only one.', z.string()),
+  }),
+);
 
 /** The numbers of days that CloudWatch Logs accepts; 9999 stands for never. */
 export const retentionDays = [
@@ -125,73 +133,107 @@ const orWrongType =
   ({ code }: { readonly code: string }) =>
     code === 'invalid_type' ? message : undefined;
 
+const servicesSchema = z
+  .record(z.string(), serviceEntrySchema, {
+    error: orWrongType('must be an object that maps the name of each service to its settings'),
+  })
+  .check(
+    z.refine((services) => Object.keys(services).length > 0, 'must have at least one service'),
+    // What the check says, and `findConflicts` of the names.
+    z.meta({ minProperties: 1, propertyNames: { type: 'string', pattern: serviceNamePattern.source } }),
+  );
+
+const bucketSchema = z.strictObject({
+  existing: optionalField(
+    'The name of an existing bucket. Without it, one is created.',
+    text(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket'),
+  ),
+  prefix: field(
+    'The prefix of every key, ending with a slash. The name of the service follows.',
+    z._default(keyPrefixSchema, ''),
+  ),
+  lifecycle: optionalField(
+    'What happens to pages and manifests as they grow old, in a bucket that the stack creates. `latest.json` is kept.',
+    lifecycleSchema,
+  ),
+  storageClass: optionalField('The storage class of new pages. Without it, STANDARD.', storageClassSchema),
+  objectTags: optionalField('The tags of new pages and manifests.', objectTagsSchema),
+  kmsKeyArn: optionalField(
+    'The ARN of the customer managed KMS key that encrypts every object, also in an existing bucket. Without it, the common `kmsKeyArn`.',
+    kmsKeyArnSchema,
+  ),
+});
+
+const alarmsSchema = z
+  .strictObject({
+    email: optionalField('An address that is subscribed to the alarm topic.', z.email('must be an email address')),
+    existingTopicArn: optionalField(
+      'The ARN of an existing SNS topic for alarms. Without it, one is created.',
+      text(/^arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$/, 'must be the ARN of an SNS topic'),
+    ),
+    runbookUrl: optionalField(
+      'The address at which operators read docs/runbook.md. The description of each alarm contains it. Without it, they name the file in the package.',
+      text(
+        /^https?:\/\/[^\s#]{1,190}$/,
+        'must be an http or https address of at most 190 characters without a #, to which alarms add one',
+      ),
+    ),
+    perExport: optionalField(
+      'Whether failed and waiting runs raise an alarm per export, or a common one per service. Without it, per export for up to 20 exports of a service.',
+      flag(),
+    ),
+  })
+  .check(
+    z.refine(({ email, existingTopicArn }) => email === undefined || existingTopicArn === undefined, {
+      path: ['email'],
+      error: 'must not be set with existingTopicArn: subscribe the address to that topic yourself',
+    }),
+  );
+
 export const settingsFileSchema = z.strictObject(
   {
-    /** For editors, which complete and check the file by it. */
-    $schema: z.string().optional(),
-    stackName: z
-      .string()
-      .regex(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, 'must be letters, digits and hyphens, beginning with a letter')
-      .optional(),
-    services: z
-      .record(z.string(), serviceEntrySchema, {
-        error: orWrongType('must be an object that maps the name of each service to its settings'),
-      })
-      .refine((services) => Object.keys(services).length > 0, 'must have at least one service'),
-    exports: z.array(exportEntrySchema, 'must be a list of exports').min(1, 'must have at least one export'),
-    bucket: z
-      .strictObject({
-        /** The name of an existing bucket. Absent: a bucket is created. */
-        existing: z
-          .string()
-          .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket')
-          .optional(),
-        /** The prefix of all keys. The name of the service follows. */
-        prefix: z._default(keyPrefixSchema, ''),
-        lifecycle: z.optional(lifecycleSchema),
-        storageClass: z.optional(storageClassSchema),
-        objectTags: z.optional(objectTagsSchema),
-        /** The customer managed key of all objects, also in an existing bucket. Absent: the common one. */
-        kmsKeyArn: kmsKeyArnSchema.optional(),
-      })
-      .prefault({}),
-    /** A customer managed key for bucket, table and secrets. Absent: keys owned or managed by AWS. */
-    kmsKeyArn: kmsKeyArnSchema.optional(),
-    alarms: z
-      .strictObject({
-        email: z.email('must be an email address').optional(),
-        /** An existing SNS topic. Absent: a topic is created. */
-        existingTopicArn: z
-          .string()
-          .regex(/^arn:[a-z-]+:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_-]+$/, 'must be the ARN of an SNS topic')
-          .optional(),
-        /** The address of the runbook, to which the alarms refer. Absent: its path in the package. */
-        runbookUrl: z
-          .string()
-          .regex(
-            /^https?:\/\/[^\s#]{1,190}$/,
-            'must be an http or https address of at most 190 characters without a #, to which alarms add one',
-          )
-          .optional(),
-        /** Whether failed and waiting runs raise an alarm per export, or one per service. Absent: up to 20 exports, per export. */
-        perExport: z.boolean('must be true or false').optional(),
-      })
-      .refine(({ email, existingTopicArn }) => email === undefined || existingTopicArn === undefined, {
-        path: ['email'],
-        error: 'must not be set with existingTopicArn: subscribe the address to that topic yourself',
-      })
-      .default({}),
-    logRetentionDays: z
-      .literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`)
-      .default(90),
-    logLevel: z.optional(logLevelSchema),
-    tracing: z.boolean('must be true or false').optional(),
-    /** The VPC of all functions. Absent: none. */
-    network: z.optional(networkSchema),
-    env: z.optional(envSchema),
-    tags: z.optional(tagsSchema(50)),
-    terminationProtection: z.boolean('must be true or false').optional(),
-    permissionsBoundary: z.optional(permissionsBoundarySchema),
+    $schema: optionalField('The address or path of this schema, for editors.', z.string()),
+    stackName: optionalField(
+      'The name of the CloudFormation stack.',
+      text(/^[A-Za-z][A-Za-z0-9-]{0,127}$/, 'must be letters, digits and hyphens, beginning with a letter'),
+    ),
+    services: field(
+      'The services by name: 1 to 30 lower-case letters, digits and hyphens. The name becomes part of the keys, so it cannot be changed later without losing the state of the exports.',
+      servicesSchema,
+    ),
+    exports: field(
+      'The exports of all services.',
+      z.array(exportEntrySchema, 'must be a list of exports').check(z.minLength(1, 'must have at least one export')),
+    ),
+    bucket: field('The bucket for pages and manifests.', z.prefault(bucketSchema, {})),
+    kmsKeyArn: optionalField(
+      'The ARN of a customer managed KMS key for bucket, table and secrets. Without it, AWS owns or manages the keys.',
+      kmsKeyArnSchema,
+    ),
+    alarms: field('Where alarms are sent, and how many there are.', z._default(alarmsSchema, {})),
+    logRetentionDays: field(
+      'How long logs are kept, in days; 9999 for ever.',
+      z._default(z.literal([...retentionDays], `must be one of ${retentionDays.join(', ')} (9999: never expire)`), 90),
+    ),
+    logLevel: optionalField(
+      'Which lines the functions log: INFO (a line for each page) or ERROR (failures alone).',
+      logLevelSchema,
+    ),
+    tracing: optionalField('Whether functions and state machines send traces to X-Ray.', flag()),
+    network: optionalField(
+      'The VPC in which the functions of all services run. Without it, they run in none.',
+      networkSchema,
+    ),
+    env: optionalField(
+      'Where the stack is deployed. Without it, where the credentials of the deployment are valid.',
+      envSchema,
+    ),
+    tags: optionalField('The tags of the stack, which CloudFormation adds to its resources.', tagsSchema(50)),
+    terminationProtection: optionalField('Whether the stack cannot be deleted until this is switched off.', flag()),
+    permissionsBoundary: optionalField(
+      'The name or the ARN of the managed policy that bounds the permissions of every role.',
+      permissionsBoundarySchema,
+    ),
   },
   { error: orWrongType('must be an object with the settings of the deployment') },
 );

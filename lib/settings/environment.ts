@@ -5,6 +5,7 @@
 
 import * as z from 'zod/mini';
 import type { StepName } from '../core/state-machine/definition.ts';
+import { text } from './fields.ts';
 import { exportSettingsSchema, parseSettings, serviceSettingsSchema } from './settings.ts';
 
 /** The name of the settings file. It contains the settings as the user wrote them; `functionSettingsSchema` parses it. */
@@ -69,7 +70,7 @@ export const functionEnvironmentSchema = z.object({
   TABLE_NAME: nonEmpty,
   BUCKET_NAME: nonEmpty,
   /** The prefix of every key in the bucket. */
-  KEY_PREFIX: z.string().check(z.regex(/^$|^[^/].*\/$/, 'must be empty, or end with a slash and not begin with one')),
+  KEY_PREFIX: text(/^$|^[^/].*\/$/, 'must be empty, or end with a slash and not begin with one'),
   /** The ARN of the KMS key that encrypts every object. Empty: the default encryption of the bucket does. */
   BUCKET_KMS_KEY_ARN: z.string(),
   /** The secret that holds the API key; never the key itself. */

@@ -4,22 +4,14 @@
  */
 
 import * as z from 'zod/mini';
+import { checkedText, optionalField, text, variableName } from './fields.ts';
 
 // Without its suffix, an ARN is accepted by Secrets Manager, but never matches the ARN in a policy.
 export const secretIdPattern =
   /^(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]{1,505}-[A-Za-z0-9]{6}|[A-Za-z0-9/_+=.@-]{1,512})$/;
 export const secretIdProblem =
   'must be the name of a secret, or its complete ARN, which ends with a hyphen and six random characters';
-const secretIdSchema = z.string().check(z.regex(secretIdPattern, secretIdProblem));
-
-/** A schema of text for which `find` returns what is wrong, or undefined. It must not quote the text, which may be a secret. */
-const checkedText = (find: (text: string) => string | undefined) =>
-  z.string().check(
-    z.superRefine((text, context) => {
-      const message = find(text);
-      if (message !== undefined) context.addIssue({ code: 'custom', message });
-    }),
-  );
+const secretIdSchema = text(secretIdPattern, secretIdProblem);
 
 const proxyUrlSchema = checkedText((text) => {
   if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
@@ -84,28 +76,28 @@ const pathSchema = checkedText((text) =>
 
 const tlsSchema = z
   .strictObject({
-    /** PEM text, or the path of a PEM file, with the only certificate authorities that are trusted. Absent: the public ones. */
-    ca: z.optional(
+    ca: optionalField(
+      'The only certificate authorities that are trusted: PEM text, or the path of a PEM file, relative to this file. Without it, the public ones.',
       checkedText((text) => {
         if (text.length > maxCaCharacters) return `must be at most ${maxCaCharacters} characters`;
         return isPem(text) || isPath(text) ? undefined : 'must be PEM text, or the path of a PEM file';
       }),
     ),
-    /** On AWS: the name or the complete ARN of a secret, whose JSON has `cert`, `key` and optionally `passphrase`. */
-    clientCertificateSecret: z.optional(secretIdSchema),
-    /** On this machine: the paths of PEM files. */
-    clientCertificate: z.optional(pathSchema),
-    clientKey: z.optional(pathSchema),
-    /** On this machine: the environment variable with the passphrase of the key; never the passphrase itself. */
-    clientKeyPassphraseEnv: z.optional(
-      z
-        .string()
-        .check(
-          z.regex(
-            /^[A-Za-z_][A-Za-z0-9_]{0,99}$/,
-            'must be the name of an environment variable (letters, digits, underscores), not the passphrase',
-          ),
-        ),
+    clientCertificateSecret: optionalField(
+      'On AWS: the name or the complete ARN of a secret, whose JSON has the fields cert, key and, for an encrypted key, passphrase.',
+      secretIdSchema,
+    ),
+    clientCertificate: optionalField(
+      'On this machine: the path of a PEM file with the client certificate, relative to this file.',
+      pathSchema,
+    ),
+    clientKey: optionalField(
+      'On this machine: the path of a PEM file with the key of the client certificate.',
+      pathSchema,
+    ),
+    clientKeyPassphraseEnv: optionalField(
+      'On this machine: the environment variable with the passphrase of the key. Never the passphrase itself.',
+      variableName('passphrase'),
     ),
   })
   .check(
@@ -120,13 +112,19 @@ const tlsSchema = z
   );
 
 export const networkFields = {
-  /** An HTTP proxy, through which a tunnel to the service is opened (CONNECT). Absent: a direct connection. */
-  proxyUrl: z.optional(proxyUrlSchema),
-  /** On AWS: the name or the complete ARN of a secret, whose JSON has `username` and `password` for the proxy. */
-  proxyCredentialsSecret: z.optional(secretIdSchema),
-  tls: z.optional(tlsSchema),
-  /** Sent with every request, in addition to those of the exporter. Not secret. */
-  headers: z.optional(headersSchema),
+  proxyUrl: optionalField(
+    'An HTTP proxy, http or https, through which the service is requested. Without credentials.',
+    proxyUrlSchema,
+  ),
+  proxyCredentialsSecret: optionalField(
+    'On AWS: the name or the complete ARN of a secret, whose JSON has the fields username and password for the proxy.',
+    secretIdSchema,
+  ),
+  tls: optionalField('Certificates of the connection to the service.', tlsSchema),
+  headers: optionalField(
+    'Further headers of every request. They are not secret: the template contains them.',
+    headersSchema,
+  ),
 };
 export type TlsSettings = z.infer<typeof tlsSchema>;
 

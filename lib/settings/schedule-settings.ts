@@ -1,7 +1,8 @@
 /** The schedule of an export, validated as far as possible before deployment. */
 
-import { z } from 'zod';
+import * as z from 'zod/mini';
 import { durationSchema } from '../core/timestamps.ts';
+import { checkedText, field, flag, optionalField } from './fields.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
@@ -16,26 +17,32 @@ const freshnessError =
 
 /** A schedule of EventBridge Scheduler, and the freshness alarm. Parsed durations are in milliseconds. */
 export const scheduleSettingsSchema = z.strictObject({
-  expression: z.string().superRefine((text, context) => {
-    const problem = findExpressionProblem(text);
-    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
-  }),
-  /** The time zone of a cron expression, including daylight saving time. */
-  timeZone: z.string().refine(isTimeZone, 'must be an IANA time zone, such as Europe/Berlin or UTC').default('UTC'),
-  /** How much later Scheduler may start a run, to spread load. Absent: on time. */
-  flexibleWindow: z.optional(
+  expression: field(
+    'A schedule of EventBridge Scheduler: cron(0 2 * * ? *) or rate(6 hours).',
+    checkedText(findExpressionProblem),
+  ),
+  timeZone: field(
+    'The IANA time zone of a cron expression, such as Europe/Berlin.',
+    z._default(
+      z.string().check(z.refine(isTimeZone, 'must be an IANA time zone, such as Europe/Berlin or UTC')),
+      'UTC',
+    ),
+  ),
+  flexibleWindow: optionalField(
+    'How much later a run may start, in whole minutes from PT1M to P1D. Without it, runs start on time.',
     durationSchema.check(
       z.refine((ms) => ms >= minuteMs && ms <= dayMs && ms % minuteMs === 0, 'must be whole minutes, from PT1M to P1D'),
     ),
   ),
-  enabled: z.boolean('must be true or false').default(true),
-  /**
-   * The age of the newest completed run that raises an alarm. `none`: no alarm. It is the default because the right age
-   * cannot be derived from a cron expression, and an alarm that is on for no reason is soon ignored.
-   */
-  freshness: z
-    .union([z.literal('none'), durationSchema.check(z.refine(isFreshness, freshnessError))], freshnessError)
-    .default('none'),
+  enabled: field('Whether the schedule starts runs.', z._default(flag(), true)),
+  // `none` by default: an alarm that is on for no reason is soon ignored, and no right age is known.
+  freshness: field(
+    'The maximum age of the newest completed run before an alarm: from PT10M to P7D, P14D for a weekly export, or none for no alarm.',
+    z._default(
+      z.union([z.literal('none'), durationSchema.check(z.refine(isFreshness, freshnessError))], freshnessError),
+      'none',
+    ),
+  ),
 });
 export type ScheduleSettings = z.infer<typeof scheduleSettingsSchema>;
 

@@ -9,6 +9,7 @@ import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, JsonObject } from '../core/model.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
 import { findFilterProblems } from '../core/filter.ts';
+import { checkedText, field, flag, optionalField, text } from './fields.ts';
 import { networkFields } from './network-settings.ts';
 import { describeProblems, orExample } from '../core/validation-errors.ts';
 
@@ -27,52 +28,51 @@ const countUpTo = (max: number, defaultValue: number, error = `must be at most $
   z._default(positiveInteger.check(z.maximum(max, error)), defaultValue);
 
 /** https, or http on the loopback interface. No user, query or fragment: those could hold secrets, and URLs are logged. */
-const baseUrlSchema = z.string().check(
-  z.superRefine((text, context) => {
-    const problem = findBaseUrlProblem(text);
-    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
-  }),
-);
-
-function findBaseUrlProblem(text: string): string | undefined {
+const baseUrlSchema = checkedText((address) => {
   // Not URL.parse: CDK apps run on Node.js 20, too.
-  if (!URL.canParse(text)) return 'must be a URL, such as https://reports.example.com';
-  const url = new URL(text);
+  if (!URL.canParse(address)) return 'must be a URL, such as https://reports.example.com';
+  const url = new URL(address);
   if (url.username !== '' || url.password !== '')
     return 'must not contain a user or password; the API key has its own setting';
   if (url.search !== '' || url.hash !== '') return 'must not contain a query or fragment';
   if (url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname))) return undefined;
   return 'must be https (http only to 127.0.0.1, [::1] or localhost): otherwise the API key would be sent unencrypted';
-}
+});
 
 function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127\.\d+\.\d+\.\d+$/.test(hostname);
 }
 
 const serviceFields = {
-  baseUrl: baseUrlSchema,
-  /** The vendor's part of the header names X-…-API-KEY and X-…-CURSOR. */
-  vendor: z._default(
-    z
-      .string()
-      .check(
-        z.regex(/^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$/, 'must be letters, digits and single hyphens, as in the header names'),
-      ),
-    'SERVICE',
+  baseUrl: field('The address of the service: https, or http to the loopback interface.', baseUrlSchema),
+  vendor: field(
+    "The vendor's part of the header names X-…-API-KEY and X-…-CURSOR.",
+    z._default(
+      text(/^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$/, 'must be letters, digits and single hyphens, as in the header names'),
+      'SERVICE',
+    ),
   ),
-  /** Where a request carries the cursor (docs/service-contract.md, section 4.1). */
-  cursorIn: z._default(z.enum(['query', 'body'], 'must be query or body'), 'query'),
-  connectTimeout: timeout('PT10S'),
-  headersTimeout: timeout('PT1M'),
-  /** The longest pause between two chunks of a body. */
-  bodyTimeout: timeout('PT30S'),
-  /** For a whole request, from the connection to the end of the response body. */
-  totalTimeout: timeout('PT4M'),
-  maxPageBytes: count(256 * mebibyte),
-  /** How many pages are requested at the same time, over all exports of the service. Absent: no limit. */
-  maxConcurrentPages: z.optional(positiveInteger.check(z.maximum(100, 'must be at most 100'))),
-  /** The condition that excludes reports from a date on, for backfills (docs/service-contract.md, section 2.1). Absent: there is none. */
-  filterUntil: z.optional(
+  cursorIn: field(
+    'Where a request carries the cursor.',
+    z._default(z.enum(['query', 'body'], 'must be query or body'), 'query'),
+  ),
+  connectTimeout: field('The time to connect, as an ISO 8601 duration of at most P1D.', timeout('PT10S')),
+  headersTimeout: field(
+    'The time from the request to the response headers, as an ISO 8601 duration of at most P1D.',
+    timeout('PT1M'),
+  ),
+  bodyTimeout: field(
+    'The time between two parts of the body, as an ISO 8601 duration of at most P1D.',
+    timeout('PT30S'),
+  ),
+  totalTimeout: field('The time for a whole request, as an ISO 8601 duration of at most P1D.', timeout('PT4M')),
+  maxPageBytes: field('The maximum size of a page in bytes.', count(256 * mebibyte)),
+  maxConcurrentPages: optionalField(
+    'How many pages are requested at the same time, over all exports of the service. Without it, there is no limit.',
+    positiveInteger.check(z.maximum(100, 'must be at most 100')),
+  ),
+  filterUntil: optionalField(
+    'The filter that excludes reports from a date on, such as date.lt, for backfills.',
     z.string().check(
       z.regex(/^date\.[A-Za-z][A-Za-z0-9_]{0,39}$/, 'must be a condition on the date, such as date.lt'),
       z.refine((name) => name !== 'date.gte' && name !== 'date.gt', 'must be an upper bound, such as date.lt'),
@@ -82,16 +82,12 @@ const serviceFields = {
       ),
     ),
   ),
-  /** The name of the root element of every page, without a prefix: `reports`, or `{namespace}reports`. Absent: that of earlier runs. */
-  rootElement: z.optional(
-    z
-      .string()
-      .check(
-        z.regex(
-          /^(\{[^{}\s]{1,1000}\})?(?![-.0-9])[^{}\s<>&'"/=]{1,1000}$/,
-          'must be the name of an element, such as reports, or {namespace}reports',
-        ),
-      ),
+  rootElement: optionalField(
+    'The name of the root element of every page, without its prefix: reports, or {namespace}reports. Without it, page 1 must have that of earlier runs.',
+    text(
+      /^(\{[^{}\s]{1,1000}\})?(?![-.0-9])[^{}\s<>&'"/=]{1,1000}$/,
+      'must be the name of an element, such as reports, or {namespace}reports',
+    ),
   ),
   ...networkFields,
 };
@@ -115,12 +111,15 @@ const filterSchema = z.pipe(
 
 const sinceSchema = z
   .strictObject({
-    /** Where the first run starts. Absent: with the oldest report. */
-    initial: z.optional(instantSchema),
-    /** How far before the watermark a run starts. */
-    overlap: z.optional(durationSchema),
-    /** Instead of the watermark: how far before its scheduled time each run starts. */
-    lookbackWindow: z.optional(durationSchema),
+    initial: optionalField(
+      'Where the first run starts (ISO 8601, UTC). Without it, with the oldest report.',
+      instantSchema,
+    ),
+    overlap: optionalField('How far a run starts before the watermark, as an ISO 8601 duration.', durationSchema),
+    lookbackWindow: optionalField(
+      'Instead of the watermark: how far before its scheduled time each run starts, as an ISO 8601 duration.',
+      durationSchema,
+    ),
   })
   .check(
     z.refine(({ lookbackWindow }) => lookbackWindow !== 0, {
@@ -136,54 +135,81 @@ const sinceSchema = z
     ),
   );
 
-const tokenSchema = z
-  .string()
-  .check(z.regex(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII characters without spaces'));
+const tokenSchema = text(/^[\x21-\x7e]{1,40}$/, 'must be 1 to 40 printable ASCII characters without spaces');
 
 const expectSchema = z.strictObject(
   {
-    /** A run with fewer reports fails before it is published. */
-    minReports: z.optional(positiveInteger),
-    /** If no completed run has had reports for so long, an alarm is raised. */
-    reportsEvery: z.optional(durationSchema.check(z.refine((ms) => ms > 0, 'must be longer than zero'))),
+    minReports: optionalField(
+      'A run with fewer reports fails before it is published, and the watermark does not move. The next start begins a new run.',
+      positiveInteger,
+    ),
+    reportsEvery: optionalField(
+      'If no completed run has had reports for so long, status says so and an alarm is raised, as an ISO 8601 duration.',
+      durationSchema.check(z.refine((ms) => ms > 0, 'must be longer than zero')),
+    ),
   },
   { error: orExample('{"minReports": 1}') },
 );
 
 const exportFields = {
-  name: z.string().check(
-    z.regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/, {
-      error: 'must be 1 to 40 letters, digits, hyphens and underscores, beginning with a letter or digit',
-      // One problem is enough for a name.
-      abort: true,
-    }),
+  name: field(
+    'The name of the export and first part of its keys. Unique in the file. It cannot be changed later without losing the state of the export.',
+    z.string().check(
+      z.regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/, {
+        error: 'must be 1 to 40 letters, digits, hyphens and underscores, beginning with a letter or digit',
+        // One problem is enough for a name.
+        abort: true,
+      }),
+    ),
   ),
-  since: z.prefault(sinceSchema, {}),
-  filter: z._default(filterSchema, {}),
-  format: z._default(tokenSchema, 'XML'),
-  container: z._default(tokenSchema, 'NONE'),
-  size: z.optional(
+  since: field('Where the runs start.', z.prefault(sinceSchema, {})),
+  filter: field(
+    'Further fields of the filter, in addition to `date.gte`: at most 64 KiB of JSON, nested at most 32 levels deep, with numbers from -9007199254740991 to 9007199254740991.',
+    z._default(filterSchema, {}).check(z.meta({ type: 'object' })),
+  ),
+  format: field('The format of the reports. Only XML is validated.', z._default(tokenSchema, 'XML')),
+  container: field('The packaging of the reports.', z._default(tokenSchema, 'NONE')),
+  size: optionalField(
+    "The number of reports per page. Without it, the service's default.",
     z
       .int('must be a whole number from 1 to 10')
       .check(z.minimum(1, 'must be 1 to 10'), z.maximum(10, 'must be 1 to 10')),
   ),
-  /** Whether a run that finds no reports gets a manifest and an event. */
-  publishEmptyRuns: z._default(z.boolean('must be true or false'), true),
-  /** What regular runs should find. Absent: nothing. */
-  expect: z.optional(expectSchema),
-  maxPages: z.optional(positiveInteger),
-  // The history of an execution is limited to 25,000 events. An iteration takes 7, plus 3 for each of up to 50 failed attempts: 157 in all.
-  iterationsPerExecution: countUpTo(
-    150,
-    150,
-    'must be at most 150: an execution holds 25,000 events, and an iteration takes up to 157 if attempts fail',
+  publishEmptyRuns: field(
+    'Whether a run that finds no reports is published and announced. With false it only moves the watermark.',
+    z._default(flag(), true),
   ),
-  /** With more than one, the next page is requested while the last one is being stored, and the loop needs fewer iterations. */
-  pagesPerInvocation: countUpTo(1_000, 1),
-  maxCursorRestarts: z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
-  maxInlineWait: duration('PT20S'),
-  maxRetryAfter: duration('PT6H').check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')),
-  maxConsecutiveWaits: countUpTo(100, 20),
+  expect: optionalField(
+    'What runs should find, in the format XML in NONE. It does not apply to windows of backfills.',
+    expectSchema,
+  ),
+  maxPages: optionalField('A run with more pages fails. Without it, there is no limit.', positiveInteger),
+  // The history of an execution is limited to 25,000 events. An iteration takes 7, plus 3 for each of up to 50 failed attempts: 157 in all.
+  iterationsPerExecution: field(
+    'The number of iterations after which a run continues in a new execution.',
+    countUpTo(
+      150,
+      150,
+      'must be at most 150: an execution holds 25,000 events, and an iteration takes up to 157 if attempts fail',
+    ),
+  ),
+  pagesPerInvocation: field('The maximum number of pages per invocation.', countUpTo(1_000, 1)),
+  maxCursorRestarts: field(
+    'How often a run starts over because the service rejected its cursor.',
+    z._default(z.int('must be a whole number').check(z.minimum(0, 'must not be negative')), 1),
+  ),
+  maxInlineWait: field(
+    'The longest Retry-After that the function itself waits for, as an ISO 8601 duration. The state machine waits for longer ones.',
+    duration('PT20S'),
+  ),
+  maxRetryAfter: field(
+    'The longest Retry-After that a run waits for, as an ISO 8601 duration of at most P30D. A longer one fails the run.',
+    duration('PT6H').check(z.refine((ms) => ms <= 30 * 86_400_000, 'must be at most P30D')),
+  ),
+  maxConsecutiveWaits: field(
+    'The number of waits without a page in between. One more fails the run.',
+    countUpTo(100, 20),
+  ),
 };
 /** One export: what it requests, where its runs start, and their limits. */
 export const exportSettingsSchema = z.strictObject(exportFields, { error: orExample('{"name": "nightly"}') }).check(
