@@ -1,9 +1,8 @@
 /** A deployed export, with the settings that its service was deployed with. */
 
-import { addIncident, countIncidents, type IncidentLog, type IncidentRecord } from '../../target/incidents.ts';
+import { countIncidents } from '../../target/incidents.ts';
 import type { DeployedExport, DeployedService, RunSpan, StartRequest } from '../../target/target.ts';
-import type { PageLog, Runtime } from '../../core/ports.ts';
-import { stateNameOfRun } from '../../core/windows.ts';
+import type { Runtime } from '../../core/ports.ts';
 import { networkSettingsOf } from '../../settings/network-settings.ts';
 import { exportDefinition, sourceOf, untilOperatorOf } from '../../settings/settings.ts';
 import { serviceClient } from '../../service/client/client.ts';
@@ -18,6 +17,7 @@ import { manualName } from '../step-functions/execution-names.ts';
 import { createExecutions } from '../step-functions/executions.ts';
 import { followExecution } from '../step-functions/follow-execution.ts';
 import { takeSnapshot } from '../step-functions/progress-poller.ts';
+import { readRunIncidents } from '../step-functions/run-incidents.ts';
 import { startExecution } from '../step-functions/start-execution.ts';
 import type { OperatorClients } from './clients.ts';
 import { deployedBackfill } from './deployed-backfill.ts';
@@ -37,7 +37,7 @@ export function openDeployedExport(
   const incidentLog = createDynamoIncidentLog(items);
   const store = createS3PageStore({ client: clients.s3, bucket, prefix, kmsKeyArn, runtime });
   const executions = createExecutions(client, stateMachineArn);
-  const incidentsOf = (run: RunSpan) => readIncidents({ log, incidentLog, executions }, run);
+  const incidentsOf = (run: RunSpan) => readRunIncidents({ log, incidentLog, executions }, run);
   const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);
   const reportService = deployedService({ serviceSettings, service, spareConcurrency }, clients, runtime);
   return {
@@ -78,30 +78,6 @@ export function openDeployedExport(
       return await followExecution(deps, executionArn, before, options);
     },
   };
-}
-
-/**
- * What is recorded, and how the newest execution of an unfinished run ended, if FailRun could not record it: it was stopped or timed out, or
- * FailRun failed, too.
- */
-async function readIncidents(
-  deps: {
-    readonly log: Pick<PageLog, 'exportState' | 'last'>;
-    readonly incidentLog: IncidentLog;
-    readonly executions: ReturnType<typeof createExecutions>;
-  },
-  run: RunSpan,
-): Promise<IncidentRecord> {
-  const { log, incidentLog, executions } = deps;
-  const record = await incidentLog.read(run);
-  if (run.completedAt !== undefined) return record;
-  const active = (await log.exportState(stateNameOfRun(run)))?.active;
-  if (active?.run !== run.run || active.lastFailure !== undefined) return record;
-  const failure = await executions.failure(active.execution);
-  if (failure === undefined) return record;
-  const last = await log.last(active);
-  const page = last?.nextCursor === null ? null : (last?.page ?? 0) + 1;
-  return addIncident(record, { kind: 'failed-run', page, ...failure });
 }
 
 function startInput(exportName: string, { since, restart }: StartRequest) {

@@ -1,0 +1,28 @@
+/** The incidents of a run: those that its steps have recorded, and the end of an execution that no step could record. */
+
+import type { PageLog } from '../../core/ports.ts';
+import { stateNameOfRun } from '../../core/windows.ts';
+import { addIncident, type IncidentLog, type IncidentRecord } from '../../target/incidents.ts';
+import type { RunSpan } from '../../target/target.ts';
+import type { createExecutions } from './executions.ts';
+
+/** The newest execution of an unfinished run may have been stopped or timed out, or its FailRun has failed, too. */
+export async function readRunIncidents(
+  deps: {
+    readonly log: Pick<PageLog, 'exportState' | 'last'>;
+    readonly incidentLog: Pick<IncidentLog, 'read'>;
+    readonly executions: Pick<ReturnType<typeof createExecutions>, 'failure'>;
+  },
+  run: RunSpan,
+): Promise<IncidentRecord> {
+  const { log, incidentLog, executions } = deps;
+  const record = await incidentLog.read(run);
+  if (run.completedAt !== undefined) return record;
+  const active = (await log.exportState(stateNameOfRun(run)))?.active;
+  if (active?.run !== run.run || active.lastFailure !== undefined) return record;
+  const failure = await executions.failure(active.execution);
+  if (failure === undefined) return record;
+  const last = await log.last(active);
+  const page = last?.nextCursor === null ? null : (last?.page ?? 0) + 1;
+  return addIncident(record, { kind: 'failed-run', page, ...failure });
+}
