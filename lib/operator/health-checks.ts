@@ -4,6 +4,7 @@
  * directory, a file is written and removed again.
  */
 
+import { mapConcurrently } from '../core/concurrency.ts';
 import { isExportError } from '../core/errors.ts';
 import { defaultParallel, readBackfillStatus } from '../backfill/backfill.ts';
 import type { AlarmTopic, Concurrency, DeployedExport, Deployment, NextStart } from '../target/target.ts';
@@ -44,44 +45,46 @@ function problem(error: unknown, remedy: string): Outcome {
   return { state: 'problem', message: `${name}: ${message}`, remedy };
 }
 
-/** What cannot be read of the deployment prevents no run. */
-const unreadable =
-  (what: string, remedy: string) =>
-  (error: unknown): Outcome =>
-    warning(`${what} cannot be read: ${error instanceof Error ? error.message : String(error)}`, remedy);
+interface HealthCheckOptions {
+  /** The version of this program. */
+  readonly version: string;
+  /** Runs this program again, for remedies. */
+  readonly program: string;
+  /** Receives the address of a simulator that is started for a check. */
+  readonly say: (text: string) => void;
+  readonly runtime: Runtime;
+}
 
 /** So many exports are checked at the same time. */
-const batchSize = 8;
+const concurrency = 8;
 
-/**
- * Checks the exports `names`, and then the service of each, but no service twice. Yields the results in the order of the names.
- * `say` receives the address of a simulator that is started for a check. `program` runs this program again, for remedies.
- */
+/** Checks the deployment, the export `exportName` or all exports, and then the service of each, but no service twice. */
 export async function* runHealthChecks(
   deployment: Deployment,
-  names: readonly string[],
-  runtime: Runtime,
-  { program, say }: { readonly program: string; readonly say: (text: string) => void },
+  exportName: string | undefined,
+  { version, program, say, runtime }: HealthCheckOptions,
 ): AsyncGenerator<CheckResult> {
-  const usersOfService = new Map<string, DeployedExport[]>();
-  for (let start = 0; start < names.length; start += batchSize) {
-    const batch = names.slice(start, start + batchSize);
-    for (const { deployed, results } of await Promise.all(
-      batch.map((name) => checkExport(deployment, name, program)),
-    )) {
-      yield* results;
-      if (deployed === undefined) continue;
-      const service = identityOf(deployed);
-      usersOfService.set(service, [...(usersOfService.get(service) ?? []), deployed]);
-    }
+  const of = (name: string | null, check: string, outcome: Outcome) => ({ check, export: name, ...outcome });
+  yield of(null, 'versions', ok(`report-exporter ${version} on Node.js ${process.versions.node}`));
+  // The deployment is open already, so it exists and its credentials work.
+  yield of(null, 'target', ok(`${deployment.name} can be read`));
+  const names = exportName === undefined ? await deployment.exportNames() : [exportName];
+  if (names.length === 0) {
+    yield of(null, 'exports', warning('no exports found', `make a first run: ${program} local ${deployment.option}`));
   }
-  for (const users of usersOfService.values()) {
-    const [deployed, ...others] = users;
+  const alarms = await checkAlarmTopic(deployment);
+  if (alarms !== undefined) yield of(null, 'alarms', alarms);
+  const executions = await checkConcurrency(deployment);
+  if (executions !== undefined) yield of(null, 'concurrency', executions);
+  const checked = await mapConcurrently(names, concurrency, (name) => checkExport(deployment, name, program));
+  for (const { name, results } of checked) {
+    for (const [check, outcome] of results) yield of(name, check, outcome);
+  }
+  const opened = checked.flatMap(({ deployed }) => deployed ?? []);
+  for (const [deployed, ...others] of Map.groupBy(opened, identityOf).values()) {
     if (deployed === undefined) continue;
     const name = others.length === 0 ? deployed.name : null;
-    for (const [check, outcome] of await checkService(deployed, runtime, say)) {
-      yield { check, export: name, ...outcome };
-    }
+    for (const [check, outcome] of await checkService(deployed, runtime, say)) yield of(name, check, outcome);
   }
 }
 
@@ -91,15 +94,20 @@ const identityOf = ({ service, probeFromFunction }: DeployedExport): string => {
   return JSON.stringify([address, vendor, cursorIn, keySource, network, probeFromFunction?.functionArn]);
 };
 
+/** What cannot be read of the deployment prevents no run. */
+const unreadable =
+  (what: string, remedy: string) =>
+  (error: unknown): Outcome =>
+    warning(`${what} cannot be read: ${error instanceof Error ? error.message : String(error)}`, remedy);
+
 /** Whether a notification of an alarm would arrive. Undefined: the deployment has no alarms. */
-export async function checkAlarmTopic(deployment: Deployment): Promise<CheckResult | undefined> {
-  const outcome = await deployment
+export async function checkAlarmTopic(deployment: Deployment): Promise<Outcome | undefined> {
+  return await deployment
     .alarmTopic()
     .then(
       (found) => found && alarmOutcome(found),
       unreadable('the topic', 'allow sns:GetTopicAttributes on it, or check its subscriptions'),
     );
-  return outcome && { check: 'alarms', export: null, ...outcome };
 }
 
 function alarmOutcome({ topic, confirmed, pending, hasUnusableKey }: AlarmTopic): Outcome {
@@ -121,12 +129,11 @@ function alarmOutcome({ topic, confirmed, pending, hasUnusableKey }: AlarmTopic)
 const concurrencyDocs = 'docs/deployment.md#concurrency-of-lambda';
 
 /** Whether Lambda runs as many functions at the same time as may be needed. Undefined: exports run in this process. */
-export async function checkConcurrency(deployment: Deployment): Promise<CheckResult | undefined> {
+export async function checkConcurrency(deployment: Deployment): Promise<Outcome | undefined> {
   const remedy = `allow lambda:GetAccountSettings, or compare the quota of Lambda yourself; ${concurrencyDocs}`;
-  const outcome = await deployment
+  return await deployment
     .concurrency()
     .then((found) => found && concurrencyOutcome(found), unreadable('the quota of concurrent executions', remedy));
-  return outcome && { check: 'concurrency', export: null, ...outcome };
 }
 
 function concurrencyOutcome({ unreserved, scheduledExports, hasBackfills }: Concurrency): Outcome {
@@ -143,42 +150,49 @@ function concurrencyOutcome({ unreserved, scheduledExports, hasBackfills }: Conc
   );
 }
 
+type Results = readonly (readonly [check: string, outcome: Outcome])[];
+
 interface ExportChecks {
+  readonly name: string;
   /** undefined if the export cannot be opened. */
   readonly deployed: DeployedExport | undefined;
-  readonly results: readonly CheckResult[];
+  readonly results: Results;
 }
 
 /** All checks except those of the service. */
 async function checkExport(deployment: Deployment, name: string, program: string): Promise<ExportChecks> {
-  const results: CheckResult[] = [];
-  const add = (check: string, outcome: Outcome) => results.push({ check, export: name, ...outcome });
-  let deployed: DeployedExport | undefined;
+  let deployed: DeployedExport;
   try {
     deployed = await deployment.open(name);
-    const { format, container } = deployed.definition.request;
-    add('settings', ok(`${format} in ${container} from ${deployed.service.address}`));
   } catch (error) {
-    add('settings', problem(error, 'correct the settings, then start a run or deploy again'));
-    return { deployed, results };
+    const outcome = problem(error, 'correct the settings, then start a run or deploy again');
+    return { name, deployed: undefined, results: [['settings', outcome]] };
   }
+  const { format, container } = deployed.definition.request;
+  const settings = ['settings', ok(`${format} in ${container} from ${deployed.service.address}`)] as const;
+  return { name, deployed, results: [settings, ...(await checkStored(deployed, program, deployment.option))] };
+}
+
+/** What an export has stored, and its schedule. */
+async function checkStored(deployed: DeployedExport, program: string, option: string): Promise<Results> {
   let state: ExportState | undefined;
   try {
-    state = await deployed.log.exportState(name);
-    add('state', ok(state === undefined ? 'no run yet' : `readable; watermark ${state.watermark?.instant ?? 'none'}`));
+    state = await deployed.log.exportState(deployed.name);
   } catch (error) {
-    add('state', problem(error, 'see docs/runbook.md#pageconflicterror'));
-    return { deployed, results };
+    // The other checks need it.
+    return [['state', problem(error, 'see docs/runbook.md#pageconflicterror')]];
   }
-  const { option } = deployment;
-  const remedy = 'see docs/runbook.md';
-  add('store', await checkStore(deployed, state?.active));
-  add('runs', await checkRuns(deployed, state, program, option).catch((error) => problem(error, remedy)));
-  const backfill = await checkBackfill(deployed, program, option).catch((error) => problem(error, remedy));
-  if (backfill !== undefined) add('backfill', backfill);
+  const orProblem = (remedy: string) => (error: unknown) => problem(error, remedy);
+  const seeRunbook = orProblem('see docs/runbook.md');
+  const backfill = await checkBackfill(deployed, program, option).catch(seeRunbook);
   const scheduleRemedy = 'check in the AWS console that the schedule exists, and deploy the stack again if it does not';
-  add('schedule', await deployed.nextStart().then(scheduleOutcome, (error) => problem(error, scheduleRemedy)));
-  return { deployed, results };
+  return [
+    ['state', ok(state === undefined ? 'no run yet' : `readable; watermark ${state.watermark?.instant ?? 'none'}`)],
+    ['store', await checkStore(deployed, state?.active)],
+    ['runs', await checkRuns(deployed, state, program, option).catch(seeRunbook)],
+    ...(backfill === undefined ? [] : [['backfill', backfill] as const]),
+    ['schedule', await deployed.nextStart().then(scheduleOutcome, orProblem(scheduleRemedy))],
+  ];
 }
 
 /** A run finds objects in both ways: by key, and by listing its folder. */
@@ -263,58 +277,43 @@ async function checkService(deployed: DeployedExport, runtime: Runtime, say: (te
   return [...fromHere, ['function', await checkFunction(deployed.probeFromFunction, since)]];
 }
 
-type Results = readonly (readonly [check: string, outcome: Outcome])[];
+const networkRemedy = 'correct what the message names; docs/deployment.md explains proxies and certificates';
 
-/** Reads certificates and credentials, and requests one page. */
+/** Reads certificates and credentials, connects, and requests one page. */
 async function checkFromHere(
-  deployed: DeployedExport,
+  { definition, log, service: { describeNetwork, connect, keySource, address } }: DeployedExport,
   since: Instant,
   runtime: Runtime,
   say: (text: string) => void,
 ): Promise<Results> {
-  let network: string;
+  let failure = { check: 'network', remedy: networkRemedy };
+  const network: [check: string, outcome: Outcome][] = [];
   try {
-    network = await deployed.service.describeNetwork();
-  } catch (error) {
-    return [['network', problem(error, networkRemedy)]];
-  }
-  const results = await checkRequest(deployed, since, runtime, say);
-  return network === '' || results[0]?.[0] === 'network' ? results : [['network', ok(network)], ...results];
-}
-
-async function checkRequest(
-  { definition, log, service: { connect, keySource, address } }: DeployedExport,
-  since: Instant,
-  runtime: Runtime,
-  say: (text: string) => void,
-): Promise<Results> {
-  let client: Awaited<ReturnType<typeof connect>>;
-  try {
-    client = await connect(say);
-  } catch (error) {
-    return [['key', problem(error, `set the service's API key in the ${keySource}`)]];
-  }
-  await using service = client;
-  try {
+    const description = await describeNetwork();
+    if (description !== '') network.push(['network', ok(description)]);
+    failure = { check: 'key', remedy: `set the service's API key in the ${keySource}` };
+    await using service = await connect(say);
+    failure = {
+      check: 'service',
+      remedy: 'check that the service can be reached from here; docs/runbook.md explains each error',
+    };
     const { clockLeadMs, ...result } = await probeService({ definition, service, log, runtime }, since);
     return [
+      ...network,
       ['key', ok(`accepted (${keySource})`)],
       ['service', ok(`${address} returned ${describePage(result)}; it was not stored`)],
       ['clock', checkClock(clockLeadMs)],
     ];
   } catch (error) {
-    // Only an error of the connection has a cause.
-    if (isExportError(error, 'ConfigurationError') && error.cause !== undefined) {
-      return [['network', problem(error, networkRemedy)]];
+    if (failure.check === 'service' && isExportError(error, 'ConfigurationError')) {
+      // Only an error of the connection has a cause.
+      if (error.cause !== undefined) return [['network', problem(error, networkRemedy)]];
+      return [
+        ...network,
+        ['key', problem(error, `check that the key is correct and allowed to export (${keySource})`)],
+      ];
     }
-    return isExportError(error, 'ConfigurationError')
-      ? [['key', problem(error, `check that the key is correct and allowed to export (${keySource})`)]]
-      : [
-          [
-            'service',
-            problem(error, 'check that the service can be reached from here; docs/runbook.md explains each error'),
-          ],
-        ];
+    return [...network, [failure.check, problem(error, failure.remedy)]];
   }
 }
 
@@ -347,8 +346,6 @@ function describePage({ reports, latencyMs }: Pick<ProbeResult, 'reports' | 'lat
   const content = reports === null ? '' : ` with ${plural(reports, 'report')}`;
   return `a valid page of size 1${content} after ${latencyMs} ms`;
 }
-
-const networkRemedy = 'correct what the message names; docs/deployment.md explains proxies and certificates';
 
 /** Where the next run begins. If no run could start: now. */
 async function probeSince(deployed: DeployedExport, runtime: Runtime): Promise<Instant> {

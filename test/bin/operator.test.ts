@@ -698,6 +698,16 @@ describe('several exports in a directory', () => {
       stderr: `${message}\n`,
     });
     expect(await runOn(out, 'status', '--failed', '--json')).toMatchObject({ stderr: `${message}\n` });
+    let shown = '';
+    await runProgram(['status', '--failed', '--out', out], {
+      env,
+      stdin: process.stdin,
+      stdout: { isTTY: true, columns: 120, rows: 24, write: (text: string) => (shown += text) },
+      stderr: { write: () => expect.unreachable() },
+      signal: new AbortController().signal,
+      program: 'npx report-exporter',
+    });
+    expect(shown).toBe(`${message}\n`);
     expect(await runOn(out, 'status', 'daily', '--failed')).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('--failed: selects among all exports'),

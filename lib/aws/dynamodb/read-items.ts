@@ -32,8 +32,8 @@ export async function readItems(
   const batches = Array.from({ length: Math.ceil(locations.length / itemsPerRequest) }, (_, index) =>
     locations.slice(index * itemsPerRequest, (index + 1) * itemsPerRequest),
   );
-  const found = await mapConcurrently(batches, concurrency, (batch) => readBatch(options, batch));
-  const items = new Map(found.flat().map(({ table, item }) => [idOf(table, item), item]));
+  const items = new Map<string, Item>();
+  await mapConcurrently(batches, concurrency, (batch) => readBatch(options, batch, items));
   return ({ table, pk, sk }) => items.get(idOf(table, toKeyItem({ pk, sk })));
 }
 
@@ -41,27 +41,27 @@ const idOf = (table: string, { pk, sk }: Item): string => JSON.stringify([table,
 
 type Requests = Record<string, { Keys: Item[]; ConsistentRead: true }>;
 
-/** The items of up to 100 locations. */
+/** Adds the items of up to 100 locations to `items`. */
 async function readBatch(
   { client, clock }: ReadItemsOptions,
   locations: readonly ItemLocation[],
-): Promise<{ readonly table: string; readonly item: Item }[]> {
-  const items: { readonly table: string; readonly item: Item }[] = [];
+  items: Map<string, Item>,
+): Promise<void> {
   let requests: Requests = {};
   for (const { table, pk, sk } of locations) {
     (requests[table] ??= { Keys: [], ConsistentRead: true }).Keys.push(toKeyItem({ pk, sk }));
   }
-  for (let attempt = 1; Object.keys(requests).length > 0; attempt += 1) {
+  for (let attempt = 1; ; attempt += 1) {
     const { Responses = {}, UnprocessedKeys = {} } = await client.send(
       new BatchGetItemCommand({ RequestItems: requests }),
     );
     for (const [table, found] of Object.entries(Responses)) {
-      items.push(...found.map((item) => ({ table, item })));
+      for (const item of found) items.set(idOf(table, item), item);
     }
     requests = Object.fromEntries(
       Object.entries(UnprocessedKeys).map(([table, { Keys = [] }]) => [table, { Keys, ConsistentRead: true }]),
     );
-    if (Object.keys(requests).length === 0) break;
+    if (Object.keys(requests).length === 0) return;
     if (attempt === maxAttempts) {
       throw new ExportError(
         'ServiceUnavailableError',
@@ -71,5 +71,4 @@ async function readBatch(
     }
     await clock.sleep(100 * 2 ** (attempt - 1));
   }
-  return items;
 }

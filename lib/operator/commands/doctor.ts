@@ -1,9 +1,8 @@
 /** `report-exporter doctor`: checks whether exports could run now, and says how to fix what would prevent them. */
 
 import { systemRuntime } from '../../core/clock.ts';
-import type { Deployment } from '../../target/target.ts';
 import { type CommandContext, exitStatuses, runOnDeployment, type TargetOptions } from '../context.ts';
-import { type CheckResult, checkAlarmTopic, checkConcurrency, runHealthChecks } from '../health-checks.ts';
+import { type CheckResult, runHealthChecks } from '../health-checks.ts';
 import { plural } from '../output/format.ts';
 import { type TextStyle, textStyleFor } from '../output/terminal.ts';
 
@@ -24,7 +23,8 @@ export async function doctorCommand(
     const style = textStyleFor(stdout, env);
     const results: CheckResult[] = [];
     const say = (text: string) => stderr.write(`${text}\n`);
-    for await (const result of allChecks(deployment, exportName, options.version, { program, say })) {
+    const checks = { version: options.version, program, say, runtime: systemRuntime };
+    for await (const result of runHealthChecks(deployment, exportName, checks)) {
       results.push(result);
       if (options.json !== true) stdout.write(formatResult(result, style));
     }
@@ -39,35 +39,6 @@ export async function doctorCommand(
     }
     return problems > 0 ? exitStatuses.failed : exitStatuses.ok;
   });
-}
-
-async function* allChecks(
-  deployment: Deployment,
-  exportName: string | undefined,
-  version: string,
-  output: { readonly program: string; readonly say: (text: string) => void },
-): AsyncGenerator<CheckResult> {
-  const ok = { export: null, state: 'ok', remedy: null } as const;
-  const nodeVersion = process.versions.node;
-  const versions = { ...ok, check: 'versions', message: `report-exporter ${version} on Node.js ${nodeVersion}` };
-  yield versions;
-  // The deployment is open already, so it exists and its credentials work.
-  yield { ...ok, check: 'target', message: `${deployment.name} can be read` };
-  const names = exportName === undefined ? await deployment.exportNames() : [exportName];
-  if (names.length === 0) {
-    yield {
-      ...ok,
-      check: 'exports',
-      state: 'warning',
-      message: 'no exports found',
-      remedy: `make a first run: ${output.program} local ${deployment.option}`,
-    };
-  }
-  for (const check of [checkAlarmTopic, checkConcurrency]) {
-    const result = await check(deployment);
-    if (result !== undefined) yield result;
-  }
-  yield* runHealthChecks(deployment, names, systemRuntime, output);
 }
 
 const marks = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;

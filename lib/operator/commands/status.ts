@@ -11,7 +11,7 @@ import {
   runOnDeployment,
   type TargetOptions,
 } from '../context.ts';
-import { nothingFailed, statusLines, statusValues } from '../output/status-table.ts';
+import { statusLines, statusValues, summarizeStatuses } from '../output/status-table.ts';
 import { textStyleFor } from '../output/terminal.ts';
 import { parseWholeNumber } from '../run-options.ts';
 
@@ -97,25 +97,21 @@ async function printEntries(
 ): Promise<number> {
   const now = systemRuntime.now();
   const isTerminal = stdout.isTTY === true;
-  const listed = sortStatuses(entries).filter((entry) => !failedOnly || needsAttention(entry));
-  const table = () =>
-    statusLines(entries, {
-      now,
-      style: textStyleFor(stdout, env),
-      program,
-      option,
-      columns: stdout.columns || 80,
-      // Of a table that is longer than the screen, only the end would stay visible.
-      rows: isWatching === true ? stdout.rows : undefined,
-      failedOnly,
-    });
-  const lines =
-    json === true
-      ? [JSON.stringify({ at: new Date(now).toISOString(), exports: listed })]
-      : isTerminal
-        ? table()
-        : statusValues(listed, now);
-  await print(stdout, `${prefix}${lines.join('\n')}\n`);
-  if (listed.length === 0 && failedOnly && !isTerminal) stderr.write(`${nothingFailed(entries)}\n`);
+  const sorted = sortStatuses(entries);
+  const listed = failedOnly ? sorted.filter(needsAttention) : sorted;
+  const summary = summarizeStatuses(entries);
+  const hasNothing = failedOnly && listed.length === 0;
+  const nothing = `No export has failed, stopped, or is stale or unreadable (${summary})`;
+  const lines = () => {
+    if (json === true) return [JSON.stringify({ at: new Date(now).toISOString(), exports: listed })];
+    if (!isTerminal) return statusValues(listed, now);
+    if (hasNothing) return [nothing];
+    const style = textStyleFor(stdout, env);
+    // Of a table that is longer than the screen, only the end would stay visible.
+    const rows = isWatching === true ? stdout.rows : undefined;
+    return statusLines(listed, { now, style, program, option, columns: stdout.columns || 80, rows, summary });
+  };
+  await print(stdout, `${prefix}${lines().join('\n')}\n`);
+  if (hasNothing && !isTerminal) stderr.write(`${nothing}\n`);
   return entries.some((entry) => 'error' in entry) ? exitStatuses.failed : exitStatuses.ok;
 }

@@ -3,6 +3,7 @@
  * shell.
  */
 
+import type { Instant } from '../../core/model.ts';
 import type { Incident, NextStart } from '../../target/target.ts';
 import { toPrintable, truncate } from '../../core/sanitize.ts';
 import { epochMsOf } from '../../core/timestamps.ts';
@@ -14,7 +15,6 @@ import {
   needsAttention,
   type RunState,
   type RunStatus,
-  sortStatuses,
   type StatusEntry,
 } from '../run-status.ts';
 import { backfillLines, backfillText } from './backfill-table.ts';
@@ -29,34 +29,32 @@ export interface StatusTableOptions {
   readonly option: string;
   /** The width of the terminal. */
   readonly columns: number;
-  /** How many lines fit on the screen. Exports that need no attention are left out first. Absent: all. */
+  /** How many lines fit on the screen. The last exports are left out. Absent: all. */
   readonly rows?: number | undefined;
-  /** Only the exports that need attention. */
-  readonly failedOnly: boolean;
+  /** Of all exports, below the table. */
+  readonly summary: string;
 }
 
 /** For a terminal: one export whose runs were read with these, or a line per export and a summary. */
 export function statusLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
   const [only] = entries;
-  if (only === undefined && !options.failedOnly) return ['No exports yet.'];
-  return only !== undefined && 'runs' in only ? exportLines(only, only.runs, options) : overviewLines(entries, options);
+  if (only === undefined) return ['No exports yet.'];
+  return 'runs' in only ? exportLines(only, only.runs, options) : overviewLines(entries, options);
 }
 
 function overviewLines(entries: readonly StatusEntry[], options: StatusTableOptions): string[] {
-  const { style, program, option, columns, rows = Number.POSITIVE_INFINITY, failedOnly } = options;
-  const listed = sortStatuses(entries).filter((entry) => !failedOnly || needsAttention(entry));
-  if (listed.length === 0) return [nothingFailed(entries)];
-  const hint = listed.some(needsAttention) ? hintLines(`${program} status <export> ${option}`, columns) : [];
+  const { style, program, option, columns, rows = Number.POSITIVE_INFINITY, summary } = options;
+  const hint = entries.some(needsAttention) ? hintLines(`${program} status <export> ${option}`, columns) : [];
   const hintRows = hint.reduce((sum, line) => sum + Math.ceil(line.length / columns), 0);
   // The heading, an empty line, the summary and the line on which the cursor stays.
   const maxLines = Math.max(1, rows - 4 - hintRows);
-  const shown = listed.length > maxLines ? listed.slice(0, Math.max(1, maxLines - 1)) : listed;
-  const more = listed.length - shown.length;
+  const shown = entries.length > maxLines ? entries.slice(0, Math.max(1, maxLines - 1)) : entries;
+  const more = entries.length - shown.length;
   return [
     ...exportTable(shown, options),
     ...(more === 0 ? [] : [style('dim', `… and ${plural(more, 'more export')}`)]),
     '',
-    ellipsize(summarizeStatuses(entries), columns),
+    ellipsize(summary, columns),
     ...hint.map((line) => style('dim', line)),
   ];
 }
@@ -75,10 +73,6 @@ export function summarizeStatuses(entries: readonly StatusEntry[]): string {
   });
   return `${plural(entries.length, 'export')}${counts.length === 0 ? '' : `: ${counts.join(', ')}`}`;
 }
-
-/** What `--failed` says if there is nothing to show. */
-export const nothingFailed = (entries: readonly StatusEntry[]): string =>
-  `No export has failed, stopped, or is stale or unreadable (${summarizeStatuses(entries)})`;
 
 interface Column<Row> {
   readonly heading: string;
@@ -280,72 +274,56 @@ function describeIncident(incident: Incident): string {
     : `${incident.error}: ${incident.message.replaceAll(/\s+/g, ' ')}`;
 }
 
-const valueColumns = [
-  'export',
-  'service',
-  'state',
-  'stale',
-  'reports_overdue',
-  'run',
-  'pages',
-  'reports',
-  'bytes',
-  'since',
-  'watermark',
-  'started',
-  'completed',
-  'completed_age_s',
-  'next',
-  'last_error',
-  'backfill',
-] as const;
+/** A line for a shell: of an export, of one that cannot be read, or of a run. */
+interface ValueRow extends Partial<Omit<ExportStatus, 'service' | 'state'>> {
+  readonly service?: string | null;
+  readonly state: string;
+  readonly lastIncident?: Incident | null;
+  readonly error?: { readonly name: string; readonly message: string };
+}
 
-type Values = Partial<Record<(typeof valueColumns)[number], string | number | boolean | null>>;
+type Value = string | number | boolean | null | undefined;
+
+const valueColumns: readonly (readonly [heading: string, value: (row: ValueRow, now: number) => Value])[] = [
+  ['export', (row) => row.export],
+  ['service', ({ service }) => service],
+  ['state', ({ state }) => state],
+  ['stale', ({ stale }) => stale],
+  ['reports_overdue', ({ reportsOverdue }) => reportsOverdue],
+  ['run', ({ run }) => run],
+  ['pages', ({ pages }) => pages],
+  ['reports', ({ reports }) => reports],
+  ['bytes', (row) => row.bytes],
+  ['since', ({ since }) => since],
+  ['watermark', ({ watermark }) => watermark],
+  ['started', ({ startedAt }) => startedAt],
+  ['completed', ({ completedAt }) => completedAt],
+  ['completed_age_s', ({ next, completedAt }, now) => next && completedAt && ageSeconds(completedAt, now)],
+  ['next', ({ next }) => (next?.kind === 'scheduled' ? next.at : next?.kind)],
+  ['last_error', lastError],
+  ['backfill', ({ backfill }) => backfill && backfillText(backfill)],
+];
 
 /**
  * For a shell: a heading, and a line for each export with its newest run. Where runs were read, each of them has a line below, in
  * which the values of the export itself are empty. An unknown value is empty.
  */
 export function statusValues(entries: readonly StatusEntry[], now: number): string[] {
-  const lines = entries.flatMap((entry) =>
-    'error' in entry ? [unreadableValues(entry)] : [exportValues(entry, now), ...(entry.runs ?? []).map(runValues)],
+  const rows: readonly ValueRow[] = entries.flatMap((entry): ValueRow[] =>
+    'error' in entry ? [{ ...entry, state: 'unreadable' }] : [entry, ...(entry.runs ?? [])],
   );
-  return [valueColumns.join('\t'), ...lines.map(valueLine)];
+  return [
+    valueColumns.map(([heading]) => heading).join('\t'),
+    ...rows.map((row) =>
+      valueColumns.map(([, value]) => String(value(row, now) ?? '').replaceAll(/\s+/g, ' ')).join('\t'),
+    ),
+  ];
 }
 
-const valueLine = (values: Values): string =>
-  valueColumns.map((column) => String(values[column] ?? '').replaceAll(/\s+/g, ' ')).join('\t');
+const ageSeconds = (at: Instant, now: number): number => Math.floor((now - epochMsOf(at)) / 1_000);
 
-const unreadableValues = ({ export: name, service, error }: Extract<StatusEntry, { error: unknown }>): Values => ({
-  export: name,
-  service,
-  state: 'unreadable',
-  last_error: `${error.name}: ${error.message}`,
-});
-
-function exportValues(status: ExportStatus, now: number): Values {
-  const { service, stale, reportsOverdue, watermark, completedAt, next, lastFailure, backfill } = status;
-  return {
-    ...totalValues(status),
-    service,
-    stale,
-    reports_overdue: reportsOverdue,
-    watermark,
-    completed: completedAt,
-    completed_age_s: completedAt === null ? null : Math.floor((now - epochMsOf(completedAt)) / 1_000),
-    next: next.kind === 'scheduled' ? next.at : next.kind,
-    last_error: lastFailure === null ? null : `${lastFailure.error}: ${lastFailure.message}`,
-    backfill: backfill && backfillText(backfill),
-  };
-}
-
-const runValues = (status: RunStatus): Values => ({
-  ...totalValues(status),
-  completed: status.completedAt,
-  last_error: status.lastIncident && describeIncident(status.lastIncident),
-});
-
-function totalValues(status: ExportStatus | RunStatus): Values {
-  const { export: name, state, run, pages, reports, bytes: size, since, startedAt } = status;
-  return { export: name, state, run, pages, reports, bytes: size, since, started: startedAt };
+function lastError({ error, lastFailure, lastIncident }: ValueRow): string | undefined {
+  if (error !== undefined) return `${error.name}: ${error.message}`;
+  if (lastFailure) return `${lastFailure.error}: ${lastFailure.message}`;
+  return lastIncident ? describeIncident(lastIncident) : undefined;
 }

@@ -42,8 +42,6 @@ describe('doctor checks that alarms arrive', () => {
   it('is satisfied by a confirmed subscription', async () => {
     attributes({ SubscriptionsConfirmed: '1', SubscriptionsPending: '1', KmsMasterKeyId: '11111111-2222' });
     expect(await check()).toEqual({
-      check: 'alarms',
-      export: null,
       state: 'ok',
       message: `1 confirmed subscription of ${topic}`,
       remedy: null,

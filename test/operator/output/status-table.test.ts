@@ -88,8 +88,12 @@ const plain: StatusTableOptions = {
   program: 'npx report-exporter',
   option: '--stack ReportExporter',
   columns: 160,
-  failedOnly: false,
+  summary: '',
 };
+
+/** As the command prints them. */
+const linesFor = (entries: readonly StatusEntry[], options: Partial<StatusTableOptions> = {}) =>
+  statusLines(sortStatuses(entries), { ...plain, summary: summarizeStatuses(entries), ...options });
 
 describe('the order', () => {
   it('begins with what needs attention: unreadable, failed, stopped, stale; then running, then the others by name', () => {
@@ -136,7 +140,7 @@ describe('the summary', () => {
 
 describe('the status of exports on a terminal', () => {
   it('has a line per export, with why it needs attention, and a summary', () => {
-    expect(statusLines(mixed, plain)).toEqual([
+    expect(linesFor(mixed)).toEqual([
       'EXPORT           STATE       COMPLETED  NEXT      REPORTS    BYTES  PAGES  NOTE',
       'g-unreadable     unreadable                                                PageConflictError: The state was edited',
       'f-failed         failed      13 h ago   in 10 h    12,031   8.4 MB  1,204  ServiceUnavailableError: Report service responded with 503 for page 8',
@@ -163,7 +167,7 @@ describe('the status of exports on a terminal', () => {
 
   it.each([200, 120, 100, 80, 72, 60, 41, 20, 1])('never has a line longer than %i columns', (columns) => {
     for (const entries of [longNames, mixed, mixed.slice(0, 2)]) {
-      const lines = statusLines(entries, { ...plain, columns });
+      const lines = linesFor(entries, { columns });
       // A command is never cut: the terminal wraps it.
       for (const line of lines.filter((each) => !each.startsWith('npx '))) {
         expect(line.length).toBeLessThanOrEqual(columns);
@@ -174,7 +178,7 @@ describe('the status of exports on a terminal', () => {
 
   it('has its command on a line of its own if it does not fit beside the text', () => {
     const command = 'npx report-exporter status <export> --stack ReportExporter';
-    const lastLines = (columns: number) => statusLines(mixed, { ...plain, columns }).slice(-2);
+    const lastLines = (columns: number) => linesFor(mixed, { columns }).slice(-2);
     expect(lastLines(73).at(-1)).toBe(`→ for details: ${command}`);
     expect(lastLines(72)).toEqual(['→ for details:', command]);
     expect(lastLines(20)).toEqual(['→ for details:', command]);
@@ -183,24 +187,24 @@ describe('the status of exports on a terminal', () => {
   it('fits on a narrow screen that is refreshed, with the command that the terminal wraps', () => {
     const many = Array.from({ length: 100 }, (_, index) => failed(`export-${100 + index}`));
     for (const columns of [72, 60, 40, 25]) {
-      const lines = statusLines(many, { ...plain, columns, rows: 24 });
+      const lines = linesFor(many, { columns, rows: 24 });
       const onScreen = lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / columns)), 0);
       expect(onScreen).toBe(23);
     }
   });
 
   it('leaves out columns, not the names, states and reasons, if 40-character names leave no space for them', () => {
-    const lines = statusLines(longNames, { ...plain, columns: 80 });
+    const lines = linesFor(longNames, { columns: 80 });
     expect(lines[0]).toBe(`EXPORT${' '.repeat(36)}STATE       COMPLETED  NOTE`);
     expect(lines[3]).toBe(`${'a'.repeat(40)}  failed      13 h ago   ServiceUnavail…`);
-    const wide = statusLines(longNames, { ...plain, columns: 120 });
+    const wide = linesFor(longNames, { columns: 120 });
     expect(wide[3]).toBe(
       `${'a'.repeat(40)}  failed      13 h ago   in 10 h   ServiceUnavailableError: Report service resp…`,
     );
   });
 
   it('uses the space for more columns if there is nothing to note', () => {
-    const lines = statusLines([aStatus(), aStatus({ export: 'weekly' })], { ...plain, columns: 70 });
+    const lines = linesFor([aStatus(), aStatus({ export: 'weekly' })], { columns: 70 });
     expect(lines).toEqual([
       'EXPORT   STATE      COMPLETED  NEXT     REPORTS   BYTES  PAGES',
       'nightly  completed  13 h ago   in 10 h   12,031  8.4 MB  1,204',
@@ -212,31 +216,14 @@ describe('the status of exports on a terminal', () => {
 
   it('shows the services if there are several', () => {
     const entries = [aStatus(), aStatus({ export: 'orders', service: 'globex' })];
-    expect(statusLines(entries, plain)[0]).toContain('SERVICE');
-    expect(statusLines(entries, plain)[2]).toMatch(/^orders .* globex /);
-    expect(statusLines([aStatus()], plain)[0]).not.toContain('SERVICE');
-  });
-
-  it('shows only what needs attention with --failed, and says so if nothing does', () => {
-    const lines = statusLines(mixed, { ...plain, failedOnly: true });
-    expect(lines.slice(1, 7).map((line) => line.split(' ')[0])).toEqual([
-      'g-unreadable',
-      'f-failed',
-      'i-failed',
-      'e-stopped',
-      'd-stale',
-      'j-running-stale',
-    ]);
-    expect(lines.slice(7)).toEqual(['', expect.stringMatching(/^10 exports: /), expect.stringContaining('→')]);
-    const fine = [aStatus(), never('b')];
-    expect(statusLines(fine, { ...plain, failedOnly: true })).toEqual([
-      'No export has failed, stopped, or is stale or unreadable (2 exports: 1 completed, 1 never completed)',
-    ]);
+    expect(linesFor(entries)[0]).toContain('SERVICE');
+    expect(linesFor(entries)[2]).toMatch(/^orders .* globex /);
+    expect(linesFor([aStatus()])[0]).not.toContain('SERVICE');
   });
 
   it('fits on a screen that is refreshed, and leaves out what needs no attention', () => {
     const many = Array.from({ length: 100 }, (_, index) => aStatus({ export: `export-${100 + index}` }));
-    const lines = statusLines([...many, failed('zzz')], { ...plain, rows: 24 });
+    const lines = linesFor([...many, failed('zzz')], { rows: 24 });
     expect(lines).toHaveLength(23);
     expect(lines[1]).toMatch(/^zzz +failed/);
     expect(lines.slice(-4)).toEqual([
@@ -245,13 +232,13 @@ describe('the status of exports on a terminal', () => {
       '101 exports: 1 failed, 100 completed',
       expect.stringContaining('→ for details'),
     ]);
-    expect(statusLines(many.slice(0, 20), { ...plain, rows: 24 })).toHaveLength(23);
-    expect(statusLines(many, { ...plain, rows: 1 })).toHaveLength(5);
+    expect(linesFor(many.slice(0, 20), { rows: 24 })).toHaveLength(23);
+    expect(linesFor(many, { rows: 1 })).toHaveLength(5);
   });
 
   it('has colors', () => {
     const style = textStyleFor({ isTTY: true, write: () => true }, {});
-    expect(statusLines(mixed, { ...plain, style }).join()).toContain('\x1b[31mfailed\x1b[39m');
+    expect(linesFor(mixed, { style }).join()).toContain('\x1b[31mfailed\x1b[39m');
   });
 });
 
@@ -293,11 +280,11 @@ const aBackfill = (overrides: Partial<BackfillSummary> = {}): BackfillSummary =>
 });
 const withRuns = (overrides: Partial<ExportStatus> = {}): ExportStatus =>
   aStatus({ lastReportsAt: at('2026-11-17T02:03:20Z'), runs: [aRunStatus()], ...overrides });
-const linesOf = (status: ExportStatus) => statusLines([status], plain);
+const linesOf = (status: ExportStatus) => linesFor([status]);
 
 it('notes a backfill that is unfinished, besides the state of the export', () => {
   const noteOf = (overrides: Partial<ExportStatus>) => {
-    const [heading = '', line = ''] = statusLines([aStatus(overrides)], plain);
+    const [heading = '', line = ''] = linesFor([aStatus(overrides)]);
     return heading.includes('NOTE') ? line.slice(heading.indexOf('NOTE')) : '';
   };
   expect(noteOf({ backfill: aBackfill() })).toBe('backfill 12/40 windows, 1 failed');
@@ -368,20 +355,20 @@ describe('the status of one export on a terminal', () => {
       '  no runs yet',
       '  → npx report-exporter start nightly --stack ReportExporter',
     ]);
-    expect(statusLines([], plain)).toEqual(['No exports yet.']);
+    expect(linesFor([])).toEqual(['No exports yet.']);
   });
 
   it('has colors, unless NO_COLOR is set', () => {
-    const styled = (env: Record<string, string>) => ({ ...plain, style: textStyleFor(terminal, env) });
-    expect(statusLines([withRuns()], styled({})).join()).toContain('\x1b[32m');
-    expect(statusLines([withRuns()], styled({ NO_COLOR: '1' })).join()).not.toContain('\x1b');
+    const styled = (env: Record<string, string>) => ({ style: textStyleFor(terminal, env) });
+    expect(linesFor([withRuns()], styled({})).join()).toContain('\x1b[32m');
+    expect(linesFor([withRuns()], styled({ NO_COLOR: '1' })).join()).not.toContain('\x1b');
   });
 });
 
 it('counts an export as stale if no run has had reports for longer than expected', () => {
   const entry = aStatus({ reportsEverySeconds: 864_000, reportsOverdue: true });
   expect(needsAttention(entry)).toBe(true);
-  expect(statusLines([entry], plain)[1]).toMatch(/^nightly +stale .* no reports for 10 days$/);
+  expect(linesFor([entry])[1]).toMatch(/^nightly +stale .* no reports for 10 days$/);
 });
 
 describe('the status for a shell', () => {
