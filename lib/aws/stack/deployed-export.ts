@@ -1,5 +1,6 @@
 /** A deployed export, with the settings that its service was deployed with. */
 
+import { tmpdir } from 'node:os';
 import { countIncidents } from '../../target/incidents.ts';
 import type { DeployedExport, DeployedService, RunSpan, StartRequest } from '../../target/target.ts';
 import type { Runtime } from '../../core/ports.ts';
@@ -11,6 +12,7 @@ import { createDynamoIncidentLog } from '../dynamodb/incident-log.ts';
 import { createDynamoPageLog } from '../dynamodb/page-log.ts';
 import { createDynamoSlotStore } from '../dynamodb/slot-store.ts';
 import { createS3PageStore } from '../s3/page-store.ts';
+import { fileSpool, type Spool } from '../s3/spool.ts';
 import { nextStartOf } from '../scheduler/next-start.ts';
 import { createSecretApiKey, createSecretNetwork } from '../secrets.ts';
 import { manualName } from '../step-functions/execution-names.ts';
@@ -24,6 +26,9 @@ import { deployedBackfill } from './deployed-backfill.ts';
 import { probeFromFunction } from './function-probe.ts';
 import type { StackExport } from './services.ts';
 
+/** Of what a command writes, which is small. */
+const spool: Spool = (chunks, use) => fileSpool(tmpdir())(chunks, use, 'Free some space there, and start again');
+
 /** Sends no request. */
 export function openDeployedExport(
   { name, settings, serviceSettings, service, spareConcurrency, schedule }: StackExport,
@@ -35,7 +40,7 @@ export function openDeployedExport(
   const items = { client: clients.dynamoDb, table, service: service.service, runtime };
   const log = createDynamoPageLog(items);
   const incidentLog = createDynamoIncidentLog(items);
-  const store = createS3PageStore({ client: clients.s3, bucket, prefix, kmsKeyArn, runtime });
+  const store = createS3PageStore({ client: clients.s3, bucket, prefix, kmsKeyArn, runtime, spool });
   const executions = createExecutions(client, stateMachineArn);
   const incidentsOf = (run: RunSpan) => readRunIncidents({ log, incidentLog, executions }, run);
   const definition = exportDefinition(settings, sourceOf(serviceSettings.baseUrl), serviceSettings);

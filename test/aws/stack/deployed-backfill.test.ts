@@ -10,7 +10,7 @@ import {
   StopExecutionCommand,
 } from '@aws-sdk/client-sfn';
 import { mockClient } from 'aws-sdk-client-mock';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { deployedBackfill } from '../../../lib/aws/stack/deployed-backfill.ts';
 import type { ExportState, Window } from '../../../lib/core/model.ts';
 import { type BackfillRequest } from '../../../lib/backfill/backfill.ts';
@@ -191,6 +191,13 @@ describe('starting a backfill', () => {
     await deployed.write(nameOf(2), completed(2));
     expect(await deployed.start({ follow: false })).toEqual({ status: 'ended' });
     expect(deployed.startInputs()).toHaveLength(1);
+  });
+
+  it('starts nothing if the list of windows cannot be written', async () => {
+    const deployed = aDeployedExport();
+    vi.spyOn(deployed.store, 'putDocument').mockRejectedValue(awsError('AccessDenied'));
+    await expect(deployed.start()).rejects.toMatchObject({ name: 'AccessDenied' });
+    expect(deployed.startInputs()).toEqual([]);
   });
 
   it('is skipped while an execution of the same export is running, on any page of the list', async () => {

@@ -3,12 +3,15 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { DescribeStackResourceCommand, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { GetScheduleCommand } from '@aws-sdk/client-scheduler';
 import { GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { DescribeExecutionCommand, StartExecutionCommand } from '@aws-sdk/client-sfn';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createS3PageStore } from '../../../lib/aws/s3/page-store.ts';
+import { systemRuntime } from '../../../lib/core/clock.ts';
 import { createOperatorClients } from '../../../lib/aws/stack/clients.ts';
 import type { StartOptions } from '../../../lib/target/target.ts';
 import { serviceMetadataKey } from '../../../lib/settings/stack-output.ts';
@@ -308,10 +311,15 @@ describe('a deployed stack', () => {
 });
 
 /** An endpoint that rejects every request like an AWS service. */
-async function startRejectingEndpoint(status: number, type: string, message: string) {
+async function startRejectingEndpoint(
+  status: number,
+  type: string,
+  message: string,
+  body = JSON.stringify({ __type: type, message }),
+) {
   const server = createServer((_, response) => {
     response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0', 'x-amzn-errortype': type });
-    response.end(JSON.stringify({ __type: type, message }));
+    response.end(body);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -346,6 +354,18 @@ describe('an AWS error is explained to the operator', () => {
       name: 'ConfigurationError',
       message: expect.stringMatching(message),
     });
+  });
+
+  it('if a list of windows may not be written', async () => {
+    const body = '<Error><Code>AccessDenied</Code><Message>No</Message></Error>';
+    await using _ = await startRejectingEndpoint(403, 'AccessDenied', 'No', body);
+    const clients = createOperatorClients(process.env, noMfa);
+    const store = createS3PageStore({ client: clients.s3, bucket: 'bucket', prefix: '', runtime: systemRuntime });
+    await expect(store.putDocument('_backfills/one.json', Readable.from(['[]']))).rejects.toMatchObject({
+      name: 'ConfigurationError',
+      message: expect.stringMatching(/^Access denied to s3:PutObject \(No\)\. Request an operator's permissions/),
+    });
+    clients.close();
   });
 
   it('unless the operator cannot fix it: then it is rethrown unchanged', async () => {
