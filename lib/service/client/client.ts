@@ -16,11 +16,10 @@ import { presentable } from '../redaction/withhold.ts';
 import { createXmlCheck } from '../xml/well-formedness.ts';
 import { type ApiKeySource, assertValidApiKey, createRecentKeys } from './api-key.ts';
 import { type CreatePool, createConnections } from './connection-pool.ts';
-import { type Deadline, startDeadline } from './deadline.ts';
+import { type Deadline, startDeadline, type Timeouts } from './deadline.ts';
 import { readExcerpt } from './error-body.ts';
 import type { Subject } from './errors.ts';
-import { type Limits, limitsOf } from './limits.ts';
-import { type CursorLocation, headerNames, httpRequest } from './request.ts';
+import { headerNames, httpRequest } from './request.ts';
 import { createPageBody } from './response-body.ts';
 import {
   assertFraming,
@@ -33,18 +32,13 @@ import {
 import { isKeyRejected, isSuccess, statusError } from './response-status.ts';
 import { transportError } from './transport-errors.ts';
 
-export interface ReportServiceClientOptions {
-  /** The part of the URL before `/v1/report/export`; may include a path. */
-  readonly baseUrl: string;
-  /** The vendor's part of the header names. */
-  readonly vendor: string;
-  readonly cursorIn: CursorLocation;
+export type ClientSettings = Timeouts &
+  Pick<ServiceSettings, 'baseUrl' | 'vendor' | 'cursorIn' | 'headers' | 'maxPageBytes'>;
+
+export interface ClientOptions {
   readonly apiKey: ApiKeySource;
-  /** Sent with every request, in addition to those of the exporter. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Proxy and certificates; by default a direct connection. */
   readonly network?: NetworkSource | undefined;
-  readonly limits: Limits;
   readonly clock: Clock;
   /** Opens the connections; by default undici's pool. */
   readonly createPool?: CreatePool | undefined;
@@ -52,15 +46,6 @@ export interface ReportServiceClientOptions {
 
 /** Disposing of it closes every connection immediately. A body that is still being read fails. */
 export type ReportServiceClient = ReportService & AsyncDisposable;
-
-/** The client of the service with these settings: in the functions, in local runs and for the commands of operators. */
-export const serviceClient = (
-  settings: ServiceSettings,
-  connection: Pick<ReportServiceClientOptions, 'apiKey' | 'network' | 'clock' | 'createPool'>,
-): ReportServiceClient => {
-  const { baseUrl, vendor, cursorIn, headers } = settings;
-  return createReportServiceClient({ baseUrl, vendor, cursorIn, headers, limits: limitsOf(settings), ...connection });
-};
 
 /** One call of `fetchPage`: at most one request for each set of credentials, under one deadline. */
 interface Exchange {
@@ -81,27 +66,32 @@ interface Response extends Dispatcher.ResponseData {
 }
 
 /**
+ * The client in the functions, in local runs and for the commands of operators.
+ *
  * The `body` of a page must be read or closed; otherwise its connection stays open until the total timeout.
  * Errors of `apiKey` and `network` are rethrown unchanged, and so is the reason of an aborted signal.
  *
  * @example
- * const service = createReportServiceClient({ baseUrl: 'https://reports.example.com', vendor: 'SERVICE', … });
+ * const service = serviceClient(settings, { apiKey: fixedApiKey(key), clock: systemRuntime });
  * const page = await service.fetchPage({ request, since, cursor: null, label: 'page 1' });
  * for await (const chunk of page.body) await file.write(chunk);
  */
-export function createReportServiceClient(options: ReportServiceClientOptions): ReportServiceClient {
-  const { apiKey, clock, cursorIn, limits } = options;
-  const base = parseBaseUrl(options.baseUrl);
+export function serviceClient(
+  settings: ClientSettings,
+  { apiKey, network = directNetwork, clock, createPool }: ClientOptions,
+): ReportServiceClient {
+  const { cursorIn, headers, maxPageBytes } = settings;
+  const base = parseBaseUrl(settings.baseUrl);
   const isTls = base.protocol === 'https:';
-  const names = headerNames(options.vendor);
+  const names = headerNames(settings.vendor);
   const recentKeys = createRecentKeys();
-  const connections = createConnections(base, limits, options.network ?? directNetwork, options.createPool);
+  const connections = createConnections(base, settings, network, createPool);
 
   async function fetchPage(request: PageRequest, signal?: AbortSignal): Promise<FetchedPage> {
     signal?.throwIfAborted();
-    const deadline = startDeadline(limits.totalTimeoutMs, signal, clock);
+    const deadline = startDeadline(settings.totalTimeout, signal, clock);
     const translate: Exchange['translate'] = (error, subject, bytesRead) =>
-      transportError(subject, error, { callerSignal: signal, deadline, limits, isTls, bytesRead });
+      transportError(subject, error, { callerSignal: signal, deadline, timeouts: settings, isTls, bytesRead });
     const subject = { label: request.label, keys: recentKeys.keys };
     const exchange: Exchange = { request, subject, triedKeys: new Set(), deadline, translate };
     let response: Response | undefined;
@@ -179,7 +169,7 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     triedKeys.add(key);
     recentKeys.add(key);
     const sentAt = clock.monotonicNow();
-    const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key }, options.headers);
+    const parts = httpRequest(base, request, cursorIn, { name: names.apiKey, key }, headers);
     const response = await deadline.race(
       sendRequest.call(pool, { ...parts, origin: base.origin, signal: deadline.signal }),
     );
@@ -193,12 +183,12 @@ export function createReportServiceClient(options: ReportServiceClientOptions): 
     const { headers, trailers, body, elapsedMs } = response;
     const isXml = request.request.format === 'XML' && request.request.container === 'NONE';
     const contentType = readContentType(subject, headers, isXml);
-    assertFraming(subject, headers, isXml, limits.maxPageBytes);
+    assertFraming(subject, headers, isXml, maxPageBytes);
     const nextCursor = readCursor(subject, headers, names.cursor);
     const xmlCheck = isXml ? createXmlCheck((name) => presentable(name, subject.keys, 150)) : undefined;
     const pageBody = createPageBody(body, {
       subject,
-      maxPageBytes: limits.maxPageBytes,
+      maxPageBytes,
       assertTrailers: () => assertNoLateCursor(subject, trailers, names.cursor, nextCursor),
       xmlCheck,
       translate: (error, bytesRead) => translate(error, subject, bytesRead),

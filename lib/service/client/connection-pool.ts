@@ -10,7 +10,7 @@ import Pool from 'undici/lib/dispatcher/pool.js';
 import type { ClientCertificate } from '../../settings/certificates.ts';
 import type { NetworkSource, ServiceNetwork } from '../network/network.ts';
 import { openTunnel } from '../network/tunnel.ts';
-import type { Limits } from './limits.ts';
+import type { Timeouts } from './deadline.ts';
 import { maxHeaderBytes } from './transport-errors.ts';
 
 /**
@@ -30,11 +30,11 @@ export interface Connections {
 }
 
 /** Opens connections to the origin of `base` as they are needed. */
-export type CreatePool = (base: URL, limits: Limits, network: ServiceNetwork) => Dispatcher;
+export type CreatePool = (base: URL, timeouts: Timeouts, network: ServiceNetwork) => Dispatcher;
 
 export function createConnections(
   base: URL,
-  limits: Limits,
+  timeouts: Timeouts,
   source: NetworkSource,
   create: CreatePool = createPool,
 ): Connections {
@@ -44,7 +44,7 @@ export function createConnections(
   function poolFor(network: ServiceNetwork): Dispatcher {
     const [newest] = pools;
     if (newest !== undefined && isDeepStrictEqual(network, current)) return newest;
-    const pool = create(base, limits, network);
+    const pool = create(base, timeouts, network);
     pools.unshift(pool);
     current = network;
     return pool;
@@ -58,11 +58,11 @@ export function createConnections(
   };
 }
 
-function createPool(base: URL, limits: Limits, network: ServiceNetwork): Pool {
+function createPool(base: URL, timeouts: Timeouts, network: ServiceNetwork): Pool {
   return new Pool(base.origin, {
-    connect: createConnect(base, limits.connectTimeoutMs, network),
-    headersTimeout: limits.headersTimeoutMs,
-    bodyTimeout: limits.bodyTimeoutMs,
+    connect: createConnect(base, timeouts.connectTimeout, network),
+    headersTimeout: timeouts.headersTimeout,
+    bodyTimeout: timeouts.bodyTimeout,
     maxHeaderSize: maxHeaderBytes,
     keepAliveTimeout: keepAliveMs,
     keepAliveMaxTimeout: maxKeepAliveMs,

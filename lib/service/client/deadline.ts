@@ -4,6 +4,10 @@
  */
 
 import type { Clock } from '../../core/ports.ts';
+import type { ServiceSettings } from '../../settings/settings.ts';
+
+/** In milliseconds. */
+export type Timeouts = Pick<ServiceSettings, 'connectTimeout' | 'headersTimeout' | 'bodyTimeout' | 'totalTimeout'>;
 
 /** Shared, because creating an error costs more than most work for a request. It is never shown. */
 const released = new Error('The request is over');

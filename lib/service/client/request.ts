@@ -5,7 +5,7 @@ import type { PageRequest } from '../../core/ports.ts';
 import { filterSince } from '../../core/filter.ts';
 
 /** Where the cursor is sent; never in both places (docs/service-contract.md, section 4.1, rules 1 and 2). */
-export type CursorLocation = 'query' | 'body';
+type CursorLocation = 'query' | 'body';
 
 /** The request in undici's form, without origin and signal. */
 export function httpRequest(

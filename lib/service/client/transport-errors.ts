@@ -6,16 +6,15 @@
 import type { ErrorName } from '../../core/errors.ts';
 import { certificateRemedy, explainClosedHandshake, explainNetworkError } from '../network/errors.ts';
 import { explainUnreachable } from '../network/unreachable.ts';
-import type { Deadline } from './deadline.ts';
+import type { Deadline, Timeouts } from './deadline.ts';
 import { failure, type Subject } from './errors.ts';
-import type { Limits } from './limits.ts';
 
 export const maxHeaderBytes = 16 * 1024;
 
 interface Context {
   readonly callerSignal: AbortSignal | undefined;
   readonly deadline: Deadline;
-  readonly limits: Limits;
+  readonly timeouts: Timeouts;
   readonly isTls: boolean;
   /** How much of the body was received; undefined before the headers. */
   readonly bytesRead: number | undefined;
@@ -28,7 +27,7 @@ interface Context {
 export function transportError(
   subject: Subject,
   error: unknown,
-  { callerSignal, deadline, limits, isTls, bytesRead }: Context,
+  { callerSignal, deadline, timeouts, isTls, bytesRead }: Context,
 ): unknown {
   if (deadline.endedBy === 'caller') return callerSignal?.reason;
   const code = codeOf(error, bytesRead);
@@ -37,8 +36,8 @@ export function transportError(
   if (network !== undefined) return failure(subject, network.name, network.message(subject.label), { cause: error });
   const [name, problem, remedy] =
     deadline.endedBy === 'time'
-      ? unavailable(`took longer than ${limits.totalTimeoutMs} ms in total`)
-      : explain(error, code, { limits, isTls, bytesRead });
+      ? unavailable(`took longer than ${timeouts.totalTimeout} ms in total`)
+      : explain(error, code, { timeouts, isTls, bytesRead });
   const place = bytesRead === undefined ? `for ${subject.label}` : `after ${bytesRead} bytes of ${subject.label}`;
   const advice = `${remedy === undefined ? '' : `. ${remedy}`}${certificateRemedy(error)}`;
   return failure(subject, name, `Report service ${problem} ${place}${advice}`, { cause: error });
@@ -58,15 +57,15 @@ const invalid = (problem: string): Explanation => [
 function explain(
   error: unknown,
   code: string,
-  { limits, isTls, bytesRead }: Pick<Context, 'limits' | 'isTls' | 'bytesRead'>,
+  { timeouts, isTls, bytesRead }: Pick<Context, 'timeouts' | 'isTls' | 'bytesRead'>,
 ): Explanation {
   switch (code) {
     case 'UND_ERR_CONNECT_TIMEOUT':
-      return unavailable(`did not accept a connection within ${limits.connectTimeoutMs} ms`);
+      return unavailable(`did not accept a connection within ${timeouts.connectTimeout} ms`);
     case 'UND_ERR_HEADERS_TIMEOUT':
-      return unavailable(`sent no response within ${limits.headersTimeoutMs} ms`);
+      return unavailable(`sent no response within ${timeouts.headersTimeout} ms`);
     case 'UND_ERR_BODY_TIMEOUT':
-      return unavailable(`sent no data for ${limits.bodyTimeoutMs} ms`);
+      return unavailable(`sent no data for ${timeouts.bodyTimeout} ms`);
     case 'UND_ERR_HEADERS_OVERFLOW':
       return invalid(`sent more than ${maxHeaderBytes} bytes of headers`);
     case 'NOT_HTTP':

@@ -16,7 +16,7 @@ import { exportPage } from '../../../lib/core/steps/export-page.ts';
 import { createDirectoryPageStore } from '../../../lib/local/files/page-store.ts';
 import { createSqlitePageLog } from '../../../lib/local/sqlite/page-log.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import { createReportServiceClient } from '../../../lib/service/client/client.ts';
+import { serviceClient } from '../../../lib/service/client/client.ts';
 import { anExportDefinition, anExportRequest } from '../../support/builders.ts';
 import { largePageBytes } from '../large-page.ts';
 import { residentBytes, watchMemory } from '../resident-memory.ts';
@@ -49,20 +49,19 @@ Object.assign(process.env, {
 });
 
 const hourMs = 3_600_000;
-const client = createReportServiceClient({
-  baseUrl: serviceUrl,
-  vendor: 'SERVICE',
-  cursorIn: 'query',
-  apiKey: fixedApiKey('large-page-key'),
-  limits: {
-    connectTimeoutMs: 30_000,
-    headersTimeoutMs: 60_000,
-    bodyTimeoutMs: 60_000,
-    totalTimeoutMs: hourMs,
+const client = serviceClient(
+  {
+    baseUrl: serviceUrl,
+    vendor: 'SERVICE',
+    cursorIn: 'query',
+    connectTimeout: 30_000,
+    headersTimeout: 60_000,
+    bodyTimeout: 60_000,
+    totalTimeout: hourMs,
     maxPageBytes: largePageBytes,
   },
-  clock: systemRuntime,
-});
+  { apiKey: fixedApiKey('large-page-key'), clock: systemRuntime },
+);
 const log = createSqlitePageLog(join(temporary, 'state.sqlite'));
 const deps: StepDependencies = {
   definition: anExportDefinition({ name: 'reports', request: anExportRequest({ source: serviceUrl }) }),

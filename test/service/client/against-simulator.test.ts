@@ -109,7 +109,7 @@ describe('a faulty service', () => {
     ['responds too late', fault.delayed(60_000)],
   ])('that %s fails after the total timeout', async (_, injected) => {
     await using simulator = await simulate({ faults: fault.always(injected) });
-    await using client = clientFor({ url: simulator.baseUrl }, { limits: { totalTimeoutMs: 300 } });
+    await using client = clientFor({ url: simulator.baseUrl }, { totalTimeout: 300 });
     const error = await failureOf(client.fetchPage(requestFor()).then(readPage));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',

@@ -95,7 +95,7 @@ describe('a source of API keys', () => {
   it('that never responds fails the request after the total timeout', async () => {
     await using server = await startRawServer(rawResponse());
     const never = () => new Promise<string>(() => {});
-    await using client = clientFor(server, { apiKey: { get: never, refresh: never }, limits: { totalTimeoutMs: 30 } });
+    await using client = clientFor(server, { apiKey: { get: never, refresh: never }, totalTimeout: 30 });
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',

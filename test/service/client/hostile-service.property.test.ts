@@ -70,7 +70,8 @@ async function fetchTwice(response: HostileResponse, parsed: ParsedResponse, isX
   const totalTimeoutMs = 60_000;
   await using client = clientFor(server, {
     clock,
-    limits: { totalTimeoutMs, maxPageBytes },
+    totalTimeout: totalTimeoutMs,
+    maxPageBytes,
     apiKey: { get: async () => keys.old, refresh: async () => keys.rotated },
   });
   const first = read(client.fetchPage(pageRequest(isXml ? {} : { format: 'JSON' }))).catch((error: unknown) => error);

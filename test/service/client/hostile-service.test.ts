@@ -151,7 +151,7 @@ describe('an endless response', () => {
     const flood = flooding(opening, again);
     await using server = await startRawServer(flood.respond);
     const clock = createVirtualClock();
-    await using client = clientFor(server, { clock, limits: { totalTimeoutMs } });
+    await using client = clientFor(server, { clock, totalTimeout: totalTimeoutMs });
     const failing = failureOf(readPage(client.fetchPage(pageRequest())));
     await expect.poll(() => flood.sent, backoff).toBeGreaterThan(4 * mebibyte);
     await clock.advance(totalTimeoutMs);
@@ -166,7 +166,7 @@ describe('an endless response', () => {
   it('of one-byte chunks fails when the page is too large', async () => {
     const flood = flooding(`${head('transfer-encoding: chunked')}3\r\n<r>\r\n`, chunk('x').toString().repeat(1_000));
     await using server = await startRawServer(flood.respond);
-    await using client = clientFor(server, { limits: { maxPageBytes: 100_000 } });
+    await using client = clientFor(server, { maxPageBytes: 100_000 });
     expect(await failureOf(readPage(client.fetchPage(pageRequest())))).toMatchObject({
       name: 'ConfigurationError',
       message: expect.stringContaining('more than 100000 bytes'),
@@ -205,7 +205,7 @@ describe('a response of one byte per second', () => {
       socket.setNoDelay(true).write(opening);
     });
     const clock = createVirtualClock();
-    await using client = clientFor(server, { clock, limits: { totalTimeoutMs: 240_000 } });
+    await using client = clientFor(server, { clock, totalTimeout: 240_000 });
     let failed: Error | undefined;
     const failing = failureOf(readPage(client.fetchPage(pageRequest()))).then((error) => {
       failed = error;
@@ -287,7 +287,7 @@ describe('a service that accepts the connection and sends nothing', () => {
   it('fails after the total timeout, and the connection is closed', async () => {
     await using server = await startRawServer(() => {});
     const clock = createVirtualClock();
-    await using client = clientFor(server, { clock, limits: { totalTimeoutMs: 240_000 } });
+    await using client = clientFor(server, { clock, totalTimeout: 240_000 });
     const fetching: Promise<FetchedPage> = client.fetchPage(pageRequest());
     const failing = failureOf(fetching);
     await expect.poll(() => server.requests.length, backoff).toBe(1);

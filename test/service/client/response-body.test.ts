@@ -225,7 +225,7 @@ describe('an invalid body', () => {
         await pause(1);
       }
     });
-    await using client = clientFor(server, { limits: { maxPageBytes: 100_000 } });
+    await using client = clientFor(server, { maxPageBytes: 100_000 });
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({
       name: 'ConfigurationError',
@@ -238,7 +238,7 @@ describe('an invalid body', () => {
 
   it('may be exactly as large as the limit', async () => {
     await using server = await startRawServer(rawResponse());
-    await using client = clientFor(server, { limits: { maxPageBytes: Buffer.byteLength(twoReports) } });
+    await using client = clientFor(server, { maxPageBytes: Buffer.byteLength(twoReports) });
     expect(await readPage(client.fetchPage(pageRequest()))).toBe(twoReports);
   });
 });
@@ -246,7 +246,7 @@ describe('an invalid body', () => {
 describe('a slow service', () => {
   it('fails when it sends no response', async () => {
     await using server = await startRawServer(() => {});
-    await using client = clientFor(server, { limits: { headersTimeoutMs: 50 } });
+    await using client = clientFor(server, { headersTimeout: 50 });
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
@@ -257,7 +257,7 @@ describe('a slow service', () => {
 
   it('fails when it sends no data between two chunks', async () => {
     await using server = await startRawServer(incomplete);
-    await using client = clientFor(server, { limits: { bodyTimeoutMs: 50 } });
+    await using client = clientFor(server, { bodyTimeout: 50 });
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
@@ -273,7 +273,7 @@ describe('a slow service', () => {
         await pause(10);
       }
     });
-    await using client = clientFor(server, { limits: { bodyTimeoutMs: 5_000, totalTimeoutMs: 500 } });
+    await using client = clientFor(server, { bodyTimeout: 5_000, totalTimeout: 500 });
     const error = await failureOf(readPage(client.fetchPage(pageRequest())));
     expect(error).toMatchObject({
       name: 'ServiceUnavailableError',
@@ -286,12 +286,12 @@ describe('a slow service', () => {
     // A listener that never completes a TLS handshake.
     await using server = await startRawServer(() => {});
     const https = { url: server.url.replace('http:', 'https:') };
-    await using first = clientFor(https, { limits: { connectTimeoutMs: 60 } });
+    await using first = clientFor(https, { connectTimeout: 60 });
     expect(await failureOf(first.fetchPage(pageRequest()))).toMatchObject({
       name: 'ServiceUnavailableError',
       message: 'Report service did not accept a connection within 60 ms for page 1 of run R',
     });
-    await using second = clientFor(https, { limits: { totalTimeoutMs: 60 } });
+    await using second = clientFor(https, { totalTimeout: 60 });
     expect(await failureOf(second.fetchPage(pageRequest()))).toMatchObject({
       name: 'ServiceUnavailableError',
       message: expect.stringContaining('took longer than 60 ms in total for page 1'),
@@ -474,7 +474,7 @@ describe('a reader that stops early', () => {
 
   it('without closing the body keeps the connection until the total timeout', async () => {
     await using server = await startRawServer(incomplete);
-    await using client = clientFor(server, { limits: { totalTimeoutMs: 50 } });
+    await using client = clientFor(server, { totalTimeout: 50 });
     const page = await client.fetchPage(pageRequest());
     await expect.poll(() => server.open, backoff).toBe(0);
     expect(await failureOf(readPage(page))).toMatchObject({ name: 'ServiceUnavailableError' });

@@ -277,7 +277,7 @@ describe('the framing and encoding of a response', () => {
     await using server = await startRawServer(
       'HTTP/1.1 200 OK\r\ncontent-type: application/xml\r\ncontent-length: 101\r\n\r\n',
     );
-    await using client = clientFor(server, { limits: { maxPageBytes: 100 } });
+    await using client = clientFor(server, { maxPageBytes: 100 });
     const error = await failureOf(client.fetchPage(pageRequest()));
     expect(error).toMatchObject({
       name: 'ConfigurationError',

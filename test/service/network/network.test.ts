@@ -175,7 +175,7 @@ describe('through a proxy, the client', () => {
     await using proxy = await startProxy({ target: service, reject: () => {} });
     await using client = clientFor(
       { url: service.namedUrl },
-      { network: aSource({ proxy: through(proxy) }), limits: { connectTimeoutMs: 50 } },
+      { network: aSource({ proxy: through(proxy) }), connectTimeout: 50 },
     );
     expect(await failureOf(client.fetchPage(pageRequest()))).toMatchObject({
       name: 'ServiceUnavailableError',

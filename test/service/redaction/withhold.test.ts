@@ -277,10 +277,10 @@ describe("a key that occurs in the exporter's own words", () => {
     ...['27', 'close tag', 'well-formed', 'XML document'].map((key) => [key, wronglyClosed] as const),
     ...['in UTF-8', 'content type', 'application/xml'].map((key) => [key, wrongType] as const),
     ...['404', 'responded', 'v1/report/export', 'base URL'].map((key) => [key, notFound] as const),
-  ])('leaves them alone: %j', async (key, [response, limits = {}]) => {
+  ])('leaves them alone: %j', async (key, [response, settings = {}]) => {
     await using server = await startRawServer(rawResponse(response));
     const messageFor = async (apiKey: string) => {
-      await using client = clientFor(server, { apiKey: fixedApiKey(apiKey), limits });
+      await using client = clientFor(server, { apiKey: fixedApiKey(apiKey), ...settings });
       return (await failureOf(readPage(client.fetchPage(pageRequest())))).message;
     };
     const other = await messageFor('xW7-a-much-longer-key');

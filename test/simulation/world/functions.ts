@@ -146,11 +146,11 @@ function createPlatform(
       return create() as Client;
     },
     telemetryOutput: createTelemetryOutput(world, container),
-    createPool(_base, limits, { proxy }) {
+    createPool(_base, timeouts, { proxy }) {
       const { username, password } = proxy?.credentials ?? {};
       const isRight = username === proxyCredentials.username && password === proxyCredentials.password;
       if (hasProxy && !isRight) world.violate('requests follow the service contract', 'a proxy rejects the connection');
-      return new SimulatedNetwork(endpoints, container, limits);
+      return new SimulatedNetwork(endpoints, container, timeouts);
     },
     spool: memorySpool,
     partBytes,
@@ -184,7 +184,7 @@ export function createOperatorTools(endpoints: Endpoints, deployment: Deployment
         now: runtime.now,
       }),
       clock: runtime,
-      createPool: (_base, poolLimits) => new SimulatedNetwork({ ...endpoints, traffic }, container, poolLimits),
+      createPool: (_base, timeouts) => new SimulatedNetwork({ ...endpoints, traffic }, container, timeouts),
     }),
   };
 }

@@ -4,7 +4,7 @@
  */
 
 import { Dispatcher, errors } from 'undici';
-import type { Limits } from '../../../lib/service/client/limits.ts';
+import type { Timeouts } from '../../../lib/service/client/deadline.ts';
 import type { RetryAfterChecks } from '../invariants/retry-after.ts';
 import { checkBounds } from '../invariants/windows.ts';
 import type { Container } from './container.ts';
@@ -19,7 +19,7 @@ export class SimulatedNetwork extends Dispatcher {
   readonly #retryAfter: RetryAfterChecks;
   readonly #serviceFor: (process: Process) => SimulatedService;
   readonly #container: Container;
-  readonly #limits: Limits;
+  readonly #timeouts: Timeouts;
   /** Of each process, so that a request has the same name whatever the container has done before. */
   readonly #requestCounts = new WeakMap<Process, number>();
 
@@ -36,7 +36,7 @@ export class SimulatedNetwork extends Dispatcher {
       readonly serviceFor: (process: Process) => SimulatedService;
     },
     container: Container,
-    limits: Limits,
+    timeouts: Timeouts,
   ) {
     super();
     this.#world = world;
@@ -44,7 +44,7 @@ export class SimulatedNetwork extends Dispatcher {
     this.#retryAfter = retryAfter;
     this.#serviceFor = serviceFor;
     this.#container = container;
-    this.#limits = limits;
+    this.#timeouts = timeouts;
   }
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
@@ -94,7 +94,7 @@ export class SimulatedNetwork extends Dispatcher {
     const isReset = this.#world.injectFault('connection-reset', site);
     const rng = this.#world.rng(`${site}/network`);
     if (response.silentMs !== undefined) {
-      await time.sleep(Math.min(response.silentMs, this.#limits.headersTimeoutMs));
+      await time.sleep(Math.min(response.silentMs, this.#timeouts.headersTimeout));
       controller.fail(new errors.HeadersTimeoutError());
       return;
     }
@@ -112,8 +112,8 @@ export class SimulatedNetwork extends Dispatcher {
 
   /** How long the service is busy with a request, if the client waits for the response. */
   #durationOf({ silentMs, latencyMs = 0, chunkIntervalMs }: ServiceResponse): number {
-    if (silentMs !== undefined) return Math.min(silentMs, this.#limits.headersTimeoutMs);
-    return latencyMs + 8 * Math.min(chunkIntervalMs ?? 5, this.#limits.bodyTimeoutMs);
+    if (silentMs !== undefined) return Math.min(silentMs, this.#timeouts.headersTimeout);
+    return latencyMs + 8 * Math.min(chunkIntervalMs ?? 5, this.#timeouts.bodyTimeout);
   }
 
   /** Sends the body up to the byte `endsAt`, or all of it. */
@@ -128,9 +128,9 @@ export class SimulatedNetwork extends Dispatcher {
     const sent = body.subarray(0, endsAt);
     const chunkCount = chunkIntervalMs === undefined ? 2 : 8;
     for (let index = 0; index < chunkCount; index += 1) {
-      await time.sleep(Math.min(chunkIntervalMs ?? 5, this.#limits.bodyTimeoutMs));
+      await time.sleep(Math.min(chunkIntervalMs ?? 5, this.#timeouts.bodyTimeout));
       if (controller.aborted || !process.isAlive()) return;
-      if (chunkIntervalMs !== undefined && chunkIntervalMs >= this.#limits.bodyTimeoutMs) {
+      if (chunkIntervalMs !== undefined && chunkIntervalMs >= this.#timeouts.bodyTimeout) {
         controller.fail(new errors.BodyTimeoutError());
         return;
       }

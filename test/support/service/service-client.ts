@@ -1,4 +1,4 @@
-/** The client under test, with an API key that is hard to recognize and with default limits. */
+/** The client under test, with an API key that is hard to recognize and with default settings. */
 
 import { inspect } from 'node:util';
 import { expect } from 'vitest';
@@ -7,12 +7,14 @@ import { ExportError } from '../../../lib/core/errors.ts';
 import { asCursor, type Cursor, type ExportRequest, type Instant } from '../../../lib/core/model.ts';
 import type { FetchedPage, PageRequest } from '../../../lib/core/ports.ts';
 import { fixedApiKey } from '../../../lib/service/client/api-key.ts';
-import { createReportServiceClient, type ReportServiceClient } from '../../../lib/service/client/client.ts';
+import {
+  type ClientOptions,
+  type ClientSettings,
+  type ReportServiceClient,
+  serviceClient,
+} from '../../../lib/service/client/client.ts';
 
-type Options = Parameters<typeof createReportServiceClient>[0];
-
-type ClientParts = Partial<Omit<Options, 'limits'>> & {
-  readonly limits?: Partial<Options['limits']>;
+type ClientParts = Partial<ClientSettings & ClientOptions> & {
   readonly now?: () => number;
   readonly monotonicNow?: () => number;
 };
@@ -22,24 +24,27 @@ export const trickyApiKey = 'S3cr3t/key+with="odd"&<chars>  \\%42';
 
 export function clientFor(
   service: { readonly url: string },
-  { limits, now, monotonicNow, ...options }: ClientParts = {},
+  { apiKey, network, clock, createPool, now, monotonicNow, ...settings }: ClientParts = {},
 ): ReportServiceClient {
-  return createReportServiceClient({
-    baseUrl: service.url,
-    vendor: 'SERVICE',
-    cursorIn: 'query',
-    apiKey: fixedApiKey(trickyApiKey),
-    limits: {
-      connectTimeoutMs: 10_000,
-      headersTimeoutMs: 10_000,
-      bodyTimeoutMs: 10_000,
-      totalTimeoutMs: 15_000,
+  return serviceClient(
+    {
+      baseUrl: service.url,
+      vendor: 'SERVICE',
+      cursorIn: 'query',
+      connectTimeout: 10_000,
+      headersTimeout: 10_000,
+      bodyTimeout: 10_000,
+      totalTimeout: 15_000,
       maxPageBytes: 1024 * 1024,
-      ...limits,
+      ...settings,
     },
-    clock: { ...systemRuntime, ...(now && { now }), ...(monotonicNow && { monotonicNow }) },
-    ...options,
-  });
+    {
+      apiKey: apiKey ?? fixedApiKey(trickyApiKey),
+      network,
+      clock: clock ?? { ...systemRuntime, ...(now && { now }), ...(monotonicNow && { monotonicNow }) },
+      createPool,
+    },
+  );
 }
 
 export const aCursor = asCursor('1588888888888,550e8400-e29b-41d4-a716-446655440000');
