@@ -13,8 +13,7 @@ import { createTimeline, type ReportSource } from './report-source.ts';
  * file has changed since the start, the response is truncated.
  *
  * A page cannot contain the byte order mark, XML declaration or DOCTYPE of another document, so a report starts after
- * these. What is between declaration and DOCTYPE, for example a comment, is omitted as well. The rest of a UTF-8 file is
- * sent byte for byte; files in other encodings are converted to UTF-8.
+ * these. What is between declaration and DOCTYPE, for example a comment, is omitted as well. The rest is sent byte for byte.
  *
  * @throws ConfigurationError if there is no such file, or with every file that cannot be part of a page, and the reason
  */
@@ -26,7 +25,12 @@ export async function directoryReports(directory: string): Promise<ReportSource>
     const id = path.split(sep).join('/');
     try {
       const file = await inspectXmlFile(join(directory, path));
-      reports.push({ id, date: file.modifiedMs, bytes: () => file.contentBytes, body: () => readContent(file) });
+      reports.push({
+        id,
+        date: file.modifiedMs,
+        bytes: () => file.size - file.contentStart,
+        body: () => readContent(file),
+      });
     } catch (error) {
       const { message } = error as Error;
       problems.push(`  ${id}: ${'code' in (error as Error) ? `it ${whyUnreadable(error)}` : message}`);
@@ -69,11 +73,8 @@ interface XmlFile {
   /** The date of the report, in whole milliseconds since the epoch. */
   readonly modifiedMs: number;
   readonly size: number;
-  readonly encoding: Encoding;
-  /** Where the served content starts: in a UTF-8 file a byte offset, otherwise UTF-16 code units after the BOM. */
+  /** Where the served content starts, in bytes. */
   readonly contentStart: number;
-  /** The length of the served content in UTF-8. */
-  readonly contentBytes: number;
 }
 
 /** Reads the file once, in constant memory. @throws Error with the reason why it cannot be part of a page */
@@ -83,61 +84,26 @@ async function inspectXmlFile(path: string): Promise<XmlFile> {
   if (!stats.isFile()) throw new Error('it is a pipe or a device, not a regular file');
   const { size, mtimeMs } = stats;
   await using handle = await open(path);
-  const encoding = await detectEncoding(handle);
+  const { buffer } = await handle.read(Buffer.alloc(3), 0, 3, 0);
+  const bomBytes = buffer.toString('latin1') === '\xEF\xBB\xBF' ? 3 : 0;
   const parser = createParser();
-  let totalBytes = 0;
-  for await (const text of decode(handle, encoding)) {
-    totalBytes += Buffer.byteLength(text);
-    parser.write(text);
-  }
-  const prolog = parser.end();
-  const prologBytes = Buffer.byteLength(prolog);
+  for await (const text of decode(chunksFrom(handle, bomBytes))) parser.write(text);
   return {
     path,
     modifiedMs: Math.floor(mtimeMs),
     size,
-    encoding,
-    contentStart: encoding.name === 'utf-8' ? encoding.bomBytes + prologBytes : prolog.length,
-    contentBytes: totalBytes - prologBytes,
+    contentStart: bomBytes + Buffer.byteLength(parser.end()),
   };
 }
 
-interface Encoding {
-  /** As TextDecoder names it. ISO-8859-1 is decoded as windows-1252, as browsers do. */
-  readonly name: string;
-  readonly bomBytes: number;
-}
-
-/** By byte order mark, or else XML declaration, or else UTF-8 (XML 1.0, appendix F). */
-async function detectEncoding(handle: FileHandle): Promise<Encoding> {
-  const { buffer, bytesRead } = await handle.read(Buffer.alloc(1_024), 0, 1_024, 0);
-  const start = buffer.toString('latin1', 0, bytesRead);
-  if (start.startsWith('\xEF\xBB\xBF')) return { name: 'utf-8', bomBytes: 3 };
-  if (start.startsWith('\xFF\xFE\0\0') || start.startsWith('\0\0\xFE\xFF')) throw new Error('UTF-32 is not supported');
-  if (start.startsWith('\xFF\xFE')) return { name: 'utf-16le', bomBytes: 2 };
-  if (start.startsWith('\xFE\xFF')) return { name: 'utf-16be', bomBytes: 2 };
-  if (start.startsWith('<\0')) return { name: 'utf-16le', bomBytes: 0 };
-  if (start.startsWith('\0<')) return { name: 'utf-16be', bomBytes: 0 };
-
-  const declared = /^<\?xml\s[^?]*?\bencoding\s*=\s*["']([^"']+)["']/.exec(start)?.[1] ?? 'utf-8';
-  let name: string;
+async function* decode(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+  // ignoreBOM keeps every U+FEFF.
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   try {
-    name = new TextDecoder(declared).encoding;
-  } catch (cause) {
-    throw new Error(`the declared encoding ${declared} is not supported`, { cause });
-  }
-  if (name.startsWith('utf-16')) throw new Error(`the file declares the encoding ${declared}, but has another one`);
-  return { name, bomBytes: 0 };
-}
-
-async function* decode(handle: FileHandle, { name, bomBytes }: Encoding): AsyncGenerator<string> {
-  // bomBytes skips the BOM; ignoreBOM makes the decoder keep every other U+FEFF.
-  const decoder = new TextDecoder(name, { fatal: true, ignoreBOM: true });
-  try {
-    for await (const chunk of chunksFrom(handle, bomBytes)) yield decoder.decode(chunk as Buffer, { stream: true });
+    for await (const chunk of chunks) yield decoder.decode(chunk, { stream: true });
     yield decoder.decode();
   } catch (cause) {
-    if (cause instanceof TypeError) throw new Error(`the file is not valid ${name}`, { cause });
+    if (cause instanceof TypeError) throw new Error('it is not UTF-8, the encoding of a page', { cause });
     throw cause;
   }
 }
@@ -154,7 +120,12 @@ function createParser() {
   const endPrologHere = () => {
     prologEnd = parser.position;
   };
-  parser.on('xmldecl', endPrologHere);
+  parser.on('xmldecl', ({ encoding = 'utf-8' }) => {
+    if (!/^(utf-8|us-ascii)$/i.test(encoding)) {
+      throw new Error(`it declares the encoding ${encoding}, but the encoding of a page is UTF-8`);
+    }
+    endPrologHere();
+  });
   parser.on('doctype', endPrologHere);
   parser.on('opentagstart', () => {
     isInProlog = false;
@@ -186,13 +157,5 @@ async function* readContent(file: XmlFile): AsyncGenerator<Uint8Array> {
   if (size !== file.size || Math.floor(mtimeMs) !== file.modifiedMs) {
     throw new Error(`${file.path} has changed since the service started. Restart the service to serve the new content`);
   }
-  if (file.encoding.name === 'utf-8') {
-    yield* chunksFrom(handle, file.contentStart);
-    return;
-  }
-  let skip = file.contentStart;
-  for await (const text of decode(handle, file.encoding)) {
-    if (text.length > skip) yield Buffer.from(text.slice(skip));
-    skip = Math.max(0, skip - text.length);
-  }
+  yield* chunksFrom(handle, file.contentStart);
 }

@@ -41,7 +41,6 @@ async function servedContent(content: string | Uint8Array): Promise<string> {
 }
 
 const bom = '\uFEFF';
-const utf16be = (text: string) => Buffer.from(text, 'utf16le').swap16();
 
 describe('a directory of XML files', () => {
   it('serves each XML file as one report, ordered by modification time and path', async () => {
@@ -115,46 +114,22 @@ describe('a directory of XML files', () => {
       '<a b="&quot;">&lt;&amp;&gt;&apos;&#233;&#x1F600;</a>',
       '<a b="&quot;">&lt;&amp;&gt;&apos;&#233;&#x1F600;</a>',
     ],
-    [
-      'UTF-16 little endian',
-      Buffer.from(`${bom}<?xml version="1.0" encoding="UTF-16"?><a>é😀</a>`, 'utf16le'),
-      '<a>é😀</a>',
-    ],
-    ['UTF-16 big endian', utf16be(`${bom}<!DOCTYPE a><a>é😀</a>\n`), '<a>é😀</a>\n'],
-    ['UTF-16 without a byte order mark', utf16be('<?xml version="1.0" encoding="UTF-16BE"?><a>é</a>'), '<a>é</a>'],
-    [
-      'ISO-8859-1',
-      Buffer.from('<?xml version="1.0" encoding="ISO-8859-1"?>\n<!DOCTYPE a><!-- ü --><a b="é"/>', 'latin1'),
-      '<!-- ü --><a b="é"/>',
-    ],
     ['US-ASCII', '<?xml version="1.0" encoding="US-ASCII"?><a>&#233;</a>', '<a>&#233;</a>'],
-    [
-      'Shift_JIS',
-      Buffer.concat([
-        Buffer.from('<?xml version="1.0" encoding="Shift_JIS"?><a>'),
-        Buffer.of(0x93, 0xfa, 0x96, 0x7b),
-        Buffer.from('</a>'),
-      ]),
-      '<a>日本</a>',
-    ],
   ])('serves a file with %s', async (_, content, expected) => {
     expect(await servedContent(content)).toBe(expected);
   });
 
-  it('serves megabytes in any encoding, with characters that span chunks', async () => {
+  it('serves megabytes, with characters that span chunks', async () => {
     const declaration = '<?xml version="1.0"?>';
     const element = `<a>${'😀é\r\n'.repeat(300_000)}</a>`;
     expect(await servedContent(declaration + element)).toBe(element);
     expect(await servedContent(`${declaration} ${element}`)).toBe(` ${element}`);
-    expect(await servedContent(Buffer.from(`${bom}${declaration}${element}`, 'utf16le'))).toBe(element);
+    expect(await servedContent(`${bom}${declaration}${element}`)).toBe(element);
   });
 
   it('serves a file whose prolog is longer than a chunk', async () => {
     const comment = `<!--${'é'.repeat(100_000)}-->`;
     expect(await servedContent(`<?xml version="1.0"?>${comment}<!DOCTYPE a [${comment}]>${comment}<a/>`)).toBe(
-      `${comment}<a/>`,
-    );
-    expect(await servedContent(Buffer.from(`${bom}${comment}<!DOCTYPE a [${comment}]>${comment}<a/>`, 'utf16le'))).toBe(
       `${comment}<a/>`,
     );
   });
@@ -174,9 +149,8 @@ describe('a directory of XML files', () => {
       'bad/built-in.xml': '<a>&constructor;</a>',
       'bad/not-utf-8.xml': Buffer.from('<a>é</a>', 'latin1'),
       'bad/truncated.xml': Buffer.concat([Buffer.from('<a/><!--'), Buffer.of(0xc3)]),
-      'bad/unknown.xml': '<?xml version="1.0" encoding="EBCDIC-CP-US"?><a/>',
-      'bad/wrong-encoding.xml': '<?xml version="1.0" encoding="UTF-16"?><a/>',
-      'bad/wide.xml': Buffer.of(0xff, 0xfe, 0, 0, 0x3c, 0, 0, 0),
+      'bad/latin-1.xml': '<?xml version="1.0" encoding="ISO-8859-1"?><a/>',
+      'bad/utf-16.xml': Buffer.from(`${bom}<a/>`, 'utf16le'),
       'bad/one-point-one.xml': '<?xml version="1.1"?><a>&#1;</a>',
     });
     await symlink(join(directory, 'missing'), join(directory, 'bad/dangling.xml'));
@@ -184,13 +158,13 @@ describe('a directory of XML files', () => {
     const error = await directoryReports(directory).catch((cause: unknown) => cause);
     expect(error).toMatchObject({ name: 'ConfigurationError' });
     const lines = (error as Error).message.replaceAll(directory, 'DIR').split('\n');
-    expect(lines[0]).toBe('18 of 19 files in DIR cannot be served as reports. Fix or remove them:');
+    expect(lines[0]).toBe('17 of 18 files in DIR cannot be served as reports. Fix or remove them:');
     const reasons = Object.fromEntries(lines.slice(1).map((line) => line.trim().split(/: (.*)/s) as [string, string]));
     expect(reasons).toEqual({
       'bad/attribute.xml': expect.stringContaining('the entity &nbsp; needs a DOCTYPE, which a page cannot contain'),
       'bad/blank.xml': expect.stringContaining('document must contain a root element'),
       'bad/built-in.xml': expect.stringContaining('the entity &constructor; needs a DOCTYPE'),
-      'bad/truncated.xml': 'the file is not valid utf-8',
+      'bad/truncated.xml': 'it is not UTF-8, the encoding of a page',
       'bad/dangling.xml': 'it does not exist',
       'bad/pipe.xml': 'it is a pipe or a device, not a regular file',
       'bad/declared-late.xml': expect.stringContaining('XML declaration must be at the start'),
@@ -198,13 +172,12 @@ describe('a directory of XML files', () => {
       'bad/early-end.xml': expect.stringContaining('unclosed tag: a'),
       'bad/empty.xml': expect.stringContaining('document must contain a root element'),
       'bad/entity.xml': expect.stringMatching(/^2:\d+: the entity &who; needs a DOCTYPE/),
-      'bad/wrong-encoding.xml': 'the file declares the encoding UTF-16, but has another one',
-      'bad/not-utf-8.xml': 'the file is not valid utf-8',
+      'bad/latin-1.xml': expect.stringContaining('it declares the encoding ISO-8859-1, but'),
+      'bad/utf-16.xml': 'it is not UTF-8, the encoding of a page',
+      'bad/not-utf-8.xml': 'it is not UTF-8, the encoding of a page',
       'bad/one-point-one.xml': expect.stringContaining('malformed character entity'),
       'bad/two-roots.xml': expect.stringContaining('only one root'),
       'bad/unclosed.xml': expect.stringContaining('unexpected close tag'),
-      'bad/unknown.xml': 'the declared encoding EBCDIC-CP-US is not supported',
-      'bad/wide.xml': 'UTF-32 is not supported',
     });
   });
 
