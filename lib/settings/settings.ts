@@ -8,8 +8,8 @@ import { asDocumentRoot } from '../core/document-root.ts';
 import { ExportError } from '../core/errors.ts';
 import type { ExportDefinition, JsonObject } from '../core/model.ts';
 import { durationSchema, instantSchema } from '../core/timestamps.ts';
-import { findFilterProblems } from '../core/filter.ts';
 import { checkedText, field, flag, optionalField, text } from './fields.ts';
+import { findFilterProblems } from './filter-problems.ts';
 import { networkFields } from './network-settings.ts';
 import { describeProblems, orExample } from '../core/validation-errors.ts';
 
