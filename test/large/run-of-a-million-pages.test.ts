@@ -18,7 +18,7 @@ const { iterationsPerExecution } = exportSettingsSchema.parse({ name: 'reports' 
 /** From page 100,000 to the last page. One number kept per page would be 8 bytes each, so more than 7 MB. */
 const maxHeapGrowth = 6 * mebibyte;
 /**
- * Coarser, as V8 does not return free memory at once. It includes 5 MB for the digests of the cursors, and the listing of the store
+ * Coarser, as V8 does not return free memory at once. It includes 8 MB for the digests of the cursors, and the listing of the store
  * beside the reading of the log.
  */
 const maxResidentGrowth = 40 * mebibyte;
