@@ -9,36 +9,64 @@ import type { EventSink, ExportEvent, RunRef } from '../core/ports.ts';
 import { toPrintable, truncate } from '../core/sanitize.ts';
 import { instantOf } from '../core/timestamps.ts';
 
-/** What delayed or stopped a run. */
-export type Incident = { readonly at: Instant; readonly page: number | null } & (
-  | {
-      /** An attempt failed. It was retried, or will be. */
-      readonly kind: 'failed-attempt';
-      readonly error: string;
-      readonly message: string;
-      /** The retry that follows. Absent: the attempt ended without a record of its own, so its error is not known. */
-      readonly retry?: RetryOfStep | undefined;
-    }
-  | {
-      /** The service responded with Retry-After, and the run waited. */
-      readonly kind: 'wait';
-      readonly seconds: number;
-    }
-  | {
-      /** An execution failed after all its retries. The next start resumes the run. */
-      readonly kind: 'failed-run';
-      readonly error: string;
-      readonly message: string;
-    }
+const at = z.pipe(
+  z.string(),
+  z.transform((text) => text as Instant),
 );
+const where = { at, page: z.nullable(z.number()) };
+const failure = { error: z.string(), message: z.string() };
 
-interface RetryOfStep {
-  /** The state of the state machine: a step. */
-  readonly state: string;
-  /** The number of the retry, from 1, among those of errors that share a retrier. */
-  readonly attempt: number;
-  readonly maxAttempts: number;
-}
+/** What delayed or stopped a run. */
+export type Incident = Readonly<z.infer<typeof incidentSchema>>;
+const incidentSchema = z.discriminatedUnion('kind', [
+  z.object({
+    /** An attempt failed. It was retried, or will be. */
+    kind: z.literal('failed-attempt'),
+    ...where,
+    ...failure,
+    /**
+     * The retry that follows: `attempt` is its number, from 1, among those of errors that share a retrier in the state. Absent: the attempt
+     * ended without a record of its own, so its error is not known.
+     */
+    retry: z.optional(z.object({ state: z.string(), attempt: z.number(), maxAttempts: z.number() })),
+  }),
+  z.object({
+    /** The service responded with Retry-After, and the run waited. */
+    kind: z.literal('wait'),
+    ...where,
+    seconds: z.number(),
+  }),
+  z.object({
+    /** An execution failed after all its retries. The next start resumes the run. */
+    kind: z.literal('failed-run'),
+    ...where,
+    ...failure,
+  }),
+]);
+
+/** All incidents of one kind and, for failures, of one error name. */
+type IncidentGroup = Readonly<z.infer<typeof groupSchema>>;
+const groupSchema = z.object({
+  kind: z.enum(['failed-attempt', 'wait', 'failed-run']),
+  /** Empty for waits. */
+  error: z.string(),
+  count: z.number(),
+  /** The total waiting time; 0 for failures. */
+  seconds: z.number(),
+});
+
+export type IncidentRecord = Readonly<z.infer<typeof recordSchema>>;
+const recordSchema = z.object({
+  /** They count every incident of the run. */
+  groups: z.array(groupSchema),
+  /** The newest incidents, in the order in which they happened. */
+  newest: z.array(incidentSchema),
+  /**
+   * The failed attempts since the state machine entered the step that failed last: when it did, which identifies the step among all that the
+   * run takes, and the name of each error. Only on AWS, where each attempt is a process of its own.
+   */
+  attempts: z.optional(z.object({ enteredAt: z.string(), errors: z.array(z.string()) })),
+});
 
 export interface IncidentCounts {
   readonly failedAttempts: number;
@@ -49,39 +77,15 @@ export interface IncidentCounts {
   readonly failures: number;
 }
 
-/** All incidents of one kind and, for failures, of one error name. */
-interface IncidentGroup {
-  readonly kind: Incident['kind'];
-  /** Empty for waits. */
-  readonly error: string;
-  readonly count: number;
-  /** The total waiting time; 0 for failures. */
-  readonly seconds: number;
-}
-
-export interface IncidentRecord {
-  /** They count every incident of the run. */
-  readonly groups: readonly IncidentGroup[];
-  /** The newest incidents, in the order in which they happened. */
-  readonly newest: readonly Incident[];
-  /** The newest failed attempts of one step. Only on AWS, where each attempt is a process of its own. */
-  readonly attempts?: FailedAttempts | undefined;
-}
-
-/** The failed attempts since the state machine entered a step. */
-interface FailedAttempts {
-  /** When it entered the step, by its clock. Identifies the step among all that the run takes. */
-  readonly enteredAt: string;
-  /** The name of the error of each attempt, in order. */
-  readonly errors: readonly string[];
-}
-
 /** Stores one record per run. */
 export interface IncidentLog {
   /** The record of a run without incidents has none. */
   read(run: RunRef): Promise<IncidentRecord>;
-  /** Replaces the record of the run by what `change` makes of it. Nothing is written if `change` returns the record itself. */
-  update(run: RunRef, change: (record: IncidentRecord) => IncidentRecord): Promise<void>;
+  /**
+   * Replaces the record of the run by what `change` makes of it. Nothing is written if `change` returns the record itself, or once `signal`
+   * has aborted.
+   */
+  update(run: RunRef, change: (record: IncidentRecord) => IncidentRecord, signal?: AbortSignal): Promise<void>;
 }
 
 /** A record is read and written as a whole. This many incidents of usual length take some 30 KB, and 350 KB at most. */
@@ -113,7 +117,7 @@ function withPrintableTexts(incident: Incident): Incident {
 }
 
 /** Once there are too many groups, failures with a new error name are counted as "other errors". */
-function addToGroups(groups: readonly IncidentGroup[], incident: Incident): readonly IncidentGroup[] {
+function addToGroups(groups: readonly IncidentGroup[], incident: Incident): IncidentGroup[] {
   const { kind } = incident;
   const named = incident.kind === 'wait' ? '' : incident.error;
   const isOf = (error: string) => (group: IncidentGroup) => group.kind === kind && group.error === error;
@@ -162,6 +166,7 @@ export function createIncidentRecorder({
   onError,
   position,
   add = addIncident,
+  signal,
 }: {
   readonly log: IncidentLog;
   readonly now: () => number;
@@ -170,14 +175,18 @@ export function createIncidentRecorder({
   readonly position?: RunPosition | undefined;
   /** Adds the incident of an event. Default: `addIncident`. */
   readonly add?: typeof addIncident;
+  /** Ends the recording. */
+  readonly signal?: AbortSignal;
 }): IncidentRecorder {
   let current = position;
   let writing: Promise<void> | undefined;
   const update = (run: RunRef | undefined, change: (record: IncidentRecord) => IncidentRecord) => {
     if (run === undefined) return;
     writing = Promise.resolve(writing)
-      .then(() => log.update(run, change))
-      .catch(onError);
+      .then(() => log.update(run, change, signal))
+      .catch((error: unknown) => {
+        if (signal?.aborted !== true) onError(error);
+      });
   };
   return {
     onEvent(event) {
@@ -224,30 +233,6 @@ function positionAfter(event: ExportEvent, before: RunPosition | undefined): Run
       return before;
   }
 }
-
-const kinds = ['failed-attempt', 'wait', 'failed-run'] as const satisfies readonly Incident['kind'][];
-const at = z.pipe(
-  z.string(),
-  z.transform((text) => text as Instant),
-);
-const where = { at, page: z.nullable(z.number()) };
-const failure = { error: z.string(), message: z.string() };
-const recordSchema = z.object({
-  groups: z.array(z.object({ kind: z.enum(kinds), error: z.string(), count: z.number(), seconds: z.number() })),
-  newest: z.array(
-    z.discriminatedUnion('kind', [
-      z.object({
-        kind: z.literal('failed-attempt'),
-        ...where,
-        ...failure,
-        retry: z.optional(z.object({ state: z.string(), attempt: z.number(), maxAttempts: z.number() })),
-      }),
-      z.object({ kind: z.literal('wait'), ...where, seconds: z.number() }),
-      z.object({ kind: z.literal('failed-run'), ...where, ...failure }),
-    ]),
-  ),
-  attempts: z.optional(z.object({ enteredAt: z.string(), errors: z.array(z.string()) })),
-});
 
 /** The record in `text`, which is the JSON of one. A damaged record counts as none: it must hold up neither a run nor an operator. */
 export function parseIncidentRecord(text: string | undefined): IncidentRecord {

@@ -38,11 +38,18 @@ export function createDynamoIncidentLog({
   readonly service: string;
   readonly runtime: Pick<Runtime, 'now' | 'randomHex'>;
 }): IncidentLog {
-  const get = async (key: Item): Promise<Item | undefined> =>
-    (await client.send(new GetItemCommand({ TableName: table, Key: key, ConsistentRead: true }))).Item;
+  const get = async (key: Item, signal?: AbortSignal): Promise<Item | undefined> => {
+    const command = new GetItemCommand({ TableName: table, Key: key, ConsistentRead: true });
+    return (await client.send(command, signal && { abortSignal: signal })).Item;
+  };
 
   /** Resolves to whether the item still had the version before, or an earlier attempt of this request has written. */
-  const put = async (key: Item, version: number, record: IncidentRecord): Promise<boolean> => {
+  const put = async (
+    key: Item,
+    version: number,
+    record: IncidentRecord,
+    signal: AbortSignal | undefined,
+  ): Promise<boolean> => {
     const writeToken = runtime.randomHex(32);
     const item: Item = {
       ...key,
@@ -59,11 +66,12 @@ export function createDynamoIncidentLog({
             ExpressionAttributeValues: { ':previous': { N: String(version - 1) } },
           };
     try {
-      await client.send(new PutItemCommand({ TableName: table, Item: item, ...condition }));
+      const command = new PutItemCommand({ TableName: table, Item: item, ...condition });
+      await client.send(command, signal && { abortSignal: signal });
       return true;
     } catch (error) {
       if (!(error instanceof ConditionalCheckFailedException)) throw error;
-      const existing = await get(key);
+      const existing = await get(key, signal);
       return existing !== undefined && writeTokenOf(existing) === writeToken;
     }
   };
@@ -73,13 +81,14 @@ export function createDynamoIncidentLog({
       return parseIncidentRecord((await get(toKeyItem(incidentsKey(service, run))))?.record?.S);
     },
 
-    async update(run, change) {
+    async update(run, change, signal) {
       const key = toKeyItem(incidentsKey(service, run));
       for (let conflicts = 0; conflicts < maxConflicts; conflicts += 1) {
-        const existing = await get(key);
+        const existing = await get(key, signal);
+        signal?.throwIfAborted();
         const record = parseIncidentRecord(existing?.record?.S);
         const changed = change(record);
-        if (changed === record || (await put(key, Number(existing?.version?.N ?? 0) + 1, changed))) return;
+        if (changed === record || (await put(key, Number(existing?.version?.N ?? 0) + 1, changed, signal))) return;
       }
       throw new Error(`The incidents of run ${run.run} were changed concurrently at each of ${maxConflicts} attempts`);
     },

@@ -52,6 +52,7 @@ export function createAttemptRecorder(
 ): AttemptRecorder {
   let attempt: Attempt | undefined;
   let recorder: IncidentRecorder = createIncidentRecorder({ log, now, onError });
+  let recording = new AbortController();
   const whereAndWhen = () => ({
     at: instantOf(now()),
     page: step === 'ExportPage' ? (recorder.position()?.page ?? null) : null,
@@ -66,7 +67,9 @@ export function createAttemptRecorder(
     begin(event) {
       attempt = attemptSchema.safeParse(event.attempt).data;
       const add: typeof addIncident = (record, incident) => withIncident(record, incident, attempt);
-      recorder = createIncidentRecorder({ log, now, onError, position: positionIn(event.input), add });
+      recording = new AbortController();
+      const { signal } = recording;
+      recorder = createIncidentRecorder({ log, now, onError, position: positionIn(event.input), add, signal });
       recordMissing();
     },
 
@@ -87,7 +90,12 @@ export function createAttemptRecorder(
       const settled = recorder.settled();
       if (settled === undefined) return;
       const timer = new AbortController();
-      const giveUp = () => onError(new Error('The incidents of the run were not written in time'));
+      // The container is frozen now. When it continues, it may work on another run.
+      const giveUp = () => {
+        const error = new Error('The incidents of the run were not written in time');
+        recording.abort(error);
+        onError(error);
+      };
       await Promise.race([settled, sleep(Math.min(maxSettleMs, remainingMs / 2), timer.signal).then(giveUp, () => {})]);
       timer.abort();
     },

@@ -60,6 +60,21 @@ describe('the item of the incidents of a run', () => {
     expect(stored).toHaveLength(1);
   });
 
+  it('is not written after an abort', async () => {
+    const client = new DynamoDBClient({ region: 'us-east-1' });
+    const abort = new AbortController();
+    const mocked = mockClient(client);
+    mocked.on(GetItemCommand).callsFake(() => {
+      abort.abort(new Error('It took too long'));
+      return {};
+    });
+    mocked.on(PutItemCommand).resolves({});
+    await expect(aLog(client).update(aRunRef(), addWait, abort.signal)).rejects.toThrow('It took too long');
+    expect(mocked.commandCalls(PutItemCommand)).toEqual([]);
+    const [args] = mocked.commandCalls(GetItemCommand).map((call): readonly unknown[] => call.args);
+    expect(args?.[1]).toEqual({ abortSignal: abort.signal });
+  });
+
   it('is not an entry of the page log, and expires with the entries', async () => {
     const run = aRunRef();
     const log = createDynamoPageLog({ ...harness, runtime: systemRuntime });

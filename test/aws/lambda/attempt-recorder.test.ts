@@ -206,6 +206,25 @@ describe('recording an incident', () => {
     expect(problems).toMatchObject([{ message: expect.stringContaining('not written in time') }, {}]);
   });
 
+  it('ends when the attempt no longer waits for it: its container is frozen, and may work on another run later', async () => {
+    const { promise: response, resolve: respond } = Promise.withResolvers<void>();
+    const written: string[] = [];
+    const log: IncidentLog = {
+      ...createMemoryIncidentLog(),
+      async update(_, change, signal) {
+        await response;
+        signal?.throwIfAborted();
+        written.push(JSON.stringify(change({ groups: [], newest: [] })));
+      },
+    };
+    const { attempt, problems } = aRecorder('ExportPage', log);
+    await attempt(entry(0), 'ServiceUnavailableError');
+    respond();
+    await new Promise(setImmediate);
+    expect(written).toEqual([]);
+    expect(problems).toHaveLength(1);
+  });
+
   it('accepts any text as a record', () => {
     for (const text of [undefined, '', '{}', '[]', '{"groups":[],"newest":[{"kind":"wait"}]}']) {
       expect(parseIncidentRecord(text)).toEqual({ groups: [], newest: [] });

@@ -58,4 +58,9 @@ export const regressionSeeds: readonly RegressionSeed[] = [
   },
   { seed: '66000250', pages: 12, defect: 'an error document passed the check before a backfill for an empty window' },
   { seed: '2000338', pages: 12, defect: 'the error of an abort replaced the one that made the upload fail' },
+  {
+    seed: '910068',
+    pages: 12,
+    defect: 'a container that was frozen recorded an incident of the run it had worked on before',
+  },
 ];

@@ -64,13 +64,14 @@ export function createSecretsClient(connection: Connection): SecretsManagerClien
 }
 
 function createSend({ world, container, perform }: Connection, { name, latency, throttlingError }: Endpoint) {
-  return async (command: Command): Promise<unknown> => {
+  return async (command: Command, options?: { readonly abortSignal?: AbortSignal }): Promise<unknown> => {
     const process = await container.process();
     const operation = `${command.constructor.name.replace(/Command$/, '')} ${resourceOf(command)}`;
     if (isBetweenParts(command) && world.injectFault('upload-interrupted', `${process.id}/${operation}`)) {
       process.kill(`between the parts of an upload, before ${operation}`);
     }
     for (let attempt = 1; ; attempt += 1) {
+      options?.abortSignal?.throwIfAborted();
       try {
         return await process.request(name, operation, () => respond(process, operation, command), latency);
       } catch (error) {
